@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Identifiers as PD, TiKV and AWS give them out.
+type (
+	// StoreID is PD's id of a TiKV store. It lives on the store's data volume, so a restored store keeps it.
+	StoreID uint64
+	// RegionID is PD's id of a region.
+	RegionID uint64
+	// PeerID is PD's id of a region's replica on one store.
+	PeerID uint64
+	// VolumeID is an EBS volume, "vol-…".
+	VolumeID string
+	// SnapshotID is an EBS snapshot, "snap-…".
+	SnapshotID string
+	// InstanceID is an EC2 instance, "i-…".
+	InstanceID string
+	// Zone is an availability zone's name, "us-west-2a".
+	Zone string
+	// RunID names one backup or restore for ever; it is in every tag and journal of the run.
+	RunID string
+	// BackupID names a backup within its storage prefix.
+	BackupID string
+)
+
+// Role is the TiKV config key of the folder that a volume holds: "storage.data-dir", "raft-engine.dir", …
+// It is what keeps a store's volumes apart when names and ordinals change.
+type Role string
+
+// The roles that TiDB Operator gives to a store's volumes.
+const (
+	RoleData    Role = "storage.data-dir"
+	RoleRaftLog Role = "raft-engine.dir"
+	RoleWAL     Role = "rocksdb.wal-dir"
+)
+
+// Name is a TidbCluster's namespace and name.
+type Name struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// String is "namespace/name".
+func (n Name) String() string { return n.Namespace + "/" + n.Name }
+
+// ParseName reads "name" or "namespace/name"; without a namespace it takes fallback.
+// Anything that is not made of DNS labels is a Usage error.
+func ParseName(s, fallback string) (Name, error) {
+	ns, name, found := strings.Cut(s, "/")
+	if !found {
+		ns, name = fallback, s
+	}
+	if !isLabel(ns) || !isLabel(name) {
+		return Name{}, failure.New(failure.Usage, "parse cluster name", fmt.Sprintf("%q", s),
+			"want NAME or NAMESPACE/NAME of lower-case letters, digits and hyphens")
+	}
+	return Name{Namespace: ns, Name: name}, nil
+}
+
+func isLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for _, r := range s {
+		if r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// String is the decimal number.
+func (id StoreID) String() string { return strconv.FormatUint(uint64(id), 10) }
+
+// String is the decimal number.
+func (id RegionID) String() string { return strconv.FormatUint(uint64(id), 10) }
+
+// String is the decimal number.
+func (id PeerID) String() string { return strconv.FormatUint(uint64(id), 10) }

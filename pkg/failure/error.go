@@ -1,0 +1,128 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Error says which operation failed on what, and what to do about it.
+type Error struct {
+	Op     string // verb and noun: "create snapshot"
+	Target string // "vol-0abc of store 4"; empty if Op is enough
+	Kind   Kind
+	Hint   string // one imperative sentence, or empty
+	Err    error  // cause; Unwrap returns it
+}
+
+// New makes an Error whose cause is a message. The message has no capital and no full stop.
+func New(kind Kind, op, target, format string, args ...any) *Error {
+	return &Error{Op: op, Target: target, Kind: kind, Err: fmt.Errorf(format, args...)}
+}
+
+// Wrap gives err an operation, a target and a kind. Wrap of nil is nil.
+// Context errors keep their identity (errors.Is still finds them).
+func Wrap(err error, kind Kind, op, target string) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Target: target, Kind: kind, Err: err}
+}
+
+// Annotate adds an operation and a target and keeps the kind and hint that err has already.
+func Annotate(err error, op, target string) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Target: target, Kind: KindOf(err), Hint: HintOf(err), Err: err}
+}
+
+// WithHint returns a copy of e with the hint set.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	c := *e
+	c.Hint = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// Error prints "op of target: cause"; kind and hint are shown by the command line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Target != "" {
+		if e.Op != "" {
+			b.WriteString(" of ")
+		}
+		b.WriteString(e.Target)
+	}
+	if e.Err != nil {
+		if b.Len() > 0 {
+			b.WriteString(": ")
+		}
+		b.WriteString(e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the most serious kind found in err's tree: Held before all others, then the outermost.
+// A deadline that passed is Limited; nil and anything else without a kind are Unknown.
+func KindOf(err error) Kind {
+	if err == nil {
+		return Unknown
+	}
+	if held(err) {
+		return Held
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		if e.Kind == Unknown && errors.Is(err, context.DeadlineExceeded) {
+			return Limited
+		}
+		return e.Kind
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return Limited
+	}
+	return Unknown
+}
+
+// Is reports whether err's kind is k.
+func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
+
+// HintOf returns the first hint found from the outside inwards, or "".
+func HintOf(err error) string {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return ""
+		}
+		if e.Hint != "" {
+			return e.Hint
+		}
+		err = e.Err
+	}
+	return ""
+}
+
+// held walks joined errors too: a cluster that was not put back outranks the error that led to it.
+func held(err error) bool {
+	var e *Error
+	if ok := errors.As(err, &e); ok && e.Kind == Held {
+		return true
+	}
+	switch u := err.(type) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
+	case interface{ Unwrap() []error }:
+		for _, inner := range u.Unwrap() {
+			if held(inner) {
+				return true
+			}
+		}
+	case interface{ Unwrap() error }:
+		inner := u.Unwrap()
+		return inner != nil && held(inner)
+	}
+	return false
+}

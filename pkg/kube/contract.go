@@ -1,0 +1,92 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// TidbCluster is the part of a TidbCluster object that tisnap reads, and the whole object as it is.
+type TidbCluster struct {
+	Name         cluster.Name
+	Version      string
+	RecoveryMode bool
+	PDReplicas   int
+	TiKVReplicas int
+	TiDBReplicas int
+	PDAddresses  []string                   // client URLs of the healthy members, from the status
+	Stores       map[cluster.StoreID]string // pod by store id, from the status
+	TiDBReady    int                        // healthy TiDB members, from the status
+	Object       json.RawMessage            // unchanged, unknown fields included
+}
+
+// Pod is a TiKV pod.
+type Pod struct {
+	Name    string
+	Ordinal int
+	Node    string // "" while it is not scheduled
+	Ready   bool
+	// Reason is why it does not run, from its status and events; "" when it runs.
+	Reason string
+	// Instance is the EC2 instance of the node, from the node's provider id; "" if the node has none.
+	Instance cluster.InstanceID
+	Zone     cluster.Zone
+	Mounts   []Mount
+}
+
+// Mount is an EBS volume of a pod, found through its claim and persistent volume.
+type Mount struct {
+	Role      cluster.Role // from the TiKV configuration and the mount path
+	MountPath string
+	PVC, PV   string
+	Volume    cluster.VolumeID
+	Class     string // storage class
+	// Claim and Object are the PVC and the PV as they are, for the manifest.
+	Claim, Object json.RawMessage
+}
+
+// Clusters reads clusters. Nothing here changes anything.
+type Clusters interface {
+	// Cluster reads a TidbCluster. A missing one is NotFound and the hint lists those that exist in the namespace.
+	Cluster(ctx context.Context, name cluster.Name) (TidbCluster, error)
+	// TiKVPods lists the TiKV pods that exist now, with their volumes, by ordinal. Claims and volumes that no
+	// pod uses are left out. A pod whose claim is not bound to an EBS volume is Unready.
+	TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
+	// Claims lists the names of the cluster's TiKV PVCs, used or not.
+	Claims(ctx context.Context, name cluster.Name) ([]string, error)
+	// Allowed asks by SelfSubjectAccessReview for everything that a restore into the namespace does, and
+	// returns Denied naming the first verb and resource that is missing.
+	Allowed(ctx context.Context, namespace string) error
+}
+
+// RestoredVolume is a volume to be bound to a pod of the target.
+type RestoredVolume struct {
+	Cluster   cluster.Name
+	Run       cluster.RunID
+	Ordinal   int // of the target's TiKV pod
+	Role      cluster.Role
+	MountPath string
+	Volume    cluster.VolumeID
+	Zone      cluster.Zone
+	SizeGiB   int64
+	// Claim and Object are the source's PVC and PV; everything but names, ids, zone, size and status is kept.
+	Claim, Object json.RawMessage
+}
+
+// Restorer does the writes of a restore. Each method is idempotent for the same run.
+type Restorer interface {
+	// CreateCluster makes the target from the source's object: name, namespace and recovery mode are set, status
+	// and what the source's server filled in are dropped. An existing cluster that another run (or a person) made is a Conflict.
+	CreateCluster(ctx context.Context, source json.RawMessage, target cluster.Name, run cluster.RunID) error
+	// BindVolume makes the PV and the PVC of a restored volume. Names are unique to the run for the PV; the
+	// PVC has the name that the target's StatefulSet looks for.
+	BindVolume(ctx context.Context, v RestoredVolume) error
+	// StartTiKV sets the annotation that tells the Operator that the volumes are ready.
+	StartTiKV(ctx context.Context, name cluster.Name) error
+	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once.
+	LeaveRecovery(ctx context.Context, name cluster.Name) error
+	// DeleteCluster deletes the TidbCluster that the run made, with its pods, claims and PVs, and keeps the EBS volumes.
+	// A cluster that another run made is a Conflict and stays.
+	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error
+}

@@ -1,0 +1,35 @@
+package objstore
+
+import (
+	"context"
+	"time"
+)
+
+// Version identifies one content of one key (an ETag on S3). It is opaque.
+type Version string
+
+// Object is an entry of a listing.
+type Object struct {
+	Key      string // below the store's prefix
+	Size     int64
+	Modified time.Time
+	Version  Version
+}
+
+// Store is object storage with conditional writes. Keys are relative to the store's prefix and use '/'.
+// All methods are safe for concurrent use; a write that returned is visible to every later read and list.
+// After an error of kind Unknown or Limited a write may have happened: read before repeating.
+type Store interface {
+	// Create writes a new object. An existing one is a Conflict and stays as it is.
+	Create(ctx context.Context, key string, body []byte) (Version, error)
+	// Replace writes over the version given; any other current version, or none, is a Conflict.
+	Replace(ctx context.Context, key string, body []byte, old Version) (Version, error)
+	// Get returns the whole object. A missing one is NotFound; a body that does not match its checksum is Corrupt.
+	Get(ctx context.Context, key string) ([]byte, Version, error)
+	// List returns all objects whose key starts with prefix, in key order, over all pages.
+	List(ctx context.Context, prefix string) ([]Object, error)
+	// Delete removes an object. Deleting a missing one succeeds.
+	Delete(ctx context.Context, key string) error
+	// URL is where the store is, for messages; it never holds a secret.
+	URL() string
+}

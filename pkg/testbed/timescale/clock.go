@@ -1,0 +1,55 @@
+// Package timescale is the testbed's clock: virtual time that runs Factor times as fast as real time, so
+// that hours of an EBS snapshot pass in seconds.
+package timescale
+
+import (
+	"context"
+	"time"
+)
+
+// Clock maps real to virtual time. The zero value runs at real speed. It is immutable.
+type Clock struct {
+	start  time.Time
+	factor float64
+}
+
+// New starts a clock that agrees with real time now and runs factor times as fast; factor must be positive.
+func New(factor float64) Clock {
+	if factor <= 0 {
+		factor = 1
+	}
+	return Clock{start: time.Now(), factor: factor}
+}
+
+// Factor is how many virtual seconds pass in a real one.
+func (c Clock) Factor() float64 {
+	if c.factor == 0 {
+		return 1
+	}
+	return c.factor
+}
+
+// Now is the virtual time.
+func (c Clock) Now() time.Time {
+	if c.factor == 0 || c.factor == 1 {
+		return time.Now()
+	}
+	return c.start.Add(time.Duration(float64(time.Since(c.start)) * c.factor))
+}
+
+// Real is the real duration in which d of virtual time passes.
+func (c Clock) Real(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / c.Factor())
+}
+
+// Sleep waits for d of virtual time or until ctx ends.
+func (c Clock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(c.Real(d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
