@@ -1,0 +1,47 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// RecordType is the kind of a journal record.
+type RecordType string
+
+// The records of a run.
+const (
+	RecordRun      RecordType = "run"    // first record: what the run is
+	RecordBegin    RecordType = "begin"  // before a step's first effect
+	RecordIntent   RecordType = "intent" // before one effect within a step
+	RecordResult   RecordType = "result" // after one effect within a step
+	RecordDone     RecordType = "done"   // the step is done; Data is its State
+	RecordFailed   RecordType = "failed"
+	RecordUndo     RecordType = "undo"   // before a step's undo
+	RecordUndone   RecordType = "undone" // the step's effect is gone
+	RecordUndoFail RecordType = "undo-failed"
+	RecordEnd      RecordType = "end" // last record; Error is empty for a run that succeeded
+)
+
+// Record is one line of a journal.
+type Record struct {
+	Seq   int             `json:"seq"`
+	Time  time.Time       `json:"time"`
+	Run   cluster.RunID   `json:"run"`
+	Type  RecordType      `json:"type"`
+	Step  string          `json:"step,omitempty"`
+	Name  string          `json:"name,omitempty"` // of an intent or result
+	Data  json.RawMessage `json:"data,omitempty"`
+	Error string          `json:"error,omitempty"`
+}
+
+// Journal is a run's write-ahead log. A record that Append returned for is durable.
+type Journal interface {
+	// Append writes the record at its sequence number. If that number is taken by another writer the error
+	// is a Conflict: somebody else runs this run, and the caller must stop.
+	Append(ctx context.Context, r Record) error
+	// Records returns all records in order.
+	Records(ctx context.Context) ([]Record, error)
+}

@@ -1,0 +1,91 @@
+package phase
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// Scope is what a step sees of its run. It is safe for concurrent use.
+type Scope struct {
+	// Run is the run's id.
+	Run cluster.RunID
+	// Log carries the run and step as fields.
+	Log *zap.Logger
+
+	step   *Step
+	engine *Engine
+	writer *writer
+
+	mu          sync.Mutex
+	start       time.Time
+	done, total int64
+	unit        string
+	parts       []Part
+}
+
+// Intent journals an effect that is about to be made and returns when the record is durable.
+func (s *Scope) Intent(ctx context.Context, name string, data any) error {
+	s.writer.add(Record{Type: RecordIntent, Step: s.step.Name, Name: name}, data)
+	return s.writer.flush(ctx)
+}
+
+// Result journals what an effect gave. It does not wait: the step's end does.
+func (s *Scope) Result(name string, data any) {
+	s.writer.add(Record{Type: RecordResult, Step: s.step.Name, Name: name}, data)
+}
+
+// Expect sets how much there is to do; zero is "not known".
+func (s *Scope) Expect(total int64, unit string) {
+	s.mu.Lock()
+	s.done, s.total, s.unit = 0, total, unit
+	s.mu.Unlock()
+	s.emit(Progress, "")
+}
+
+// Advance adds to what is done.
+func (s *Scope) Advance(n int64) {
+	s.mu.Lock()
+	s.done += n
+	s.mu.Unlock()
+	s.emit(Progress, "")
+}
+
+// Reached sets what is done.
+func (s *Scope) Reached(n int64) {
+	s.mu.Lock()
+	s.done = n
+	s.mu.Unlock()
+	s.emit(Progress, "")
+}
+
+// Note tells the user something about the step.
+func (s *Scope) Note(format string, args ...any) { s.emit(Note, fmt.Sprintf(format, args...)) }
+
+// Warn tells the user something that needs attention but does not end the run.
+func (s *Scope) Warn(format string, args ...any) { s.emit(Warning, fmt.Sprintf(format, args...)) }
+
+// Part starts timing a part of the step; calling the result ends it. Parts may overlap.
+func (s *Scope) Part(name string) func() {
+	start := time.Now()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.parts = append(s.parts, Part{Name: name, Start: start.UTC(), Seconds: time.Since(start).Seconds()})
+	}
+}
+
+func (s *Scope) emit(t EventType, message string) {
+	s.mu.Lock()
+	e := Event{
+		Type: t, Time: time.Now().UTC(), Run: s.Run, Phase: s.step.Phase, Step: s.step.Name,
+		Done: s.done, Total: s.total, Unit: s.unit, Elapsed: time.Since(s.start), Message: message,
+	}
+	s.mu.Unlock()
+	s.engine.sink.Emit(e)
+}

@@ -1,0 +1,70 @@
+package phase
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Step is one thing to do and, if something fails later, to undo.
+type Step struct {
+	// Phase is what the user sees timed; consecutive steps with the same phase are timed together.
+	Phase string
+	// Name is unique within the run. It is in the journal, so it never changes between versions.
+	Name string
+	// Deadline bounds Do; it must be positive.
+	Deadline time.Duration
+	// Do carries the step out. It must be safe to call again after a crash half-way.
+	Do func(ctx context.Context, s *Scope) error
+	// Undo takes back what Do did, all or part of it, and succeeds if there is nothing to take back.
+	// It gets a context that the run's cancellation does not end, bounded by UndoDeadline.
+	Undo func(ctx context.Context, s *Scope) error
+	// UndoDeadline bounds Undo; zero is Deadline.
+	UndoDeadline time.Duration
+	// UndoFirst runs this undo before all others: for what a live cluster feels.
+	UndoFirst bool
+	// Ends names an earlier step whose effect this one ends: once this step is done, that one is not undone.
+	Ends string
+	// NoWait begins the step before the journal's records are durable: only for steps that let something go.
+	NoWait bool
+	// State, a pointer, is journalled as JSON when the step is done and restored when the run resumes.
+	State any
+}
+
+func validate(steps []Step) error {
+	seen := map[string]bool{}
+	for _, s := range steps {
+		switch {
+		case s.Name == "" || s.Phase == "" || s.Do == nil:
+			return failure.New(failure.Unknown, "plan run", s.Name, "a step needs a name, a phase and something to do")
+		case s.Deadline <= 0:
+			return failure.New(failure.Unknown, "plan run", s.Name, "a step needs a deadline")
+		case seen[s.Name]:
+			return failure.New(failure.Unknown, "plan run", s.Name, "two steps have this name")
+		case s.Ends != "" && !seen[s.Ends]:
+			return failure.New(failure.Unknown, "plan run", s.Name, "it ends %q, which no earlier step is called", s.Ends)
+		}
+		seen[s.Name] = true
+	}
+	if len(steps) == 0 {
+		return failure.New(failure.Unknown, "plan run", "", "no steps")
+	}
+	return nil
+}
+
+func (s *Step) undoDeadline() time.Duration {
+	if s.UndoDeadline > 0 {
+		return s.UndoDeadline
+	}
+	return s.Deadline
+}
+
+// deadlineError names the step and its deadline, so that a person knows what did not answer.
+func deadlineError(err error, what string, limit time.Duration) error {
+	return &failure.Error{
+		Op: what, Kind: failure.KindOf(err), Hint: failure.HintOf(err),
+		Err: fmt.Errorf("not done within %s: %w", limit, err),
+	}
+}

@@ -1,0 +1,61 @@
+package phase
+
+import "time"
+
+// Outcome says how a step or run ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Done    Outcome = "done"
+	Failed  Outcome = "failed"
+	Skipped Outcome = "resumed" // done by an earlier process of the same run
+)
+
+// Part is a timed part of a step.
+type Part struct {
+	Name    string    `json:"name"`
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds"`
+}
+
+// StepTiming is how long a step took. Seconds are of the monotonic clock.
+type StepTiming struct {
+	Name    string    `json:"name"`
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds"`
+	Outcome Outcome   `json:"outcome"`
+	Parts   []Part    `json:"parts,omitempty"`
+}
+
+// Timing is how long a phase took: from its first step's start to its last step's end.
+type Timing struct {
+	Phase   string       `json:"phase"`
+	Start   time.Time    `json:"start"`
+	Seconds float64      `json:"seconds"`
+	Outcome Outcome      `json:"outcome"`
+	Steps   []StepTiming `json:"steps"`
+}
+
+// Timings are the phases of a run in order.
+type Timings []Timing
+
+// Seconds is the time of the named phase, 0 if it did not run.
+func (t Timings) Seconds(phase string) float64 {
+	var sum float64
+	for _, p := range t {
+		if p.Phase == phase {
+			sum += p.Seconds
+		}
+	}
+	return sum
+}
+
+// Total is the sum over all phases.
+func (t Timings) Total() float64 {
+	var sum float64
+	for _, p := range t {
+		sum += p.Seconds
+	}
+	return sum
+}

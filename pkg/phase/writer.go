@@ -1,0 +1,112 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// journalDeadline bounds one write: object storage answers within a second, or it is not there.
+const journalDeadline = 30 * time.Second
+
+// writer appends records in order in the background, so that a step that lets go need not wait for them.
+type writer struct {
+	journal Journal
+	run     cluster.RunID
+	mu      sync.Mutex
+	seq     int
+	queue   []Record
+	err     error // first failure; nothing is written after it
+	busy    bool
+	idle    chan struct{} // closed when the queue has drained
+	wg      sync.WaitGroup
+	ctx     context.Context //nolint:containedctx // outlives each step; cancelled by close
+	cancel  context.CancelFunc
+}
+
+func newWriter(ctx context.Context, j Journal, run cluster.RunID, seq int) *writer {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	idle := make(chan struct{})
+	close(idle)
+	return &writer{journal: j, run: run, seq: seq, idle: idle, ctx: base, cancel: cancel}
+}
+
+// add queues a record. It never blocks.
+func (w *writer) add(r Record, data any) {
+	if data != nil {
+		body, err := json.Marshal(data)
+		if err != nil {
+			w.fail(failure.Wrap(err, failure.Unknown, "encode journal record", r.Step))
+			return
+		}
+		r.Data = body
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seq++
+	r.Seq, r.Run, r.Time = w.seq, w.run, time.Now().UTC()
+	w.queue = append(w.queue, r)
+	if !w.busy {
+		w.busy = true
+		w.idle = make(chan struct{})
+		w.wg.Go(w.drain)
+	}
+}
+
+func (w *writer) drain() {
+	for {
+		w.mu.Lock()
+		if len(w.queue) == 0 || w.err != nil {
+			w.queue = nil
+			w.busy = false
+			close(w.idle)
+			w.mu.Unlock()
+			return
+		}
+		r := w.queue[0]
+		w.queue = w.queue[1:]
+		w.mu.Unlock()
+		ctx, cancel := context.WithTimeout(w.ctx, journalDeadline)
+		err := w.journal.Append(ctx, r)
+		cancel()
+		if err != nil {
+			w.fail(err)
+		}
+	}
+}
+
+func (w *writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// flush waits until all queued records are durable, or ctx ends.
+func (w *writer) flush(ctx context.Context) error {
+	w.mu.Lock()
+	idle := w.idle
+	w.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// close waits for the writer's goroutine. Queued records are still written, each within its deadline.
+func (w *writer) close() error {
+	w.wg.Wait()
+	w.cancel()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
