@@ -62,7 +62,9 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	}
 	finished := doneSteps(records)
 	e.writer = newWriter(ctx, e.cfg.Journal, e.cfg.Run, len(records))
-	if len(records) == 0 {
+	if len(records) > 0 {
+		e.writer.start()
+	} else {
 		e.writer.add(Record{Type: RecordRun}, e.cfg.About)
 	}
 	err = e.forward(ctx, steps, finished)
@@ -126,7 +128,10 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 		return failure.Annotate(context.Cause(ctx), step.Name, "")
 	}
 	e.writer.add(Record{Type: RecordBegin, Step: step.Name}, nil)
-	if !step.NoWait {
+	if !step.ReadOnly {
+		e.writer.start()
+	}
+	if !step.NoWait && !step.ReadOnly {
 		if err := e.writer.flush(ctx); err != nil {
 			return failure.Annotate(err, "begin "+step.Name, "")
 		}

@@ -209,3 +209,21 @@ func TestRun_StepWithoutDeadline_IsRefusedBeforeAnything(t *testing.T) {
 	require.ErrorContains(t, phase.New(phase.Config{Journal: &memory{}}).Run(t.Context(), []phase.Step{tr.step("a", nil), bad}), "deadline")
 	assert.Empty(t, tr.did)
 }
+
+func TestRun_ReadOnlyStepFails_JournalIsNeverWritten(t *testing.T) {
+	t.Parallel()
+	j, tr := &memory{}, &trace{}
+	check := tr.step("preflight", errors.New("no stores"))
+	check.ReadOnly = true
+	require.Error(t, phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{check, tr.step("lock", nil)}))
+	assert.Empty(t, j.lines())
+}
+
+func TestRun_ReadOnlyStepThenOthers_JournalHoldsAllInOrder(t *testing.T) {
+	t.Parallel()
+	j, tr := &memory{}, &trace{}
+	check := tr.step("preflight", nil)
+	check.ReadOnly = true
+	require.NoError(t, phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{check, tr.step("lock", nil)}))
+	assert.Equal(t, []string{"run ", "begin preflight", "done preflight", "begin lock", "done lock", "end "}, j.lines())
+}

@@ -29,6 +29,9 @@ type Step struct {
 	Ends string
 	// NoWait begins the step before the journal's records are durable: only for steps that let something go.
 	NoWait bool
+	// ReadOnly promises that Do changes nothing anywhere. The journal is not written before the first step
+	// that is not read-only, so a run that preflight refuses leaves no trace.
+	ReadOnly bool
 	// State, a pointer, is journalled as JSON when the step is done and restored when the run resumes.
 	State any
 }

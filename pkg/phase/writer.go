@@ -21,6 +21,7 @@ type writer struct {
 	seq     int
 	queue   []Record
 	err     error // first failure; nothing is written after it
+	started bool  // false while only read-only steps ran: the journal does not exist yet
 	busy    bool
 	idle    chan struct{} // closed when the queue has drained
 	wg      sync.WaitGroup
@@ -50,7 +51,19 @@ func (w *writer) add(r Record, data any) {
 	w.seq++
 	r.Seq, r.Run, r.Time = w.seq, w.run, time.Now().UTC()
 	w.queue = append(w.queue, r)
-	if !w.busy {
+	if w.started && !w.busy {
+		w.busy = true
+		w.idle = make(chan struct{})
+		w.wg.Go(w.drain)
+	}
+}
+
+// start lets the queued records be written. Before it, nothing is.
+func (w *writer) start() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started = true
+	if len(w.queue) > 0 && !w.busy {
 		w.busy = true
 		w.idle = make(chan struct{})
 		w.wg.Go(w.drain)
