@@ -1,0 +1,173 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// PD is what a hold needs of the placement driver.
+type PD interface {
+	pd.Members
+	pd.Scheduling
+	pd.GC
+}
+
+// Config is one hold. Cluster, Run and Stores are required.
+type Config struct {
+	Cluster cluster.Name
+	Run     cluster.RunID
+	Stores  []Target
+	// Lease is how long everything stays held after the process died; renewed at a third of it. Whole
+	// seconds, at least 3 s; zero is 30 s.
+	Lease time.Duration
+	// MaxHold is the budget from the first pause to the release; zero is 2 min. A watchdog enforces it.
+	MaxHold time.Duration
+	Log     *zap.Logger
+}
+
+// Target is a store to hold.
+type Target struct {
+	ID      cluster.StoreID
+	Address string
+}
+
+// ErrBroken is in the chain of every error that says that a hold did not hold.
+var ErrBroken = errors.New("the hold broke")
+
+// Hold is one hold of one cluster. Its acquiring methods are called in order by one goroutine: Connect,
+// PauseScheduling, PauseStores, PauseGC, then Context and Prove around the cut, and Release on every way out.
+type Hold struct {
+	cfg   Config
+	pd    PD
+	tikv  tikv.Holder
+	log   *zap.Logger
+	parts timings
+
+	mu        sync.Mutex
+	stores    []*store
+	paused    []string        // schedulers that we paused
+	foreign   map[string]bool // schedulers that somebody else had paused
+	items     []string        // config items that we override
+	safePoint cluster.TS      // 0 while GC is not held
+	started   time.Time       // of the first pause
+	broken    error           // first reason
+	lost      chan struct{}   // closed when broken
+	released  bool
+
+	keeper   context.CancelFunc
+	keeping  sync.WaitGroup
+	watchdog *time.Timer
+}
+
+// New makes a hold that holds nothing yet.
+func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
+	if len(cfg.Stores) == 0 {
+		return nil, failure.New(failure.Unready, "hold", cfg.Cluster.String(), "it has no TiKV store")
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 30 * time.Second
+	}
+	if cfg.MaxHold == 0 {
+		cfg.MaxHold = 2 * time.Minute
+	}
+	if cfg.Lease < 3*time.Second {
+		return nil, failure.New(failure.Usage, "hold", cfg.Cluster.String(), "a lease of %s is too short to be renewed", cfg.Lease)
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	h := &Hold{cfg: cfg, pd: p, tikv: t, log: cfg.Log, foreign: map[string]bool{}, lost: make(chan struct{})}
+	for _, target := range cfg.Stores {
+		h.stores = append(h.stores, &store{target: target})
+	}
+	return h, nil
+}
+
+// Service is the name of the GC safe point and of the caller of import suspensions.
+func (h *Hold) Service() string { return "tisnap-" + string(h.cfg.Run) }
+
+// begin notes the first pause and starts the watchdog and the keeper. Later calls do nothing.
+func (h *Hold) begin(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.started.IsZero() {
+		return
+	}
+	h.started = time.Now()
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h.keeper = cancel
+	h.keeping.Go(func() { h.keep(base) })
+	h.watchdog = time.AfterFunc(h.cfg.MaxHold, func() {
+		h.breakWith(failure.New(failure.Limited, "hold", h.cfg.Cluster.String(), "longer than --max-hold %s", h.cfg.MaxHold))
+	})
+}
+
+// breakWith notes the first reason why the hold does not hold, and ends every Context.
+func (h *Hold) breakWith(reason error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.broken != nil || h.released {
+		return
+	}
+	h.broken = &failure.Error{
+		Op: "hold", Target: h.cfg.Cluster.String(), Kind: failure.KindOf(reason), Hint: failure.HintOf(reason),
+		Err: errors.Join(ErrBroken, reason),
+	}
+	close(h.lost)
+	h.log.Warn("hold broke", zap.Error(reason))
+}
+
+func (h *Hold) reason() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.broken
+}
+
+// Context ends when ctx ends or when the hold breaks; its cause is then the reason.
+func (h *Hold) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-h.lost:
+			cancel(h.reason())
+		case <-inner.Done():
+		case <-done:
+		}
+	})
+	return inner, func() {
+		close(done)
+		wg.Wait()
+		cancel(context.Canceled)
+	}
+}
+
+// Length is the time from the first pause to now, or 0 if nothing was paused.
+func (h *Hold) Length() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.started.IsZero() {
+		return 0
+	}
+	return time.Since(h.started)
+}
+
+// Started is when the first pause was asked for; zero if nothing was.
+func (h *Hold) Started() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.started
+}
+
+// renewal is how often leases are renewed: three fit into one.
+func (h *Hold) renewal() time.Duration { return h.cfg.Lease / 3 }

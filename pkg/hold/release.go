@@ -1,0 +1,90 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Prove fails unless everything is held at this moment and was since it was paused. Call it after the cut's
+// last response; Release then proves the leases by the stores' own word.
+func (h *Hold) Prove(ctx context.Context) error {
+	defer h.parts.start("prove")()
+	if err := h.reason(); err != nil {
+		return err
+	}
+	err := each(ctx, []func(context.Context) error{h.checkScheduling, h.checkGC},
+		func(ctx context.Context, check func(context.Context) error) error { return check(ctx) })
+	if err != nil {
+		h.breakWith(err)
+		return h.reason()
+	}
+	return nil
+}
+
+// Release lets everything go, at the same time, and puts back what was there before. It may be called again
+// and then tries what is left. broke says that the hold had not held: the set cut under it is worth nothing.
+// err, of kind Held, says what could not be let go and when it expires by itself.
+func (h *Hold) Release(ctx context.Context) (broke, err error) {
+	defer h.parts.start("release")()
+	h.stop()
+	var storeBroke error
+	err = each(ctx, []func(context.Context) error{
+		func(ctx context.Context) error { var err error; storeBroke, err = h.releaseStores(ctx); return err },
+		h.releaseScheduling,
+		h.releaseGC,
+	}, func(ctx context.Context, f func(context.Context) error) error { return f(ctx) })
+	if storeBroke != nil {
+		h.breakWith(storeBroke)
+	}
+	broke = h.reason()
+	if err != nil {
+		return broke, h.held(err)
+	}
+	h.mu.Lock()
+	h.released = true
+	h.mu.Unlock()
+	return broke, nil
+}
+
+// stop ends the keeper and the watchdog and waits for the keeper.
+func (h *Hold) stop() {
+	h.mu.Lock()
+	cancel, watchdog := h.keeper, h.watchdog
+	h.mu.Unlock()
+	if watchdog != nil {
+		watchdog.Stop()
+	}
+	if cancel != nil {
+		cancel()
+	}
+	h.keeping.Wait()
+}
+
+func (h *Hold) releaseStores(ctx context.Context) (broke, err error) {
+	brokes := make([]error, 2*len(h.stores))
+	err = each(ctx, indexes(h.stores), func(ctx context.Context, i int) error {
+		var finishErr, importErr error
+		brokes[2*i], finishErr = h.stores[i].finish(ctx)
+		brokes[2*i+1], importErr = h.stores[i].resumeImports(ctx, h.tikv, h.Service())
+		return errors.Join(finishErr, importErr)
+	})
+	return errors.Join(brokes...), err
+}
+
+// held says what is left, until when, and how to end it.
+func (h *Hold) held(err error) error {
+	until := time.Now().Add(h.cfg.Lease)
+	for _, s := range h.stores {
+		if t := s.expires(); t.After(until) {
+			until = t
+		}
+	}
+	return &failure.Error{
+		Op: "release", Target: "cluster " + h.cfg.Cluster.String(), Kind: failure.Held,
+		Hint: "run: tisnap release " + h.cfg.Cluster.String() + " (what is left expires by itself at " + until.UTC().Format(time.RFC3339) + ")",
+		Err:  err,
+	}
+}

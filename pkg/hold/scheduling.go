@@ -1,0 +1,147 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// limits are the config items that keep PD from starting operators, as br lowers them, and more: with the
+// schedulers paused, checkers still add, remove and merge peers within these limits.
+var limits = map[string]any{
+	"schedule.leader-schedule-limit":       0,
+	"schedule.region-schedule-limit":       0,
+	"schedule.replica-schedule-limit":      0,
+	"schedule.merge-schedule-limit":        0,
+	"schedule.hot-region-schedule-limit":   0,
+	"schedule.max-snapshot-count":          0,
+	"schedule.max-pending-peer-count":      0,
+	"schedule.enable-location-replacement": "false",
+}
+
+// PauseScheduling pauses PD's schedulers and limits, and reads both back. A scheduler that somebody else
+// paused stays theirs: it is not resumed by Release.
+func (h *Hold) PauseScheduling(ctx context.Context) error {
+	defer h.parts.start("pause schedulers")()
+	before, err := h.pd.Schedulers(ctx)
+	if err != nil {
+		return failure.Annotate(err, "list schedulers", h.cfg.Cluster.String())
+	}
+	if len(before) == 0 {
+		return failure.New(failure.Unready, "pause scheduling", h.cfg.Cluster.String(),
+			"PD lists no scheduler, so its coordinator has not started").
+			WithHint("wait a minute after a restart or change of leader of PD")
+	}
+	if err := h.foreignLimits(ctx); err != nil {
+		return err
+	}
+	h.begin(ctx)
+	h.mu.Lock()
+	for _, s := range before {
+		if s.Paused {
+			h.foreign[s.Name] = true
+		} else {
+			h.paused = append(h.paused, s.Name)
+		}
+	}
+	h.items = slices.Sorted(maps.Keys(limits))
+	h.mu.Unlock()
+	if err := h.renewScheduling(ctx); err != nil {
+		return err
+	}
+	return h.checkScheduling(ctx)
+}
+
+// foreignLimits refuses to override what somebody else overrides: dropping ours would drop theirs.
+func (h *Hold) foreignLimits(ctx context.Context) error {
+	current, err := h.pd.TTLConfig(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read ttl config", h.cfg.Cluster.String())
+	}
+	for _, item := range slices.Sorted(maps.Keys(current)) {
+		if _, ours := limits[item]; ours {
+			return failure.New(failure.Conflict, "pause scheduling", h.cfg.Cluster.String(),
+				"PD's %s is overridden to %s by somebody else for a while", item, current[item]).
+				WithHint("wait until the other backup, restore or import has ended, or its override has expired")
+		}
+	}
+	return nil
+}
+
+// renewScheduling pauses by name and sets the limits for one lease from now.
+func (h *Hold) renewScheduling(ctx context.Context) error {
+	h.mu.Lock()
+	names, items := slices.Clone(h.paused), slices.Clone(h.items)
+	h.mu.Unlock()
+	if len(items) > 0 {
+		if err := h.pd.SetTTLConfig(ctx, limits, h.cfg.Lease); err != nil {
+			return failure.Annotate(err, "lower limits", h.cfg.Cluster.String())
+		}
+	}
+	return each(ctx, names, func(ctx context.Context, name string) error {
+		return failure.Annotate(h.pd.PauseScheduler(ctx, name, h.cfg.Lease), "pause scheduler", name)
+	})
+}
+
+// checkScheduling reads back that all schedulers are paused and all limits in force.
+func (h *Hold) checkScheduling(ctx context.Context) error {
+	now, err := h.pd.Schedulers(ctx)
+	if err != nil {
+		return failure.Annotate(err, "list schedulers", h.cfg.Cluster.String())
+	}
+	var running []string
+	seen := map[string]bool{}
+	for _, s := range now {
+		seen[s.Name] = true
+		if !s.Paused {
+			running = append(running, s.Name)
+		}
+	}
+	h.mu.Lock()
+	for _, name := range h.paused {
+		if !seen[name] {
+			running = append(running, name+" (gone from the list: PD's coordinator restarted)")
+		}
+	}
+	items := slices.Clone(h.items)
+	h.mu.Unlock()
+	if len(running) > 0 {
+		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s", strings.Join(running, ", "))
+	}
+	overrides, err := h.pd.TTLConfig(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read ttl config", h.cfg.Cluster.String())
+	}
+	for _, item := range items {
+		if got, ok := overrides[item]; !ok || got != fmt.Sprint(limits[item]) {
+			return failure.New(failure.Conflict, "hold limits", h.cfg.Cluster.String(), "%s is %q and not %v", item, got, limits[item])
+		}
+	}
+	return nil
+}
+
+// releaseScheduling resumes the schedulers that the hold paused and drops its overrides.
+func (h *Hold) releaseScheduling(ctx context.Context) error {
+	h.mu.Lock()
+	names, items := slices.Clone(h.paused), slices.Clone(h.items)
+	h.mu.Unlock()
+	err := each(ctx, names, func(ctx context.Context, name string) error {
+		return failure.Annotate(h.pd.ResumeScheduler(ctx, name), "resume scheduler", name)
+	})
+	if err != nil {
+		return err
+	}
+	if len(items) > 0 {
+		if err := h.pd.DropTTLConfig(ctx, items); err != nil {
+			return failure.Annotate(err, "restore limits", h.cfg.Cluster.String())
+		}
+	}
+	h.mu.Lock()
+	h.paused, h.items = nil, nil
+	h.mu.Unlock()
+	return nil
+}
