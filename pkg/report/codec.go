@@ -1,0 +1,33 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// maxSize bounds what Decode reads: a report of a thousand stores is well below a mebibyte.
+const maxSize = 64 << 20
+
+// JSON writes the report as indented JSON with a line feed at its end. It returns w's error.
+func (r *Report) JSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return failure.Wrap(enc.Encode(r), failure.Unknown, "write report", string(r.Run))
+}
+
+// Decode reads a report that JSON wrote. Unknown fields are ignored, so that a newer report can be read.
+// Text that is not JSON, or JSON that is not a report, is Corrupt.
+func Decode(rd io.Reader) (*Report, error) {
+	var r Report
+	if err := json.NewDecoder(io.LimitReader(rd, maxSize)).Decode(&r); err != nil {
+		return nil, failure.Wrap(err, failure.Corrupt, "decode report", "")
+	}
+	if r.APIVersion != APIVersion || r.Kind != Kind {
+		return nil, failure.New(failure.Corrupt, "decode report", "",
+			"want apiVersion %s and kind %s, got %q and %q", APIVersion, Kind, r.APIVersion, r.Kind)
+	}
+	return &r, nil
+}

@@ -1,0 +1,83 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// absent stands for what is not known or did not happen.
+const absent = "-"
+
+// Duration prints seconds for a person: "850ms", "12.3s", "1m02.4s", "1h02m03s". A fraction of zero is left
+// out; above zero but below a millisecond is "<1ms".
+func Duration(seconds float64) string {
+	switch {
+	case math.IsNaN(seconds) || seconds < 0:
+		return absent
+	case seconds == 0:
+		return "0s"
+	case seconds < 0.0005:
+		return "<1ms"
+	case seconds < 0.9995:
+		return fmt.Sprintf("%.0fms", seconds*1000)
+	}
+	tenths := int64(math.Round(seconds * 10))
+	if tenths >= 36000 {
+		whole := int64(math.Round(seconds))
+		return fmt.Sprintf("%dh%02dm%02ds", whole/3600, whole/60%60, whole%60)
+	}
+	fraction := ""
+	if tenths%10 != 0 {
+		fraction = fmt.Sprintf(".%d", tenths%10)
+	}
+	if tenths < 600 {
+		return fmt.Sprintf("%d%ss", tenths/10, fraction)
+	}
+	return fmt.Sprintf("%dm%02d%ss", tenths/600, tenths/10%60, fraction)
+}
+
+// percent prints a share; one that rounds to nothing but is not is "<0.1%".
+func percent(share float64) string {
+	switch {
+	case share <= 0:
+		return "0%"
+	case share < 0.0005:
+		return "<0.1%"
+	}
+	return strings.Replace(fmt.Sprintf("%.1f%%", share*100), ".0%", "%", 1)
+}
+
+// bytes prints a size in powers of ten, as the published figures are.
+func bytes(n int64) string {
+	if n <= 0 {
+		return absent
+	}
+	return strings.Replace(humanize.Bytes(uint64(n)), ".0 ", " ", 1)
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func orAbsent(s string) string {
+	if s == "" {
+		return absent
+	}
+	return s
+}
+
+// note is what a row says about a phase that did not simply succeed.
+func note(o phase.Outcome) string {
+	if o == phase.Done || o == "" {
+		return ""
+	}
+	return string(o)
+}

@@ -1,0 +1,212 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// TableOptions says what a rendered report shows.
+type TableOptions struct {
+	// Compare adds the published figures next to the run's own.
+	Compare bool
+	// Details adds the steps of each phase, their parts, and the parts of the hold.
+	Details bool
+	// Color marks headings and failures with ANSI colours; Table only. NO_COLOR and TERM=dumb outrank it.
+	Color bool
+}
+
+// page is a report laid out, before it is text or Markdown.
+type page struct {
+	title  string
+	facts  []string
+	tables []table.Writer
+	notes  []string
+	fault  string
+}
+
+// Table writes the report as text of at most 100 columns, error messages and checks excepted, which are
+// not cut. It returns w's error.
+func (r *Report) Table(w io.Writer, o TableOptions) error {
+	p := r.page(o)
+	paint := func(c text.Color, s string) string {
+		if !o.Color {
+			return s
+		}
+		return c.Sprint(s)
+	}
+	var b strings.Builder
+	b.WriteString(paint(text.Bold, p.title) + "\n")
+	for _, f := range p.facts {
+		b.WriteString(f + "\n")
+	}
+	for _, t := range p.tables {
+		t.SetStyle(textStyle(o.Color))
+		b.WriteString("\n" + plain(t.Render()) + "\n")
+	}
+	if len(p.notes) > 0 {
+		b.WriteString("\n" + strings.Join(p.notes, "\n") + "\n")
+	}
+	if p.fault != "" {
+		b.WriteString("\n" + paint(text.FgRed, "error: "+p.fault) + "\n")
+	}
+	return r.write(w, b.String())
+}
+
+// Markdown writes the report as a GitHub-flavoured Markdown section with a second-level heading. It returns
+// w's error.
+func (r *Report) Markdown(w io.Writer, o TableOptions) error {
+	p := r.page(o)
+	var b strings.Builder
+	b.WriteString("## " + p.title + "\n")
+	if len(p.facts) > 0 {
+		b.WriteString("\n" + strings.Join(p.facts, "  \n") + "\n")
+	}
+	for _, t := range p.tables {
+		t.SetStyle(textStyle(false))
+		b.WriteString("\n" + t.RenderMarkdown() + "\n")
+	}
+	if len(p.notes) > 0 {
+		b.WriteString("\n- " + strings.Join(p.notes, "\n- ") + "\n")
+	}
+	if p.fault != "" {
+		b.WriteString("\n**Error:** `" + strings.ReplaceAll(p.fault, "`", "'") + "`\n")
+	}
+	return r.write(w, b.String())
+}
+
+func (r *Report) write(w io.Writer, s string) error {
+	_, err := io.WriteString(w, s)
+	return failure.Wrap(err, failure.Unknown, "write report", string(r.Run))
+}
+
+func (r *Report) page(o TableOptions) page {
+	p := page{title: r.title(), facts: r.facts(), fault: r.Error}
+	if r.Operation == Restore {
+		p.tables = []table.Writer{r.restoreTable(o)}
+		if o.Details {
+			p.tables = append(p.tables, r.phaseTable(o, restorePhases()))
+		} else if line := r.others(); line != "" {
+			p.notes = append(p.notes, line)
+		}
+	} else {
+		p.tables = []table.Writer{r.phaseTable(o, backupPhases())}
+		if line := r.compareBackup(); o.Compare && line != "" {
+			p.notes = append(p.notes, line)
+		}
+	}
+	for _, c := range r.Checks {
+		p.notes = append(p.notes, "checked: "+c)
+	}
+	return p
+}
+
+func (r *Report) title() string {
+	b := string(r.Operation)
+	if r.Operation == Restore {
+		b += fmt.Sprintf(" of %s to %s", orAbsent(string(r.Backup)), r.Cluster)
+	} else {
+		b += fmt.Sprintf(" %s of %s", orAbsent(string(r.Backup)), r.Cluster)
+	}
+	return b + ": " + orAbsent(string(r.Outcome))
+}
+
+func (r *Report) facts() []string {
+	line := count(r.TiKVs, "TiKV", "TiKVs") + ", " + count(r.Volumes, "volume", "volumes")
+	if r.DataBytes > 0 {
+		line += ", " + bytes(r.DataBytes) + " of data"
+	}
+	if r.DataPerVolumeBytes > 0 {
+		line += ", at most " + bytes(r.DataPerVolumeBytes) + " a volume"
+	}
+	facts := []string{line}
+	if v := r.VolumeSettings; v != nil {
+		line := "volumes: " + orAbsent(v.Type)
+		if v.IOPS > 0 {
+			line += fmt.Sprintf(", %d IOPS", v.IOPS)
+		}
+		if v.ThroughputMiB > 0 {
+			line += fmt.Sprintf(", %d MiB/s", v.ThroughputMiB)
+		}
+		facts = append(facts, line)
+	}
+	line = "run " + orAbsent(string(r.Run))
+	if !r.Started.IsZero() {
+		line += ", started " + r.Started.UTC().Format(time.RFC3339)
+	}
+	if !r.Finished.IsZero() {
+		line += ", finished " + r.Finished.UTC().Format(time.RFC3339)
+	}
+	return append(facts, line)
+}
+
+// others names the phases that the published columns have no place for, so that the total adds up.
+func (r *Report) others() string {
+	known := map[string]bool{}
+	for _, name := range restorePhases() {
+		known[name] = true
+	}
+	var parts []string
+	for _, p := range r.Phases {
+		if !known[p.Name] {
+			parts = append(parts, p.Name+" "+Duration(p.Seconds))
+		}
+	}
+	if between := r.between(); between > 0 {
+		parts = append(parts, outside+" "+Duration(between))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "also in the total: " + strings.Join(parts, ", ")
+}
+
+func (r *Report) compareBackup() string {
+	if r.DataPerVolumeBytes <= 0 {
+		return ""
+	}
+	near := nearestBackup(r.DataPerVolumeBytes)
+	return fmt.Sprintf("published: about %g min for %d GB a volume (%s)", near.minutes, near.dataGB, near.settings)
+}
+
+// outside is the row for time that no phase had: undoing, and the time between two processes of one run.
+const outside = "outside the phases"
+
+// between is the time that no phase had; 0 if it is below a hundredth of the total.
+func (r *Report) between() float64 {
+	rest := r.TotalSeconds
+	for _, p := range r.Phases {
+		rest -= p.Seconds
+	}
+	if r.share(rest) < 0.01 {
+		return 0
+	}
+	return rest
+}
+
+func textStyle(color bool) table.Style {
+	s := table.StyleLight
+	s.Options = table.Options{SeparateFooter: true, SeparateHeader: true}
+	s.Format = table.FormatOptions{}
+	s.Box.PaddingLeft, s.Box.PaddingRight = "", "  "
+	if color {
+		s.Color.Header, s.Color.Footer = text.Colors{text.Bold}, text.Colors{text.Bold}
+		s.Options.DoNotColorBordersAndSeparators = true
+	}
+	return s
+}
+
+// plain drops what only Markdown needs: trailing and no-break spaces.
+func plain(s string) string {
+	lines := strings.Split(strings.ReplaceAll(s, noBreakSpace, " "), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,151 @@
+package report
+
+import (
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// APIVersion and Kind are in every report as JSON.
+const (
+	APIVersion = "tisnap.io/v1"
+	Kind       = "Report"
+)
+
+// Operation says what kind of run a report is about.
+type Operation string
+
+// The operations.
+const (
+	Backup  Operation = "backup"
+	Restore Operation = "restore"
+)
+
+// Report is how long a run took, and on what. In JSON, fields are added between versions and never renamed.
+type Report struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Header
+	// TotalSeconds is from Started to Finished; where one is not known, or less than the phases took
+	// together, it is the sum of the phases.
+	TotalSeconds float64 `json:"totalSeconds"`
+	// Phases are in the order in which they ran.
+	Phases []Phase `json:"phases"`
+}
+
+// Header is everything in a report but the phases.
+type Header struct {
+	Operation Operation        `json:"operation"`
+	Run       cluster.RunID    `json:"run"`
+	Backup    cluster.BackupID `json:"backup"`
+	// Cluster is the source of a backup and the target of a restore.
+	Cluster cluster.Name `json:"cluster"`
+	// Outcome is phase.Done or phase.Failed.
+	Outcome  phase.Outcome `json:"outcome"`
+	Started  time.Time     `json:"started"`
+	Finished time.Time     `json:"finished"`
+	TiKVs    int           `json:"tikvs"`
+	Volumes  int           `json:"volumes"`
+	// DataBytes is all data on the volumes; 0 is not known.
+	DataBytes int64 `json:"dataBytes,omitempty"`
+	// DataPerVolumeBytes is the data on the fullest volume, which decides how long the snapshots take; 0 is not known.
+	DataPerVolumeBytes int64 `json:"dataPerVolumeBytes,omitempty"`
+	// Hold is how long the cluster was held; nil for a restore, and for a backup that never held it.
+	Hold *Hold `json:"hold,omitempty"`
+	// VolumeSettings are those of the restored volumes; nil for a backup.
+	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
+	// Error is why the run failed, without secrets; empty for one that did not.
+	Error string `json:"error,omitempty"`
+	// Checks are the things that were verified, one sentence each.
+	Checks []string `json:"checks,omitempty"`
+}
+
+// Phase is how long a phase took.
+type Phase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	// Share is of the run's total, 0 to 1.
+	Share   float64       `json:"share"`
+	Outcome phase.Outcome `json:"outcome"`
+	Steps   []Step        `json:"steps,omitempty"`
+}
+
+// Step is how long a step of a phase took.
+type Step struct {
+	Name    string        `json:"name"`
+	Seconds float64       `json:"seconds"`
+	Outcome phase.Outcome `json:"outcome,omitempty"`
+	Parts   []Part        `json:"parts,omitempty"`
+}
+
+// Part is how long a part of a step, or of the hold, took. Parts may overlap.
+type Part struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Hold is how long the live cluster was held, and the cut within it. The figures are those of the last
+// attempt, the one whose snapshots were kept.
+type Hold struct {
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds"`
+	// CutStart and CutSeconds are from the first CreateSnapshots request to the last response.
+	CutStart   time.Time `json:"cutStart"`
+	CutSeconds float64   `json:"cutSeconds"`
+	// SkewSeconds is between the first and the last snapshot's own start times, as EC2 tells them.
+	SkewSeconds float64 `json:"skewSeconds"`
+	// Attempts is how often the cluster was held; more than 1 if a set of snapshots was thrown away.
+	Attempts int    `json:"attempts"`
+	Parts    []Part `json:"parts,omitempty"`
+}
+
+// VolumeSettings are what restored volumes were made with. Zero is the type's own default.
+type VolumeSettings struct {
+	Type          string `json:"type"`
+	IOPS          int64  `json:"iops,omitempty"`
+	ThroughputMiB int64  `json:"throughputMiB,omitempty"` // MiB/s
+}
+
+// New makes the report of a run from what is known about it and the engine's timings.
+func New(h Header, timings phase.Timings) *Report {
+	r := &Report{APIVersion: APIVersion, Kind: Kind, Header: h, TotalSeconds: timings.Total(), Phases: []Phase{}}
+	if !h.Started.IsZero() && !h.Finished.IsZero() {
+		r.TotalSeconds = max(r.TotalSeconds, h.Finished.Sub(h.Started).Seconds())
+	}
+	for _, t := range timings {
+		r.Phases = append(r.Phases, Phase{
+			Name: t.Phase, Seconds: t.Seconds, Share: r.share(t.Seconds), Outcome: t.Outcome, Steps: steps(t.Steps),
+		})
+	}
+	return r
+}
+
+// Seconds is the time of all phases of that name together, and whether any ran.
+func (r *Report) Seconds(name string) (seconds float64, ran bool) {
+	for _, p := range r.Phases {
+		if p.Name == name {
+			seconds, ran = seconds+p.Seconds, true
+		}
+	}
+	return seconds, ran
+}
+
+func (r *Report) share(seconds float64) float64 {
+	if r.TotalSeconds <= 0 {
+		return 0
+	}
+	return seconds / r.TotalSeconds
+}
+
+func steps(timings []phase.StepTiming) []Step {
+	var out []Step
+	for _, t := range timings {
+		s := Step{Name: t.Name, Seconds: t.Seconds, Outcome: t.Outcome}
+		for _, p := range t.Parts {
+			s.Parts = append(s.Parts, Part{Name: p.Name, Seconds: p.Seconds})
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,139 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// phaseTable has a row for each phase, then the total. Phases of expected that did not run follow those
+// that did, so that a run that failed half-way shows what it did not reach.
+func (r *Report) phaseTable(o TableOptions, expected []string) table.Writer {
+	t := table.NewWriter()
+	t.AppendHeader(table.Row{"phase", "time", "share", "note"})
+	t.SetColumnConfigs([]table.ColumnConfig{right(2), right(3), {Number: 4, Align: text.AlignLeft}})
+	t.SuppressEmptyColumns()
+	add := func(depth int, name string, seconds float64, remark string) {
+		t.AppendRow(table.Row{indent(depth, name), Duration(seconds), percent(r.share(seconds)), remark})
+	}
+	ran := map[string]bool{}
+	for _, p := range r.Phases {
+		ran[p.Name] = true
+		add(0, p.Name, p.Seconds, note(p.Outcome))
+		if p.Name == VolumeSnapshots {
+			r.holdRows(o, add)
+		}
+		if o.Details {
+			stepRows(p.Steps, add)
+		}
+	}
+	if !ran[VolumeSnapshots] {
+		r.holdRows(o, add)
+	}
+	for _, name := range expected {
+		if !ran[name] {
+			t.AppendRow(table.Row{name, absent, absent, "not run"})
+		}
+	}
+	if rest := r.between(); rest > 0 {
+		add(0, outside, rest, "")
+	}
+	t.AppendFooter(table.Row{"total", Duration(r.TotalSeconds), "100%", ""})
+	return t
+}
+
+// holdRows shows the length of the hold and of the cut, which are within the phases and not in addition.
+func (r *Report) holdRows(o TableOptions, add func(int, string, float64, string)) {
+	h := r.Hold
+	if h == nil {
+		return
+	}
+	remark := ""
+	if h.Attempts > 1 {
+		remark = fmt.Sprintf("attempt %d", h.Attempts)
+	}
+	add(1, "hold", h.Seconds, remark)
+	if o.Details {
+		for _, p := range h.Parts {
+			add(2, p.Name, p.Seconds, "")
+		}
+	}
+	add(1, "cut", h.CutSeconds, fmt.Sprintf("skew %s", Duration(h.SkewSeconds)))
+}
+
+func stepRows(steps []Step, add func(int, string, float64, string)) {
+	for _, s := range steps {
+		add(1, s.Name, s.Seconds, note(s.Outcome))
+		for _, p := range s.Parts {
+			add(2, p.Name, p.Seconds, "")
+		}
+	}
+}
+
+// restoreTable has the columns of the published case: the run, each phase's share of its total and, with
+// Compare, the published case itself.
+func (r *Report) restoreTable(o TableOptions) table.Writer {
+	t := table.NewWriter()
+	head := table.Row{"", "total\ndata", "data a\nvolume", "TiKVs"}
+	configs := []table.ColumnConfig{{Number: 1, Align: text.AlignLeft}, right(2), right(3), right(4)}
+	for i, name := range restorePhases() {
+		// Two lines of header keep nine columns within the width of a terminal.
+		head = append(head, strings.Replace(name, " ", "\n", 1))
+		configs = append(configs, right(5+i))
+	}
+	t.AppendHeader(append(head, "total"))
+	t.SetColumnConfigs(append(configs, right(5+len(restorePhases()))))
+	t.AppendRow(r.restoreRow("this run"))
+	shares := table.Row{"share", "", "", ""}
+	for _, name := range restorePhases() {
+		cell := absent
+		if seconds, ran := r.Seconds(name); ran {
+			cell = percent(r.share(seconds))
+		}
+		shares = append(shares, cell)
+	}
+	t.AppendRow(append(shares, "100%"))
+	if o.Compare {
+		t.AppendRow(publishedRestore().restoreRow("published"))
+	}
+	return t
+}
+
+func (r *Report) restoreRow(label string) table.Row {
+	row := table.Row{label, bytes(r.DataBytes), bytes(r.DataPerVolumeBytes), r.TiKVs}
+	for _, name := range restorePhases() {
+		cell := absent
+		if seconds, ran := r.Seconds(name); ran {
+			cell = Duration(seconds)
+		}
+		if r.failedIn(name) {
+			cell += "\nfailed"
+		}
+		row = append(row, cell)
+	}
+	return append(row, Duration(r.TotalSeconds))
+}
+
+func (r *Report) failedIn(name string) bool {
+	for _, p := range r.Phases {
+		if p.Name == name && p.Outcome == phase.Failed {
+			return true
+		}
+	}
+	return false
+}
+
+func right(column int) table.ColumnConfig {
+	return table.ColumnConfig{
+		Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight, AlignFooter: text.AlignRight,
+	}
+}
+
+// noBreakSpace indents in Markdown, whose renderers fold leading blanks.
+const noBreakSpace = "\u00a0"
+
+func indent(depth int, name string) string { return strings.Repeat(noBreakSpace, 2*depth) + name }
