@@ -1,0 +1,112 @@
+package manifest
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// The folders below a storage prefix. All keys are relative to the prefix and use '/'.
+const (
+	BackupsPrefix = "backups/" // backups/<id>/…
+	RunsPrefix    = "runs/"    // runs/<run>/…
+	LocksPrefix   = "locks/"   // locks/<namespace>.<name>.json
+)
+
+// The files of a backup, below BackupPrefix.
+const (
+	ClaimFile      = "claim.json"    // first: the id is taken, and by whom
+	ManifestFile   = "manifest.json" // when all snapshots are accepted
+	BackupMetaFile = "backupmeta"    // br's document of the same
+	ReportFile     = "report.json"   // how long each phase took
+	SealFile       = "seal.json"     // last: all snapshots are completed
+)
+
+// The files that br and TiDB Operator write at the root of a prefix.
+const (
+	BRClusterMeta = "clustermeta" // by the Operator, before it calls br
+	BRBackupMeta  = "backupmeta"  // by br's backup
+	BRRestoreMeta = "restoremeta" // by the Operator, from br's output file
+	BRLock        = "backup.lock" // by br: the prefix is used
+)
+
+// BRMarkers lists the files at the root that mean that br used the prefix.
+func BRMarkers() []string { return []string{BRBackupMeta, BRLock, BRClusterMeta} }
+
+// BackupPrefix is the folder of a backup, with a final '/'.
+func BackupPrefix(id cluster.BackupID) string { return BackupsPrefix + string(id) + "/" }
+
+// ClaimKey is the object that takes the id.
+func ClaimKey(id cluster.BackupID) string { return BackupPrefix(id) + ClaimFile }
+
+// ManifestKey is the manifest's object.
+func ManifestKey(id cluster.BackupID) string { return BackupPrefix(id) + ManifestFile }
+
+// SealKey is the seal's object.
+func SealKey(id cluster.BackupID) string { return BackupPrefix(id) + SealFile }
+
+// ReportKey is the report's object.
+func ReportKey(id cluster.BackupID) string { return BackupPrefix(id) + ReportFile }
+
+// BackupMetaKey is the object with br's document of a backup.
+func BackupMetaKey(id cluster.BackupID) string { return BackupPrefix(id) + BackupMetaFile }
+
+// RunPrefix is the folder of a run, with a final '/'.
+func RunPrefix(run cluster.RunID) string { return RunsPrefix + string(run) + "/" }
+
+// JournalPrefix is the folder of a run's journal, with a final '/'.
+func JournalPrefix(run cluster.RunID) string { return RunPrefix(run) + "journal/" }
+
+// JournalKey is the run's journal entry number seq, from 0. Keys sort by number up to 999999.
+func JournalKey(run cluster.RunID, seq int) string {
+	return fmt.Sprintf("%s%06d.json", JournalPrefix(run), seq)
+}
+
+// LockKey is the object that admits one run at a time to a cluster. A namespace has no '.', so that no
+// two clusters share a key.
+func LockKey(name cluster.Name) string {
+	return LocksPrefix + name.Namespace + "." + name.Name + ".json"
+}
+
+// SplitBackupKey reads "backups/<id>/<file>"; ok is false for any other key.
+func SplitBackupKey(key string) (id cluster.BackupID, file string, ok bool) {
+	rest, found := strings.CutPrefix(key, BackupsPrefix)
+	if !found {
+		return "", "", false
+	}
+	name, file, found := strings.Cut(rest, "/")
+	if !found || file == "" || CheckID(cluster.BackupID(name)) != nil {
+		return "", "", false
+	}
+	return cluster.BackupID(name), file, true
+}
+
+// SplitJournalKey reads "runs/<run>/journal/<seq>.json"; ok is false for any other key.
+func SplitJournalKey(key string) (run cluster.RunID, seq int, ok bool) {
+	rest, found := strings.CutPrefix(key, RunsPrefix)
+	if !found {
+		return "", 0, false
+	}
+	name, file, found := strings.Cut(rest, "/journal/")
+	digits, isJSON := strings.CutSuffix(file, ".json")
+	seq, err := strconv.Atoi(digits)
+	if !found || !isJSON || err != nil || seq < 0 || JournalKey(cluster.RunID(name), seq) != key {
+		return "", 0, false
+	}
+	return cluster.RunID(name), seq, true
+}
+
+// CheckID accepts what can be a folder, a tag's value and an argument: a letter or digit, then up to 99
+// letters, digits, '.', '_' and '-'. Anything else is Usage.
+func CheckID(id cluster.BackupID) error {
+	if regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`).MatchString(string(id)) {
+		return nil
+	}
+	return failure.New(failure.Usage, "check backup id", fmt.Sprintf("%q", id),
+		"want a letter or digit, then up to 99 letters, digits, dots, underscores and hyphens").
+		WithHint("Choose another --name.")
+}

@@ -1,0 +1,112 @@
+package manifest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// The schema that this version reads and writes.
+const (
+	APIVersion     = "tisnap.io/v1"
+	Kind           = "Manifest"
+	FullBackupType = "aws-ebs" // br's word for a backup by volume snapshots
+)
+
+// Manifest is everything that a restore has to know about a backup. Fields are added, never renamed;
+// readers ignore those that they do not know. Timestamps are strings in JSON, as they do not fit a double.
+type Manifest struct {
+	APIVersion     string           `json:"apiVersion"`
+	Kind           string           `json:"kind"`
+	ID             cluster.BackupID `json:"id"`
+	Run            cluster.RunID    `json:"run"`
+	Tool           string           `json:"tool"` // version of the program that made it
+	FullBackupType string           `json:"fullBackupType"`
+	Region         string           `json:"region"` // AWS region of the snapshots
+
+	// BackupTS is the resolved ts that was read inside the hold, before the cut: a restore returns to it.
+	BackupTS cluster.TS `json:"backupTS,string"`
+	// MaxTS is PD's timestamp right after the cut; no timestamp in the snapshots is higher. A restore
+	// raises PD's oracle above it. 0 if it was not read (a backup made by br).
+	MaxTS cluster.TS `json:"maxTS,string"`
+	// AllocID is the largest store, region or peer id that was seen; 0 if it was not read.
+	AllocID uint64 `json:"allocID,omitempty,string"`
+
+	CreatedAt    time.Time `json:"createdAt"` // start of the run
+	CutStartedAt time.Time `json:"cutStartedAt"`
+	CutEndedAt   time.Time `json:"cutEndedAt"`
+
+	Source     cluster.Topology `json:"source"`
+	Snapshots  []Snapshot       `json:"snapshots"`
+	Kubernetes Kubernetes       `json:"kubernetes"`
+	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
+	// keeps all else that is in it.
+	ClusterMeta json.RawMessage `json:"clusterMeta,omitempty"`
+
+	// SealedAt comes from the seal (Open fills it in); it is zero in a manifest without one.
+	SealedAt time.Time `json:"-"`
+}
+
+// Snapshot is one EBS snapshot with what its volume was like at the cut.
+type Snapshot struct {
+	ID        cluster.SnapshotID `json:"id"`
+	Store     cluster.StoreID    `json:"store"`
+	Volume    cluster.VolumeID   `json:"volume"`
+	Role      cluster.Role       `json:"role"`
+	MountPath string             `json:"mountPath"`
+	Zone      cluster.Zone       `json:"zone"`
+	Type      string             `json:"type"`
+	SizeGiB   int64              `json:"sizeGiB"`
+	IOPS      int64              `json:"iops,omitempty"`
+	// ThroughputMiB is in MiB/s; 0 where the type has none to choose.
+	ThroughputMiB int64     `json:"throughputMiB,omitempty"`
+	Encrypted     bool      `json:"encrypted,omitempty"`
+	KMSKey        string    `json:"kmsKey,omitempty"`
+	StartedAt     time.Time `json:"startedAt"` // EC2's start time
+}
+
+// Kubernetes holds whole objects as the API server gave them, unknown fields included.
+type Kubernetes struct {
+	TidbCluster json.RawMessage   `json:"tidbCluster,omitempty"`
+	PVCs        []json.RawMessage `json:"pvcs,omitempty"`
+	PVs         []json.RawMessage `json:"pvs,omitempty"`
+}
+
+// NewSnapshot describes the snapshot id of volume v of a store as v is now.
+func NewSnapshot(id cluster.SnapshotID, store cluster.StoreID, v cluster.Volume, startedAt time.Time) Snapshot {
+	return Snapshot{
+		ID: id, Store: store, Volume: v.ID, Role: v.Role, MountPath: v.MountPath, Zone: v.Zone, Type: v.Type,
+		SizeGiB: v.SizeGiB, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB,
+		Encrypted: v.Encrypted, KMSKey: v.KMSKey, StartedAt: startedAt.UTC(),
+	}
+}
+
+// SnapshotIDs lists all snapshots in the manifest's order.
+func (m *Manifest) SnapshotIDs() []cluster.SnapshotID {
+	ids := make([]cluster.SnapshotID, 0, len(m.Snapshots))
+	for _, s := range m.Snapshots {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// SnapshotsOf lists a store's snapshots in the manifest's order; empty for a store that it does not have.
+func (m *Manifest) SnapshotsOf(store cluster.StoreID) []Snapshot {
+	var of []Snapshot
+	for _, s := range m.Snapshots {
+		if s.Store == store {
+			of = append(of, s)
+		}
+	}
+	return of
+}
+
+// SizeGiB is the sum of the sizes of all volumes, not of the data on them.
+func (m *Manifest) SizeGiB() int64 {
+	var sum int64
+	for _, s := range m.Snapshots {
+		sum += s.SizeGiB
+	}
+	return sum
+}
