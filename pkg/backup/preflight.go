@@ -1,0 +1,58 @@
+package backup
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// lockTTL is how long a dead run keeps others from the cluster. The hold has shorter leases of its own.
+const lockTTL = time.Minute
+
+// preflight changes nothing and finds what could fail later.
+func (t *task) preflight(ctx context.Context, s *phase.Scope) error {
+	if err := t.catalog.CheckFree(ctx, t.opts.Backup); err != nil {
+		return err
+	}
+	src, err := preflight.Backup(ctx, t.Kube, t.PD, t.EBS, t.opts.Cluster, t.opts.MaxLag)
+	if err != nil {
+		return err
+	}
+	t.source = src
+	s.Note("cluster %s: TiKV %s, %d stores, %d volumes",
+		t.opts.Cluster, src.Topology.Version, len(src.Topology.Stores), len(src.Topology.VolumeIDs()))
+	return nil
+}
+
+// takeLock admits one run at a time to the cluster. A lock that is lost ends the run.
+func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
+	lock, err := runlock.Acquire(ctx, t.Store, t.opts.Cluster, t.opts.Owner, lockTTL)
+	if err != nil {
+		return err
+	}
+	t.lock = lock
+	kept, stop := lock.Keep(context.WithoutCancel(ctx))
+	t.stopLock = stop
+	context.AfterFunc(kept, func() { t.cancel(context.Cause(kept)) })
+	return nil
+}
+
+func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
+	if t.lock == nil {
+		return nil
+	}
+	t.stopLock()
+	return failure.Annotate(t.lock.Release(ctx), "release lock", t.opts.Cluster.String())
+}
+
+// claim takes the backup's id in the storage.
+func (t *task) claim(ctx context.Context, _ *phase.Scope) error {
+	return t.catalog.Claim(ctx, catalog.Claim{
+		ID: t.opts.Backup, Run: t.opts.Run, Cluster: t.opts.Cluster, ClaimedAt: t.result.Started,
+	})
+}

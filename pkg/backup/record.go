@@ -1,0 +1,86 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
+// bound everything that the snapshots hold.
+func (t *task) record(ctx context.Context, _ *phase.Scope) error {
+	maxTS, err := t.PD.Now(ctx)
+	if err != nil {
+		return failure.Annotate(err, "take timestamp", t.opts.Cluster.String())
+	}
+	alloc, err := t.maxID(ctx)
+	if err != nil {
+		return err
+	}
+	m := &manifest.Manifest{
+		ID: t.opts.Backup, Run: t.opts.Run, Tool: t.opts.Tool, Region: t.EBS.Region(),
+		BackupTS: t.backupTS, MaxTS: maxTS, AllocID: alloc,
+		CreatedAt: t.result.Started, CutStartedAt: t.result.Hold.CutStart,
+		CutEndedAt: t.result.Hold.CutStart.Add(t.result.Hold.Cut),
+		Source:     t.source.Topology, Snapshots: t.snapshots(),
+		FullBackupType: manifest.FullBackupType,
+		Kubernetes: manifest.Kubernetes{
+			TidbCluster: t.source.TidbCluster, PVCs: t.source.PVCs, PVs: t.source.PVs,
+		},
+	}
+	if err := t.catalog.PutManifest(ctx, m); err != nil {
+		return err
+	}
+	t.result.Manifest = m
+	return nil
+}
+
+// maxID is the largest id of a store, region or peer that PD knows after the cut.
+func (t *task) maxID(ctx context.Context) (uint64, error) {
+	regions, err := t.PD.Regions(ctx, cluster.KeyRange{})
+	if err != nil {
+		return 0, failure.Annotate(err, "list regions", t.opts.Cluster.String())
+	}
+	var largest uint64
+	for _, r := range regions {
+		largest = max(largest, uint64(r.ID))
+		for _, p := range r.Peers {
+			largest = max(largest, uint64(p.ID), uint64(p.Store))
+		}
+	}
+	return largest, nil
+}
+
+// snapshots lists the cut's snapshots in the stores' and volumes' order.
+func (t *task) snapshots() []manifest.Snapshot {
+	byVolume := map[cluster.VolumeID]ebs.Snapshot{}
+	for _, snap := range t.sets.all() {
+		byVolume[snap.Volume] = snap
+	}
+	var out []manifest.Snapshot
+	for _, st := range t.source.Topology.Stores {
+		for _, v := range st.Volumes {
+			snap := byVolume[v.ID]
+			out = append(out, manifest.NewSnapshot(snap.ID, st.ID, v, snap.StartedAt))
+		}
+	}
+	return out
+}
+
+// forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted. The
+// claim stays: the id was used.
+func (t *task) forget(ctx context.Context, _ *phase.Scope) error {
+	if err := t.unsealed(ctx); err != nil {
+		return err
+	}
+	for _, key := range []string{manifest.ManifestKey(t.opts.Backup), manifest.BackupMetaKey(t.opts.Backup)} {
+		if err := t.Store.Delete(ctx, key); err != nil {
+			return failure.Annotate(err, "delete manifest", key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// The wait looks often at first, as an incremental snapshot may take seconds, and rarely later.
+const (
+	firstPoll = 500 * time.Millisecond
+	lastPoll  = 15 * time.Second
+)
+
+// wait returns when all snapshots are completed. It waits by progress: only a set that stands still for
+// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does.
+func (t *task) wait(ctx context.Context, s *phase.Scope) error {
+	wanted := ids(t.sets.all())
+	s.Expect(int64(100*len(wanted)), "% of snapshots")
+	progress, moved := int64(-1), time.Now()
+	for interval := firstPoll; ; interval = min(interval*3/2, lastPoll) {
+		found, err := t.EBS.DescribeSnapshots(ctx, wanted)
+		if err != nil && !retryable(err) {
+			return failure.Annotate(err, "describe snapshots", "")
+		}
+		if err == nil {
+			done, sum, err := t.judge(s, wanted, found)
+			if err != nil || done {
+				return err
+			}
+			if sum != progress {
+				progress, moved = sum, time.Now()
+				s.Reached(sum)
+			}
+		}
+		if time.Since(moved) > t.opts.Stuck {
+			return failure.New(failure.Limited, "wait for snapshots", slowest(found),
+				"no progress for %s; the run gives up on the whole set", t.opts.Stuck)
+		}
+		if err := pause(ctx, interval); err != nil {
+			return failure.New(failure.Limited, "wait for snapshots", slowest(found), "%w", err)
+		}
+	}
+}
+
+func retryable(err error) bool {
+	k := failure.KindOf(err)
+	return k == failure.Unknown || k == failure.Limited
+}
+
+// judge decides by state: completed counts, error fails, all others wait.
+func (t *task) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot) (done bool, sum int64, err error) {
+	var completed, largest, bytes int64
+	for _, snap := range found {
+		switch snap.State {
+		case ebs.SnapshotCompleted:
+			completed++
+			sum += 100
+		case ebs.SnapshotError:
+			return false, 0, failure.New(failure.Unknown, "wait for snapshots", string(snap.ID),
+				"EC2 says it failed (%s); with it the whole set", snap.Message).WithHint("run the backup again")
+		case ebs.SnapshotPending:
+			sum += int64(min(snap.Progress, 99))
+		default:
+			s.Warn("snapshot %s is %q: waiting for what EC2 makes of it", snap.ID, snap.State)
+		}
+		bytes += snap.FullBytes
+		largest = max(largest, snap.FullBytes)
+	}
+	if int(completed) < len(wanted) {
+		return false, sum, nil
+	}
+	t.result.DataBytes, t.result.LargestBytes = bytes, largest
+	s.Reached(sum)
+	return true, sum, nil
+}
+
+// slowest names the snapshot with the least progress.
+func slowest(found []ebs.Snapshot) string {
+	var worst *ebs.Snapshot
+	for i := range found {
+		if found[i].State != ebs.SnapshotCompleted && (worst == nil || found[i].Progress < worst.Progress) {
+			worst = &found[i]
+		}
+	}
+	if worst == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s, %d %%)", worst.ID, worst.State, worst.Progress)
+}

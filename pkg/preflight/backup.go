@@ -1,0 +1,109 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/pd"
+)
+
+// pendingQuota is EC2's default limit of pending snapshots in an account and region; it cannot be raised
+// (Amazon EBS quotas).
+const pendingQuota = 100
+
+// EBS is what preflight asks of EC2.
+type EBS interface {
+	ebs.Volumes
+	ebs.Account
+}
+
+// PD is what preflight asks of the placement driver.
+type PD interface {
+	pd.Members
+	SafePoints(ctx context.Context) (services []pd.SafePoint, gc cluster.TS, err error)
+}
+
+// Source is a cluster that can be backed up, with the objects that a restore needs.
+type Source struct {
+	Topology    cluster.Topology  `json:"topology"`
+	TidbCluster json.RawMessage   `json:"tidbCluster"`
+	PVCs        []json.RawMessage `json:"pvcs"`
+	PVs         []json.RawMessage `json:"pvs"`
+}
+
+// Backup checks that the cluster can be backed up now and returns what it consists of. maxLag is how far
+// the resolved ts may lie behind PD's clock.
+func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name, maxLag time.Duration) (*Source, error) {
+	tc, err := k.Cluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if tc.RecoveryMode {
+		return nil, failure.New(failure.Unready, "check cluster", name.String(), "it is in recovery mode: a restore is under way or has failed")
+	}
+	pods, err := k.TiKVPods(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	stores, err := liveStores(ctx, p, name)
+	if err != nil {
+		return nil, err
+	}
+	src := &Source{TidbCluster: tc.Object}
+	if err := matchStores(src, tc, pods, stores); err != nil {
+		return nil, err
+	}
+	if err := describeVolumes(ctx, e, src); err != nil {
+		return nil, err
+	}
+	if err := checkResolvedTS(ctx, p, name, maxLag); err != nil {
+		return nil, err
+	}
+	if err := checkAccount(ctx, e, &src.Topology); err != nil {
+		return nil, err
+	}
+	return src, fillCluster(ctx, p, src, tc)
+}
+
+func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) error {
+	id, err := p.ClusterID(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read cluster id", tc.Name.String())
+	}
+	version, err := p.Version(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read version", tc.Name.String())
+	}
+	t := &src.Topology
+	t.Cluster, t.ClusterID, t.Version, t.PD = tc.Name, id, version, tc.PDAddresses
+	t.PDReplicas, t.TiDBReplicas = tc.PDReplicas, tc.TiDBReplicas
+	return nil
+}
+
+// liveStores lists the TiKV stores that are not tombstones; each has to be up.
+func liveStores(ctx context.Context, p pd.Members, name cluster.Name) (map[cluster.StoreID]pd.Store, error) {
+	all, err := p.Stores(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list stores", name.String())
+	}
+	live := map[cluster.StoreID]pd.Store{}
+	for _, s := range all {
+		if s.State == pd.StoreTombstone || !s.IsTiKV() {
+			continue
+		}
+		if s.State != pd.StoreUp {
+			return nil, failure.New(failure.Unready, "check stores", name.String(), "store %s (%s) is %s", s.ID, s.Address, s.State).
+				WithHint("wait until the store is Up, or has left the cluster as a Tombstone")
+		}
+		live[s.ID] = s
+	}
+	if len(live) == 0 {
+		return nil, failure.New(failure.Unready, "check stores", name.String(), "it has no TiKV store")
+	}
+	return live, nil
+}

@@ -1,0 +1,118 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// again is how often a store that is not there yet is asked again.
+const again = 200 * time.Millisecond
+
+// collect reads the metas of all stores at the same time. The stores in PD must be exactly those of the
+// manifest.
+func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
+	addresses, err := r.expectStores(ctx)
+	if err != nil {
+		return err
+	}
+	r.addresses = addresses
+	s.Expect(int64(len(r.cfg.Stores)), "stores")
+	metas := make([][]tikv.RegionMeta, len(r.cfg.Stores))
+	err = r.eachStore(ctx, func(ctx context.Context, i int, store cluster.StoreID) error {
+		var err error
+		metas[i], err = r.collectStore(ctx, store)
+		s.Advance(1)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.metas = Metas{}
+	for i, id := range r.cfg.Stores {
+		r.metas[id] = metas[i]
+	}
+	return nil
+}
+
+func (r *Resolver) collectStore(ctx context.Context, store cluster.StoreID) ([]tikv.RegionMeta, error) {
+	for {
+		var metas []tikv.RegionMeta
+		err := r.tikv.RegionMetas(ctx, r.addresses[store], func(m tikv.RegionMeta) error {
+			metas = append(metas, m)
+			return nil
+		})
+		if err == nil {
+			return metas, nil
+		}
+		if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited {
+			return nil, failure.Annotate(err, "read region metas", r.name(store))
+		}
+		if pause(ctx, again) != nil {
+			return nil, failure.Annotate(err, "read region metas", r.name(store))
+		}
+	}
+}
+
+// expectStores returns the addresses of the stores and refuses any difference between PD and the manifest.
+func (r *Resolver) expectStores(ctx context.Context) (map[cluster.StoreID]string, error) {
+	stores, err := r.pd.Stores(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list stores", r.cfg.Cluster.String())
+	}
+	addresses := map[cluster.StoreID]string{}
+	var wrong []string
+	for _, st := range stores {
+		if st.State == pd.StoreTombstone || !st.IsTiKV() {
+			continue
+		}
+		addresses[st.ID] = st.Address
+		if !slices.Contains(r.cfg.Stores, st.ID) {
+			wrong = append(wrong, "store "+st.ID.String()+" is not in the backup")
+		}
+	}
+	for _, id := range r.cfg.Stores {
+		if addresses[id] == "" {
+			wrong = append(wrong, "store "+id.String()+" is missing")
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, failure.New(failure.Unready, "match stores with the backup", r.cfg.Cluster.String(), "%s", strings.Join(wrong, ", "))
+	}
+	return addresses, nil
+}
+
+func (r *Resolver) name(store cluster.StoreID) string {
+	return "store " + store.String() + " (" + r.addresses[store] + ")"
+}
+
+// eachStore calls f for all stores at the same time and waits for all.
+func (r *Resolver) eachStore(ctx context.Context, f func(ctx context.Context, i int, store cluster.StoreID) error) error {
+	errs := make([]error, len(r.cfg.Stores))
+	var wg sync.WaitGroup
+	for i, id := range r.cfg.Stores {
+		wg.Go(func() { errs[i] = f(ctx, i, id) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

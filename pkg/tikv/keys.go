@@ -1,0 +1,33 @@
+package tikv
+
+import (
+	"github.com/tikv/client-go/v2/util/codec"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// DecodeRange turns the encoded ends of a region, as PD gives them, into the raw keys that kv requests hold.
+// Open ends stay open. A key that is not memcomparable-encoded is Corrupt.
+func DecodeRange(r cluster.KeyRange) (cluster.KeyRange, error) {
+	start, err := decodeKey(r.Start)
+	if err != nil {
+		return cluster.KeyRange{}, err
+	}
+	end, err := decodeKey(r.End)
+	if err != nil {
+		return cluster.KeyRange{}, err
+	}
+	return cluster.KeyRange{Start: start, End: end}, nil
+}
+
+func decodeKey(key []byte) ([]byte, error) {
+	if len(key) == 0 {
+		return nil, nil
+	}
+	rest, raw, err := codec.DecodeBytes(key, nil)
+	if err != nil || len(rest) != 0 {
+		return nil, failure.New(failure.Corrupt, "decode region key", cluster.KeyRange{Start: key}.String(), "it is not memcomparable-encoded")
+	}
+	return raw, nil
+}
