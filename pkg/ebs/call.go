@@ -1,0 +1,107 @@
+package ebs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Limits of trying again.
+const (
+	maxWait      = 15 * time.Minute // for callers whose ctx has no deadline
+	maxAmbiguous = 8                // tries without any word of what happened
+
+	throttleStart = 500 * time.Millisecond
+	throttleMax   = 20 * time.Second
+	spacing       = 15 * time.Second // EC2's least time between snapshots of one volume
+	queueStart    = 5 * time.Second
+	queueMax      = 30 * time.Second
+)
+
+// operation is what all calls of one API have in common.
+type operation struct {
+	verb   string // of the error text: "create snapshots"
+	action Action // in IAM
+	tagged bool   // tags in the call need ec2:CreateTags too
+	// repeatable calls may be sent again when nobody knows what became of the last try.
+	repeatable bool
+	timeout    time.Duration // of one answer; 0 is the client's
+	limiter    *rate.Limiter
+}
+
+func (op operation) needs() string {
+	if op.tagged {
+		return fmt.Sprintf("%s and ec2:CreateTags", op.action)
+	}
+	return string(op.action)
+}
+
+// call sends a request until it is answered, refused for good, or ctx ends. What certainly had no effect
+// is sent again until ctx ends; what may have had one only if the operation is repeatable.
+func (c *Client) call(ctx context.Context, op operation, target string, send func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	lost := 0
+	for try := 0; ; try++ {
+		if err := c.turn(ctx, op.limiter); err != nil {
+			return failure.Wrap(fmt.Errorf("waiting for its turn below ec2's rate: %w", err), kindOfEnd(err), op.verb, target)
+		}
+		err := c.once(ctx, op, send)
+		if err == nil {
+			return nil
+		}
+		v := classify(err)
+		if v.again == ambiguous {
+			lost++
+		}
+		if v.again == never || ctx.Err() != nil || (v.again == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
+			return translate(err, op, target)
+		}
+		if waitErr := c.clock.Sleep(ctx, delay(v.again, try)); waitErr != nil {
+			return translate(fmt.Errorf("gave up after %d tries: %w", try+1, err), op, target)
+		}
+	}
+}
+
+func (c *Client) once(ctx context.Context, op operation, send func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.answerTimeout(op))
+	defer cancel()
+	return send(ctx)
+}
+
+// kindOfEnd is the kind of a call that ctx ended before it was sent.
+func kindOfEnd(err error) failure.Kind {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return failure.Limited
+	}
+	return failure.Unknown
+}
+
+// delay is the time to the next try, with jitter, so that many instances do not come back together.
+func delay(a again, try int) time.Duration {
+	switch a {
+	case spaced:
+		return spacing + jitter(2*time.Second)
+	case queued:
+		return grow(queueStart, queueMax, try)
+	default:
+		return grow(throttleStart, throttleMax, try)
+	}
+}
+
+// grow doubles from start to most, and takes between half of that and all of it.
+func grow(start, most time.Duration, try int) time.Duration {
+	d := most
+	if try < 16 {
+		d = min(most, start<<try)
+	}
+	return d/2 + jitter(d/2)
+}
+
+func jitter(d time.Duration) time.Duration { return rand.N(d + 1) } //nolint:gosec // not a secret

@@ -1,0 +1,148 @@
+package ebs
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Config says which account and region to talk to. All fields may be empty: then the SDK's chain decides
+// (AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL, shared files, web identity, instance metadata).
+type Config struct {
+	Region   string
+	Endpoint string // URL for EC2 and STS in place of Amazon's
+	Profile  string // of the shared configuration files
+
+	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s, and 60 s for Cut.
+	AnswerTimeout time.Duration
+	// Clock is the time of pacing and of waits between tries; nil is real time.
+	Clock Clock
+}
+
+// Client talks to EC2 and STS. It implements Snapshots, Volumes and Account and is safe for concurrent use.
+// Close it when it is no longer used.
+type Client struct {
+	ec2       *ec2.Client
+	sts       *sts.Client
+	transport *http.Transport
+	region    string
+	clock     Clock
+	timeout   time.Duration
+	pace      pacing
+	recent    *recentIDs
+}
+
+var (
+	_ Snapshots = (*Client)(nil)
+	_ Volumes   = (*Client)(nil)
+	_ Account   = (*Client)(nil)
+)
+
+// regionTimeout bounds the question to the instance metadata service, which does not answer off EC2.
+const regionTimeout = 2 * time.Second
+
+// Open resolves region and credentials and returns a client. It sends nothing to EC2 or STS.
+// A region that is found nowhere is a Usage error, missing credentials are Denied.
+func Open(ctx context.Context, c Config) (*Client, error) {
+	options := []func(*config.LoadOptions) error{
+		// Tries are counted in call.go alone.
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
+	}
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
+	}
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "load aws configuration", "")
+	}
+	if cfg.Region == "" {
+		if cfg.Region, err = instanceRegion(ctx, cfg); err != nil {
+			return nil, failure.New(failure.Usage, "find aws region", "", "no region configured: %w", err).
+				WithHint("set --region or AWS_REGION")
+		}
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return nil, failure.New(failure.Denied, "find aws credentials", "", "%w", err).
+			WithHint("give the pod or user an IAM role, or set AWS_PROFILE")
+	}
+	if c.Endpoint != "" {
+		cfg.BaseEndpoint = aws.String(c.Endpoint)
+	}
+	return newClient(cfg, c), nil
+}
+
+func newClient(cfg aws.Config, c Config) *Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents the type
+	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
+		transport = buildable.GetTransport() // has AWS_CA_BUNDLE's certificates
+	}
+	// One cut asks for all instances at once: the default of 2 idle connections would do a new TLS
+	// handshake for each of them inside the hold.
+	transport.MaxIdleConnsPerHost = 128
+	transport.MaxIdleConns = 256
+	cfg.HTTPClient = &http.Client{Transport: transport}
+
+	if c.Clock == nil {
+		c.Clock = realClock{}
+	}
+	return &Client{
+		ec2:       ec2.NewFromConfig(cfg),
+		sts:       sts.NewFromConfig(cfg),
+		transport: transport,
+		region:    cfg.Region,
+		clock:     c.Clock,
+		timeout:   c.AnswerTimeout,
+		pace:      newPacing(c.Clock.Now()),
+		recent:    newRecentIDs(c.Clock),
+	}
+}
+
+// instanceRegion asks the machine that this process runs on.
+func instanceRegion(ctx context.Context, cfg aws.Config) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, regionTimeout)
+	defer cancel()
+	out, err := imds.NewFromConfig(cfg).GetRegion(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	return out.Region, nil
+}
+
+// Close ends idle connections. Calls that are under way go on.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Region is the region that calls go to, as resolved by Open.
+func (c *Client) Region() string { return c.region }
+
+// AccountID asks STS whose credentials these are: the 12-digit account number.
+// Kinds: Denied, Limited, Unknown.
+func (c *Client) AccountID(ctx context.Context) (string, error) {
+	var id string
+	op := operation{verb: "get caller identity", action: "sts:GetCallerIdentity", repeatable: true}
+	err := c.call(ctx, op, "", func(ctx context.Context) error {
+		out, err := c.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+		if err != nil {
+			return err
+		}
+		id = aws.ToString(out.Account)
+		return nil
+	})
+	return id, err
+}
+
+func (c *Client) answerTimeout(op operation) time.Duration {
+	return cmp.Or(c.timeout, op.timeout, 30*time.Second)
+}

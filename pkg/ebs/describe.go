@@ -1,0 +1,53 @@
+package ebs
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// EC2 takes at most 200 values in a filter, and answers id lists of that length in one go.
+const (
+	describeBatch = 200
+	describePage  = 1000
+)
+
+// describeAll looks ids up in batches. EC2 fails the whole list for one id that it does not know, so such a
+// batch is asked for again by filter, which leaves the unknown ones out.
+func describeAll[T any](ctx context.Context, ids []string, byID, byFilter func(context.Context, []string) ([]T, error)) ([]T, error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var all []T
+	for batch := range slices.Chunk(ids, describeBatch) {
+		found, err := byID(ctx, batch)
+		if failure.Is(err, failure.NotFound) {
+			found, err = byFilter(ctx, batch)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// pages reads a paginated answer to its end. next is nil after the last page.
+func pages[T any](ctx context.Context, page func(ctx context.Context, token *string) (items []T, next *string, err error)) ([]T, error) {
+	var (
+		all   []T
+		token *string
+	)
+	for {
+		items, next, err := page(ctx, token)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+		if next == nil || *next == "" {
+			return all, nil
+		}
+		token = next
+	}
+}

@@ -1,0 +1,185 @@
+package ebstest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/testbed/disk"
+)
+
+// This file is the Go side, for the rest of the testbed and for tests. It sees everything at once, takes no
+// time, needs no permission and counts against no bucket. Errors are in EC2's words (CodeOf).
+
+const bootGiB = 20
+
+// AddInstance starts an instance with a boot volume in the zone and returns its id.
+func (s *Server) AddInstance(zone cluster.Zone) cluster.InstanceID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := &instance{id: cluster.InstanceID(s.newID("i")), zone: zone, launchedAt: s.now()}
+	s.instances[i.id] = i
+	spec, _ := completeSpec(ebs.VolumeSpec{Type: "gp3", SizeGiB: bootGiB}) // is right
+	boot := s.addVolume(&volume{zone: zone, spec: spec, tags: map[string]string{}})
+	_ = s.attach(boot, i, rootDevice) // both are new
+	i.boot = boot.id
+	return i.id
+}
+
+// TerminateInstance detaches an instance's data volumes and deletes its boot volume. The instance stays
+// visible as terminated. An unknown id is ignored.
+func (s *Server) TerminateInstance(id cluster.InstanceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, ok := s.instances[id]; ok {
+		s.terminate(i)
+	}
+}
+
+// CreateVolumeDirect makes an empty volume that is available and visible at once. The specification is
+// checked by EC2's rules.
+func (s *Server) CreateVolumeDirect(zone cluster.Zone, spec ebs.VolumeSpec, tags ebs.Tags) (cluster.VolumeID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.checkZone(zone); err != nil {
+		return "", err
+	}
+	spec, err := completeSpec(spec)
+	if err != nil {
+		return "", err
+	}
+	v := s.addVolume(&volume{zone: zone, spec: spec, tags: map[string]string{}})
+	maps.Copy(v.tags, tags)
+	return v.id, nil
+}
+
+// Encrypt marks a volume as encrypted with the key; its later snapshots are too.
+func (s *Server) Encrypt(id cluster.VolumeID, kmsKey string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	if err == nil {
+		v.encrypted, v.kmsKey = true, kmsKey
+	}
+	return err
+}
+
+// Attach attaches an available volume to an instance of its zone, at once.
+func (s *Server) Attach(id cluster.VolumeID, to cluster.InstanceID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	if err != nil {
+		return err
+	}
+	i, err := s.liveInstance(to)
+	if err != nil {
+		return err
+	}
+	return s.attach(v, i, "")
+}
+
+// Detach detaches a volume; its device's reads and writes fail from then on.
+func (s *Server) Detach(id cluster.VolumeID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	if err != nil {
+		return err
+	}
+	return s.detach(v)
+}
+
+// Device is the volume's block device. Its reads and writes fail unless the volume is attached.
+func (s *Server) Device(id cluster.VolumeID) (*disk.Device, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	if err != nil {
+		return nil, err
+	}
+	return v.device, nil
+}
+
+// Image is the content of a snapshot that is not deleted, pending or not.
+func (s *Server) Image(id cluster.SnapshotID) (*disk.Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.snapshots[id]
+	if !ok || p.deleted {
+		return nil, refusal("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.", id)
+	}
+	return p.image, nil
+}
+
+// Volume is a volume's present state; ok is false if it does not exist.
+func (s *Server) Volume(id cluster.VolumeID) (v ebs.Volume, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.liveVolume(id)
+	if err != nil {
+		return ebs.Volume{}, false
+	}
+	return found.view(s.now()), true
+}
+
+// Volumes lists all volumes, boot volumes included, by age.
+func (s *Server) Volumes() []ebs.Volume {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []ebs.Volume
+	for _, v := range sorted(s.volumes) {
+		if !v.gone(s.now()) {
+			out = append(out, v.view(s.now()))
+		}
+	}
+	return out
+}
+
+// Snapshots lists all snapshots that are not deleted, by age.
+func (s *Server) Snapshots() []ebs.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []ebs.Snapshot
+	for _, p := range sorted(s.snapshots) {
+		if !p.deleted {
+			out = append(out, p.view(s.now()))
+		}
+	}
+	return out
+}
+
+// Cuts lists the CreateSnapshots calls that took effect, in their order.
+func (s *Server) Cuts() []Cut {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.cuts)
+}
+
+// FailSnapshot turns a snapshot, and with it all that its CreateSnapshots call made, to error.
+func (s *Server) FailSnapshot(id cluster.SnapshotID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.snapshots[id]
+	if !ok || p.deleted {
+		return refusal("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.", id)
+	}
+	p.set.failed, p.set.message = true, "An internal error occurred."
+	return nil
+}
+
+// FailVolume turns a volume that is not attached to error, as EC2 does with one whose key is not usable.
+func (s *Server) FailVolume(id cluster.VolumeID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	switch {
+	case err != nil:
+		return err
+	case v.instance != "":
+		return refusal("VolumeInUse", "Volume %s is currently attached to %s", v.id, v.instance)
+	}
+	v.failed = true
+	return nil
+}

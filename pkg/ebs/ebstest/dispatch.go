@@ -1,0 +1,174 @@
+package ebstest
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+// action is one API. Its run is called with the lock held, at a random instant within the call's latency.
+type action struct {
+	name     string
+	mutating bool
+	// target names what the call is about, for MutatingCalls.
+	target string
+	run    func(*Server, request) (any, error)
+}
+
+var actions = map[string]action{ //nolint:gochecknoglobals // a constant table
+	"CreateSnapshots": {mutating: true, target: "InstanceSpecification.InstanceId", run: (*Server).createSnapshots},
+	"CreateSnapshot":  {mutating: true, target: "VolumeId", run: (*Server).createSnapshot},
+	"DeleteSnapshot":  {mutating: true, target: "SnapshotId", run: (*Server).deleteSnapshot},
+	"CreateVolume":    {mutating: true, target: "SnapshotId", run: (*Server).createVolume},
+	"DeleteVolume":    {mutating: true, target: "VolumeId", run: (*Server).deleteVolume},
+	"AttachVolume":    {mutating: true, target: "VolumeId", run: (*Server).attachVolume},
+	"DetachVolume":    {mutating: true, target: "VolumeId", run: (*Server).detachVolume},
+	"CreateTags":      {mutating: true, target: "ResourceId.1", run: (*Server).createTags},
+
+	"TerminateInstances":        {mutating: true, target: "InstanceId.1", run: (*Server).terminateInstances},
+	"DescribeInstances":         {run: (*Server).describeInstances},
+	"DescribeVolumes":           {run: (*Server).describeVolumes},
+	"DescribeSnapshots":         {run: (*Server).describeSnapshots},
+	"DescribeAvailabilityZones": {run: (*Server).describeZones},
+	"GetCallerIdentity":         {run: (*Server).callerIdentity},
+}
+
+// ServeHTTP answers one call of the query protocol.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		s.refuse(w, refusal("MalformedQueryString", "%v", err))
+		return
+	}
+	req := request{form: r.Form}
+	name := req.text("Action")
+	act, ok := actions[name]
+	if !ok {
+		s.refuse(w, refusal("InvalidAction", "The action %s is not valid for this web service.", name))
+		return
+	}
+	act.name = name
+	if act.mutating && !req.flag("DryRun") {
+		s.note(strings.TrimSpace(name + " " + req.text(act.target)))
+	}
+	strike := s.cfg.Faults.At(point(name))
+	if strike != nil {
+		if err := strike.Wait(r.Context()); err != nil {
+			return // stalled until the client went away
+		}
+		if strike.Position == fault.Before {
+			code := strike.Code
+			if code == "" {
+				code = "InternalError"
+			}
+			s.refuse(w, refusal(code, "refused by a fault"))
+			return
+		}
+	}
+	answer, err := s.perform(r.Context(), act, req)
+	if strike != nil && strike.Position == fault.After {
+		hangUp(w)
+		return
+	}
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	write(w, http.StatusOK, answer)
+}
+
+func point(action string) string {
+	if action == "GetCallerIdentity" {
+		return "sts." + action
+	}
+	return "ec2." + action
+}
+
+func (s *Server) note(call string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mutating = append(s.mutating, call)
+}
+
+// perform takes the latency partly before and partly after the effect, so that an effect's instant is
+// anywhere inside its call. An effect that the client no longer waits for happens all the same.
+func (s *Server) perform(ctx context.Context, act action, req request) (any, error) {
+	before, after := s.latency(act.name)
+	_ = s.wait(ctx, before) // a client that goes away does not stop EC2
+	s.mu.Lock()
+	answer, err := s.run(act, req)
+	s.mu.Unlock()
+	_ = s.wait(ctx, after)
+	return answer, err
+}
+
+func (s *Server) latency(name string) (before, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.draw(s.rules.Latency[name])
+	if all == 0 {
+		return 0, 0
+	}
+	before = s.draw(Span{0, all})
+	return before, all - before
+}
+
+func (s *Server) wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	return s.cfg.Clock.Sleep(ctx, d)
+}
+
+// run checks bucket and permission, and does it. Dry runs are ended by the action itself, after it has
+// checked its parameters.
+func (s *Server) run(act action, req request) (any, error) {
+	if act.name == "GetCallerIdentity" { // has no bucket and needs no permission
+		return act.run(s, req)
+	}
+	if !s.takeToken(act, req) {
+		return nil, refusal("RequestLimitExceeded", "Request limit exceeded.")
+	}
+	if s.denied[act.name] {
+		return nil, refusal("UnauthorizedOperation",
+			"You are not authorized to perform this operation. User: arn:aws:iam::%s:user/test is not authorized to perform: ec2:%s",
+			s.cfg.Account, act.name)
+	}
+	return act.run(s, req)
+}
+
+// dryRun ends a call whose parameters are right and that is only a question.
+func dryRun(req request) error {
+	if req.flag("DryRun") {
+		return refusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+	}
+	return nil
+}
+
+// hangUp breaks the connection without an answer.
+func hangUp(w http.ResponseWriter) {
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		return
+	}
+	conn, _, err := hijacker.Hijack()
+	if err != nil {
+		return
+	}
+	_ = conn.Close() // the client is to see a broken connection
+}
+
+func write(w http.ResponseWriter, status int, answer any) {
+	body, err := xml.Marshal(answer)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("encode answer: %v", err), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(append([]byte(xml.Header), body...)) // the client may have gone
+}

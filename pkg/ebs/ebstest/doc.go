@@ -1,0 +1,12 @@
+// Package ebstest is a stand-in for Amazon EC2 and EBS, as far as tisnap needs them: a state machine that
+// speaks EC2's query protocol (and STS's GetCallerIdentity) on a loopback listener, so that aws-sdk-go-v2
+// and the aws command talk to it by AWS_ENDPOINT_URL.
+//
+// Volumes have bytes (pkg/testbed/disk). A CreateSnapshots call copies all its volumes at one instant inside
+// the call; snapshots then go from pending to completed by a model of their dirty data. EC2's bad habits are
+// kept: new ids that Describe denies for a while, id lists that fail for one unknown id, token buckets, 15 s
+// between snapshots of a volume, 5 pending ones of a volume and 100 of the account, 50 tags, sets that fail
+// as one, limits that are checked before client tokens. All durations are virtual time.
+//
+// At every call the server asks its fault plan at "ec2.<Action>" or "sts.GetCallerIdentity".
+package ebstest

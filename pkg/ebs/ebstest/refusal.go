@@ -1,0 +1,58 @@
+package ebstest
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// apiError is an error in EC2's words.
+type apiError struct{ code, message string }
+
+func (e *apiError) Error() string { return e.code + ": " + e.message }
+
+func refusal(code, format string, args ...any) *apiError {
+	return &apiError{code: code, message: fmt.Sprintf(format, args...)}
+}
+
+// CodeOf is EC2's error code of an error that a Go-side method of Server returned, or "".
+func CodeOf(err error) string {
+	var e *apiError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return ""
+}
+
+type errorAnswer struct {
+	XMLName   xml.Name `xml:"Response"`
+	Code      string   `xml:"Errors>Error>Code"`
+	Message   string   `xml:"Errors>Error>Message"`
+	RequestID string   `xml:"RequestID"`
+}
+
+// Codes that come with HTTP 5xx, as from EC2.
+var (
+	unavailableCodes = []string{"RequestLimitExceeded", "ServiceUnavailable", "Unavailable"} //nolint:gochecknoglobals // constant
+	internalCodes    = []string{"InternalError", "InternalFailure", "ServerInternal"}        //nolint:gochecknoglobals // constant
+	forbiddenCodes   = []string{"UnauthorizedOperation", "AuthFailure"}                      //nolint:gochecknoglobals // constant
+)
+
+func (s *Server) refuse(w http.ResponseWriter, err error) {
+	e := &apiError{code: "InternalError", message: err.Error()}
+	errors.As(err, &e)
+	status := http.StatusBadRequest
+	switch {
+	case slices.Contains(unavailableCodes, e.code):
+		status = http.StatusServiceUnavailable
+	case slices.Contains(internalCodes, e.code):
+		status = http.StatusInternalServerError
+	case slices.Contains(forbiddenCodes, e.code):
+		status = http.StatusForbidden
+	case e.code == "DryRunOperation":
+		status = http.StatusPreconditionFailed
+	}
+	write(w, status, errorAnswer{Code: e.code, Message: e.message, RequestID: "00000000-0000-0000-0000-000000000000"})
+}

@@ -1,0 +1,133 @@
+package ebstest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// Server is one account in one region. It is safe for concurrent use.
+type Server struct {
+	cfg   Config
+	rules Rules
+
+	http     *http.Server
+	listener net.Listener
+	cancel   context.CancelFunc
+	serving  sync.WaitGroup
+
+	mu        sync.Mutex // guards all below
+	random    *rand.Rand
+	next      uint64 // of ids
+	instances map[cluster.InstanceID]*instance
+	volumes   map[cluster.VolumeID]*volume
+	snapshots map[cluster.SnapshotID]*snapshot
+	tokens    map[string]tokenUse
+	buckets   map[string]*bucketState
+	denied    map[string]bool
+	mutating  []string
+	cuts      []Cut
+}
+
+// New makes an account without instances. It listens only after Start.
+func New(cfg Config) *Server {
+	cfg.Region = cmp.Or(cfg.Region, "us-west-2")
+	cfg.Account = cmp.Or(cfg.Account, "123456789012")
+	if len(cfg.Zones) == 0 {
+		for _, letter := range "abc" {
+			cfg.Zones = append(cfg.Zones, cluster.Zone(cfg.Region+string(letter)))
+		}
+	}
+	if cfg.Rules == nil {
+		cfg.Rules = QuickRules()
+	}
+	return &Server{
+		cfg: cfg, rules: *cfg.Rules,
+		random:    rand.New(rand.NewPCG(cfg.Seed, 0xeb5)), //nolint:gosec // not a secret
+		instances: map[cluster.InstanceID]*instance{},
+		volumes:   map[cluster.VolumeID]*volume{},
+		snapshots: map[cluster.SnapshotID]*snapshot{},
+		tokens:    map[string]tokenUse{},
+		buckets:   map[string]*bucketState{},
+		denied:    map[string]bool{},
+	}
+}
+
+// Start listens on a free port of 127.0.0.1. Close ends it.
+func (s *Server) Start() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.listener, s.cancel = listener, cancel
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	s.serving.Go(func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			cancel()
+		}
+	})
+	return nil
+}
+
+// Close ends all connections, stalled calls included, and waits for the listener. The state stays readable.
+func (s *Server) Close() {
+	if s.http == nil {
+		return
+	}
+	s.cancel()
+	_ = s.http.Close() // nothing to save: the connections are cut on purpose
+	s.serving.Wait()
+}
+
+// URL is the endpoint for AWS_ENDPOINT_URL.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// Region is the account's region.
+func (s *Server) Region() string { return s.cfg.Region }
+
+// Account is the 12-digit account number.
+func (s *Server) Account() string { return s.cfg.Account }
+
+// Deny makes an action ("CreateVolume") answer UnauthorizedOperation from now on, dry runs included.
+func (s *Server) Deny(action string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied[action] = true
+}
+
+// Allow undoes Deny.
+func (s *Server) Allow(action string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.denied, action)
+}
+
+// MutatingCalls lists the calls that could change something and were not dry runs, in the order of
+// arrival, as "Action target". Refused ones are in it.
+func (s *Server) MutatingCalls() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.mutating...)
+}
+
+func (s *Server) now() time.Time { return s.cfg.Clock.Now() }
+
+// draw takes a duration out of a span. The caller holds the lock.
+func (s *Server) draw(span Span) time.Duration {
+	if span.Most <= span.Least {
+		return span.Least
+	}
+	return span.Least + time.Duration(s.random.Int64N(int64(span.Most-span.Least)+1))
+}

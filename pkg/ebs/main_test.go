@@ -1,0 +1,91 @@
+package ebs_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest/suite"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+)
+
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_PROFILE": "", "AWS_ENDPOINT_URL": "",
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	speed = 300 // virtual seconds in a real one
+	zone  = cluster.Zone("us-west-2a")
+)
+
+// account is a stand-in with a client of its own.
+type account struct {
+	*ebs.Client
+	server *ebstest.Server
+	faults *fault.Plan
+}
+
+// newAccount starts a stand-in; change may alter its configuration.
+func newAccount(t *testing.T, change ...func(*ebstest.Config)) *account {
+	t.Helper()
+	cfg := ebstest.Config{Clock: timescale.New(speed), Faults: &fault.Plan{}, Rules: ebstest.QuickRules(), Seed: 1}
+	for _, c := range change {
+		c(&cfg)
+	}
+	server := ebstest.New(cfg)
+	require.NoError(t, server.Start())
+	t.Cleanup(server.Close)
+	client, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Endpoint: server.URL(), Clock: cfg.Clock})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	t.Cleanup(func() { require.Empty(t, cfg.Faults.Unreached(), "faults that never struck") })
+	return &account{Client: client, server: server, faults: cfg.Faults}
+}
+
+// instance is an instance with so many 10 GiB data volumes.
+func (a *account) instance(t *testing.T, volumes int) (cluster.InstanceID, []cluster.VolumeID) {
+	t.Helper()
+	i := a.server.AddInstance(zone)
+	ids := make([]cluster.VolumeID, volumes)
+	for n := range ids {
+		id, err := a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
+		require.NoError(t, err)
+		require.NoError(t, a.server.Attach(id, i))
+		ids[n] = id
+	}
+	return i, ids
+}
+
+func (a *account) fault(t *testing.T, r fault.Rule) {
+	t.Helper()
+	require.NoError(t, a.faults.Add(r))
+}
+
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	require.Eventually(t, check, 20*time.Second, 5*time.Millisecond, what)
+}
+
+func TestClient_StandIn_KeepsContract(t *testing.T) {
+	t.Parallel()
+	suite.Run(t, func(t *testing.T) suite.Subject {
+		a := newAccount(t)
+		return suite.Subject{Client: a.Client, Zone: zone, Instance: a.instance, Patience: 20 * time.Second}
+	})
+}

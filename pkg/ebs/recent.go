@@ -1,0 +1,42 @@
+package ebs
+
+import (
+	"sync"
+	"time"
+)
+
+// visibleWithin is how long EC2 may deny a resource that it has just made. Users saw 20 s; a minute is the
+// time for which AWS advises to retry.
+const visibleWithin = time.Minute
+
+// recentIDs remembers what this process made within the last minute, so that "not found" is not taken for
+// "gone" while EC2 does not see it yet: a delete that believed it would leak the resource.
+type recentIDs struct {
+	clock Clock
+	mu    sync.Mutex
+	made  map[string]time.Time
+}
+
+func newRecentIDs(clock Clock) *recentIDs {
+	return &recentIDs{clock: clock, made: map[string]time.Time{}}
+}
+
+func (r *recentIDs) add(id string) {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for old, at := range r.made {
+		if now.Sub(at) > visibleWithin {
+			delete(r.made, old)
+		}
+	}
+	r.made[id] = now
+}
+
+// has reports whether the id was made less than a minute ago.
+func (r *recentIDs) has(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.made[id]
+	return ok && r.clock.Now().Sub(at) <= visibleWithin
+}

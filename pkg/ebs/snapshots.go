@@ -1,0 +1,101 @@
+package ebs
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// DescribeSnapshots returns the snapshots with these ids, in no particular order. One that does not exist,
+// or that EC2 does not show yet, is left out. Kinds: Denied, Limited, Usage (malformed id), Unknown.
+func (c *Client) DescribeSnapshots(ctx context.Context, ids []cluster.SnapshotID) ([]Snapshot, error) {
+	return describeAll(ctx, texts(ids),
+		func(ctx context.Context, batch []string) ([]Snapshot, error) {
+			return c.snapshotPages(ctx, ec2.DescribeSnapshotsInput{SnapshotIds: batch})
+		},
+		func(ctx context.Context, batch []string) ([]Snapshot, error) {
+			return c.snapshotPages(ctx, ec2.DescribeSnapshotsInput{
+				Filters: []types.Filter{filter("snapshot-id", batch...)}, MaxResults: aws.Int32(describePage),
+			})
+		})
+}
+
+// FindSnapshots returns all own snapshots that carry every one of these tags; no tags at all is a Usage
+// error, for it would be every snapshot of the account.
+func (c *Client) FindSnapshots(ctx context.Context, tags Tags) ([]Snapshot, error) {
+	if len(tags) == 0 {
+		return nil, failure.New(failure.Usage, "find snapshots", "", "no tags given")
+	}
+	return c.ownSnapshots(ctx, tagFilters(tags)...)
+}
+
+// PendingSnapshots counts the account's snapshots that are still pending.
+func (c *Client) PendingSnapshots(ctx context.Context) (int, error) {
+	pending, err := c.ownSnapshots(ctx, filter("status", string(SnapshotPending)))
+	return len(pending), err
+}
+
+func (c *Client) ownSnapshots(ctx context.Context, filters ...types.Filter) ([]Snapshot, error) {
+	return c.snapshotPages(ctx, ec2.DescribeSnapshotsInput{
+		OwnerIds: []string{"self"}, Filters: filters, MaxResults: aws.Int32(describePage),
+	})
+}
+
+func (c *Client) snapshotPages(ctx context.Context, in ec2.DescribeSnapshotsInput) ([]Snapshot, error) {
+	op := operation{verb: "describe snapshots", action: "ec2:DescribeSnapshots", repeatable: true}
+	return pages(ctx, func(ctx context.Context, token *string) ([]Snapshot, *string, error) {
+		in.NextToken = token
+		var out *ec2.DescribeSnapshotsOutput
+		err := c.call(ctx, op, "", func(ctx context.Context) (err error) {
+			out, err = c.ec2.DescribeSnapshots(ctx, &in)
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		found := make([]Snapshot, len(out.Snapshots))
+		for i, s := range out.Snapshots {
+			found[i] = snapshotOf(s)
+		}
+		return found, out.NextToken, nil
+	})
+}
+
+// DeleteSnapshot deletes one snapshot; deleting one that does not exist succeeds. A snapshot that this
+// client made within the last minute and that EC2 does not know yet is waited for.
+// Kinds: Conflict (an image uses it), Denied, Limited, Usage, Unknown.
+func (c *Client) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) error {
+	if id == "" {
+		return failure.New(failure.Usage, "delete snapshot", "", "no id given")
+	}
+	op := operation{
+		verb: "delete snapshot", action: ActionDeleteSnapshot,
+		repeatable: true, limiter: c.pace.deleteSnapshot,
+	}
+	return c.remove(ctx, op, string(id), func(ctx context.Context) error {
+		_, err := c.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(string(id))})
+		return err
+	})
+}
+
+// remove deletes what may be gone already, or not be visible yet.
+func (c *Client) remove(ctx context.Context, op operation, id string, send func(context.Context) error) error {
+	for try := 2; ; try++ {
+		err := c.call(ctx, op, id, send)
+		if !failure.Is(err, failure.NotFound) {
+			return err
+		}
+		if !c.recent.has(id) {
+			return nil
+		}
+		if waitErr := c.clock.Sleep(ctx, grow(throttleStart, queueStart, try)); waitErr != nil {
+			return failure.New(failure.Limited, op.verb, id, "not visible yet: %w", waitErr).
+				WithHint("delete it again in a minute")
+		}
+	}
+}
