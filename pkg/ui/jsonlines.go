@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// pace is the shortest time between two progress events of one step.
+const pace = 500 * time.Millisecond
+
+// Line is one line of JSON progress. Fields are added between versions and never renamed.
+type Line struct {
+	phase.Event
+	// Done and Total are always there for a progress event; Total is 0 while it is not known.
+	Done  *int64 `json:"done,omitempty"`
+	Total *int64 `json:"total,omitempty"`
+	// ElapsedSeconds is since the step started, or the phase for an event of a phase.
+	ElapsedSeconds float64 `json:"elapsedSeconds,omitempty"`
+	// ETASeconds is an estimate by the smoothed rate; left out while there is none.
+	ETASeconds *float64 `json:"etaSeconds,omitempty"`
+}
+
+// jsonLines writes an event a line. Progress that comes too fast is held back, but the last of a step is
+// always written before the step's end.
+type jsonLines struct {
+	out  *stream
+	enc  *json.Encoder
+	task task
+	held *phase.Event // progress not yet written
+	last time.Time    // of the last progress line
+}
+
+func newJSONLines(out *stream) *jsonLines {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return &jsonLines{out: out, enc: enc}
+}
+
+func (j *jsonLines) event(e phase.Event, at time.Time) {
+	if e.Type == phase.Progress {
+		j.task.apply(e, at)
+		j.held = &e
+		if at.Sub(j.last) >= pace {
+			j.release(at)
+		}
+		return
+	}
+	j.release(at)
+	j.task.apply(e, at)
+	j.write(e)
+	if e.Type == phase.StepStarted {
+		j.last = time.Time{}
+	}
+}
+
+func (j *jsonLines) release(at time.Time) {
+	if j.held == nil {
+		return
+	}
+	j.write(*j.held)
+	j.held, j.last = nil, at
+}
+
+func (j *jsonLines) write(e phase.Event) {
+	line := Line{Event: e, ElapsedSeconds: milli(e.Elapsed)}
+	if e.Type == phase.Progress {
+		line.Done, line.Total = &e.Done, &e.Total
+		if left, known := j.task.meter.eta(e.Done, e.Total); known {
+			seconds := milli(left)
+			line.ETASeconds = &seconds
+		}
+	}
+	_ = j.enc.Encode(line) // the stream keeps the error for Close
+}
+
+// milli is the duration in seconds, to a millisecond.
+func milli(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+
+func (j *jsonLines) text(lines []byte) { j.out.print(string(lines)) }
+
+func (j *jsonLines) tick(now time.Time) time.Duration {
+	if now.Sub(j.last) >= pace {
+		j.release(now)
+	}
+	return pace
+}
+
+func (j *jsonLines) finish(now time.Time) { j.release(now) }

@@ -1,0 +1,112 @@
+package ui
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Mode is a way to show progress.
+type Mode string
+
+// The modes.
+const (
+	Auto  Mode = "auto"  // TTY on a terminal that can, Plain elsewhere
+	TTY   Mode = "tty"   // one live line, repainted ten times a second
+	Plain Mode = "plain" // a log line at each change and every 30 s
+	JSON  Mode = "json"  // an event a line
+	None  Mode = "none"  // nothing
+)
+
+// Modes lists the modes by name, for help texts.
+func Modes() []string {
+	return []string{string(Auto), string(TTY), string(Plain), string(JSON), string(None)}
+}
+
+// ParseMode reads a mode; anything else is a Usage error that lists the modes.
+func ParseMode(s string) (Mode, error) {
+	for _, m := range Modes() {
+		if s == m {
+			return Mode(m), nil
+		}
+	}
+	return "", failure.New(failure.Usage, "parse progress mode", "", "want one of %s, got %q", strings.Join(Modes(), ", "), s)
+}
+
+// Options say where and how progress is shown. The zero value decides by standard error and the environment.
+type Options struct {
+	Mode Mode      // "" is Auto
+	Out  io.Writer // nil is standard error
+	// IsTerminal says whether Out is a terminal; nil asks the system.
+	IsTerminal func() bool
+	// Width is the terminal's columns, asked at each repaint; nil asks the system, 0 or less is not known.
+	Width func() int
+	// Env reads the environment: NO_COLOR, TERM, CI, and LC_ALL, LC_CTYPE, LANG; nil is os.Getenv.
+	Env func(string) string
+}
+
+// fallbackWidth is used while the terminal does not tell its own.
+const fallbackWidth = 80
+
+func (o Options) complete() Options {
+	if o.Out == nil {
+		o.Out = os.Stderr
+	}
+	if o.Env == nil {
+		o.Env = os.Getenv
+	}
+	file, isFile := o.Out.(*os.File)
+	if o.IsTerminal == nil {
+		o.IsTerminal = func() bool { return isFile && term.IsTerminal(int(file.Fd())) }
+	}
+	if o.Width == nil {
+		o.Width = func() int {
+			if !isFile {
+				return 0
+			}
+			width, _, err := term.GetSize(int(file.Fd()))
+			if err != nil {
+				return 0
+			}
+			return width
+		}
+	}
+	o.Mode = o.resolve()
+	return o
+}
+
+// resolve picks the mode. A dumb terminal cannot repaint a line, so it outranks even an explicit TTY.
+func (o Options) resolve() Mode {
+	dumb := o.Env("TERM") == "dumb"
+	switch o.Mode {
+	case Plain, JSON, None:
+		return o.Mode
+	case TTY:
+		if dumb {
+			return Plain
+		}
+		return TTY
+	}
+	if dumb || isSet(o.Env("CI")) || !o.IsTerminal() {
+		return Plain
+	}
+	return TTY
+}
+
+func (o Options) style() style {
+	s := style{color: o.Env("NO_COLOR") == "", unicode: true}
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := o.Env(name); v != "" {
+			// Only a locale that says so has no UTF-8: an empty one is usual in containers.
+			s.unicode = v != "C" && v != "POSIX"
+			break
+		}
+	}
+	return s
+}
+
+func isSet(v string) bool { return v != "" && v != "0" && v != "false" }

@@ -1,0 +1,93 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// quiet is how long a plain log says nothing while something runs.
+const quiet = 30 * time.Second
+
+// plain writes a line at each change, and one every 30 s in which nothing changed.
+type plain struct {
+	out  *stream
+	task task
+	last time.Time // of the last line
+}
+
+func newPlain(out *stream) *plain { return &plain{out: out, last: time.Now()} }
+
+func (p *plain) event(e phase.Event, at time.Time) {
+	p.task.apply(e, at)
+	if line := plainLine(e); line != "" {
+		p.line(e.Time, line, at)
+	}
+}
+
+func (p *plain) line(stamp time.Time, line string, at time.Time) {
+	p.out.print(stamp.UTC().Format(time.RFC3339) + " " + line + "\n")
+	p.last = at
+}
+
+func plainLine(e phase.Event) string {
+	subject := e.Phase
+	if e.Step != "" {
+		subject += ": " + e.Step
+	}
+	message := clean(e.Message)
+	switch e.Type {
+	case phase.PhaseStarted, phase.StepStarted:
+		return subject + ": started"
+	case phase.StepFinished:
+		return subject + ": done in " + took(e.Elapsed)
+	case phase.PhaseFinished:
+		return subject + ": " + message + " in " + took(e.Elapsed)
+	case phase.StepFailed:
+		return subject + ": failed after " + took(e.Elapsed) + ": " + message
+	case phase.Note:
+		return subject + ": " + message
+	case phase.Warning:
+		if subject == "" {
+			return "warning: " + message
+		}
+		return "warning: " + subject + ": " + message
+	case phase.UndoStarted:
+		return "undo " + e.Step + ": started"
+	case phase.UndoFinished:
+		return "undo " + e.Step + ": done in " + took(e.Elapsed)
+	case phase.UndoFailed:
+		return "undo " + e.Step + ": failed after " + took(e.Elapsed) + ": " + message
+	case phase.Progress:
+	}
+	return ""
+}
+
+func (p *plain) text(lines []byte) { p.out.print(string(lines)) }
+
+func (p *plain) tick(now time.Time) time.Duration {
+	if left := quiet - now.Sub(p.last); left > 0 {
+		return left
+	}
+	p.last = now
+	if p.task.active {
+		p.task.meter.observe(p.task.done, now)
+		p.line(now, p.status(now), now)
+	}
+	return quiet
+}
+
+func (p *plain) status(now time.Time) string {
+	t := &p.task
+	subject := t.label
+	if t.step != "" {
+		subject += ": " + t.step
+	}
+	amount := t.amount()
+	if percent := t.percent(); percent != "" {
+		amount += " (" + percent + ")"
+	}
+	return subject + ": " + join(amount, t.rate(), t.eta(), "running for "+now.Sub(t.start).Truncate(time.Second).String())
+}
+
+func (p *plain) finish(time.Time) {}

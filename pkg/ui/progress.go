@@ -1,0 +1,182 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// renderer turns events into bytes. It is used by one goroutine only.
+type renderer interface {
+	// event shows one event that happened at that time.
+	event(e phase.Event, at time.Time)
+	// text shows whole lines as they are.
+	text(lines []byte)
+	// tick brings the display up to date and says when it wants the next tick.
+	tick(now time.Time) time.Duration
+	// finish takes down what is only shown while something runs.
+	finish(now time.Time)
+}
+
+// Progress shows a run's events. It is a phase.Sink, safe for concurrent use, and must be closed.
+type Progress struct {
+	mode  Mode
+	out   *stream
+	queue *queue
+	quit  chan struct{}
+	wg    sync.WaitGroup
+	once  sync.Once
+
+	mu     sync.Mutex
+	closed bool
+	rest   []byte // of Writer: the line that has no end yet
+}
+
+// New starts showing progress. Close ends it.
+func New(o Options) *Progress {
+	o = o.complete()
+	p := &Progress{mode: o.Mode, out: &stream{w: o.Out}, queue: newQueue(), quit: make(chan struct{})}
+	var r renderer
+	switch o.Mode {
+	case TTY:
+		r = newTTY(p.out, o)
+	case JSON:
+		r = newJSONLines(p.out)
+	case None:
+		r = silent{out: p.out}
+	default:
+		r = newPlain(p.out)
+	}
+	p.wg.Go(func() { p.run(r) })
+	return p
+}
+
+// Mode is the mode in use; never Auto.
+func (p *Progress) Mode() Mode { return p.mode }
+
+// Emit queues the event and returns at once. After Close it does nothing.
+func (p *Progress) Emit(e phase.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	now := time.Now()
+	if e.Time.IsZero() {
+		e.Time = now.UTC()
+	}
+	p.queue.put(item{event: e, at: now})
+}
+
+// Writer returns a writer to the same stream for logs: whole lines come above the live line, in the order in
+// which they were written. A write never blocks and never fails; a last line without an end is printed by
+// Close. After Close it writes straight to the stream.
+func (p *Progress) Writer() io.Writer { return lineWriter{p} }
+
+// Close shows what is queued, takes the live line down and waits for the goroutine. It may be called again.
+// It returns the first error of the stream.
+func (p *Progress) Close() error {
+	p.once.Do(func() {
+		p.mu.Lock()
+		if len(p.rest) > 0 {
+			p.queue.put(item{text: append(p.rest, '\n')})
+		}
+		p.closed = true
+		p.mu.Unlock()
+		close(p.quit)
+	})
+	p.wg.Wait()
+	return p.out.firstError()
+}
+
+func (p *Progress) run(r renderer) {
+	timer := time.NewTimer(r.tick(time.Now()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.queue.wake:
+			p.drain(r)
+		case <-timer.C:
+			timer.Reset(r.tick(time.Now()))
+		case <-p.quit:
+			p.drain(r)
+			r.finish(time.Now())
+			return
+		}
+	}
+}
+
+func (p *Progress) drain(r renderer) {
+	items, dropped := p.queue.take()
+	for _, it := range items {
+		if it.text != nil {
+			r.text(it.text)
+			continue
+		}
+		r.event(it.event, it.at)
+	}
+	if dropped > 0 {
+		r.event(phase.Event{
+			Type: phase.Warning, Time: time.Now().UTC(), Message: fmt.Sprintf("%d messages were not shown: the output was too slow", dropped),
+		}, time.Now())
+	}
+}
+
+type lineWriter struct{ p *Progress }
+
+func (w lineWriter) Write(b []byte) (int, error) {
+	p := w.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		p.wg.Wait() // what is queued comes first
+		return p.out.Write(b)
+	}
+	end := bytes.LastIndexByte(b, '\n') + 1
+	if end > 0 {
+		lines := append(p.rest, b[:end]...) //nolint:gocritic // rest is given up in the next line
+		p.rest = nil
+		p.queue.put(item{text: lines})
+	}
+	p.rest = append(p.rest, b[end:]...)
+	return len(b), nil
+}
+
+// stream stops writing at the first error: the reader is gone, and the run goes on without it.
+type stream struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	var n int
+	n, s.err = s.w.Write(b)
+	return n, s.err
+}
+
+func (s *stream) firstError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// print ignores the error, which the stream keeps for Close.
+func (s *stream) print(text string) { _, _ = s.Write([]byte(text)) }
+
+// silent shows nothing but what is written as text.
+type silent struct{ out *stream }
+
+func (silent) event(phase.Event, time.Time) {}
+func (s silent) text(lines []byte)          { s.out.print(string(lines)) }
+func (silent) tick(time.Time) time.Duration { return time.Hour }
+func (silent) finish(time.Time)             {}

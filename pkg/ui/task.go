@@ -1,0 +1,145 @@
+package ui
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// task is what runs now: a phase, or the undo of a step.
+type task struct {
+	active bool
+	label  string
+	start  time.Time
+	step   string
+
+	done, total int64
+	unit        string
+	meter       meter
+}
+
+// apply follows an event. It returns the task to its zero value when what ran has ended.
+func (t *task) apply(e phase.Event, at time.Time) {
+	switch e.Type {
+	case phase.PhaseStarted:
+		*t = task{active: true, label: e.Phase, start: at}
+	case phase.UndoStarted:
+		*t = task{active: true, label: "undo " + e.Step, start: at}
+	case phase.StepStarted:
+		*t = task{active: true, label: e.Phase, start: t.startOr(e.Phase, at), step: e.Step}
+	case phase.Progress:
+		if e.Unit != t.unit || e.Total != t.total {
+			t.meter = meter{}
+		}
+		t.done, t.total, t.unit = e.Done, e.Total, e.Unit
+		t.meter.observe(e.Done, at)
+	case phase.PhaseFinished, phase.UndoFinished, phase.UndoFailed:
+		*t = task{}
+	case phase.Note, phase.Warning, phase.StepFinished, phase.StepFailed:
+	}
+}
+
+func (t *task) startOr(label string, at time.Time) time.Time {
+	if t.active && t.label == label {
+		return t.start
+	}
+	return at
+}
+
+// amount is "12/30 volumes", or "" if nothing is counted.
+func (t *task) amount() string {
+	switch {
+	case t.unit == "" && t.total == 0 && t.done == 0:
+		return ""
+	case t.unit == "bytes" && t.total > 0:
+		return size(t.done) + "/" + size(t.total)
+	case t.unit == "bytes":
+		return size(t.done)
+	case t.total > 0:
+		return strings.TrimSpace(humanize.Comma(t.done) + "/" + humanize.Comma(t.total) + " " + t.unit)
+	}
+	return strings.TrimSpace(humanize.Comma(t.done) + " " + t.unit)
+}
+
+// share is what is done of the total, 0 to 1, and whether there is a total.
+func (t *task) share() (share float64, known bool) {
+	if t.total <= 0 {
+		return 0, false
+	}
+	return min(1, max(0, float64(t.done)/float64(t.total))), true
+}
+
+func (t *task) percent() string {
+	share, known := t.share()
+	if !known {
+		return ""
+	}
+	return strconv.Itoa(int(share*100)) + "%"
+}
+
+// rate is "2.1/s", or per minute if it is slow.
+func (t *task) rate() string {
+	r := t.meter.rate()
+	switch {
+	case r <= 0:
+		return ""
+	case t.unit == "bytes":
+		return size(int64(r)) + "/s"
+	case r < 1:
+		return short(r*60) + "/min"
+	}
+	return short(r) + "/s"
+}
+
+func (t *task) eta() string {
+	left, known := t.meter.eta(t.done, t.total)
+	if !known || t.done >= t.total {
+		return ""
+	}
+	return "eta " + left.Round(time.Second).String()
+}
+
+func short(r float64) string {
+	if r < 10 {
+		return strconv.FormatFloat(r, 'f', 1, 64)
+	}
+	return humanize.Comma(int64(r))
+}
+
+func size(n int64) string { return humanize.Bytes(uint64(max(0, n))) }
+
+// took prints a time that has ended.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// clean makes a message one line without control characters: it may quote another system's bytes.
+func clean(message string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, message))
+}
+
+func join(parts ...string) string {
+	var filled []string
+	for _, p := range parts {
+		if p != "" {
+			filled = append(filled, p)
+		}
+	}
+	return strings.Join(filled, ", ")
+}
