@@ -1,0 +1,70 @@
+package pdtest
+
+import (
+	"context"
+	"encoding/json"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// etcdServer is as much of etcd's KV service as TiDB's clients use: reading keys and putting some.
+type etcdServer struct {
+	etcdserverpb.UnimplementedKVServer
+	server *Server
+}
+
+// Range lists keys.
+func (e *etcdServer) Range(_ context.Context, req *etcdserverpb.RangeRequest) (*etcdserverpb.RangeResponse, error) {
+	s := e.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := &etcdserverpb.RangeResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: s.disk.clusterID, Revision: 1}}
+	for _, p := range s.etcdLocked(req.GetKey(), req.GetRangeEnd()) {
+		answer.Kvs = append(answer.Kvs, &mvccpb.KeyValue{
+			Key: []byte(p.key), Value: []byte(p.value), Lease: p.lease, Version: 1, CreateRevision: 1, ModRevision: 1,
+		})
+	}
+	answer.Count = int64(len(answer.Kvs))
+	return answer, nil
+}
+
+// Put sets a key.
+func (e *etcdServer) Put(_ context.Context, req *etcdserverpb.PutRequest) (*etcdserverpb.PutResponse, error) {
+	s := e.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disk.kv[string(req.GetKey())] = string(req.GetValue())
+	return &etcdserverpb.PutResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: s.disk.clusterID, Revision: 1}}, nil
+}
+
+// etcdKV is a pair as etcd's JSON gateway prints it: bytes in base64, 64-bit numbers as strings.
+type etcdKV struct {
+	Key            []byte `json:"key"`
+	CreateRevision int64  `json:"create_revision,string"`
+	ModRevision    int64  `json:"mod_revision,string"`
+	Version        int64  `json:"version,string"`
+	Value          []byte `json:"value"`
+	Lease          int64  `json:"lease,string,omitempty"`
+}
+
+func (s *Server) etcdRange(r *request) answer {
+	var req struct {
+		Key      []byte `json:"key"`
+		RangeEnd []byte `json:"range_end"`
+	}
+	if err := json.Unmarshal(r.body, &req); err != nil {
+		return answer{status: 400, body: map[string]any{"error": err.Error(), "code": 3, "message": err.Error()}}
+	}
+	kvs := []etcdKV{}
+	for _, p := range s.etcdLocked(req.Key, req.RangeEnd) {
+		kvs = append(kvs, etcdKV{Key: []byte(p.key), CreateRevision: 2, ModRevision: 2, Version: 1, Value: []byte(p.value), Lease: p.lease})
+	}
+	body := map[string]any{"header": map[string]string{
+		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": "2", "raft_term": "2",
+	}}
+	if len(kvs) > 0 {
+		body["kvs"], body["count"] = kvs, decimal(uint64(len(kvs)))
+	}
+	return answer{body: body, compact: true}
+}

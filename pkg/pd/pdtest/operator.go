@@ -1,0 +1,171 @@
+package pdtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/metapb"
+	"github.com/pingcap/kvproto/pkg/pdpb"
+)
+
+const (
+	balanceLeader = "balance-leader-scheduler"
+	// operatorTimeout is how long PD keeps a transfer-leader step going.
+	operatorTimeout = 10 * time.Second
+)
+
+// operator is what PD is doing with a region. Only transfers of leadership do anything.
+type operator struct {
+	name    string
+	region  uint64
+	to      *metapb.Peer // nil: nothing is sent
+	created time.Time
+	status  pdpb.OperatorStatus
+}
+
+func (o *operator) String() string {
+	return fmt.Sprintf("%s {region %d} (kind:leader, createAt:%s, currentStep:0, steps:[0:{%s}], timeout:[%s])",
+		o.name, o.region, o.created.UTC().Format(time.RFC3339Nano), o.name, operatorTimeout)
+}
+
+// scheduleLocked decides what a region's leader is told to do: its operator, or one of balance-leader's.
+func (s *Server) scheduleLocked(r *region) *pdpb.TransferLeader {
+	op := s.runningLocked(r.meta.GetId())
+	if op != nil && op.to != nil && op.to.GetStoreId() == r.leader.GetStoreId() {
+		op.status = pdpb.OperatorStatus_SUCCESS
+		op = nil
+	}
+	if op == nil {
+		op = s.balanceLocked(r)
+	}
+	if op == nil || op.to == nil {
+		return nil
+	}
+	return &pdpb.TransferLeader{Peer: op.to, Peers: []*metapb.Peer{op.to}}
+}
+
+// runningLocked is the region's operator if it runs; one that took too long ends here.
+func (s *Server) runningLocked(regionID uint64) *operator {
+	op := s.mem.operators[regionID]
+	if op == nil || op.status != pdpb.OperatorStatus_RUNNING {
+		return nil
+	}
+	if s.now().Sub(op.created) > operatorTimeout {
+		op.status = pdpb.OperatorStatus_TIMEOUT
+		return nil
+	}
+	return op
+}
+
+func (s *Server) allRunningLocked() []*operator {
+	var running []*operator
+	for _, id := range sortedIDs(s.mem.operators) {
+		if op := s.runningLocked(id); op != nil {
+			running = append(running, op)
+		}
+	}
+	return running
+}
+
+// balanceLocked is balance-leader: it moves a leader to the store with the fewest, unless it is paused or
+// its limit is used up. It does not ask whether the cluster is recovering; the real one does not either.
+func (s *Server) balanceLocked(r *region) *operator {
+	i := slices.IndexFunc(s.schedulersLocked(), func(sch Scheduler) bool {
+		return sch.Name == balanceLeader && sch.ResumeAt.IsZero()
+	})
+	if i < 0 {
+		return nil
+	}
+	moving := 0
+	for _, op := range s.allRunningLocked() {
+		if op.to != nil {
+			moving++
+		}
+	}
+	if float64(moving) >= s.numberConfigLocked("schedule.leader-schedule-limit") {
+		return nil
+	}
+	leaders, _ := s.disk.regions.counts()
+	for _, op := range s.allRunningLocked() {
+		// What is on its way counts as arrived, or all regions would run to one store.
+		if moved := s.disk.regions.byID[op.region]; op.to != nil && moved != nil && moved.leader != nil {
+			leaders[moved.leader.GetStoreId()]--
+			leaders[op.to.GetStoreId()]++
+		}
+	}
+	from := r.leader.GetStoreId()
+	var to *metapb.Peer
+	for _, p := range r.meta.GetPeers() {
+		if p.GetStoreId() != from && s.canLeadLocked(r, p) && (to == nil || leaders[p.GetStoreId()] < leaders[to.GetStoreId()]) {
+			to = p
+		}
+	}
+	if to == nil || leaders[from]-leaders[to.GetStoreId()] < 2 {
+		return nil
+	}
+	op := &operator{name: "balance-leader", region: r.meta.GetId(), to: to, created: s.now(), status: pdpb.OperatorStatus_RUNNING}
+	s.mem.operators[r.meta.GetId()] = op
+	return op
+}
+
+func (s *Server) canLeadLocked(r *region, p *metapb.Peer) bool {
+	store := s.disk.stores[p.GetStoreId()]
+	if p.GetRole() != metapb.PeerRole_Voter || store == nil || s.stateName(store) != "Up" {
+		return false
+	}
+	same := func(other *metapb.Peer) bool { return other.GetId() == p.GetId() }
+	return !slices.ContainsFunc(r.pending, same) &&
+		!slices.ContainsFunc(r.down, func(d *pdpb.PeerStats) bool { return same(d.GetPeer()) })
+}
+
+// addOperatorLocked makes an operator as POST operators does. It returns the status and PD's refusal, or "".
+func (s *Server) addOperatorLocked(name string, regionID, toStore uint64) (int, string) {
+	r := s.disk.regions.byID[regionID]
+	if r == nil {
+		return 500, fmt.Sprintf("[PD:core:ErrRegionNotFound]region %d not found", regionID)
+	}
+	if s.runningLocked(regionID) != nil {
+		return 500, "[PD:operator:ErrAddOperator]failed to add operator, maybe already have one"
+	}
+	op := &operator{name: name, region: regionID, created: s.now(), status: pdpb.OperatorStatus_RUNNING}
+	switch name {
+	case "scatter-region":
+		// Scattering is accepted and has nothing to do: peers do not move here.
+		op.status = pdpb.OperatorStatus_SUCCESS
+	case "transfer-leader":
+		i := slices.IndexFunc(r.meta.GetPeers(), func(p *metapb.Peer) bool { return p.GetStoreId() == toStore })
+		if i < 0 {
+			return 500, fmt.Sprintf("region has no voter in store %d", toStore)
+		}
+		op.to = r.meta.GetPeers()[i]
+	default:
+		return 400, "unknown operator"
+	}
+	s.mem.operators[regionID] = op
+	s.pushLocked(r, op)
+	return 0, ""
+}
+
+// pushLocked tells the leader's store at once if it holds a heartbeat stream; others hear at the next heartbeat.
+func (s *Server) pushLocked(r *region, op *operator) {
+	if r.leader == nil || op.to == nil {
+		return
+	}
+	select {
+	case s.mem.streams[r.leader.GetStoreId()] <- &pdpb.RegionHeartbeatResponse{
+		Header: s.ok(), RegionId: r.meta.GetId(), RegionEpoch: r.meta.GetRegionEpoch(), TargetPeer: r.leader,
+		TransferLeader: &pdpb.TransferLeader{Peer: op.to, Peers: []*metapb.Peer{op.to}},
+	}:
+	default:
+	}
+}
+
+func sortedIDs[V any](m map[uint64]V) []uint64 {
+	ids := make([]uint64, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

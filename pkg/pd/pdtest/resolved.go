@@ -1,0 +1,40 @@
+package pdtest
+
+import (
+	"math"
+
+	"github.com/pingcap/kvproto/pkg/metapb"
+)
+
+// minResolvedLocked is the cluster's minimum: of the TiKV stores that lead something and are no tombstones.
+// It never falls, and outlives a restart while the stores' own values do not.
+func (s *Server) minResolvedLocked() uint64 {
+	if s.durationConfigLocked("pd-server.min-resolved-ts-persistence-interval") == 0 {
+		return s.disk.minResolved
+	}
+	lowest := uint64(math.MaxUint64)
+	leaders, _ := s.disk.regions.counts()
+	for id, store := range s.disk.stores {
+		if s.countsForResolvedLocked(store, leaders) {
+			lowest = min(lowest, s.mem.storeStats(id).resolved)
+		}
+	}
+	if lowest != math.MaxUint64 && lowest > s.disk.minResolved {
+		s.disk.minResolved = lowest
+	}
+	return s.disk.minResolved
+}
+
+// storeResolvedLocked is a store's own value; MaxUint64 for one that does not count or does not exist.
+func (s *Server) storeResolvedLocked(id uint64) uint64 {
+	store := s.disk.stores[id]
+	leaders, _ := s.disk.regions.counts()
+	if store == nil || !s.countsForResolvedLocked(store, leaders) {
+		return math.MaxUint64
+	}
+	return s.mem.storeStats(id).resolved
+}
+
+func (s *Server) countsForResolvedLocked(store *metapb.Store, leaders map[uint64]int) bool {
+	return store.GetState() != metapb.StoreState_Tombstone && isTiKV(store) && leaders[store.GetId()] > 0
+}
