@@ -1,0 +1,132 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// Catalog is the backups in a store. It keeps no state: every call reads the store.
+type Catalog struct {
+	Store objstore.Store
+}
+
+// Claim takes a backup id for a run. It is written before anything else of the backup.
+type Claim struct {
+	ID        cluster.BackupID `json:"id"`
+	Run       cluster.RunID    `json:"run"`
+	Cluster   cluster.Name     `json:"cluster"`
+	ClaimedAt time.Time        `json:"claimedAt"`
+}
+
+// CheckFree says whether a backup with this id could be made here; it changes nothing. It is Conflict if
+// the id is taken or br used the prefix, and Usage if the id cannot be one.
+func (c Catalog) CheckFree(ctx context.Context, id cluster.BackupID) error {
+	if err := manifest.CheckID(id); err != nil {
+		return err
+	}
+	if err := c.refuse(ctx, id, manifest.BRMarkers()); err != nil {
+		return err
+	}
+	found, err := c.Store.List(ctx, manifest.BackupPrefix(id))
+	if err != nil {
+		return failure.Annotate(err, "check backup id", string(id))
+	}
+	if len(found) > 0 {
+		return c.taken(id)
+	}
+	return nil
+}
+
+// Claim does CheckFree and takes the id: of several that claim it at the same time, one succeeds and the
+// others are Conflict. Claiming again for the same run succeeds, so that a run can be resumed.
+func (c Catalog) Claim(ctx context.Context, claim Claim) error {
+	return c.claim(ctx, claim, manifest.BRMarkers())
+}
+
+// ClaimForBR is Claim in a prefix that TiDB Operator made for br: its clustermeta does not count as used.
+// A backupmeta does, and so does br's lock.
+func (c Catalog) ClaimForBR(ctx context.Context, claim Claim) error {
+	return c.claim(ctx, claim, []string{manifest.BRBackupMeta, manifest.BRLock})
+}
+
+func (c Catalog) claim(ctx context.Context, claim Claim, markers []string) error {
+	if err := manifest.CheckID(claim.ID); err != nil {
+		return err
+	}
+	held, err := c.readClaim(ctx, claim.ID)
+	switch {
+	case err == nil && held.Run == claim.Run:
+		return nil
+	case err == nil:
+		return c.taken(claim.ID)
+	case !failure.Is(err, failure.NotFound):
+		return err
+	}
+	if err := c.refuse(ctx, claim.ID, markers); err != nil {
+		return err
+	}
+	found, err := c.Store.List(ctx, manifest.BackupPrefix(claim.ID))
+	if err != nil {
+		return failure.Annotate(err, "claim backup", string(claim.ID))
+	}
+	if len(found) > 0 {
+		return c.taken(claim.ID)
+	}
+	return c.writeClaim(ctx, claim)
+}
+
+// writeClaim looks at what is stored after any error: a lost answer, or our own earlier try, is a success.
+func (c Catalog) writeClaim(ctx context.Context, claim Claim) error {
+	body, err := json.MarshalIndent(claim, "", "  ")
+	if err != nil {
+		return failure.Wrap(err, failure.Unknown, "claim backup", string(claim.ID))
+	}
+	_, err = c.Store.Create(ctx, manifest.ClaimKey(claim.ID), body)
+	if err == nil {
+		return nil
+	}
+	if held, readErr := c.readClaim(ctx, claim.ID); readErr == nil {
+		if held.Run == claim.Run {
+			return nil
+		}
+		return c.taken(claim.ID)
+	}
+	return failure.Annotate(err, "claim backup", string(claim.ID))
+}
+
+func (c Catalog) readClaim(ctx context.Context, id cluster.BackupID) (*Claim, error) {
+	body, _, err := c.Store.Get(ctx, manifest.ClaimKey(id))
+	if err != nil {
+		return nil, failure.Annotate(err, "read claim", string(id))
+	}
+	claim := new(Claim)
+	if err := json.Unmarshal(body, claim); err != nil {
+		return nil, failure.Wrap(err, failure.Corrupt, "read claim", string(id))
+	}
+	return claim, nil
+}
+
+func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []string) error {
+	for _, marker := range markers {
+		_, _, err := c.Store.Get(ctx, marker)
+		switch {
+		case err == nil:
+			return failure.New(failure.Conflict, "claim backup", string(id), "%s is used by br: it holds %s",
+				c.Store.URL(), marker).WithHint("Choose another prefix with --storage.")
+		case !failure.Is(err, failure.NotFound):
+			return failure.Annotate(err, "claim backup", string(id))
+		}
+	}
+	return nil
+}
+
+func (c Catalog) taken(id cluster.BackupID) error {
+	return failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s", c.Store.URL()).
+		WithHint("Choose another --name, or delete it with `tisnap delete %s`.", id)
+}

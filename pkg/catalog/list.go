@@ -1,0 +1,185 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// State is how far a backup got.
+type State string
+
+// The states. Whether the run of an unsealed backup is alive is not known here: its cluster's lock tells.
+const (
+	StateSealed   State = "sealed"   // can be restored
+	StateUnsealed State = "unsealed" // its run goes on, or died
+	StateDamaged  State = "damaged"  // its objects cannot be read or contradict each other; Problem says how
+)
+
+// Entry is a line of the list of backups. Fields that are not known yet are zero.
+type Entry struct {
+	ID        cluster.BackupID `json:"id"`
+	State     State            `json:"state"`
+	Problem   string           `json:"problem,omitempty"`
+	Run       cluster.RunID    `json:"run"`
+	Cluster   cluster.Name     `json:"cluster"`
+	Version   string           `json:"version,omitempty"`
+	BackupTS  cluster.TS       `json:"backupTS,string"`
+	CreatedAt time.Time        `json:"createdAt"`
+	SealedAt  time.Time        `json:"sealedAt,omitzero"`
+	Stores    int              `json:"stores"`
+	Snapshots int              `json:"snapshots"`
+	SizeGiB   int64            `json:"sizeGiB"`             // sum of the volumes' sizes
+	DataBytes int64            `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not tell
+}
+
+// listParallel bounds the reads of one list; S3 serves thousands a second.
+const listParallel = 16
+
+// List returns all backups, the oldest first. A backup that cannot be read is in the list as damaged. Of
+// sealed backups the manifest's size is compared, not its digest: Load does that.
+func (c Catalog) List(ctx context.Context) ([]Entry, error) {
+	objects, err := c.Store.List(ctx, manifest.BackupsPrefix)
+	if err != nil {
+		return nil, failure.Annotate(err, "list backups", c.Store.URL())
+	}
+	files := map[cluster.BackupID]map[string]objstore.Object{}
+	for _, o := range objects {
+		id, file, ok := manifest.SplitBackupKey(o.Key)
+		if !ok {
+			continue
+		}
+		if files[id] == nil {
+			files[id] = map[string]objstore.Object{}
+		}
+		files[id][file] = o
+	}
+	entries, err := c.readAll(ctx, files)
+	if err != nil {
+		return nil, failure.Annotate(err, "list backups", c.Store.URL())
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		if byAge := a.CreatedAt.Compare(b.CreatedAt); byAge != 0 {
+			return byAge
+		}
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
+	return entries, nil
+}
+
+func (c Catalog) readAll(ctx context.Context, files map[cluster.BackupID]map[string]objstore.Object) ([]Entry, error) {
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		entries []Entry
+		first   error
+	)
+	slots := make(chan struct{}, listParallel)
+	for id, of := range files {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			e, err := c.entry(ctx, id, of)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil && first == nil:
+				first = err
+			case err == nil && e != nil:
+				entries = append(entries, *e)
+			}
+		})
+	}
+	wg.Wait()
+	return entries, first
+}
+
+// entry reads the object that tells most. It returns nil for a backup that was removed meanwhile, and an
+// error only if the store could not be read.
+func (c Catalog) entry(ctx context.Context, id cluster.BackupID, files map[string]objstore.Object) (*Entry, error) {
+	e := &Entry{ID: id, State: StateUnsealed, CreatedAt: oldest(files)}
+	var err error
+	switch {
+	case has(files, manifest.SealFile):
+		err = c.fromSeal(ctx, e, files)
+	case has(files, manifest.ManifestFile):
+		err = c.fromManifest(ctx, e)
+	case has(files, manifest.ClaimFile):
+		err = c.fromClaim(ctx, e)
+	default:
+		err = failure.New(failure.Corrupt, "", "", "neither a claim nor a manifest is there")
+	}
+	switch {
+	case err == nil:
+		return e, nil
+	case failure.Is(err, failure.NotFound):
+		return nil, nil //nolint:nilnil // removed between the listing and the read
+	case failure.Is(err, failure.Corrupt), failure.Is(err, failure.Usage):
+		e.State, e.Problem = StateDamaged, err.Error()
+		return e, nil
+	default:
+		return nil, err
+	}
+}
+
+func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objstore.Object) error {
+	body, _, err := c.Store.Get(ctx, manifest.SealKey(e.ID))
+	if err != nil {
+		return err
+	}
+	s, err := manifest.DecodeSeal(body)
+	if err != nil {
+		return err
+	}
+	e.State, e.Run, e.Cluster, e.Version, e.BackupTS = StateSealed, s.Run, s.Cluster, s.Version, s.BackupTS
+	e.CreatedAt, e.SealedAt, e.Stores, e.Snapshots = s.CreatedAt, s.SealedAt, s.Stores, s.Snapshots
+	e.SizeGiB, e.DataBytes = s.SizeGiB, s.DataBytes
+	if m, ok := files[manifest.ManifestFile]; !ok {
+		return failure.New(failure.Corrupt, "", "", "its manifest is missing")
+	} else if m.Size != s.Size {
+		return failure.New(failure.Corrupt, "", "", "its manifest has %d bytes, sealed were %d", m.Size, s.Size)
+	}
+	return nil
+}
+
+func (c Catalog) fromManifest(ctx context.Context, e *Entry) error {
+	m, err := c.Unsealed(ctx, e.ID)
+	if err != nil {
+		return err
+	}
+	e.Run, e.Cluster, e.Version, e.BackupTS = m.Run, m.Source.Cluster, m.Source.Version, m.BackupTS
+	e.CreatedAt, e.Stores, e.Snapshots, e.SizeGiB = m.CreatedAt, len(m.Source.Stores), len(m.Snapshots), m.SizeGiB()
+	return nil
+}
+
+func (c Catalog) fromClaim(ctx context.Context, e *Entry) error {
+	claim, err := c.readClaim(ctx, e.ID)
+	if err != nil {
+		return err
+	}
+	e.Run, e.Cluster, e.CreatedAt = claim.Run, claim.Cluster, claim.ClaimedAt
+	return nil
+}
+
+func has(files map[string]objstore.Object, name string) bool {
+	_, ok := files[name]
+	return ok
+}
+
+// oldest is the best guess of a backup's age when nothing in it can be read.
+func oldest(files map[string]objstore.Object) time.Time {
+	var first time.Time
+	for _, o := range files {
+		if first.IsZero() || o.Modified.Before(first) {
+			first = o.Modified
+		}
+	}
+	return first
+}

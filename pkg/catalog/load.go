@@ -1,0 +1,172 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// Load returns the manifest of a sealed backup, checked against its seal. An id that nothing is stored
+// under is NotFound, and the hint names the nearest ones; otherwise the kinds are those of manifest.Open.
+func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manifest, error) {
+	if err := manifest.CheckID(id); err != nil {
+		return nil, failure.Annotate(err, "load backup", string(id))
+	}
+	seal, _, err := c.Store.Get(ctx, manifest.SealKey(id))
+	if failure.Is(err, failure.NotFound) {
+		return nil, c.unsealed(ctx, id)
+	}
+	if err != nil {
+		return nil, failure.Annotate(err, "load backup", string(id))
+	}
+	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
+	if failure.Is(err, failure.NotFound) {
+		return nil, failure.Wrap(err, failure.Corrupt, "load backup", string(id))
+	}
+	if err != nil {
+		return nil, failure.Annotate(err, "load backup", string(id))
+	}
+	m, err := manifest.Open(doc, seal)
+	if err == nil && m.ID != id {
+		err = failure.New(failure.Corrupt, "", "", "the manifest stored there is of backup %s", m.ID)
+	}
+	return m, failure.Annotate(err, "load backup", string(id))
+}
+
+// Unsealed returns the manifest of a backup whatever its seal: to resume, describe or delete it, never to
+// restore it. It is NotFound if there is no manifest yet.
+func (c Catalog) Unsealed(ctx context.Context, id cluster.BackupID) (*manifest.Manifest, error) {
+	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
+	if err != nil {
+		return nil, failure.Annotate(err, "read manifest", string(id))
+	}
+	m, err := manifest.Decode(doc)
+	return m, failure.Annotate(err, "read manifest", string(id))
+}
+
+// PutManifest stores the manifest and br's document of it. Storing the same again succeeds; another one
+// under the same id is Conflict.
+func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
+	doc, err := manifest.Encode(m)
+	if err != nil {
+		return err
+	}
+	meta, err := manifest.BackupMeta(m)
+	if err != nil {
+		return err
+	}
+	if err := c.putOnce(ctx, manifest.ManifestKey(m.ID), doc); err != nil {
+		return failure.Annotate(err, "store manifest", string(m.ID))
+	}
+	err = c.putOnce(ctx, manifest.BackupMetaKey(m.ID), meta)
+	return failure.Annotate(err, "store manifest", string(m.ID))
+}
+
+// Seal seals the manifest that is stored under id: it reads it back, so that the seal is of what a restore
+// will read. dataBytes is the data in all snapshots, 0 if EC2 does not tell. A backup that is sealed
+// already stays as it is, and that is a success if the seal fits.
+func (c Catalog) Seal(ctx context.Context, id cluster.BackupID, at time.Time, dataBytes int64) error {
+	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
+	if err != nil {
+		return failure.Annotate(err, "seal backup", string(id))
+	}
+	seal, err := manifest.Seal(doc, at, dataBytes)
+	if err != nil {
+		return failure.Annotate(err, "seal backup", string(id))
+	}
+	_, err = c.Store.Create(ctx, manifest.SealKey(id), seal)
+	if err == nil {
+		return nil
+	}
+	stored, _, readErr := c.Store.Get(ctx, manifest.SealKey(id))
+	if readErr != nil {
+		return failure.Annotate(err, "seal backup", string(id))
+	}
+	_, err = manifest.Open(doc, stored)
+	return failure.Annotate(err, "seal backup", string(id))
+}
+
+// PutReport stores a run's report for the backup, over an older one.
+func (c Catalog) PutReport(ctx context.Context, id cluster.BackupID, report []byte) error {
+	key := manifest.ReportKey(id)
+	_, version, err := c.Store.Get(ctx, key)
+	switch {
+	case err == nil:
+		_, err = c.Store.Replace(ctx, key, report, version)
+	case failure.Is(err, failure.NotFound):
+		_, err = c.Store.Create(ctx, key, report)
+	}
+	return failure.Annotate(err, "store report", string(id))
+}
+
+// Report returns the stored report; NotFound if there is none.
+func (c Catalog) Report(ctx context.Context, id cluster.BackupID) ([]byte, error) {
+	body, _, err := c.Store.Get(ctx, manifest.ReportKey(id))
+	return body, failure.Annotate(err, "read report", string(id))
+}
+
+// Remove deletes all objects of a backup, its seal first, so that it cannot be restored half removed, and
+// its claim last. The snapshots have to be deleted before. Removing what is not there succeeds.
+func (c Catalog) Remove(ctx context.Context, id cluster.BackupID) error {
+	if err := manifest.CheckID(id); err != nil {
+		return err
+	}
+	found, err := c.Store.List(ctx, manifest.BackupPrefix(id))
+	if err != nil {
+		return failure.Annotate(err, "remove backup", string(id))
+	}
+	keys := []string{manifest.SealKey(id)}
+	for _, o := range found {
+		if o.Key != manifest.SealKey(id) && o.Key != manifest.ClaimKey(id) && o.Key != manifest.ManifestKey(id) {
+			keys = append(keys, o.Key)
+		}
+	}
+	for _, key := range append(keys, manifest.ManifestKey(id), manifest.ClaimKey(id)) {
+		if err := c.Store.Delete(ctx, key); err != nil {
+			return failure.Annotate(err, "remove backup", string(id))
+		}
+	}
+	return nil
+}
+
+func (c Catalog) putOnce(ctx context.Context, key string, body []byte) error {
+	_, err := c.Store.Create(ctx, key, body)
+	if err == nil {
+		return nil
+	}
+	stored, _, readErr := c.Store.Get(ctx, key)
+	if readErr == nil && bytes.Equal(stored, body) {
+		return nil
+	}
+	return err
+}
+
+// unsealed tells a backup that did not finish from one that does not exist.
+func (c Catalog) unsealed(ctx context.Context, id cluster.BackupID) error {
+	entries, err := c.Store.List(ctx, manifest.BackupsPrefix)
+	if err != nil {
+		return failure.Annotate(err, "load backup", string(id))
+	}
+	var ids []cluster.BackupID
+	for _, o := range entries {
+		if known, _, ok := manifest.SplitBackupKey(o.Key); ok && !slices.Contains(ids, known) {
+			ids = append(ids, known)
+		}
+	}
+	if slices.Contains(ids, id) {
+		_, err := manifest.Open(nil, nil)
+		return failure.Annotate(err, "load backup", string(id))
+	}
+	hint := "See `tisnap list`."
+	if near := nearest(id, ids, 3); len(near) > 0 {
+		hint = fmt.Sprintf("Did you mean %s? See `tisnap list`.", strings.Join(near, ", "))
+	}
+	return failure.New(failure.NotFound, "load backup", string(id), "no such backup in %s", c.Store.URL()).WithHint("%s", hint)
+}

@@ -1,0 +1,70 @@
+package runlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Keep renews the lock three times a lease until stop is called or ctx ends. The context that it returns
+// ends with ctx, and as soon as the lock is lost or its lease is about to run out: its cause is then a
+// Conflict that says why. stop waits for the renewals to end; call it before Release. It may be called twice.
+func (l *Lock) Keep(ctx context.Context) (kept context.Context, stop func()) {
+	kept, lose := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := l.keep(kept); err != nil {
+			lose(err)
+		}
+	}()
+	return kept, func() {
+		lose(context.Canceled)
+		<-done
+	}
+}
+
+// keep returns why the lock is lost, or nil when ctx ended.
+func (l *Lock) keep(ctx context.Context) error {
+	interval := l.ttl / 3
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		// The end of the lease ends a renewal that hangs, with a margin to stop what needs the lock.
+		limit := l.leaseEnd().Add(-l.ttl / 10)
+		attempt, cancel := context.WithDeadlineCause(ctx, limit, context.DeadlineExceeded)
+		err := l.Renew(attempt)
+		cancel()
+		wait := interval
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case failure.Is(err, failure.Conflict):
+			return err
+		case err != nil && !time.Now().Before(limit):
+			return &failure.Error{Op: "keep lock", Target: l.name(), Kind: failure.Conflict, Err: err,
+				Hint: "See why object storage does not answer, then run again."}
+		case err != nil:
+			wait = min(interval/5, time.Until(limit))
+		}
+		timer.Reset(wait)
+	}
+}
+
+func (l *Lock) leaseEnd() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
+
+func (l *Lock) name() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record.Cluster.String()
+}

@@ -1,0 +1,137 @@
+package runlock
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// Lock is a cluster's lock in our hands. It is safe for concurrent use.
+type Lock struct {
+	store objstore.Store
+	ttl   time.Duration
+
+	mu      sync.Mutex
+	record  Record
+	version objstore.Version
+	until   time.Time // when the lease runs out by our monotonic clock
+}
+
+// MinTTL is the shortest lease: a renewal is three requests to S3 at worst.
+const MinTTL = time.Second
+
+// Acquire takes the cluster's lock for ttl, or fails at once: Conflict if another run holds it, with who,
+// since when and until when in the text. An expired lock is taken over with the next epoch. Of several
+// that acquire at the same time exactly one succeeds. The lock is not renewed until Keep is called.
+// A lost answer is resolved by reading back, also when ctx lives on after an error of the store.
+func Acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration) (*Lock, error) {
+	if ttl < MinTTL {
+		return nil, failure.New(failure.Usage, "acquire lock", name.String(), "lease of %s is shorter than %s", ttl, MinTTL)
+	}
+	start := time.Now()
+	old, version, err := Read(ctx, store, name)
+	next := Record{Cluster: name, Owner: owner, Epoch: 1, Nonce: rand.Text()}
+	switch {
+	case failure.Is(err, failure.NotFound):
+	case err != nil:
+		return nil, failure.Annotate(err, "acquire lock", name.String())
+	case old.Held(start):
+		return nil, held(old, start)
+	default:
+		next.Epoch = old.Epoch + 1
+	}
+	next.AcquiredAt, next.RenewedAt, next.ExpiresAt = start.UTC(), start.UTC(), start.Add(ttl).UTC()
+	l := &Lock{store: store, ttl: ttl, record: next, until: start.Add(ttl)}
+	if l.version, err = write(ctx, store, &next, version); err != nil {
+		return nil, l.lostRace(ctx, err)
+	}
+	return l, nil
+}
+
+// Epoch is the lock's fencing number: higher than that of every owner before.
+func (l *Lock) Epoch() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record.Epoch
+}
+
+// Renew extends the lock by its ttl from now. It is Conflict if the lock is ours no more: stop all work
+// then. After any other error the lock may still be ours until its expiry; renew again.
+func (l *Lock) Renew(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	start := time.Now()
+	next := l.record
+	next.RenewedAt, next.ExpiresAt = start.UTC(), start.Add(l.ttl).UTC()
+	next.Renewals++
+	version, err := write(ctx, l.store, &next, l.version)
+	if failure.Is(err, failure.Conflict) {
+		version, err = l.readopt(ctx, &next, err)
+	}
+	if err != nil {
+		return failure.Annotate(err, "renew lock", next.Cluster.String())
+	}
+	l.record, l.version, l.until = next, version, start.Add(l.ttl)
+	return nil
+}
+
+// Release frees the lock for the next run. It does nothing, and succeeds, if the lock is ours no more.
+// Call it with a context that outlives the run's: on any error the lock frees itself by expiry.
+func (l *Lock) Release(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := l.record
+	next.Released = true
+	version, err := write(ctx, l.store, &next, l.version)
+	if failure.Is(err, failure.Conflict) {
+		if version, err = l.readopt(ctx, &next, err); failure.Is(err, failure.Conflict) {
+			return nil
+		}
+	}
+	if err != nil {
+		return failure.Annotate(err, "release lock", next.Cluster.String())
+	}
+	l.record, l.version, l.until = next, version, time.Time{}
+	return nil
+}
+
+// readopt settles a Conflict: an earlier renewal whose answer was lost may have moved our own record on.
+// If the stored record is still ours it is written over, otherwise the error names the new owner.
+func (l *Lock) readopt(ctx context.Context, next *Record, conflict error) (objstore.Version, error) {
+	current, version, err := Read(ctx, l.store, next.Cluster)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return "", failure.New(failure.Conflict, "", "", "the lock's object was deleted")
+	case err != nil:
+		return "", err
+	case current.Nonce != next.Nonce:
+		return "", failure.New(failure.Conflict, "", "", "it was taken over by %s, epoch %d", current.Owner, current.Epoch)
+	case current.Released:
+		return "", failure.New(failure.Conflict, "", "", "it was released by somebody else")
+	case version == l.version:
+		return "", conflict
+	}
+	return write(ctx, l.store, next, version)
+}
+
+// lostRace names the winner, if a conflict says that there is one.
+func (l *Lock) lostRace(ctx context.Context, err error) error {
+	if failure.Is(err, failure.Conflict) {
+		if winner, _, readErr := Read(ctx, l.store, l.record.Cluster); readErr == nil && winner.Nonce != l.record.Nonce {
+			return held(winner, time.Now())
+		}
+	}
+	return failure.Annotate(err, "acquire lock", l.record.Cluster.String())
+}
+
+func held(r *Record, now time.Time) error {
+	return failure.New(failure.Conflict, "acquire lock", r.Cluster.String(), "held by %s since %s, until %s",
+		r.Owner, r.AcquiredAt.Format(time.RFC3339), r.FreeAt().UTC().Format(time.RFC3339)).
+		WithHint("Wait for that run, or if it is dead for %s until its lock expires.",
+			max(r.FreeAt().Sub(now), 0).Round(time.Second))
+}

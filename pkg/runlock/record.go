@@ -1,0 +1,120 @@
+package runlock
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// Owner says who holds a lock, for the person who finds it held.
+type Owner struct {
+	Run     cluster.RunID `json:"run"`
+	Host    string        `json:"host"`
+	PID     int           `json:"pid"`
+	Command string        `json:"command"` // "backup", "restore"; no arguments, as these may hold names of files
+}
+
+// String is "run R (backup, pid 7 on host H)".
+func (o Owner) String() string {
+	return fmt.Sprintf("run %s (%s, pid %d on host %s)", o.Run, o.Command, o.PID, o.Host)
+}
+
+// Record is the lock's object.
+type Record struct {
+	Cluster    cluster.Name `json:"cluster"`
+	Owner      Owner        `json:"owner"`
+	Epoch      int64        `json:"epoch"` // grows by one with each owner, from 1
+	AcquiredAt time.Time    `json:"acquiredAt"`
+	RenewedAt  time.Time    `json:"renewedAt"`
+	ExpiresAt  time.Time    `json:"expiresAt"`
+	Renewals   int64        `json:"renewals"`
+	Released   bool         `json:"released,omitempty"`
+	// Nonce is random for each owner: two contenders never write the same bytes, so that a lost answer can
+	// be told from a lost race.
+	Nonce string `json:"nonce"`
+}
+
+// maxSkew bounds the wait beyond an expiry: instances that run chrony or Amazon Time Sync are far below it.
+const maxSkew = 30 * time.Second
+
+// FreeAt is when others may take the lock: its expiry and an allowance for clocks that differ. It is the
+// zero time for a released lock.
+func (r *Record) FreeAt() time.Time {
+	if r.Released {
+		return time.Time{}
+	}
+	return r.ExpiresAt.Add(min(r.ExpiresAt.Sub(r.RenewedAt)/4, maxSkew))
+}
+
+// Held reports whether the lock keeps others out at the time.
+func (r *Record) Held(now time.Time) bool { return !r.Released && now.Before(r.FreeAt()) }
+
+// Read returns a cluster's lock as it is stored, and its version. It is NotFound if no run ever took it.
+func Read(ctx context.Context, store objstore.Store, name cluster.Name) (*Record, objstore.Version, error) {
+	body, version, err := store.Get(ctx, manifest.LockKey(name))
+	if err != nil {
+		return nil, "", failure.Annotate(err, "read lock", name.String())
+	}
+	r := new(Record)
+	if err := json.Unmarshal(body, r); err != nil {
+		return nil, "", unreadable(store, name, err)
+	}
+	if r.Epoch < 1 || r.Nonce == "" {
+		return nil, "", unreadable(store, name, fmt.Errorf("no epoch or nonce in it"))
+	}
+	return r, version, nil
+}
+
+// Break releases the lock whoever holds it, for an owner that is known to be dead. The owner, if it lives
+// after all, loses the lock at its next renewal. It is Conflict if the lock is no longer at the epoch that
+// was read, and succeeds if the lock is released already.
+func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch int64) error {
+	r, version, err := Read(ctx, store, name)
+	if err != nil {
+		return err
+	}
+	if r.Epoch != epoch {
+		return failure.New(failure.Conflict, "break lock", name.String(), "it is now of %s, epoch %d", r.Owner, r.Epoch)
+	}
+	if r.Released {
+		return nil
+	}
+	r.Released = true
+	_, err = write(ctx, store, r, version)
+	return failure.Annotate(err, "break lock", name.String())
+}
+
+// write creates the object (no old version) or replaces it, and finds out what happened if the answer was
+// lost: it is a success if exactly these bytes are stored.
+func write(ctx context.Context, store objstore.Store, r *Record, old objstore.Version) (objstore.Version, error) {
+	body, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", failure.Wrap(err, failure.Unknown, "write lock", r.Cluster.String())
+	}
+	key := manifest.LockKey(r.Cluster)
+	var version objstore.Version
+	if old == "" {
+		version, err = store.Create(ctx, key, body)
+	} else {
+		version, err = store.Replace(ctx, key, body, old)
+	}
+	if err == nil {
+		return version, nil
+	}
+	stored, current, readErr := store.Get(ctx, key)
+	if readErr == nil && string(stored) == string(body) {
+		return current, nil
+	}
+	return "", err
+}
+
+func unreadable(store objstore.Store, name cluster.Name, err error) error {
+	wrapped := &failure.Error{Op: "read lock", Target: name.String(), Kind: failure.Corrupt, Err: err}
+	return wrapped.WithHint("See that no run is alive, then delete %s in %s.", manifest.LockKey(name), store.URL())
+}
