@@ -1,0 +1,134 @@
+package tikv
+
+import (
+	"context"
+	"crypto/tls"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+const (
+	defaultKeepaliveTime = 30 * time.Second
+	// A store that elects thousands of leaders or deletes much data leaves pings unanswered for a minute
+	// and goes on; br gave up on such stores with "keepalive watchdog timeout".
+	defaultKeepaliveTimeout = 5 * time.Minute
+	defaultConnectTimeout   = 5 * time.Second
+	// A store that restarts is looked for at least this often.
+	maxReconnectDelay = 2 * time.Second
+)
+
+// Config is how stores are reached. The zero value is plaintext with tolerant keepalives.
+type Config struct {
+	// TLS is the client's side of TLS; nil is plaintext.
+	TLS *tls.Config
+	// KeepaliveTime is how long a connection is silent before it is pinged; 0 is 30 s.
+	KeepaliveTime time.Duration
+	// KeepaliveTimeout is how long a ping may stay unanswered before the connection counts as dead; 0 is
+	// 5 min, because a busy store is slow to answer. A store that closed the connection is known at once.
+	KeepaliveTimeout time.Duration
+	// ConnectTimeout is how long one attempt to connect may take; 0 is 5 s.
+	ConnectTimeout time.Duration
+}
+
+// withDefaults fills the zero values.
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.KeepaliveTime, defaultKeepaliveTime},
+		{&c.KeepaliveTimeout, defaultKeepaliveTimeout},
+		{&c.ConnectTimeout, defaultConnectTimeout},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	return c
+}
+
+// Client speaks to stores by address, over one connection each that is kept and restored by itself. It is
+// safe for concurrent use.
+type Client struct {
+	options []grpc.DialOption
+
+	mu     sync.Mutex
+	conns  map[string]*grpc.ClientConn
+	closed bool
+}
+
+var (
+	_ Holder      = (*Client)(nil)
+	_ Recoverer   = (*Client)(nil)
+	_ Flashbacker = (*Client)(nil)
+)
+
+// Open makes a client. It connects to a store when it is first asked for.
+func Open(cfg Config) *Client {
+	cfg = cfg.withDefaults()
+	creds := insecure.NewCredentials()
+	if cfg.TLS != nil {
+		creds = credentials.NewTLS(cfg.TLS)
+	}
+	reconnect := backoff.DefaultConfig
+	reconnect.BaseDelay, reconnect.MaxDelay = 100*time.Millisecond, maxReconnectDelay
+	return &Client{
+		conns: map[string]*grpc.ClientConn{},
+		options: []grpc.DialOption{
+			grpc.WithTransportCredentials(creds),
+			grpc.WithNoProxy(), // stores are inside the cluster
+			grpc.WithDisableServiceConfig(),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout}),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: cfg.ConnectTimeout}),
+		},
+	}
+}
+
+// Close breaks all connections; calls and leases under way end with an error. It may be called again.
+func (c *Client) Close() {
+	c.mu.Lock()
+	conns := c.conns
+	c.conns, c.closed = nil, true
+	c.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close() // its only error is that it is closed
+	}
+}
+
+// connection returns the store's connection, which may not be up yet.
+func (c *Client) connection(address string) (*grpc.ClientConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, failure.New(failure.Usage, "connect", target(address), "the client is closed")
+	}
+	if conn, ok := c.conns[address]; ok {
+		return conn, nil
+	}
+	// passthrough asks the name service at each attempt: a pod that restarts has another IP, and gRPC's own
+	// resolver would keep the old one for half a minute.
+	conn, err := grpc.NewClient("passthrough:///"+address, c.options...)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "connect", target(address))
+	}
+	c.conns[address] = conn
+	return conn, nil
+}
+
+func target(address string) string { return "store at " + address }
+
+// interrupted returns ctx's error as a failure, or nil while ctx lives. gRPC hides it in a status.
+func interrupted(ctx context.Context, op, what string) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return failure.Annotate(context.Cause(ctx), op, what)
+}

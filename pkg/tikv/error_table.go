@@ -1,0 +1,136 @@
+package tikv
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/errorpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Hints that depend on the service asked.
+const (
+	hintPrepare   = "upgrade TiKV to v6.5.8, v7.5.1, v8.1.0 or later: older ones cannot hold still for a snapshot"
+	hintRecovery  = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
+	hintTakenOver = "make sure that no other backup of the cluster runs"
+	hintReach     = "check that the store's pod runs and that its address is reachable from here"
+	hintTLS       = "check the CA, certificate and key against those of the cluster"
+)
+
+// verdict is what a caller can do about a gRPC code.
+type verdict struct {
+	kind failure.Kind
+	hint string
+}
+
+// verdicts is what TiKV's gRPC codes mean. A code that is missing is Unknown.
+var verdicts = map[codes.Code]verdict{ //nolint:gochecknoglobals // a constant table
+	// Another stream took the store over, which ends ours: "the loop has been aborted by server".
+	codes.Canceled: {failure.Conflict, hintTakenOver},
+	// Another RecoverRegion or ReadRegionMeta took the store over.
+	codes.Aborted:       {failure.Conflict, "make sure that no other restore of the cluster runs"},
+	codes.AlreadyExists: {failure.Conflict, ""},
+	// WaitApply without a valid lease.
+	codes.FailedPrecondition: {failure.Unready, ""},
+	// The caller adds the hint: which service is missing decides it.
+	codes.Unimplemented:     {failure.Unready, ""},
+	codes.InvalidArgument:   {failure.Usage, ""},
+	codes.NotFound:          {failure.NotFound, ""},
+	codes.PermissionDenied:  {failure.Denied, hintTLS},
+	codes.Unauthenticated:   {failure.Denied, hintTLS},
+	codes.DeadlineExceeded:  {failure.Limited, ""},
+	codes.ResourceExhausted: {failure.Limited, ""},
+	codes.DataLoss:          {failure.Corrupt, ""},
+	// The store is down, restarts or crashed: worth trying until the step's deadline.
+	codes.Unavailable: {failure.Unknown, hintReach},
+	codes.Unknown:     {failure.Unknown, ""},
+	codes.Internal:    {failure.Unknown, ""},
+	codes.OutOfRange:  {failure.Unknown, ""},
+}
+
+// handshakeText is in gRPC's Unavailable when TLS does not come about; waiting does not help.
+const handshakeText = "authentication handshake failed"
+
+// classify looks a gRPC error up.
+func classify(err error) verdict {
+	s := status.Convert(err)
+	if s.Code() == codes.Unavailable && strings.Contains(s.Message(), handshakeText) {
+		return verdict{failure.Denied, hintTLS}
+	}
+	return verdicts[s.Code()]
+}
+
+// translate makes a gRPC error a failure.Error. missing is the hint if the store lacks the service.
+// If it was ctx that ended the call, the error is ctx's.
+func translate(ctx context.Context, err error, op, address, missing string) error {
+	if err == nil {
+		return nil
+	}
+	if ended := interrupted(ctx, op, target(address)); ended != nil {
+		return ended
+	}
+	v := classify(err)
+	if status.Code(err) == codes.Unimplemented {
+		v.hint = missing
+	}
+	e := failure.New(v.kind, op, target(address), "%w", err)
+	if v.hint != "" {
+		return e.WithHint("%s", v.hint)
+	}
+	return e
+}
+
+// regionVerdict tells one region error from the others.
+type regionVerdict struct {
+	kind    RegionErrorKind
+	matches func(*errorpb.Error) bool
+}
+
+// regionVerdicts is what region errors mean to who sent the request, first match first. One that is missing is
+// RegionOther. Flashback errors come first: TiKV checks them before leadership.
+var regionVerdicts = []regionVerdict{ //nolint:gochecknoglobals // a constant table
+	{RegionNotPrepared, func(e *errorpb.Error) bool { return e.FlashbackNotPrepared != nil }},
+	{RegionInFlashback, func(e *errorpb.Error) bool { return e.FlashbackInProgress != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.NotLeader != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.EpochNotMatch != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.RegionNotFound != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.KeyNotInRegion != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.StoreNotMatch != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.MismatchPeerId != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.RegionNotInitialized != nil }},
+	{RegionStale, func(e *errorpb.Error) bool { return e.IsWitness != nil }},
+	{RegionBusy, func(e *errorpb.Error) bool { return e.ServerIsBusy != nil }},
+	{RegionBusy, func(e *errorpb.Error) bool { return e.ReadIndexNotReady != nil }},
+	{RegionBusy, func(e *errorpb.Error) bool { return e.ProposalInMergingMode != nil }},
+	{RegionBusy, func(e *errorpb.Error) bool { return e.MaxTimestampNotSynced != nil }},
+	{RegionBusy, func(e *errorpb.Error) bool { return e.RecoveryInProgress != nil }},
+	{RegionBusy, func(e *errorpb.Error) bool { return e.DataIsNotReady != nil }},
+}
+
+// regionError turns a region error of a response into ours.
+func regionError(id cluster.RegionID, e *errorpb.Error) *RegionError {
+	out := &RegionError{Region: id, Kind: RegionOther, Message: e.Message}
+	for _, v := range regionVerdicts {
+		if v.matches(e) {
+			out.Kind = v.kind
+			break
+		}
+	}
+	if busy := e.ServerIsBusy; busy != nil {
+		out.Backoff = time.Duration(busy.BackoffMs) * time.Millisecond //nolint:gosec // milliseconds of a wait
+	}
+	if out.Message == "" { // TiKV sends FlashbackNotPrepared without a text
+		out.Message = strings.TrimSpace(e.String())
+	}
+	return out
+}
+
+// bare reports whether a region error is the bare "waits already" of a second WaitApply.
+func bare(e *errorpb.Error) bool {
+	return e != nil && e.EpochNotMatch == nil && e.RegionNotFound == nil && e.StaleCommand == nil && e.NotLeader == nil
+}

@@ -1,0 +1,77 @@
+package tikv
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/errorpb"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+func TestTranslate_EachCode_HasItsKind(t *testing.T) {
+	t.Parallel()
+	kinds := map[codes.Code]failure.Kind{
+		codes.Canceled: failure.Conflict, codes.Unknown: failure.Unknown, codes.InvalidArgument: failure.Usage,
+		codes.DeadlineExceeded: failure.Limited, codes.NotFound: failure.NotFound, codes.AlreadyExists: failure.Conflict,
+		codes.PermissionDenied: failure.Denied, codes.ResourceExhausted: failure.Limited,
+		codes.FailedPrecondition: failure.Unready, codes.Aborted: failure.Conflict, codes.OutOfRange: failure.Unknown,
+		codes.Unimplemented: failure.Unready, codes.Internal: failure.Unknown, codes.Unavailable: failure.Unknown,
+		codes.DataLoss: failure.Corrupt, codes.Unauthenticated: failure.Denied,
+	}
+	require.Len(t, verdicts, len(kinds))
+	for code, kind := range kinds {
+		err := translate(t.Context(), status.Error(code, "text"), "do", "s:1", hintRecovery)
+		require.Equal(t, kind, failure.KindOf(err), code.String())
+		require.Equal(t, code, status.Code(err), "the cause stays in the chain")
+		require.ErrorContains(t, err, "do of store at s:1: ")
+	}
+	missing := translate(t.Context(), status.Error(codes.Unimplemented, ""), "do", "s:1", hintRecovery)
+	require.Equal(t, hintRecovery, failure.HintOf(missing))
+	handshake := status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: EOF"`)
+	require.Equal(t, failure.Denied, failure.KindOf(translate(t.Context(), handshake, "do", "s:1", "")))
+	require.NoError(t, translate(t.Context(), nil, "do", "s:1", ""))
+}
+
+func TestRegionError_EachError_HasItsKind(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		kind RegionErrorKind
+		in   *errorpb.Error
+	}{
+		{RegionNotPrepared, &errorpb.Error{FlashbackNotPrepared: &errorpb.FlashbackNotPrepared{}}},
+		{RegionInFlashback, &errorpb.Error{FlashbackInProgress: &errorpb.FlashbackInProgress{}}},
+		{RegionStale, &errorpb.Error{NotLeader: &errorpb.NotLeader{}}},
+		{RegionStale, &errorpb.Error{EpochNotMatch: &errorpb.EpochNotMatch{}}},
+		{RegionStale, &errorpb.Error{RegionNotFound: &errorpb.RegionNotFound{}}},
+		{RegionStale, &errorpb.Error{KeyNotInRegion: &errorpb.KeyNotInRegion{}}},
+		{RegionStale, &errorpb.Error{StoreNotMatch: &errorpb.StoreNotMatch{}}},
+		{RegionStale, &errorpb.Error{MismatchPeerId: &errorpb.MismatchPeerId{}}},
+		{RegionStale, &errorpb.Error{RegionNotInitialized: &errorpb.RegionNotInitialized{}}},
+		{RegionStale, &errorpb.Error{IsWitness: &errorpb.IsWitness{}}},
+		{RegionBusy, &errorpb.Error{ServerIsBusy: &errorpb.ServerIsBusy{}}},
+		{RegionBusy, &errorpb.Error{ReadIndexNotReady: &errorpb.ReadIndexNotReady{}}},
+		{RegionBusy, &errorpb.Error{ProposalInMergingMode: &errorpb.ProposalInMergingMode{}}},
+		{RegionBusy, &errorpb.Error{MaxTimestampNotSynced: &errorpb.MaxTimestampNotSynced{}}},
+		{RegionBusy, &errorpb.Error{RecoveryInProgress: &errorpb.RecoveryInProgress{}}},
+		{RegionBusy, &errorpb.Error{DataIsNotReady: &errorpb.DataIsNotReady{}}},
+		{RegionOther, &errorpb.Error{StaleCommand: &errorpb.StaleCommand{}}},
+		{RegionOther, &errorpb.Error{DiskFull: &errorpb.DiskFull{}}},
+		{RegionOther, &errorpb.Error{Message: "anything"}},
+		// TiKV checks flashback before leadership, and may report both.
+		{RegionInFlashback, &errorpb.Error{
+			FlashbackInProgress: &errorpb.FlashbackInProgress{}, NotLeader: &errorpb.NotLeader{},
+		}},
+	}
+	for _, tc := range cases {
+		got := regionError(5, tc.in)
+		require.Equal(t, tc.kind, got.Kind, tc.in.String())
+		require.ErrorContains(t, got, "region 5: ")
+		require.NotEmpty(t, got.Message, tc.in.String())
+	}
+	busy := regionError(5, &errorpb.Error{Message: "m", ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: 1500}})
+	require.Equal(t, 1500*time.Millisecond, busy.Backoff)
+}

@@ -1,0 +1,99 @@
+package tikv
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	recoverdata "github.com/pingcap/kvproto/pkg/recoverdatapb"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// RegionMetas streams the store's peers to each, one at a time. An error of each ends the stream and is returned
+// as it is. The peers seen before an error count for nothing: ask again from the start.
+func (c *Client) RegionMetas(ctx context.Context, address string, each func(RegionMeta) error) error {
+	const op = "read region metas"
+	conn, err := c.connection(address)
+	if err != nil {
+		return err
+	}
+	streamCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := recoverdata.NewRecoverDataClient(conn).ReadRegionMeta(streamCtx, &recoverdata.ReadRegionMetaRequest{})
+	if err != nil {
+		return translate(ctx, err, op, address, hintRecovery)
+	}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return translate(ctx, err, op, address, hintRecovery)
+		}
+		err = each(RegionMeta{
+			Region: cluster.RegionID(m.RegionId), PeerID: cluster.PeerID(m.PeerId), LastLogTerm: m.LastLogTerm,
+			LastIndex: m.LastIndex, CommitIndex: m.CommitIndex, Version: m.Version, Tombstone: m.Tombstone,
+			Start: m.StartKey, End: m.EndKey,
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Recover sends the whole plan and waits for the one answer. TiKV acts only when all is sent, so a plan that was
+// cut off has no effect; an answer that was lost is found by sending the same plan again.
+func (c *Client) Recover(ctx context.Context, address string, plan []Command) error {
+	const op = "recover regions"
+	conn, err := c.connection(address)
+	if err != nil {
+		return err
+	}
+	streamCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := recoverdata.NewRecoverDataClient(conn).RecoverRegion(streamCtx)
+	if err != nil {
+		return translate(ctx, err, op, address, hintRecovery)
+	}
+	for _, cmd := range plan {
+		err := stream.Send(&recoverdata.RecoverRegionRequest{RegionId: uint64(cmd.Region), AsLeader: cmd.AsLeader})
+		if errors.Is(err, io.EOF) {
+			break // the store has ended the call; the status comes with the answer
+		}
+		if err != nil {
+			return translate(ctx, err, op, address, hintRecovery)
+		}
+	}
+	resp, err := stream.CloseAndRecv()
+	if err != nil {
+		return translate(ctx, err, op, address, hintRecovery)
+	}
+	return answered(resp.Error, op, address)
+}
+
+// WaitApply returns when all peers of the store have applied their logs.
+func (c *Client) WaitApply(ctx context.Context, address string, store cluster.StoreID) error {
+	const op = "wait apply"
+	conn, err := c.connection(address)
+	if err != nil {
+		return err
+	}
+	resp, err := recoverdata.NewRecoverDataClient(conn).WaitApply(ctx, &recoverdata.WaitApplyRequest{
+		StoreId: uint64(store),
+	})
+	if err != nil {
+		return translate(ctx, err, op, address, hintRecovery)
+	}
+	return answered(resp.Error, op, address)
+}
+
+// answered turns the response's own error, which TiKV 8.5 never sets, into a failure.
+func answered(e *recoverdata.Error, op, address string) error {
+	if e == nil {
+		return nil
+	}
+	return failure.New(failure.Unknown, op, target(address), "%s", e.Msg)
+}

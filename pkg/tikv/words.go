@@ -1,0 +1,34 @@
+package tikv
+
+import (
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/kvproto/pkg/metapb"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// regionPB is a region in TiKV's words.
+func regionPB(r cluster.Region) *metapb.Region {
+	out := &metapb.Region{Id: uint64(r.ID), StartKey: r.Start, EndKey: r.End, RegionEpoch: epochPB(r)}
+	for _, p := range r.Peers {
+		out.Peers = append(out.Peers, peerPB(p))
+	}
+	return out
+}
+
+func epochPB(r cluster.Region) *metapb.RegionEpoch {
+	return &metapb.RegionEpoch{ConfVer: r.ConfVer, Version: r.Version}
+}
+
+func peerPB(p cluster.Peer) *metapb.Peer {
+	out := &metapb.Peer{Id: uint64(p.ID), StoreId: uint64(p.Store)}
+	if p.Learner {
+		out.Role = metapb.PeerRole_Learner
+	}
+	return out
+}
+
+// contextPB addresses a request to the region's leader.
+func contextPB(r cluster.Region) *kvrpcpb.Context {
+	return &kvrpcpb.Context{RegionId: uint64(r.ID), RegionEpoch: epochPB(r), Peer: peerPB(r.Leader)}
+}
