@@ -76,8 +76,16 @@ type Stats struct {
 	Retries int64 `json:"retries"`
 }
 
-// New makes a resolver.
-func New(cfg Config, p PD, t TiKV, log *zap.Logger) *Resolver {
+// New makes a resolver whose steps can be planned. Target has to be called before they run.
+func New(t TiKV, log *zap.Logger) *Resolver {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	return &Resolver{tikv: t, log: log}
+}
+
+// Target says what is resolved: it is known only when the restored cluster's PD is up.
+func (r *Resolver) Target(cfg Config, p PD) {
 	if cfg.Replicas == 0 {
 		cfg.Replicas = 3
 	}
@@ -87,10 +95,7 @@ func New(cfg Config, p PD, t TiKV, log *zap.Logger) *Resolver {
 	if cfg.Stall == 0 {
 		cfg.Stall = 5 * time.Minute
 	}
-	if log == nil {
-		log = zap.NewNop()
-	}
-	return &Resolver{cfg: cfg, pd: p, tikv: t, log: log}
+	r.cfg, r.pd = cfg, p
 }
 
 // Stats is valid after the steps ran.
@@ -106,9 +111,9 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 		return phase.Step{Phase: phaseName, Name: name, Deadline: deadline, Do: do}
 	}
 	freeze := step("freeze-scheduling", r.freeze)
-	freeze.Undo = r.thaw
+	freeze.Undo, freeze.UndoFirst, freeze.UndoDeadline = r.thaw, true, time.Minute // before the cluster is deleted
 	elect := step("recover", r.elect)
-	elect.Undo = r.endRecover
+	elect.Undo, elect.UndoFirst, elect.UndoDeadline = r.endRecover, true, time.Minute
 	stamp := step("timestamps", r.stamp)
 	stamp.State = &r.stamps
 	return []phase.Step{

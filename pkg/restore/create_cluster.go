@@ -1,0 +1,102 @@
+package restore
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// look is how often other systems are looked at while waiting.
+const look = 500 * time.Millisecond
+
+// createCluster makes the target in recovery mode, unless it was made for this restore.
+func (t *task) createCluster(ctx context.Context, _ *phase.Scope) error {
+	if t.existing {
+		return nil
+	}
+	return t.Kube.CreateCluster(ctx, t.manifest.Kubernetes.TidbCluster, t.opts.Target, t.opts.Run)
+}
+
+// deleteCluster is the undo: only a cluster that this run made is deleted.
+func (t *task) deleteCluster(ctx context.Context, s *phase.Scope) error {
+	if t.existing || t.opts.KeepOnFailure {
+		s.Note("cluster %s is kept", t.opts.Target)
+		return nil
+	}
+	return t.Kube.DeleteCluster(ctx, t.opts.Target, t.opts.Run)
+}
+
+// awaitPD waits until PD answers.
+func (t *task) awaitPD(ctx context.Context, _ *phase.Scope) error {
+	return until(ctx, "wait for PD", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		tc, err := t.Kube.Cluster(ctx, t.opts.Target)
+		if err != nil || len(tc.PDAddresses) == 0 {
+			return false, err
+		}
+		p, err := t.OpenPD(ctx, tc.PDAddresses)
+		if err != nil {
+			return false, err
+		}
+		t.pd = p
+		return true, nil
+	})
+}
+
+// markRecovering has to be over before the first TiKV starts: TiKV asks for the mark once, at its start, and
+// a commit ts below one in the data kills it later.
+func (t *task) markRecovering(ctx context.Context, _ *phase.Scope) error {
+	target := t.opts.Target.String()
+	if err := t.pd.MarkRecovering(ctx); err != nil {
+		return failure.Annotate(err, "mark recovering", target)
+	}
+	marked, err := t.pd.Recovering(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read mark", target)
+	}
+	if !marked {
+		return failure.New(failure.Unknown, "mark recovering", target, "PD took the mark and does not have it")
+	}
+	ts := max(t.manifest.MaxTS, t.manifest.BackupTS)
+	if err := t.pd.RaiseTS(ctx, ts); err != nil {
+		return failure.Annotate(err, "raise timestamp", target)
+	}
+	now, err := t.pd.Now(ctx)
+	if err != nil {
+		return failure.Annotate(err, "take timestamp", target)
+	}
+	if now <= ts {
+		return failure.New(failure.Unknown, "raise timestamp", target, "PD gives %s, which is not above %s", now, ts)
+	}
+	return nil
+}
+
+// until polls until done, an error that waiting does not mend, or the end of ctx; then it says what was missing.
+func until(ctx context.Context, op, target string, done func(context.Context) (bool, error)) error {
+	var last error
+	for {
+		ok, err := done(ctx)
+		if ok {
+			return nil
+		}
+		if err != nil {
+			last = err
+			switch failure.KindOf(err) {
+			case failure.Unknown, failure.Limited, failure.Unready, failure.NotFound:
+			default:
+				return failure.Annotate(err, op, target)
+			}
+		}
+		timer := time.NewTimer(look)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			if last == nil {
+				return failure.Wrap(context.Cause(ctx), failure.Limited, op, target)
+			}
+			return failure.New(failure.Limited, op, target, "%w (last: %w)", context.Cause(ctx), last)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package restore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Volume is one volume to restore, and where it goes.
+type Volume struct {
+	Store    cluster.StoreID    `json:"store"`
+	Ordinal  int                `json:"ordinal"` // of the target's pod
+	Role     cluster.Role       `json:"role"`
+	Mount    string             `json:"mountPath"`
+	Snapshot cluster.SnapshotID `json:"snapshot"`
+	Zone     cluster.Zone       `json:"zone"`
+	Spec     ebs.VolumeSpec     `json:"spec"`
+	ID       cluster.VolumeID   `json:"id"` // empty until it is made
+
+	claim, object json.RawMessage
+}
+
+// load reads the manifest, which must be sealed and whole.
+func (t *task) load(ctx context.Context, s *phase.Scope) error {
+	m, err := t.catalog.Load(ctx, t.opts.Backup)
+	if err != nil {
+		return err
+	}
+	t.manifest = m
+	s.Note("backup %s of %s: %d stores, %d volumes, backup ts %s", m.ID, m.Source.Cluster, len(m.Source.Stores), len(m.Snapshots), m.BackupTS)
+	return nil
+}
+
+// planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
+// together: stores get the target's ordinals in the order of their own.
+func planVolumes(m *manifest.Manifest, wanted ebs.VolumeSpec, zone cluster.Zone) ([]Volume, error) {
+	stores := slices.Clone(m.Source.Stores)
+	slices.SortFunc(stores, func(a, b cluster.Store) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
+	})
+	claims, objects := byName(m.Kubernetes.PVCs), byName(m.Kubernetes.PVs)
+	var out []Volume
+	for ordinal, st := range stores {
+		for _, snap := range m.SnapshotsOf(st.ID) {
+			source := ebs.VolumeSpec{Type: snap.Type, SizeGiB: snap.SizeGiB, IOPS: snap.IOPS, ThroughputMiB: snap.ThroughputMiB}
+			spec, err := ebs.ResolveSpec(wanted, source, snap.SizeGiB)
+			if err != nil {
+				return nil, failure.Annotate(err, "plan volume", "store "+st.ID.String()+" "+string(snap.Role))
+			}
+			v := Volume{
+				Store: st.ID, Ordinal: ordinal, Role: snap.Role, Mount: snap.MountPath, Snapshot: snap.ID,
+				Zone: cmp.Or(zone, snap.Zone), Spec: spec,
+			}
+			for _, source := range st.Volumes {
+				if source.ID == snap.Volume {
+					v.claim, v.object = claims[source.PVC], objects[source.PV]
+				}
+			}
+			if v.claim == nil || v.object == nil {
+				return nil, failure.New(failure.Corrupt, "plan volume", "store "+st.ID.String()+" "+string(snap.Role), "the backup holds no PVC or PV for it")
+			}
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// byName indexes whole Kubernetes objects by metadata.name.
+func byName(objects []json.RawMessage) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, o := range objects {
+		var meta struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		}
+		if json.Unmarshal(o, &meta) == nil {
+			out[meta.Metadata.Name] = o
+		}
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// preflight checks everything that could fail later and changes nothing: the volumes' parameters, the
+// target, the snapshots, the zones and the permissions.
+func (t *task) preflight(ctx context.Context, s *phase.Scope) error {
+	volumes, err := planVolumes(t.manifest, t.opts.Volume, t.opts.Zone)
+	if err != nil {
+		return err
+	}
+	t.volumes = volumes
+	if t.manifest.Region != t.EBS.Region() {
+		return failure.New(failure.Unready, "check region", t.EBS.Region(), "the snapshots are in %s", t.manifest.Region).
+			WithHint("restore with --region %s", t.manifest.Region)
+	}
+	if err := t.checkTarget(ctx); err != nil {
+		return err
+	}
+	if err := t.checkSnapshots(ctx); err != nil {
+		return err
+	}
+	if err := t.checkZones(ctx); err != nil {
+		return err
+	}
+	if err := t.Kube.Allowed(ctx, t.opts.Target.Namespace); err != nil {
+		return err
+	}
+	v := volumes[0]
+	if err := t.EBS.Probe(ctx, ebs.ActionCreateVolume, string(v.Snapshot), v.Zone); err != nil {
+		return failure.Annotate(err, "check permissions", string(v.Snapshot))
+	}
+	s.Note("%d volumes of %s, %d IOPS, %d MiB/s", len(volumes), v.Spec.Type, v.Spec.IOPS, v.Spec.ThroughputMiB)
+	return nil
+}
+
+// checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
+// backup's shape, and without a store of its own.
+func (t *task) checkTarget(ctx context.Context) error {
+	claims, err := t.Kube.Claims(ctx, t.opts.Target)
+	if err != nil {
+		return err
+	}
+	if len(claims) > 0 {
+		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "%d PVCs of its name exist, such as %s", len(claims), claims[0]).
+			WithHint("choose another --to, or delete the PVCs of the cluster that is gone")
+	}
+	tc, err := t.Kube.Cluster(ctx, t.opts.Target)
+	if failure.Is(err, failure.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stores := len(t.manifest.Source.Stores)
+	switch {
+	case !tc.RecoveryMode:
+		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "the cluster exists").
+			WithHint("choose another --to, or make it with spec.recoveryMode: true")
+	case tc.TiKVReplicas != stores:
+		return failure.New(failure.Unready, "check target", t.opts.Target.String(), "it has %d TiKV replicas and the backup has %d stores", tc.TiKVReplicas, stores).
+			WithHint("set spec.tikv.replicas to %d: scale after the restore", stores)
+	case len(tc.Stores) > 0:
+		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "it has %d TiKV stores already", len(tc.Stores))
+	}
+	t.existing = true
+	return nil
+}
+
+// checkSnapshots makes sure that every snapshot is there and completed.
+func (t *task) checkSnapshots(ctx context.Context) error {
+	found, err := t.EBS.DescribeSnapshots(ctx, t.manifest.SnapshotIDs())
+	if err != nil {
+		return failure.Annotate(err, "describe snapshots", string(t.opts.Backup))
+	}
+	state := map[cluster.SnapshotID]ebs.Snapshot{}
+	for _, snap := range found {
+		state[snap.ID] = snap
+		t.result.DataBytes += snap.FullBytes
+		t.result.LargestBytes = max(t.result.LargestBytes, snap.FullBytes)
+	}
+	var bad []string
+	for _, id := range t.manifest.SnapshotIDs() {
+		if snap, ok := state[id]; !ok {
+			bad = append(bad, fmt.Sprintf("%s is gone", id))
+		} else if snap.State != ebs.SnapshotCompleted {
+			bad = append(bad, fmt.Sprintf("%s is %s", id, snap.State))
+		}
+	}
+	if len(bad) > 0 {
+		return failure.New(failure.Corrupt, "check snapshots", string(t.opts.Backup), "%s", strings.Join(bad, ", ")).
+			WithHint("restore another backup")
+	}
+	return nil
+}
+
+func (t *task) checkZones(ctx context.Context) error {
+	zones, err := t.EBS.Zones(ctx)
+	if err != nil {
+		return failure.Annotate(err, "list zones", t.EBS.Region())
+	}
+	for _, v := range t.volumes {
+		if !slices.Contains(zones, v.Zone) {
+			return failure.New(failure.Usage, "check zone", string(v.Zone), "region %s has %v", t.EBS.Region(), zones).
+				WithHint("choose one of them by --target-az")
+		}
+	}
+	return nil
+}
+
+// takeLock admits one run at a time to the target. A lock that is lost ends the run.
+func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
+	lock, err := runlock.Acquire(ctx, t.Store, t.opts.Target, t.opts.Owner, time.Minute)
+	if err != nil {
+		return err
+	}
+	t.lock = lock
+	kept, stop := lock.Keep(context.WithoutCancel(ctx))
+	t.stopLock = stop
+	context.AfterFunc(kept, func() { t.cancel(context.Cause(kept)) })
+	return nil
+}
+
+func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
+	if t.lock == nil {
+		return nil
+	}
+	t.stopLock()
+	return failure.Annotate(t.lock.Release(ctx), "release lock", t.opts.Target.String())
+}

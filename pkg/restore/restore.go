@@ -1,0 +1,170 @@
+package restore
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// The phases that a user sees timed, by the names of the published tables.
+const (
+	phaseCluster = "create cluster"
+	phaseVolumes = "restore volumes"
+	phaseTiKV    = "start TiKV"
+	phaseData    = "resolve data"
+	phaseTiDB    = "start TiDB"
+)
+
+// Kube is what a restore needs of Kubernetes.
+type Kube interface {
+	kube.Clusters
+	kube.Restorer
+}
+
+// EBS is what a restore needs of EC2.
+type EBS interface {
+	ebs.Snapshots
+	ebs.Volumes
+	ebs.Account
+}
+
+// Deps are the systems around a restore. All are required but Sink and Log.
+type Deps struct {
+	Kube  Kube
+	EBS   EBS
+	TiKV  resolve.TiKV
+	Store objstore.Store
+	// OpenPD connects to the target's PD once it is up. The restore closes nothing: the opener's owner does.
+	OpenPD func(ctx context.Context, addresses []string) (resolve.PD, error)
+	Sink   phase.Sink
+	Log    *zap.Logger
+}
+
+// Options are what the user chose.
+type Options struct {
+	Backup cluster.BackupID
+	Target cluster.Name
+	Run    cluster.RunID
+	Owner  runlock.Owner
+	Tool   string
+	// Volume is the type, IOPS and throughput of the new volumes; empty fields keep the source's.
+	Volume ebs.VolumeSpec
+	// Zone puts all volumes there; empty keeps each volume's zone.
+	Zone cluster.Zone
+	// KeepOnFailure leaves what a failed run made for a person to look at.
+	KeepOnFailure bool
+	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.
+	Timeout time.Duration
+}
+
+// Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
+type Result struct {
+	Manifest *manifest.Manifest
+	Volumes  []Volume
+	Timings  phase.Timings
+	Started  time.Time
+	Finished time.Time
+	Resolve  resolve.Stats
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not tell.
+	DataBytes, LargestBytes int64
+}
+
+// task is one run under way.
+type task struct {
+	Deps
+	opts     Options
+	catalog  catalog.Catalog
+	cancel   context.CancelCauseFunc
+	stopLock func()
+
+	manifest *manifest.Manifest
+	existing bool // the target was made by somebody else, for this restore
+	volumes  []Volume
+	created  createdVolumes
+	lock     *runlock.Lock
+	pd       resolve.PD
+	resolver *resolve.Resolver
+	started  map[cluster.StoreID]time.Time // of the stores in recovery mode
+	result   Result
+}
+
+// Run restores the backup. The error's kind says what the caller can do.
+func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
+	if opts.Timeout == 0 {
+		opts.Timeout = time.Hour
+	}
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := &task{
+		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: cancel,
+		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
+	}
+	engine := phase.New(phase.Config{
+		Run:     opts.Run,
+		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
+		Sink:    deps.Sink,
+		Log:     deps.Log,
+		About:   about{Operation: "restore", Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool},
+	})
+	t.result.Started = time.Now().UTC()
+	err := engine.Run(ctx, t.steps())
+	t.result.Finished = time.Now().UTC()
+	t.result.Timings = engine.Timings()
+	t.result.Manifest, t.result.Volumes = t.manifest, t.volumes
+	t.result.Resolve = t.resolver.Stats()
+	return &t.result, err
+}
+
+// about is the journal's first record.
+type about struct {
+	Operation string           `json:"operation"`
+	Cluster   cluster.Name     `json:"cluster"`
+	Backup    cluster.BackupID `json:"backup"`
+	Tool      string           `json:"tool"`
+}
+
+// steps is the runbook.
+func (t *task) steps() []phase.Step {
+	wait := t.opts.Timeout
+	steps := []phase.Step{
+		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: t.load, ReadOnly: true},
+		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true},
+		{Phase: phaseCluster, Name: "lock", Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
+		{Phase: phaseCluster, Name: "create-cluster", Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true},
+		{Phase: phaseCluster, Name: "await-pd", Deadline: wait, Do: t.awaitPD},
+		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: t.markRecovering},
+
+		{
+			Phase: phaseVolumes, Name: "create-volumes", Deadline: wait, Do: t.createVolumes,
+			Undo: t.deleteVolumes, UndoDeadline: wait, State: &t.created,
+		},
+		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: t.awaitVolumes},
+		{Phase: phaseVolumes, Name: "bind-volumes", Deadline: 10 * time.Minute, Do: t.bindVolumes},
+
+		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: t.startTiKV},
+		{Phase: phaseTiKV, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
+	}
+	steps = append(steps, t.resolver.Steps(phaseData)...)
+	return append(steps,
+		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery},
+		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
+		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders},
+		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
+		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: "freeze-scheduling"},
+		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: "lock"},
+	)
+}

@@ -1,0 +1,89 @@
+package restore
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark.
+func (t *task) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
+	up, err := t.upStores(ctx)
+	if err != nil {
+		return err
+	}
+	t.started = up
+	target := t.opts.Target.String()
+	if err := t.pd.UnmarkRecovering(ctx); err != nil {
+		return failure.Annotate(err, "unmark recovering", target)
+	}
+	marked, err := t.pd.Recovering(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read mark", target)
+	}
+	if marked {
+		return failure.New(failure.Unknown, "unmark recovering", target, "PD removed the mark and still has it")
+	}
+	return t.Kube.LeaveRecovery(ctx, t.opts.Target)
+}
+
+// awaitRestart waits until every store runs in a process younger than the one of recovery mode.
+func (t *task) awaitRestart(ctx context.Context, s *phase.Scope) error {
+	s.Expect(int64(len(t.started)), "stores")
+	return until(ctx, "wait for the restart of TiKV", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		up, err := t.upStores(ctx)
+		if err != nil {
+			return false, err
+		}
+		restarted := 0
+		for id, before := range t.started {
+			if now, ok := up[id]; ok && !now.Equal(before) {
+				restarted++
+			}
+		}
+		s.Reached(int64(restarted))
+		return restarted == len(t.started), nil
+	})
+}
+
+// awaitLeaders waits until every region has a leader on a restored store and PD's regions cover the key space.
+func (t *task) awaitLeaders(ctx context.Context, s *phase.Scope) error {
+	return until(ctx, "wait for leaders", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		regions, err := t.pd.Regions(ctx, cluster.KeyRange{})
+		if err != nil {
+			return false, failure.Annotate(err, "list regions", t.opts.Target.String())
+		}
+		led := 0
+		ranges := make([]cluster.KeyRange, 0, len(regions))
+		for _, r := range regions {
+			if _, ok := t.started[r.Leader.Store]; ok {
+				led++
+			}
+			ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
+		}
+		s.Expect(int64(len(regions)), "regions")
+		s.Reached(int64(led))
+		if led < len(regions) {
+			return false, failure.New(failure.Unready, "wait for leaders", t.opts.Target.String(), "%d of %d regions have none", len(regions)-led, len(regions))
+		}
+		if err := cluster.Tile(ranges, 5); err != nil {
+			return false, failure.New(failure.Unready, "check regions in PD", t.opts.Target.String(), "%w", err)
+		}
+		return true, nil
+	})
+}
+
+// awaitTiDB waits until TiDB serves; a cluster without TiDB needs none.
+func (t *task) awaitTiDB(ctx context.Context, s *phase.Scope) error {
+	return until(ctx, "wait for TiDB", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		tc, err := t.Kube.Cluster(ctx, t.opts.Target)
+		if err != nil {
+			return false, err
+		}
+		s.Expect(int64(tc.TiDBReplicas), "TiDB members")
+		s.Reached(int64(tc.TiDBReady))
+		return tc.TiDBReady >= tc.TiDBReplicas, nil
+	})
+}
