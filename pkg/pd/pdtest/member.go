@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 )
 
 // member is one PD process: a port on which gRPC and HTTP are told apart by their first bytes.
@@ -67,7 +68,8 @@ func (m *member) start() error {
 	m.split = newSplitter(ln)
 	m.rpc = grpc.NewServer(
 		grpc.ChainUnaryInterceptor(m.interceptUnary), grpc.ChainStreamInterceptor(m.interceptStream),
-		grpc.MaxRecvMsgSize(64<<20), grpc.MaxSendMsgSize(64<<20))
+		grpc.MaxRecvMsgSize(64<<20), grpc.MaxSendMsgSize(64<<20),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	pdpb.RegisterPDServer(m.rpc, &rpcServer{Server: m.server, member: m})
 	etcdserverpb.RegisterKVServer(m.rpc, &etcdServer{server: m.server})
 	healthy := health.NewServer()

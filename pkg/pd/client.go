@@ -1,0 +1,145 @@
+package pd
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pingcap/log"
+	pdclient "github.com/tikv/pd/client"
+	"github.com/tikv/pd/client/opt"
+	"github.com/tikv/pd/client/pkg/caller"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Config is where PD is and how to talk to it.
+type Config struct {
+	Addresses []string    // client URLs or host:port, at least one; several are tried in turn
+	TLS       *tls.Config // nil: plain text, or the system's roots if an address is https
+	Logger    *zap.Logger // nil: none
+}
+
+// Client talks to one PD cluster. It implements Members, Scheduling, GC and Recovery and is safe for
+// concurrent use. A call goes round the addresses once and then gives up: retrying is the caller's, by kind.
+type Client struct {
+	rpc    pdclient.Client
+	rest   *rest
+	cancel context.CancelFunc
+	log    *zap.Logger
+}
+
+var (
+	_ Members    = (*Client)(nil)
+	_ Scheduling = (*Client)(nil)
+	_ GC         = (*Client)(nil)
+	_ Recovery   = (*Client)(nil)
+)
+
+const (
+	// rpcTimeout bounds one gRPC call whose ctx has no deadline; it is pd/client's default.
+	rpcTimeout  = 3 * time.Second
+	dialTimeout = 3 * time.Second
+	// openTries is how often opening asks all addresses, a second apart.
+	openTries = 3
+)
+
+// quietOnce guards the one change of global state: pd/client logs to stdout through a global logger.
+var quietOnce sync.Once
+
+// Open finds the members and PD's leader. ctx bounds the opening only; Close ends the client.
+// An unreachable PD is Limited after about 3 s, addresses of different clusters are Conflict.
+func Open(ctx context.Context, cfg Config) (*Client, error) {
+	const op = "connect to pd"
+	target := strings.Join(cfg.Addresses, ",")
+	urls, tlsConfig, err := endpoints(cfg)
+	if err != nil {
+		return nil, err
+	}
+	quietOnce.Do(func() { log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()}) })
+	c := &Client{rest: newRest(urls, tlsConfig), log: cfg.Logger}
+	if c.log == nil {
+		c.log = zap.NewNop()
+	}
+	c.rest.log = c.log
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = cancel
+	stop := context.AfterFunc(ctx, cancel)
+	c.rpc, err = pdclient.NewClientWithContext(life, caller.Component("tisnap"), urls, pdclient.SecurityOption{},
+		opt.WithEnableRouterClient(false), // PD 8.5 and older have no QueryRegion: region look-ups would hang
+		opt.WithCustomTimeoutOption(rpcTimeout),
+		opt.WithMaxErrorRetry(openTries),
+		opt.WithGRPCDialOptions(
+			grpc.WithContextDialer(dialer(tlsConfig)),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: dialTimeout}),
+		))
+	if err == nil && !stop() {
+		c.rpc.Close()
+		err = ctx.Err()
+	}
+	if err != nil {
+		stop()
+		cancel()
+		c.rest.close()
+		return nil, translate(ctx, err, op, target)
+	}
+	return c, nil
+}
+
+// Close ends all connections and background work and waits for it.
+func (c *Client) Close() {
+	c.rpc.Close()
+	c.cancel()
+	c.rest.close()
+}
+
+// endpoints makes URLs of the addresses and settles whether TLS is used.
+func endpoints(cfg Config) ([]string, *tls.Config, error) {
+	tlsConfig := cfg.TLS
+	hosts := make([]string, 0, len(cfg.Addresses))
+	for _, addr := range cfg.Addresses {
+		host := strings.TrimSuffix(strings.TrimSpace(addr), "/")
+		if h, secure := strings.CutPrefix(host, "https://"); secure {
+			host = h
+			if tlsConfig == nil {
+				tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+			}
+		}
+		host = strings.TrimPrefix(host, "http://")
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			return nil, nil, failure.Wrap(err, failure.Usage, "read pd address", addr)
+		}
+		hosts = append(hosts, host)
+	}
+	if len(hosts) == 0 {
+		return nil, nil, failure.New(failure.Usage, "read pd address", "", "no address").
+			WithHint("give PD's address, host:2379")
+	}
+	scheme := "http://"
+	if tlsConfig != nil {
+		scheme = "https://"
+	}
+	for i := range hosts {
+		hosts[i] = scheme + hosts[i]
+	}
+	return hosts, tlsConfig, nil
+}
+
+// dialer connects for gRPC. pd/client takes certificates only as files, so TLS is done here below it. It
+// takes no proxy from the environment: PD is in the cluster's network.
+func dialer(tlsConfig *tls.Config) func(context.Context, string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: dialTimeout}
+	if tlsConfig == nil {
+		return func(ctx context.Context, addr string) (net.Conn, error) { return plain.DialContext(ctx, "tcp", addr) }
+	}
+	cfg := tlsConfig.Clone()
+	cfg.NextProtos = []string{"h2"}
+	secure := &tls.Dialer{NetDialer: plain, Config: cfg}
+	return func(ctx context.Context, addr string) (net.Conn, error) { return secure.DialContext(ctx, "tcp", addr) }
+}

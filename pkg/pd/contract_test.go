@@ -1,0 +1,197 @@
+package pd_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+)
+
+// The contract suite: functions of a client to a PD that has stores, regions with leaders and running
+// schedulers, and is nobody's production. A real PD passes them as well as the stand-in.
+func contractSuite() map[string]func(*testing.T, *pd.Client) {
+	return map[string]func(*testing.T, *pd.Client){
+		"Members":    contractMembers,
+		"Clock":      contractClock,
+		"Schedulers": contractSchedulers,
+		"TTLConfig":  contractTTLConfig,
+		"GC":         contractGC,
+		"Recovery":   contractRecovery,
+	}
+}
+
+func TestContract_StandIn_Holds(t *testing.T) {
+	t.Parallel()
+	for name, check := range contractSuite() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := running(t, pdtest.Config{}, 5)
+			check(t, open(t, s.URLs()...))
+		})
+	}
+}
+
+func contractMembers(t *testing.T, c *pd.Client) {
+	ctx := t.Context()
+	id, err := c.ClusterID(ctx)
+	require.NoError(t, err)
+	require.NotZero(t, id)
+	version, err := c.Version(ctx)
+	require.NoError(t, err)
+	require.Regexp(t, `^\d+\.\d+\.\d+`, version)
+
+	stores, err := c.Stores(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, stores)
+	for _, s := range stores {
+		require.NotZero(t, s.ID)
+		require.NotEmpty(t, s.Address)
+		require.Contains(t, []pd.StoreState{pd.StoreUp, pd.StoreDown, pd.StoreDisconnected, pd.StoreOffline, pd.StoreTombstone}, s.State)
+	}
+	regions, err := c.Regions(ctx, cluster.KeyRange{})
+	require.NoError(t, err)
+	ranges := make([]cluster.KeyRange, 0, len(regions))
+	for _, r := range regions {
+		require.NotEmpty(t, r.Peers)
+		ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
+	}
+	require.NoError(t, cluster.Tile(ranges, 10))
+
+	_, err = c.ResolvedTS(ctx)
+	require.NoError(t, err)
+}
+
+func contractClock(t *testing.T, c *pd.Client) {
+	ctx := t.Context()
+	first, err := c.Now(ctx)
+	require.NoError(t, err)
+	second, err := c.Now(ctx)
+	require.NoError(t, err)
+	require.Greater(t, second, first)
+
+	ahead := cluster.MakeTS(second.Time().Add(48*time.Hour), 7)
+	require.NoError(t, c.RaiseTS(ctx, ahead))
+	raised, err := c.Now(ctx)
+	require.NoError(t, err)
+	require.Greater(t, raised, ahead)
+	// A smaller one changes nothing.
+	require.NoError(t, c.RaiseTS(ctx, first))
+	later, err := c.Now(ctx)
+	require.NoError(t, err)
+	require.Greater(t, later, raised)
+
+	err = c.RaiseTS(ctx, cluster.MakeTS(time.Date(2047, 1, 1, 0, 0, 0, 0, time.UTC), 0))
+	require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+}
+
+func contractSchedulers(t *testing.T, c *pd.Client) {
+	ctx := t.Context()
+	list, err := c.Schedulers(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+	name := list[0].Name
+	pausedUntil := func() (bool, time.Time) {
+		list, err := c.Schedulers(ctx)
+		require.NoError(t, err)
+		for _, s := range list {
+			if s.Name == name {
+				return s.Paused, s.ResumeAt
+			}
+		}
+		return false, time.Time{}
+	}
+	require.NoError(t, c.PauseScheduler(ctx, name, 5*time.Minute))
+	paused, until := pausedUntil()
+	require.True(t, paused)
+	require.WithinDuration(t, time.Now().Add(5*time.Minute), until, 10*time.Second)
+
+	require.NoError(t, c.ResumeScheduler(ctx, name))
+	require.NoError(t, c.ResumeScheduler(ctx, name))
+	paused, until = pausedUntil()
+	require.False(t, paused)
+	require.Zero(t, until)
+
+	err = c.PauseScheduler(ctx, "no-such-scheduler", time.Minute)
+	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
+	require.NotEmpty(t, failure.HintOf(err))
+	require.True(t, failure.Is(c.PauseScheduler(ctx, "all", time.Minute), failure.Usage))
+	require.True(t, failure.Is(c.PauseScheduler(ctx, name, 0), failure.Usage))
+}
+
+func contractTTLConfig(t *testing.T, c *pd.Client) {
+	ctx := t.Context()
+	items := map[string]any{"schedule.leader-schedule-limit": 1, "schedule.enable-location-replacement": "false"}
+	require.NoError(t, c.SetTTLConfig(ctx, items, 5*time.Minute))
+	got, err := c.TTLConfig(ctx)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"schedule.leader-schedule-limit": "1", "schedule.enable-location-replacement": "false"}, got)
+
+	require.NoError(t, c.DropTTLConfig(ctx, []string{"schedule.leader-schedule-limit"}))
+	require.NoError(t, c.DropTTLConfig(ctx, []string{"schedule.leader-schedule-limit", "schedule.enable-location-replacement"}))
+	require.NoError(t, c.DropTTLConfig(ctx, nil))
+	got, err = c.TTLConfig(ctx)
+	require.NoError(t, err)
+	require.Empty(t, got)
+
+	err = c.SetTTLConfig(ctx, map[string]any{"schedule.no-such-item": 1}, time.Minute)
+	require.True(t, failure.Is(err, failure.Usage), "%v", err)
+}
+
+func contractGC(t *testing.T, c *pd.Client) {
+	ctx := t.Context()
+	const service = "contract-suite"
+	now, err := c.Now(ctx)
+	require.NoError(t, err)
+	find := func() *pd.SafePoint {
+		points, _, err := c.SafePoints(ctx)
+		require.NoError(t, err)
+		for _, p := range points {
+			if p.Service == service {
+				return &p
+			}
+		}
+		return nil
+	}
+	lowest, err := c.HoldGC(ctx, service, now, 5*time.Minute)
+	require.NoError(t, err)
+	require.LessOrEqual(t, lowest, now)
+	point := find()
+	require.NotNil(t, point)
+	require.Equal(t, now, point.TS)
+	require.WithinDuration(t, time.Now().Add(5*time.Minute), point.ExpiredAt, 10*time.Second)
+
+	require.NoError(t, c.ReleaseGC(ctx, service))
+	require.NoError(t, c.ReleaseGC(ctx, service))
+	require.Nil(t, find())
+}
+
+func contractRecovery(t *testing.T, c *pd.Client) {
+	ctx := t.Context()
+	err := c.RaiseAllocID(ctx, 5)
+	require.True(t, failure.Is(err, failure.Unready), "%v", err)
+	for range 2 {
+		require.NoError(t, c.MarkRecovering(ctx))
+		requireMarked(ctx, t, c, true)
+	}
+	require.NoError(t, c.RaiseAllocID(ctx, 1_000_000))
+	// It never lowers: PD would.
+	require.NoError(t, c.RaiseAllocID(ctx, 10))
+	require.NoError(t, c.RaiseAllocID(ctx, 1_000_000))
+	for range 2 {
+		require.NoError(t, c.UnmarkRecovering(ctx))
+		requireMarked(ctx, t, c, false)
+	}
+}
+
+func requireMarked(ctx context.Context, t *testing.T, c *pd.Client, want bool) {
+	t.Helper()
+	marked, err := c.Recovering(ctx)
+	require.NoError(t, err)
+	require.Equal(t, want, marked)
+}

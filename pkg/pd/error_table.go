@@ -1,0 +1,138 @@
+package pd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// verdict is what an error of PD means to a caller.
+type verdict struct {
+	kind failure.Kind
+	hint string
+}
+
+const (
+	hintReach   = "check that PD is running and reachable at its client port"
+	hintVersion = "use a PD of version 7.5, 8.1 or 8.5"
+	hintTLS     = "check --ca, --cert and --key"
+	hintStart   = "start the cluster's TiKV stores first"
+	hintCluster = "check that all PD addresses belong to the cluster"
+)
+
+// textTable is asked first: PD's own codes and texts, in an HTTP body, a gRPC status or an answer's header.
+// The first row that is found in the text counts.
+func textTable() []struct {
+	text string
+	verdict
+} {
+	type row = struct {
+		text string
+		verdict
+	}
+	return []row{
+		{"[PD:cluster:ErrNotBootstrapped]", verdict{failure.Unready, hintStart}},
+		{"NOT_BOOTSTRAPPED", verdict{failure.Unready, hintStart}},
+		{"cluster is not bootstrapped", verdict{failure.Unready, hintStart}},
+		{"[PD:server:ErrServerNotStarted]", verdict{failure.Limited, hintReach}},
+		{"[PD:scheduler:ErrSchedulerNotFound]", verdict{failure.NotFound, "list the schedulers: PD has none until its coordinator has started"}},
+		{"need to clean up TTL first", verdict{failure.Conflict, "wait until the TTL config has run out, or drop it"}},
+		{"unsupported ttl config", verdict{failure.Usage, hintVersion}},
+		{"can only recover alloc id when recovering mark marked", verdict{failure.Unready, "set PD's snapshot-recovering mark first"}},
+		{"[PD:tso:ErrResetUserTimestamp]", verdict{failure.Conflict, "compare PD's clock with the data's largest timestamp"}},
+		{"mismatch cluster id", verdict{failure.Conflict, hintCluster}},
+		{"unmatched cluster id", verdict{failure.Conflict, hintCluster}},
+		{"cluster id does not match", verdict{failure.Conflict, hintCluster}},
+		{"INCOMPATIBLE_VERSION", verdict{failure.Unready, hintVersion}},
+		{"no leader", verdict{failure.Limited, hintReach}},
+		{"not leader", verdict{failure.Limited, hintReach}},
+		{"[PD:apiutil:ErrRedirect", verdict{failure.Limited, hintReach}},
+		{"[PD:tso:", verdict{failure.Limited, hintReach}},
+		{"failed to get cluster id", verdict{failure.Limited, hintReach}},
+		{"[PD:client:", verdict{failure.Limited, hintReach}},
+	}
+}
+
+// statusTable holds the HTTP statuses whose text is in no row above.
+func statusTable() map[int]verdict {
+	return map[int]verdict{
+		http.StatusBadRequest:         {failure.Usage, ""},
+		http.StatusUnauthorized:       {failure.Denied, hintTLS},
+		http.StatusForbidden:          {failure.Denied, ""},
+		http.StatusNotFound:           {failure.NotFound, hintVersion},
+		http.StatusMethodNotAllowed:   {failure.Unready, hintVersion},
+		http.StatusRequestTimeout:     {failure.Limited, hintReach},
+		http.StatusTooManyRequests:    {failure.Limited, ""},
+		http.StatusBadGateway:         {failure.Limited, hintReach},
+		http.StatusServiceUnavailable: {failure.Limited, hintReach},
+		http.StatusGatewayTimeout:     {failure.Limited, hintReach},
+	}
+}
+
+// codeTable holds the gRPC codes whose text is in no row above.
+func codeTable() map[codes.Code]verdict {
+	return map[codes.Code]verdict{
+		codes.Unavailable:        {failure.Limited, hintReach},
+		codes.DeadlineExceeded:   {failure.Limited, hintReach},
+		codes.ResourceExhausted:  {failure.Limited, ""},
+		codes.Aborted:            {failure.Limited, ""},
+		codes.Unauthenticated:    {failure.Denied, hintTLS},
+		codes.PermissionDenied:   {failure.Denied, hintTLS},
+		codes.Unimplemented:      {failure.Unready, hintVersion},
+		codes.InvalidArgument:    {failure.Usage, ""},
+		codes.NotFound:           {failure.NotFound, ""},
+		codes.FailedPrecondition: {failure.Unready, ""},
+	}
+}
+
+// classify finds what err means. What no table knows is Unknown.
+func classify(err error) verdict {
+	text := err.Error()
+	for _, row := range textTable() {
+		if strings.Contains(text, row.text) {
+			return row.verdict
+		}
+	}
+	var refused *statusError
+	if errors.As(err, &refused) {
+		return statusTable()[refused.status]
+	}
+	var (
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		alert     tls.AlertError
+		record    tls.RecordHeaderError
+	)
+	if errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid) ||
+		errors.As(err, &alert) || errors.As(err, &record) || strings.Contains(text, "x509:") || strings.Contains(text, "tls:") {
+		return verdict{failure.Denied, hintTLS}
+	}
+	if st, ok := status.FromError(err); ok {
+		return codeTable()[st.Code()]
+	}
+	if isTransport(err) {
+		return verdict{failure.Limited, hintReach}
+	}
+	return verdict{}
+}
+
+// translate gives err an operation, a target, a kind and a hint. If ctx ended, its error is the cause.
+func translate(ctx context.Context, err error, op, target string) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return failure.Wrap(ctx.Err(), failure.Unknown, op, target)
+	}
+	v := classify(err)
+	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: err}
+}

@@ -1,0 +1,173 @@
+package pd
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/metapb"
+	"github.com/tikv/pd/client/clients/router"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// regionPage is how many regions one call asks for: some 300 bytes each, well below gRPC's 4 MiB.
+const regionPage = 2048
+
+// ClusterID is PD's cluster id, read when the client was opened.
+func (c *Client) ClusterID(ctx context.Context) (uint64, error) { return c.rpc.GetClusterID(ctx), nil }
+
+// Version reads the cluster version that PD agreed on, "8.5.0". Before bootstrap: whatever PD says.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	var version string
+	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/config/cluster-version", nil, &version, again)
+	return version, translate(ctx, err, "read cluster version", "")
+}
+
+// storeList is the answer of GET stores.
+type storeList struct {
+	Stores []struct {
+		Store struct {
+			ID        uint64 `json:"id"`
+			Address   string `json:"address"`
+			Version   string `json:"version"`
+			StartedAt int64  `json:"start_timestamp"`
+			StateName string `json:"state_name"`
+			Labels    []struct {
+				Key   string `json:"key"`
+				Value string `json:"value"`
+			} `json:"labels"`
+		} `json:"store"`
+		Status struct {
+			Leaders int `json:"leader_count"`
+			Regions int `json:"region_count"`
+		} `json:"status"`
+	} `json:"stores"`
+}
+
+// Stores lists all stores, tombstones included, by HTTP: gRPC knows neither Disconnected nor Down.
+// A cluster that was never bootstrapped is Unready.
+func (c *Client) Stores(ctx context.Context) ([]Store, error) {
+	var list storeList
+	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/stores?state=0&state=1&state=2", nil, &list, again)
+	if err != nil {
+		return nil, translate(ctx, err, "list stores", "")
+	}
+	stores := make([]Store, 0, len(list.Stores))
+	for _, s := range list.Stores {
+		store := Store{
+			ID: cluster.StoreID(s.Store.ID), Address: s.Store.Address, State: StoreState(s.Store.StateName),
+			Version: s.Store.Version, Labels: map[string]string{}, Leaders: s.Status.Leaders, Regions: s.Status.Regions,
+		}
+		if s.Store.StartedAt > 0 {
+			store.StartedAt = time.Unix(s.Store.StartedAt, 0).UTC()
+		}
+		for _, l := range s.Store.Labels {
+			store.Labels[l.Key] = l.Value
+		}
+		stores = append(stores, store)
+	}
+	return stores, nil
+}
+
+// Regions lists the regions that intersect keys in key order, those without a leader included. PD may
+// change between two pages, so holes and overlaps are for the caller to find.
+func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
+	const op = "list regions"
+	var regions []cluster.Region
+	for key := keys.Start; ; {
+		page, err := c.rpc.ScanRegions(ctx, key, keys.End, regionPage) //nolint:staticcheck // PD 7.5 has no BatchScanRegions
+		if err != nil {
+			return nil, translate(ctx, err, op, keys.String())
+		}
+		for _, r := range page {
+			regions = append(regions, regionOf(r))
+		}
+		if len(page) == 0 {
+			return regions, nil
+		}
+		next := page[len(page)-1].Meta.GetEndKey()
+		if len(next) == 0 || len(keys.End) > 0 && bytes.Compare(next, keys.End) >= 0 {
+			return regions, nil
+		}
+		if bytes.Compare(next, key) <= 0 {
+			return nil, failure.New(failure.Corrupt, op, keys.String(), "page after %X ends at %X", key, next)
+		}
+		key = next
+	}
+}
+
+func regionOf(r *router.Region) cluster.Region {
+	region := cluster.Region{
+		ID: cluster.RegionID(r.Meta.GetId()), Start: r.Meta.GetStartKey(), End: r.Meta.GetEndKey(),
+		ConfVer: r.Meta.GetRegionEpoch().GetConfVer(), Version: r.Meta.GetRegionEpoch().GetVersion(),
+	}
+	for _, p := range r.Meta.GetPeers() {
+		region.Peers = append(region.Peers, peerOf(p))
+	}
+	if r.Leader.GetId() != 0 {
+		region.Leader = peerOf(r.Leader)
+	}
+	for _, p := range r.PendingPeers {
+		region.Pending = append(region.Pending, cluster.PeerID(p.GetId()))
+	}
+	for _, p := range r.DownPeers {
+		region.DownPeer = append(region.DownPeer, cluster.PeerID(p.GetId()))
+	}
+	return region
+}
+
+func peerOf(p *metapb.Peer) cluster.Peer {
+	return cluster.Peer{
+		ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()), Learner: p.GetRole() == metapb.PeerRole_Learner,
+	}
+}
+
+// Now takes a fresh timestamp.
+func (c *Client) Now(ctx context.Context) (cluster.TS, error) {
+	physical, logical, err := c.rpc.GetTS(ctx)
+	if err != nil {
+		return 0, translate(ctx, err, "take timestamp", "")
+	}
+	return cluster.MakeTS(time.UnixMilli(physical), uint32(logical)), nil //nolint:gosec // 18 bits
+}
+
+// ResolvedTS reads the minimum resolved ts. Stores that do not count for it (tombstones, TiFlash, those
+// without leaders) are left out of Stores; one that leads regions but has not reported is there with 0.
+func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
+	const op = "read resolved ts"
+	var answer struct {
+		RealTime bool              `json:"is_real_time"`
+		TS       uint64            `json:"min_resolved_ts"`
+		Interval string            `json:"persist_interval"`
+		Stores   map[string]uint64 `json:"stores_min_resolved_ts"`
+	}
+	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts?scope=cluster", nil, &answer, again)
+	if err != nil {
+		return ResolvedTS{}, translate(ctx, err, op, "")
+	}
+	resolved := ResolvedTS{RealTime: answer.RealTime, Stores: map[cluster.StoreID]cluster.TS{}}
+	if answer.TS != math.MaxUint64 {
+		resolved.TS = cluster.TS(answer.TS)
+	}
+	if answer.Interval != "" {
+		if resolved.Interval, err = time.ParseDuration(answer.Interval); err != nil {
+			return ResolvedTS{}, failure.Wrap(err, failure.Unknown, op, "")
+		}
+	}
+	for text, ts := range answer.Stores {
+		id, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return ResolvedTS{}, failure.Wrap(err, failure.Unknown, op, "store "+text)
+		}
+		// The largest number stands for "does not count".
+		if ts != math.MaxUint64 {
+			resolved.Stores[cluster.StoreID(id)] = cluster.TS(ts)
+		}
+	}
+	return resolved, nil
+}
