@@ -1,0 +1,95 @@
+package tikvtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/metapb"
+	"github.com/pingcap/kvproto/pkg/pdpb"
+
+	"github.com/tisnap/tisnap/pkg/testbed/disk"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+// PD is what a store asks of PD, in process. The methods are those of PD's gRPC service; ReportRegion is one
+// message of its RegionHeartbeat stream and may answer with an operator (TransferLeader, SplitRegion).
+type PD interface {
+	IsBootstrapped(context.Context, *pdpb.IsBootstrappedRequest) (*pdpb.IsBootstrappedResponse, error)
+	Bootstrap(context.Context, *pdpb.BootstrapRequest) (*pdpb.BootstrapResponse, error)
+	AllocID(context.Context, *pdpb.AllocIDRequest) (*pdpb.AllocIDResponse, error)
+	PutStore(context.Context, *pdpb.PutStoreRequest) (*pdpb.PutStoreResponse, error)
+	StoreHeartbeat(context.Context, *pdpb.StoreHeartbeatRequest) (*pdpb.StoreHeartbeatResponse, error)
+	AskBatchSplit(context.Context, *pdpb.AskBatchSplitRequest) (*pdpb.AskBatchSplitResponse, error)
+	ReportMinResolvedTS(context.Context, *pdpb.ReportMinResolvedTsRequest) (*pdpb.ReportMinResolvedTsResponse, error)
+	IsSnapshotRecovering(context.Context, *pdpb.IsSnapshotRecoveringRequest) (*pdpb.IsSnapshotRecoveringResponse, error)
+	ReportRegion(context.Context, *pdpb.RegionHeartbeatRequest) (*pdpb.RegionHeartbeatResponse, error)
+	// FreshTS is a new timestamp of the oracle.
+	FreshTS(context.Context) (uint64, error)
+}
+
+// Config is what a store is started with.
+type Config struct {
+	Addr    string // to listen on; "" is 127.0.0.1:0
+	Data    *disk.Device
+	RaftLog *disk.Device
+	PD      PD
+	Network *Network // shared by the stores of one cluster
+	Seed    int64
+	Faults  *fault.Plan // points "tikv.<store id>.<RPC>"
+	Version string      // told to PD; "" is 8.5.8
+	Labels  []*metapb.StoreLabel
+	Options Options
+	Logf    func(format string, args ...any) // nil discards
+}
+
+// Options are a store's intervals and sizes. Zero values are the defaults.
+type Options struct {
+	// ApplyLag is the longest time that a follower waits before it applies committed entries; each batch
+	// waits a random part of it. Default 0.
+	ApplyLag time.Duration
+	// FlushInterval is how often the data device is written. Default 300 ms.
+	FlushInterval time.Duration
+	// TickInterval is raft's clock. Default 100 ms; an election starts after ElectionTicks (10) to twice as many.
+	TickInterval  time.Duration
+	ElectionTicks int
+	// RecoverCheckInterval is the step of RecoverRegion. Default 10 s, as in TiKV.
+	RecoverCheckInterval time.Duration
+	// ResolvedTSInterval is how often resolved ts are advanced and reported. Default 200 ms; below 0 turns it off.
+	ResolvedTSInterval time.Duration
+	// StoreHeartbeatInterval and RegionHeartbeatInterval are how often PD is told; a change of leader or epoch
+	// is told at once. Defaults 1 s and 5 s.
+	StoreHeartbeatInterval  time.Duration
+	RegionHeartbeatInterval time.Duration
+	// LogGCInterval and LogKeep govern CompactLog: how often a leader considers it (default 3 s) and how many
+	// entries it leaves (default 2048).
+	LogGCInterval time.Duration
+	LogKeep       uint64
+	// CheckpointBytes is the size of a device's log above which it is rewritten. Default 16 MiB.
+	CheckpointBytes int64
+}
+
+// withDefaults fills the zero values.
+func (o Options) withDefaults() Options {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&o.FlushInterval, 300*time.Millisecond)
+	def(&o.TickInterval, 100*time.Millisecond)
+	def(&o.RecoverCheckInterval, 10*time.Second)
+	def(&o.ResolvedTSInterval, 200*time.Millisecond)
+	def(&o.StoreHeartbeatInterval, time.Second)
+	def(&o.RegionHeartbeatInterval, 5*time.Second)
+	def(&o.LogGCInterval, 3*time.Second)
+	if o.ElectionTicks == 0 {
+		o.ElectionTicks = 10
+	}
+	if o.LogKeep == 0 {
+		o.LogKeep = 2048
+	}
+	if o.CheckpointBytes == 0 {
+		o.CheckpointBytes = 16 << 20
+	}
+	return o
+}

@@ -1,0 +1,16 @@
+// Package tikvtest is the TiKV stand-in: a small multi-raft store on volumes that keeps TiKV's rules, the
+// bad habits included.
+//
+// A Store is a process. What it knows is on its two devices, one for the raft log and one for the data;
+// everything else is gone at a restart. Each region is a raft group (go.etcd.io/raft); an entry is on the
+// local raft-log device before it is acknowledged or applied, and the data device is flushed only now and
+// then, so a crash or a snapshot of the volumes leaves applied positions behind that the log makes good.
+// Stores of one cluster talk raft through a Network in process; clients talk real gRPC.
+//
+// Not here: merges, membership changes, raft snapshots, coprocessor, async commit. A split is right-derived,
+// as in TiKV: the region that is split keeps the right part.
+//
+// The files: wal.go, raft_log.go and kv_engine.go are the storage; peer.go, raft_worker.go, apply_worker.go
+// the replicated log; kv_*.go, flashback.go and split.go the key-value service; prepare_service.go,
+// import_service.go and recover_service.go what a backup and a restore use.
+package tikvtest

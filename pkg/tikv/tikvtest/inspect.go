@@ -1,0 +1,80 @@
+package tikvtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/metapb"
+)
+
+// PeerState is what a store has of a region, for tests.
+type PeerState struct {
+	Region    *metapb.Region // not to be changed
+	PeerID    uint64
+	Term      uint64
+	LastIndex uint64
+	Applied   uint64
+	Leader    bool
+	LeaderID  uint64 // peer id of the leader that it knows, or 0
+	Serving   bool   // leads and has applied an entry of its own term
+	Resolved  uint64 // resolved ts
+}
+
+// Peers lists the store's peers by region id, as they are now.
+func (s *Store) Peers() []PeerState {
+	peers := s.allPeers()
+	list := make([]PeerState, 0, len(peers))
+	for _, p := range peers {
+		v := p.look()
+		p.mu.Lock()
+		resolved := p.resolved
+		p.mu.Unlock()
+		list = append(list, PeerState{
+			Region: v.region, PeerID: p.id, Term: v.term, LastIndex: v.lastIndex, Applied: v.applied,
+			Leader: v.leader, LeaderID: v.lead, Serving: v.ready(), Resolved: resolved,
+		})
+	}
+	return list
+}
+
+// AwaitLeaders waits until the regions led and served by the stores tile the key space.
+func AwaitLeaders(ctx context.Context, stores ...*Store) error {
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for !tiled(stores) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for leaders: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+func tiled(stores []*Store) bool {
+	var led []*metapb.Region
+	for _, s := range stores {
+		select {
+		case <-s.done:
+			continue
+		default:
+		}
+		for _, p := range s.allPeers() {
+			if v := p.look(); v.ready() {
+				led = append(led, v.region)
+			}
+		}
+	}
+	slices.SortFunc(led, func(a, b *metapb.Region) int { return bytes.Compare(a.StartKey, b.StartKey) })
+	var end []byte
+	for i, r := range led {
+		if !bytes.Equal(r.StartKey, end) || (i > 0 && len(end) == 0) {
+			return false
+		}
+		end = r.EndKey
+	}
+	return len(led) > 0 && len(end) == 0
+}

@@ -1,0 +1,389 @@
+package tikvtest
+
+import (
+	"context"
+	"math"
+	"math/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/errorpb"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+const (
+	// hibernateTicks is how long a leader stays awake after the last message when its followers have all.
+	hibernateTicks = 20
+	// stashedVotes is how many vote requests for regions that are not there yet are kept, as TiKV does: a
+	// split is applied at different times, and the first campaign would be lost.
+	stashedVotes = 4096
+)
+
+// raftWorker runs all raft groups of a store in one goroutine: it takes what came in, lets raft look at it,
+// makes the log durable with one flush, and only then sends messages and hands committed entries on.
+type raftWorker struct {
+	store *Store
+	log   *raftLog
+	peers map[uint64]*peer
+	order []*peer // by region id, for ticks
+	votes map[uint64][]raftMessage
+	touch []*peer
+
+	mu    sync.Mutex
+	inbox []raftTask
+	wake  chan struct{}
+}
+
+// raftTask is one thing to do: a message, a proposal, or a function on a peer or, with region 0, the worker.
+type raftTask struct {
+	region   uint64
+	messages []raftpb.Message
+	from     uint64
+	proposal *proposal
+	fn       func(p *peer)
+	create   *peer
+	campaign bool
+}
+
+type raftMessage struct {
+	from    uint64
+	message raftpb.Message
+}
+
+func newRaftWorker(s *Store, l *raftLog) *raftWorker {
+	return &raftWorker{
+		store: s, log: l, peers: map[uint64]*peer{}, votes: map[uint64][]raftMessage{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// post hands the worker something to do. It never blocks.
+func (w *raftWorker) post(t raftTask) {
+	w.mu.Lock()
+	w.inbox = append(w.inbox, t)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *raftWorker) receive(region, from uint64, messages []raftpb.Message) {
+	w.post(raftTask{region: region, from: from, messages: messages})
+}
+
+func (w *raftWorker) run(ctx context.Context) {
+	defer w.failPending()
+	defer func() {
+		// What raft cannot live with ends a TiKV with a FATAL log line.
+		if r := recover(); r != nil {
+			p, ok := r.(raftPanic)
+			if !ok {
+				panic(r)
+			}
+			w.store.crash("%s", p.text)
+		}
+	}()
+	ticker := time.NewTicker(w.store.opts.TickInterval)
+	defer ticker.Stop()
+	gc := time.NewTicker(w.store.opts.LogGCInterval)
+	defer gc.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		case <-ticker.C:
+			w.tick()
+		case <-gc.C:
+			w.collectLogs()
+		}
+		w.mu.Lock()
+		tasks := w.inbox
+		w.inbox = nil
+		w.mu.Unlock()
+		for _, t := range tasks {
+			w.do(t)
+		}
+		if !w.handleReady() {
+			return
+		}
+	}
+}
+
+func (w *raftWorker) do(t raftTask) {
+	if t.create != nil {
+		w.create(t.create, t.campaign)
+		return
+	}
+	p := w.peers[t.region]
+	switch {
+	case t.fn != nil:
+		if p != nil || t.region == 0 {
+			t.fn(p)
+		}
+	case t.proposal != nil:
+		w.propose(p, t.proposal)
+	default:
+		for _, m := range t.messages {
+			w.step(p, t.region, t.from, m)
+		}
+	}
+	if p != nil {
+		w.look(p)
+	}
+}
+
+func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
+	if p == nil {
+		vote := m.Type == raftpb.MsgVote || m.Type == raftpb.MsgPreVote
+		if vote && len(w.votes[region]) < 8 && len(w.votes) < stashedVotes {
+			w.votes[region] = append(w.votes[region], raftMessage{from, m})
+		}
+		return
+	}
+	if m.To != p.id {
+		return
+	}
+	// Heartbeats are no reason to stay awake.
+	if m.Type != raftpb.MsgHeartbeat && m.Type != raftpb.MsgHeartbeatResp {
+		p.quiet, p.asleep = 0, false
+	}
+	_ = p.node.Step(m) // an error means that raft ignores the message
+}
+
+// look puts the peer on the list of those to handle.
+func (w *raftWorker) look(p *peer) {
+	if !p.queued {
+		p.queued = true
+		w.touch = append(w.touch, p)
+	}
+}
+
+// create makes the raft group of a peer, from what its log holds.
+func (w *raftWorker) create(p *peer, campaign bool) {
+	v := p.look()
+	log := w.log.region(p.regionID)
+	log.voters = nil
+	for _, member := range v.region.Peers {
+		log.voters = append(log.voters, member.Id)
+	}
+	// A log flush precedes every apply, so the log knows at least what is applied; the commit index may not.
+	log.hard.Commit = max(log.hard.Commit, v.applied)
+	elections := w.store.opts.ElectionTicks
+	if w.store.recovering {
+		elections = math.MaxInt32 / 4 // no election but by RecoverRegion
+	}
+	node, err := raft.NewRawNode(&raft.Config{
+		ID: p.id, ElectionTick: elections, HeartbeatTick: 2, Storage: log, Applied: v.applied,
+		MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 256, PreVote: !w.store.recovering,
+		DisableProposalForwarding: true, Logger: raftLogger{w.store},
+	})
+	if err != nil {
+		w.store.crash("raft group of region %d: %v", p.regionID, err)
+		return
+	}
+	p.node = node
+	w.peers[p.regionID] = p
+	i, _ := slices.BinarySearchFunc(w.order, p.regionID, func(q *peer, id uint64) int {
+		return int(int64(q.regionID) - int64(id))
+	})
+	w.order = slices.Insert(w.order, i, p)
+	p.publish(func(v *peerView) { v.term, v.vote, v.lastIndex = log.hard.Term, log.hard.Vote, log.last() })
+	if campaign {
+		_ = node.Campaign()
+	}
+	for _, m := range w.votes[p.regionID] {
+		w.step(p, p.regionID, m.from, m.message)
+	}
+	delete(w.votes, p.regionID)
+	w.look(p)
+}
+
+// propose appends a command to the log if the peer leads.
+func (w *raftWorker) propose(p *peer, prop *proposal) {
+	if p == nil {
+		prop.done(regionNotFound(0))
+		return
+	}
+	status := p.node.BasicStatus()
+	if status.RaftState != raft.StateLeader || status.Term != prop.term {
+		prop.done(notLeader(p.look())) // what the command was computed from may be old
+		return
+	}
+	p.quiet, p.asleep = 0, false
+	p.mu.Lock()
+	p.pending[prop.command.id] = prop
+	p.mu.Unlock()
+	if err := p.node.Propose(prop.command.encode()); err != nil {
+		if prop := p.take(prop.command.id); prop != nil {
+			prop.done(serverIsBusy("proposal dropped: "+err.Error(), 0))
+		}
+	}
+}
+
+// handleReady carries out what raft wants until it wants nothing more. It reports whether to go on.
+func (w *raftWorker) handleReady() bool {
+	type work struct {
+		p     *peer
+		ready raft.Ready
+	}
+	for len(w.touch) > 0 {
+		touched := w.touch
+		w.touch = nil
+		todo := make([]work, 0, len(touched))
+		for _, p := range touched {
+			p.queued = false
+			if !p.node.HasReady() {
+				continue
+			}
+			rd := p.node.Ready()
+			if len(rd.Entries) > 0 || !raft.IsEmptyHardState(rd.HardState) {
+				w.log.save(p.regionID, rd.HardState, rd.Entries)
+			}
+			todo = append(todo, work{p, rd})
+		}
+		if err := w.log.flush(w.store.opts.CheckpointBytes); err != nil {
+			w.store.crash("raft log: %v", err)
+			return false
+		}
+		for _, t := range todo {
+			w.publish(t.p, t.ready)
+			w.send(t.p, t.ready.Messages)
+			if len(t.ready.CommittedEntries) > 0 {
+				w.store.applier.submit(t.p, t.ready.CommittedEntries)
+			}
+			t.p.node.Advance(t.ready)
+			w.look(t.p)
+		}
+	}
+	return true
+}
+
+// publish shows the others what a Ready changed. It comes before the messages: who hears of a vote can
+// already see the term.
+func (w *raftWorker) publish(p *peer, rd raft.Ready) {
+	if rd.SoftState == nil && raft.IsEmptyHardState(rd.HardState) && len(rd.Entries) == 0 {
+		return
+	}
+	last := w.log.region(p.regionID).last()
+	status := p.node.BasicStatus()
+	became := false
+	p.publish(func(v *peerView) {
+		became = v.leader != (status.RaftState == raft.StateLeader)
+		v.term, v.vote, v.lead, v.lastIndex = status.Term, status.Vote, status.Lead, last
+		v.leader = status.RaftState == raft.StateLeader
+	})
+	if became {
+		w.store.reports.add(p.regionID)
+	}
+}
+
+func (w *raftWorker) send(p *peer, messages []raftpb.Message) {
+	if len(messages) == 0 {
+		return
+	}
+	region := p.look().region
+	for _, m := range messages {
+		to := peerByID(region, m.To)
+		if to == nil {
+			continue
+		}
+		m.Entries = slices.Clone(m.Entries) // raft keeps its array
+		w.store.net.send(w.store, to.StoreId, p.regionID, m)
+	}
+}
+
+// tick advances the clock of all peers that are not hibernated.
+func (w *raftWorker) tick() {
+	reachable := map[uint64]bool{} // by store, asked once a tick
+	for _, p := range w.order {
+		if p.asleep {
+			continue
+		}
+		p.quiet++
+		if p.quiet > hibernateTicks && w.mayHibernate(p, reachable) {
+			continue
+		}
+		p.node.Tick()
+		w.look(p)
+	}
+}
+
+// mayHibernate: a leader whose followers have everything, until something happens, and a follower while its
+// leader's store is there.
+func (w *raftWorker) mayHibernate(p *peer, reachable map[uint64]bool) bool {
+	status := p.node.BasicStatus()
+	if status.RaftState == raft.StateFollower && status.Lead != raft.None {
+		leader := peerByID(p.look().region, status.Lead)
+		if leader == nil {
+			return false
+		}
+		ok, known := reachable[leader.StoreId]
+		if !known {
+			target, _ := w.store.net.reach(w.store, leader.StoreId)
+			ok = target != nil
+			reachable[leader.StoreId] = ok
+		}
+		return ok
+	}
+	if status.RaftState != raft.StateLeader || status.LeadTransferee != raft.None {
+		return false
+	}
+	p.asleep = w.slowest(p) == w.log.region(p.regionID).last() && status.Commit == w.log.region(p.regionID).last()
+	return p.asleep
+}
+
+// slowest is the index that all peers of a region led here have in their logs.
+func (w *raftWorker) slowest(p *peer) uint64 {
+	index := uint64(math.MaxUint64)
+	p.node.WithProgress(func(_ uint64, _ raft.ProgressType, pr tracker.Progress) { index = min(index, pr.Match) })
+	return index
+}
+
+// collectLogs proposes CompactLog for the regions led here, never beyond what all peers have, and carries out
+// those that were applied, never beyond what the data device has.
+func (w *raftWorker) collectLogs() {
+	keep := w.store.opts.LogKeep
+	for _, p := range w.order {
+		p.mu.Lock()
+		to, v := p.truncateTo, p.view
+		p.mu.Unlock()
+		log := w.log.region(p.regionID)
+		if to > log.truncIndex {
+			w.log.truncate(p.regionID, min(to, w.store.data.persistedIndex(p.regionID)))
+		}
+		if w.store.recovering || !v.ready() {
+			continue
+		}
+		if index := w.slowest(p); index > keep && index-keep > max(p.logGCed, log.truncIndex)+keep {
+			p.logGCed = index - keep
+			term, _ := log.Term(p.logGCed)
+			w.store.proposeCompactLog(p, v, p.logGCed, term)
+		}
+	}
+}
+
+// failPending tells the proposers that the store is going away.
+func (w *raftWorker) failPending() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.inbox {
+		if t.proposal != nil {
+			t.proposal.done(serverIsBusy("store is stopping", 0))
+		}
+	}
+	w.inbox = nil
+	for _, p := range w.peers {
+		for _, prop := range p.takeOlder(math.MaxUint64) {
+			prop.done(&errorpb.Error{Message: "store is stopping"})
+		}
+	}
+}
+
+// newRand is a source of its own for each worker, so that runs with the same seed draw alike.
+func newRand(seed int64, stream uint64) *rand.Rand {
+	return rand.New(rand.NewSource(seed*1_000_003 + int64(stream)))
+}
