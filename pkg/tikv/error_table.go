@@ -2,6 +2,7 @@ package tikv
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -75,8 +76,12 @@ func translate(ctx context.Context, err error, op, address, missing string) erro
 		return ended
 	}
 	v := classify(err)
-	if status.Code(err) == codes.Unimplemented {
+	switch status.Code(err) {
+	case codes.Unimplemented:
 		v.hint = missing
+	case codes.DeadlineExceeded: // the store's or the transport's clock was ahead of ctx's
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	default:
 	}
 	e := failure.New(v.kind, op, target(address), "%w", err)
 	if v.hint != "" {

@@ -3,6 +3,7 @@ package tikv_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,8 +161,10 @@ func TestRenew_Results_AreMatchedInOrder(t *testing.T) {
 
 func TestWaitApply_AnyOrder_ErrorsByRegion(t *testing.T) {
 	t.Parallel()
+	asked := make(chan struct{})
 	lease := openLease(t, func(stream prepareStream) error {
 		req, err := expect(stream, waitApply)
+		close(asked)
 		if err != nil {
 			return err
 		}
@@ -193,33 +196,24 @@ func TestWaitApply_AnyOrder_ErrorsByRegion(t *testing.T) {
 		}
 		return nil
 	})
-	type result struct {
-		failed map[cluster.RegionID]error
-		err    error
-	}
-	done := make(chan result, 1)
+	var failed map[cluster.RegionID]error
+	var applyErr error
+	var waiting sync.WaitGroup
 	ctx := within(t, 5*time.Second)
-	go func() {
-		failed, err := lease.WaitApply(ctx, []cluster.Region{region(1), region(2), region(3), region(4)})
-		done <- result{failed, err}
-	}()
-	require.Eventually(t, func() bool {
-		select {
-		case r := <-done:
-			done <- r
-			return true
-		default:
-		}
-		_, err := lease.Renew(ctx, time.Second)
-		return err != nil
-	}, 5*time.Second, time.Millisecond)
-	r := <-done
-	require.NoError(t, r.err)
-	require.Len(t, r.failed, 2)
+	waiting.Go(func() {
+		failed, applyErr = lease.WaitApply(ctx, []cluster.Region{region(1), region(2), region(3), region(4)})
+	})
+	<-asked
+	valid, err := lease.Renew(ctx, time.Second)
+	require.NoError(t, err)
+	require.True(t, valid)
+	waiting.Wait()
+	require.NoError(t, applyErr)
+	require.Len(t, failed, 2)
 	var stale *tikv.RegionError
-	require.ErrorAs(t, r.failed[1], &stale)
+	require.ErrorAs(t, failed[1], &stale)
 	require.Equal(t, tikv.RegionStale, stale.Kind)
-	require.ErrorContains(t, r.failed[4], "gone")
+	require.ErrorContains(t, failed[4], "gone")
 }
 
 func TestWaitApply_GivenUp_LateAnswersAreDropped(t *testing.T) {
