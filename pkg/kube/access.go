@@ -1,0 +1,82 @@
+package kube
+
+import (
+	"context"
+
+	authv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// permission is a verb on a resource that a restore uses.
+type permission struct{ verb, group, resource string }
+
+// permissions lists every call of a restore, so that the first one missing is found before anything is made.
+// Only what this package really asks for is here: a role that grants less than this is too small, one that
+// grants more is not needed.
+func permissions() []permission {
+	var all []permission
+	add := func(group, resource string, verbs ...string) {
+		for _, v := range verbs {
+			all = append(all, permission{v, group, resource})
+		}
+	}
+	add("pingcap.com", "tidbclusters", "get", "list", "create", "update", "delete")
+	add("", "pods", "get", "list", "delete")
+	add("", "persistentvolumeclaims", "get", "list", "create", "update", "delete")
+	add("", "persistentvolumes", "get", "list", "create", "update", "delete")
+	add("", "nodes", "get")
+	return all
+}
+
+func (p permission) namespaced() bool {
+	return p.resource != "persistentvolumes" && p.resource != "nodes"
+}
+
+func (p permission) String() string {
+	if p.group == "" {
+		return p.verb + " " + p.resource
+	}
+	return p.verb + " " + p.resource + "." + p.group
+}
+
+// Allowed asks for every permission of a restore; the first one missing, in a fixed order, is Denied.
+func (c *Client) Allowed(ctx context.Context, namespace string) error {
+	all := permissions()
+	allowed := make([]bool, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelRequests)
+	for i, p := range all {
+		group.Go(func() error {
+			attributes := &authv1.ResourceAttributes{Verb: p.verb, Group: p.group, Resource: p.resource}
+			if p.namespaced() {
+				attributes.Namespace = namespace
+			}
+			review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
+			answer, err := c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				return wrap(err, "ask for permission", p.String())
+			}
+			allowed[i] = answer.Status.Allowed
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, p := range all {
+		if allowed[i] {
+			continue
+		}
+		where := "in namespace " + namespace
+		if !p.namespaced() {
+			where = "in the whole cluster"
+		}
+		return failure.New(failure.Denied, "check permissions", "namespace "+namespace, "may not %s %s", p, where).
+			WithHint("grant %s %s to this user", p, where)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// BindVolume makes the PV, reserved for the claim, and then the PVC that names the PV. It does not wait
+// until they are bound.
+func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
+	const op = "bind volume"
+	pvc, pv, err := restoredObjects(v)
+	if err != nil {
+		return err
+	}
+	for target, o := range map[string]any{pv.Name: pv, pvc.Name: pvc} {
+		if err := checkSize(o, target); err != nil {
+			return err
+		}
+	}
+	madePV, err := c.ensureVolume(ctx, pv, v)
+	if err != nil {
+		return failure.Annotate(err, op, string(v.Volume))
+	}
+	madePVC, err := c.ensureClaim(ctx, pvc, v)
+	if err != nil {
+		return failure.Annotate(err, op, string(v.Volume))
+	}
+	return failure.Annotate(c.freeVolume(ctx, madePV, madePVC), op, string(v.Volume))
+}
+
+// restoredObjects decodes the source's objects and makes the target's of them.
+func restoredObjects(v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	const op = "make claim"
+	if v.Volume == "" || v.Zone == "" || v.SizeGiB <= 0 || v.Ordinal < 0 || v.Run == "" {
+		return nil, nil, failure.New(failure.Usage, op, string(v.Volume), "volume, zone, size, ordinal or run is missing")
+	}
+	var fromClaim corev1.PersistentVolumeClaim
+	var fromVolume corev1.PersistentVolume
+	if err := json.Unmarshal(v.Claim, &fromClaim); err != nil {
+		return nil, nil, failure.Wrap(err, failure.Corrupt, op, "of "+string(v.Volume))
+	}
+	if err := json.Unmarshal(v.Object, &fromVolume); err != nil {
+		return nil, nil, failure.Wrap(err, failure.Corrupt, op, "of "+string(v.Volume))
+	}
+	name, err := claimName(&fromClaim.ObjectMeta, v.Cluster, v.Ordinal)
+	if err != nil {
+		return nil, nil, err
+	}
+	pvName := restoredVolumeName(v)
+	return restoredClaim(&fromClaim, v, name, pvName), restoredVolume(&fromVolume, v, name, pvName), nil
+}
+
+// restoredVolumeName is unique to the run, role and ordinal: a released PV of another run never stands in the way.
+func restoredVolumeName(v RestoredVolume) string {
+	return fmt.Sprintf("tisnap-%s-%s-%d", slug(string(v.Run)), slug(string(v.Role)), v.Ordinal)
+}
+
+func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, v RestoredVolume) (*corev1.PersistentVolume, error) {
+	const op = "create persistent volume"
+	api := c.core.CoreV1().PersistentVolumes()
+	made, err := api.Create(ctx, pv, metav1.CreateOptions{})
+	if err == nil {
+		return made, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, wrap(err, op, pv.Name)
+	}
+	if made, err = api.Get(ctx, pv.Name, metav1.GetOptions{}); err != nil {
+		return nil, wrap(err, op, pv.Name)
+	}
+	if err := checkMade(made, v.Run, op, pv.Name); err != nil {
+		return nil, err
+	}
+	ref := made.Spec.ClaimRef
+	if volumeOf(made) != v.Volume || ref == nil || ref.Namespace != pv.Spec.ClaimRef.Namespace || ref.Name != pv.Spec.ClaimRef.Name {
+		return nil, failure.New(failure.Conflict, op, pv.Name, "it exists already for volume %s", volumeOf(made)).
+			WithHint("delete the persistent volume %s, whose EBS volume stays", pv.Name)
+	}
+	return made, nil
+}
+
+func (c *Client) ensureClaim(ctx context.Context, pvc *corev1.PersistentVolumeClaim, v RestoredVolume) (*corev1.PersistentVolumeClaim, error) {
+	const op = "create claim"
+	target := pvc.Namespace + "/" + pvc.Name
+	api := c.core.CoreV1().PersistentVolumeClaims(pvc.Namespace)
+	made, err := api.Create(ctx, pvc, metav1.CreateOptions{})
+	if err == nil {
+		return made, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, wrap(err, op, target)
+	}
+	if made, err = api.Get(ctx, pvc.Name, metav1.GetOptions{}); err != nil {
+		return nil, wrap(err, op, target)
+	}
+	if err := checkMade(made, v.Run, op, target); err != nil {
+		return nil, err
+	}
+	if made.Spec.VolumeName != pvc.Spec.VolumeName {
+		return nil, failure.New(failure.Conflict, op, target, "it exists already for volume %s", made.Spec.VolumeName).
+			WithHint("delete the claim %s", target)
+	}
+	return made, nil
+}
+
+// freeVolume makes a PV that is still reserved for a deleted claim of the same name bindable again: the
+// binder goes by the uid and would leave it Released for ever.
+func (c *Client) freeVolume(ctx context.Context, pv *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) error {
+	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == pvc.UID {
+		return nil
+	}
+	api := c.core.CoreV1().PersistentVolumes()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		current, err := api.Get(ctx, pv.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if ref := current.Spec.ClaimRef; ref == nil || ref.UID == pvc.UID {
+			return nil
+		}
+		current.Spec.ClaimRef.UID, current.Spec.ClaimRef.ResourceVersion = "", ""
+		_, err = api.Update(ctx, current, metav1.UpdateOptions{})
+		return err
+	})
+	return wrap(err, "free persistent volume", pv.Name)
+}
+
+// decodeObject keeps whole numbers whole.
+func decodeObject(raw []byte, into *map[string]any) error { return utiljson.Unmarshal(raw, into) }
+
+// podNames rewrites the pod in labels or annotations that have one.
+func renamePod(m map[string]string, target cluster.Name, ordinal int) {
+	if _, has := m[podNameKey]; has {
+		m[podNameKey] = tikvPodName(target, ordinal)
+	}
+}

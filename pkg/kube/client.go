@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Config says how to reach the API server, in kubectl's words. The zero value follows KUBECONFIG, then
+// ~/.kube/config, then the service account of the pod.
+type Config struct {
+	Kubeconfig string // path; "" for the default rules
+	Context    string // "" for the current one
+	Namespace  string // "" for the context's
+	AsUser     string // --as
+	AsUID      string // --as-uid
+	AsGroups   []string
+	// Timeout bounds each request; 0 is 30 s. A request ends with its context in any case.
+	Timeout time.Duration
+	// UserAgent is "tisnap" if empty.
+	UserAgent string
+}
+
+const (
+	defaultTimeout = 30 * time.Second
+	// A restore of hundreds of stores writes a thousand objects. client-go's own 5 a second would take
+	// minutes; the server's priority and fairness holds back whoever asks too much.
+	requestsPerSecond = 100
+	requestBurst      = 200
+	// parallelRequests bounds what one method has in flight.
+	parallelRequests = 16
+)
+
+// Client is the adapter: it implements Clusters and Restorer. It is safe for concurrent use.
+type Client struct {
+	core      kubernetes.Interface
+	dynamic   dynamic.Interface
+	http      *http.Client
+	namespace string
+}
+
+var (
+	_ Clusters = (*Client)(nil)
+	_ Restorer = (*Client)(nil)
+)
+
+// quietOnce guards klog's global logger, which may be set only once in a process.
+var quietOnce sync.Once
+
+func tidbClusterResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}
+}
+
+// Open reads the kubeconfig and makes a client. It contacts nobody. A missing or wrong kubeconfig, or a
+// context that is not in it, is a Usage error. It silences klog for the whole process, since client-go
+// would print into the terminal.
+func Open(cfg Config) (*Client, error) {
+	quietOnce.Do(func() { klog.SetLogger(logr.Discard()) })
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = cfg.Kubeconfig
+	rules.WarnIfAllMissing = false
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: cfg.Context}
+	overrides.Context.Namespace = cfg.Namespace
+	overrides.AuthInfo.Impersonate = cfg.AsUser
+	overrides.AuthInfo.ImpersonateUID = cfg.AsUID
+	overrides.AuthInfo.ImpersonateGroups = cfg.AsGroups
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, usage(err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, usage(err)
+	}
+	return open(config, namespace, cfg)
+}
+
+func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
+	config.Timeout = cfg.Timeout
+	if config.Timeout == 0 {
+		config.Timeout = defaultTimeout
+	}
+	config.UserAgent = cfg.UserAgent
+	if config.UserAgent == "" {
+		config.UserAgent = "tisnap"
+	}
+	config.QPS, config.Burst = requestsPerSecond, requestBurst
+	config.WarningHandler = rest.NoWarnings{}
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, usage(err)
+	}
+	core, err := kubernetes.NewForConfigAndClient(config, shared)
+	if err != nil {
+		return nil, usage(err)
+	}
+	dyn, err := dynamic.NewForConfigAndClient(config, shared)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return &Client{core: core, dynamic: dyn, http: shared, namespace: namespace}, nil
+}
+
+// Close gives back idle connections. The client can be used again afterwards.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+func usage(err error) error {
+	return failure.New(failure.Usage, "read kubeconfig", "", "%w", err).
+		WithHint("name a kubeconfig and context that kubectl can use (--kubeconfig, --context)")
+}
+
+// Namespace is the one that names without a namespace are in: that of the config, or else of the kubeconfig's context.
+func (c *Client) Namespace() string { return c.namespace }

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// verdict is what a caller can do about an answer of the API server.
+type verdict struct {
+	kind failure.Kind
+	hint string
+}
+
+// reasons maps the reasons of a Status. One that is not here is Unknown, which is tried again until the step's deadline.
+func reasons() map[metav1.StatusReason]verdict {
+	const slow = "run it again when the API server is less busy"
+	const wrong = "report this as a bug: the API server does not take the object"
+	return map[metav1.StatusReason]verdict{
+		metav1.StatusReasonUnauthorized:          {failure.Denied, "renew the credentials of the kubeconfig"},
+		metav1.StatusReasonForbidden:             {failure.Denied, "grant the verb on the resource that the message names"},
+		metav1.StatusReasonNotFound:              {failure.NotFound, ""},
+		metav1.StatusReasonAlreadyExists:         {failure.Conflict, ""},
+		metav1.StatusReasonConflict:              {failure.Conflict, "run it again: somebody else changed the object"},
+		metav1.StatusReasonGone:                  {failure.Limited, slow},
+		metav1.StatusReasonExpired:               {failure.Limited, slow},
+		metav1.StatusReasonTooManyRequests:       {failure.Limited, slow},
+		metav1.StatusReasonServerTimeout:         {failure.Limited, slow},
+		metav1.StatusReasonTimeout:               {failure.Limited, slow},
+		metav1.StatusReasonServiceUnavailable:    {failure.Limited, slow},
+		metav1.StatusReasonInvalid:               {failure.Usage, wrong},
+		metav1.StatusReasonBadRequest:            {failure.Usage, wrong},
+		metav1.StatusReasonMethodNotAllowed:      {failure.Usage, wrong},
+		metav1.StatusReasonNotAcceptable:         {failure.Usage, wrong},
+		metav1.StatusReasonUnsupportedMediaType:  {failure.Usage, wrong},
+		metav1.StatusReasonRequestEntityTooLarge: {failure.Usage, "make the TidbCluster object smaller"},
+		metav1.StatusReasonInternalError:         {failure.Unknown, ""},
+	}
+}
+
+// wrap gives an error of the API server, or of the way there, its kind and hint. nil stays nil; errors that
+// have a kind keep it.
+func wrap(err error, op, target string) error {
+	if err == nil {
+		return nil
+	}
+	var known *failure.Error
+	if errors.As(err, &known) {
+		return failure.Annotate(err, op, target)
+	}
+	v := judge(err)
+	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: err}
+}
+
+func judge(err error) verdict {
+	if errors.Is(err, context.Canceled) {
+		return verdict{failure.Unknown, ""}
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		if noSuchResource(status.Status()) {
+			return verdict{failure.Unready, "install TiDB Operator 1.6, or point to the Kubernetes cluster that has it"}
+		}
+		return reasons()[status.Status().Reason]
+	}
+	// The last is client-go's own limiter, whose error has no type.
+	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) || strings.Contains(err.Error(), "would exceed context deadline") {
+		return verdict{failure.Limited, "check the way to the API server and run it again"}
+	}
+	if strings.Contains(err.Error(), "getting credentials") || strings.Contains(err.Error(), "x509: ") {
+		return verdict{failure.Denied, "make `kubectl get nodes` work with this kubeconfig first"}
+	}
+	var request *url.Error
+	if errors.As(err, &request) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) {
+		return verdict{failure.Unknown, "check that the API server of the kubeconfig is up and can be reached"}
+	}
+	return verdict{failure.Unknown, ""}
+}
+
+// noSuchResource tells the 404 of a path that is not served, as of a custom resource that is not installed,
+// from that of an object that does not exist: only the latter comes with a Status, for the former client-go
+// makes one up and says so in its causes.
+func noSuchResource(s metav1.Status) bool {
+	return s.Reason == metav1.StatusReasonNotFound && s.Details != nil &&
+		slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {
+			return c.Type == metav1.CauseTypeUnexpectedServerResponse
+		})
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

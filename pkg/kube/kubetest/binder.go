@@ -1,0 +1,108 @@
+package kubetest
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// bindClaims is the binder of claims and volumes: a claim and a volume that name each other, and fit, are
+// bound; a claim whose volume went is Lost; a volume whose claim went is Released and never bound again.
+func (o *Operator) bindClaims() {
+	byClaim := o.volumesByClaim()
+	list, _ := o.store.list(claims, "")
+	for _, raw := range list {
+		pvc := mustTyped[corev1.PersistentVolumeClaim](raw)
+		if pvc.Status.Phase == corev1.ClaimBound {
+			if _, exists := o.store.get(volumes, "", pvc.Spec.VolumeName); !exists {
+				modify(o.store, claims, pvc.Namespace, pvc.Name, func(c *corev1.PersistentVolumeClaim) {
+					c.Status.Phase = corev1.ClaimLost
+				})
+			}
+			continue
+		}
+		name := pvc.Spec.VolumeName
+		if name == "" {
+			name = byClaim[objectKey{pvc.Namespace, pvc.Name}]
+		}
+		pv, exists := typed[corev1.PersistentVolume](o.store, volumes, "", name)
+		if !exists {
+			continue
+		}
+		if why := misfit(&pvc, &pv); why != "" {
+			o.event(raw, "Warning", "VolumeMismatch", fmt.Sprintf("Cannot bind to requested volume %q: %s", name, why))
+			continue
+		}
+		o.bind(&pvc, &pv)
+	}
+}
+
+// volumesByClaim maps claims to the volumes that were reserved for them, and marks the released volumes.
+func (o *Operator) volumesByClaim() map[objectKey]string {
+	found := map[objectKey]string{}
+	list, _ := o.store.list(volumes, "")
+	for _, raw := range list {
+		pv := mustTyped[corev1.PersistentVolume](raw)
+		ref := pv.Spec.ClaimRef
+		phase := corev1.VolumeAvailable
+		if ref != nil {
+			pvc, exists := typed[corev1.PersistentVolumeClaim](o.store, claims, ref.Namespace, ref.Name)
+			switch {
+			case ref.UID == "" || (exists && pvc.UID == ref.UID && pvc.Status.Phase != corev1.ClaimBound):
+				found[objectKey{ref.Namespace, ref.Name}] = pv.Name
+			case exists && pvc.UID == ref.UID:
+				phase = corev1.VolumeBound
+			default:
+				phase = corev1.VolumeReleased
+			}
+		}
+		if pv.Status.Phase != phase {
+			modify(o.store, volumes, "", pv.Name, func(v *corev1.PersistentVolume) { v.Status.Phase = phase })
+		}
+	}
+	return found
+}
+
+// misfit says why a claim cannot be bound to a volume, in the words of the real binder.
+func misfit(pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	ref := pv.Spec.ClaimRef
+	want := pvc.Spec.Resources.Requests[corev1.ResourceStorage]
+	have := pv.Spec.Capacity[corev1.ResourceStorage]
+	class := ""
+	if pvc.Spec.StorageClassName != nil {
+		class = *pvc.Spec.StorageClassName
+	}
+	switch {
+	case ref != nil && (ref.Namespace != pvc.Namespace || ref.Name != pvc.Name || (ref.UID != "" && ref.UID != pvc.UID)):
+		return "volume already bound to a different claim"
+	case have.Cmp(want) < 0:
+		return "requested PV is too small"
+	case class != pv.Spec.StorageClassName:
+		return "storageClassName does not match"
+	}
+	return ""
+}
+
+func (o *Operator) bind(pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) {
+	modify(o.store, volumes, "", pv.Name, func(v *corev1.PersistentVolume) {
+		if v.Spec.ClaimRef == nil {
+			v.Spec.ClaimRef = &corev1.ObjectReference{
+				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: pvc.Namespace, Name: pvc.Name,
+			}
+			annotate(v, boundByControl, "yes")
+		}
+		v.Spec.ClaimRef.UID = pvc.UID
+		v.Spec.ClaimRef.ResourceVersion = pvc.ResourceVersion
+		v.Status.Phase = corev1.VolumeBound
+	})
+	modify(o.store, claims, pvc.Namespace, pvc.Name, func(c *corev1.PersistentVolumeClaim) {
+		if c.Spec.VolumeName == "" {
+			c.Spec.VolumeName = pv.Name
+			annotate(c, boundByControl, "yes")
+		}
+		annotate(c, bindCompleted, "yes")
+		c.Status.Phase = corev1.ClaimBound
+		c.Status.AccessModes = pv.Spec.AccessModes
+		c.Status.Capacity = pv.Spec.Capacity
+	})
+}

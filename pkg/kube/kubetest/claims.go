@@ -1,0 +1,154 @@
+package kubetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+const (
+	ebsDriver        = "ebs.csi.aws.com"
+	bindCompleted    = "pv.kubernetes.io/bind-completed"
+	boundByControl   = "pv.kubernetes.io/bound-by-controller"
+	provisionedBy    = "pv.kubernetes.io/provisioned-by"
+	selectedNode     = "volume.kubernetes.io/selected-node"
+	zoneLabel        = "topology.kubernetes.io/zone"
+	ebsZoneLabel     = "topology.ebs.csi.aws.com/zone"
+	storeIDLabel     = "tidb.pingcap.com/store-id"
+	podNameLabel     = "tidb.pingcap.com/pod-name"
+	pvNamespaceLabel = "app.kubernetes.io/namespace"
+)
+
+// boundClaims is what a pod's claims lead to.
+type boundClaims struct {
+	allExist bool
+	volumes  []PodVolume
+	pvs      []corev1.PersistentVolume
+}
+
+// podClaims follows the claims of a pod to their volumes. missing says, in the scheduler's words, what is
+// not there or not bound yet.
+func (o *Operator) podClaims(spec clusterSpec, obj *corev1.Pod) (found boundClaims, missing string) {
+	found.allExist = true
+	for _, t := range spec.volumes {
+		name := t.claim(obj.Name)
+		pvc, exists := typed[corev1.PersistentVolumeClaim](o.store, claims, obj.Namespace, name)
+		if !exists {
+			found.allExist = false
+			missing = fmt.Sprintf("persistentvolumeclaim %q not found", name)
+			continue
+		}
+		pv, exists := typed[corev1.PersistentVolume](o.store, volumes, "", pvc.Spec.VolumeName)
+		if pvc.Status.Phase != corev1.ClaimBound || !exists || pv.Spec.CSI == nil {
+			if missing == "" {
+				missing = "pod has unbound immediate PersistentVolumeClaims"
+			}
+			continue
+		}
+		found.pvs = append(found.pvs, pv)
+		found.volumes = append(found.volumes, PodVolume{
+			Role: t.role, Volume: cluster.VolumeID(pv.Spec.CSI.VolumeHandle), MountPath: t.mountPath,
+		})
+	}
+	return found, missing
+}
+
+// ensureClaims makes the claims of a pod as a StatefulSet does from its templates.
+func (o *Operator) ensureClaims(spec clusterSpec, pod string, ordinal int) {
+	for _, t := range spec.volumes {
+		name := t.claim(pod)
+		if _, exists := o.store.get(claims, spec.name.Namespace, name); exists {
+			continue
+		}
+		mode := corev1.PersistentVolumeFilesystem
+		labels := spec.labels("tikv")
+		labels[podNameLabel] = pod
+		o.create(claims, &corev1.PersistentVolumeClaim{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: spec.name.Namespace, Labels: labels,
+				Annotations: map[string]string{
+					podNameLabel: pod,
+					"volume.beta.kubernetes.io/storage-provisioner": ebsDriver,
+					"volume.kubernetes.io/storage-provisioner":      ebsDriver,
+				},
+				Finalizers: []string{"kubernetes.io/pvc-protection"},
+			},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				StorageClassName: &t.class, VolumeMode: &mode,
+				Resources: corev1.VolumeResourceRequirements{Requests: storage(t.sizeGiB)},
+			},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+		})
+	}
+}
+
+func storage(sizeGiB int64) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: quantity.MustParse(fmt.Sprintf("%dGi", sizeGiB))}
+}
+
+// provision makes volumes for the pod's claims that name none, in the zone of the node.
+func (o *Operator) provision(ctx context.Context, spec clusterSpec, pod string, node *corev1.Node) error {
+	for _, t := range spec.volumes {
+		pvc, exists := typed[corev1.PersistentVolumeClaim](o.store, claims, spec.name.Namespace, t.claim(pod))
+		if !exists || pvc.Spec.VolumeName != "" {
+			continue
+		}
+		pvName := "pvc-" + string(pvc.UID)
+		if _, exists := o.store.get(volumes, "", pvName); exists {
+			continue // the binder has not come to it yet
+		}
+		zone := cluster.Zone(node.Labels[zoneLabel])
+		id, err := o.disks.Provision(ctx, zone, t.sizeGiB, t.class)
+		if err != nil {
+			return fmt.Errorf("failed to provision volume with StorageClass %q: %w", t.class, err)
+		}
+		o.create(volumes, provisionedVolume(&pvc, pvName, id, zone, t))
+		modify(o.store, claims, pvc.Namespace, pvc.Name, func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations[selectedNode] = node.Name
+		})
+	}
+	return nil
+}
+
+func provisionedVolume(pvc *corev1.PersistentVolumeClaim, name string, id cluster.VolumeID, zone cluster.Zone, t volumeTemplate) *corev1.PersistentVolume {
+	labels := maps.Clone(pvc.Labels)
+	delete(labels, podNameLabel)
+	labels[pvNamespaceLabel] = pvc.Namespace
+	return &corev1.PersistentVolume{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: labels, Finalizers: []string{"kubernetes.io/pv-protection"},
+			Annotations: map[string]string{provisionedBy: ebsDriver, podNameLabel: pvc.Annotations[podNameLabel]},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    storage(t.sizeGiB),
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: ebsDriver, VolumeHandle: string(id), FSType: "ext4",
+				VolumeAttributes: map[string]string{"storage.kubernetes.io/csiProvisionerIdentity": "testbed"},
+			}},
+			ClaimRef: &corev1.ObjectReference{
+				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: pvc.Namespace, Name: pvc.Name,
+				UID: pvc.UID, ResourceVersion: pvc.ResourceVersion,
+			},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			StorageClassName:              t.class, VolumeMode: pvc.Spec.VolumeMode,
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{
+						Key: ebsZoneLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{string(zone)},
+					}},
+				}},
+			}},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumePending},
+	}
+}

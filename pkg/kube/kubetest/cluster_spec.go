@@ -1,0 +1,142 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube"
+)
+
+const (
+	volumesReadyAnnotation = "tidb.pingcap.com/tikv-volumes-ready"
+	deleteSlotsAnnotation  = "tikv.tidb.pingcap.com/delete-slots"
+)
+
+// clusterSpec is what the Operator reads of a TidbCluster.
+type clusterSpec struct {
+	name           cluster.Name
+	uid            types.UID
+	version        string
+	recovery       bool
+	volumesReady   bool
+	pd, tikv, tidb int
+	images         map[string]string // by component
+	volumes        []volumeTemplate
+	deleteSlots    []int
+}
+
+// volumeTemplate is a volume that each TiKV pod has.
+type volumeTemplate struct {
+	name      string // of the volume in the pod, and the beginning of the claim's name
+	mountPath string
+	role      cluster.Role
+	class     string
+	sizeGiB   int64
+}
+
+func (t volumeTemplate) claim(pod string) string { return t.name + "-" + pod }
+
+// parseCluster reads a TidbCluster. An error is what the real Operator would put into its log.
+func parseCluster(o object) (clusterSpec, error) {
+	m := meta(o)
+	s := clusterSpec{
+		name: cluster.Name{Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(), images: map[string]string{},
+	}
+	s.version, _, _ = unstructured.NestedString(o, "spec", "version")
+	s.recovery, _, _ = unstructured.NestedBool(o, "spec", "recoveryMode")
+	_, s.volumesReady = m.GetAnnotations()[volumesReadyAnnotation]
+	for component, replicas := range map[string]*int{"pd": &s.pd, "tikv": &s.tikv, "tidb": &s.tidb} {
+		n, _, _ := unstructured.NestedInt64(o, "spec", component, "replicas")
+		*replicas = int(n)
+		base, _, _ := unstructured.NestedString(o, "spec", component, "baseImage")
+		s.images[component] = base + ":" + s.version
+	}
+	if text := m.GetAnnotations()[deleteSlotsAnnotation]; text != "" {
+		if err := json.Unmarshal([]byte(text), &s.deleteSlots); err != nil {
+			return s, fmt.Errorf("annotation %s: %w", deleteSlotsAnnotation, err)
+		}
+	}
+	return s, s.parseVolumes(o)
+}
+
+func (s *clusterSpec) parseVolumes(o object) error {
+	class, _, _ := unstructured.NestedString(o, "spec", "tikv", "storageClassName")
+	request, _, _ := unstructured.NestedString(o, "spec", "tikv", "requests", "storage")
+	size, err := giB(request)
+	if err != nil {
+		return err
+	}
+	s.volumes = []volumeTemplate{{"tikv", "/var/lib/tikv", cluster.RoleData, class, size}}
+	config, _, _ := unstructured.NestedFieldNoCopy(o, "spec", "tikv", "config")
+	extra, _, _ := unstructured.NestedSlice(o, "spec", "tikv", "storageVolumes")
+	for _, e := range extra {
+		v, ok := e.(object)
+		if !ok {
+			return fmt.Errorf("spec.tikv.storageVolumes: %v is not an object", e)
+		}
+		name, _, _ := unstructured.NestedString(v, "name")
+		path, _, _ := unstructured.NestedString(v, "mountPath")
+		request, _, _ := unstructured.NestedString(v, "storageSize")
+		t := volumeTemplate{name: "tikv-" + name, mountPath: path, class: class}
+		if own, _, _ := unstructured.NestedString(v, "storageClassName"); own != "" {
+			t.class = own
+		}
+		if t.sizeGiB, err = giB(request); err != nil {
+			return err
+		}
+		if t.role, err = kube.VolumeRole(config, path); err != nil {
+			return err
+		}
+		s.volumes = append(s.volumes, t)
+	}
+	return nil
+}
+
+// ordinals are those of the TiKV pods: the first ones that are not in the delete slots.
+func (s clusterSpec) ordinals() []int {
+	var list []int
+	for n := 0; len(list) < s.tikv; n++ {
+		if !slices.Contains(s.deleteSlots, n) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func (s clusterSpec) pod(component string, ordinal int) string {
+	return fmt.Sprintf("%s-%s-%d", s.name.Name, component, ordinal)
+}
+
+// labels are those that the Operator gives to a component's objects.
+func (s clusterSpec) labels(component string) map[string]string {
+	return map[string]string{
+		"app.kubernetes.io/component":  component,
+		"app.kubernetes.io/instance":   s.name.Name,
+		"app.kubernetes.io/managed-by": "tidb-operator",
+		"app.kubernetes.io/name":       "tidb-cluster",
+	}
+}
+
+func giB(text string) (int64, error) {
+	q, err := quantity.ParseQuantity(strings.TrimSpace(text))
+	if err != nil {
+		return 0, fmt.Errorf("size %q: %w", text, err)
+	}
+	const unit = 1 << 30
+	return (q.Value() + unit - 1) / unit, nil
+}
+
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}

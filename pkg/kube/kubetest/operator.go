@@ -1,0 +1,271 @@
+package kubetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+)
+
+// OperatorConfig tunes an Operator. Delays are in virtual time; zero values are the defaults.
+type OperatorConfig struct {
+	Clock timescale.Clock
+	// PodStart passes between the scheduling of a pod and the start of its volumes and process; default none.
+	PodStart time.Duration
+	// Retry passes until a start that went wrong is tried again; default 1 s.
+	Retry time.Duration
+	// Poll is how often processes are looked at; default 1 s, and never more often than each 5 ms of real time.
+	Poll time.Duration
+}
+
+const (
+	shortestPoll = 5 * time.Millisecond
+	longestPoll  = 200 * time.Millisecond
+	// settle is the real time that changes are collected before they are looked at together.
+	settle = time.Millisecond
+)
+
+// Operator is the stand-in for TiDB Operator and for the controllers, the scheduler, the kubelet and the
+// CSI driver below it. It does in process what those do over the network.
+type Operator struct {
+	server  *Server
+	store   *store
+	runtime Runtime
+	disks   Disks
+	cfg     OperatorConfig
+
+	wake chan struct{}
+	jobs sync.WaitGroup
+
+	// Only the goroutine of Run touches what follows.
+	clusters map[cluster.Name]*clusterState
+	attached map[cluster.VolumeID]cluster.InstanceID
+	volumeMu sync.Mutex // attached is also written by jobs
+}
+
+// clusterState is what the Operator remembers of a cluster besides the objects.
+type clusterState struct {
+	uid   types.UID
+	pd    component
+	tidb  component
+	pdURL []string
+	pods  map[string]*podState
+}
+
+// component is PD or TiDB: all its members are started by one call.
+type component struct {
+	job      *job
+	started  bool
+	replicas int
+	retryAt  time.Time
+}
+
+// job is work in a goroutine of its own, so that a slow attachment does not keep the others waiting.
+type job struct {
+	done chan struct{}
+	err  error // to be read after done
+}
+
+func (j *job) running() bool {
+	if j == nil {
+		return false
+	}
+	select {
+	case <-j.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// NewOperator makes an Operator for the clusters of the server. Nothing happens before Run.
+func NewOperator(server *Server, runtime Runtime, disks Disks, cfg OperatorConfig) *Operator {
+	if cfg.Retry == 0 {
+		cfg.Retry = time.Second
+	}
+	if cfg.Poll == 0 {
+		cfg.Poll = time.Second
+	}
+	return &Operator{
+		server: server, store: server.store, runtime: runtime, disks: disks, cfg: cfg,
+		wake:     make(chan struct{}, 1),
+		clusters: map[cluster.Name]*clusterState{},
+		attached: map[cluster.VolumeID]cluster.InstanceID{},
+	}
+}
+
+// Run reconciles until ctx ends and then waits for what it has begun. It leaves processes running: the
+// owner of the Runtime stops them.
+func (o *Operator) Run(ctx context.Context) {
+	defer o.jobs.Wait()
+	poll := min(max(o.cfg.Clock.Real(o.cfg.Poll), shortestPoll), longestPoll)
+	for ctx.Err() == nil {
+		changed := o.server.Changed()
+		o.reconcile(ctx)
+		o.pause(ctx, poll, changed)
+	}
+}
+
+// pause waits for a change, a finished job or the next poll, and then until things settle.
+func (o *Operator) pause(ctx context.Context, poll time.Duration, changed <-chan struct{}) {
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-timer.C:
+		return
+	case <-changed:
+	case <-o.wake:
+	}
+	timer.Reset(settle)
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// start runs f as a job and wakes the loop when it ends.
+func (o *Operator) start(ctx context.Context, f func(context.Context) error) *job {
+	j := &job{done: make(chan struct{})}
+	o.jobs.Go(func() {
+		j.err = f(ctx)
+		close(j.done)
+		select {
+		case o.wake <- struct{}{}:
+		default:
+		}
+	})
+	return j
+}
+
+func (o *Operator) now() time.Time { return o.cfg.Clock.Now() }
+
+// reconcile brings everything one step forward. It never waits.
+func (o *Operator) reconcile(ctx context.Context) {
+	o.bindClaims()
+	list, _ := o.store.list(tidbClusters, "")
+	present := map[cluster.Name]bool{}
+	for _, tc := range list {
+		spec, err := parseCluster(tc)
+		if err != nil {
+			o.event(tc, "Warning", "FailedSync", err.Error())
+			continue
+		}
+		state := o.clusters[spec.name]
+		if state != nil && state.uid != spec.uid {
+			continue // the old one goes first
+		}
+		if state == nil {
+			state = &clusterState{uid: spec.uid, pods: map[string]*podState{}}
+			o.clusters[spec.name] = state
+		}
+		present[spec.name] = true
+		o.reconcileCluster(ctx, state, spec)
+	}
+	for name, state := range o.clusters {
+		if !present[name] {
+			o.tearDown(ctx, name, state)
+		}
+	}
+}
+
+// reconcileCluster goes PD, TiKV, TiDB: each waits for the one before.
+func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec clusterSpec) {
+	defer o.writeStatus(c, spec)
+	o.reconcilePD(ctx, c, spec)
+	if !c.pd.started {
+		return
+	}
+	if spec.recovery && !spec.volumesReady && len(c.pods) == 0 {
+		return
+	}
+	o.ensureStatefulSet(spec, "tikv", spec.tikv)
+	o.reconcileTiKV(ctx, c, spec)
+	if spec.recovery || !c.storesReady(spec) {
+		return
+	}
+	o.reconcileTiDB(ctx, c, spec)
+}
+
+func (o *Operator) reconcilePD(ctx context.Context, c *clusterState, spec clusterSpec) {
+	o.ensureStatefulSet(spec, "pd", spec.pd)
+	if c.pd.running() || c.pd.started && c.pd.replicas == spec.pd {
+		o.ensureMembers(spec, "pd", spec.pd, c.pd.started)
+		return
+	}
+	if o.finished(&c.pd, spec, "PD") {
+		o.ensureMembers(spec, "pd", spec.pd, true)
+		return
+	}
+	if o.now().Before(c.pd.retryAt) {
+		return
+	}
+	c.pd.replicas = spec.pd
+	c.pd.job = o.start(ctx, func(ctx context.Context) error {
+		urls, err := o.runtime.StartPD(ctx, spec.name, spec.pd)
+		if err == nil {
+			c.pdURL = urls // read only after the job is done
+		}
+		return err
+	})
+}
+
+func (o *Operator) reconcileTiDB(ctx context.Context, c *clusterState, spec clusterSpec) {
+	o.ensureStatefulSet(spec, "tidb", spec.tidb)
+	if c.tidb.running() || c.tidb.started && c.tidb.replicas == spec.tidb {
+		o.ensureMembers(spec, "tidb", spec.tidb, c.tidb.started && o.runtime.TiDBReady(spec.name) >= spec.tidb)
+		return
+	}
+	if o.finished(&c.tidb, spec, "TiDB") || o.now().Before(c.tidb.retryAt) {
+		return
+	}
+	c.tidb.replicas = spec.tidb
+	c.tidb.job = o.start(ctx, func(ctx context.Context) error {
+		return o.runtime.StartTiDB(ctx, spec.name, spec.tidb)
+	})
+}
+
+func (c *component) running() bool { return c.job.running() }
+
+// finished takes the result of a component's job; it returns false if there was none or it went wrong.
+func (o *Operator) finished(c *component, spec clusterSpec, what string) bool {
+	if c.job == nil {
+		return false
+	}
+	err := c.job.err
+	c.job = nil
+	c.started = err == nil
+	if err == nil {
+		return true
+	}
+	c.retryAt = o.now().Add(o.cfg.Retry)
+	if tc, ok := o.store.get(tidbClusters, spec.name.Namespace, spec.name.Name); ok {
+		o.event(tc, "Warning", "FailedSync", "start "+what+": "+err.Error())
+	}
+	return false
+}
+
+// tearDown stops the processes of a deleted cluster and detaches its volumes; claims and volumes stay, as
+// with the real Operator and reclaim policy Retain.
+func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterState) {
+	for pod, p := range c.pods {
+		if o.stopped(ctx, name, p, true) {
+			delete(c.pods, pod)
+		}
+	}
+	if len(c.pods) > 0 || c.pd.running() || c.tidb.running() {
+		return
+	}
+	if c.tidb.started || c.tidb.job != nil {
+		o.runtime.StopTiDB(name)
+	}
+	if c.pd.started || c.pd.job != nil {
+		o.runtime.StopPD(name)
+	}
+	delete(o.clusters, name)
+}

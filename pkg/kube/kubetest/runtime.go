@@ -1,0 +1,53 @@
+package kubetest
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// Runtime starts and stops the processes of pods, as the kubelet does. All methods may be called from
+// several goroutines at once, but never twice at once for the same process.
+type Runtime interface {
+	// StartPD starts the members of a cluster's PD and returns their client URLs by ordinal.
+	StartPD(ctx context.Context, name cluster.Name, replicas int) (clientURLs []string, err error)
+	StopPD(name cluster.Name)
+	// StartTiKV launches a store on its attached volumes; it need not be ready when the call returns.
+	StartTiKV(ctx context.Context, p TiKVPod) error
+	// StopTiKV kills a store; afterwards it no longer touches its volumes.
+	StopTiKV(ctx context.Context, name cluster.Name, pod string)
+	// TiKV tells how a store is doing: the id that it registered with PD (0 before), its address, and
+	// whether it is ready; if not, why.
+	TiKV(name cluster.Name, pod string) (id cluster.StoreID, address string, ready bool, reason string)
+	StartTiDB(ctx context.Context, name cluster.Name, replicas int) error
+	// TiDBReady is how many TiDB servers answer.
+	TiDBReady(name cluster.Name) int
+	StopTiDB(name cluster.Name)
+}
+
+// TiKVPod is a TiKV pod that is to run.
+type TiKVPod struct {
+	Cluster cluster.Name
+	Pod     string
+	Ordinal int
+	// Recovery is spec.recoveryMode at the time of the start.
+	Recovery bool
+	Volumes  []PodVolume
+}
+
+// PodVolume is an attached volume of a pod.
+type PodVolume struct {
+	Role      cluster.Role
+	Volume    cluster.VolumeID
+	MountPath string
+}
+
+// Disks makes and attaches EBS volumes, as the CSI driver does.
+type Disks interface {
+	Provision(ctx context.Context, zone cluster.Zone, sizeGiB int64, class string) (cluster.VolumeID, error)
+	// Attach fails, as EC2 does, if the volume is not available or not in the instance's zone.
+	Attach(ctx context.Context, v cluster.VolumeID, i cluster.InstanceID) error
+	Detach(ctx context.Context, v cluster.VolumeID) error
+	// Zone is "" for a volume that does not exist.
+	Zone(v cluster.VolumeID) cluster.Zone
+}

@@ -1,0 +1,240 @@
+package kubetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+)
+
+// Config of a Server. The zero value is a server without faults, at real speed, whose kubeconfig names
+// the namespace "default".
+type Config struct {
+	Faults    *fault.Plan     // asked at "kube.<verb>.<resource>", as kube.create.persistentvolumes
+	Clock     timescale.Clock // of creation timestamps and events
+	Namespace string          // default namespace of the kubeconfig
+	Listen    string          // host:port, or "" for a free port of 127.0.0.1
+}
+
+// Server is the API server. It is safe for concurrent use.
+type Server struct {
+	cfg   Config
+	store *store
+
+	mu       sync.Mutex
+	closing  bool // no request is taken any more
+	denied   map[permission]bool
+	mutating []string
+
+	listener net.Listener
+	http     *http.Server
+	stop     context.CancelFunc
+	done     sync.WaitGroup
+}
+
+// permission is a verb on a resource; "*" is any.
+type permission struct{ verb, resource string }
+
+// New makes a server that listens from Start on; its objects can be set up before.
+func New(cfg Config) *Server {
+	if cfg.Namespace == "" {
+		cfg.Namespace = "default"
+	}
+	return &Server{cfg: cfg, store: newStore(cfg.Clock), denied: map[permission]bool{}}
+}
+
+// Start listens and serves until Close or until ctx ends.
+func (s *Server) Start(ctx context.Context) error {
+	address := s.cfg.Listen
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", address, err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	s.listener, s.stop = listener, stop
+	s.http = &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	s.done.Go(func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			stop()
+		}
+	})
+	s.done.Go(func() {
+		<-ctx.Done()
+		_ = s.http.Close()
+	})
+	return nil
+}
+
+// Close breaks all connections and waits until no request is being served. It may be called twice.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	if s.stop != nil {
+		s.stop()
+	}
+	s.done.Wait()
+}
+
+// enter counts a request that is being served, unless the server is closing.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.done.Add(1)
+	return true
+}
+
+// URL is the server's base URL; valid after Start.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// Kubeconfig is a kubeconfig file that points to the server; valid after Start.
+func (s *Server) Kubeconfig() []byte {
+	return fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: testbed
+clusters:
+- name: testbed
+  cluster:
+    server: %s
+users:
+- name: testbed
+  user: {}
+contexts:
+- name: testbed
+  context:
+    cluster: testbed
+    user: testbed
+    namespace: %s
+`, s.URL(), s.cfg.Namespace)
+}
+
+// WriteKubeconfig writes Kubeconfig to a file that only its owner can read.
+func (s *Server) WriteKubeconfig(path string) error { return os.WriteFile(path, s.Kubeconfig(), 0o600) }
+
+// Deny refuses a verb on a resource from now on, in access reviews and in calls; "*" is any verb or resource.
+func (s *Server) Deny(verb, resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied[permission{verb, resource}] = true
+}
+
+// Allow takes back a Deny of the same verb and resource.
+func (s *Server) Allow(verb, resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.denied, permission{verb, resource})
+}
+
+func (s *Server) allowed(verb, resource string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range []permission{{verb, resource}, {"*", resource}, {verb, "*"}, {"*", "*"}} {
+		if s.denied[p] {
+			return false
+		}
+	}
+	return true
+}
+
+// MutatingCalls lists the writes that came over the network, in order, as "create persistentvolumes x" or
+// "delete pods ns/x"; refused ones too, dry runs not. Writes of the Operator stand-in are not among them.
+func (s *Server) MutatingCalls() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.mutating...)
+}
+
+func (s *Server) sawMutation(call string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mutating = append(s.mutating, call)
+}
+
+// Put creates an object or replaces it, status included, as a controller in process would. The kind tells the resource.
+func (s *Server) Put(o *unstructured.Unstructured) error {
+	r, ok := resourceByKind(o.GetKind())
+	if !ok {
+		return fmt.Errorf("kind %q is not served", o.GetKind())
+	}
+	next := clone(o.Object)
+	meta(next).SetResourceVersion("")
+	if _, exists := s.store.get(r.name, o.GetNamespace(), o.GetName()); exists {
+		meta(next).SetUID("")
+		_, err := s.store.update(r, next, write{trusted: true})
+		return err
+	}
+	_, err := s.store.create(r, next, false)
+	return err
+}
+
+// Get returns a copy of an object by its resource's plural name, or nil. Cluster-scoped ones have no namespace.
+func (s *Server) Get(resource, namespace, name string) *unstructured.Unstructured {
+	o, ok := s.store.get(resource, namespace, name)
+	if !ok {
+		return nil
+	}
+	return meta(o)
+}
+
+// List returns copies of the objects of a resource by namespace and name; an empty namespace is all.
+func (s *Server) List(resource, namespace string) []*unstructured.Unstructured {
+	found, _ := s.store.list(resource, namespace)
+	list := make([]*unstructured.Unstructured, len(found))
+	for i, o := range found {
+		list[i] = meta(o)
+	}
+	return list
+}
+
+// Changed is closed at the next change of any object.
+func (s *Server) Changed() <-chan struct{} {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	return s.store.changed
+}
+
+// AddNode adds a worker node that runs on an EC2 instance, labelled with its zone as EKS and the EBS CSI driver do.
+func (s *Server) AddNode(name string, instance cluster.InstanceID, zone cluster.Zone) error {
+	z := string(zone)
+	return s.Put(meta(object{
+		"apiVersion": "v1", "kind": "Node",
+		"metadata": object{"name": name, "labels": object{
+			"kubernetes.io/hostname":        name,
+			"topology.kubernetes.io/zone":   z,
+			"topology.kubernetes.io/region": regionOf(z),
+			"topology.ebs.csi.aws.com/zone": z,
+		}},
+		"spec": object{"providerID": "aws:///" + z + "/" + string(instance)},
+		"status": object{"conditions": []any{
+			object{"type": "Ready", "status": "True", "reason": "KubeletReady"},
+		}},
+	}))
+}
+
+// regionOf drops the zone's letter.
+func regionOf(zone string) string {
+	if zone == "" {
+		return ""
+	}
+	return zone[:len(zone)-1]
+}

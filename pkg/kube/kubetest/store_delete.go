@@ -1,0 +1,82 @@
+package kubetest
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func newUID() types.UID { return types.UID(uuid.NewString()) }
+
+// remove deletes an object and, unless the caller orphans them, everything that it owns. Finalizers do not
+// hold it back and pods go at once: the kubelet is part of the Operator stand-in, which sees them vanish.
+func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := objectKey{namespace, name}
+	old, exists := s.objects[r.name][key]
+	if !exists {
+		return nil, apierrors.NewNotFound(r.groupResource(), name)
+	}
+	m := meta(old)
+	if p := opts.Preconditions; p != nil {
+		if p.UID != nil && *p.UID != m.GetUID() {
+			return nil, apierrors.NewConflict(r.groupResource(), name, fmt.Errorf(
+				"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, m.GetUID()))
+		}
+		if p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion() {
+			return nil, apierrors.NewConflict(r.groupResource(), name, fmt.Errorf(
+				"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+				*p.ResourceVersion, m.GetResourceVersion()))
+		}
+	}
+	if len(opts.DryRun) > 0 {
+		return clone(old), nil
+	}
+	orphan := opts.PropagationPolicy != nil && *opts.PropagationPolicy == metav1.DeletePropagationOrphan
+	s.drop(r.name, key, orphan)
+	if r.name == namespaces {
+		s.dropNamespace(name)
+	}
+	return clone(old), nil
+}
+
+// drop removes an object and its dependents. The caller holds the lock.
+func (s *store) drop(res string, key objectKey, orphan bool) {
+	old, exists := s.objects[res][key]
+	if !exists {
+		return
+	}
+	delete(s.objects[res], key)
+	s.version++
+	last := clone(old)
+	meta(last).SetResourceVersion(strconv.FormatInt(s.version, 10))
+	s.tell(change{version: s.version, resource: res, action: "DELETED", object: last, old: old})
+	if orphan {
+		return
+	}
+	uid := meta(old).GetUID()
+	for kind, byKey := range s.objects {
+		for dependent, o := range byKey {
+			for _, ref := range meta(o).GetOwnerReferences() {
+				if ref.UID == uid {
+					s.drop(kind, dependent, false)
+				}
+			}
+		}
+	}
+}
+
+func (s *store) dropNamespace(name string) {
+	for kind, byKey := range s.objects {
+		for key := range byKey {
+			if key.namespace == name {
+				s.drop(kind, key, false)
+			}
+		}
+	}
+}

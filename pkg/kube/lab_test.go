@@ -1,0 +1,115 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+const patience = 20 * time.Second
+
+// lab is a server with an Operator, nodes in three zones and the adapter in front.
+type lab struct {
+	server  *kubetest.Server
+	runtime *kubetest.IdleRuntime
+	disks   *kubetest.MemoryDisks
+	faults  *fault.Plan
+	client  *kube.Client
+}
+
+func newLab(t *testing.T, zones ...cluster.Zone) *lab {
+	t.Helper()
+	l := newServer(t)
+	if len(zones) == 0 {
+		zones = []cluster.Zone{"us-west-2a", "us-west-2b", "us-west-2c"}
+	}
+	for i, zone := range zones {
+		instance := cluster.InstanceID(fmt.Sprintf("i-%017x", i))
+		require.NoError(t, l.server.AddNode(fmt.Sprintf("node-%d", i), instance, zone))
+		l.disks.AddInstance(instance, zone)
+	}
+	operator := kubetest.NewOperator(l.server, l.runtime, l.disks, kubetest.OperatorConfig{Retry: 20 * time.Millisecond, Poll: 20 * time.Millisecond})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		operator.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return l
+}
+
+// newServer is a lab without an Operator: nothing moves on its own.
+func newServer(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{runtime: &kubetest.IdleRuntime{}, disks: &kubetest.MemoryDisks{}, faults: &fault.Plan{}}
+	l.server = kubetest.New(kubetest.Config{Faults: l.faults, Namespace: "tidb"})
+	require.NoError(t, l.server.Start(t.Context()))
+	t.Cleanup(l.server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, l.server.WriteKubeconfig(path))
+	client, err := kube.Open(kube.Config{Kubeconfig: path})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	l.client = client
+	return l
+}
+
+// start makes a cluster and waits until it is up.
+func (l *lab) start(t *testing.T, opts kubetest.ClusterOptions) cluster.Name {
+	t.Helper()
+	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(opts)))
+	l.awaitUp(t, opts.Name, max(opts.TiDB, 1))
+	return opts.Name
+}
+
+func (l *lab) awaitUp(t *testing.T, name cluster.Name, tidb int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		tc, err := l.client.Cluster(t.Context(), name)
+		return err == nil && tc.TiDBReady == tidb && len(tc.Stores) == tc.TiKVReplicas
+	}, patience, 5*time.Millisecond)
+}
+
+// awaitReady waits until all TiKV pods are ready.
+func (l *lab) awaitReady(t *testing.T, name cluster.Name, count int) []kube.Pod {
+	t.Helper()
+	var pods []kube.Pod
+	require.Eventually(t, func() bool {
+		var err error
+		pods, err = l.client.TiKVPods(t.Context(), name)
+		if err != nil || len(pods) != count {
+			return false
+		}
+		for _, p := range pods {
+			if !p.Ready {
+				return false
+			}
+		}
+		return true
+	}, patience, 5*time.Millisecond)
+	return pods
+}
+
+func source(name string) cluster.Name { return cluster.Name{Namespace: "tidb", Name: name} }
+
+func withField(o *unstructured.Unstructured, value any, path ...string) *unstructured.Unstructured {
+	c := o.DeepCopy()
+	if err := unstructured.SetNestedField(c.Object, value, path...); err != nil {
+		panic(err)
+	}
+	return c
+}

@@ -1,0 +1,97 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func isReady(p *corev1.Pod) bool {
+	if p.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// warnings collects the newest warning about each pod of the namespace by the pod's uid: an event of an
+// earlier pod of the same name says nothing about this one. It is worth nobody's failure, so errors are
+// passed over.
+func (c *Client) warnings(ctx context.Context, namespace string, into map[string]string) {
+	list, err := c.core.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=Pod,type=" + corev1.EventTypeWarning,
+	})
+	if err != nil {
+		return
+	}
+	newest := map[string]metav1.Time{}
+	for _, e := range list.Items {
+		uid := string(e.InvolvedObject.UID)
+		at := e.LastTimestamp
+		if at.IsZero() {
+			at = metav1.NewTime(e.EventTime.Time)
+		}
+		if was, seen := newest[uid]; seen && at.Before(&was) {
+			continue
+		}
+		newest[uid] = at
+		into[uid] = e.Reason + ": " + e.Message
+	}
+}
+
+// podReason says why a pod does not run, the most telling source first.
+func podReason(p *corev1.Pod, warning string) string {
+	if p.DeletionTimestamp != nil {
+		return "Terminating"
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		switch {
+		case s.State.Terminated != nil:
+			t := s.State.Terminated
+			return fmt.Sprintf("%s: container %s ended with code %d %s", t.Reason, s.Name, t.ExitCode, t.Message)
+		case s.State.Waiting != nil && s.State.Waiting.Reason != "ContainerCreating" && s.State.Waiting.Reason != "PodInitializing":
+			return joined(s.State.Waiting.Reason, s.State.Waiting.Message)
+		}
+	}
+	scheduled := corev1.PodCondition{}
+	ready := corev1.PodCondition{}
+	for _, c := range p.Status.Conditions {
+		switch c.Type {
+		case corev1.PodScheduled:
+			scheduled = c
+		case corev1.PodReady:
+			ready = c
+		}
+	}
+	switch {
+	case scheduled.Status == corev1.ConditionFalse:
+		return joined(scheduled.Reason, scheduled.Message)
+	case warning != "" && p.Status.Phase != corev1.PodRunning:
+		return warning
+	case ready.Message != "":
+		return joined(ready.Reason, ready.Message)
+	case ready.Reason != "":
+		return ready.Reason
+	case p.Status.Reason != "":
+		return joined(p.Status.Reason, p.Status.Message)
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if s.State.Waiting != nil {
+			return joined(s.State.Waiting.Reason, s.State.Waiting.Message)
+		}
+	}
+	return "phase " + string(p.Status.Phase)
+}
+
+func joined(reason, message string) string {
+	if reason == "" || message == "" {
+		return reason + message
+	}
+	return reason + ": " + message
+}

@@ -1,0 +1,200 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// podObjects is everything that the pods of a cluster lead to, read with few requests.
+type podObjects struct {
+	config  any // spec.tikv.config
+	claims  map[string]*corev1.PersistentVolumeClaim
+	volumes map[string]*corev1.PersistentVolume // by PV name
+	nodes   map[string]*corev1.Node
+	reasons map[string]string // newest warning, by pod uid
+}
+
+// TiKVPods lists the TiKV pods that exist now. If a pod's claim is not bound to an EBS volume, the pods are
+// returned together with an Unready error that names the claims; those mounts are left out.
+func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error) {
+	_, doc, err := c.readCluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(name))
+	if err != nil {
+		return nil, wrap(err, "list tikv pods", name.String())
+	}
+	objects, err := c.follow(ctx, name, list.Items)
+	if err != nil {
+		return nil, err
+	}
+	objects.config = doc.Spec.TiKV.Config
+	found := make([]Pod, 0, len(list.Items))
+	var unbound []string
+	for i := range list.Items {
+		pod, missing, err := objects.pod(&list.Items[i])
+		if err != nil {
+			return nil, failure.Annotate(err, "read tikv pod", name.Namespace+"/"+list.Items[i].Name)
+		}
+		found = append(found, pod)
+		unbound = append(unbound, missing...)
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].Ordinal < found[j].Ordinal })
+	if len(unbound) > 0 {
+		return found, failure.New(failure.Unready, "list tikv pods", name.String(), "%s", strings.Join(unbound, "; ")).
+			WithHint("look at the claims with `kubectl -n %s describe pvc`", name.Namespace)
+	}
+	return found, nil
+}
+
+// Claims lists the names of the cluster's TiKV PVCs in order, used or not.
+func (c *Client) Claims(ctx context.Context, name cluster.Name) ([]string, error) {
+	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, tikvSelector(name))
+	if err != nil {
+		return nil, wrap(err, "list claims", name.String())
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// follow reads the claims, volumes, nodes and warnings of the pods.
+func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Pod) (*podObjects, error) {
+	found := &podObjects{
+		claims:  map[string]*corev1.PersistentVolumeClaim{},
+		volumes: map[string]*corev1.PersistentVolume{},
+		nodes:   map[string]*corev1.Node{},
+		reasons: map[string]string{},
+	}
+	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, wrap(err, "list claims", name.Namespace)
+	}
+	for i := range claims.Items {
+		found.claims[claims.Items[i].Name] = &claims.Items[i]
+	}
+	var pvNames, nodeNames []string
+	waiting := false
+	for i := range list {
+		pod := &list[i]
+		waiting = waiting || !isReady(pod)
+		if pod.Spec.NodeName != "" && !slices.Contains(nodeNames, pod.Spec.NodeName) {
+			nodeNames = append(nodeNames, pod.Spec.NodeName)
+		}
+		for _, claim := range claimsOf(pod) {
+			if pvc := found.claims[claim]; pvc != nil && pvc.Spec.VolumeName != "" {
+				pvNames = append(pvNames, pvc.Spec.VolumeName)
+			}
+		}
+	}
+	if waiting {
+		c.warnings(ctx, name.Namespace, found.reasons)
+	}
+	if found.volumes, err = fetch(ctx, pvNames, c.core.CoreV1().PersistentVolumes().Get); err != nil {
+		return nil, wrap(err, "read persistent volumes", name.String())
+	}
+	if found.nodes, err = fetch(ctx, nodeNames, c.core.CoreV1().Nodes().Get); err != nil {
+		return nil, wrap(err, "read nodes", name.String())
+	}
+	return found, nil
+}
+
+// fetch gets objects by name, several at a time; those that do not exist are left out.
+func fetch[T any](ctx context.Context, names []string, get func(context.Context, string, metav1.GetOptions) (*T, error)) (map[string]*T, error) {
+	list := make([]*T, len(names))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelRequests)
+	for i, name := range names {
+		group.Go(func() error {
+			o, err := get(ctx, name, metav1.GetOptions{})
+			if failure.Is(wrap(err, "", ""), failure.NotFound) {
+				return nil
+			}
+			list[i] = o
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	found := map[string]*T{}
+	for i, name := range names {
+		if list[i] != nil {
+			found[name] = list[i]
+		}
+	}
+	return found, nil
+}
+
+// pod puts together what is known of a pod, and the claims that lead to no EBS volume.
+func (f *podObjects) pod(p *corev1.Pod) (found Pod, unbound []string, err error) {
+	found = Pod{Name: p.Name, Ordinal: ordinalOf(p.Name), Node: p.Spec.NodeName, Ready: isReady(p)}
+	if !found.Ready {
+		found.Reason = podReason(p, f.reasons[string(p.UID)])
+	}
+	if node := f.nodes[p.Spec.NodeName]; node != nil {
+		found.Instance = cluster.InstanceID(instanceOf(node.Spec.ProviderID))
+		found.Zone = cluster.Zone(node.Labels[zoneKey])
+	}
+	paths := mountPaths(p)
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		mount, why, err := f.mount(v.PersistentVolumeClaim.ClaimName, paths[v.Name], p.Namespace)
+		if err != nil {
+			return found, nil, err
+		}
+		if why != "" {
+			unbound = append(unbound, fmt.Sprintf("claim %s of pod %s %s", v.PersistentVolumeClaim.ClaimName, p.Name, why))
+			continue
+		}
+		found.Mounts = append(found.Mounts, mount)
+	}
+	return found, unbound, nil
+}
+
+// instanceOf reads "aws:///us-west-2a/i-0abc"; any other provider id has no EC2 instance.
+func instanceOf(providerID string) string {
+	if !strings.HasPrefix(providerID, "aws://") {
+		return ""
+	}
+	return providerID[strings.LastIndex(providerID, "/")+1:]
+}
+
+func claimsOf(p *corev1.Pod) []string {
+	var names []string
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return names
+}
+
+// mountPaths maps the pod's volumes to where the tikv container sees them.
+func mountPaths(p *corev1.Pod) map[string]string {
+	paths := map[string]string{}
+	for _, container := range p.Spec.Containers {
+		for _, m := range container.VolumeMounts {
+			if _, seen := paths[m.Name]; !seen || container.Name == tikvComponent {
+				paths[m.Name] = m.MountPath
+			}
+		}
+	}
+	return paths
+}

@@ -1,0 +1,147 @@
+package kube
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// restoredClaim is the source's claim under the target's name, bound to the PV by name.
+func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, pvName string) *corev1.PersistentVolumeClaim {
+	annotations := withoutPrefixes(from.Annotations,
+		"pv.kubernetes.io/", "volume.kubernetes.io/selected-node", lastAppliedKey, RunKey)
+	renamePod(annotations, v.Cluster, v.Ordinal)
+	pvc := &corev1.PersistentVolumeClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: v.Cluster.Namespace,
+			Labels: restoredLabels(from.Labels, v), Annotations: annotations,
+		},
+		Spec: *from.Spec.DeepCopy(),
+	}
+	pvc.Spec.VolumeName = pvName
+	// A selector or a data source would have the claim look for, or make, another volume.
+	pvc.Spec.Selector, pvc.Spec.DataSource, pvc.Spec.DataSourceRef = nil, nil, nil
+	pvc.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size(v.SizeGiB)}
+	pvc.Spec.Resources.Limits = nil
+	markRun(pvc, v.Run)
+	return pvc
+}
+
+// restoredVolume is the source's PV for the restored EBS volume, in its zone, reserved for the claim. It is
+// kept when the claim goes: the data must not vanish with a wrong kubectl delete.
+func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvName string) *corev1.PersistentVolume {
+	annotations := withoutPrefixes(from.Annotations,
+		"pv.kubernetes.io/bound-by-controller", temporaryVolumeKey, lastAppliedKey, RunKey)
+	renamePod(annotations, v.Cluster, v.Ordinal)
+	annotations[restoredVolumeKey] = string(v.Volume)
+	labels := restoredLabels(from.Labels, v)
+	if _, has := labels[namespaceLabel]; has {
+		labels[namespaceLabel] = v.Cluster.Namespace
+	}
+	for _, key := range []string{zoneKey, ebsZoneKey, oldZoneKey} {
+		if _, has := labels[key]; has {
+			labels[key] = string(v.Zone)
+		}
+	}
+	for _, key := range []string{regionKey, oldRegionKey} {
+		if !strings.HasPrefix(string(v.Zone), labels[key]) {
+			delete(labels, key)
+		}
+	}
+	pv := &corev1.PersistentVolume{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{Name: pvName, Labels: labels, Annotations: annotations},
+		Spec:       *from.Spec.DeepCopy(),
+	}
+	pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: csiSource(&from.Spec, v.Volume)}
+	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: size(v.SizeGiB)}
+	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	pv.Spec.ClaimRef = &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: v.Cluster.Namespace, Name: claim,
+	}
+	pv.Spec.NodeAffinity = zoneAffinity(from.Spec.NodeAffinity, v.Zone)
+	markRun(pv, v.Run)
+	return pv
+}
+
+// csiSource keeps the file system and attributes; in-tree volumes become CSI ones, which is all that current
+// Kubernetes attaches.
+func csiSource(from *corev1.PersistentVolumeSpec, id cluster.VolumeID) *corev1.CSIPersistentVolumeSource {
+	csi := &corev1.CSIPersistentVolumeSource{}
+	switch {
+	case from.CSI != nil:
+		csi = from.CSI.DeepCopy()
+	case from.AWSElasticBlockStore != nil:
+		csi.FSType, csi.ReadOnly = from.AWSElasticBlockStore.FSType, from.AWSElasticBlockStore.ReadOnly
+	}
+	csi.Driver, csi.VolumeHandle = ebsDriver, string(id)
+	return csi
+}
+
+// zoneAffinity ties a volume to its zone under both keys, one term for each since nodes may have only one of
+// the labels, and under the deprecated key if the source uses that. Other requirements of the source stay;
+// its region is dropped where the zone is of another one.
+func zoneAffinity(from *corev1.VolumeNodeAffinity, zone cluster.Zone) *corev1.VolumeNodeAffinity {
+	keys := []string{zoneKey, ebsZoneKey}
+	var others []corev1.NodeSelectorRequirement
+	if from != nil && from.Required != nil {
+		for _, term := range from.Required.NodeSelectorTerms {
+			for _, e := range term.MatchExpressions {
+				switch e.Key {
+				case zoneKey, ebsZoneKey:
+				case oldZoneKey:
+					if !slices.Contains(keys, oldZoneKey) {
+						keys = append(keys, oldZoneKey)
+					}
+				case regionKey, oldRegionKey:
+					if slices.ContainsFunc(e.Values, func(r string) bool { return strings.HasPrefix(string(zone), r) }) {
+						others = append(others, e)
+					}
+				default:
+					others = append(others, e)
+				}
+			}
+		}
+	}
+	others = slices.CompactFunc(others, func(a, b corev1.NodeSelectorRequirement) bool { return a.String() == b.String() })
+	terms := make([]corev1.NodeSelectorTerm, len(keys))
+	for i, key := range keys {
+		terms[i].MatchExpressions = append([]corev1.NodeSelectorRequirement{{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{string(zone)},
+		}}, others...)
+	}
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
+}
+
+// restoredLabels gives the source's labels to the target. The store keeps its id; the id of the cluster is new.
+func restoredLabels(from map[string]string, v RestoredVolume) map[string]string {
+	labels := maps.Clone(from)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	delete(labels, clusterIDLabel)
+	labels[instanceLabel] = v.Cluster.Name
+	labels[componentLabel] = tikvComponent
+	renamePod(labels, v.Cluster, v.Ordinal)
+	return labels
+}
+
+func withoutPrefixes(from map[string]string, prefixes ...string) map[string]string {
+	kept := map[string]string{}
+	for k, v := range from {
+		if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(k, p) }) {
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+func size(giB int64) resource.Quantity { return resource.MustParse(fmt.Sprintf("%dGi", giB)) }
