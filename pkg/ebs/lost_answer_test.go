@@ -1,0 +1,219 @@
+package ebs_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+func TestCut_AnswerLost_FoundByTagAndNotRepeated(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Rules.Invisible = ebstest.Span{Least: 30 * time.Second, Most: 30 * time.Second}
+	})
+	i, volumes := a.instance(t, 2)
+	a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.After})
+	tags := ebs.Tags{ebs.TagRun: "run-1", ebs.TagStore: "4"}
+
+	_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: tags})
+	require.Equal(t, failure.Unknown, failure.KindOf(err), "%v", err)
+	require.Len(t, a.server.MutatingCalls(), 1, "sent again although it may have happened")
+
+	found, err := a.FindSnapshots(t.Context(), tags)
+	require.NoError(t, err)
+	require.Empty(t, found, "visible too early")
+	eventually(t, "found by tag", func() bool {
+		found, err = a.FindSnapshots(t.Context(), tags)
+		return err == nil && len(found) == 2
+	})
+	require.ElementsMatch(t, volumes, []cluster.VolumeID{found[0].Volume, found[1].Volume})
+}
+
+func TestCut_Stalled_EndsWithDeadlineAndNothingMade(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 1)
+	a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Stall})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := a.Cut(ctx, ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, a.server.Snapshots())
+}
+
+func TestCut_InternalError_NotRepeated(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 1)
+	a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before})
+	_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.Equal(t, failure.Unknown, failure.KindOf(err), "%v", err)
+	require.Len(t, a.server.MutatingCalls(), 1)
+}
+
+func TestCut_LookupFailsForAWhile_StillCuts(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 1)
+	a.fault(t, fault.Rule{Point: "ec2.DescribeInstances", Position: fault.Before, Times: 3})
+	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.NoError(t, err)
+	require.Len(t, made, 1)
+}
+
+func TestCut_Throttled_RepeatedUntilDone(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"RequestLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "PendingSnapshotLimitExceeded", "ConcurrentSnapshotLimitExceeded"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			a := newAccount(t)
+			i, volumes := a.instance(t, 1)
+			a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: code, Times: 3})
+			made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+			require.NoError(t, err)
+			require.Len(t, made, 1)
+			require.Len(t, a.server.MutatingCalls(), 4)
+		})
+	}
+}
+
+func TestCut_ThrottledForEver_LimitedAtDeadline(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 1)
+	a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "PendingSnapshotLimitExceeded", Times: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := a.Cut(ctx, ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "PendingSnapshotLimitExceeded")
+	require.NotEmpty(t, failure.HintOf(err))
+}
+
+func TestCut_SecondWithinSpacing_WaitsIt(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 1)
+	for range 2 {
+		_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+		require.NoError(t, err)
+	}
+	cuts := a.server.Cuts()
+	require.Len(t, cuts, 2)
+	require.GreaterOrEqual(t, cuts[1].At.Sub(cuts[0].At), 15*time.Second)
+}
+
+// source is a completed snapshot of a volume.
+func (a *account) source(t *testing.T) ebs.Snapshot {
+	t.Helper()
+	i, volumes := a.instance(t, 1)
+	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.NoError(t, err)
+	return a.await(t, made)[0]
+}
+
+// await waits until snapshots are completed.
+func (a *account) await(t *testing.T, made []ebs.Snapshot) []ebs.Snapshot {
+	t.Helper()
+	ids := make([]cluster.SnapshotID, len(made))
+	for n, p := range made {
+		ids[n] = p.ID
+	}
+	var found []ebs.Snapshot
+	eventually(t, "snapshots complete", func() bool {
+		var err error
+		found, err = a.DescribeSnapshots(t.Context(), ids)
+		done := 0
+		for _, p := range found {
+			if p.State == ebs.SnapshotCompleted {
+				done++
+			}
+		}
+		return err == nil && done == len(ids)
+	})
+	return found
+}
+
+func request(from ebs.Snapshot, token string) ebs.VolumeRequest {
+	return ebs.VolumeRequest{
+		Token: token, Snapshot: from.ID, Zone: zone, Tags: ebs.Tags{ebs.TagRun: "run-1", ebs.TagSnapshot: string(from.ID)},
+		Spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 10},
+	}
+}
+
+func (a *account) volumesFrom(id cluster.SnapshotID) []ebs.Volume {
+	var out []ebs.Volume
+	for _, v := range a.server.Volumes() {
+		if v.Snapshot == id {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func TestCreateVolume_AnswerLost_OneVolume(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	from := a.source(t)
+	a.fault(t, fault.Rule{Point: "ec2.CreateVolume", Position: fault.After, Times: 2})
+	v, err := a.CreateVolume(t.Context(), request(from, "token"))
+	require.NoError(t, err)
+	again, err := a.CreateVolume(t.Context(), request(from, "token"))
+	require.NoError(t, err)
+	require.Equal(t, v.ID, again.ID)
+	require.Len(t, a.volumesFrom(from.ID), 1)
+}
+
+func TestCreateVolume_AnswerLostThenQuota_FoundByTag(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Rules.StorageGiB = map[string]int64{"gp3": 40} // the boot volume, the source and one more
+		c.Rules.Invisible = ebstest.Span{Least: 10 * time.Second, Most: 10 * time.Second}
+	})
+	from := a.source(t)
+	a.fault(t, fault.Rule{Point: "ec2.CreateVolume", Position: fault.After})
+	v, err := a.CreateVolume(t.Context(), request(from, "token"))
+	require.NoError(t, err)
+	require.Len(t, a.volumesFrom(from.ID), 1)
+	require.Equal(t, a.volumesFrom(from.ID)[0].ID, v.ID)
+
+	other := request(from, "other")
+	other.Tags = ebs.Tags{ebs.TagRun: "run-2"}
+	_, err = a.CreateVolume(t.Context(), other)
+	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "VolumeLimitExceeded")
+}
+
+func TestDelete_NotVisibleYet_WaitsInsteadOfLeaking(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Rules.Invisible = ebstest.Span{Least: 20 * time.Second, Most: 20 * time.Second}
+	})
+	i, volumes := a.instance(t, 1)
+	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.NoError(t, err)
+	require.NoError(t, a.DeleteSnapshot(t.Context(), made[0].ID))
+	require.Empty(t, a.server.Snapshots())
+}
+
+func TestDelete_AnswerLost_Succeeds(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible = ebstest.Span{} })
+	from := a.source(t)
+	v, err := a.CreateVolume(t.Context(), request(from, "token"))
+	require.NoError(t, err)
+	a.fault(t, fault.Rule{Point: "ec2.Delete*", Position: fault.After, Times: 2})
+	require.NoError(t, a.DeleteVolume(t.Context(), v.ID))
+	require.NoError(t, a.DeleteSnapshot(t.Context(), from.ID))
+	require.Empty(t, a.volumesFrom(from.ID))
+	require.Empty(t, a.server.Snapshots())
+}
