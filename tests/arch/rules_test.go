@@ -1,0 +1,166 @@
+package arch_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/tisnap/tisnap/tests/arch"
+)
+
+func in(rel string) string { return arch.Module + "/" + rel }
+
+func TestLayering_Samples(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name, from, to string
+		want           string // in the violation's text; "" is allowed
+	}{
+		{"down", "pkg/backup", "pkg/ebs", ""},
+		{"down to the vocabulary", "pkg/ebs", "pkg/failure", ""},
+		{"report takes the engine's timings", "pkg/report", "pkg/phase", ""},
+		{"restore resolves", "pkg/restore", "pkg/resolve", ""},
+		{"a stand-in to its adapter", "pkg/ebs/ebstest", "pkg/ebs", ""},
+		{"a stand-in to a leaf of the testbed", "pkg/ebs/ebstest", "pkg/testbed/fault", ""},
+		{"the testbed to stand-ins", "pkg/testbed", "pkg/tikv/tikvtest", ""},
+		{"a part of the testbed to an adapter", "pkg/testbed/workload", "pkg/pd", ""},
+		{"a command to the command line", "cmd/tisnap", "pkg/cli", ""},
+		{"the testbed's command", "cmd/testbed", "pkg/testbed", ""},
+		{"another module", "pkg/cluster", "../elsewhere/x", ""},
+		{"up", "pkg/ebs", "pkg/hold", "higher layer"},
+		{"up from the vocabulary", "pkg/failure", "pkg/cluster", "higher layer"},
+		{"a use case to the delivery", "pkg/backup", "pkg/ui", "higher layer"},
+		{"resolve to restore", "pkg/resolve", "pkg/restore", "higher layer"},
+		{"sibling adapters", "pkg/pd", "pkg/tikv", "sibling"},
+		{"sibling use cases", "pkg/backup", "pkg/restore", "sibling"},
+		{"sibling stand-ins", "pkg/pd/pdtest", "pkg/tikv/tikvtest", "sibling"},
+		{"an adapter to its stand-in", "pkg/ebs", "pkg/ebs/ebstest", "for tests"},
+		{"a use case to the testbed", "pkg/backup", "pkg/testbed/fault", "for tests"},
+		{"a shipped command to the testbed", "cmd/tisnap", "pkg/testbed", "for tests"},
+		{"to a command", "pkg/cli", "cmd/tisnap", "no layer below"},
+		{"a command to a command", "cmd/br", "cmd/tisnap", "no layer below"},
+		{"to tests", "pkg/cli", "tests/arch", "for tests"},
+		{"an unknown package", "pkg/utils", "pkg/ebs", "has no layer"},
+		{"to an unknown package", "pkg/cli", "pkg/utils", "no layer below"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			to := in(c.to)
+			if strings.HasPrefix(c.to, "../") {
+				to = "example.com/elsewhere"
+			}
+			expect(t, c.want, arch.Layering(in(c.from), []string{"fmt", to}))
+		})
+	}
+}
+
+func TestConfinement_Samples(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ from, to, want string }{
+		{"pkg/ebs", "github.com/aws/aws-sdk-go-v2/service/ec2", ""},
+		{"pkg/objstore", "github.com/aws/aws-sdk-go-v2/service/s3", ""},
+		{"pkg/backup", "github.com/aws/aws-sdk-go-v2/aws", "AWS SDK"},
+		{"pkg/tikv/tikvtest", "github.com/pingcap/kvproto/pkg/kvrpcpb", ""},
+		{"pkg/testbed/workload", "github.com/tikv/client-go/v2/tikv", ""},
+		{"pkg/resolve", "github.com/pingcap/kvproto/pkg/metapb", "messages"},
+		{"pkg/resolve", "google.golang.org/grpc/status", "status codes"},
+		{"pkg/kube", "k8s.io/client-go/dynamic", ""},
+		{"pkg/restore", "k8s.io/api/core/v1", "Kubernetes"},
+		{"pkg/cli", "sigs.k8s.io/yaml", ""},
+		{"pkg/cli", "sigs.k8s.io/json", "Kubernetes"},
+		{"pkg/tikv", "go.etcd.io/raft/v3", "stand-in"},
+		{"pkg/objstore", "github.com/johannesboyne/gofakes3", "stand-in"},
+		{"pkg/backup", "github.com/spf13/cobra", "flags"},
+		{"pkg/backup", "github.com/jedib0t/go-pretty/v6/table", "render"},
+		{"pkg/ebs/ebstest", "testing", "conformance suite"},
+		{"pkg/ebs/ebstest/suite", "testing", ""},
+		{"pkg/ebs", "github.com/stretchr/testify/require", "conformance suite"},
+		{"pkg/ebs", "testing/synctest", "conformance suite"},
+		{"pkg/ebs", "k8s.io.example.com/x", ""},
+	}
+	for _, c := range cases {
+		t.Run(c.from+" "+c.to, func(t *testing.T) {
+			t.Parallel()
+			expect(t, c.want, arch.Confinement(in(c.from), []string{"fmt", c.to}))
+		})
+	}
+}
+
+func TestLinked_Samples(t *testing.T) {
+	t.Parallel()
+	for dependency, want := range map[string]string{
+		"fmt": "", in("pkg/ebs"): "", "github.com/aws/aws-sdk-go-v2/service/ec2": "",
+		in("pkg/testbed/fault"): "links", in("pkg/ebs/ebstest"): "links", in("pkg/tikv/tikvtest/mvcc"): "links",
+		"testing": "links", "testing/iotest": "links", "github.com/stretchr/testify/assert": "links",
+		"go.etcd.io/raft/v3/raftpb": "links", "github.com/johannesboyne/gofakes3": "links",
+	} {
+		expect(t, want, arch.Linked("cmd/tisnap", []string{dependency}))
+	}
+}
+
+func TestStyle_Samples(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat("\n", arch.MaxFileLines)
+	long := "func long() {" + strings.Repeat("\n", arch.MaxFunctionLines) + "}\n"
+	cases := []struct{ name, path, text, want string }{
+		{"clean", "pkg/x/x.go", "package x\n\n// F does.\nfunc F() {}\n", ""},
+		{"does not parse", "pkg/x/x.go", "package", "does not parse"},
+		{"sleeps", "pkg/x/x.go", "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }\n", "time.Sleep"},
+		{"sleeps under another name", "pkg/x/x_test.go", "package x\nimport t \"time\"\nvar f = t.Sleep\n", "time.Sleep"},
+		{"another Sleep", "pkg/x/x.go", "package x\nfunc f(time interface{ Sleep() }) { time.Sleep() }\n", ""},
+		{"background in a test", "pkg/x/x_test.go", "package x\nimport \"context\"\nvar c = context.Background()\n", "t.Context()"},
+		{"todo in a suite", "pkg/x/xtest/suite/a.go", "package suite\nimport \"context\"\nvar c = context.TODO()\n", "t.Context()"},
+		{"background in a command", "cmd/x/main.go", "package main\nimport \"context\"\nvar c = context.Background()\n", ""},
+		{"init", "pkg/x/x.go", "package x\nfunc init() {}\n", "init runs unseen"},
+		{"undocumented function", "pkg/x/x.go", "package x\nfunc F() {}\n", "F is exported"},
+		{"undocumented function of a test", "pkg/x/x_test.go", "package x\nfunc F() {}\n", ""},
+		{"undocumented function of a command", "cmd/x/x.go", "package main\nfunc F() {}\n", ""},
+		{"undocumented method", "pkg/x/x.go", "package x\n// T is.\ntype T[A any] struct{}\nfunc (*T[A]) F() {}\n", "F is exported"},
+		{"method of an unexported type", "pkg/x/x.go", "package x\ntype t struct{}\nfunc (t) F() {}\n", ""},
+		{"undocumented type", "pkg/x/x.go", "package x\ntype T int\n", "T is exported"},
+		{"type in a documented group", "pkg/x/x.go", "package x\n// Types.\ntype (\n\tT int\n)\n", "T is exported"},
+		{"type with a trailing comment", "pkg/x/x.go", "package x\ntype (\n\tT int // is one\n)\n", ""},
+		{"undocumented constant", "pkg/x/x.go", "package x\nconst C = 1\n", "C is exported"},
+		{"constant in a documented group", "pkg/x/x.go", "package x\n// Some.\nconst (\n\tC = 1\n)\n", ""},
+		{"long file", "pkg/x/x_test.go", "package x\n" + lines, "lines"},
+		{"file of the greatest length", "pkg/x/x.go", "package x\n" + lines[1:], ""},
+		{"generated file", "pkg/x/x.go", "// Code generated by x. DO NOT EDIT.\n\npackage x\n" + lines, ""},
+		{"long function", "pkg/x/x.go", "package x\n" + long, "long has 81 lines"},
+		{"long function of a test", "pkg/x/x_test.go", "package x\n" + long, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			expect(t, c.want, arch.Style(arch.Source{Path: c.path, Text: []byte(c.text)}))
+		})
+	}
+}
+
+func TestDocumented_Samples(t *testing.T) {
+	t.Parallel()
+	sources := []arch.Source{
+		{Path: "pkg/a/a.go", Text: []byte("package a\n")},
+		{Path: "pkg/a/doc.go", Text: []byte("// Package a is.\npackage a\n")},
+		{Path: "pkg/b/b.go", Text: []byte("// Copyright\n\npackage b\n")},
+		{Path: "pkg/c/c_test.go", Text: []byte("package c\n")},
+		{Path: "pkg/d/d.go", Text: []byte("package")},
+	}
+	got := arch.Documented(sources)
+	expect(t, "no comment", got)
+	if assert.Len(t, got, 1) {
+		assert.Equal(t, "pkg/b", got[0].Where)
+	}
+}
+
+func expect(t *testing.T, want string, got []arch.Violation) {
+	t.Helper()
+	if want == "" {
+		assert.Empty(t, got)
+		return
+	}
+	if assert.Len(t, got, 1) {
+		assert.Contains(t, got[0].String(), want)
+	}
+}
