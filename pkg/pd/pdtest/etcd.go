@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/pingcap/kvproto/pkg/meta_storagepb"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
@@ -67,4 +68,16 @@ func (s *Server) etcdRange(r *request) answer {
 		body["kvs"], body["count"] = kvs, decimal(uint64(len(kvs)))
 	}
 	return answer{body: body, compact: true}
+}
+
+// metaServer is PD's view of etcd for its micro-services, of which there are none. pd/client looks there when
+// it is opened, and waits for seconds if the service is missing.
+type metaServer struct {
+	meta_storagepb.UnimplementedMetaStorageServer
+	server *Server
+}
+
+// Get finds nothing.
+func (m *metaServer) Get(context.Context, *meta_storagepb.GetRequest) (*meta_storagepb.GetResponse, error) {
+	return &meta_storagepb.GetResponse{Header: &meta_storagepb.ResponseHeader{ClusterId: m.server.disk.clusterID, Revision: 1}}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pingcap/kvproto/pkg/meta_storagepb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -72,6 +73,7 @@ func (m *member) start() error {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	pdpb.RegisterPDServer(m.rpc, &rpcServer{Server: m.server, member: m})
 	etcdserverpb.RegisterKVServer(m.rpc, &etcdServer{server: m.server})
+	meta_storagepb.RegisterMetaStorageServer(m.rpc, &metaServer{server: m.server})
 	healthy := health.NewServer()
 	grpc_health_v1.RegisterHealthServer(m.rpc, healthy)
 	m.web = &http.Server{Handler: m.routes(), ReadHeaderTimeout: 10 * time.Second}
