@@ -179,3 +179,20 @@ func (t *task) steps() []phase.Step {
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: "lock"},
 	}
 }
+
+// Plan does the checks of a backup and nothing else, for a dry run.
+func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, error) {
+	opts.defaults()
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	t := &task{Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}}
+	engine := phase.New(phase.Config{
+		Run: opts.Run, Sink: deps.Sink, Log: deps.Log,
+		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
+	})
+	if err := engine.Run(ctx, t.steps()[:1]); err != nil {
+		return nil, err
+	}
+	return t.source, nil
+}

@@ -168,3 +168,28 @@ func (t *task) steps() []phase.Step {
 		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: "lock"},
 	)
 }
+
+// Plan is what a restore would do.
+type Plan struct {
+	Manifest *manifest.Manifest
+	Volumes  []Volume
+}
+
+// MakePlan does the checks of a restore and nothing else, for a dry run.
+func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	t := &task{
+		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store},
+		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
+	}
+	engine := phase.New(phase.Config{
+		Run: opts.Run, Sink: deps.Sink, Log: deps.Log,
+		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
+	})
+	if err := engine.Run(ctx, t.steps()[:2]); err != nil {
+		return nil, err
+	}
+	return &Plan{Manifest: t.manifest, Volumes: t.volumes}, nil
+}

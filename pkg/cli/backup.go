@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+type backupFlags struct {
+	name, run             string
+	maxLag, maxHold       time.Duration
+	lease, stuck, timeout time.Duration
+	dryRun                bool
+}
+
+func (a *app) backupCommand() *cobra.Command {
+	var f backupFlags
+	cmd := &cobra.Command{
+		Use:   "backup CLUSTER",
+		Short: "Take a backup of a running cluster",
+		Long: `Take a backup of a running cluster.
+
+Schedulers, GC, imports and raft admin commands are held for the seconds in which EC2
+accepts the snapshots; reads and writes go on. The command then waits until the
+snapshots are completed and seals the backup. It ends with 0 only if it is sealed.
+On any failure the cluster is let go and the snapshots of the run are deleted.` + "\n" + exitStatus(),
+		Example: `  # a backup of cluster prod in namespace tidb
+  tisnap backup prod -n tidb --storage s3://backups/prod
+
+  # what would be done, without doing it
+  tisnap backup tidb/prod --storage s3://backups/prod --dry-run
+
+  # for a script: events on stderr, the result as JSON on stdout
+  tisnap backup tidb/prod --storage s3://backups/prod --progress json -o json`,
+		Args:              exactly("CLUSTER"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.validate(); err != nil {
+				return usage(cmd, err)
+			}
+			return a.backup(cmd, f, args[0])
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.name, "name", "", "name of the backup (default: CLUSTER and the time)")
+	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
+	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "how long the cluster may be held at most")
+	fl.DurationVar(&f.lease, "lease", 30*time.Second, "how long it stays held if this process dies")
+	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
+	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stand still")
+	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
+	return cmd
+}
+
+func (f *backupFlags) validate() error {
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"max-hold", f.maxHold, time.Second}, {"lease", f.lease, 3 * time.Second}, {"max-lag", f.maxLag, time.Second},
+		{"stuck", f.stuck, time.Second}, {"timeout", f.timeout, time.Second},
+	} {
+		if d.value < d.least {
+			return fmt.Errorf("--%s %s: want at least %s", d.flag, d.value, d.least)
+		}
+	}
+	return nil
+}
+
+func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
+	s, err := a.session()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	conn, err := a.connections(s.log)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	ctx := cmd.Context()
+	deps, opts, err := a.backupDeps(ctx, cmd, conn, s, f, arg)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		source, err := backup.Plan(ctx, deps, opts)
+		s.end()
+		if err != nil {
+			return err
+		}
+		return a.print(backupPlan(opts, source))
+	}
+	result, err := backup.Run(ctx, deps, opts)
+	doc := backupResult(opts, result, err)
+	if result.Sealed {
+		err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
+	}
+	s.end()
+	if printErr := a.print(doc); printErr != nil && err == nil {
+		err = printErr
+	}
+	return err
+}
+
+// joinReport makes a report that could not be written a partial success: the backup itself is sealed.
+func joinReport(err, reportErr error) error {
+	if err != nil || reportErr == nil {
+		return err
+	}
+	return failure.Wrap(reportErr, failure.Partial, "write the report of a sealed backup", "")
+}
+
+func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f backupFlags, arg string) (backup.Deps, backup.Options, error) {
+	var deps backup.Deps
+	var opts backup.Options
+	k, err := c.kube()
+	if err != nil {
+		return deps, opts, err
+	}
+	name, err := cluster.ParseName(arg, k.Namespace())
+	if err != nil {
+		return deps, opts, err
+	}
+	store, err := c.store(ctx)
+	if err != nil {
+		return deps, opts, err
+	}
+	e, err := c.ebs(ctx)
+	if err != nil {
+		return deps, opts, err
+	}
+	tc, err := k.Cluster(ctx, name)
+	if err != nil {
+		return deps, opts, err
+	}
+	p, err := c.pd(ctx, tc.PDAddresses, name)
+	if err != nil {
+		return deps, opts, err
+	}
+	now := time.Now()
+	run := cluster.RunID(f.run)
+	if run == "" {
+		if run, err = newRunID(now); err != nil {
+			return deps, opts, err
+		}
+	}
+	id := cluster.BackupID(f.name)
+	if id == "" {
+		id = cluster.BackupID(name.Name + "-" + now.UTC().Format("20060102-150405"))
+	}
+	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log}
+	opts = backup.Options{
+		Cluster: name, Backup: id, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
+		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, Stuck: f.stuck, Timeout: f.timeout,
+	}
+	return deps, opts, nil
+}

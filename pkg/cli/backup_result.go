@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// backupDoc is the output of `tisnap backup`.
+type backupDoc struct {
+	header
+	Backup   cluster.BackupID `json:"backup"`
+	Run      cluster.RunID    `json:"run"`
+	Cluster  cluster.Name     `json:"cluster"`
+	Sealed   bool             `json:"sealed"`
+	BackupTS cluster.TS       `json:"backupTS,string"`
+	Report   *report.Report   `json:"report"`
+}
+
+func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
+	h := report.Header{
+		Operation: report.Backup, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Cluster,
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished,
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err),
+	}
+	if r.Source != nil {
+		h.TiKVs, h.Volumes = len(r.Source.Topology.Stores), len(r.Source.Topology.VolumeIDs())
+	}
+	if !r.Hold.Start.IsZero() {
+		h.Hold = &report.Hold{
+			Start: r.Hold.Start, Seconds: r.Hold.Length.Seconds(), CutStart: r.Hold.CutStart,
+			CutSeconds: r.Hold.Cut.Seconds(), SkewSeconds: r.Hold.Skew.Seconds(), Attempts: 1,
+		}
+		for _, p := range r.Hold.Parts {
+			h.Hold.Parts = append(h.Hold.Parts, report.Part{Name: p.Name, Seconds: p.Seconds})
+		}
+	}
+	doc := &backupDoc{
+		header: newHeader("BackupResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Cluster, Sealed: r.Sealed,
+		Report: report.New(h, r.Timings),
+	}
+	if r.Manifest != nil {
+		doc.BackupTS = r.Manifest.BackupTS
+	}
+	return doc
+}
+
+func outcome(err error) phase.Outcome {
+	if err != nil {
+		return phase.Failed
+	}
+	return phase.Done
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func (d *backupDoc) table(w io.Writer) error {
+	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
+		return err
+	}
+	if !d.Sealed {
+		_, err := fmt.Fprintf(w, "\ncluster %s is released; no backup was made\n", d.Cluster)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\ncluster %s is released; backup %s is sealed at ts %s (%s)\nrestore it with: tisnap restore %s --to CLUSTER\n",
+		d.Cluster, d.Backup, d.BackupTS, d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"), d.Backup)
+	return err
+}
+
+// storeReport keeps the report beside the manifest.
+func storeReport(ctx context.Context, store objstore.Store, id cluster.BackupID, r *report.Report) error {
+	body, err := encodeReport(r)
+	if err != nil {
+		return err
+	}
+	return catalog.Catalog{Store: store}.PutReport(context.WithoutCancel(ctx), id, body)
+}
+
+// planDoc is the output of a dry run of a backup.
+type planDoc struct {
+	header
+	Backup  cluster.BackupID `json:"backup"`
+	Cluster cluster.Name     `json:"cluster"`
+	Source  cluster.Topology `json:"source"`
+}
+
+func backupPlan(opts backup.Options, s *preflight.Source) *planDoc {
+	return &planDoc{header: newHeader("BackupPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Source: s.Topology}
+}
+
+func (d *planDoc) table(w io.Writer) error {
+	t := newTable("STORE", "POD", "INSTANCE", "ROLE", "VOLUME", "TYPE", "GIB")
+	for _, s := range d.Source.Stores {
+		for _, v := range s.Volumes {
+			t.row(s.ID, s.Pod, s.Instance, v.Role, v.ID, v.Type, v.SizeGiB)
+		}
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nwould take backup %s of %s: %d CreateSnapshots calls, %d snapshots; nothing was changed\n",
+		d.Backup, d.Cluster, len(d.Source.Stores), len(d.Source.VolumeIDs()))
+	return err
+}

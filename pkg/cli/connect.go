@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// connections are the clients that a command opened. close ends them all.
+type connections struct {
+	global *globalFlags
+	log    *zap.Logger
+	tls    *tls.Config
+
+	mu     sync.Mutex
+	closer []func()
+}
+
+func (a *app) connections(log *zap.Logger) (*connections, error) {
+	cfg, err := a.global.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return &connections{global: &a.global, log: log, tls: cfg}, nil
+}
+
+func (c *connections) later(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closer = append(c.closer, f)
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.closer) - 1; i >= 0; i-- {
+		c.closer[i]()
+	}
+	c.closer = nil
+}
+
+func (c *connections) store(ctx context.Context) (objstore.Store, error) {
+	if c.global.storage == "" {
+		return nil, failure.New(failure.Usage, "", "", "--storage is missing").
+			WithHint("say where backups are kept: --storage s3://bucket/prefix, or TISNAP_STORAGE")
+	}
+	return objstore.Open(ctx, c.global.storage, objstore.Config{
+		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile,
+	})
+}
+
+func (c *connections) kube() (*kube.Client, error) {
+	return kube.Open(kube.Config{
+		Kubeconfig: c.global.kubeconfig, Context: c.global.context, Namespace: c.global.namespace, AsUser: c.global.as,
+	})
+}
+
+func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
+	client, err := ebs.Open(ctx, ebs.Config{Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile})
+	if err != nil {
+		return nil, err
+	}
+	c.later(client.Close)
+	return client, nil
+}
+
+// pd connects to the addresses given by --pd, or else to those that the cluster's status tells.
+func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.Name) (*pd.Client, error) {
+	addresses := fromStatus
+	if len(c.global.pd) > 0 {
+		addresses = c.global.pd
+	}
+	if len(addresses) == 0 {
+		return nil, failure.New(failure.Unready, "connect to PD", name.String(), "the TidbCluster's status names no healthy member").
+			WithHint("wait until PD is up, or name it by --pd")
+	}
+	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.tls, Logger: c.log})
+	if err != nil {
+		return nil, err
+	}
+	c.later(client.Close)
+	return client, nil
+}
+
+func (c *connections) tikv() *tikv.Client {
+	client := tikv.Open(tikv.Config{TLS: c.tls})
+	c.later(func() { _ = client.Close() }) // connections that are of no more use
+	return client
+}
+
+func (g *globalFlags) tlsConfig() (*tls.Config, error) {
+	if g.ca == "" && g.cert == "" {
+		return nil, nil //nolint:nilnil // no TLS is a choice, not an error
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if g.ca != "" {
+		pem, err := os.ReadFile(g.ca)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read --ca", g.ca)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, failure.Wrap(errors.New("no certificate in it"), failure.Usage, "read --ca", g.ca)
+		}
+	}
+	if g.cert != "" {
+		pair, err := tls.LoadX509KeyPair(g.cert, g.key)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read --cert and --key", g.cert)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+type restoreFlags struct {
+	to, run, volumeType, zone string
+	iops, throughput, size    int64
+	timeout                   time.Duration
+	keep, dryRun              bool
+	details, compare          bool
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "restore BACKUP --to CLUSTER",
+		Short: "Restore a backup into a new cluster",
+		Long: `Restore a backup into a new cluster.
+
+All checks come before the first change. The cluster is made in recovery mode with the
+source's specification, on volumes of the type, IOPS and throughput given here (default:
+the source's). A run that fails deletes what it made, unless --keep-on-failure is set.` + "\n" + exitStatus(),
+		Example: `  # restore onto fast volumes
+  tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type io2 --volume-iops 7000
+
+  # the published case: gp3, 7,000 IOPS, 400 MiB/s, and the comparison with it
+  tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod \
+    --volume-type gp3 --volume-iops 7000 --volume-throughput 400 --compare
+
+  # what would be done, without doing it
+  tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --dry-run`,
+		Args:              exactly("BACKUP"),
+		ValidArgsFunction: a.completeBackups,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.validate(); err != nil {
+				return usage(cmd, err)
+			}
+			return a.restore(cmd, f, args[0])
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.to, "to", "", "cluster to make: NAME or NAMESPACE/NAME (required)")
+	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
+	fl.StringVar(&f.volumeType, "volume-type", "", "type of the new volumes: gp3|io1|io2 (default: the source's)")
+	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each new volume (default: the source's, or the type's)")
+	fl.Int64Var(&f.throughput, "volume-throughput", 0, "MiB/s of each new gp3 volume (default: the source's, or the type's)")
+	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each new volume, not less than the source's (default: the source's)")
+	fl.StringVar(&f.zone, "target-az", "", "availability zone of all new volumes (default: each volume's own)")
+	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
+	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
+	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
+	complete(cmd, "volume-type", "gp3", "io1", "io2")
+	return cmd
+}
+
+func (f *restoreFlags) validate() error {
+	switch {
+	case f.to == "":
+		return fmt.Errorf("--to CLUSTER is missing")
+	case f.iops < 0, f.throughput < 0, f.size < 0:
+		return fmt.Errorf("--volume-iops, --volume-throughput and --volume-size cannot be negative")
+	case f.timeout < time.Second:
+		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
+	}
+	return nil
+}
+
+func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
+	s, err := a.session()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	conn, err := a.connections(s.log)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	ctx := cmd.Context()
+	deps, opts, err := a.restoreDeps(ctx, cmd, conn, s, f, id)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		plan, err := restore.MakePlan(ctx, deps, opts)
+		s.end()
+		if err != nil {
+			return err
+		}
+		return a.print(restorePlan(opts, plan))
+	}
+	result, err := restore.Run(ctx, deps, opts)
+	doc := restoreResult(opts, result, err)
+	doc.compare = f.compare
+	if err == nil {
+		err = storeRestoreReport(ctx, deps.Store, opts.Run, doc.Report)
+	}
+	s.end()
+	if printErr := a.print(doc); printErr != nil && err == nil {
+		err = printErr
+	}
+	return err
+}
+
+func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f restoreFlags, id string) (restore.Deps, restore.Options, error) {
+	var deps restore.Deps
+	var opts restore.Options
+	k, err := c.kube()
+	if err != nil {
+		return deps, opts, err
+	}
+	target, err := cluster.ParseName(f.to, k.Namespace())
+	if err != nil {
+		return deps, opts, err
+	}
+	store, err := c.store(ctx)
+	if err != nil {
+		return deps, opts, err
+	}
+	e, err := c.ebs(ctx)
+	if err != nil {
+		return deps, opts, err
+	}
+	run := cluster.RunID(f.run)
+	if run == "" {
+		if run, err = newRunID(time.Now()); err != nil {
+			return deps, opts, err
+		}
+	}
+	deps = restore.Deps{
+		Kube: k, EBS: e, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log,
+		OpenPD: func(ctx context.Context, addresses []string) (resolve.PD, error) { return c.pd(ctx, addresses, target) },
+	}
+	opts = restore.Options{
+		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
+		Volume: ebs.VolumeSpec{Type: f.volumeType, IOPS: f.iops, ThroughputMiB: f.throughput, SizeGiB: f.size},
+		Zone:   cluster.Zone(f.zone), KeepOnFailure: f.keep, Timeout: f.timeout,
+	}
+	return deps, opts, nil
+}

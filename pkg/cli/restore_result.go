@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+// restoreDoc is the output of `tisnap restore`.
+type restoreDoc struct {
+	header
+	Backup   cluster.BackupID `json:"backup"`
+	Run      cluster.RunID    `json:"run"`
+	Cluster  cluster.Name     `json:"cluster"`
+	Restored bool             `json:"restored"`
+	BackupTS cluster.TS       `json:"backupTS,string"`
+	Volumes  []restore.Volume `json:"volumes"`
+	Resolve  resolve.Stats    `json:"resolve"`
+	Report   *report.Report   `json:"report"`
+
+	compare bool
+}
+
+func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreDoc {
+	h := report.Header{
+		Operation: report.Restore, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Volumes: len(r.Volumes),
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err),
+	}
+	if len(r.Volumes) > 0 {
+		v := r.Volumes[0].Spec
+		h.VolumeSettings = &report.VolumeSettings{Type: v.Type, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
+	}
+	doc := &restoreDoc{
+		header: newHeader("RestoreResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
+		Restored: err == nil, Volumes: r.Volumes, Resolve: r.Resolve,
+	}
+	if r.Manifest != nil {
+		doc.BackupTS = r.Manifest.BackupTS
+		h.TiKVs = len(r.Manifest.Source.Stores)
+	}
+	doc.Report = report.New(h, r.Timings)
+	return doc
+}
+
+func (d *restoreDoc) table(w io.Writer) error {
+	if err := d.Report.Table(w, report.TableOptions{Compare: d.compare}); err != nil {
+		return err
+	}
+	if !d.Restored {
+		_, err := fmt.Fprintf(w, "\nbackup %s was not restored\n", d.Backup)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s (%d regions)\n", d.Cluster, d.Backup, d.BackupTS, d.Resolve.Regions)
+	return err
+}
+
+func encodeReport(r *report.Report) ([]byte, error) {
+	var b bytes.Buffer
+	if err := r.JSON(&b); err != nil {
+		return nil, failure.Wrap(err, failure.Unknown, "encode report", "")
+	}
+	return b.Bytes(), nil
+}
+
+// storeRestoreReport keeps the report with the run's journal.
+func storeRestoreReport(ctx context.Context, store objstore.Store, run cluster.RunID, r *report.Report) error {
+	body, err := encodeReport(r)
+	if err != nil {
+		return err
+	}
+	_, err = store.Create(context.WithoutCancel(ctx), manifest.RunPrefix(run)+manifest.ReportFile, body)
+	if failure.Is(err, failure.Conflict) {
+		return nil // a resumed run has written it
+	}
+	if err != nil {
+		return failure.Wrap(err, failure.Partial, "write the report of a restore that is done", string(run))
+	}
+	return nil
+}
+
+// restorePlanDoc is the output of a dry run of a restore.
+type restorePlanDoc struct {
+	header
+	Backup   cluster.BackupID `json:"backup"`
+	Cluster  cluster.Name     `json:"cluster"`
+	BackupTS cluster.TS       `json:"backupTS,string"`
+	Volumes  []restore.Volume `json:"volumes"`
+}
+
+func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {
+	return &restorePlanDoc{
+		header: newHeader("RestorePlan"), Backup: opts.Backup, Cluster: opts.Target, BackupTS: p.Manifest.BackupTS, Volumes: p.Volumes,
+	}
+}
+
+func (d *restorePlanDoc) table(w io.Writer) error {
+	t := newTable("STORE", "POD", "ROLE", "SNAPSHOT", "ZONE", "TYPE", "GIB", "IOPS", "MIB/S")
+	for _, v := range d.Volumes {
+		t.row(v.Store, fmt.Sprintf("%s-tikv-%d", d.Cluster.Name, v.Ordinal), v.Role, v.Snapshot, v.Zone, v.Spec.Type,
+			v.Spec.SizeGiB, v.Spec.IOPS, v.Spec.ThroughputMiB)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nwould restore backup %s to %s: %d CreateVolume calls; nothing was changed\n", d.Backup, d.Cluster, len(d.Volumes))
+	return err
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tisnap/tisnap/pkg/ui"
+)
+
+// app is one invocation: the global flags and where output goes.
+type app struct {
+	streams Streams
+	version Version
+	global  globalFlags
+}
+
+// globalFlags are those that every command has, spelled as in kubectl, aws and br.
+type globalFlags struct {
+	kubeconfig, context, namespace, as string
+	region, profile, endpoint          string
+	storage                            string
+	pd                                 []string
+	ca, cert, key                      string
+	output, progress                   string
+	logLevel, logFormat, logFile       string
+}
+
+func outputs() []string { return []string{"table", "json", "yaml"} }
+
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tisnap",
+		Short: "Back up and restore TiDB clusters on EKS by EBS volume snapshots",
+		Long: `Back up and restore TiDB clusters on EKS by EBS volume snapshots.
+
+A backup holds the running cluster still for seconds, snapshots all TiKV volumes in
+parallel, lets the cluster go, waits, and seals a manifest in object storage. A restore
+makes a cluster in recovery mode, volumes of the type, IOPS and throughput that you
+choose, and brings all stores to one consistent state at the backup ts.`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              cobra.NoArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnv(cmd); err != nil {
+				return usage(cmd, err)
+			}
+			return usage(cmd, a.global.validate())
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SetFlagErrorFunc(usage)
+	f, g := cmd.PersistentFlags(), &a.global
+	f.StringVar(&g.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
+	f.StringVar(&g.context, "context", "", "kubeconfig context")
+	f.StringVarP(&g.namespace, "namespace", "n", "", "namespace of the cluster (default: the context's)")
+	f.StringVar(&g.as, "as", "", "user to impersonate in Kubernetes")
+	f.StringVar(&g.region, "region", "", "AWS region (default: the AWS SDK's chain)")
+	f.StringVar(&g.profile, "profile", "", "AWS profile")
+	f.StringVar(&g.endpoint, "endpoint-url", "", "URL for EC2 and S3 in place of Amazon's (default: AWS_ENDPOINT_URL)")
+	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
+	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the TidbCluster's status)")
+	f.StringVar(&g.ca, "ca", "", "CA certificate of the TiDB cluster, for TLS")
+	f.StringVar(&g.cert, "cert", "", "client certificate, for TLS")
+	f.StringVar(&g.key, "key", "", "client key, for TLS")
+	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|"))
+	f.StringVar(&g.progress, "progress", string(ui.Auto), "progress on stderr: "+strings.Join(ui.Modes(), "|"))
+	f.StringVar(&g.logLevel, "log-level", "warn", "log level: debug|info|warn|error")
+	f.StringVar(&g.logFormat, "log-format", "text", "log format: text|json")
+	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
+	complete(cmd, "output", outputs()...)
+	complete(cmd, "progress", ui.Modes()...)
+	complete(cmd, "log-level", "debug", "info", "warn", "error")
+	complete(cmd, "log-format", "text", "json")
+	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.listCommand(), a.describeCommand(), a.versionCommand())
+	return cmd
+}
+
+// fromEnv sets flags that the command line does not from TISNAP_FLAG_NAME.
+func fromEnv(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name := "TISNAP_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := os.LookupEnv(name)
+		if f.Changed || !ok || err != nil {
+			return
+		}
+		if setErr := cmd.Flags().Set(f.Name, value); setErr != nil {
+			err = fmt.Errorf("%s: %w", name, setErr)
+		}
+	})
+	return err
+}
+
+// complete offers fixed values for a flag in the shell.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist, which a test would show
+}
+
+func (g *globalFlags) validate() error {
+	if !slices.Contains(outputs(), g.output) {
+		return fmt.Errorf("--output %q: want %s", g.output, strings.Join(outputs(), ", "))
+	}
+	if _, err := ui.ParseMode(g.progress); err != nil {
+		return err
+	}
+	if g.logFormat != "text" && g.logFormat != "json" {
+		return fmt.Errorf("--log-format %q: want text or json", g.logFormat)
+	}
+	if (g.cert == "") != (g.key == "") {
+		return fmt.Errorf("--cert and --key go together")
+	}
+	return nil
+}
+
+// machine reports whether a program reads what the command prints.
+func (a *app) machine() bool {
+	return a.global.output != "table" && a.global.output != "" || a.global.progress == string(ui.JSON)
+}
+
+// exactly is cobra.ExactArgs with an error that says what is missing.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		if len(args) < len(names) {
+			return usage(cmd, fmt.Errorf("%s is missing", names[len(args)]))
+		}
+		return usage(cmd, fmt.Errorf("unexpected argument %q", args[len(names)]))
+	}
+}

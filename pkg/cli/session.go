@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/ui"
+)
+
+// session is what a long command shows of itself: progress, and a log that does not disturb it.
+type session struct {
+	progress *ui.Progress
+	log      *zap.Logger
+	file     *os.File
+}
+
+func (a *app) session() (*session, error) {
+	mode, err := ui.ParseMode(a.global.progress)
+	if err != nil {
+		return nil, err
+	}
+	level, err := zapcore.ParseLevel(a.global.logLevel)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "read --log-level", a.global.logLevel)
+	}
+	s := &session{}
+	if a.global.logFile != "" {
+		s.file, err = os.OpenFile(a.global.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "open --log-file", a.global.logFile)
+		}
+	}
+	s.progress = ui.New(ui.Options{Mode: mode, Out: a.streams.Err})
+	var out io.Writer = s.progress.Writer()
+	if s.file != nil {
+		out = s.file
+	}
+	s.log = zap.New(zapcore.NewCore(encoder(a.global.logFormat), zapcore.AddSync(out), level))
+	return s, nil
+}
+
+func encoder(format string) zapcore.Encoder {
+	cfg := zap.NewProductionEncoderConfig()
+	cfg.EncodeTime = zapcore.ISO8601TimeEncoder
+	if format == "json" {
+		return zapcore.NewJSONEncoder(cfg)
+	}
+	return zapcore.NewConsoleEncoder(cfg)
+}
+
+// end takes the live line down before results are printed. It may be called twice.
+func (s *session) end() {
+	_ = s.log.Sync()       // a log on a terminal cannot be synced, and says so
+	_ = s.progress.Close() // a stderr that is gone must not fail the run
+	if s.file != nil {
+		_ = s.file.Close()
+		s.file = nil
+	}
+}
+
+// newRunID is unique, sorts by time and fits into Kubernetes names and tags.
+func newRunID(now time.Time) (cluster.RunID, error) {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", failure.Wrap(err, failure.Unknown, "make run id", "")
+	}
+	return cluster.RunID(strings.ToLower(now.UTC().Format("20060102t150405")) + "-" + hex.EncodeToString(b[:])), nil
+}
+
+func owner(cmd *cobra.Command, run cluster.RunID) runlock.Owner {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return runlock.Owner{Run: run, Host: host, PID: os.Getpid(), Command: cmd.Name()}
+}

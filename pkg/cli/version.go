@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is what the build knows of itself.
+type Version struct {
+	Version string // "dev" for a build without one
+	Commit  string
+}
+
+// versionDoc is the output of `tisnap version`.
+type versionDoc struct {
+	header
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+	TiKV    string `json:"tikv"`
+}
+
+// supported are the TiKV versions whose prepare-snapshot service works (TiKV's release notes).
+const supported = "6.5.8 and later 6.5, 7.5.1 and later, 8.1.0 and later"
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version and the versions of TiKV that it works with",
+		Example: "  tisnap version\n  tisnap version -o json",
+		Args:    exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			return a.print(&versionDoc{
+				header: newHeader("Version"), Version: a.version.Version, Commit: a.version.Commit,
+				Go: runtime.Version(), TiKV: supported,
+			})
+		},
+	}
+}
+
+func (d *versionDoc) table(w io.Writer) error {
+	commit := ""
+	if d.Commit != "" {
+		commit = " (" + d.Commit + ")"
+	}
+	_, err := fmt.Fprintf(w, "tisnap %s%s, %s\nTiKV: %s\n", d.Version, commit, d.Go, d.TiKV)
+	return err
+}
