@@ -48,6 +48,7 @@ func (c *Client) call(ctx context.Context, op operation, target string, send fun
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	lost := 0
+	var before error // of the try before
 	for try := 0; ; try++ {
 		if err := c.turn(ctx, op.limiter); err != nil {
 			return failure.Wrap(fmt.Errorf("waiting for its turn below ec2's rate: %w", err), kindOfEnd(err), op.verb, target)
@@ -60,12 +61,16 @@ func (c *Client) call(ctx context.Context, op operation, target string, send fun
 		if v.again == ambiguous {
 			lost++
 		}
+		if ctx.Err() != nil && before != nil { // the reason for the tries says more than their end
+			err = fmt.Errorf("%w; the try before: %w", err, before)
+		}
 		if v.again == never || ctx.Err() != nil || (v.again == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
 			return translate(err, op, target)
 		}
 		if waitErr := c.clock.Sleep(ctx, delay(v.again, try)); waitErr != nil {
 			return translate(fmt.Errorf("gave up after %d tries: %w", try+1, err), op, target)
 		}
+		before = err
 	}
 }
 

@@ -1,6 +1,7 @@
 package ebs_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -25,6 +26,44 @@ func TestOpen_UnknownProfile_Usage(t *testing.T) {
 	t.Parallel()
 	_, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Profile: "nobody"})
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+}
+
+func TestOpen_EndpointInEnvironment_Used(t *testing.T) {
+	server := ebstest.New(ebstest.Config{})
+	require.NoError(t, server.Start())
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ENDPOINT_URL", server.URL())
+	t.Setenv("AWS_REGION", "eu-central-1")
+	client, err := ebs.Open(t.Context(), ebs.Config{})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	require.Equal(t, "eu-central-1", client.Region())
+	id, err := client.AccountID(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, server.Account(), id)
+	zones, err := client.Zones(t.Context())
+	require.NoError(t, err)
+	require.Len(t, zones, 3)
+}
+
+func TestOpen_NoCredentials_Denied(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	_, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2"})
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.NotEmpty(t, failure.HintOf(err))
+}
+
+func TestCall_NobodyListens_UnknownWithHintAtDeadline(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	a.server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := a.Zones(ctx)
+	require.Error(t, err)
+	require.ErrorContains(t, err, "connection refused")
+	require.Contains(t, failure.HintOf(err), "endpoint")
 }
 
 func TestAccountID_StandIn_ItsNumber(t *testing.T) {

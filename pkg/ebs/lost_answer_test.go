@@ -205,6 +205,18 @@ func TestDelete_NotVisibleYet_WaitsInsteadOfLeaking(t *testing.T) {
 	require.Empty(t, a.server.Snapshots())
 }
 
+func TestDeleteVolume_StillCreating_Waits(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Rules.Creating = ebstest.Span{Least: 30 * time.Second, Most: 30 * time.Second}
+	})
+	from := a.source(t)
+	v, err := a.CreateVolume(t.Context(), request(from, "token"))
+	require.NoError(t, err)
+	require.NoError(t, a.DeleteVolume(t.Context(), v.ID))
+	require.Empty(t, a.volumesFrom(from.ID))
+}
+
 func TestDelete_AnswerLost_Succeeds(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible = ebstest.Span{} })

@@ -83,18 +83,23 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 	})
 }
 
-// remove deletes what may be gone already, or not be visible yet.
+// remove deletes what may be gone already, not be visible yet, or still be on its way into a state in which
+// it can be deleted.
 func (c *Client) remove(ctx context.Context, op operation, id string, send func(context.Context) error) error {
+	end := c.clock.Now().Add(visibleWithin)
 	for try := 2; ; try++ {
 		err := c.call(ctx, op, id, send)
-		if !failure.Is(err, failure.NotFound) {
+		switch {
+		case failure.Is(err, failure.NotFound):
+			if !c.recent.has(id) {
+				return nil
+			}
+		case failure.Is(err, failure.Unready) && c.clock.Now().Before(end):
+		default:
 			return err
 		}
-		if !c.recent.has(id) {
-			return nil
-		}
 		if waitErr := c.clock.Sleep(ctx, grow(throttleStart, queueStart, try)); waitErr != nil {
-			return failure.New(failure.Limited, op.verb, id, "not visible yet: %w", waitErr).
+			return failure.New(failure.Limited, op.verb, id, "%w, and then no time was left: %w", err, waitErr).
 				WithHint("delete it again in a minute")
 		}
 	}

@@ -170,8 +170,9 @@ func (c *Client) volumePages(ctx context.Context, in ec2.DescribeVolumesInput) (
 }
 
 // DeleteVolume deletes a volume that is not attached; deleting one that does not exist succeeds. An
-// attached one is a Conflict and stays. A volume that this client made within the last minute and that EC2
-// does not know yet is waited for. Kinds: Conflict, Denied, Limited, Unready, Usage, Unknown.
+// attached one is a Conflict and stays. One that is still creating is waited for, for up to a minute, and so
+// is one that this client made within the last minute and that EC2 does not know yet.
+// Kinds: Conflict, Denied, Limited, Unready, Usage, Unknown.
 func (c *Client) DeleteVolume(ctx context.Context, id cluster.VolumeID) error {
 	if id == "" {
 		return failure.New(failure.Usage, "delete volume", "", "no id given")

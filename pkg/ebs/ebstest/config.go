@@ -29,7 +29,8 @@ type Bucket struct {
 	Refill float64
 }
 
-// Rules are the other side's habits and limits. Durations are virtual.
+// Rules are the other side's habits and limits. Durations are virtual. Start from QuickRules or RealRules
+// and change what the test is about: a limit of zero allows nothing.
 type Rules struct {
 	// Latency is how long an action takes to answer; actions that are not named take none.
 	Latency map[string]Span

@@ -153,7 +153,11 @@ func (s *Server) deleteVolume(req request) (any, error) {
 	if v.instance != "" {
 		return nil, refusal("VolumeInUse", "Volume %s is currently attached to %s", v.id, v.instance)
 	}
-	if v.goneAt.IsZero() {
+	switch v.state(s.now()) {
+	case ebs.VolumeCreating:
+		return nil, refusal("IncorrectState", "The volume '%s' is 'creating'.", v.id)
+	case ebs.VolumeDeleting: // stays as it is
+	default:
 		v.goneAt = s.now().Add(s.draw(s.rules.Deleting))
 	}
 	return simpleAnswer("DeleteVolume"), nil
