@@ -1,0 +1,177 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+	"syscall"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// outcome is what a caller can do about one of S3's codes.
+type outcome struct {
+	kind failure.Kind
+	hint string // may use {action}, {target} and {bucket}
+}
+
+const (
+	hintAllow  = "Allow {action} on {target} to this role, in IAM and in the bucket's policy."
+	hintLogin  = "Renew the credentials: aws sso login, AWS_PROFILE, or the pod's role."
+	hintRegion = "Set --region to the bucket's own region."
+	hintNoPut  = "Use an S3 that has conditional writes (If-None-Match and If-Match)."
+)
+
+// outcomes is the one place where S3's codes are known. A code that is not here goes by its HTTP status,
+// and without one is Unknown: retried until the step's deadline.
+func outcomes() map[string]outcome {
+	return map[string]outcome{
+		"NoSuchKey":    {failure.NotFound, ""},
+		"NoSuchBucket": {failure.NotFound, "Create bucket {bucket}, or correct --storage."},
+
+		"AccessDenied":          {failure.Denied, hintAllow},
+		"AllAccessDisabled":     {failure.Denied, "Ask the owner of the bucket: all access to it is disabled."},
+		"AccountProblem":        {failure.Denied, "Ask AWS support: the account has a problem."},
+		"InvalidAccessKeyId":    {failure.Denied, hintLogin},
+		"SignatureDoesNotMatch": {failure.Denied, hintLogin},
+		"ExpiredToken":          {failure.Denied, hintLogin},
+		"InvalidToken":          {failure.Denied, hintLogin},
+		"TokenRefreshRequired":  {failure.Denied, hintLogin},
+		"RequestTimeTooSkewed":  {failure.Denied, "Set this machine's clock: it differs from AWS's by more than 15 minutes."},
+		"KMS.DisabledException": {failure.Denied, "Enable the bucket's KMS key."},
+		"KMS.NotFoundException": {failure.Denied, "Restore the bucket's KMS key."},
+
+		"PreconditionFailed":         {failure.Conflict, ""},
+		"ConditionalRequestConflict": {failure.Conflict, ""},
+
+		"SlowDown":                 {failure.Limited, ""},
+		"ServiceUnavailable":       {failure.Limited, ""},
+		"Busy":                     {failure.Limited, ""},
+		"RequestTimeout":           {failure.Limited, ""},
+		"RequestLimitExceeded":     {failure.Limited, ""},
+		"Throttling":               {failure.Limited, ""},
+		"ThrottlingException":      {failure.Limited, ""},
+		"TooManyRequestsException": {failure.Limited, ""},
+		"OperationAborted":         {failure.Limited, ""},
+		"QuotaExceeded":            {failure.Limited, "Raise the store's quota, or delete old backups."},
+
+		"PermanentRedirect":            {failure.Usage, hintRegion},
+		"AuthorizationHeaderMalformed": {failure.Usage, hintRegion},
+		"InvalidBucketName":            {failure.Usage, "Correct the bucket in --storage."},
+		"KeyTooLongError":              {failure.Usage, "Choose a shorter prefix in --storage."},
+		"EntityTooLarge":               {failure.Usage, ""},
+		"InvalidArgument":              {failure.Usage, ""},
+		"InvalidRequest":               {failure.Usage, ""},
+		"MethodNotAllowed":             {failure.Usage, ""},
+		"NotImplemented":               {failure.Usage, hintNoPut},
+
+		"InvalidObjectState": {failure.Unready, "Restore the object from its archive storage class first."},
+
+		// The upload was damaged on its way: nothing was stored, and trying again is right.
+		"BadDigest":                 {failure.Unknown, ""},
+		"XAmzContentSHA256Mismatch": {failure.Unknown, ""},
+		"IncompleteBody":            {failure.Unknown, ""},
+		"InternalError":             {failure.Unknown, ""},
+	}
+}
+
+func byStatus(status int) outcome {
+	switch status {
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return outcome{failure.Denied, hintAllow}
+	case http.StatusNotFound:
+		return outcome{failure.NotFound, ""}
+	case http.StatusPreconditionFailed, http.StatusConflict:
+		return outcome{failure.Conflict, ""}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return outcome{failure.Limited, ""}
+	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
+		return outcome{failure.Usage, hintRegion}
+	default:
+		return outcome{failure.Unknown, ""}
+	}
+}
+
+// explainS3 turns an error of the SDK into a failure. The SDK's types end here; context errors are kept.
+func explainS3(ctx context.Context, err error, c s3Call) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return failure.Wrap(ctx.Err(), failure.Unknown, c.op, c.target())
+	}
+	o := outcome{failure.Unknown, ""}
+	cause := errors.New(plain(err))
+	var response *awshttp.ResponseError
+	var api smithy.APIError
+	switch {
+	case errors.As(err, &api):
+		o = byStatus(0)
+		if errors.As(err, &response) {
+			o = byStatus(response.HTTPStatusCode())
+		}
+		if known, ok := outcomes()[api.ErrorCode()]; ok {
+			o = known
+		}
+		cause = fmt.Errorf("%s: %s", api.ErrorCode(), api.ErrorMessage())
+		if response != nil && response.ServiceRequestID() != "" {
+			cause = fmt.Errorf("%w (request %s)", cause, response.ServiceRequestID())
+		}
+	case strings.Contains(err.Error(), "checksum did not match"): // the SDK has no type for it
+		o = outcome{failure.Corrupt, ""}
+	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "get identity"):
+		o = outcome{failure.Denied, hintLogin}
+	case strings.Contains(err.Error(), "Invalid region"), strings.Contains(err.Error(), "Missing Region"):
+		o = outcome{failure.Usage, "Set --region or AWS_REGION."}
+	}
+	fail := &failure.Error{Op: c.op, Target: c.target(), Kind: o.kind, Err: cause}
+	fail.Hint = strings.NewReplacer("{action}", c.action, "{target}", c.arn(), "{bucket}", c.bucket).Replace(o.hint)
+	return fail
+}
+
+// plain is the innermost part of the SDK's text that still says something.
+func plain(err error) string {
+	var operation *smithy.OperationError
+	if errors.As(err, &operation) {
+		err = operation.Err
+	}
+	var response *awshttp.ResponseError
+	if errors.As(err, &response) && response.Err != nil {
+		err = response.Err
+	}
+	return err.Error()
+}
+
+// explainFile turns an error of the file system into a failure. The path is in the error's own text.
+func explainFile(ctx context.Context, err error, op, key string) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return failure.Wrap(err, failure.Unknown, op, key)
+	}
+	var known *failure.Error
+	if errors.As(err, &known) {
+		return failure.Annotate(err, op, key)
+	}
+	fail := &failure.Error{Op: op, Target: key, Err: err}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		fail.Kind = failure.NotFound
+	case errors.Is(err, fs.ErrExist):
+		fail.Kind = failure.Conflict
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		fail.Kind, fail.Hint = failure.Denied, "Give this user write access to the folder in --storage."
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EMFILE):
+		fail.Kind, fail.Hint = failure.Limited, "Make room on the file system of --storage."
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		fail.Kind, fail.Hint = failure.Usage, "Choose a folder in --storage that holds nothing but backups."
+	}
+	return fail
+}

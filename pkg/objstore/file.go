@@ -1,0 +1,182 @@
+package objstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// fileStore keeps objects as files below a folder. A version is the SHA-256 of the content, so that it
+// survives a copy of the folder. A key cannot be a folder of another key. Writers of all processes on this
+// machine exclude each other by flock; file systems shared between machines need one that honours it.
+type fileStore struct {
+	root string
+}
+
+// newFile does not touch the folder: the first write makes it.
+func newFile(root string) *fileStore { return &fileStore{root: root} }
+
+// URL implements Store.
+func (f *fileStore) URL() string { return (&url.URL{Scheme: "file", Path: f.root}).String() }
+
+// Create implements Store.
+func (f *fileStore) Create(ctx context.Context, key string, body []byte) (Version, error) {
+	return f.write(ctx, "create object", key, body, func(path string) error {
+		if _, err := os.Lstat(path); err == nil {
+			return failure.New(failure.Conflict, "", "", "the object exists")
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+// Replace implements Store.
+func (f *fileStore) Replace(ctx context.Context, key string, body []byte, old Version) (Version, error) {
+	return f.write(ctx, "replace object", key, body, func(path string) error {
+		current, err := os.ReadFile(path) //nolint:gosec // below root: CheckKey
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return failure.New(failure.Conflict, "", "", "the object does not exist")
+		case err != nil:
+			return err
+		case versionOf(current) != old:
+			return failure.New(failure.Conflict, "", "", "the object has another version")
+		}
+		return nil
+	})
+}
+
+// write puts the body into a new file beside the object, and that in the object's place. Readers see the
+// old content or the new, also after a crash.
+func (f *fileStore) write(ctx context.Context, op, key string, body []byte, admit func(path string) error) (Version, error) {
+	if err := CheckKey(key); err != nil {
+		return "", err
+	}
+	path := f.path(key)
+	err := f.exclusively(ctx, func() error {
+		if err := admit(path); err != nil {
+			return err
+		}
+		folder := filepath.Dir(path)
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			return err
+		}
+		temp := filepath.Join(folder, tempPrefix+rand.Text())
+		if err := writeSynced(temp, body); err != nil {
+			return errors.Join(err, removed(temp))
+		}
+		if err := os.Rename(temp, path); err != nil {
+			return errors.Join(err, removed(temp))
+		}
+		return syncFolder(folder)
+	})
+	if err != nil {
+		return "", explainFile(ctx, err, op, key)
+	}
+	return versionOf(body), nil
+}
+
+// Get implements Store.
+func (f *fileStore) Get(ctx context.Context, key string) ([]byte, Version, error) {
+	if err := CheckKey(key); err != nil {
+		return nil, "", err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, "", explainFile(ctx, err, "get object", key)
+	}
+	path := f.path(key)
+	body, err := os.ReadFile(path) //nolint:gosec // below root: CheckKey
+	if info, statErr := os.Stat(path); err != nil && statErr == nil && info.IsDir() {
+		err = fs.ErrNotExist // a folder of keys is not a key
+	}
+	if err != nil {
+		return nil, "", explainFile(ctx, err, "get object", key)
+	}
+	return body, versionOf(body), nil
+}
+
+// List implements Store. It reads every file that it lists, for its version.
+func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
+	var objects []Object
+	err := filepath.WalkDir(f.root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, fs.ErrNotExist): // no folder yet, or removed meanwhile
+			return nil
+		case err != nil:
+			return err
+		case !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), tempPrefix):
+			return nil
+		}
+		relative, err := filepath.Rel(f.root, path)
+		if err != nil {
+			return err
+		}
+		key := filepath.ToSlash(relative)
+		if !strings.HasPrefix(key, prefix) || CheckKey(key) != nil {
+			return nil
+		}
+		o, err := describe(path, key)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		objects = append(objects, o)
+		return err
+	})
+	if err != nil {
+		return nil, explainFile(ctx, err, "list objects", f.URL()+"/"+prefix)
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
+	return objects, nil
+}
+
+// Delete implements Store. Folders that become empty stay.
+func (f *fileStore) Delete(ctx context.Context, key string) error {
+	if err := CheckKey(key); err != nil {
+		return err
+	}
+	path := f.path(key)
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return nil // a folder of keys is not a key
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := f.exclusively(ctx, func() error {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return syncFolder(filepath.Dir(path))
+	})
+	return explainFile(ctx, err, "delete object", key)
+}
+
+func (f *fileStore) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
+
+func describe(path, key string) (Object, error) {
+	body, err := os.ReadFile(path) //nolint:gosec // found below root
+	if err != nil {
+		return Object{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return Object{}, err
+	}
+	return Object{Key: key, Size: int64(len(body)), Modified: info.ModTime(), Version: versionOf(body)}, nil
+}
+
+func versionOf(body []byte) Version {
+	sum := sha256.Sum256(body)
+	return Version(hex.EncodeToString(sum[:]))
+}

@@ -1,0 +1,128 @@
+package objstoretest
+
+import (
+	"encoding/xml"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+const corruptBody = "CorruptBody"
+
+// call is a request, taken apart.
+type call struct {
+	r           *http.Request
+	op          string // S3's name of it
+	bucket, key string
+	corrupt     bool // answer with a flipped bit
+}
+
+func newCall(r *http.Request) *call {
+	c := &call{r: r}
+	c.bucket, c.key, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	query := r.URL.Query()
+	switch {
+	case c.bucket == "":
+		c.op = map[string]string{http.MethodGet: "ListBuckets"}[r.Method]
+	case c.key == "" && r.Method == http.MethodPost && query.Has("delete"):
+		c.op = "DeleteObjects"
+	case c.key == "" && r.Method == http.MethodGet && query.Get("list-type") == "2":
+		c.op = "ListObjectsV2"
+	case c.key == "" && r.Method == http.MethodGet && query.Has("location"):
+		c.op = "GetBucketLocation"
+	case c.key == "" && !subresource(query):
+		c.op = map[string]string{
+			http.MethodGet: "ListObjects", http.MethodPut: "CreateBucket", http.MethodHead: "HeadBucket",
+			http.MethodDelete: "DeleteBucket",
+		}[r.Method]
+	case c.key != "" && !subresource(query) && r.Header.Get("X-Amz-Copy-Source") == "":
+		c.op = map[string]string{
+			http.MethodGet: "GetObject", http.MethodPut: "PutObject", http.MethodHead: "HeadObject",
+			http.MethodDelete: "DeleteObject",
+		}[r.Method]
+	}
+	if c.op == "" {
+		c.op = "Unsupported"
+	}
+	return c
+}
+
+// subresource reports whether the query asks for something beside the object itself: multipart uploads,
+// versions, tags, and what else this server does not have.
+func subresource(query map[string][]string) bool {
+	for _, name := range []string{
+		"uploads", "uploadId", "partNumber", "versions", "versionId", "versioning", "tagging", "acl", "policy",
+		"attributes", "lifecycle", "cors", "encryption", "object-lock", "retention", "legal-hold", "notification",
+	} {
+		if _, ok := query[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// s3Error is S3's answer to a call that it refuses.
+type s3Error struct {
+	code, message string
+}
+
+func (e *s3Error) write(w http.ResponseWriter, c *call) {
+	code := e.code
+	if code == "" {
+		code = "InternalError"
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	body, _ := xml.Marshal(struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+		Message string
+		Key     string `xml:",omitempty"`
+		Bucket  string `xml:"BucketName,omitempty"`
+	}{Code: code, Message: e.message, Key: c.key, Bucket: c.bucket})
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(statusOf(code))
+	if c.r.Method != http.MethodHead {
+		_, _ = w.Write(body) // the client may be gone
+	}
+}
+
+// statusOf is the HTTP status that S3 sends with a code; 500 for one that it does not have.
+func statusOf(code string) int {
+	switch code {
+	case "NoSuchKey", "NoSuchBucket", "NotFound":
+		return http.StatusNotFound
+	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "AllAccessDisabled":
+		return http.StatusForbidden
+	case "PreconditionFailed":
+		return http.StatusPreconditionFailed
+	case "ConditionalRequestConflict", "BucketNotEmpty", "OperationAborted":
+		return http.StatusConflict
+	case "SlowDown", "ServiceUnavailable", "Busy":
+		return http.StatusServiceUnavailable
+	case "BadDigest", "InvalidDigest", "ExpiredToken", "RequestTimeout", "IncompleteBody", "InvalidArgument", "InvalidRequest",
+		"KeyTooLongError", "MalformedTrailerError", "XAmzContentSHA256Mismatch", "MalformedXML", "InvalidBucketName", "AuthorizationHeaderMalformed":
+		return http.StatusBadRequest
+	case "PermanentRedirect":
+		return http.StatusMovedPermanently
+	case "NotImplemented":
+		return http.StatusNotImplemented
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+func writeXML(v any) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		body, err := xml.Marshal(v)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/xml")
+		_, _ = w.Write(append([]byte(xml.Header), body...)) // the client may be gone
+	}
+}
+
+func writeStatus(status int) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { w.WriteHeader(status) }
+}

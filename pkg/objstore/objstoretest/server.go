@@ -1,0 +1,149 @@
+package objstoretest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+// Config sets up a Server.
+type Config struct {
+	// Faults is asked at every call; nil has none. Codes are S3's ("SlowDown", "AccessDenied", …; see
+	// statusOf). The code "CorruptBody" on s3.GetObject flips a bit of the answered body instead.
+	Faults *fault.Plan
+	// Page bounds the keys of one answer to a listing; 0 is S3's 1000.
+	Page int
+}
+
+// Server is an S3 in memory. It knows PutObject, GetObject with ranges, HeadObject, DeleteObject,
+// DeleteObjects, ListObjects of both versions, CreateBucket, HeadBucket, DeleteBucket, ListBuckets and
+// GetBucketLocation, in path style. Reads follow writes. Requests must be signed, but any signature will do.
+// It is safe for concurrent use.
+type Server struct {
+	config   Config
+	listener net.Listener
+	http     *http.Server
+	served   chan struct{}
+
+	mu       sync.Mutex
+	buckets  map[string]map[string]stored
+	mutating []string
+}
+
+// New makes a server that does not listen yet. It can be used as a handler of another server instead.
+func New(config Config) *Server {
+	if config.Page <= 0 {
+		config.Page = 1000
+	}
+	return &Server{config: config, buckets: map[string]map[string]stored{}}
+}
+
+// Start listens on a free loopback port.
+func (s *Server) Start(ctx context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.listener, s.http, s.served = listener, &http.Server{Handler: s}, make(chan struct{}) //nolint:gosec // loopback
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(listener) // always an error; Close is the only reason for it
+	}()
+	return nil
+}
+
+// Close breaks all connections, stalled calls included, and waits for the server to end. The objects stay.
+func (s *Server) Close() error {
+	if s.http == nil {
+		return nil
+	}
+	err := s.http.Close()
+	<-s.served
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// URL is the endpoint, "http://127.0.0.1:PORT".
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// CreateBucket makes a bucket; one that exists stays as it is.
+func (s *Server) CreateBucket(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.buckets[name] == nil {
+		s.buckets[name] = map[string]stored{}
+	}
+}
+
+// MutatingCalls lists the calls that were asked to change something and not refused by a fault, as
+// "PutObject bucket/key". A write that its condition refused is among them.
+func (s *Server) MutatingCalls() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mutating)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := newCall(r)
+	w.Header().Set("X-Amz-Request-Id", "TISNAP")
+	strike := s.config.Faults.At("s3." + c.op)
+	if err := strike.Wait(r.Context()); err != nil {
+		hangUp(w)
+		return
+	}
+	if strike != nil && strike.Position == fault.Before && strike.Code != corruptBody {
+		(&s3Error{code: strike.Code, message: "injected fault"}).write(w, c)
+		return
+	}
+	c.corrupt = strike != nil && strike.Code == corruptBody
+	answer, err := s.do(c)
+	if strike != nil && strike.Position == fault.After && !c.corrupt {
+		hangUp(w)
+		return
+	}
+	if err != nil {
+		err.write(w, c)
+		return
+	}
+	answer(w)
+}
+
+// do carries the call out; what it returns writes the answer.
+func (s *Server) do(c *call) (func(http.ResponseWriter), *s3Error) {
+	if c.r.Header.Get("Authorization") == "" && c.r.URL.Query().Get("X-Amz-Signature") == "" {
+		return nil, &s3Error{code: "AccessDenied", message: "Access Denied"}
+	}
+	handler, ok := map[string]func(*call) (func(http.ResponseWriter), *s3Error){
+		"ListBuckets": s.listBuckets, "CreateBucket": s.createBucket, "HeadBucket": s.headBucket,
+		"DeleteBucket": s.deleteBucket, "GetBucketLocation": s.headBucket,
+		"ListObjectsV2": s.listObjects, "ListObjects": s.listObjects, "DeleteObjects": s.deleteObjects,
+		"PutObject": s.putObject, "GetObject": s.getObject, "HeadObject": s.getObject, "DeleteObject": s.deleteObject,
+	}[c.op]
+	if !ok {
+		return nil, &s3Error{code: "NotImplemented", message: c.r.Method + " with " + c.r.URL.RawQuery}
+	}
+	return handler(c)
+}
+
+// mutates notes the call. The caller holds s.mu.
+func (s *Server) mutates(c *call) {
+	s.mutating = append(s.mutating, c.op+" "+strings.TrimSuffix(c.bucket+"/"+c.key, "/"))
+}
+
+// hangUp breaks the connection without an answer.
+func hangUp(w http.ResponseWriter) {
+	if hijacker, ok := w.(http.Hijacker); ok {
+		if conn, _, err := hijacker.Hijack(); err == nil {
+			_ = conn.Close() // the client sees it either way
+		}
+	}
+}

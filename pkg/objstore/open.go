@@ -1,0 +1,77 @@
+package objstore
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Config says how to reach S3. Empty fields are the AWS SDK's own chain: environment, shared files,
+// instance and pod roles. Credentials come from that chain alone.
+type Config struct {
+	Region   string
+	Profile  string
+	Endpoint string // of an S3 that is not AWS's; AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL do the same
+	// AttemptTimeout bounds the wait for the start of one answer; 0 is 20 s. A call makes up to five attempts.
+	AttemptTimeout time.Duration
+}
+
+const forms = "want s3://BUCKET[/PREFIX] or file:///ABSOLUTE/FOLDER"
+
+// Open returns the store at a URL, "s3://bucket/prefix" or "file:///folder". It contacts nothing: the
+// first call does. Any other URL is Usage; one that holds credentials too, and it is not repeated in the
+// error.
+func Open(ctx context.Context, rawURL string, config Config) (Store, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The parser's text repeats the URL, and with it what may be secret.
+		return nil, failure.New(failure.Usage, "open storage", "", "the URL cannot be parsed: %s", forms)
+	}
+	if u.User != nil {
+		return nil, refuse("credentials in it are not accepted").
+			WithHint("Take the credentials out; use AWS_PROFILE, the environment or a role.")
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, refuse("it has a query or fragment").
+			WithHint("Use --region and --endpoint-url, and the environment or a role for credentials.")
+	}
+	switch u.Scheme {
+	case "s3":
+		return openS3URL(ctx, u, config)
+	case "file":
+		return openFileURL(u)
+	case "":
+		return nil, refuse("it has no scheme")
+	default:
+		return nil, refuse("scheme %q is not one", u.Scheme)
+	}
+}
+
+func openS3URL(ctx context.Context, u *url.URL, config Config) (Store, error) {
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{2,62}$`).MatchString(u.Host) {
+		return nil, refuse("%q is not a bucket's name", u.Host)
+	}
+	prefix := strings.Trim(u.Path, "/")
+	if prefix != "" {
+		if err := CheckKey(prefix); err != nil {
+			return nil, refuse("%q is not a prefix", prefix)
+		}
+	}
+	return newS3(ctx, u.Host, prefix, config)
+}
+
+func openFileURL(u *url.URL) (Store, error) {
+	if (u.Host != "" && u.Host != "localhost") || !filepath.IsAbs(u.Path) {
+		return nil, refuse("the folder has to be absolute, with three slashes")
+	}
+	return newFile(filepath.Clean(u.Path)), nil
+}
+
+func refuse(format string, args ...any) *failure.Error {
+	return failure.New(failure.Usage, "open storage", "", "in the URL "+format+"; "+forms, args...)
+}

@@ -1,0 +1,187 @@
+package objstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// getTries bounds the reads of one Get whose body broke off or did not match its checksum: the SDK
+// repeats requests, not bodies.
+const getTries = 3
+
+// s3Store is a prefix in a bucket.
+type s3Store struct {
+	client *s3.Client
+	bucket string
+	prefix string // empty, or ends in '/'
+}
+
+// s3Call says what a request is, for errors.
+type s3Call struct {
+	op, action, bucket, key string
+}
+
+func (c s3Call) target() string { return "s3://" + c.bucket + "/" + c.key }
+
+func (c s3Call) arn() string {
+	if c.action == "s3:ListBucket" {
+		return "arn:aws:s3:::" + c.bucket
+	}
+	return "arn:aws:s3:::" + c.bucket + "/" + c.key
+}
+
+func (s *s3Store) call(op, action, key string) s3Call {
+	return s3Call{op: op, action: action, bucket: s.bucket, key: s.prefix + key}
+}
+
+// URL implements Store.
+func (s *s3Store) URL() string {
+	return strings.TrimSuffix("s3://"+s.bucket+"/"+s.prefix, "/")
+}
+
+// Create implements Store. If an answer was lost and the SDK's next attempt met our own object, it is read
+// back: the same bytes are a success. Callers that race with the same bytes have to put a nonce in them.
+func (s *s3Store) Create(ctx context.Context, key string, body []byte) (Version, error) {
+	return s.put(ctx, "create object", key, body, func(in *s3.PutObjectInput) { in.IfNoneMatch = aws.String("*") })
+}
+
+// Replace implements Store. A lost answer is resolved as in Create.
+func (s *s3Store) Replace(ctx context.Context, key string, body []byte, old Version) (Version, error) {
+	if old == "" {
+		return "", failure.New(failure.Usage, "replace object", key, "no version given")
+	}
+	version, err := s.put(ctx, "replace object", key, body, func(in *s3.PutObjectInput) { in.IfMatch = aws.String(string(old)) })
+	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" { // the object, not the bucket
+		err = failure.Wrap(err, failure.Conflict, "", "")
+	}
+	return version, err
+}
+
+func (s *s3Store) put(ctx context.Context, op, key string, body []byte, condition func(*s3.PutObjectInput)) (Version, error) {
+	if err := CheckKey(key); err != nil {
+		return "", err
+	}
+	in := &s3.PutObjectInput{
+		Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key), Body: bytes.NewReader(body),
+		ChecksumAlgorithm: types.ChecksumAlgorithmSha256,
+	}
+	if strings.HasSuffix(key, ".json") {
+		in.ContentType = aws.String("application/json")
+	}
+	condition(in)
+	attempts := 0
+	out, err := s.client.PutObject(ctx, in, func(o *s3.Options) {
+		o.APIOptions = append(o.APIOptions, countAttempts(&attempts))
+	})
+	if err == nil {
+		return Version(aws.ToString(out.ETag)), nil
+	}
+	err = explainS3(ctx, err, s.call(op, "s3:PutObject", key))
+	if attempts > 1 && failure.Is(err, failure.Conflict) {
+		stored, version, readErr := s.Get(ctx, key)
+		switch {
+		case readErr == nil && bytes.Equal(stored, body):
+			return version, nil
+		case readErr != nil && !failure.Is(readErr, failure.NotFound):
+			return "", failure.Wrap(readErr, failure.Unknown, op, key) // it may be ours
+		}
+	}
+	return "", err
+}
+
+// Get implements Store.
+func (s *s3Store) Get(ctx context.Context, key string) ([]byte, Version, error) {
+	if err := CheckKey(key); err != nil {
+		return nil, "", err
+	}
+	for try := 1; ; try++ {
+		body, version, again, err := s.get(ctx, key)
+		if err == nil {
+			return body, version, nil
+		}
+		err = explainS3(ctx, err, s.call("get object", "s3:GetObject", key))
+		if !again || try == getTries || ctx.Err() != nil {
+			return nil, "", err
+		}
+	}
+}
+
+// get reads once; again tells that the answer's body was at fault.
+func (s *s3Store) get(ctx context.Context, key string) (body []byte, version Version, again bool, err error) {
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
+		Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key), ChecksumMode: types.ChecksumModeEnabled,
+	})
+	if err != nil {
+		return nil, "", false, err
+	}
+	body, err = io.ReadAll(out.Body)
+	if closeErr := out.Body.Close(); err == nil {
+		err = closeErr // the checksum is compared at the end of the body
+	}
+	if err == nil && out.ContentLength != nil && int64(len(body)) != *out.ContentLength {
+		err = fmt.Errorf("%d bytes of %d: %w", len(body), *out.ContentLength, io.ErrUnexpectedEOF)
+	}
+	return body, Version(aws.ToString(out.ETag)), err != nil, err
+}
+
+// List implements Store.
+func (s *s3Store) List(ctx context.Context, prefix string) ([]Object, error) {
+	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
+		Bucket: aws.String(s.bucket), Prefix: aws.String(s.prefix + prefix),
+	})
+	var objects []Object
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explainS3(ctx, err, s.call("list objects", "s3:ListBucket", prefix))
+		}
+		for _, o := range page.Contents {
+			key := strings.TrimPrefix(aws.ToString(o.Key), s.prefix)
+			if strings.HasSuffix(key, "/") || key == "" {
+				continue // a "folder" made by a console
+			}
+			objects = append(objects, Object{
+				Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified), Version: Version(aws.ToString(o.ETag)),
+			})
+		}
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) }) // directory buckets do not
+	return objects, nil
+}
+
+// Delete implements Store.
+func (s *s3Store) Delete(ctx context.Context, key string) error {
+	if err := CheckKey(key); err != nil {
+		return err
+	}
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key)})
+	err = explainS3(ctx, err, s.call("delete object", "s3:DeleteObject", key))
+	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		return nil
+	}
+	return err
+}
+
+// countAttempts counts the requests that were really sent, or tried to be: attempts of one call follow
+// each other, so that n needs no lock.
+func countAttempts(n *int) func(*middleware.Stack) error {
+	return func(stack *middleware.Stack) error {
+		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("CountAttempts", func(
+			ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+		) (middleware.FinalizeOutput, middleware.Metadata, error) {
+			*n++
+			return next.HandleFinalize(ctx, in)
+		}), "Retry", middleware.After)
+	}
+}

@@ -1,0 +1,74 @@
+package objstore
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+const (
+	defaultAttemptTimeout = 20 * time.Second
+	attempts              = 5
+	maxBackoff            = 5 * time.Second
+)
+
+func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) {
+	timeout := c.AttemptTimeout
+	if timeout <= 0 {
+		timeout = defaultAttemptTimeout
+	}
+	options := []func(*config.LoadOptions) error{
+		config.WithRetryer(newRetryer),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.ResponseHeaderTimeout = timeout // a connection that went silent fails, and the SDK tries again
+		})),
+	}
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
+	}
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
+	}
+	loaded, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, (&failure.Error{Op: "open storage", Target: "s3://" + bucket, Kind: failure.Usage, Err: err}).
+			WithHint("Correct AWS_PROFILE, --profile or the files in ~/.aws.")
+	}
+	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
+		if c.Endpoint != "" {
+			o.BaseEndpoint = aws.String(c.Endpoint)
+		}
+		if o.BaseEndpoint != nil { // also from AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3 and shared files
+			o.UsePathStyle = true // a store of one host has no names for its buckets
+			if o.Region == "" {
+				o.Region = "us-east-1"
+			}
+		}
+		// Objects that others wrote without a checksum are read all the same.
+		o.DisableLogOutputChecksumValidationSkipped = true
+	})
+	if client.Options().Region == "" {
+		return nil, failure.New(failure.Usage, "open storage", "s3://"+bucket, "no AWS region is set").
+			WithHint("Set --region or AWS_REGION.")
+	}
+	if prefix != "" {
+		prefix += "/"
+	}
+	return &s3Store{client: client, bucket: bucket, prefix: prefix}, nil
+}
+
+// newRetryer is the SDK's standard one, and repeats a conditional write that met another in flight, as S3
+// asks for.
+func newRetryer() aws.Retryer {
+	return retry.AddWithErrorCodes(retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.MaxBackoff = attempts, maxBackoff
+	}), "ConditionalRequestConflict", "OperationAborted")
+}

@@ -1,0 +1,106 @@
+package objstore_test
+
+import (
+	"net/url"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest/suite"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+// The SDK reads these at every Open; tests that change one run alone.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			os.Exit(1)
+		}
+	}
+	// Idle connections of the SDK's clients end when their server closes them.
+	goleak.VerifyTestMain(m)
+}
+
+const bucket = "backups"
+
+// newServer starts a stand-in that ends with the test.
+func newServer(t *testing.T, config objstoretest.Config) *objstoretest.Server {
+	t.Helper()
+	server := objstoretest.New(config)
+	require.NoError(t, server.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	server.CreateBucket(bucket)
+	return server
+}
+
+func open(t *testing.T, url string, config objstore.Config) objstore.Store {
+	t.Helper()
+	store, err := objstore.Open(t.Context(), url, config)
+	require.NoError(t, err)
+	return store
+}
+
+// faulty opens a store on a stand-in with a fault plan.
+func faulty(t *testing.T, rules ...fault.Rule) (objstore.Store, *objstoretest.Server) {
+	t.Helper()
+	plan := new(fault.Plan)
+	for _, r := range rules {
+		require.NoError(t, plan.Add(r))
+	}
+	t.Cleanup(func() { require.Empty(t, plan.Unreached()) })
+	server := newServer(t, objstoretest.Config{Faults: plan})
+	return open(t, "s3://"+bucket+"/p", objstore.Config{Region: "us-west-2", Endpoint: server.URL()}), server
+}
+
+func TestContract_S3(t *testing.T) {
+	t.Parallel()
+	suite.Run(t, func(t *testing.T) objstore.Store {
+		server := newServer(t, objstoretest.Config{Page: 7})
+		return open(t, "s3://"+bucket, objstore.Config{Endpoint: server.URL()})
+	})
+}
+
+func TestContract_S3BelowAPrefix(t *testing.T) {
+	t.Parallel()
+	suite.Run(t, func(t *testing.T) objstore.Store {
+		server := newServer(t, objstoretest.Config{})
+		store := open(t, "s3://"+bucket+"/some/prefix/", objstore.Config{Endpoint: server.URL()})
+		require.Equal(t, "s3://"+bucket+"/some/prefix", store.URL())
+		return store
+	})
+}
+
+func TestContract_File(t *testing.T) {
+	t.Parallel()
+	suite.Run(t, func(t *testing.T) objstore.Store {
+		u := url.URL{Scheme: "file", Path: t.TempDir() + "/new folder"}
+		store := open(t, u.String(), objstore.Config{})
+		require.Equal(t, u.String(), store.URL())
+		return store
+	})
+}
+
+func TestContract_Memory(t *testing.T) {
+	t.Parallel()
+	suite.Run(t, func(*testing.T) objstore.Store { return objstoretest.NewMemory(nil) })
+}
+
+// Any S3 that is right runs the suite too: TISNAP_TEST_S3=s3://bucket with AWS_ENDPOINT_URL_S3 and
+// credentials in the SDK's variables.
+func TestContract_External(t *testing.T) {
+	t.Parallel()
+	base := os.Getenv("TISNAP_TEST_S3")
+	if base == "" {
+		t.Skip("TISNAP_TEST_S3 is not set")
+	}
+	suite.Run(t, func(t *testing.T) objstore.Store {
+		return open(t, base+"/"+url.PathEscape(t.Name()), objstore.Config{})
+	})
+}
