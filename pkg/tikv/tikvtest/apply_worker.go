@@ -166,6 +166,8 @@ func (w *applyWorker) refuse(r *metapb.Region, c *command) *errorpb.Error {
 		return w.store.epochNotMatch(r, &metapb.RegionEpoch{Version: c.version, ConfVer: c.confVer})
 	}
 	switch {
+	case c.admin != nil && c.admin.CmdType == raft_cmdpb.AdminCmdType_PrepareFlashback:
+		return nil // a newer start_ts takes over
 	case c.flashback && !r.IsInFlashback:
 		return flashbackNotPrepared(r.Id)
 	case !c.flashback && r.IsInFlashback:

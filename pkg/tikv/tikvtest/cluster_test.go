@@ -32,6 +32,8 @@ var quick = tikvtest.Options{
 
 type volumes struct{ data, log *disk.Device }
 
+func newVolumes() volumes { return volumes{disk.New(1 << 30), disk.New(1 << 30)} }
+
 // testCluster is a PD with stores.
 type testCluster struct {
 	t       *testing.T
@@ -47,7 +49,7 @@ func newCluster(t *testing.T, stores int, keys ...[]byte) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, pd: newTinyPD(7), net: tikvtest.NewNetwork(), faults: &fault.Plan{}, options: quick}
 	for range stores {
-		c.volumes = append(c.volumes, volumes{disk.New(1 << 30), disk.New(1 << 30)})
+		c.volumes = append(c.volumes, newVolumes())
 	}
 	c.startAll()
 	require.NoError(t, tikvtest.BootstrapCluster(c.ctx(10*time.Second), c.stores...))
@@ -55,6 +57,26 @@ func newCluster(t *testing.T, stores int, keys ...[]byte) *testCluster {
 		require.NoError(t, tikvtest.SplitAt(c.ctx(10*time.Second), c.stores, keys...))
 	}
 	return c
+}
+
+// settled waits until all stores have the same logs and have applied them.
+func (c *testCluster) settled() {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		for i, p := range c.stores[0].Peers() {
+			for _, s := range c.stores {
+				peers := s.Peers()
+				if len(peers) <= i {
+					return false
+				}
+				q := peers[i]
+				if q.Applied != p.LastIndex || q.LastIndex != p.LastIndex || q.Region.Id != p.Region.Id {
+					return false
+				}
+			}
+		}
+		return true
+	}, 5*time.Second, time.Millisecond)
 }
 
 func (c *testCluster) ctx(d time.Duration) context.Context {

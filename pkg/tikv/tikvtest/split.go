@@ -13,7 +13,6 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
 	"github.com/pingcap/kvproto/pkg/raft_cmdpb"
-	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest/mvcc"
 )
@@ -207,6 +206,6 @@ func splitOnce(ctx context.Context, stores []*Store, keys [][]byte) [][]byte {
 func (s *Store) campaign(region uint64) {
 	s.raft.post(raftTask{region: region, fn: func(p *peer) {
 		p.quiet, p.asleep = 0, false
-		_ = p.node.Step(raftpb.Message{Type: raftpb.MsgHup})
+		_ = p.node.Campaign()
 	}})
 }

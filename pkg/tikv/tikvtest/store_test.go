@@ -20,16 +20,7 @@ func TestStore_WriteAndRead_ReplicatesToAllPeers(t *testing.T) {
 	for i := range 30 {
 		require.Equal(t, strconv.Itoa(i), k.get(key(i), k.now()))
 	}
-	require.Eventually(t, func() bool {
-		for i, p := range c.stores[0].Peers() {
-			for _, s := range c.stores[1:] {
-				if q := s.Peers()[i]; q.Applied != p.Applied || q.LastIndex != p.LastIndex || q.Region.Id != p.Region.Id {
-					return false
-				}
-			}
-		}
-		return true
-	}, 5*time.Second, time.Millisecond)
+	c.settled()
 }
 
 func TestStore_KillAndRestartAll_KeepsWhatWasAcknowledged(t *testing.T) {
