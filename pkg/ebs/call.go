@@ -77,7 +77,7 @@ func (c *Client) call(ctx context.Context, op operation, target string, send fun
 func (c *Client) once(ctx context.Context, op operation, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.answerTimeout(op))
 	defer cancel()
-	return send(ctx)
+	return concise(send(ctx))
 }
 
 // kindOfEnd is the kind of a call that ctx ended before it was sent.

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
 )
 
 func TestOpen_NoRegion_Usage(t *testing.T) {
@@ -110,6 +111,16 @@ func TestCut_Request_RefusedBeforeAnyCall(t *testing.T) {
 	}
 	require.Empty(t, a.server.MutatingCalls())
 	require.Zero(t, a.faults.Calls("ec2.DescribeInstances"))
+}
+
+func TestError_FromEC2_TextIsShort(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 1)
+	a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "SnapshotLimitExceeded"})
+	_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.EqualError(t, err, "create snapshots of "+string(i)+
+		": SnapshotLimitExceeded: refused by a fault (request 00000000-0000-0000-0000-000000000000)")
 }
 
 func TestCut_BootVolumeWanted_Included(t *testing.T) {

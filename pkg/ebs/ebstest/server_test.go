@@ -247,3 +247,26 @@ func TestServer_Pages_EveryVolumeOnce(t *testing.T) {
 }
 
 func (w *wire) first() string { return string(w.Volumes()[0].ID) }
+
+func TestRealRules_Restore_StatesInOrder(t *testing.T) {
+	t.Parallel()
+	w := &wire{http: &http.Client{Transport: &http.Transport{}}}
+	w.Server = ebstest.New(ebstest.Config{Clock: timescale.New(2000), Rules: ebstest.RealRules()})
+	require.NoError(t, w.Start())
+	t.Cleanup(w.http.CloseIdleConnections)
+	t.Cleanup(w.Close)
+	_, i := w.volume(t)
+	require.Empty(t, w.call(t, "CreateSnapshots", "InstanceSpecification.InstanceId", string(i)).Code)
+	id := string(w.Snapshots()[0].ID)
+	var a answer
+	eventually(t, "volume made", func() bool {
+		a = w.call(t, "CreateVolume", "AvailabilityZone", string(zone), "SnapshotId", id)
+		return a.Code == ""
+	})
+	eventually(t, "volume available", func() bool {
+		v, ok := w.Volume(cluster.VolumeID(a.Volume))
+		return ok && v.State == ebs.VolumeAvailable
+	})
+	eventually(t, "volume deleted", func() bool { return w.call(t, "DeleteVolume", "VolumeId", a.Volume).Code == "" })
+	eventually(t, "volume gone", func() bool { return len(w.Volumes()) == 2 })
+}
