@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -86,10 +87,22 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		stop()
 		cancel()
+		err = c.explain(ctx, err)
 		c.rest.close()
 		return nil, translate(ctx, err, op, target)
 	}
 	return c, nil
+}
+
+// explain finds out by HTTP why the opening went wrong: pd/client says only that it did.
+func (c *Client) explain(ctx context.Context, err error) error {
+	if strings.Contains(err.Error(), "unmatched cluster id") {
+		return err
+	}
+	if probeErr := c.rest.call(ctx, http.MethodGet, apiPrefix+"/version", nil, nil, again); probeErr != nil {
+		return probeErr
+	}
+	return err
 }
 
 // Close ends all connections and background work and waits for it.

@@ -101,7 +101,7 @@ func TestClient_TLS_TrustsOnlyTheGivenAuthority(t *testing.T) {
 	require.Len(t, stores, 3)
 
 	_, err = pd.Open(t.Context(), pd.Config{Addresses: s.URLs()})
-	require.Error(t, err)
+	require.True(t, failure.Is(err, failure.Denied), "%v", err)
 }
 
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
