@@ -171,12 +171,12 @@ func (t *task) steps() []phase.Step {
 		{Phase: phaseTS, Name: "backup-ts", Deadline: t.opts.MaxHold, Do: t.readTS},
 
 		{Phase: phaseSnapshots, Name: "cut", Deadline: t.opts.MaxHold, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: "release", Deadline: t.opts.MaxHold, Do: t.release, Ends: "hold", NoWait: true},
+		{Phase: phaseSnapshots, Name: "release", Deadline: t.opts.MaxHold, Do: t.release, Ends: []string{"connect", "hold"}, NoWait: true},
 		{Phase: phaseSnapshots, Name: "record", Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: t.opts.Timeout, Do: t.wait},
 
-		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Ends: "cut"},
-		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: "lock"},
+		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Ends: []string{"cut", "record"}},
+		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: []string{"lock"}},
 	}
 }
 

@@ -37,8 +37,11 @@ func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
 	}
 	t.lock = lock
 	kept, stop := lock.Keep(context.WithoutCancel(ctx))
-	t.stopLock = stop
-	context.AfterFunc(kept, func() { t.cancel(context.Cause(kept)) })
+	watch := context.AfterFunc(kept, func() { t.cancel(context.Cause(kept)) })
+	t.stopLock = func() {
+		watch()
+		stop()
+	}
 	return nil
 }
 

@@ -97,7 +97,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 
 func (c *connections) tikv() *tikv.Client {
 	client := tikv.Open(tikv.Config{TLS: c.tls})
-	c.later(func() { _ = client.Close() }) // connections that are of no more use
+	c.later(client.Close)
 	return client
 }
 

@@ -42,16 +42,16 @@ A backup holds the running cluster still for seconds, snapshots all TiKV volumes
 parallel, lets the cluster go, waits, and seals a manifest in object storage. A restore
 makes a cluster in recovery mode, volumes of the type, IOPS and throughput that you
 choose, and brings all stores to one consistent state at the backup ts.`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		Args:              cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnv(cmd); err != nil {
 				return usage(cmd, err)
 			}
 			return usage(cmd, a.global.validate())
 		},
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(usage)
 	f, g := cmd.PersistentFlags(), &a.global

@@ -151,8 +151,8 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 		return err
 	}
 	e.timeStep(t)
-	if step.Ends != "" {
-		delete(e.began, step.Ends)
+	for _, ended := range step.Ends {
+		delete(e.began, ended)
 	}
 	e.writer.add(Record{Type: RecordDone, Step: step.Name}, step.State)
 	s.emit(StepFinished, "")

@@ -96,7 +96,7 @@ func TestRun_StepEndsAnother_ThatOneIsNotUndone(t *testing.T) {
 	t.Parallel()
 	j, tr := &memory{}, &trace{}
 	release := tr.step("release", nil)
-	release.Ends, release.Undo = "hold", nil
+	release.Ends, release.Undo = []string{"hold"}, nil
 	err := phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{
 		tr.step("hold", nil), release, tr.step("wait", errors.New("stuck")),
 	})
@@ -169,7 +169,7 @@ func TestRun_NoWaitStep_BeginsWhileJournalIsSlow(t *testing.T) {
 				cutDone = time.Now()
 				return nil
 			}},
-			{Phase: "release", Name: "release", Deadline: time.Minute, NoWait: true, Ends: "cut",
+			{Phase: "release", Name: "release", Deadline: time.Minute, NoWait: true, Ends: []string{"cut"},
 				Do: func(context.Context, *phase.Scope) error { released = time.Now(); return nil }},
 		})
 		require.NoError(t, err)

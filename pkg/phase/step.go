@@ -25,8 +25,8 @@ type Step struct {
 	UndoDeadline time.Duration
 	// UndoFirst runs this undo before all others: for what a live cluster feels.
 	UndoFirst bool
-	// Ends names an earlier step whose effect this one ends: once this step is done, that one is not undone.
-	Ends string
+	// Ends names earlier steps whose effects this one ends: once this step is done, they are not undone.
+	Ends []string
 	// NoWait begins the step before the journal's records are durable: only for steps that let something go.
 	NoWait bool
 	// ReadOnly promises that Do changes nothing anywhere. The journal is not written before the first step
@@ -46,8 +46,11 @@ func validate(steps []Step) error {
 			return failure.New(failure.Unknown, "plan run", s.Name, "a step needs a deadline")
 		case seen[s.Name]:
 			return failure.New(failure.Unknown, "plan run", s.Name, "two steps have this name")
-		case s.Ends != "" && !seen[s.Ends]:
-			return failure.New(failure.Unknown, "plan run", s.Name, "it ends %q, which no earlier step is called", s.Ends)
+		}
+		for _, ended := range s.Ends {
+			if !seen[ended] {
+				return failure.New(failure.Unknown, "plan run", s.Name, "it ends %q, which no earlier step is called", ended)
+			}
 		}
 		seen[s.Name] = true
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // The phases that a user sees timed, by the names of the published tables.
@@ -39,11 +40,17 @@ type EBS interface {
 	ebs.Account
 }
 
+// TiKV is what a restore needs of the stores.
+type TiKV interface {
+	resolve.TiKV
+	tikv.Holder
+}
+
 // Deps are the systems around a restore. All are required but Sink and Log.
 type Deps struct {
 	Kube  Kube
 	EBS   EBS
-	TiKV  resolve.TiKV
+	TiKV  TiKV
 	Store objstore.Store
 	// OpenPD connects to the target's PD once it is up. The restore closes nothing: the opener's owner does.
 	OpenPD func(ctx context.Context, addresses []string) (resolve.PD, error)
@@ -164,8 +171,8 @@ func (t *task) steps() []phase.Step {
 		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
 		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders},
 		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
-		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: "freeze-scheduling"},
-		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: "lock"},
+		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{"freeze-scheduling", "recover", "create-cluster", "create-volumes"}},
+		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: []string{"lock"}},
 	)
 }
 

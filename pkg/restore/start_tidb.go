@@ -68,11 +68,36 @@ func (t *task) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		if led < len(regions) {
 			return false, failure.New(failure.Unready, "wait for leaders", t.opts.Target.String(), "%d of %d regions have none", len(regions)-led, len(regions))
 		}
+		// PD still lists the leaders from before the restart: the stores' own word counts.
+		if led, err = t.ledByStores(ctx); err != nil || led < len(regions) {
+			s.Reached(int64(led))
+			return false, err
+		}
 		if err := cluster.Tile(ranges, 5); err != nil {
 			return false, failure.New(failure.Unready, "check regions in PD", t.opts.Target.String(), "%w", err)
 		}
 		return true, nil
 	})
+}
+
+// ledByStores is the number of regions that the stores say they lead.
+func (t *task) ledByStores(ctx context.Context) (int, error) {
+	stores, err := t.pd.Stores(ctx)
+	if err != nil {
+		return 0, failure.Annotate(err, "list stores", t.opts.Target.String())
+	}
+	sum := 0
+	for _, st := range stores {
+		if _, ours := t.started[st.ID]; !ours {
+			continue
+		}
+		_, led, err := t.TiKV.PendingAdmin(ctx, st.Address)
+		if err != nil {
+			return 0, failure.Annotate(err, "count leaders", "store "+st.ID.String())
+		}
+		sum += led
+	}
+	return sum, nil
 }
 
 // awaitTiDB waits until TiDB serves; a cluster without TiDB needs none.

@@ -1,0 +1,168 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// bootTimeout bounds the bootstrap of a new cluster.
+const bootTimeout = time.Minute
+
+// Cluster is the processes of one TidbCluster.
+type Cluster struct {
+	Name cluster.Name
+	PD   *pdtest.Server
+
+	network *tikvtest.Network
+	wg      sync.WaitGroup
+
+	mu       sync.Mutex
+	stores   map[string]*tikvtest.Store // by pod
+	starting map[string]string          // pod that is being started, or why its last start failed
+	booting  bool
+	bootErr  error
+	tidb     int
+	closed   bool
+}
+
+// Stores lists the stores that run, by pod name.
+func (c *Cluster) Stores() []*tikvtest.Store {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*tikvtest.Store, 0, len(c.stores))
+	for _, pod := range slices.Sorted(maps.Keys(c.stores)) {
+		out = append(out, c.stores[pod])
+	}
+	return out
+}
+
+// begin claims the start of a pod's process; false if it runs already.
+func (c *Cluster) begin(pod string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.stores[pod]; c.closed || s != nil && !gone(s) {
+		return false
+	}
+	delete(c.stores, pod)
+	c.starting[pod] = "starting"
+	return true
+}
+
+func gone(s *tikvtest.Store) bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Cluster) crashed(pod string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.starting[pod] = "CrashLoopBackOff: " + err.Error()
+}
+
+// started notes the process, and bootstraps the cluster when it is the last one of a new cluster.
+func (c *Cluster) started(pod string, s *tikvtest.Store, replicas int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.starting, pod)
+	if c.closed {
+		c.wg.Go(s.Kill)
+		return
+	}
+	c.stores[pod] = s
+	if c.booting || s.Recovering() || len(c.stores) < replicas {
+		return
+	}
+	c.booting = true
+	stores := slices.Collect(maps.Values(c.stores))
+	c.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
+		defer cancel()
+		if slices.ContainsFunc(stores, func(s *tikvtest.Store) bool { return len(s.Peers()) > 0 }) {
+			return // it has data: a restart
+		}
+		slices.SortFunc(stores, func(a, b *tikvtest.Store) int { return int(a.ID()) - int(b.ID()) }) //nolint:gosec // ids are small
+		err := tikvtest.BootstrapCluster(ctx, stores...)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.bootErr = err
+	})
+}
+
+func (c *Cluster) stop(pod string) {
+	c.mu.Lock()
+	s := c.stores[pod]
+	delete(c.stores, pod)
+	delete(c.starting, pod)
+	c.mu.Unlock()
+	if s != nil {
+		s.Kill()
+	}
+}
+
+func (c *Cluster) store(pod string) (cluster.StoreID, string, bool, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stores[pod]
+	switch {
+	case s == nil && c.starting[pod] != "":
+		return 0, "", false, c.starting[pod]
+	case s == nil:
+		return 0, "", false, "not started"
+	case gone(s):
+		return cluster.StoreID(s.ID()), "", false, fmt.Sprintf("CrashLoopBackOff: %v", s.Err())
+	case c.bootErr != nil:
+		return cluster.StoreID(s.ID()), s.Addr(), false, "bootstrap: " + c.bootErr.Error()
+	}
+	return cluster.StoreID(s.ID()), s.Addr(), true, ""
+}
+
+func (c *Cluster) setTiDB(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tidb = n
+}
+
+func (c *Cluster) tidbReady() int {
+	if c.PD.Recovering() {
+		return 0
+	}
+	var ranges []cluster.KeyRange
+	for _, s := range c.Stores() {
+		for _, p := range s.Peers() {
+			if p.Serving {
+				ranges = append(ranges, cluster.KeyRange{Start: p.Region.GetStartKey(), End: p.Region.GetEndKey()})
+			}
+		}
+	}
+	if cluster.Tile(ranges, 1) != nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tidb
+}
+
+// close kills the stores and stops PD.
+func (c *Cluster) close() {
+	c.mu.Lock()
+	c.closed = true
+	pods := slices.Collect(maps.Keys(c.stores))
+	c.mu.Unlock()
+	for _, pod := range pods {
+		c.stop(pod)
+	}
+	c.wg.Wait()
+	c.PD.Close()
+}

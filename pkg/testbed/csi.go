@@ -1,0 +1,48 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+)
+
+// csi is the EBS CSI driver: it makes and attaches the stand-in's volumes.
+type csi struct{ ec2 *ebstest.Server }
+
+// Provision makes a gp3 volume.
+func (c csi) Provision(_ context.Context, zone cluster.Zone, sizeGiB int64, _ string) (cluster.VolumeID, error) {
+	return c.ec2.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: sizeGiB}, ebs.Tags{
+		"ebs.csi.aws.com/cluster": "true",
+	})
+}
+
+// Attach is idempotent, as ControllerPublishVolume is.
+func (c csi) Attach(_ context.Context, v cluster.VolumeID, i cluster.InstanceID) error {
+	if got, ok := c.ec2.Volume(v); ok && got.Instance == i && got.State == ebs.VolumeInUse {
+		return nil
+	}
+	return c.ec2.Attach(v, i)
+}
+
+// Detach is idempotent.
+func (c csi) Detach(_ context.Context, v cluster.VolumeID) error {
+	if got, ok := c.ec2.Volume(v); ok && got.Instance == "" {
+		return nil
+	}
+	if err := c.ec2.Detach(v); err != nil {
+		return fmt.Errorf("detach %s: %w", v, err)
+	}
+	return nil
+}
+
+// Zone is "" for a volume that does not exist.
+func (c csi) Zone(v cluster.VolumeID) cluster.Zone {
+	got, ok := c.ec2.Volume(v)
+	if !ok {
+		return ""
+	}
+	return got.Zone
+}

@@ -1,0 +1,194 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// Kubelet starts and stops the processes of pods: it implements kubetest.Runtime.
+type Kubelet struct {
+	bed *Testbed
+	cfg Config
+
+	mu       sync.Mutex
+	clusters map[cluster.Name]*Cluster
+	seed     int64
+}
+
+var _ kubetest.Runtime = (*Kubelet)(nil)
+
+func newKubelet(bed *Testbed, cfg Config) *Kubelet {
+	return &Kubelet{bed: bed, cfg: cfg, clusters: map[cluster.Name]*Cluster{}, seed: cfg.Seed}
+}
+
+// Cluster is the processes of a TidbCluster, or nil if PD was never started.
+func (k *Kubelet) Cluster(name cluster.Name) *Cluster {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.clusters[name]
+}
+
+func (k *Kubelet) nextSeed() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seed++
+	return k.seed
+}
+
+// StartPD starts PD, or returns the addresses of the one that runs.
+func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string, error) {
+	if c := k.Cluster(name); c != nil {
+		return c.PD.URLs(), nil
+	}
+	pd, err := pdtest.New(pdtest.Config{Faults: k.cfg.Faults})
+	if err != nil {
+		return nil, err
+	}
+	if err := pd.Start(); err != nil {
+		return nil, err
+	}
+	c := &Cluster{Name: name, PD: pd, network: tikvtest.NewNetwork(), stores: map[string]*tikvtest.Store{}, starting: map[string]string{}}
+	k.mu.Lock()
+	k.clusters[name] = c
+	k.mu.Unlock()
+	return pd.URLs(), nil
+}
+
+// StopPD stops PD and forgets the cluster.
+func (k *Kubelet) StopPD(name cluster.Name) {
+	c := k.Cluster(name)
+	if c == nil {
+		return
+	}
+	c.close()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.clusters, name)
+}
+
+// StartTiKV runs a store on the pod's volumes. The stores of a new cluster bootstrap it when all are there.
+func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
+	c := k.Cluster(p.Cluster)
+	if c == nil {
+		return fmt.Errorf("cluster %s has no PD", p.Cluster)
+	}
+	cfg := tikvtest.Config{
+		PD: c.PD, Network: c.network, Seed: k.nextSeed(), Faults: k.cfg.Faults, Options: k.cfg.TiKV, Logf: k.cfg.Logf,
+	}
+	for _, v := range p.Volumes {
+		device, err := k.bed.EC2.Device(v.Volume)
+		if err != nil {
+			return err
+		}
+		switch v.Role {
+		case cluster.RoleData:
+			cfg.Data = device
+		case cluster.RoleRaftLog:
+			cfg.RaftLog = device
+		}
+	}
+	if cfg.Data == nil || cfg.RaftLog == nil {
+		return fmt.Errorf("pod %s needs a volume for %s and one for %s", p.Pod, cluster.RoleData, cluster.RoleRaftLog)
+	}
+	if !c.begin(p.Pod) {
+		return nil
+	}
+	// A crash at the start ends the process, not the pod: the pod shows the reason and is started again.
+	store, err := tikvtest.Start(context.WithoutCancel(ctx), cfg)
+	if err != nil {
+		c.crashed(p.Pod, err)
+		return err
+	}
+	c.started(p.Pod, store, k.replicas(p.Cluster))
+	return nil
+}
+
+// replicas is the number of TiKV pods that the cluster is to have.
+func (k *Kubelet) replicas(name cluster.Name) int {
+	tc := k.bed.Kube.Get("tidbclusters", name.Namespace, name.Name)
+	if tc == nil {
+		return 0
+	}
+	n, _, _ := unstructured.NestedInt64(tc.Object, "spec", "tikv", "replicas")
+	return int(n)
+}
+
+// StopTiKV kills the store.
+func (k *Kubelet) StopTiKV(_ context.Context, name cluster.Name, pod string) {
+	if c := k.Cluster(name); c != nil {
+		c.stop(pod)
+	}
+}
+
+// TiKV tells how a store is doing.
+func (k *Kubelet) TiKV(name cluster.Name, pod string) (cluster.StoreID, string, bool, string) {
+	c := k.Cluster(name)
+	if c == nil {
+		return 0, "", false, "the cluster has no PD"
+	}
+	return c.store(pod)
+}
+
+// StartTiDB notes how many servers are to run; they answer when every region is served.
+func (k *Kubelet) StartTiDB(_ context.Context, name cluster.Name, replicas int) error {
+	c := k.Cluster(name)
+	if c == nil {
+		return fmt.Errorf("cluster %s has no PD", name)
+	}
+	c.setTiDB(replicas)
+	return nil
+}
+
+// TiDBReady is how many servers answer: all, once the regions that are served cover the key space.
+func (k *Kubelet) TiDBReady(name cluster.Name) int {
+	if c := k.Cluster(name); c != nil {
+		return c.tidbReady()
+	}
+	return 0
+}
+
+// StopTiDB stops all servers.
+func (k *Kubelet) StopTiDB(name cluster.Name) {
+	if c := k.Cluster(name); c != nil {
+		c.setTiDB(0)
+	}
+}
+
+func (k *Kubelet) all() []*Cluster {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]*Cluster, 0, len(k.clusters))
+	for _, c := range k.clusters {
+		out = append(out, c)
+	}
+	return out
+}
+
+func (k *Kubelet) stopAll() {
+	for _, c := range k.all() {
+		k.StopPD(c.Name)
+	}
+}
+
+func (k *Kubelet) mutatingCalls() []string {
+	var calls []string
+	for _, c := range k.all() {
+		for _, call := range c.PD.MutatingCalls() {
+			calls = append(calls, "pd "+call)
+		}
+		for _, s := range c.Stores() {
+			for _, call := range s.MutatingCalls() {
+				calls = append(calls, fmt.Sprintf("tikv %d %s", s.ID(), call))
+			}
+		}
+	}
+	return calls
+}

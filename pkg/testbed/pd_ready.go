@@ -1,0 +1,50 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// pdReady asks PD over HTTP whether all stores are up and the coordinator runs, as a cluster is that has
+// been running for a while.
+func (c *Cluster) pdReady(ctx context.Context) bool {
+	var stores struct {
+		Stores []struct {
+			Store struct {
+				State string `json:"state_name"`
+			} `json:"store"`
+		} `json:"stores"`
+	}
+	if c.getPD(ctx, "stores", &stores) != nil || len(stores.Stores) == 0 {
+		return false
+	}
+	for _, s := range stores.Stores {
+		if s.Store.State != "Up" {
+			return false
+		}
+	}
+	var schedulers []string
+	var resolved struct {
+		TS uint64 `json:"min_resolved_ts"`
+	}
+	return c.getPD(ctx, "schedulers", &schedulers) == nil && len(schedulers) > 0 &&
+		c.getPD(ctx, "min-resolved-ts", &resolved) == nil && resolved.TS > 0
+}
+
+func (c *Cluster) getPD(ctx context.Context, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.PD.URLs()[0]+"/pd/api/v1/"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("get %s: %s", path, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
+}

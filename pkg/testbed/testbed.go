@@ -1,0 +1,153 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// Region is where the testbed pretends to be.
+const Region = "us-west-2"
+
+// Bucket is the bucket that exists from the start.
+const Bucket = "backups"
+
+// Config shapes a testbed. The zero value is six nodes in three zones at real speed without faults.
+type Config struct {
+	Dir   string // for the kubeconfig
+	Nodes int
+	// Scale makes EC2's and the Operator's time run so many times as fast; leases of PD and TiKV stay real.
+	Scale  float64
+	Seed   int64
+	Faults *fault.Plan
+	Rules  *ebstest.Rules // nil is ebstest.QuickRules
+	TiKV   tikvtest.Options
+	// PodStart is how long a pod takes from its node to its process, in virtual time.
+	PodStart time.Duration
+	Logf     func(format string, args ...any)
+}
+
+// Testbed is the running stand-ins. Close it.
+type Testbed struct {
+	cfg   Config
+	EC2   *ebstest.Server
+	S3    *objstoretest.Server
+	Kube  *kubetest.Server
+	Nodes *Kubelet
+
+	aws    *httptest.Server
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// Start starts everything but clusters. ctx bounds the testbed's life; Close ends it earlier.
+func Start(ctx context.Context, cfg Config) (*Testbed, error) {
+	if cfg.Nodes == 0 {
+		cfg.Nodes = 6
+	}
+	if cfg.Scale == 0 {
+		cfg.Scale = 1
+	}
+	if cfg.Logf == nil {
+		cfg.Logf = func(string, ...any) {}
+	}
+	clock := timescale.New(cfg.Scale)
+	ctx, cancel := context.WithCancel(ctx)
+	t := &Testbed{cfg: cfg, cancel: cancel}
+	t.EC2 = ebstest.New(ebstest.Config{Region: Region, Clock: clock, Faults: cfg.Faults, Rules: cfg.Rules, Seed: uint64(cfg.Seed)}) //nolint:gosec // any bits will do
+	t.S3 = objstoretest.New(objstoretest.Config{Faults: cfg.Faults})
+	t.S3.CreateBucket(Bucket)
+	t.aws = httptest.NewServer(http.HandlerFunc(t.serveAWS))
+	t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: clock, Namespace: "tidb"})
+	if err := t.Kube.Start(ctx); err != nil {
+		t.Close()
+		return nil, err
+	}
+	zones := []cluster.Zone{Region + "a", Region + "b", Region + "c"}
+	for i := range cfg.Nodes {
+		zone := zones[i%len(zones)]
+		if err := t.Kube.AddNode(fmt.Sprintf("node-%d", i), t.EC2.AddInstance(zone), zone); err != nil {
+			t.Close()
+			return nil, err
+		}
+	}
+	t.Nodes = newKubelet(t, cfg)
+	operator := kubetest.NewOperator(t.Kube, t.Nodes, csi{t.EC2}, kubetest.OperatorConfig{
+		Clock: clock, PodStart: cfg.PodStart, Poll: 200 * time.Millisecond,
+	})
+	t.wg.Go(func() { operator.Run(ctx) })
+	if err := t.Kube.WriteKubeconfig(t.Kubeconfig()); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close stops all clusters and servers and waits for them.
+func (t *Testbed) Close() {
+	t.cancel()
+	t.wg.Wait()
+	if t.Nodes != nil {
+		t.Nodes.stopAll()
+	}
+	if t.Kube != nil {
+		t.Kube.Close()
+	}
+	if t.aws != nil {
+		t.aws.CloseClientConnections()
+		t.aws.Close()
+	}
+	t.EC2.Close()
+}
+
+// serveAWS is the one endpoint of AWS_ENDPOINT_URL: EC2 and STS are form posts to /, all else is S3.
+func (t *Testbed) serveAWS(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost && r.URL.Path == "/" && r.URL.RawQuery == "" {
+		t.EC2.ServeHTTP(w, r)
+		return
+	}
+	t.S3.ServeHTTP(w, r)
+}
+
+// Kubeconfig is the path of the kubeconfig file.
+func (t *Testbed) Kubeconfig() string { return filepath.Join(t.cfg.Dir, "kubeconfig") }
+
+// AWS is the endpoint of EC2, STS and S3.
+func (t *Testbed) AWS() string { return t.aws.URL }
+
+// Env is what a process needs in its environment to reach the testbed.
+func (t *Testbed) Env() []string {
+	return []string{
+		"AWS_ENDPOINT_URL=" + t.AWS(), "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=testbed", "AWS_SECRET_ACCESS_KEY=testbed",
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null",
+		"KUBECONFIG=" + t.Kubeconfig(),
+	}
+}
+
+// MutatingCalls lists all calls over the network that changed something in EC2, S3 and Kubernetes, and in
+// the PDs and stores of the clusters that run.
+func (t *Testbed) MutatingCalls() []string {
+	var calls []string
+	for _, c := range t.EC2.MutatingCalls() {
+		calls = append(calls, "ec2 "+c)
+	}
+	for _, c := range t.S3.MutatingCalls() {
+		calls = append(calls, "s3 "+c)
+	}
+	for _, c := range t.Kube.MutatingCalls() {
+		calls = append(calls, "kube "+c)
+	}
+	return append(calls, t.Nodes.mutatingCalls()...)
+}

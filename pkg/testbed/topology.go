@@ -1,0 +1,122 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// poll is how often the testbed looks at its own state.
+const poll = 20 * time.Millisecond
+
+// CreateCluster makes a TidbCluster of stores with two volumes each and waits until TiDB is up.
+func (t *Testbed) CreateCluster(ctx context.Context, name cluster.Name, stores int) (*Cluster, error) {
+	tc := kubetest.NewTidbCluster(kubetest.ClusterOptions{
+		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true,
+	})
+	if err := t.Kube.Put(tc); err != nil {
+		return nil, err
+	}
+	return t.AwaitCluster(ctx, name)
+}
+
+// AwaitCluster waits until TiDB answers, all stores are up in PD and its schedulers run.
+func (t *Testbed) AwaitCluster(ctx context.Context, name cluster.Name) (*Cluster, error) {
+	for {
+		c := t.Nodes.Cluster(name)
+		if c != nil && t.Nodes.TiDBReady(name) > 0 && c.pdReady(ctx) {
+			return c, nil
+		}
+		if err := wait(ctx, poll); err != nil {
+			return nil, fmt.Errorf("wait for cluster %s: %w", name, err)
+		}
+	}
+}
+
+// SplitAt splits the cluster at raw keys.
+func (c *Cluster) SplitAt(ctx context.Context, keys ...[]byte) error {
+	return tikvtest.SplitAt(ctx, c.Stores(), keys...)
+}
+
+// DestroyCluster deletes the TidbCluster, its claims and PVs, and then its volumes: what is left of it are
+// the snapshots. It returns the number of volumes deleted.
+func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, error) {
+	volumes := t.volumesOf(name)
+	if err := t.kubectl(ctx, "DELETE", "/apis/pingcap.com/v1alpha1/namespaces/"+name.Namespace+"/tidbclusters/"+name.Name); err != nil {
+		return 0, err
+	}
+	for {
+		if t.Nodes.Cluster(name) == nil && t.detached(volumes) {
+			break
+		}
+		if err := wait(ctx, poll); err != nil {
+			return 0, fmt.Errorf("wait until cluster %s is gone: %w", name, err)
+		}
+	}
+	for _, pvc := range t.Kube.List("persistentvolumeclaims", name.Namespace) {
+		if pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name {
+			continue
+		}
+		volume, _, _ := unstructured.NestedString(pvc.Object, "spec", "volumeName")
+		for _, path := range []string{
+			"/api/v1/namespaces/" + name.Namespace + "/persistentvolumeclaims/" + pvc.GetName(), "/api/v1/persistentvolumes/" + volume,
+		} {
+			if err := t.kubectl(ctx, "DELETE", path); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for _, v := range volumes {
+		if err := t.deleteVolume(ctx, v); err != nil {
+			return 0, err
+		}
+	}
+	return len(volumes), nil
+}
+
+// volumesOf lists the EBS volumes that the cluster's claims are bound to.
+func (t *Testbed) volumesOf(name cluster.Name) []cluster.VolumeID {
+	var out []cluster.VolumeID
+	for _, pvc := range t.Kube.List("persistentvolumeclaims", name.Namespace) {
+		if pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name {
+			continue
+		}
+		volume, _, _ := unstructured.NestedString(pvc.Object, "spec", "volumeName")
+		if pv := t.Kube.Get("persistentvolumes", "", volume); pv != nil {
+			handle, _, _ := unstructured.NestedString(pv.Object, "spec", "csi", "volumeHandle")
+			if _, ok := t.EC2.Volume(cluster.VolumeID(handle)); ok {
+				out = append(out, cluster.VolumeID(handle))
+			}
+		}
+	}
+	return out
+}
+
+// Volumes lists the EBS volumes of a cluster's claims.
+func (t *Testbed) Volumes(name cluster.Name) []cluster.VolumeID { return t.volumesOf(name) }
+
+func (t *Testbed) detached(volumes []cluster.VolumeID) bool {
+	for _, v := range volumes {
+		if got, ok := t.EC2.Volume(v); ok && got.Instance != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
