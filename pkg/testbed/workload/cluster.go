@@ -1,0 +1,109 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tikv/client-go/v2/oracle"
+	"github.com/tikv/client-go/v2/tikv"
+	"github.com/tikv/client-go/v2/txnkv/transaction"
+	pd "github.com/tikv/pd/client"
+	"github.com/tikv/pd/client/clients/gc"
+	"github.com/tikv/pd/client/opt"
+	"github.com/tikv/pd/client/pkg/caller"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// pdTimeout is how long one request to PD may take.
+const pdTimeout = 3 * time.Second
+
+// Cluster is a connection to a TiDB cluster through client-go. It is safe for concurrent use.
+type Cluster struct {
+	store *tikv.KVStore
+	pd    pd.Client
+}
+
+// Connect connects to the cluster of these PD addresses. It fails if PD does not answer.
+func Connect(ctx context.Context, addresses []string) (*Cluster, error) {
+	const op = "connect workload"
+	target := fmt.Sprint(addresses)
+	// The client outlives ctx: ctx is only for connecting.
+	client, err := pd.NewClientWithContext(context.WithoutCancel(ctx), caller.Component("workload"), addresses,
+		pd.SecurityOption{},
+		// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
+		opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1))
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Unknown, op, target)
+	}
+	codec := tikv.NewCodecPDClient(tikv.ModeTxn, unguarded{client})
+	rpc := tikv.NewRPCClient(tikv.WithCodec(codec.GetCodec()))
+	store, err := tikv.NewKVStore("tisnap-workload", codec, tikv.NewMockSafePointKV(), rpc)
+	if err != nil {
+		_ = rpc.Close()
+		client.Close()
+		return nil, failure.Wrap(err, failure.Unknown, op, target)
+	}
+	return &Cluster{store: store, pd: codec}, nil
+}
+
+// Close ends all connections and waits for client-go's goroutines.
+func (c *Cluster) Close() error { return c.store.Close() }
+
+// Now is a fresh timestamp of PD.
+func (c *Cluster) Now(ctx context.Context) (cluster.TS, error) {
+	physical, logical, err := c.pd.GetTS(ctx)
+	if err != nil {
+		return 0, failure.Wrap(err, failure.Unknown, "get timestamp", "")
+	}
+	return cluster.TS(oracle.ComposeTS(physical, logical)), nil
+}
+
+// begin starts a transaction at a fresh timestamp.
+func (c *Cluster) begin(ctx context.Context) (*transaction.KVTxn, cluster.TS, error) {
+	start, err := c.Now(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	txn, err := c.store.Begin(tikv.WithStartTS(uint64(start)))
+	return txn, start, err
+}
+
+// fate finds out what became of a transaction, by its primary: client-go takes the least key. One that is
+// neither committed nor alive is rolled back for good.
+func (c *Cluster) fate(ctx context.Context, p *pending) (commit cluster.TS, decided bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, false, err
+	}
+	primary := p.changes[0].key
+	for _, change := range p.changes {
+		primary = min(primary, change.key)
+	}
+	status, err := c.store.GetLockResolver().GetTxnStatus(uint64(p.writer), 0, []byte(primary))
+	if err != nil {
+		return 0, false, failure.Wrap(err, failure.Unknown, "check transaction", p.writer.String())
+	}
+	if status.IsCommitted() {
+		return cluster.TS(status.CommitTS()), true, nil
+	}
+	return 0, status.IsRolledBack(), nil
+}
+
+// unguarded is a PD client whose cluster has no GC: client-go would read the safe point from PD's etcd, which it
+// cannot do without a second connection, and stop reads when that is lost.
+type unguarded struct{ pd.Client }
+
+// WithCallerComponent keeps the wrapper.
+func (u unguarded) WithCallerComponent(c caller.Component) pd.Client {
+	return unguarded{u.Client.WithCallerComponent(c)}
+}
+
+// GetGCStatesClient answers that nothing was ever collected.
+func (u unguarded) GetGCStatesClient(uint32) gc.GCStatesClient { return noGC{} }
+
+type noGC struct{ gc.GCStatesClient }
+
+// GetGCState is the state of a cluster where GC never ran.
+func (noGC) GetGCState(context.Context) (gc.GCState, error) { return gc.GCState{}, nil }
