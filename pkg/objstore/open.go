@@ -17,7 +17,7 @@ type Config struct {
 	Region   string
 	Profile  string
 	Endpoint string // of an S3 that is not AWS's; AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL do the same
-	// AttemptTimeout bounds the wait for the start of one answer; 0 is 20 s. A call makes up to five attempts.
+	// AttemptTimeout bounds the wait for the start of one answer; 0 is 20 s. A call makes up to six attempts.
 	AttemptTimeout time.Duration
 }
 

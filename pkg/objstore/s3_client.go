@@ -2,6 +2,7 @@ package objstore
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 
 const (
 	defaultAttemptTimeout = 20 * time.Second
-	attempts              = 5
-	maxBackoff            = 5 * time.Second
+	// Six attempts wait three seconds in all; then the caller's step decides whether to go on. The SDK's own
+	// waits start with up to a second, which is long in a renewal of a lock.
+	attempts     = 6
+	firstBackoff = 100 * time.Millisecond
 )
 
 func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) {
@@ -69,6 +72,10 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 // asks for.
 func newRetryer() aws.Retryer {
 	return retry.AddWithErrorCodes(retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts, o.MaxBackoff = attempts, maxBackoff
+		o.MaxAttempts = attempts
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			wait := firstBackoff << min(attempt, attempts)
+			return wait/2 + rand.N(wait/2), nil //nolint:gosec // jitter needs no secrecy
+		})
 	}), "ConditionalRequestConflict", "OperationAborted")
 }

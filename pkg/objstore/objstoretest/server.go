@@ -1,8 +1,10 @@
 package objstoretest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -30,6 +32,9 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	served   chan struct{}
+	closing  context.Context // ends with Close
+	end      context.CancelFunc
+	calls    sync.WaitGroup
 
 	mu       sync.Mutex
 	buckets  map[string]map[string]stored
@@ -41,7 +46,9 @@ func New(config Config) *Server {
 	if config.Page <= 0 {
 		config.Page = 1000
 	}
-	return &Server{config: config, buckets: map[string]map[string]stored{}}
+	s := &Server{config: config, buckets: map[string]map[string]stored{}}
+	s.closing, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // Start listens on a free loopback port.
@@ -58,13 +65,16 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close breaks all connections, stalled calls included, and waits for the server to end. The objects stay.
+// Close breaks all connections, stalled calls included, and waits for the server to end. The objects stay;
+// the server cannot be started again.
 func (s *Server) Close() error {
+	s.end()
 	if s.http == nil {
 		return nil
 	}
 	err := s.http.Close()
 	<-s.served
+	s.calls.Wait()
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
@@ -93,10 +103,25 @@ func (s *Server) MutatingCalls() []string {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := newCall(r)
+	s.calls.Add(1)
+	defer s.calls.Done()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	// With the whole body read, net/http notices a client that gives up while its call is stalled.
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		hangUp(w)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.answer(ctx, w, newCall(r))
+}
+
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, c *call) {
 	w.Header().Set("X-Amz-Request-Id", "TISNAP")
 	strike := s.config.Faults.At("s3." + c.op)
-	if err := strike.Wait(r.Context()); err != nil {
+	if err := strike.Wait(ctx); err != nil {
 		hangUp(w)
 		return
 	}
@@ -105,7 +130,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.corrupt = strike != nil && strike.Code == corruptBody
-	answer, err := s.do(c)
+	write, err := s.do(c)
 	if strike != nil && strike.Position == fault.After && !c.corrupt {
 		hangUp(w)
 		return
@@ -114,7 +139,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err.write(w, c)
 		return
 	}
-	answer(w)
+	write(w)
 }
 
 // do carries the call out; what it returns writes the answer.
