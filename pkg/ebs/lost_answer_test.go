@@ -229,3 +229,14 @@ func TestDelete_AnswerLost_Succeeds(t *testing.T) {
 	require.Empty(t, a.volumesFrom(from.ID))
 	require.Empty(t, a.server.Snapshots())
 }
+
+func TestDeleteVolume_Twice_SecondDoesNotWait(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible, c.Rules.Creating = ebstest.Span{}, ebstest.Span{} })
+	from := a.source(t)
+	v, err := a.CreateVolume(t.Context(), request(from, "token"))
+	require.NoError(t, err)
+	require.NoError(t, a.DeleteVolume(t.Context(), v.ID))
+	require.NoError(t, a.DeleteVolume(t.Context(), v.ID))
+	require.Equal(t, 2, a.faults.Calls("ec2.DeleteVolume"))
+}

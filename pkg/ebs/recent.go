@@ -40,3 +40,10 @@ func (r *recentIDs) has(id string) bool {
 	at, ok := r.made[id]
 	return ok && r.clock.Now().Sub(at) <= visibleWithin
 }
+
+// forget is for what was deleted: after that, "not found" is the truth.
+func (r *recentIDs) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.made, id)
+}

@@ -90,6 +90,9 @@ func (c *Client) remove(ctx context.Context, op operation, id string, send func(
 	for try := 2; ; try++ {
 		err := c.call(ctx, op, id, send)
 		switch {
+		case err == nil:
+			c.recent.forget(id)
+			return nil
 		case failure.Is(err, failure.NotFound):
 			if !c.recent.has(id) {
 				return nil

@@ -25,6 +25,8 @@ type Client interface {
 type Subject struct {
 	Client Client
 	Zone   cluster.Zone
+	// Run keeps the tags of tests in one account apart.
+	Run string
 	// Instance starts an instance with a boot volume and so many empty 10 GiB data volumes.
 	Instance func(t *testing.T, volumes int) (cluster.InstanceID, []cluster.VolumeID)
 	// Lacks names what the server is known to do wrong; tests of these are skipped.
@@ -40,7 +42,7 @@ type Trait string
 const (
 	TraitClientToken Trait = "client token"
 	TraitExclusion   Trait = "excluded volumes"
-	TraitRules       Trait = "rules of volume types"
+	TraitEscapes     Trait = "escaped wildcards in filters"
 )
 
 func (s Subject) needs(t *testing.T, traits ...Trait) {
@@ -67,6 +69,7 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"Cut_UnknownInstance_NotFound":           cutNowhere,
 		"Describe_UnknownAmongKnown_LeftOut":     describeUnknown,
 		"Find_ByTags_AllMustMatch":               findByTags,
+		"Find_ByTagsWithWildcards_Literal":       findByOddTags,
 		"Find_NoTags_Usage":                      findNothing,
 		"Delete_Twice_Succeeds":                  deleteTwice,
 		"CreateVolume_FromSnapshot_AsAsked":      createVolume,
@@ -85,9 +88,9 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 	}
 }
 
-func runTags(t *testing.T, more ...string) ebs.Tags {
+func (s Subject) tags(t *testing.T, more ...string) ebs.Tags {
 	t.Helper()
-	tags := ebs.Tags{ebs.TagRun: "run-" + t.Name(), ebs.TagCluster: "ns/demo"}
+	tags := ebs.Tags{ebs.TagRun: s.Run + t.Name(), ebs.TagCluster: "ns/demo"}
 	for i, value := range more {
 		tags[fmt.Sprintf("more-%d", i)] = value
 	}
@@ -97,7 +100,7 @@ func runTags(t *testing.T, more ...string) ebs.Tags {
 // completed cuts the volumes and waits for the snapshots.
 func (s Subject) completed(t *testing.T, i cluster.InstanceID, volumes []cluster.VolumeID) []ebs.Snapshot {
 	t.Helper()
-	made, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: runTags(t)})
+	made, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: s.tags(t)})
 	require.NoError(t, err)
 	var ids []cluster.SnapshotID
 	for _, p := range made {
@@ -122,13 +125,13 @@ func (s Subject) completed(t *testing.T, i cluster.InstanceID, volumes []cluster
 func cutWanted(t *testing.T, s Subject) {
 	s.needs(t, TraitExclusion)
 	i, volumes := s.Instance(t, 3)
-	made, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:2], Tags: runTags(t)})
+	made, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:2], Tags: s.tags(t)})
 	require.NoError(t, err)
 	require.Len(t, made, 2)
 	require.ElementsMatch(t, volumes[:2], []cluster.VolumeID{made[0].Volume, made[1].Volume})
 	for _, p := range made {
 		require.Equal(t, ebs.SnapshotPending, p.State)
-		require.Equal(t, runTags(t), p.Tags)
+		require.Equal(t, s.tags(t), p.Tags)
 		require.EqualValues(t, 10, p.SizeGiB)
 		require.False(t, p.StartedAt.IsZero())
 	}
@@ -138,9 +141,9 @@ func cutWanted(t *testing.T, s Subject) {
 func cutMissing(t *testing.T, s Subject) {
 	i, volumes := s.Instance(t, 1)
 	_, other := s.Instance(t, 1)
-	_, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: append(volumes, other...), Tags: runTags(t)})
+	_, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: append(volumes, other...), Tags: s.tags(t)})
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	found, err := s.Client.FindSnapshots(t.Context(), runTags(t))
+	found, err := s.Client.FindSnapshots(t.Context(), s.tags(t))
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -166,16 +169,24 @@ func describeUnknown(t *testing.T, s Subject) {
 	require.Empty(t, none)
 }
 
-func findByTags(t *testing.T, s Subject) {
+func findByTags(t *testing.T, s Subject) { findByTag(t, s, "plain value") }
+
+func findByOddTags(t *testing.T, s Subject) {
+	s.needs(t, TraitEscapes)
+	findByTag(t, s, `odd *value? with \ in it`)
+}
+
+func findByTag(t *testing.T, s Subject, value string) {
+	t.Helper()
 	i, volumes := s.Instance(t, 1)
-	tags := runTags(t, `odd *value? with \ in it`)
+	tags := s.tags(t, value)
 	_, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: tags})
 	require.NoError(t, err)
 	s.eventually(t, "found by tags", func() bool {
 		found, err := s.Client.FindSnapshots(t.Context(), tags)
 		return err == nil && len(found) == 1 && found[0].Volume == volumes[0]
 	})
-	found, err := s.Client.FindSnapshots(t.Context(), runTags(t, "another value"))
+	found, err := s.Client.FindSnapshots(t.Context(), s.tags(t, "another value"))
 	require.NoError(t, err)
 	require.Empty(t, found)
 }

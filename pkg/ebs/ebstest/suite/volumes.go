@@ -13,7 +13,7 @@ import (
 func (s Subject) request(t *testing.T, from ebs.Snapshot, token string) ebs.VolumeRequest {
 	t.Helper()
 	return ebs.VolumeRequest{
-		Token: token, Snapshot: from.ID, Zone: s.Zone, Tags: runTags(t),
+		Token: token, Snapshot: from.ID, Zone: s.Zone, Tags: s.tags(t),
 		Spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500},
 	}
 }
@@ -42,8 +42,8 @@ func createVolume(t *testing.T, s Subject) {
 	require.Equal(t, from.ID, v.Snapshot)
 	require.Equal(t, s.Zone, v.Zone)
 	require.Empty(t, v.Instance)
-	require.Equal(t, runTags(t), v.Tags)
-	found, err := s.Client.FindVolumes(t.Context(), runTags(t))
+	require.Equal(t, s.tags(t), v.Tags)
+	found, err := s.Client.FindVolumes(t.Context(), s.tags(t))
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 }

@@ -1,0 +1,70 @@
+package ebs_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest/suite"
+)
+
+// TestClient_Emulator_KeepsContract runs the contract against moto or LocalStack at TISNAP_EC2_EMULATOR (a
+// URL). Both make a second volume for the same client token, ignore excluded volumes and do not know escaped
+// wildcards in filters.
+func TestClient_Emulator_KeepsContract(t *testing.T) {
+	t.Parallel()
+	url := os.Getenv("TISNAP_EC2_EMULATOR")
+	if url == "" {
+		t.Skip("TISNAP_EC2_EMULATOR is not set")
+	}
+	suite.Run(t, func(t *testing.T) suite.Subject {
+		client, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Endpoint: url})
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		return suite.Subject{
+			Client: client, Zone: zone, Patience: time.Minute, Run: time.Now().Format(time.RFC3339Nano),
+			Lacks:    []suite.Trait{suite.TraitClientToken, suite.TraitExclusion, suite.TraitEscapes},
+			Instance: emulatedInstances(t, url),
+		}
+	})
+}
+
+// emulatedInstances starts instances by the API, for there is no other way in.
+func emulatedInstances(t *testing.T, url string) func(*testing.T, int) (cluster.InstanceID, []cluster.VolumeID) {
+	t.Helper()
+	cfg, err := config.LoadDefaultConfig(t.Context(), config.WithRegion("us-west-2"))
+	require.NoError(t, err)
+	cfg.BaseEndpoint = aws.String(url)
+	api := ec2.NewFromConfig(cfg)
+	return func(t *testing.T, volumes int) (cluster.InstanceID, []cluster.VolumeID) {
+		t.Helper()
+		run, err := api.RunInstances(t.Context(), &ec2.RunInstancesInput{
+			ImageId: aws.String("ami-12345678"), InstanceType: types.InstanceTypeT3Micro,
+			MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+			Placement: &types.Placement{AvailabilityZone: aws.String(string(zone))},
+		})
+		require.NoError(t, err)
+		i := run.Instances[0].InstanceId
+		var ids []cluster.VolumeID
+		for n := range volumes {
+			v, err := api.CreateVolume(t.Context(), &ec2.CreateVolumeInput{
+				AvailabilityZone: aws.String(string(zone)), Size: aws.Int32(10), VolumeType: types.VolumeTypeGp3,
+			})
+			require.NoError(t, err)
+			_, err = api.AttachVolume(t.Context(), &ec2.AttachVolumeInput{
+				InstanceId: i, VolumeId: v.VolumeId, Device: aws.String("/dev/sd" + string(rune('f'+n))),
+			})
+			require.NoError(t, err)
+			ids = append(ids, cluster.VolumeID(*v.VolumeId))
+		}
+		return cluster.InstanceID(*i), ids
+	}
+}
