@@ -133,7 +133,7 @@ func golden(t *testing.T, name, got string) {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
 		return
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // a file of this package
+	want, err := os.ReadFile(path)
 	require.NoError(t, err, "run go test -update")
 	assert.Equal(t, string(want), got)
 }

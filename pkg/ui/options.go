@@ -90,6 +90,7 @@ func (o Options) resolve() Mode {
 			return Plain
 		}
 		return TTY
+	case Auto:
 	}
 	if dumb || isSet(o.Env("CI")) || !o.IsTerminal() {
 		return Plain

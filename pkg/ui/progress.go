@@ -138,9 +138,8 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	}
 	end := bytes.LastIndexByte(b, '\n') + 1
 	if end > 0 {
-		lines := append(p.rest, b[:end]...) //nolint:gocritic // rest is given up in the next line
+		p.queue.put(item{text: append(p.rest, b[:end]...)})
 		p.rest = nil
-		p.queue.put(item{text: lines})
 	}
 	p.rest = append(p.rest, b[end:]...)
 	return len(b), nil

@@ -22,12 +22,12 @@ func screen(t *testing.T, text string) []string {
 	runes := []rune(text)
 	for i := 0; i < len(runes); i++ {
 		row := &lines[len(lines)-1]
-		switch r := runes[i]; {
-		case r == '\r':
+		switch r := runes[i]; r {
+		case '\r':
 			column = 0
-		case r == '\n':
+		case '\n':
 			lines, column = append(lines, nil), 0
-		case r == '\x1b':
+		case '\x1b':
 			end := i + 2
 			for runes[end] != 'm' && runes[end] != 'K' {
 				end++

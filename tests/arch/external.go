@@ -29,11 +29,11 @@ func confinements() []confinement {
 			reason: "status codes are translated by the adapters",
 		},
 		{
-			path: "k8s.io/", to: []string{"pkg/kube"},
+			path: "k8s.io/", to: []string{"pkg/kube", "pkg/testbed"},
 			reason: "Kubernetes' types stay inside the adapter",
 		},
 		{
-			path: "sigs.k8s.io/", to: []string{"pkg/kube"}, except: []string{"sigs.k8s.io/yaml"},
+			path: "sigs.k8s.io/", to: []string{"pkg/kube", "pkg/testbed"}, except: []string{"sigs.k8s.io/yaml"},
 			reason: "Kubernetes' types stay inside the adapter",
 		},
 		{
@@ -69,7 +69,7 @@ func Confinement(pkg string, imports []string) []Violation {
 			}
 		}
 		if below(imported, "testing") || below(imported, "github.com/stretchr/testify") {
-			if !strings.HasSuffix(pkg, "/suite") && !strings.HasPrefix(relative(pkg), "tests/") {
+			if !strings.HasSuffix(pkg, "/suite") && !below(relative(pkg), "tests") {
 				out = append(out, violation(pkg, "imports %s outside a test or a conformance suite", imported))
 			}
 		}

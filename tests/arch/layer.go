@@ -51,7 +51,7 @@ func siblings() map[[2]string]string {
 // suites, the testbed itself.
 func testOnly(pkg string) bool {
 	rel := strings.TrimPrefix(pkg, Module+"/")
-	if strings.HasPrefix(rel, "pkg/testbed") || strings.HasPrefix(rel, "tests/") || rel == "cmd/testbed" {
+	if anyBelow(rel, []string{"pkg/testbed", "tests", "cmd/testbed"}) {
 		return true
 	}
 	parts := strings.Split(rel, "/")
@@ -73,7 +73,7 @@ func part(pkg string, known map[string]int) string {
 // Layering returns what breaks the rule that imports only point down. Imports are those of the package's
 // non-test files; packages outside the module are ignored.
 func Layering(pkg string, imports []string) []Violation {
-	if !strings.HasPrefix(pkg, Module+"/") || strings.HasPrefix(pkg, Module+"/tests/") {
+	if !below(pkg, Module) || below(pkg, Module+"/tests") {
 		return nil
 	}
 	known := map[string]int{}
@@ -89,7 +89,7 @@ func Layering(pkg string, imports []string) []Violation {
 	}
 	var out []Violation
 	for _, imported := range imports {
-		if !strings.HasPrefix(imported, Module+"/") {
+		if !below(imported, Module) {
 			continue
 		}
 		to := part(imported, known)

@@ -41,6 +41,7 @@ func TestLayering_Samples(t *testing.T) {
 		{"to a command", "pkg/cli", "cmd/tisnap", "no layer below"},
 		{"a command to a command", "cmd/br", "cmd/tisnap", "no layer below"},
 		{"to tests", "pkg/cli", "tests/arch", "for tests"},
+		{"tests of the whole program", "tests", "pkg/testbed", ""},
 		{"an unknown package", "pkg/utils", "pkg/ebs", "has no layer"},
 		{"to an unknown package", "pkg/cli", "pkg/utils", "no layer below"},
 	}
@@ -67,6 +68,7 @@ func TestConfinement_Samples(t *testing.T) {
 		{"pkg/resolve", "github.com/pingcap/kvproto/pkg/metapb", "messages"},
 		{"pkg/resolve", "google.golang.org/grpc/status", "status codes"},
 		{"pkg/kube", "k8s.io/client-go/dynamic", ""},
+		{"pkg/testbed", "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured", ""},
 		{"pkg/restore", "k8s.io/api/core/v1", "Kubernetes"},
 		{"pkg/cli", "sigs.k8s.io/yaml", ""},
 		{"pkg/cli", "sigs.k8s.io/json", "Kubernetes"},

@@ -1,0 +1,19 @@
+# syntax=docker/dockerfile:1
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=dev
+RUN make build VERSION="$VERSION" && mkdir -p /rootfs/tmp && chmod 1777 /rootfs/tmp
+
+# No shell and no package manager: the image holds one static program and the roots it trusts.
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /rootfs/ /
+COPY --from=build /src/bin/tisnap /usr/local/bin/tisnap
+LABEL org.opencontainers.image.title="tisnap" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/usr/local/bin
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/tisnap"]

@@ -1,0 +1,84 @@
+# Every target is a line of "make help".
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+IMAGE     ?= tisnap:$(VERSION)
+N         ?= 20
+SEED      ?=
+FUZZTIME  ?= 20s
+TIMEOUT   ?= 15m
+P         ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# The race detector needs a C compiler; without one the tests run, but without it, and say so.
+RACE      ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
+COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
+LINT      := $(GO) tool -modfile=hack/go.tools.mod golangci-lint
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the commands into bin/, static and with the version in them
+	@mkdir -p bin
+	@for c in $(COMMANDS); do \
+	  echo "build bin/$$c $(VERSION)"; \
+	  CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$c ./cmd/$$c; \
+	done
+
+.PHONY: demo
+demo: build ## back up and restore a whole cluster on the testbed, on this machine
+	bin/testbed demo
+
+.PHONY: test
+test: ## run all tests with the race detector, in random order
+	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
+	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./...
+
+.PHONY: soak
+soak: build ## N random backups and restores with faults; repeat one with SEED=...
+	bin/testbed soak --runs=$(N) $(if $(SEED),--seed=$(SEED))
+
+.PHONY: bench
+bench: ## run the benchmarks
+	$(GO) test -run='^$$' -bench=. -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for FUZZTIME
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' pkg | while IFS=: read -r file name; do \
+	  echo "fuzz $${name#func } of $$(dirname $$file)"; \
+	  $(GO) test -run='^$$' -fuzz="^$${name#func }\$$" -fuzztime=$(FUZZTIME) ./$$(dirname $$file); \
+	done
+
+.PHONY: cover
+cover: ## test coverage by function, in bin/cover.html too
+	@mkdir -p bin
+	$(GO) test -coverpkg=./pkg/... -coverprofile=bin/cover.out -timeout=$(TIMEOUT) -p=$(P) ./...
+	$(GO) tool cover -html=bin/cover.out -o bin/cover.html
+	$(GO) tool cover -func=bin/cover.out | tail -1
+
+.PHONY: lint
+lint: ## run the linters; the first run builds them, which takes minutes
+	$(LINT) run ./...
+
+.PHONY: fmt
+fmt: ## format the sources
+	gofmt -s -w cmd pkg tests
+
+.PHONY: verify
+verify: ## check that sources are formatted, vetted and go.mod is tidy; changes nothing
+	@unformatted="$$(gofmt -s -l cmd pkg tests)"; [ -z "$$unformatted" ] || { echo "not formatted (make fmt): $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+
+.PHONY: image
+image: ## build the container image
+	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
