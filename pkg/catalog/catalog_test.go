@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -249,4 +250,21 @@ func TestRemove_Whole_LeavesNothingAndSealGoesFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.NoError(t, c.CheckFree(t.Context(), "b1"))
+}
+
+func TestLoadBR_BackupMetaAtTheRoot_IsRead(t *testing.T) {
+	t.Parallel()
+	c, store := newCatalog(t)
+	_, err := c.LoadBR(t.Context())
+	require.Equal(t, failure.NotFound, failure.KindOf(err))
+	put(t, store, manifest.BRBackupMeta, "{}")
+	_, err = c.LoadBR(t.Context())
+	require.Equal(t, failure.Corrupt, failure.KindOf(err))
+	doc, err := os.ReadFile("../manifest/testdata/backupmeta.recorded.json")
+	require.NoError(t, err)
+	put(t, store, manifest.BRBackupMeta, string(doc))
+	m, err := c.LoadBR(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, "br-"+m.BackupTS.String(), m.ID)
+	require.Len(t, m.Snapshots, 3)
 }

@@ -51,6 +51,23 @@ func (c Catalog) Unsealed(ctx context.Context, id cluster.BackupID) (*manifest.M
 	return m, failure.Annotate(err, "read manifest", string(id))
 }
 
+// LoadBR returns the manifest of the backup that br itself made at the root of the prefix, under an id that
+// is made of its backup ts. It is NotFound if br's backupmeta is not there; see manifest.FromBackupMeta.
+func (c Catalog) LoadBR(ctx context.Context) (*manifest.Manifest, error) {
+	doc, _, err := c.Store.Get(ctx, manifest.BRBackupMeta)
+	if err != nil {
+		return nil, failure.Annotate(err, "load backup of br", c.Store.URL())
+	}
+	d, err := manifest.ParseBR(doc)
+	if err == nil {
+		err = d.Validate()
+	}
+	if err != nil {
+		return nil, failure.Annotate(err, "load backup of br", c.Store.URL())
+	}
+	return manifest.FromBackupMeta(cluster.BackupID(fmt.Sprintf("br-%d", d.Cluster.ResolvedTS)), doc)
+}
+
 // PutManifest stores the manifest and br's document of it. Storing the same again succeeds; another one
 // under the same id is Conflict.
 func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
