@@ -21,13 +21,7 @@ func (s *Server) prepareLocked() {
 	if !s.mem.preparedAt.IsZero() {
 		return
 	}
-	known := 0
-	for id := range s.disk.regions.byID {
-		if s.mem.reported[id] {
-			known++
-		}
-	}
-	if total := len(s.disk.regions.byID); total > 0 && float64(known) >= preparedShare*float64(total) {
+	if total := len(s.disk.regions.byID); total > 0 && float64(s.disk.regions.led) >= preparedShare*float64(total) {
 		s.mem.preparedAt = s.now()
 	}
 }

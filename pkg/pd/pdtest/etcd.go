@@ -39,6 +39,24 @@ func (e *etcdServer) Put(_ context.Context, req *etcdserverpb.PutRequest) (*etcd
 	return &etcdserverpb.PutResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: s.disk.clusterID, Revision: 1}}, nil
 }
 
+// etcdCluster is etcd's list of members; its clients synchronise their endpoints with it.
+type etcdCluster struct {
+	etcdserverpb.UnimplementedClusterServer
+	server *Server
+}
+
+// MemberList lists PD's members.
+func (e *etcdCluster) MemberList(context.Context, *etcdserverpb.MemberListRequest) (*etcdserverpb.MemberListResponse, error) {
+	s := e.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := &etcdserverpb.MemberListResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: s.disk.clusterID}}
+	for _, m := range s.members {
+		answer.Members = append(answer.Members, &etcdserverpb.Member{ID: m.id(), Name: m.name(), ClientURLs: []string{m.url()}})
+	}
+	return answer, nil
+}
+
 // etcdKV is a pair as etcd's JSON gateway prints it: bytes in base64, 64-bit numbers as strings.
 type etcdKV struct {
 	Key            []byte `json:"key"`

@@ -53,7 +53,6 @@ func (s *Server) ReportRegion(_ context.Context, req *pdpb.RegionHeartbeatReques
 		answer.Header = s.header(pdpb.ErrorType_UNKNOWN, err.Error())
 		return answer, nil
 	}
-	s.mem.reported[r.meta.GetId()] = true
 	s.prepareLocked()
 	answer.TransferLeader = s.scheduleLocked(r)
 	return answer, nil

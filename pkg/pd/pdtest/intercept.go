@@ -81,7 +81,7 @@ func (s *Server) checkHeader(h *pdpb.RequestHeader) error {
 // openToAll are the calls that followers answer and that need no cluster id.
 func openToAll(method string) bool {
 	switch method {
-	case "GetMembers", "GetClusterInfo", "Check", "Get", "Range", "Put", "DeleteRange", "Txn":
+	case "GetMembers", "GetClusterInfo", "Check", "Get", "MemberList", "Range", "Put", "DeleteRange", "Txn":
 		return true
 	}
 	return false

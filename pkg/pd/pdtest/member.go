@@ -73,6 +73,7 @@ func (m *member) start() error {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	pdpb.RegisterPDServer(m.rpc, &rpcServer{Server: m.server, member: m})
 	etcdserverpb.RegisterKVServer(m.rpc, &etcdServer{server: m.server})
+	etcdserverpb.RegisterClusterServer(m.rpc, &etcdCluster{server: m.server})
 	meta_storagepb.RegisterMetaStorageServer(m.rpc, &metaServer{server: m.server})
 	healthy := health.NewServer()
 	grpc_health_v1.RegisterHealthServer(m.rpc, healthy)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
@@ -90,6 +91,28 @@ func TestFault_KillsPDInTheCall_CallIsBrokenOff(t *testing.T) {
 	require.NoError(t, s.Start())
 	require.Eventually(t, func() bool { return c.MarkRecovering(t.Context()) == nil }, patience, tick)
 	require.True(t, s.Recovering())
+}
+
+func TestFault_RestartsPDInAGRPCCall_ClientComesBack(t *testing.T) {
+	t.Parallel()
+	faults := &fault.Plan{}
+	s := running(t, pdtest.Config{Faults: faults})
+	c, err := pd.Open(t.Context(), pd.Config{Addresses: s.URLs()})
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, faults.Add(fault.Rule{Point: "pd.UpdateServiceGCSafePoint", Position: fault.Slow, Do: func() {
+		s.Kill()
+		_ = s.Start()
+	}}))
+	_, err = c.HoldGC(t.Context(), "x", 7, time.Minute)
+	require.True(t, failure.Is(err, failure.Limited), "%v", err)
+	require.Eventually(t, func() bool {
+		_, err = c.HoldGC(t.Context(), "x", 7, time.Minute)
+		return err == nil
+	}, patience, tick)
+	require.Contains(t, s.ServiceSafePoints(), "x")
+	_, err = c.Now(t.Context())
+	require.NoError(t, err)
 }
 
 func TestFault_Refused_SaysItsCode(t *testing.T) {

@@ -2,6 +2,7 @@ package pdtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,7 +34,7 @@ func (o *operator) String() string {
 func (s *Server) scheduleLocked(r *region) *pdpb.TransferLeader {
 	op := s.runningLocked(r.meta.GetId())
 	if op != nil && op.to != nil && op.to.GetStoreId() == r.leader.GetStoreId() {
-		op.status = pdpb.OperatorStatus_SUCCESS
+		s.endLocked(op, pdpb.OperatorStatus_SUCCESS)
 		op = nil
 	}
 	if op == nil {
@@ -45,14 +46,24 @@ func (s *Server) scheduleLocked(r *region) *pdpb.TransferLeader {
 	return &pdpb.TransferLeader{Peer: op.to, Peers: []*metapb.Peer{op.to}}
 }
 
+// addLocked makes an operator the region's.
+func (s *Server) addLocked(op *operator) {
+	s.mem.operators[op.region] = op
+	if op.status == pdpb.OperatorStatus_RUNNING {
+		s.mem.running[op.region] = op
+	}
+}
+
+func (s *Server) endLocked(op *operator, as pdpb.OperatorStatus) {
+	op.status = as
+	delete(s.mem.running, op.region)
+}
+
 // runningLocked is the region's operator if it runs; one that took too long ends here.
 func (s *Server) runningLocked(regionID uint64) *operator {
-	op := s.mem.operators[regionID]
-	if op == nil || op.status != pdpb.OperatorStatus_RUNNING {
-		return nil
-	}
-	if s.now().Sub(op.created) > operatorTimeout {
-		op.status = pdpb.OperatorStatus_TIMEOUT
+	op := s.mem.running[regionID]
+	if op != nil && s.now().Sub(op.created) > operatorTimeout {
+		s.endLocked(op, pdpb.OperatorStatus_TIMEOUT)
 		return nil
 	}
 	return op
@@ -60,7 +71,7 @@ func (s *Server) runningLocked(regionID uint64) *operator {
 
 func (s *Server) allRunningLocked() []*operator {
 	var running []*operator
-	for _, id := range sortedIDs(s.mem.operators) {
+	for _, id := range sortedIDs(s.mem.running) {
 		if op := s.runningLocked(id); op != nil {
 			running = append(running, op)
 		}
@@ -77,17 +88,12 @@ func (s *Server) balanceLocked(r *region) *operator {
 	if i < 0 {
 		return nil
 	}
-	moving := 0
-	for _, op := range s.allRunningLocked() {
-		if op.to != nil {
-			moving++
-		}
-	}
-	if float64(moving) >= s.numberConfigLocked("schedule.leader-schedule-limit") {
+	running := s.allRunningLocked()
+	if float64(len(running)) >= s.numberConfigLocked("schedule.leader-schedule-limit") {
 		return nil
 	}
-	leaders, _ := s.disk.regions.counts()
-	for _, op := range s.allRunningLocked() {
+	leaders := maps.Clone(s.disk.regions.leaders)
+	for _, op := range running {
 		// What is on its way counts as arrived, or all regions would run to one store.
 		if moved := s.disk.regions.byID[op.region]; op.to != nil && moved != nil && moved.leader != nil {
 			leaders[moved.leader.GetStoreId()]--
@@ -105,7 +111,7 @@ func (s *Server) balanceLocked(r *region) *operator {
 		return nil
 	}
 	op := &operator{name: "balance-leader", region: r.meta.GetId(), to: to, created: s.now(), status: pdpb.OperatorStatus_RUNNING}
-	s.mem.operators[r.meta.GetId()] = op
+	s.addLocked(op)
 	return op
 }
 
@@ -142,7 +148,7 @@ func (s *Server) addOperatorLocked(name string, regionID, toStore uint64) (int, 
 	default:
 		return 400, "unknown operator"
 	}
-	s.mem.operators[regionID] = op
+	s.addLocked(op)
 	s.pushLocked(r, op)
 	return 0, ""
 }

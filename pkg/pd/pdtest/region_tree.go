@@ -24,6 +24,9 @@ type region struct {
 type regionTree struct {
 	byStart *btree.BTreeG[*region]
 	byID    map[uint64]*region
+	leaders map[uint64]int // by store
+	peers   map[uint64]int // by store
+	led     int            // regions with a leader: reported since PD started
 }
 
 func newRegionTree() *regionTree {
@@ -31,6 +34,8 @@ func newRegionTree() *regionTree {
 	return &regionTree{
 		byStart: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true}),
 		byID:    map[uint64]*region{},
+		leaders: map[uint64]int{},
+		peers:   map[uint64]int{},
 	}
 }
 
@@ -59,6 +64,7 @@ func (t *regionTree) put(r *region) error {
 	}
 	t.byStart.Set(r)
 	t.byID[r.meta.GetId()] = r
+	t.count(r, 1)
 	return nil
 }
 
@@ -66,6 +72,18 @@ func (t *regionTree) remove(r *region) {
 	if t.byID[r.meta.GetId()] == r {
 		delete(t.byID, r.meta.GetId())
 		t.byStart.Delete(r)
+		t.count(r, -1)
+	}
+}
+
+// count keeps the stores' numbers: to count anew at each heartbeat would be quadratic.
+func (t *regionTree) count(r *region, by int) {
+	if r.leader != nil {
+		t.leaders[r.leader.GetStoreId()] += by
+		t.led += by
+	}
+	for _, p := range r.meta.GetPeers() {
+		t.peers[p.GetStoreId()] += by
 	}
 }
 
@@ -126,20 +144,8 @@ func (t *regionTree) forgetLeaders() {
 		t.byStart.Set(&c)
 		t.byID[c.meta.GetId()] = &c
 	}
-}
-
-// counts are the leaders and regions of each store.
-func (t *regionTree) counts() (leaders, regions map[uint64]int) {
-	leaders, regions = map[uint64]int{}, map[uint64]int{}
-	for _, r := range t.byID {
-		if r.leader != nil {
-			leaders[r.leader.GetStoreId()]++
-		}
-		for _, p := range r.meta.GetPeers() {
-			regions[p.GetStoreId()]++
-		}
-	}
-	return leaders, regions
+	t.led = 0
+	clear(t.leaders)
 }
 
 // before reports whether key < end, where an empty end is the end of the key space.

@@ -13,9 +13,8 @@ func (s *Server) minResolvedLocked() uint64 {
 		return s.disk.minResolved
 	}
 	lowest := uint64(math.MaxUint64)
-	leaders, _ := s.disk.regions.counts()
 	for id, store := range s.disk.stores {
-		if s.countsForResolvedLocked(store, leaders) {
+		if s.countsForResolvedLocked(store) {
 			lowest = min(lowest, s.mem.storeStats(id).resolved)
 		}
 	}
@@ -28,13 +27,12 @@ func (s *Server) minResolvedLocked() uint64 {
 // storeResolvedLocked is a store's own value; MaxUint64 for one that does not count or does not exist.
 func (s *Server) storeResolvedLocked(id uint64) uint64 {
 	store := s.disk.stores[id]
-	leaders, _ := s.disk.regions.counts()
-	if store == nil || !s.countsForResolvedLocked(store, leaders) {
+	if store == nil || !s.countsForResolvedLocked(store) {
 		return math.MaxUint64
 	}
 	return s.mem.storeStats(id).resolved
 }
 
-func (s *Server) countsForResolvedLocked(store *metapb.Store, leaders map[uint64]int) bool {
-	return store.GetState() != metapb.StoreState_Tombstone && isTiKV(store) && leaders[store.GetId()] > 0
+func (s *Server) countsForResolvedLocked(store *metapb.Store) bool {
+	return store.GetState() != metapb.StoreState_Tombstone && isTiKV(store) && s.disk.regions.leaders[store.GetId()] > 0
 }

@@ -29,13 +29,13 @@ type disk struct {
 
 // memory is what the leader forgets when it restarts or another takes over.
 type memory struct {
-	allocBase, allocEnd uint64 // ids in (base, end] are reserved on disk
-	physical, logical   int64  // last timestamp given out
-	broken              bool   // the TSO cannot be loaded
-	reported            map[uint64]bool
+	allocBase, allocEnd uint64    // ids in (base, end] are reserved on disk
+	physical, logical   int64     // last timestamp given out
+	broken              bool      // the TSO cannot be loaded
 	preparedAt          time.Time // zero until most regions were reported
 	pauses              map[string]pause
-	operators           map[uint64]*operator
+	operators           map[uint64]*operator // the last of each region
+	running             map[uint64]*operator // those of them that run
 	stats               map[uint64]*storeStats
 	streams             map[uint64]chan *pdpb.RegionHeartbeatResponse // by store, of stores on the network
 }
@@ -77,9 +77,9 @@ func newMemory(d *disk) *memory {
 		allocEnd:  d.allocEnd,
 		physical:  d.tsoSaved,
 		broken:    d.tsoSaved > lastTSOMillis,
-		reported:  map[uint64]bool{},
 		pauses:    map[string]pause{},
 		operators: map[uint64]*operator{},
+		running:   map[uint64]*operator{},
 		stats:     map[uint64]*storeStats{},
 		streams:   map[uint64]chan *pdpb.RegionHeartbeatResponse{},
 	}

@@ -132,6 +132,7 @@ func (s *Server) postOperator(r *request) answer {
 
 func (s *Server) deleteOperators(*request) answer {
 	clear(s.mem.operators)
+	clear(s.mem.running)
 	return answer{body: "All pending operators are canceled.", call: "DropOperators"}
 }
 
@@ -144,6 +145,7 @@ func (s *Server) deleteOperator(r *request) answer {
 		return refuse(500, "[PD:operator:ErrOperatorNotFound]operator not found")
 	}
 	delete(s.mem.operators, id)
+	delete(s.mem.running, id)
 	return answer{body: "The pending operator is canceled.", call: "DropOperators " + decimal(id)}
 }
 

@@ -34,10 +34,9 @@ func (s *Server) getStores(r *request) answer {
 		wanted = []string{"0", "1"} // tombstones only when asked for
 	}
 	list := []any{}
-	leaders, regions := s.disk.regions.counts()
 	for _, store := range s.storesLocked() {
 		if slices.Contains(wanted, strconv.Itoa(int(store.GetState()))) {
-			list = append(list, s.storeInfo(store, leaders, regions))
+			list = append(list, s.storeInfo(store))
 		}
 	}
 	return answer{body: map[string]any{"count": len(list), "stores": list}}
@@ -52,8 +51,7 @@ func (s *Server) getStore(r *request) answer {
 	if store == nil {
 		return refuse(404, fmt.Sprintf("[PD:core:ErrStoreNotFound]store %d not found", id))
 	}
-	leaders, regions := s.disk.regions.counts()
-	return answer{body: s.storeInfo(store, leaders, regions)}
+	return answer{body: s.storeInfo(store)}
 }
 
 type storeMeta struct {
@@ -90,8 +88,9 @@ type storeStatus struct {
 	Uptime        string     `json:"uptime,omitempty"`
 }
 
-func (s *Server) storeInfo(store *metapb.Store, leaders, regions map[uint64]int) any {
+func (s *Server) storeInfo(store *metapb.Store) any {
 	id := store.GetId()
+	leaders, regions := s.disk.regions.leaders, s.disk.regions.peers
 	meta := storeMeta{
 		ID: id, Address: store.GetAddress(), Version: store.GetVersion(), StatusAddress: store.GetStatusAddress(),
 		StartedAt: store.GetStartTimestamp(), LastHeartbeat: store.GetLastHeartbeat(),
