@@ -42,11 +42,14 @@ func (s *Store) Peers() []PeerState {
 
 // AwaitLeaders waits until the regions led and served by the stores tile the key space.
 func AwaitLeaders(ctx context.Context, stores ...*Store) error {
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
+	pause := 2 * time.Millisecond
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	for !tiled(stores) {
 		select {
-		case <-ticker.C:
+		case <-timer.C:
+			pause = min(2*pause, 100*time.Millisecond)
+			timer.Reset(pause)
 		case <-ctx.Done():
 			return fmt.Errorf("wait for leaders: %w", ctx.Err())
 		}

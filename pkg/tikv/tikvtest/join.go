@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
@@ -12,9 +12,9 @@ import (
 
 // identify settles cluster id, store id and mode from the data device and PD.
 func (s *Store) identify(ctx context.Context, freshLog bool) error {
-	boot, err := s.pd.IsBootstrapped(ctx, &pdpb.IsBootstrappedRequest{})
+	boot, err := s.askBootstrapped(ctx)
 	if err != nil {
-		return fmt.Errorf("ask pd: %w", err)
+		return err
 	}
 	s.clusterID = boot.GetHeader().GetClusterId()
 	marked, err := s.pd.IsSnapshotRecovering(ctx, &pdpb.IsSnapshotRecoveringRequest{Header: s.header()})
@@ -43,6 +43,23 @@ func (s *Store) identify(ctx context.Context, freshLog bool) error {
 	return s.data.setIdent(s.clusterID, s.id)
 }
 
+// askBootstrapped waits for PD to answer, as a store that starts before PD does.
+func (s *Store) askBootstrapped(ctx context.Context) (*pdpb.IsBootstrappedResponse, error) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		boot, err := s.pd.IsBootstrapped(ctx, &pdpb.IsBootstrappedRequest{Header: s.header()})
+		if err == nil {
+			return boot, nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("ask pd: %w (last answer: %w)", ctx.Err(), err)
+		}
+	}
+}
+
 func (s *Store) header() *pdpb.RequestHeader { return &pdpb.RequestHeader{ClusterId: s.clusterID} }
 
 func (s *Store) allocID(ctx context.Context) (uint64, error) {
@@ -67,9 +84,9 @@ func pdError(h *pdpb.ResponseHeader, err error) error {
 // join tells PD of the store, if PD is bootstrapped. In recovery mode whoever comes first bootstraps PD with
 // a region that exists in PD only.
 func (s *Store) join(ctx context.Context) error {
-	boot, err := s.pd.IsBootstrapped(ctx, &pdpb.IsBootstrappedRequest{Header: s.header()})
+	boot, err := s.askBootstrapped(ctx)
 	if err != nil {
-		return fmt.Errorf("ask pd: %w", err)
+		return err
 	}
 	if !boot.GetBootstrapped() {
 		if !s.recovering {
@@ -83,7 +100,7 @@ func (s *Store) join(ctx context.Context) error {
 }
 
 func (s *Store) bootstrapPD(ctx context.Context) error {
-	region, err := s.firstRegion(ctx, []*Store{s})
+	region, err := newRegion(ctx, nil, nil, s)
 	if err != nil {
 		return err
 	}
@@ -95,24 +112,6 @@ func (s *Store) bootstrapPD(ctx context.Context) error {
 		return fmt.Errorf("bootstrap pd: %w", err)
 	}
 	return nil
-}
-
-// firstRegion is a region over the whole key space with a peer on each store.
-func (s *Store) firstRegion(ctx context.Context, stores []*Store) (*metapb.Region, error) {
-	id, err := s.allocID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	region := &metapb.Region{Id: id, RegionEpoch: &metapb.RegionEpoch{ConfVer: 1, Version: 1}}
-	for _, member := range stores {
-		id, err := s.allocID(ctx)
-		if err != nil {
-			return nil, err
-		}
-		region.Peers = append(region.Peers, &metapb.Peer{Id: id, StoreId: member.id})
-	}
-	region.RegionEpoch.ConfVer = uint64(2*len(stores) - 1) // as if the peers had been added one by one
-	return region, nil
 }
 
 // meta is the store as PD knows it.
@@ -133,37 +132,4 @@ func (s *Store) putStore(ctx context.Context) error {
 		return fmt.Errorf("put store: %w", err)
 	}
 	return nil
-}
-
-// BootstrapCluster makes a new cluster of stores that were started with empty devices and one PD: it
-// bootstraps PD, registers the stores, and makes the first region with a peer on each of the first three. It
-// returns when that region has a leader that serves.
-func BootstrapCluster(ctx context.Context, stores ...*Store) error {
-	if len(stores) == 0 {
-		return errors.New("bootstrap cluster: no stores")
-	}
-	first := stores[0]
-	members := stores[:min(3, len(stores))]
-	region, err := first.firstRegion(ctx, members)
-	if err != nil {
-		return fmt.Errorf("bootstrap cluster: %w", err)
-	}
-	resp, err := first.pd.Bootstrap(ctx, &pdpb.BootstrapRequest{Header: first.header(), Store: first.meta(), Region: region})
-	if err := pdError(resp.GetHeader(), err); err != nil {
-		return fmt.Errorf("bootstrap cluster: %w", err)
-	}
-	for _, s := range stores {
-		if err := s.putStore(ctx); err != nil {
-			return fmt.Errorf("bootstrap cluster: store %d: %w", s.id, err)
-		}
-	}
-	for i, s := range slices.Backward(members) {
-		state := localState{region: region}
-		s.data.apply(region.Id, initialIndex, initialTerm, []localState{state}, nil)
-		if err := s.data.flush(s.opts.CheckpointBytes); err != nil {
-			return fmt.Errorf("bootstrap cluster: store %d: %w", s.id, err)
-		}
-		s.addPeer(state, initialIndex, initialTerm, 0, i == 0)
-	}
-	return AwaitLeaders(ctx, stores...)
 }

@@ -43,7 +43,7 @@ func (s *Store) admit(ctx context.Context, c *kvrpcpb.Context, check flashbackCh
 		return nil, peerView{}, regionNotFound(c.GetRegionId()), nil
 	}
 	v := p.look()
-	if v.leader && !v.ready() {
+	if check(v.region) == nil && v.leader && !v.ready() {
 		var err error
 		if v, err = p.await(ctx, func(v peerView) bool { return !v.leader || v.ready() }); err != nil {
 			return nil, v, nil, err

@@ -1,6 +1,7 @@
 package tikvtest
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand"
@@ -144,7 +145,7 @@ func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
 		}
 		return
 	}
-	if m.To != p.id {
+	if m.To != p.id || w.leaderLives(p, m) {
 		return
 	}
 	// Heartbeats are no reason to stay awake.
@@ -152,6 +153,26 @@ func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
 		p.quiet, p.asleep = 0, false
 	}
 	_ = p.node.Step(m) // an error means that raft ignores the message
+}
+
+// leaderLives is raft's lease rule for vote requests, by reachability in place of clocks, as hibernated regions
+// have none: while the leader lives, nobody else is elected unless the leader asked for it. It wakes a
+// hibernated leader, whose heartbeat then reaches the candidate. In recovery mode the rule is off.
+func (w *raftWorker) leaderLives(p *peer, m raftpb.Message) bool {
+	if (m.Type != raftpb.MsgVote && m.Type != raftpb.MsgPreVote) || len(m.Context) > 0 || w.store.recovering {
+		return false
+	}
+	status := p.node.BasicStatus()
+	if status.Lead == p.id {
+		p.quiet, p.asleep = 0, false
+		return status.Term >= m.Term || m.Type == raftpb.MsgPreVote
+	}
+	leader := peerByID(p.look().region, status.Lead)
+	if leader == nil || status.Lead == m.From {
+		return false
+	}
+	target, _ := w.store.net.reach(w.store, leader.StoreId)
+	return target != nil
 }
 
 // look puts the peer on the list of those to handle.
@@ -187,9 +208,7 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 	}
 	p.node = node
 	w.peers[p.regionID] = p
-	i, _ := slices.BinarySearchFunc(w.order, p.regionID, func(q *peer, id uint64) int {
-		return int(int64(q.regionID) - int64(id))
-	})
+	i, _ := slices.BinarySearchFunc(w.order, p.regionID, func(q *peer, id uint64) int { return cmp.Compare(q.regionID, id) })
 	w.order = slices.Insert(w.order, i, p)
 	p.publish(func(v *peerView) { v.term, v.vote, v.lastIndex = log.hard.Term, log.hard.Vote, log.last() })
 	if campaign {

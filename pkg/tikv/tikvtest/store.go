@@ -1,6 +1,7 @@
 package tikvtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,9 @@ type Store struct {
 	proposals  atomic.Uint64
 	ignoreHold atomic.Bool
 
-	mu    sync.RWMutex
-	peers map[uint64]*peer
+	mu     sync.RWMutex
+	peers  map[uint64]*peer
+	sorted []*peer // by region id; nil after a change
 
 	cancel   context.CancelFunc
 	workers  sync.WaitGroup
@@ -130,6 +132,9 @@ func (s *Store) run(ctx context.Context, log *raftLog) error {
 	s.goRun(func() { s.applier.run(life) })
 	s.goRun(func() { s.flushLoop(life) })
 	go s.supervise(life)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(life, stop)() // a crash ends the start too
 	if s.recovering {
 		// What is committed is applied before anybody asks, as on a real store, whose start takes seconds.
 		for _, st := range states {
@@ -238,6 +243,7 @@ func (s *Store) addPeer(state localState, applied, appliedTerm, resolved uint64,
 	p.resolved = resolved
 	s.mu.Lock()
 	s.peers[p.regionID] = p
+	s.sorted = nil
 	s.mu.Unlock()
 	s.raft.post(raftTask{create: p, campaign: campaign})
 }
@@ -248,16 +254,22 @@ func (s *Store) peer(region uint64) *peer {
 	return s.peers[region]
 }
 
-// allPeers lists the peers by region id.
+// allPeers lists the peers by region id. The list is shared: it is not to be changed.
 func (s *Store) allPeers() []*peer {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	list := make([]*peer, 0, len(s.peers))
-	for _, p := range s.peers {
-		list = append(list, p)
+	list := s.sorted
+	s.mu.RUnlock()
+	if list != nil {
+		return list
 	}
-	slices.SortFunc(list, func(a, b *peer) int { return int(int64(a.regionID) - int64(b.regionID)) })
-	return list
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sorted = make([]*peer, 0, len(s.peers))
+	for _, p := range s.peers {
+		s.sorted = append(s.sorted, p)
+	}
+	slices.SortFunc(s.sorted, func(a, b *peer) int { return cmp.Compare(a.regionID, b.regionID) })
+	return s.sorted
 }
 
 // regionEndingAt returns the region with this end key, or nil.

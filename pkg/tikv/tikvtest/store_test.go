@@ -74,3 +74,49 @@ func TestSplitAt_ThreeHundredRegions_TakesLittleTime(t *testing.T) {
 	t.Logf("split in %v", time.Since(started))
 	require.Len(t, c.stores[0].Peers(), 300)
 }
+
+func TestStore_FollowerRestarted_LeaderStays(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, key(10), key(20))
+	c.settled()
+	leader, _ := c.leader(key(1))
+	// Long enough for the regions to hibernate, so that the restarted peers hear from no leader by themselves.
+	require.Never(t, func() bool { return false }, 50*quick.TickInterval, 100*time.Millisecond)
+	for i, s := range c.stores {
+		if s != leader {
+			s.Kill()
+			c.start(i)
+			break
+		}
+	}
+	require.Never(t, func() bool {
+		now, _ := c.leader(key(1))
+		return now != leader
+	}, 60*quick.TickInterval, 10*time.Millisecond)
+}
+
+func TestBootstrapRegions_MoreThanThreeStores_ShareLeadersAndPeers(t *testing.T) {
+	t.Parallel()
+	c := &testCluster{t: t, pd: newTinyPD(7), net: tikvtest.NewNetwork(), options: quick}
+	for range 5 {
+		c.volumes = append(c.volumes, newVolumes())
+	}
+	c.startAll()
+	var keys [][]byte
+	for i := 1; i < 10; i++ {
+		keys = append(keys, key(i))
+	}
+	require.NoError(t, tikvtest.BootstrapRegions(c.ctx(10*time.Second), c.stores, keys...))
+	for _, s := range c.stores {
+		require.Len(t, s.Peers(), 6)
+		led := 0
+		for _, p := range s.Peers() {
+			require.Len(t, p.Region.Peers, 3)
+			if p.Leader {
+				led++
+			}
+		}
+		require.Equal(t, 2, led)
+	}
+	c.client().put(key(5), []byte("v"))
+}
