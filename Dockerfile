@@ -5,7 +5,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=dev
-RUN make build VERSION="$VERSION" && mkdir -p /rootfs/tmp && chmod 1777 /rootfs/tmp
+ARG COMMIT=
+RUN make build VERSION="$VERSION" COMMIT="$COMMIT" && mkdir -p /rootfs/tmp && chmod 1777 /rootfs/tmp
 
 # No shell and no package manager: the image holds one static program and the roots it trusts.
 FROM scratch

@@ -6,6 +6,7 @@ MAKEFLAGS += --no-builtin-rules
 
 GO        ?= go
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
 IMAGE     ?= tisnap:$(VERSION)
 N         ?= 20
 SEED      ?=
@@ -16,7 +17,7 @@ P         ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 RACE      ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
 LINT      := $(GO) tool -modfile=hack/go.tools.mod golangci-lint
-LDFLAGS   := -s -w -X main.version=$(VERSION)
+LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .PHONY: help
 help: ## list the targets
@@ -77,7 +78,7 @@ verify: ## check that sources are formatted, vetted and go.mod is tidy; changes 
 
 .PHONY: image
 image: ## build the container image
-	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
 
 .PHONY: clean
 clean: ## remove what was built
