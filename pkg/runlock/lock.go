@@ -27,8 +27,9 @@ const MinTTL = time.Second
 
 // Acquire takes the cluster's lock for ttl, or fails at once: Conflict if another run holds it, with who,
 // since when and until when in the text. An expired lock is taken over with the next epoch. Of several
-// that acquire at the same time exactly one succeeds. The lock is not renewed until Keep is called.
-// A lost answer is resolved by reading back, also when ctx lives on after an error of the store.
+// that acquire at the same time exactly one succeeds, also of the same owner. The lock is not renewed until
+// Keep is called. A lost answer is settled by reading back; if that fails too, the error is the store's and
+// the lock, if we got it after all, expires.
 func Acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration) (*Lock, error) {
 	if ttl < MinTTL {
 		return nil, failure.New(failure.Usage, "acquire lock", name.String(), "lease of %s is shorter than %s", ttl, MinTTL)
