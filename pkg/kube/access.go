@@ -80,3 +80,13 @@ func (c *Client) Allowed(ctx context.Context, namespace string) error {
 	}
 	return nil
 }
+
+// Permissions lists what Allowed asks for, as "verb resource", for documentation and roles.
+func Permissions() []string {
+	all := permissions()
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.verb + " " + p.resource
+	}
+	return names
+}

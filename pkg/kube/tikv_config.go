@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -105,9 +106,17 @@ func (s *tomlScanner) quoted(quote string) (string, error) {
 		if rest[0] == '\n' && len(quote) == 1 {
 			break
 		}
-		if rest[0] == '\\' && quote[0] == '"' && len(rest) > 1 {
-			out.WriteByte(unescape(rest[1]))
-			rest = rest[2:]
+		if rest[0] == '\\' && quote[0] == '"' {
+			if folded := strings.TrimLeft(rest[1:], " \t\r"); len(quote) > 1 && strings.HasPrefix(folded, "\n") {
+				rest = strings.TrimLeft(folded, " \t\r\n") // a backslash at the end of a line joins it with the next
+				continue
+			}
+			char, _, tail, err := strconv.UnquoteChar(rest, '"')
+			if err != nil {
+				return "", err
+			}
+			out.WriteRune(char)
+			rest = tail
 			continue
 		}
 		out.WriteByte(rest[0])
@@ -141,16 +150,6 @@ func (s *tomlScanner) skipNested() error {
 		}
 	}
 	return failure.New(failure.Corrupt, "", "", "array is not closed")
-}
-
-func unescape(c byte) byte {
-	switch c {
-	case 'n':
-		return '\n'
-	case 't':
-		return '\t'
-	}
-	return c
 }
 
 // dotted removes white space and quotes around the parts of a key.

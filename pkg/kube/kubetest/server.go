@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -184,6 +185,16 @@ func (s *Server) Put(o *unstructured.Unstructured) error {
 		return err
 	}
 	_, err := s.store.create(r, next, false)
+	return err
+}
+
+// Remove deletes an object and what it owns, in process.
+func (s *Server) Remove(o *unstructured.Unstructured) error {
+	r, ok := resourceByKind(o.GetKind())
+	if !ok {
+		return fmt.Errorf("kind %q is not served", o.GetKind())
+	}
+	_, err := s.store.remove(r, o.GetNamespace(), o.GetName(), metav1.DeleteOptions{})
 	return err
 }
 

@@ -1,0 +1,270 @@
+package kube_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+func sourceObject(t *testing.T) json.RawMessage {
+	t.Helper()
+	b, err := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src")}).MarshalJSON()
+	require.NoError(t, err)
+	return b
+}
+
+// recordedVolume is a volume to bind, from recorded objects.
+func recordedVolume(t *testing.T, target cluster.Name) kube.RestoredVolume {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "clustermeta.json"))
+	require.NoError(t, err)
+	var doc struct {
+		Kubernetes struct{ PVCs, PVs []json.RawMessage }
+	}
+	require.NoError(t, json.Unmarshal(b, &doc))
+	return kube.RestoredVolume{
+		Cluster: target, Run: run, Role: cluster.RoleData, MountPath: "/var/lib/tikv", Volume: "vol-0new",
+		Zone: "us-west-2b", SizeGiB: 10, Claim: doc.Kubernetes.PVCs[0], Object: doc.Kubernetes.PVs[0],
+	}
+}
+
+func TestWrites_AnswerLost_SucceedWhenRunAgain(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	target := source("dst")
+	volume := recordedVolume(t, target)
+	for _, c := range []struct {
+		point string
+		write func() error
+	}{
+		{"kube.create.tidbclusters", func() error { return l.client.CreateCluster(t.Context(), sourceObject(t), target, run) }},
+		{"kube.create.persistentvolumes", func() error { return l.client.BindVolume(t.Context(), volume) }},
+		{"kube.create.persistentvolumeclaims", func() error { return l.client.BindVolume(t.Context(), volume) }},
+		{"kube.update.tidbclusters", func() error { return l.client.StartTiKV(t.Context(), target) }},
+		{"kube.update.tidbclusters", func() error { return l.client.LeaveRecovery(t.Context(), target) }},
+		{"kube.delete.persistentvolumeclaims", func() error { return l.client.DeleteCluster(t.Context(), target, run) }},
+	} {
+		require.NoError(t, l.faults.Add(fault.Rule{Point: c.point, Position: fault.After}))
+		err := c.write()
+		require.Error(t, err, c.point)
+		assert.Equal(t, failure.Unknown, failure.KindOf(err), c.point)
+		assert.Empty(t, l.faults.Unreached())
+		require.NoError(t, c.write(), c.point)
+	}
+	assert.Empty(t, l.server.List("persistentvolumes", ""))
+	assert.Empty(t, l.server.List("persistentvolumeclaims", ""))
+}
+
+func TestDeleteCluster_BrokenOff_IsFinishedWhenRunAgain(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	target := source("dst")
+	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), target, run))
+	require.NoError(t, l.client.BindVolume(t.Context(), recordedVolume(t, target)))
+	pd := l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0") // as a StatefulSet would make one for PD
+	pd.SetName("pd-dst-pd-0")
+	pd.SetAnnotations(nil)
+	pd.SetLabels(map[string]string{"app.kubernetes.io/instance": "dst"})
+	require.NoError(t, l.server.Put(pd))
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.After}))
+	require.Error(t, l.client.DeleteCluster(t.Context(), target, run))
+	assert.Nil(t, l.server.Get("tidbclusters", "tidb", "dst"))
+	assert.Len(t, l.server.List("persistentvolumeclaims", ""), 2)
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	assert.Empty(t, l.server.List("persistentvolumes", ""))
+	assert.Empty(t, l.server.List("persistentvolumeclaims", ""))
+}
+
+func TestWrites_RefusedBefore_ChangeNothing(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	target := source("dst")
+	for code, want := range map[string]failure.Kind{
+		"Forbidden": failure.Denied, "ServiceUnavailable": failure.Limited, "TooManyRequests": failure.Limited, "": failure.Unknown,
+	} {
+		require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.*", Position: fault.Before, Code: code}))
+		assert.Equal(t, want, failure.KindOf(l.client.CreateCluster(t.Context(), sourceObject(t), target, run)), code)
+		l.faults.Clear()
+	}
+	assert.Nil(t, l.server.Get("tidbclusters", "tidb", "dst"))
+}
+
+func TestCreateCluster_MadeByAnother_IsAConflict(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	target := source("dst")
+	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), target, run))
+	before := l.server.MutatingCalls()
+	err := l.client.CreateCluster(t.Context(), sourceObject(t), target, "other")
+	assert.Equal(t, failure.Conflict, failure.KindOf(err))
+	assert.ErrorContains(t, err, "run "+string(run))
+
+	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("hand")})))
+	err = l.client.CreateCluster(t.Context(), sourceObject(t), source("hand"), run)
+	assert.Equal(t, failure.Conflict, failure.KindOf(err))
+	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.DeleteCluster(t.Context(), source("hand"), run)))
+	assert.Equal(t, before, l.server.MutatingCalls(), "nothing was written")
+}
+
+func TestCreateCluster_ClaimsLeftBehind_IsAConflict(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.NoError(t, l.client.BindVolume(t.Context(), recordedVolume(t, source("dst"))))
+	err := l.client.CreateCluster(t.Context(), sourceObject(t), source("dst"), "next")
+	assert.Equal(t, failure.Conflict, failure.KindOf(err))
+	assert.ErrorContains(t, err, "tikv-dst-tikv-0")
+}
+
+func TestBindVolume_NameTaken_IsAConflict(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	volume := recordedVolume(t, source("dst"))
+	require.NoError(t, l.client.BindVolume(t.Context(), volume))
+	require.NoError(t, l.client.BindVolume(t.Context(), volume))
+	other := volume
+	other.Run = "other"
+	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), other)), "claim of another run")
+	swapped := volume
+	swapped.Volume = "vol-0wrong"
+	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), swapped)), "another volume under the same name")
+}
+
+func TestBindVolume_ReleasedOfOwnRun_IsMadeBindableAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	volume := recordedVolume(t, source("dst"))
+	bound := func() bool {
+		list := l.server.List("persistentvolumeclaims", "tidb")
+		if len(list) != 1 {
+			return false
+		}
+		status, _ := list[0].Object["status"].(map[string]any)
+		return status["phase"] == "Bound"
+	}
+	require.NoError(t, l.client.BindVolume(t.Context(), volume))
+	require.Eventually(t, bound, patience, 5*time.Millisecond)
+	claim := l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0")
+	require.NoError(t, l.server.Remove(claim))
+	require.Eventually(t, func() bool {
+		list := l.server.List("persistentvolumes", "")
+		status, _ := list[0].Object["status"].(map[string]any)
+		return status["phase"] == "Released"
+	}, patience, 5*time.Millisecond)
+	require.NoError(t, l.client.BindVolume(t.Context(), volume))
+	require.Eventually(t, bound, patience, 5*time.Millisecond)
+}
+
+func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.NoError(t, l.client.Allowed(t.Context(), "tidb"))
+	for _, p := range [][2]string{{"create", "persistentvolumes"}, {"update", "tidbclusters"}, {"delete", "pods"}, {"get", "nodes"}} {
+		l.server.Deny(p[0], p[1])
+		err := l.client.Allowed(t.Context(), "tidb")
+		assert.Equal(t, failure.Denied, failure.KindOf(err))
+		assert.ErrorContains(t, err, p[0]+" "+p[1])
+		l.server.Allow(p[0], p[1])
+	}
+	assert.Empty(t, l.server.MutatingCalls())
+}
+
+// Every call of a whole restore has to be in the list that Allowed asks for.
+func TestAllowed_WholeRestore_UsesNothingElse(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	target := source("dst")
+	volume := recordedVolume(t, target)
+	asked := map[string]bool{}
+	for _, p := range kube.Permissions() {
+		asked[p] = true
+	}
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+		for _, resource := range []string{"tidbclusters", "pods", "persistentvolumes", "persistentvolumeclaims", "nodes", "statefulsets"} {
+			if !asked[verb+" "+resource] {
+				l.server.Deny(verb, resource)
+			}
+		}
+	}
+	l.server.Deny("list", "events") // wanted for reasons, but not needed
+	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), target, run))
+	l.disks.Add(volume.Volume, volume.Zone, true)
+	require.NoError(t, l.client.BindVolume(t.Context(), volume))
+	require.NoError(t, l.client.StartTiKV(t.Context(), target))
+	l.awaitReady(t, target, 1)
+	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
+	l.awaitUp(t, target, 1)
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+}
+
+func oneStore(t *testing.T) json.RawMessage {
+	t.Helper()
+	b, err := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src"), TiKV: 1}).MarshalJSON()
+	require.NoError(t, err)
+	return b
+}
+
+func TestCluster_ServerStalls_EndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.get.*", Position: fault.Stall, Times: -1}))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := l.client.Cluster(ctx, source("src"))
+	assert.Equal(t, failure.Limited, failure.KindOf(err))
+}
+
+func TestCluster_Missing_HintListsThoseThatExist(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	_, err := l.client.Cluster(t.Context(), source("src"))
+	assert.Equal(t, failure.NotFound, failure.KindOf(err))
+	assert.Contains(t, failure.HintOf(err), "no tidbcluster")
+	for _, n := range []string{"b", "a"} {
+		require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source(n)})))
+	}
+	for _, call := range []func() error{
+		func() error { _, err := l.client.Cluster(t.Context(), source("src")); return err },
+		func() error { _, err := l.client.TiKVPods(t.Context(), source("src")); return err },
+		func() error { return l.client.StartTiKV(t.Context(), source("src")) },
+	} {
+		err := call()
+		assert.Equal(t, failure.NotFound, failure.KindOf(err))
+		assert.Contains(t, failure.HintOf(err), "a, b")
+	}
+}
+
+func TestUpdateCluster_ConflictOnce_TriesAgain(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src")})))
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.update.tidbclusters", Position: fault.Before, Code: "Conflict", Times: 2}))
+	require.NoError(t, l.client.StartTiKV(t.Context(), source("src")))
+	assert.Equal(t, "true", l.server.Get("tidbclusters", "tidb", "src").GetAnnotations()["tidb.pingcap.com/tikv-volumes-ready"])
+}
+
+func TestOpen_Kubeconfig_IsReadByKubectlsRules(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	assert.Equal(t, "tidb", l.client.Namespace())
+	_, err := kube.Open(kube.Config{Kubeconfig: filepath.Join(t.TempDir(), "none")})
+	assert.Equal(t, failure.Usage, failure.KindOf(err))
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, l.server.WriteKubeconfig(path))
+	_, err = kube.Open(kube.Config{Kubeconfig: path, Context: "none"})
+	assert.Equal(t, failure.Usage, failure.KindOf(err))
+	client, err := kube.Open(kube.Config{Kubeconfig: path, Namespace: "prod"})
+	require.NoError(t, err)
+	assert.Equal(t, "prod", client.Namespace())
+}

@@ -1,0 +1,228 @@
+package kube
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// recorded is br's clustermeta as the real Operator wrote it.
+type recorded struct {
+	Kubernetes struct {
+		PVCs    []json.RawMessage `json:"pvcs"`
+		PVs     []json.RawMessage `json:"pvs"`
+		Cluster json.RawMessage   `json:"crd_tidb_cluster"`
+	} `json:"kubernetes"`
+}
+
+func readRecorded(t *testing.T) recorded {
+	t.Helper()
+	b, err := os.ReadFile("testdata/clustermeta.json")
+	require.NoError(t, err)
+	var r recorded
+	require.NoError(t, json.Unmarshal(b, &r))
+	return r
+}
+
+func TestRestoredObjects_Recorded_KeepEverythingButNamesIDsZoneAndSize(t *testing.T) {
+	t.Parallel()
+	r := readRecorded(t)
+	pvc, pv, err := restoredObjects(RestoredVolume{
+		Cluster: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "R/1", Ordinal: 7, Role: cluster.RoleData,
+		Volume: "vol-0new", Zone: "eu-west-1b", SizeGiB: 20, Claim: r.Kubernetes.PVCs[1], Object: r.Kubernetes.PVs[1],
+	})
+	require.NoError(t, err)
+	assert.Equal(t, metav1.ObjectMeta{
+		Name: "tikv-dst-tikv-7", Namespace: "prod",
+		Labels: map[string]string{
+			"app.kubernetes.io/component": "tikv", "app.kubernetes.io/instance": "dst",
+			"app.kubernetes.io/managed-by": "tidb-operator", "app.kubernetes.io/name": "tidb-cluster",
+			"tidb.pingcap.com/pod-name": "dst-tikv-7", "tidb.pingcap.com/store-id": "5", RunKey: "r-1",
+		},
+		Annotations: map[string]string{
+			"tidb.pingcap.com/pod-name":                     "dst-tikv-7",
+			"volume.beta.kubernetes.io/storage-provisioner": "ebs.csi.aws.com",
+			"volume.kubernetes.io/storage-provisioner":      "ebs.csi.aws.com", RunKey: "R/1",
+		},
+	}, pvc.ObjectMeta)
+	assert.Equal(t, "tisnap-r-1-storage-data-dir-7", pvc.Spec.VolumeName)
+	assert.Equal(t, "20Gi", pvc.Spec.Resources.Requests.Storage().String())
+	assert.Equal(t, "ebs-sc", *pvc.Spec.StorageClassName)
+	assert.Empty(t, pvc.Status)
+
+	assert.Equal(t, metav1.ObjectMeta{
+		Name: "tisnap-r-1-storage-data-dir-7",
+		Labels: map[string]string{
+			"app.kubernetes.io/component": "tikv", "app.kubernetes.io/instance": "dst",
+			"app.kubernetes.io/managed-by": "tidb-operator", "app.kubernetes.io/name": "tidb-cluster",
+			"app.kubernetes.io/namespace": "prod", "tidb.pingcap.com/store-id": "5", RunKey: "r-1",
+		},
+		Annotations: map[string]string{
+			"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com", "tidb.pingcap.com/pod-name": "dst-tikv-7",
+			"tikv-volume-restore/volume-id": "vol-0new", RunKey: "R/1",
+		},
+	}, pv.ObjectMeta)
+	assert.Equal(t, "vol-0new", pv.Spec.CSI.VolumeHandle)
+	assert.Equal(t, "ext4", pv.Spec.CSI.FSType)
+	assert.Equal(t, "20Gi", pv.Spec.Capacity.Storage().String())
+	assert.Equal(t, &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "prod", Name: "tikv-dst-tikv-7"}, pv.Spec.ClaimRef)
+	assert.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy)
+}
+
+func TestTargetCluster_Recorded_KeepsTheSpecOnly(t *testing.T) {
+	t.Parallel()
+	o, err := targetCluster(readRecorded(t).Kubernetes.Cluster, cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+	require.NoError(t, err)
+	assert.Equal(t, "pingcap.com/v1alpha1", o.GetAPIVersion())
+	assert.Equal(t, "TidbCluster", o.GetKind())
+	assert.Equal(t, map[string]any{
+		"name": "dst", "namespace": "prod",
+		"labels": map[string]any{RunKey: "r1"}, "annotations": map[string]any{RunKey: "r1"},
+	}, o.Object["metadata"])
+	assert.NotContains(t, o.Object, "status")
+	spec := o.Object["spec"].(map[string]any)
+	assert.Equal(t, true, spec["recoveryMode"])
+	assert.Equal(t, int64(3), spec["tikv"].(map[string]any)["replicas"])
+	assert.Equal(t, "v7.5.1", spec["version"])
+}
+
+func TestTargetCluster_WhatOthersWrote_IsDropped(t *testing.T) {
+	t.Parallel()
+	o, err := targetCluster(json.RawMessage(`{
+		"metadata": {"labels": {"team": "db", "app.kubernetes.io/instance": "src", "app.kubernetes.io/managed-by": "Helm"},
+			"annotations": {"note": "keep", "kubectl.kubernetes.io/last-applied-configuration": "{}", "argocd.argoproj.io/tracking-id": "x",
+				"tidb.pingcap.com/tikv-volumes-ready": "true", "tikv.tidb.pingcap.com/delete-slots": "[1]", "tisnap.io/run": "old"}},
+		"spec": {"paused": true, "unknownField": {"deep": [1, "x"]}, "tikv": {"replicas": 3}}}`),
+		cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"team": "db", "app.kubernetes.io/instance": "dst", RunKey: "r1"}, o.GetLabels())
+	assert.Equal(t, map[string]string{"note": "keep", RunKey: "r1"}, o.GetAnnotations())
+	spec := o.Object["spec"].(map[string]any)
+	assert.NotContains(t, spec, "paused")
+	assert.Contains(t, spec, "unknownField")
+}
+
+func TestTargetCluster_BadSource_IsRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]failure.Kind{
+		`{`:                                      failure.Corrupt,
+		`{"metadata": {}}`:                       failure.Corrupt,
+		`{"spec": {"cluster": {"name": "src"}}}`: failure.Usage,
+		`{"spec": {"pdAddresses": ["http://a"]}}`: failure.Usage,
+	} {
+		_, err := targetCluster(json.RawMessage(text), cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+		assert.Equal(t, want, failure.KindOf(err), text)
+	}
+}
+
+func TestZoneAffinity_EachVariantOfTheSource_IsRewritten(t *testing.T) {
+	t.Parallel()
+	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	affinity := func(terms ...[]corev1.NodeSelectorRequirement) *corev1.VolumeNodeAffinity {
+		a := &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
+		for _, e := range terms {
+			a.Required.NodeSelectorTerms = append(a.Required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: e})
+		}
+		return a
+	}
+	type exprs = []corev1.NodeSelectorRequirement
+	both := affinity(exprs{in(zoneKey, "us-west-2b")}, exprs{in(ebsZoneKey, "us-west-2b")})
+	for name, c := range map[string]struct{ from, want *corev1.VolumeNodeAffinity }{
+		"none":     {nil, both},
+		"csi":      {affinity(exprs{in(ebsZoneKey, "us-east-1a")}), both},
+		"standard": {affinity(exprs{in(zoneKey, "us-east-1a")}), both},
+		"both":     {affinity(exprs{in(zoneKey, "us-east-1a"), in(ebsZoneKey, "us-east-1a")}), both},
+		"deprecated, other region": {
+			affinity(exprs{in(oldZoneKey, "us-east-1a"), in(oldRegionKey, "us-east-1")}),
+			affinity(exprs{in(zoneKey, "us-west-2b")}, exprs{in(ebsZoneKey, "us-west-2b")}, exprs{in(oldZoneKey, "us-west-2b")}),
+		},
+		"other requirements": {
+			affinity(exprs{in(zoneKey, "us-west-2a"), in(regionKey, "us-west-2"), in("kubernetes.io/os", "linux")}),
+			affinity(
+				exprs{in(zoneKey, "us-west-2b"), in(regionKey, "us-west-2"), in("kubernetes.io/os", "linux")},
+				exprs{in(ebsZoneKey, "us-west-2b"), in(regionKey, "us-west-2"), in("kubernetes.io/os", "linux")}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.want, zoneAffinity(c.from, "us-west-2b"))
+		})
+	}
+}
+
+func TestRestoredVolume_InTreeSource_BecomesCSI(t *testing.T) {
+	t.Parallel()
+	from := &corev1.PersistentVolume{}
+	from.Labels = map[string]string{oldZoneKey: "us-east-1a", oldRegionKey: "us-east-1"}
+	from.Spec.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://us-east-1a/vol-0old", FSType: "xfs"}
+	assert.Equal(t, cluster.VolumeID("vol-0old"), volumeOf(from))
+	pv := restoredVolume(from, RestoredVolume{
+		Cluster: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1", Volume: "vol-0new", Zone: "us-west-2b", SizeGiB: 1,
+	}, "c", "p")
+	assert.Nil(t, pv.Spec.AWSElasticBlockStore)
+	assert.Equal(t, &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: "vol-0new", FSType: "xfs"}, pv.Spec.CSI)
+	assert.Equal(t, "us-west-2b", pv.Labels[oldZoneKey])
+	assert.NotContains(t, pv.Labels, oldRegionKey)
+}
+
+func TestClaimName_SourceClaim_KeepsTheVolumesName(t *testing.T) {
+	t.Parallel()
+	target := cluster.Name{Namespace: "x", Name: "dst-2"}
+	for _, c := range []struct{ instance, claim, want string }{
+		{"src", "tikv-src-tikv-0", "tikv-dst-2-tikv-4"},
+		{"src", "tikv-raft-log-src-tikv-12", "tikv-raft-log-dst-2-tikv-4"},
+		{"tikv", "tikv-tikv-tikv-1", "tikv-dst-2-tikv-4"},
+		{"a-tikv-1", "tikv-wal-a-tikv-1-tikv-1", "tikv-wal-dst-2-tikv-4"},
+		{"", "tikv-src-tikv-0", ""},
+		{"src", "data-src-tikv-0", ""},
+		{"src", "tikv-src-pd-0", ""},
+	} {
+		name, err := claimName(&metav1.ObjectMeta{Name: c.claim, Labels: map[string]string{instanceLabel: c.instance}}, target, 4)
+		assert.Equal(t, c.want, name)
+		if c.want == "" {
+			assert.Equal(t, failure.Corrupt, failure.KindOf(err))
+		}
+	}
+}
+
+func TestRestoredObjects_Incomplete_IsRefused(t *testing.T) {
+	t.Parallel()
+	r := readRecorded(t)
+	good := RestoredVolume{
+		Cluster: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1", Role: cluster.RoleData,
+		Volume: "vol-0new", Zone: "eu-west-1b", SizeGiB: 20, Claim: r.Kubernetes.PVCs[0], Object: r.Kubernetes.PVs[0],
+	}
+	for name, c := range map[string]struct {
+		change func(*RestoredVolume)
+		want   failure.Kind
+	}{
+		"no zone":    {func(v *RestoredVolume) { v.Zone = "" }, failure.Usage},
+		"no size":    {func(v *RestoredVolume) { v.SizeGiB = 0 }, failure.Usage},
+		"no run":     {func(v *RestoredVolume) { v.Run = "" }, failure.Usage},
+		"no volume":  {func(v *RestoredVolume) { v.Volume = "" }, failure.Usage},
+		"bad claim":  {func(v *RestoredVolume) { v.Claim = json.RawMessage("{") }, failure.Corrupt},
+		"bad volume": {func(v *RestoredVolume) { v.Object = json.RawMessage("[]") }, failure.Corrupt},
+	} {
+		v := good
+		c.change(&v)
+		_, _, err := restoredObjects(v)
+		assert.Equal(t, c.want, failure.KindOf(err), name)
+	}
+}
+
+func TestCheckSize_LargeObject_IsRefused(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, checkSize(map[string]string{"a": "b"}, "x"))
+	err := checkSize(map[string]string{"a": string(make([]byte, maxObjectBytes))}, "x")
+	assert.Equal(t, failure.Usage, failure.KindOf(err))
+}
