@@ -24,31 +24,46 @@ func TestMain(m *testing.M) {
 
 // standIns are a PD and three stores.
 type standIns struct {
-	pd     *pdtest.Server
-	stores []*tikvtest.Store
-	faults *fault.Plan
+	pd      *pdtest.Server
+	network *tikvtest.Network
+	stores  []*tikvtest.Store
+	devices [][2]*disk.Device // data and raft log of each store
+	faults  *fault.Plan
 }
 
-func startCluster(t *testing.T) *standIns {
+func startPD(t *testing.T) *standIns {
 	t.Helper()
-	c := &standIns{faults: &fault.Plan{}}
+	c := &standIns{faults: &fault.Plan{}, network: tikvtest.NewNetwork()}
 	var err error
 	c.pd, err = pdtest.New(pdtest.Config{CoordinatorDelay: 10 * time.Millisecond})
 	require.NoError(t, err)
 	require.NoError(t, c.pd.Start())
 	t.Cleanup(c.pd.Close)
-	network := tikvtest.NewNetwork()
-	ctx := within(t, 30*time.Second)
-	for i := range 3 {
-		s, err := tikvtest.Start(ctx, tikvtest.Config{
-			Data: disk.New(1 << 30), RaftLog: disk.New(1 << 30), PD: c.pd, Network: network, Seed: int64(i), Faults: c.faults,
-			Options: tikvtest.Options{TickInterval: 20 * time.Millisecond, ApplyLag: 2 * time.Millisecond},
-		})
-		require.NoError(t, err)
-		t.Cleanup(s.Kill)
-		c.stores = append(c.stores, s)
+	return c
+}
+
+func (c *standIns) startStore(t *testing.T, data, raftLog *disk.Device) {
+	t.Helper()
+	s, err := tikvtest.Start(within(t, 30*time.Second), tikvtest.Config{
+		Data: data, RaftLog: raftLog, PD: c.pd, Network: c.network, Seed: int64(len(c.stores)), Faults: c.faults,
+		Options: tikvtest.Options{
+			TickInterval: 20 * time.Millisecond, ApplyLag: 2 * time.Millisecond, RecoverCheckInterval: 200 * time.Millisecond,
+			StoreHeartbeatInterval: 100 * time.Millisecond, RegionHeartbeatInterval: 200 * time.Millisecond,
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(s.Kill)
+	c.stores = append(c.stores, s)
+	c.devices = append(c.devices, [2]*disk.Device{data, raftLog})
+}
+
+func startCluster(t *testing.T) *standIns {
+	t.Helper()
+	c := startPD(t)
+	for range 3 {
+		c.startStore(t, disk.New(1<<30), disk.New(1<<30))
 	}
-	require.NoError(t, tikvtest.BootstrapCluster(ctx, c.stores...))
+	require.NoError(t, tikvtest.BootstrapCluster(within(t, 30*time.Second), c.stores...))
 	return c
 }
 
