@@ -32,6 +32,8 @@ func (w *Workload) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	// Transfers under way outlive ctx by the grace period, so that few commits are left unanswered.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -53,7 +55,11 @@ func (w *Workload) Run(ctx context.Context) error {
 	for i := range w.cfg.Clients {
 		//nolint:gosec // a workload has to be repeatable, not secret
 		t := &teller{workload: w, cluster: c, rand: rand.New(rand.NewPCG(uint64(w.cfg.Seed), uint64(i)))}
-		clients.Go(func() { errs[i] = t.run(ctx, work) })
+		clients.Go(func() {
+			if errs[i] = t.run(ctx, work); errs[i] != nil {
+				cancel() // a wrong row ends the run for all
+			}
+		})
 	}
 	clients.Wait()
 	close(ended)
