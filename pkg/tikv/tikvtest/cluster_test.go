@@ -221,6 +221,17 @@ func (k *client) prewrite(key, value []byte) uint64 {
 	return start
 }
 
+// rollback takes a prewrite back.
+func (k *client) rollback(key []byte, start uint64) {
+	k.c.t.Helper()
+	k.do(key, func(ctx context.Context, kv tikvpb.TikvClient, c *kvrpcpb.Context) *errorpb.Error {
+		resp, err := kv.KvBatchRollback(ctx, &kvrpcpb.BatchRollbackRequest{Context: c, Keys: [][]byte{key}, StartVersion: start})
+		require.NoError(k.c.t, err)
+		require.Nil(k.c.t, resp.Error)
+		return resp.RegionError
+	})
+}
+
 // get reads a key; "" is not there.
 func (k *client) get(key []byte, ts uint64) string {
 	k.c.t.Helper()

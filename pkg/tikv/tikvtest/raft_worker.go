@@ -12,16 +12,11 @@ import (
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"go.etcd.io/raft/v3/tracker"
 )
 
-const (
-	// hibernateTicks is how long a leader stays awake after the last message when its followers have all.
-	hibernateTicks = 20
-	// stashedVotes is how many vote requests for regions that are not there yet are kept, as TiKV does: a
-	// split is applied at different times, and the first campaign would be lost.
-	stashedVotes = 4096
-)
+// stashedVotes is how many regions that are not there yet may have vote requests kept for them, as TiKV does: a
+// split is applied at different times, and the first campaign would be lost.
+const stashedVotes = 4096
 
 // raftWorker runs all raft groups of a store in one goroutine: it takes what came in, lets raft look at it,
 // makes the log durable with one flush, and only then sends messages and hands committed entries on.
@@ -239,148 +234,6 @@ func (w *raftWorker) propose(p *peer, prop *proposal) {
 	if err := p.node.Propose(prop.command.encode()); err != nil {
 		if prop := p.take(prop.command.id); prop != nil {
 			prop.done(serverIsBusy("proposal dropped: "+err.Error(), 0))
-		}
-	}
-}
-
-// handleReady carries out what raft wants until it wants nothing more. It reports whether to go on.
-func (w *raftWorker) handleReady() bool {
-	type work struct {
-		p     *peer
-		ready raft.Ready
-	}
-	for len(w.touch) > 0 {
-		touched := w.touch
-		w.touch = nil
-		todo := make([]work, 0, len(touched))
-		for _, p := range touched {
-			p.queued = false
-			if !p.node.HasReady() {
-				continue
-			}
-			rd := p.node.Ready()
-			if len(rd.Entries) > 0 || !raft.IsEmptyHardState(rd.HardState) {
-				w.log.save(p.regionID, rd.HardState, rd.Entries)
-			}
-			todo = append(todo, work{p, rd})
-		}
-		if err := w.log.flush(w.store.opts.CheckpointBytes); err != nil {
-			w.store.crash("raft log: %v", err)
-			return false
-		}
-		for _, t := range todo {
-			w.publish(t.p, t.ready)
-			w.send(t.p, t.ready.Messages)
-			if len(t.ready.CommittedEntries) > 0 {
-				w.store.applier.submit(t.p, t.ready.CommittedEntries)
-			}
-			t.p.node.Advance(t.ready)
-			w.look(t.p)
-		}
-	}
-	return true
-}
-
-// publish shows the others what a Ready changed. It comes before the messages: who hears of a vote can
-// already see the term.
-func (w *raftWorker) publish(p *peer, rd raft.Ready) {
-	if rd.SoftState == nil && raft.IsEmptyHardState(rd.HardState) && len(rd.Entries) == 0 {
-		return
-	}
-	last := w.log.region(p.regionID).last()
-	status := p.node.BasicStatus()
-	became := false
-	p.publish(func(v *peerView) {
-		became = v.leader != (status.RaftState == raft.StateLeader)
-		v.term, v.vote, v.lead, v.lastIndex = status.Term, status.Vote, status.Lead, last
-		v.leader = status.RaftState == raft.StateLeader
-	})
-	if became {
-		w.store.reports.add(p.regionID)
-	}
-}
-
-func (w *raftWorker) send(p *peer, messages []raftpb.Message) {
-	if len(messages) == 0 {
-		return
-	}
-	region := p.look().region
-	for _, m := range messages {
-		to := peerByID(region, m.To)
-		if to == nil {
-			continue
-		}
-		m.Entries = slices.Clone(m.Entries) // raft keeps its array
-		w.store.net.send(w.store, to.StoreId, p.regionID, m)
-	}
-}
-
-// tick advances the clock of all peers that are not hibernated.
-func (w *raftWorker) tick() {
-	reachable := map[uint64]bool{} // by store, asked once a tick
-	for _, p := range w.order {
-		if p.asleep {
-			continue
-		}
-		p.quiet++
-		if p.quiet > hibernateTicks && w.mayHibernate(p, reachable) {
-			continue
-		}
-		p.node.Tick()
-		w.look(p)
-	}
-}
-
-// mayHibernate: a leader whose followers have everything, until something happens, and a follower while its
-// leader's store is there.
-func (w *raftWorker) mayHibernate(p *peer, reachable map[uint64]bool) bool {
-	status := p.node.BasicStatus()
-	if status.RaftState == raft.StateFollower && status.Lead != raft.None {
-		leader := peerByID(p.look().region, status.Lead)
-		if leader == nil {
-			return false
-		}
-		ok, known := reachable[leader.StoreId]
-		if !known {
-			target, _ := w.store.net.reach(w.store, leader.StoreId)
-			ok = target != nil
-			reachable[leader.StoreId] = ok
-		}
-		return ok
-	}
-	if status.RaftState != raft.StateLeader || status.LeadTransferee != raft.None {
-		return false
-	}
-	p.asleep = w.slowest(p) == w.log.region(p.regionID).last() && status.Commit == w.log.region(p.regionID).last()
-	return p.asleep
-}
-
-// slowest is the index that all peers of a region led here have in their logs.
-func (w *raftWorker) slowest(p *peer) uint64 {
-	index := uint64(math.MaxUint64)
-	p.node.WithProgress(func(_ uint64, _ raft.ProgressType, pr tracker.Progress) { index = min(index, pr.Match) })
-	return index
-}
-
-// collectLogs proposes CompactLog for the regions led here, never beyond what all peers have, and carries out
-// those that were applied, never beyond what the data device has.
-func (w *raftWorker) collectLogs() {
-	keep := w.store.opts.LogKeep
-	for _, p := range w.order {
-		p.mu.Lock()
-		to, v := p.truncateTo, p.view
-		p.mu.Unlock()
-		log := w.log.region(p.regionID)
-		if to > log.truncIndex {
-			w.log.truncate(p.regionID, min(to, w.store.data.persistedIndex(p.regionID)))
-		}
-		if w.store.recovering || !v.ready() {
-			continue
-		}
-		if index := w.slowest(p); index > keep && index-keep > max(p.logGCed, log.truncIndex)+keep {
-			p.logGCed = index - keep
-			term, _ := log.Term(p.logGCed)
-			w.store.proposeCompactLog(p, v, p.logGCed, term)
 		}
 	}
 }

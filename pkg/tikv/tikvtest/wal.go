@@ -38,7 +38,7 @@ type wal struct {
 // openWAL finds the log on the device and replays its records. The torn record that a crash leaves at the
 // end is dropped.
 func openWAL(dev *disk.Device, replay func(record []byte) error) (*wal, error) {
-	w := &wal{dev: dev, area: dev.Size() - superblocks}
+	w := &wal{dev: dev, area: (dev.Size() - superblocks) / disk.PageSize * disk.PageSize}
 	if w.area < disk.PageSize {
 		return nil, fmt.Errorf("device of %d bytes is too small", dev.Size())
 	}
@@ -224,6 +224,10 @@ func (w *wal) checkpoint(write func(emit func(payload []byte) error) error) erro
 	w.start, w.live = start, w.tail-start
 	if err := w.writeSuperblock(); err != nil {
 		return err
+	}
+	// What is before old in its page is dead too, unless the ring is so full that its end is there.
+	if floor := old - old%disk.PageSize; w.tail-floor <= w.area {
+		old = floor
 	}
 	return w.ring(old, start-old, func(off, _, n int64) error {
 		w.dev.Discard(off, n)

@@ -1,0 +1,80 @@
+package tikvtest
+
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// handleReady carries out what raft wants until it wants nothing more. It reports whether to go on.
+func (w *raftWorker) handleReady() bool {
+	type work struct {
+		p     *peer
+		ready raft.Ready
+	}
+	for len(w.touch) > 0 {
+		touched := w.touch
+		w.touch = nil
+		todo := make([]work, 0, len(touched))
+		for _, p := range touched {
+			p.queued = false
+			if !p.node.HasReady() {
+				continue
+			}
+			rd := p.node.Ready()
+			if len(rd.Entries) > 0 || !raft.IsEmptyHardState(rd.HardState) {
+				w.log.save(p.regionID, rd.HardState, rd.Entries)
+			}
+			todo = append(todo, work{p, rd})
+		}
+		if err := w.log.flush(w.store.opts.CheckpointBytes); err != nil {
+			w.store.crash("raft log: %v", err)
+			return false
+		}
+		for _, t := range todo {
+			w.publish(t.p, t.ready)
+			w.send(t.p, t.ready.Messages)
+			if len(t.ready.CommittedEntries) > 0 {
+				w.store.applier.submit(t.p, t.ready.CommittedEntries)
+			}
+			t.p.node.Advance(t.ready)
+			w.look(t.p)
+		}
+	}
+	return true
+}
+
+// publish shows the others what a Ready changed. It comes before the messages: who hears of a vote can
+// already see the term.
+func (w *raftWorker) publish(p *peer, rd raft.Ready) {
+	if rd.SoftState == nil && raft.IsEmptyHardState(rd.HardState) && len(rd.Entries) == 0 {
+		return
+	}
+	last := w.log.region(p.regionID).last()
+	status := p.node.BasicStatus()
+	became := false
+	p.publish(func(v *peerView) {
+		became = v.leader != (status.RaftState == raft.StateLeader)
+		v.term, v.vote, v.lead, v.lastIndex = status.Term, status.Vote, status.Lead, last
+		v.leader = status.RaftState == raft.StateLeader
+	})
+	if became {
+		w.store.reports.add(p.regionID)
+	}
+}
+
+func (w *raftWorker) send(p *peer, messages []raftpb.Message) {
+	if len(messages) == 0 {
+		return
+	}
+	region := p.look().region
+	for _, m := range messages {
+		to := peerByID(region, m.To)
+		if to == nil {
+			continue
+		}
+		m.Entries = slices.Clone(m.Entries) // raft keeps its array
+		w.store.net.send(w.store, to.StoreId, p.regionID, m)
+	}
+}
