@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -43,7 +44,7 @@ type Operator struct {
 
 	// Only the goroutine of Run touches what follows.
 	clusters map[cluster.Name]*clusterState
-	attached map[cluster.VolumeID]cluster.InstanceID
+	attached map[cluster.VolumeID]attachment
 	volumeMu sync.Mutex // attached is also written by jobs
 }
 
@@ -54,6 +55,9 @@ type clusterState struct {
 	tidb  component
 	pdURL []string
 	pods  map[string]*podState
+
+	detach   *job
+	detachAt time.Time // not again before, after an error
 }
 
 // component is PD or TiDB: all its members are started by one call.
@@ -94,7 +98,7 @@ func NewOperator(server *Server, runtime Runtime, disks Disks, cfg OperatorConfi
 		server: server, store: server.store, runtime: runtime, disks: disks, cfg: cfg,
 		wake:     make(chan struct{}, 1),
 		clusters: map[cluster.Name]*clusterState{},
-		attached: map[cluster.VolumeID]cluster.InstanceID{},
+		attached: map[cluster.VolumeID]attachment{},
 	}
 }
 
@@ -253,12 +257,13 @@ func (o *Operator) finished(c *component, spec clusterSpec, what string) bool {
 // tearDown stops the processes of a deleted cluster and detaches its volumes; claims and volumes stay, as
 // with the real Operator and reclaim policy Retain.
 func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterState) {
+	o.collect(name)
 	for pod, p := range c.pods {
-		if o.stopped(ctx, name, p, true) {
+		if o.stopped(ctx, name, p) {
 			delete(c.pods, pod)
 		}
 	}
-	if len(c.pods) > 0 || c.pd.running() || c.tidb.running() {
+	if len(c.pods) > 0 || !o.detached(ctx, c, name, "") || c.pd.running() || c.tidb.running() {
 		return
 	}
 	if c.tidb.started || c.tidb.job != nil {
@@ -268,4 +273,19 @@ func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterSt
 		o.runtime.StopPD(name)
 	}
 	delete(o.clusters, name)
+}
+
+// collect deletes what was made for a cluster after it had been deleted, as the garbage collector does with
+// objects whose owner is gone. A new cluster of the name is not looked at before.
+func (o *Operator) collect(name cluster.Name) {
+	for _, kind := range []string{"StatefulSet", "Pod"} {
+		r, _ := resourceByKind(kind)
+		list, _ := o.store.list(r.name, name.Namespace)
+		for _, obj := range list {
+			labels := meta(obj).GetLabels()
+			if labels["app.kubernetes.io/instance"] == name.Name && labels["app.kubernetes.io/managed-by"] == "tidb-operator" {
+				_, _ = o.store.remove(r, name.Namespace, meta(obj).GetName(), metav1.DeleteOptions{})
+			}
+		}
+	}
 }

@@ -3,7 +3,6 @@ package kubetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +45,7 @@ func (o *Operator) reconcileTiKV(ctx context.Context, c *clusterState, spec clus
 	for pod, p := range c.pods {
 		if !wanted[pod] {
 			o.deletePod(spec.name.Namespace, pod)
-			if o.stopped(ctx, spec.name, p, true) {
+			if o.stopped(ctx, spec.name, p) && o.detached(ctx, c, spec.name, pod) {
 				delete(c.pods, pod)
 			}
 		}
@@ -57,7 +56,7 @@ func (o *Operator) reconcilePod(ctx context.Context, c *clusterState, spec clust
 	p := c.pods[name]
 	obj, exists := typed[corev1.Pod](o.store, pods, spec.name.Namespace, name)
 	if p != nil && (!exists || obj.UID != p.uid) {
-		if !o.stopped(ctx, spec.name, p, false) {
+		if !o.stopped(ctx, spec.name, p) {
 			return
 		}
 		delete(c.pods, name)
@@ -148,78 +147,19 @@ func (o *Operator) admit(ctx context.Context, p *podState, spec clusterSpec, ord
 	p.job = o.start(ctx, func(ctx context.Context) error { return o.launch(ctx, process, instanceOf(&node)) })
 }
 
-// attachError is an error of the CSI driver.
-type attachError struct{ err error }
-
-func (e attachError) Error() string { return e.err.Error() }
-func (e attachError) Unwrap() error { return e.err }
-
-// launch attaches the volumes and starts the process.
-func (o *Operator) launch(ctx context.Context, p TiKVPod, instance cluster.InstanceID) error {
-	for _, v := range p.Volumes {
-		on, attached := o.attachment(v.Volume)
-		if attached && on == instance {
-			continue
-		}
-		if attached {
-			if err := o.disks.Detach(ctx, v.Volume); err != nil {
-				return attachError{fmt.Errorf("Multi-Attach error for volume %q: detach: %w", v.Volume, err)}
-			}
-			o.setAttachment(v.Volume, "")
-		}
-		if err := o.disks.Attach(ctx, v.Volume, instance); err != nil {
-			return attachError{fmt.Errorf("AttachVolume.Attach failed for volume %q: %w", v.Volume, err)}
-		}
-		o.setAttachment(v.Volume, instance)
-	}
-	return o.runtime.StartTiKV(ctx, p)
-}
-
-func (o *Operator) attachment(v cluster.VolumeID) (cluster.InstanceID, bool) {
-	o.volumeMu.Lock()
-	defer o.volumeMu.Unlock()
-	i, ok := o.attached[v]
-	return i, ok
-}
-
-func (o *Operator) setAttachment(v cluster.VolumeID, i cluster.InstanceID) {
-	o.volumeMu.Lock()
-	defer o.volumeMu.Unlock()
-	if i == "" {
-		delete(o.attached, v)
-		return
-	}
-	o.attached[v] = i
-}
-
-// stopped takes the process of a vanished pod down, step by step; it returns true when nothing is left.
-func (o *Operator) stopped(ctx context.Context, name cluster.Name, p *podState, detach bool) bool {
+// stopped takes the process of a vanished pod down; it returns true when it no longer runs.
+func (o *Operator) stopped(ctx context.Context, name cluster.Name, p *podState) bool {
 	if p.job.running() {
 		return false
 	}
-	if p.stage == stopping {
-		return true
-	}
-	launched := p.stage == running || p.process.Pod != "" // a failed start may have left something behind
-	if !launched {
+	launched := p.process.Pod != "" // a start that went wrong may have left something behind, too
+	if !launched || p.stage == stopping {
 		return true
 	}
 	p.stage = stopping
-	process := p.process
+	pod := p.process.Pod
 	p.job = o.start(ctx, func(ctx context.Context) error {
-		o.runtime.StopTiKV(ctx, name, process.Pod)
-		if !detach {
-			return nil
-		}
-		for _, v := range process.Volumes {
-			if _, attached := o.attachment(v.Volume); !attached {
-				continue
-			}
-			if err := o.disks.Detach(ctx, v.Volume); err != nil {
-				return err
-			}
-			o.setAttachment(v.Volume, "")
-		}
+		o.runtime.StopTiKV(ctx, name, pod)
 		return nil
 	})
 	return false

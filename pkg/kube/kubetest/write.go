@@ -184,6 +184,11 @@ func (s *Server) deleteOne(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.resource.name == namespaces { // it need not have been made first
+		_, _ = s.store.create(c.resource, object{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": c.name},
+		}, false)
+	}
 	gone, err := s.store.remove(c.resource, c.namespace, c.name, opts)
 	if err != nil {
 		return nil, err
