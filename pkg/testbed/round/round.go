@@ -1,0 +1,294 @@
+package round
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/workload"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// Tisnap runs the program with these arguments; stdout is what it prints there. A non-zero exit code is not
+// an error of the call.
+type Tisnap func(ctx context.Context, args []string, stdout io.Writer) (exitCode int, err error)
+
+// Config is one round. Tisnap and Dir are required.
+type Config struct {
+	Dir      string
+	Tisnap   func(bed *testbed.Testbed) Tisnap
+	Seed     int64
+	Stores   int // 0 is 3
+	Accounts int // 0 is 2,000
+	Regions  int // 0 is 30
+	Clients  int // 0 is 8
+	// Warm is how long the transfers run before the backup; 0 is 300 ms.
+	Warm   time.Duration
+	Volume ebs.VolumeSpec // of the restored volumes
+	Scale  float64
+	Faults *fault.Plan
+	// During runs while the backup does, in the soak's tests: it breaks what a real day breaks.
+	During func(ctx context.Context, bed *testbed.Testbed, c *testbed.Cluster)
+	// BeforeRestore runs when the source is gone.
+	BeforeRestore func(bed *testbed.Testbed)
+	// Say tells a person what goes on; nil says nothing.
+	Say func(format string, args ...any)
+}
+
+// Names and places of a round.
+const (
+	Storage  = "s3://" + testbed.Bucket + "/round"
+	BackupID = "round-1"
+)
+
+var (
+	source = cluster.Name{Namespace: "tidb", Name: "prod"}
+	target = cluster.Name{Namespace: "tidb", Name: "copy"}
+)
+
+func (c *Config) defaults() {
+	for _, d := range []struct {
+		value    *int
+		fallback int
+	}{{&c.Stores, 3}, {&c.Accounts, 2000}, {&c.Regions, 30}, {&c.Clients, 8}} {
+		if *d.value == 0 {
+			*d.value = d.fallback
+		}
+	}
+	if c.Warm == 0 {
+		c.Warm = 300 * time.Millisecond
+	}
+	if c.Volume.Type == "" {
+		c.Volume = ebs.VolumeSpec{Type: "gp3", IOPS: 7000, ThroughputMiB: 400}
+	}
+	if c.Say == nil {
+		c.Say = func(string, ...any) {}
+	}
+}
+
+// Result is what was verified.
+type Result struct {
+	BackupTS      cluster.TS
+	Rows          int
+	Total         int64
+	Regions       int
+	Commits       int64 // of transfers, up to the end of the load
+	During        int64 // of them while the backup ran
+	Undetermined  int
+	AllocID, Seen uint64
+	Volumes       int
+	Checks        []string
+}
+
+// state is a round under way.
+type state struct {
+	cfg    Config
+	bed    *testbed.Testbed
+	run    Tisnap
+	load   *workload.Workload
+	copy   *workload.Copy
+	result Result
+}
+
+// Run makes one round. An error names the seed.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	cfg.defaults()
+	s := &state{cfg: cfg}
+	err := s.round(ctx)
+	if s.load != nil {
+		err = errors.Join(err, s.load.Close())
+	}
+	if s.bed != nil {
+		s.bed.Close()
+	}
+	if err != nil {
+		return &s.result, fmt.Errorf("seed %d: %w", cfg.Seed, err)
+	}
+	return &s.result, nil
+}
+
+func (s *state) round(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{s.start, s.backup, s.destroy, s.restore, s.verify} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start makes the testbed, the source cluster and its rows. Crash positions, lags and latencies follow the seed.
+func (s *state) start(ctx context.Context) error {
+	rng := rand.New(rand.NewPCG(uint64(s.cfg.Seed), 1)) //nolint:gosec // reproducible by design
+	ms := func(least, most int) time.Duration {
+		return time.Duration(least+rng.IntN(most-least+1)) * time.Millisecond
+	}
+	rules := ebstest.QuickRules()
+	rules.Latency = map[string]ebstest.Span{"CreateSnapshots": {Least: ms(0, 50), Most: ms(100, 1500)}}
+	bed, err := testbed.Start(ctx, testbed.Config{
+		Dir: s.cfg.Dir, Nodes: 2 * s.cfg.Stores, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
+		TiKV: tikvtest.Options{ApplyLag: ms(0, 60), FlushInterval: ms(20, 400)},
+	})
+	if err != nil {
+		return err
+	}
+	s.bed, s.run = bed, s.cfg.Tisnap(bed)
+	c, err := bed.CreateCluster(ctx, source, s.cfg.Stores)
+	if err != nil {
+		return err
+	}
+	s.load, err = workload.New(workload.Config{
+		PD: c.PD.URLs(), Accounts: s.cfg.Accounts, Clients: s.cfg.Clients, Regions: s.cfg.Regions, Seed: s.cfg.Seed,
+	})
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := s.load.Load(ctx); err != nil {
+		return fmt.Errorf("load accounts: %w", err)
+	}
+	s.cfg.Say("cluster %s: %d stores with 2 volumes each, %d accounts in %d regions, loaded in %s",
+		source, s.cfg.Stores, s.cfg.Accounts, len(c.Stores()[0].Peers()), time.Since(begin).Round(time.Millisecond))
+	return nil
+}
+
+// backup runs the program while transfers, splits and leader moves go on, then copies all rows at the backup
+// ts from the live cluster.
+func (s *state) backup(ctx context.Context) error {
+	c := s.bed.Nodes.Cluster(source)
+	loadCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	var loadErr, churnErr error
+	wg.Go(func() { loadErr = s.load.Run(loadCtx) })
+	wg.Go(func() { churnErr = s.load.Churn(loadCtx) })
+	if s.cfg.During != nil {
+		wg.Go(func() { s.cfg.During(loadCtx, s.bed, c) })
+	}
+	err := pause(ctx, s.cfg.Warm)
+	if err == nil {
+		before := s.load.Counters().Commits
+		err = s.tisnap(ctx, nil, "backup", source.String(), "--name", BackupID)
+		s.result.During = s.load.Counters().Commits - before
+	}
+	if err == nil {
+		err = pause(ctx, s.cfg.Warm/3) // writes after the backup, which must not come back
+	}
+	stop()
+	wg.Wait()
+	if err := errors.Join(err, loadErr, churnErr); err != nil {
+		return err
+	}
+	if err := s.load.Settle(ctx); err != nil {
+		return fmt.Errorf("settle transfers: %w", err)
+	}
+	if err := s.readTS(ctx); err != nil {
+		return err
+	}
+	s.result.Commits = s.load.Counters().Commits
+	if s.copy, err = s.load.CopyAt(ctx, s.result.BackupTS); err != nil {
+		return fmt.Errorf("copy rows of the live cluster: %w", err)
+	}
+	s.cfg.Say("%d transfers were committed, %d of them while the backup ran; %d rows copied from the live cluster at ts %s",
+		s.result.Commits, s.result.During, len(s.copy.Rows), s.result.BackupTS)
+	return nil
+}
+
+func (s *state) readTS(ctx context.Context) error {
+	var out bytes.Buffer
+	if err := s.tisnap(ctx, &out, "describe", BackupID, "-o", "json"); err != nil {
+		return err
+	}
+	var doc struct {
+		BackupTS string `json:"backupTS"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		return fmt.Errorf("read output of describe: %w", err)
+	}
+	ts, err := strconv.ParseUint(doc.BackupTS, 10, 64)
+	if err != nil {
+		return fmt.Errorf("read backup ts: %w", err)
+	}
+	s.result.BackupTS = cluster.TS(ts)
+	return nil
+}
+
+func (s *state) destroy(ctx context.Context) error {
+	if err := s.load.Close(); err != nil {
+		return err
+	}
+	n, err := s.bed.DestroyCluster(ctx, source)
+	if err != nil {
+		return err
+	}
+	s.cfg.Say("cluster %s and its %d volumes are deleted", source, n)
+	if s.cfg.BeforeRestore != nil {
+		s.cfg.BeforeRestore(s.bed)
+	}
+	return nil
+}
+
+func (s *state) restore(ctx context.Context) error {
+	v := s.cfg.Volume
+	args := []string{"restore", BackupID, "--to", target.String(), "--volume-type", v.Type, "--volume-iops", strconv.FormatInt(v.IOPS, 10)}
+	if v.ThroughputMiB > 0 {
+		args = append(args, "--volume-throughput", strconv.FormatInt(v.ThroughputMiB, 10))
+	}
+	return s.tisnap(ctx, nil, args...)
+}
+
+// tisnap runs the program and turns a non-zero exit into an error.
+func (s *state) tisnap(ctx context.Context, out io.Writer, args ...string) error {
+	code, err := s.run(ctx, append(args, "--storage", Storage), out)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return &ExitError{Command: args[0], Code: code}
+	}
+	return nil
+}
+
+// ExitError is a run of the program that ended with another code than 0.
+type ExitError struct {
+	Command string
+	Code    int
+}
+
+// Error names the command and the code.
+func (e *ExitError) Error() string { return fmt.Sprintf("tisnap %s ended with %d", e.Command, e.Code) }
+
+// largestID is the largest id of a store, region or peer that a cluster's stores hold. Ids that the source gave
+// out after the cut are in no snapshot, and may be given out again.
+func largestID(c *testbed.Cluster) uint64 {
+	var largest uint64
+	for _, st := range c.Stores() {
+		largest = max(largest, st.ID())
+		for _, p := range st.Peers() {
+			largest = max(largest, p.Region.GetId(), p.PeerID)
+		}
+	}
+	return largest
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,63 @@
+package tests
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/pingcap/log"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+)
+
+var (
+	rounds   = flag.Int("rounds", 2, "how many rounds with random seeds the soak makes")
+	seedFlag = flag.Int64("seed", 0, "seed of the soak's first round; 0 takes the clock's")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The AWS SDK's chain ends here, whatever the machine has; endpoints are flags.
+	for key, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "testbed", "AWS_SECRET_ACCESS_KEY": "testbed", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+	} {
+		if err := os.Setenv(key, value); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	// client-go of the workload logs through this global to stdout.
+	log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()})
+	goleak.VerifyTestMain(m,
+		// client-go and its pools keep these after Close, as its own tests tolerate.
+		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
+		goleak.IgnoreTopFunction("github.com/klauspost/compress/zstd.(*blockDec).startDecoder"),
+	)
+}
+
+// inProcess runs the command line in this process, so that the race detector sees it. Flags say where the
+// testbed is, as the environment belongs to all tests.
+func inProcess(t *testing.T, stderr io.Writer) func(bed *testbed.Testbed) round.Tisnap {
+	return func(bed *testbed.Testbed) round.Tisnap {
+		return func(ctx context.Context, args []string, stdout io.Writer) (int, error) {
+			if stdout == nil {
+				stdout = stderr
+			}
+			return int(tisnap(ctx, bed, stdout, stderr, args...)), nil
+		}
+	}
+}
+
+// tisnap runs one command against the testbed.
+func tisnap(ctx context.Context, bed *testbed.Testbed, stdout, stderr io.Writer, args ...string) cli.ExitCode {
+	args = append(args, "--endpoint-url", bed.AWS(), "--region", testbed.Region, "--kubeconfig", bed.Kubeconfig(), "--progress", "plain")
+	return cli.Run(ctx, args, cli.Streams{Out: stdout, Err: stderr}, cli.Version{Version: "test"})
+}

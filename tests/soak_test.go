@@ -1,0 +1,57 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+)
+
+// roundDeadline bounds one small round; it takes a few seconds without the race detector.
+const roundDeadline = 3 * time.Minute
+
+// TestSoak makes rounds with random seeds: crash positions, apply lag, splits and leader moves during the
+// hold differ in each. A failure prints the seed; run it again with -seed.
+func TestSoak(t *testing.T) {
+	first := *seedFlag
+	if first == 0 {
+		first = time.Now().UnixNano() % 1_000_000
+	}
+	for i := range int64(*rounds) {
+		seed := first + i
+		ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
+		log := &logBuffer{}
+		start := time.Now()
+		r, err := round.Run(ctx, round.Config{Dir: t.TempDir(), Tisnap: inProcess(t, log), Seed: seed})
+		cancel()
+		if err != nil {
+			t.Logf("output of the program:\n%s", log)
+		}
+		require.NoError(t, err, "run again with: make soak N=1 SEED=%d", seed)
+		t.Logf("seed %d: %d rows in %d regions right after %d transfers, %d during the backup, in %s",
+			seed, r.Rows, r.Regions, r.Commits, r.During, time.Since(start).Round(time.Millisecond))
+	}
+}
+
+// logBuffer is a buffer that several goroutines may write to.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
