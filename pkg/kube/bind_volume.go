@@ -139,7 +139,7 @@ func (c *Client) freeVolume(ctx context.Context, pv *corev1.PersistentVolume, pv
 // decodeObject keeps whole numbers whole.
 func decodeObject(raw []byte, into *map[string]any) error { return utiljson.Unmarshal(raw, into) }
 
-// podNames rewrites the pod in labels or annotations that have one.
+// renamePod rewrites the pod in labels or annotations that have one.
 func renamePod(m map[string]string, target cluster.Name, ordinal int) {
 	if _, has := m[podNameKey]; has {
 		m[podNameKey] = tikvPodName(target, ordinal)

@@ -19,12 +19,12 @@ type OperatorConfig struct {
 	PodStart time.Duration
 	// Retry passes until a start that went wrong is tried again; default 1 s.
 	Retry time.Duration
-	// Poll is how often processes are looked at; default 1 s, and never more often than each 5 ms of real time.
+	// Poll is how often processes are looked at; default 1 s, and never more often than each 20 ms of real time.
 	Poll time.Duration
 }
 
 const (
-	shortestPoll = 5 * time.Millisecond
+	shortestPoll = 20 * time.Millisecond
 	longestPoll  = 200 * time.Millisecond
 	// settle is the real time that changes are collected before they are looked at together.
 	settle = time.Millisecond

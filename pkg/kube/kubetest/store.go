@@ -20,7 +20,7 @@ type object = map[string]any
 
 type objectKey struct{ namespace, name string }
 
-// event is one change. old is nil for an addition; object is the last state for a deletion.
+// change is one change of an object. old is nil for an addition; object is the last state for a deletion.
 type change struct {
 	version  int64
 	resource string
