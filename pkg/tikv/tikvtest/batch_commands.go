@@ -109,8 +109,6 @@ func sendAnswers(stream tikvpb.Tikv_BatchCommandsServer, answers <-chan batchAns
 }
 
 // dispatch carries out one request of a batch.
-//
-//nolint:funlen // one case a command
 func (k *kvService) dispatch(
 	ctx context.Context, req *tikvpb.BatchCommandsRequest_Request,
 ) (resp *tikvpb.BatchCommandsResponse_Response, err error) {
@@ -124,6 +122,27 @@ func (k *kvService) dispatch(
 		var r tikvpb.BatchCommandsResponse_Response_Scan
 		r.Scan, err = k.KvScan(ctx, c.Scan)
 		resp.Cmd = &r
+	case *tikvpb.BatchCommandsRequest_Request_BatchGet:
+		var r tikvpb.BatchCommandsResponse_Response_BatchGet
+		r.BatchGet, err = k.KvBatchGet(ctx, c.BatchGet)
+		resp.Cmd = &r
+	case *tikvpb.BatchCommandsRequest_Request_ScanLock:
+		var r tikvpb.BatchCommandsResponse_Response_ScanLock
+		r.ScanLock, err = k.KvScanLock(ctx, c.ScanLock)
+		resp.Cmd = &r
+	case *tikvpb.BatchCommandsRequest_Request_Empty:
+		resp.Cmd = &tikvpb.BatchCommandsResponse_Response_Empty{Empty: &tikvpb.BatchCommandsEmptyResponse{TestId: c.Empty.GetTestId()}}
+	default:
+		return k.dispatchWrite(ctx, req)
+	}
+	return resp, err
+}
+
+func (k *kvService) dispatchWrite(
+	ctx context.Context, req *tikvpb.BatchCommandsRequest_Request,
+) (resp *tikvpb.BatchCommandsResponse_Response, err error) {
+	resp = &tikvpb.BatchCommandsResponse_Response{}
+	switch c := req.Cmd.(type) {
 	case *tikvpb.BatchCommandsRequest_Request_Prewrite:
 		var r tikvpb.BatchCommandsResponse_Response_Prewrite
 		r.Prewrite, err = k.KvPrewrite(ctx, c.Prewrite)
@@ -136,17 +155,9 @@ func (k *kvService) dispatch(
 		var r tikvpb.BatchCommandsResponse_Response_Cleanup
 		r.Cleanup, err = k.KvCleanup(ctx, c.Cleanup)
 		resp.Cmd = &r
-	case *tikvpb.BatchCommandsRequest_Request_BatchGet:
-		var r tikvpb.BatchCommandsResponse_Response_BatchGet
-		r.BatchGet, err = k.KvBatchGet(ctx, c.BatchGet)
-		resp.Cmd = &r
 	case *tikvpb.BatchCommandsRequest_Request_BatchRollback:
 		var r tikvpb.BatchCommandsResponse_Response_BatchRollback
 		r.BatchRollback, err = k.KvBatchRollback(ctx, c.BatchRollback)
-		resp.Cmd = &r
-	case *tikvpb.BatchCommandsRequest_Request_ScanLock:
-		var r tikvpb.BatchCommandsResponse_Response_ScanLock
-		r.ScanLock, err = k.KvScanLock(ctx, c.ScanLock)
 		resp.Cmd = &r
 	case *tikvpb.BatchCommandsRequest_Request_ResolveLock:
 		var r tikvpb.BatchCommandsResponse_Response_ResolveLock
@@ -180,8 +191,6 @@ func (k *kvService) dispatch(
 		var r tikvpb.BatchCommandsResponse_Response_PrepareFlashbackToVersion
 		r.PrepareFlashbackToVersion, err = k.KvPrepareFlashbackToVersion(ctx, c.PrepareFlashbackToVersion)
 		resp.Cmd = &r
-	case *tikvpb.BatchCommandsRequest_Request_Empty:
-		resp.Cmd = &tikvpb.BatchCommandsResponse_Response_Empty{Empty: &tikvpb.BatchCommandsEmptyResponse{TestId: c.Empty.GetTestId()}}
 	default:
 		return nil, status.Errorf(codes.Unimplemented, "command %T", c)
 	}

@@ -10,7 +10,14 @@
 // Not here: merges, membership changes, raft snapshots, coprocessor, async commit. A split is right-derived,
 // as in TiKV: the region that is split keeps the right part.
 //
-// The files: wal.go, raft_log.go and kv_engine.go are the storage; peer.go, raft_worker.go, apply_worker.go
+// Fault points are "tikv.<store id>." and the RPC's name (KvGet, SplitRegion, ReadRegionMeta, RecoverRegion,
+// WaitApply, SuspendImportRPC, CheckPendingAdminOp, PrepareSnapshotBackup, ...), and besides
+// PrepareSnapshotBackup.UpdateLease, .WaitApply and .Finish for each message of the stream,
+// PrepareSnapshotBackup.WaitApply.Region for each region waited for, StoreHeartbeat, RegionHeartbeat and
+// ResolvedTS. A Before rule's Code is a gRPC code's name ("Aborted") or a region error's field name
+// ("server_is_busy", "epoch_not_match", ...).
+//
+// The files: wal.go, raft_log.go and kv_engine.go are the storage; peer.go, raft_*.go and apply_worker.go
 // the replicated log; kv_*.go, flashback.go and split.go the key-value service; prepare_service.go,
 // import_service.go and recover_service.go what a backup and a restore use.
 package tikvtest

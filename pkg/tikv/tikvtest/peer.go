@@ -28,13 +28,12 @@ type peer struct {
 	pending map[uint64]*proposal
 	changed chan struct{} // closed at the next change of view; nil if nobody waits
 
-	resolved        uint64 // resolved ts; never goes back
-	nextResolved    uint64 // told by the leader, good once applied reaches resolvedIndex
-	resolvedIndex   uint64
-	waitsApply      bool // a prepare-snapshot WaitApply is under way
-	truncateTo      uint64
-	splitsUnderWay  int
-	lastReportEpoch uint64
+	resolved       uint64 // resolved ts; never goes back
+	nextResolved   uint64 // told by the leader, good once applied reaches resolvedIndex
+	resolvedIndex  uint64
+	waitsApply     bool // a prepare-snapshot WaitApply is under way
+	truncateTo     uint64
+	splitsUnderWay int
 }
 
 // peerView is what the rest of the store sees of a peer. region is never changed in place.

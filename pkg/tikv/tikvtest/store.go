@@ -75,7 +75,7 @@ func Start(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start tikv: %w", err)
 	}
-	if err := s.listen(); err != nil {
+	if err := s.listen(ctx); err != nil {
 		return nil, fmt.Errorf("start tikv store %d: %w", s.id, err)
 	}
 	s.raft = newRaftWorker(s, log)
@@ -105,12 +105,12 @@ func (s *Store) load(ctx context.Context) (*raftLog, error) {
 	return log, nil
 }
 
-func (s *Store) listen() error {
+func (s *Store) listen(ctx context.Context) error {
 	addr := s.cfg.Addr
 	if addr == "" {
 		addr = "127.0.0.1:0"
 	}
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Store) listen() error {
 
 // run starts the workers and makes the store known.
 func (s *Store) run(ctx context.Context, log *raftLog) error {
-	life, cancel := context.WithCancel(context.Background())
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the process outlives its start
 	s.cancel = cancel
 	states := s.data.states()
 	for _, st := range states {
