@@ -35,6 +35,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(body) > bodyLimit {
+		_, _ = io.Copy(io.Discard, r.Body) // or net/http lingers on the connection after Close
 		writeError(w, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", bodyLimit)))
 		return
 	}
