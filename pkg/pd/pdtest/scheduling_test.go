@@ -135,20 +135,25 @@ func TestOperator_TransferLeader_RunsUntilItHappened(t *testing.T) {
 func TestRegionHeartbeat_Stream_IsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	s := running(t, pdtest.Config{Configs: map[string]any{"schedule.leader-schedule-limit": 0}})
+	move := func(store string) {
+		_, _ = curl(t, s, "DELETE", api+"/operators", "")
+		code, _ := curl(t, s, "POST", api+"/operators", `{"name":"transfer-leader","region_id":10,"to_store_id":`+store+`}`)
+		require.Equal(t, 200, code)
+	}
+	move("2")
 	stream, err := dial(t, s).RegionHeartbeat(t.Context())
 	require.NoError(t, err)
 	r := three()[0]
 	require.NoError(t, stream.Send(&pdpb.RegionHeartbeatRequest{
 		Header: &pdpb.RequestHeader{ClusterId: s.ClusterID()}, Region: r, Leader: r.GetPeers()[0], Term: 7,
 	}))
-	require.Eventually(t, func() bool {
-		code, _ := curl(t, s, "POST", api+"/operators", `{"name":"transfer-leader","region_id":10,"to_store_id":3}`)
-		_, _ = curl(t, s, "DELETE", api+"/operators", "")
-		return code == 200
-	}, patience, tick)
 	answer, err := stream.Recv()
 	require.NoError(t, err)
-	require.Equal(t, uint64(3), answer.GetTransferLeader().GetPeer().GetStoreId())
+	require.Equal(t, uint64(2), answer.GetTransferLeader().GetPeer().GetStoreId(), "the answer to a heartbeat")
+	move("3")
+	answer, err = stream.Recv()
+	require.NoError(t, err)
+	require.Equal(t, uint64(3), answer.GetTransferLeader().GetPeer().GetStoreId(), "without one")
 	require.NoError(t, stream.CloseSend())
 }
 
