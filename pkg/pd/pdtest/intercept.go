@@ -99,8 +99,8 @@ func mutates(method string, req any) (string, bool) {
 
 func (m *member) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	s := m.server
-	s.handlers.Add(1)
-	defer s.handlers.Done()
+	s.handlers.begin()
+	defer s.handlers.end()
 	method := path.Base(info.FullMethod)
 	lost, err := s.strike(ctx, "pd."+method)
 	if err != nil {
@@ -128,8 +128,8 @@ func (m *member) interceptUnary(ctx context.Context, req any, info *grpc.UnarySe
 
 func (m *member) interceptStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	s := m.server
-	s.handlers.Add(1)
-	defer s.handlers.Done()
+	s.handlers.begin()
+	defer s.handlers.end()
 	if method := path.Base(info.FullMethod); method == "Tso" || method == "RegionHeartbeat" {
 		if err := s.servingBy(m); err != nil {
 			return err

@@ -161,9 +161,9 @@ func (r *rpcServer) RegionHeartbeat(stream pdpb.PD_RegionHeartbeatServer) error 
 	defer cancel()
 	out := make(chan *pdpb.RegionHeartbeatResponse, 64)
 	received := make(chan error, 1)
-	r.handlers.Add(1)
+	r.handlers.begin()
 	go func() {
-		defer r.handlers.Done()
+		defer r.handlers.end()
 		received <- r.receiveHeartbeats(ctx, stream, out)
 	}()
 	for {

@@ -16,7 +16,7 @@ type Server struct {
 	cfg Config
 
 	life     sync.Mutex // held while members start and stop
-	handlers sync.WaitGroup
+	handlers *inFlight
 
 	mu      sync.Mutex
 	members []*member
@@ -35,7 +35,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", cfg.Addr, err)
 	}
-	s := &Server{cfg: cfg, leader: -1, disk: newDisk(cfg)}
+	s := &Server{cfg: cfg, handlers: newInFlight(), leader: -1, disk: newDisk(cfg)}
 	s.mem = newMemory(s.disk)
 	for i := range cfg.Members {
 		addr := cfg.Addr
@@ -108,7 +108,7 @@ func (s *Server) Kill() {
 // Close ends all members and waits for all calls under way.
 func (s *Server) Close() {
 	s.Kill()
-	s.handlers.Wait()
+	s.handlers.wait()
 }
 
 // Restart kills and starts all members on their ports. It keeps what etcd keeps and forgets the rest.

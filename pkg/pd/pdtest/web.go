@@ -66,8 +66,8 @@ func (m *member) routes() http.Handler {
 }
 
 func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) {
-	s.handlers.Add(1)
-	defer s.handlers.Done()
+	s.handlers.begin()
+	defer s.handlers.end()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
