@@ -13,7 +13,7 @@ import (
 )
 
 // roundDeadline bounds one small round; it takes a few seconds without the race detector.
-const roundDeadline = 3 * time.Minute
+const roundDeadline = 2 * time.Minute
 
 // TestSoak makes rounds with random seeds: crash positions, apply lag, splits and leader moves during the
 // hold differ in each. A failure prints the seed; run it again with -seed.

@@ -2,10 +2,13 @@ package restore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark.
@@ -29,23 +32,44 @@ func (t *task) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
 	return t.Kube.LeaveRecovery(ctx, t.opts.Target)
 }
 
-// awaitRestart waits until every store runs in a process younger than the one of recovery mode.
+// awaitRestart waits until every store is up and out of recovery mode, by its own word: PD's start times are
+// in whole seconds, and would not tell a process from the one before it in the same second.
 func (t *task) awaitRestart(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(t.started)), "stores")
 	return until(ctx, "wait for the restart of TiKV", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
-		up, err := t.upStores(ctx)
+		stores, err := t.pd.Stores(ctx)
 		if err != nil {
-			return false, err
+			return false, failure.Annotate(err, "list stores", t.opts.Target.String())
 		}
 		restarted := 0
-		for id, before := range t.started {
-			if now, ok := up[id]; ok && !now.Equal(before) {
+		for _, st := range stores {
+			if _, ours := t.started[st.ID]; !ours || st.State != pd.StoreUp {
+				continue
+			}
+			normal, err := t.normalMode(ctx, st.Address)
+			if err != nil {
+				return false, failure.Annotate(err, "ask for the mode", "store "+st.ID.String()+" ("+st.Address+")")
+			}
+			if normal {
 				restarted++
 			}
 		}
 		s.Reached(int64(restarted))
 		return restarted == len(t.started), nil
 	})
+}
+
+// normalMode asks for the service that only a store in recovery mode has.
+func (t *task) normalMode(ctx context.Context, address string) (bool, error) {
+	recovering := errors.New("in recovery mode")
+	err := t.TiKV.RegionMetas(ctx, address, func(tikv.RegionMeta) error { return recovering })
+	switch {
+	case failure.Is(err, failure.Unready):
+		return true, nil
+	case err == nil, errors.Is(err, recovering):
+		return false, nil
+	}
+	return false, err
 }
 
 // awaitLeaders waits until every region has a leader on a restored store and PD's regions cover the key space.

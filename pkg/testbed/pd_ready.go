@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 // pdReady asks PD over HTTP whether all stores are up and the coordinator runs, as a cluster is that has
@@ -31,6 +33,21 @@ func (c *Cluster) pdReady(ctx context.Context) bool {
 	}
 	return c.getPD(ctx, "schedulers", &schedulers) == nil && len(schedulers) > 0 &&
 		c.getPD(ctx, "min-resolved-ts", &resolved) == nil && resolved.TS > 0
+}
+
+// AwaitResolved waits until the cluster's resolved ts has passed ts, as a backup of everything up to ts needs.
+func (c *Cluster) AwaitResolved(ctx context.Context, ts cluster.TS) error {
+	for {
+		var resolved struct {
+			TS uint64 `json:"min_resolved_ts"`
+		}
+		if err := c.getPD(ctx, "min-resolved-ts", &resolved); err == nil && cluster.TS(resolved.TS) > ts {
+			return nil
+		}
+		if err := wait(ctx, poll); err != nil {
+			return fmt.Errorf("wait until the resolved ts passes %s: %w", ts, err)
+		}
+	}
 }
 
 func (c *Cluster) getPD(ctx context.Context, path string, into any) error {

@@ -136,7 +136,8 @@ func (s *state) start(ctx context.Context) error {
 	}
 	rules := ebstest.QuickRules()
 	rules.Latency = map[string]ebstest.Span{"CreateSnapshots": {Least: ms(0, 50), Most: ms(100, 1500)}}
-	bed, err := testbed.Start(ctx, testbed.Config{
+	// The testbed outlives ctx, so that a run that ctx ends can undo what it did.
+	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: s.cfg.Dir, Nodes: 2 * s.cfg.Stores, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
 		TiKV: tikvtest.Options{ApplyLag: ms(0, 60), FlushInterval: ms(20, 400)},
 	})
@@ -160,7 +161,15 @@ func (s *state) start(ctx context.Context) error {
 	}
 	s.cfg.Say("cluster %s: %d stores with 2 volumes each, %d accounts in %d regions, loaded in %s",
 		source, s.cfg.Stores, s.cfg.Accounts, len(c.Stores()[0].Peers()), time.Since(begin).Round(time.Millisecond))
-	return nil
+	db, err := s.load.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	loaded, err := db.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return c.AwaitResolved(ctx, loaded)
 }
 
 // backup runs the program while transfers, splits and leader moves go on, then copies all rows at the backup
@@ -241,7 +250,7 @@ func (s *state) destroy(ctx context.Context) error {
 
 func (s *state) restore(ctx context.Context) error {
 	v := s.cfg.Volume
-	args := []string{"restore", BackupID, "--to", target.String(), "--volume-type", v.Type, "--volume-iops", strconv.FormatInt(v.IOPS, 10)}
+	args := []string{"restore", BackupID, "--to", target.String(), "--volume-type", v.Type, "--volume-iops", strconv.FormatInt(v.IOPS, 10), "--timeout", "1m"}
 	if v.ThroughputMiB > 0 {
 		args = append(args, "--volume-throughput", strconv.FormatInt(v.ThroughputMiB, 10))
 	}
