@@ -1,0 +1,63 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+)
+
+// Run carries out one command line.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	root := &cobra.Command{
+		Use:           "testbed",
+		Short:         "AWS, EKS and TiDB on loopback, for trying and testing tisnap",
+		SilenceErrors: true, SilenceUsage: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(demoCommand(), soakCommand(), serveCommand())
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
+}
+
+// beside is the path of tisnap in the folder of this executable.
+func beside() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "tisnap"
+	}
+	return filepath.Join(filepath.Dir(self), "tisnap")
+}
+
+// binary runs the shipped program as it is, by the environment alone, in its own process. Its stderr and,
+// where nobody reads it, its stdout go to the given writers.
+func binary(path string, stdout, stderr io.Writer) func(*testbed.Testbed) round.Tisnap {
+	return func(bed *testbed.Testbed) round.Tisnap {
+		return func(ctx context.Context, args []string, out io.Writer) (int, error) {
+			if out == nil {
+				fmt.Fprintf(stdout, "\n$ tisnap %s\n", join(args))
+				out = stdout
+			}
+			cmd := exec.CommandContext(ctx, path, args...)
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+			cmd.WaitDelay = time.Minute
+			cmd.Env = append(os.Environ(), bed.Env()...)
+			cmd.Stdout, cmd.Stderr = out, stderr
+			err := cmd.Run()
+			if cmd.ProcessState != nil && cmd.ProcessState.Exited() {
+				return cmd.ProcessState.ExitCode(), nil
+			}
+			return 0, err
+		}
+	}
+}

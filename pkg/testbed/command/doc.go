@@ -1,0 +1,2 @@
+// Package command is the testbed's command line: demo, soak and serve.
+package command

@@ -1,0 +1,151 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/workload"
+)
+
+type serveFlags struct {
+	dir, cluster            string
+	stores, accounts, nodes int
+	regions, clients        int
+	scale                   float64
+	faults                  []string
+	forTime                 time.Duration
+}
+
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve a testbed with a cluster under load until Ctrl-C",
+		Long: `Serve a testbed with a cluster under load until Ctrl-C, and print what tisnap needs in its environment.
+
+Faults are given as POSITION:POINT[:CODE][@N][xTIMES], for example
+  --fault before:ec2.CreateSnapshots:RequestLimitExceeded      refused, once
+  --fault after:ec2.CreateSnapshots                            done, but the answer is lost
+  --fault stall:tikv.1.RecoverRegion                           no answer
+  --fault before:pd.PauseScheduler@2x3                         the 2nd to the 4th call`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.OutOrStdout(), f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.dir, "dir", "", "folder for the kubeconfig (default: a temporary one)")
+	fl.StringVar(&f.cluster, "cluster", "tidb/prod", "cluster to make; empty makes none")
+	fl.IntVar(&f.stores, "stores", 3, "TiKV stores")
+	fl.IntVar(&f.nodes, "nodes", 6, "nodes of the Kubernetes cluster")
+	fl.IntVar(&f.accounts, "accounts", 10_000, "accounts of the transfers; 0 makes no load")
+	fl.IntVar(&f.regions, "regions", 60, "regions that the accounts are split into")
+	fl.IntVar(&f.clients, "clients", 4, "clients that move money at the same time")
+	fl.Float64Var(&f.scale, "scale", 1, "how many times as fast EC2's and the Operator's time runs")
+	fl.StringArrayVar(&f.faults, "fault", nil, "a fault to inject; may be repeated")
+	fl.DurationVar(&f.forTime, "for", 0, "stop by itself after this time; 0 does not")
+	return cmd
+}
+
+func serve(ctx context.Context, out io.Writer, f serveFlags) error {
+	if f.forTime > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.forTime)
+		defer cancel()
+	}
+	plan := &fault.Plan{}
+	for _, text := range f.faults {
+		rule, err := fault.Parse(text)
+		if err != nil {
+			return err
+		}
+		if err := plan.Add(rule); err != nil {
+			return err
+		}
+	}
+	if f.dir == "" {
+		dir, err := os.MkdirTemp("", "tisnap-testbed-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
+		f.dir = dir
+	}
+	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
+		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,
+	})
+	if err != nil {
+		return err
+	}
+	defer bed.Close()
+	fmt.Fprintf(out, "export %s TISNAP_STORAGE=s3://%s/demo\n", strings.Join(bed.Env(), " "), testbed.Bucket)
+	if f.cluster == "" {
+		<-ctx.Done()
+		return nil
+	}
+	return serveCluster(ctx, out, bed, f)
+}
+
+// serveCluster makes the cluster and keeps transfers going until ctx ends.
+func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f serveFlags) error {
+	name, err := cluster.ParseName(f.cluster, "tidb")
+	if err != nil {
+		return err
+	}
+	c, err := bed.CreateCluster(ctx, name, f.stores)
+	if err != nil {
+		return err
+	}
+	if f.accounts == 0 {
+		fmt.Fprintf(out, "# cluster %s is up without load; Ctrl-C ends it\n", name)
+		<-ctx.Done()
+		return nil
+	}
+	load, err := workload.New(workload.Config{PD: c.PD.URLs(), Accounts: f.accounts, Regions: f.regions, Clients: f.clients})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = load.Close() }() // the process ends
+	if err := load.Load(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "# cluster %s is up with %d accounts; transfers run until Ctrl-C\n", name, f.accounts)
+	var wg sync.WaitGroup
+	var runErr, churnErr error
+	wg.Go(func() { runErr = load.Run(ctx) })
+	wg.Go(func() { churnErr = load.Churn(ctx) })
+	wg.Go(func() { forget(ctx, load) })
+	wg.Wait()
+	if runErr != nil {
+		return runErr
+	}
+	return churnErr
+}
+
+// forget keeps the history of a long run from growing: nobody verifies it here.
+func forget(ctx context.Context, load *workload.Workload) {
+	ticker := time.NewTicker(10 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		db, err := load.Cluster(ctx)
+		if err != nil {
+			continue
+		}
+		if now, err := db.Now(ctx); err == nil {
+			load.History().Forget(now)
+		}
+	}
+}
