@@ -129,6 +129,32 @@ func (c Catalog) Report(ctx context.Context, id cluster.BackupID) ([]byte, error
 	return body, failure.Annotate(err, "read report", string(id))
 }
 
+// PutRestoreReport stores the report of a restore beside the manifest. Storing the same again succeeds.
+func (c Catalog) PutRestoreReport(ctx context.Context, id cluster.BackupID, run cluster.RunID, report []byte) error {
+	_, err := c.Store.Create(ctx, manifest.RestoreReportKey(id, run), report)
+	if failure.Is(err, failure.Conflict) {
+		return nil // a resumed run has written it
+	}
+	return failure.Annotate(err, "store report", string(id))
+}
+
+// RestoreReports returns the stored reports of restores of the backup, the oldest run first.
+func (c Catalog) RestoreReports(ctx context.Context, id cluster.BackupID) ([][]byte, error) {
+	objects, err := c.Store.List(ctx, manifest.RestoreReportsPrefix(id))
+	if err != nil {
+		return nil, failure.Annotate(err, "list reports of restores", string(id))
+	}
+	reports := make([][]byte, 0, len(objects))
+	for _, o := range objects {
+		body, _, err := c.Store.Get(ctx, o.Key)
+		if err != nil {
+			return nil, failure.Annotate(err, "read report", o.Key)
+		}
+		reports = append(reports, body)
+	}
+	return reports, nil
+}
+
 // Remove deletes all objects of a backup, its seal first, so that it cannot be restored half removed, and
 // its claim last. The snapshots have to be deleted before. Removing what is not there succeeds.
 func (c Catalog) Remove(ctx context.Context, id cluster.BackupID) error {

@@ -29,6 +29,7 @@ type describeDoc struct {
 	SealedAt  time.Time           `json:"sealedAt"`
 	Snapshots []manifest.Snapshot `json:"snapshots"`
 	Report    *report.Report      `json:"report,omitempty"`
+	Restores  []*report.Report    `json:"restores,omitempty"`
 
 	details bool
 }
@@ -37,9 +38,9 @@ func (a *app) describeCommand() *cobra.Command {
 	var details bool
 	cmd := &cobra.Command{
 		Use:   "describe BACKUP",
-		Short: "Show a backup: its snapshots, and how long each phase took",
-		Long: `Show a backup: its snapshots, and how long each phase took. The manifest is checked
-against its seal. Nothing is changed.` + "\n" + exitStatus(),
+		Short: "Show a backup: its snapshots, and how long each phase of it and of its restores took",
+		Long: `Show a backup: its snapshots, and how long each phase of it and of its restores took.
+The manifest is checked against its seal. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap describe prod-20261121-100000 --storage s3://backups/prod
   tisnap describe prod-20261121-100000 --storage s3://backups/prod --details`,
 		Args:              exactly("BACKUP"),
@@ -76,15 +77,33 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID) (*describeDoc, 
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version, Region: m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
 	}
-	body, err := cat.Report(ctx, id)
-	if failure.Is(err, failure.NotFound) {
-		return doc, nil // a backup without a report can be restored all the same
+	return doc, doc.readReports(ctx, cat)
+}
+
+// readReports adds the stored reports. A backup without one can be restored all the same.
+func (d *describeDoc) readReports(ctx context.Context, cat catalog.Catalog) error {
+	body, err := cat.Report(ctx, d.Backup)
+	switch {
+	case failure.Is(err, failure.NotFound):
+	case err != nil:
+		return err
+	default:
+		if d.Report, err = report.Decode(bytes.NewReader(body)); err != nil {
+			return err
+		}
 	}
+	restores, err := cat.RestoreReports(ctx, d.Backup)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	doc.Report, err = report.Decode(bytes.NewReader(body))
-	return doc, err
+	for _, body := range restores {
+		r, err := report.Decode(bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		d.Restores = append(d.Restores, r)
+	}
+	return nil
 }
 
 func (d *describeDoc) table(w io.Writer) error {
@@ -102,11 +121,20 @@ func (d *describeDoc) table(w io.Writer) error {
 		return err
 	}
 	if d.Report == nil {
-		_, err := fmt.Fprintln(w, "\nno report of its phases is stored")
-		return err
+		if _, err := fmt.Fprintln(w, "\nno report of its phases is stored"); err != nil {
+			return err
+		}
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
+	for _, r := range append([]*report.Report{d.Report}, d.Restores...) {
+		if r == nil {
+			continue
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := r.Table(w, report.TableOptions{Details: d.details}); err != nil {
+			return err
+		}
 	}
-	return d.Report.Table(w, report.TableOptions{Details: d.details})
+	return nil
 }

@@ -105,7 +105,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 	doc := restoreResult(opts, result, err)
 	doc.compare = f.compare
 	if err == nil {
-		err = storeRestoreReport(ctx, deps.Store, opts.Run, doc.Report)
+		err = storeRestoreReport(ctx, deps.Store, opts, doc.Report)
 	}
 	s.end()
 	if printErr := a.print(doc); printErr != nil && err == nil {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/resolve"
@@ -72,20 +72,14 @@ func encodeReport(r *report.Report) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// storeRestoreReport keeps the report with the run's journal.
-func storeRestoreReport(ctx context.Context, store objstore.Store, run cluster.RunID, r *report.Report) error {
+// storeRestoreReport keeps the report beside the manifest.
+func storeRestoreReport(ctx context.Context, store objstore.Store, opts restore.Options, r *report.Report) error {
 	body, err := encodeReport(r)
 	if err != nil {
 		return err
 	}
-	_, err = store.Create(context.WithoutCancel(ctx), manifest.RunPrefix(run)+manifest.ReportFile, body)
-	if failure.Is(err, failure.Conflict) {
-		return nil // a resumed run has written it
-	}
-	if err != nil {
-		return failure.Wrap(err, failure.Partial, "write the report of a restore that is done", string(run))
-	}
-	return nil
+	err = catalog.Catalog{Store: store}.PutRestoreReport(context.WithoutCancel(ctx), opts.Backup, opts.Run, body)
+	return failure.Wrap(err, failure.Partial, "write the report of a restore that is done", string(opts.Run))
 }
 
 // restorePlanDoc is the output of a dry run of a restore.

@@ -52,6 +52,14 @@ func SealKey(id cluster.BackupID) string { return BackupPrefix(id) + SealFile }
 // ReportKey is the report's object.
 func ReportKey(id cluster.BackupID) string { return BackupPrefix(id) + ReportFile }
 
+// RestoreReportsPrefix is the folder of the reports of restores of a backup, with a final '/'.
+func RestoreReportsPrefix(id cluster.BackupID) string { return BackupPrefix(id) + "restores/" }
+
+// RestoreReportKey is the report of one restore of a backup.
+func RestoreReportKey(id cluster.BackupID, run cluster.RunID) string {
+	return RestoreReportsPrefix(id) + string(run) + ".json"
+}
+
 // BackupMetaKey is the object with br's document of a backup.
 func BackupMetaKey(id cluster.BackupID) string { return BackupPrefix(id) + BackupMetaFile }
 

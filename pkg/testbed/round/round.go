@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 func (s *state) round(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.start, s.backup, s.destroy, s.restore, s.verify} {
+	for _, step := range []func(context.Context) error{s.start, s.backup, s.destroy, s.restore, s.verify, s.describe} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -256,6 +256,9 @@ func (s *state) restore(ctx context.Context) error {
 	}
 	return s.tisnap(ctx, nil, args...)
 }
+
+// describe shows the times of both runs together, as they are stored with the backup.
+func (s *state) describe(ctx context.Context) error { return s.tisnap(ctx, nil, "describe", BackupID) }
 
 // tisnap runs the program and turns a non-zero exit into an error.
 func (s *state) tisnap(ctx context.Context, out io.Writer, args ...string) error {
