@@ -133,6 +133,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	defer cancel(nil)
 	t := &task{Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: cancel, sets: newSets()}
 	engine := phase.New(phase.Config{
+		Fresh:   true,
 		Run:     opts.Run,
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    deps.Sink,

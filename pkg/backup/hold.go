@@ -81,7 +81,10 @@ func (t *task) readTS(ctx context.Context, s *phase.Scope) error {
 // step fails, after the cluster was let go.
 func (t *task) release(ctx context.Context, _ *phase.Scope) error {
 	proof := t.hold.Prove(ctx)
-	broke, err := t.hold.Release(context.WithoutCancel(ctx))
+	// A cancelled run lets go all the same; if it takes too long the step's undo tries again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Lease)
+	defer cancel()
+	broke, err := t.hold.Release(ctx)
 	t.noteHold()
 	switch {
 	case err != nil:

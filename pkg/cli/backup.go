@@ -147,11 +147,9 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 		return deps, opts, err
 	}
 	now := time.Now()
-	run := cluster.RunID(f.run)
-	if run == "" {
-		if run, err = newRunID(now); err != nil {
-			return deps, opts, err
-		}
+	run, err := runID(f.run)
+	if err != nil {
+		return deps, opts, err
 	}
 	id := cluster.BackupID(f.name)
 	if id == "" {

@@ -133,11 +133,9 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	if err != nil {
 		return deps, opts, err
 	}
-	run := cluster.RunID(f.run)
-	if run == "" {
-		if run, err = newRunID(time.Now()); err != nil {
-			return deps, opts, err
-		}
+	run, err := runID(f.run)
+	if err != nil {
+		return deps, opts, err
 	}
 	deps = restore.Deps{
 		Kube: k, EBS: e, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log,

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -77,6 +78,20 @@ func newRunID(now time.Time) (cluster.RunID, error) {
 	}
 	return cluster.RunID(strings.ToLower(now.UTC().Format("20060102t150405")) + "-" + hex.EncodeToString(b[:])), nil
 }
+
+// runID is the one that the user chose, or a new one.
+func runID(chosen string) (cluster.RunID, error) {
+	if chosen == "" {
+		return newRunID(time.Now())
+	}
+	if !runIDs().MatchString(chosen) {
+		return "", failure.New(failure.Usage, "read --run-id", chosen, "want up to 40 lower-case letters, digits and hyphens")
+	}
+	return cluster.RunID(chosen), nil
+}
+
+// runIDs are those that fit into the names of Kubernetes objects and the values of tags.
+func runIDs() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`) }
 
 func owner(cmd *cobra.Command, run cluster.RunID) runlock.Owner {
 	host, err := os.Hostname()

@@ -74,7 +74,7 @@ func DecodeSeal(doc []byte) (*SealRecord, error) {
 func Open(doc, seal []byte) (*Manifest, error) {
 	if len(seal) == 0 {
 		return nil, failure.New(failure.Unready, "open backup", "", "it is not sealed: its run did not finish").
-			WithHint("Choose a sealed backup from `tisnap list`, or finish the run with its --run-id.")
+			WithHint("Choose a sealed backup from `tisnap list`.")
 	}
 	s, err := DecodeSeal(seal)
 	if err != nil {

@@ -18,6 +18,8 @@ type Config struct {
 	Journal Journal
 	Sink    Sink        // nil shows nothing
 	Log     *zap.Logger // nil logs nothing
+	// Fresh refuses a journal that has records: for use cases that cannot be resumed.
+	Fresh bool
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
 }
@@ -59,6 +61,10 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	records, err := e.cfg.Journal.Records(ctx)
 	if err != nil {
 		return err
+	}
+	if e.cfg.Fresh && len(records) > 0 {
+		return failure.New(failure.Conflict, "start run", string(e.cfg.Run), "this run id has been used: its journal has %d records", len(records)).
+			WithHint("leave --run-id out, or choose another")
 	}
 	finished := doneSteps(records)
 	e.writer = newWriter(ctx, e.cfg.Journal, e.cfg.Run, len(records))

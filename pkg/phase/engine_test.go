@@ -227,3 +227,14 @@ func TestRun_ReadOnlyStepThenOthers_JournalHoldsAllInOrder(t *testing.T) {
 	require.NoError(t, phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{check, tr.step("lock", nil)}))
 	assert.Equal(t, []string{"run ", "begin preflight", "done preflight", "begin lock", "done lock", "end "}, j.lines())
 }
+
+func TestRun_FreshRunWithUsedID_IsAConflictAndDoesNothing(t *testing.T) {
+	t.Parallel()
+	j, tr := &memory{}, &trace{}
+	require.NoError(t, phase.New(phase.Config{Journal: j, Fresh: true}).Run(t.Context(), []phase.Step{tr.step("a", nil)}))
+	before := j.lines()
+	err := phase.New(phase.Config{Journal: j, Fresh: true}).Run(t.Context(), []phase.Step{tr.step("a", nil)})
+	assert.True(t, failure.Is(err, failure.Conflict))
+	assert.Equal(t, []string{"a"}, tr.did)
+	assert.Equal(t, before, j.lines())
+}

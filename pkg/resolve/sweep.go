@@ -97,7 +97,7 @@ func (w *sweep) round(ctx context.Context, regions []cluster.Region) {
 	clear(w.last)
 	byStore := map[cluster.StoreID][]cluster.Region{}
 	for _, reg := range regions {
-		if w.r.addresses[reg.Leader.Store] == "" {
+		if w.r.address(reg.Leader.Store) == "" {
 			w.last[reg.ID] = fmt.Errorf("PD knows no leader")
 			continue
 		}
@@ -111,7 +111,7 @@ func (w *sweep) round(ctx context.Context, regions []cluster.Region) {
 		}
 		close(queue)
 		for range min(w.r.cfg.StoreConcurrency, len(mine)) {
-			wg.Go(func() { w.work(ctx, w.r.addresses[store], queue) })
+			wg.Go(func() { w.work(ctx, w.r.address(store), queue) })
 		}
 	}
 	wg.Wait()
@@ -164,7 +164,7 @@ func (w *sweep) stalled(why string, cause error) error {
 	if cause == nil {
 		return failure.New(failure.Limited, "flash back", w.r.cfg.Cluster.String(), "%d regions are done and %d are not, %s: %s",
 			len(w.done), len(w.last), why, list(items)).
-			WithHint("run the restore again with the same --run-id: what is done stays done")
+			WithHint("look at the stores' logs for these regions, then run the restore again")
 	}
 	return failure.New(failure.Limited, "flash back", w.r.cfg.Cluster.String(), "%d regions are done and %d are not: %s: %w",
 		len(w.done), len(w.last), list(items), cause)

@@ -121,6 +121,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
 	}
 	engine := phase.New(phase.Config{
+		Fresh:   true,
 		Run:     opts.Run,
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    deps.Sink,

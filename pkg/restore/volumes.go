@@ -174,8 +174,8 @@ func (t *task) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 	for id := range doomed {
 		err := until(ctx, "delete volume", string(id), func(ctx context.Context) (bool, error) {
 			err := t.EBS.DeleteVolume(ctx, id)
-			if failure.Is(err, failure.Conflict) {
-				return false, nil // still attached
+			if failure.Is(err, failure.Conflict) && !t.existing {
+				return false, nil // still attached: its pod is going away with the cluster
 			}
 			return err == nil, err
 		})
