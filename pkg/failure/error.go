@@ -92,17 +92,29 @@ func KindOf(err error) Kind {
 // Is reports whether err's kind is k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// HintOf returns the first hint found from the outside inwards, or "".
+// HintOf returns the hint of what is most serious in err's tree: of an error that is Held before all others,
+// then the first from the outside inwards; or "".
 func HintOf(err error) string {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return ""
+	if hint := hintIn(err, func(e *Error) bool { return e.Kind == Held }); hint != "" {
+		return hint
+	}
+	return hintIn(err, func(*Error) bool { return true })
+}
+
+// hintIn is the first hint in err's tree of an error that counts, joined errors included.
+func hintIn(err error, counts func(*Error) bool) string {
+	if e, ok := err.(*Error); ok && e.Hint != "" && counts(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
+		return e.Hint
+	}
+	switch u := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() []error }:
+		for _, inner := range u.Unwrap() {
+			if hint := hintIn(inner, counts); hint != "" {
+				return hint
+			}
 		}
-		if e.Hint != "" {
-			return e.Hint
-		}
-		err = e.Err
+	case interface{ Unwrap() error }:
+		return hintIn(u.Unwrap(), counts)
 	}
 	return ""
 }

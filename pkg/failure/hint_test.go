@@ -1,0 +1,37 @@
+package failure_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// The command that releases the cluster must reach the person, whatever else went wrong before it.
+func TestHintOf_HeldBehindOtherErrors_IsItsHint(t *testing.T) {
+	t.Parallel()
+	held := failure.New(failure.Held, "release", "cluster a/b", "gone").WithHint("run: tisnap release a/b")
+	for name, err := range map[string]error{
+		"after one without a hint": errors.Join(failure.New(failure.Unknown, "cut", "", "no"), held),
+		"after one with a hint":    errors.Join(failure.New(failure.Denied, "cut", "", "no").WithHint("ask"), held),
+		"annotated":                fmt.Errorf("undo: %w", failure.Annotate(held, "undo hold", "")),
+		"deep":                     errors.Join(errors.New("x"), failure.Wrap(errors.Join(errors.New("y"), held), failure.Unknown, "z", "")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, "run: tisnap release a/b", failure.HintOf(err))
+			require.Equal(t, failure.Held, failure.KindOf(err))
+		})
+	}
+}
+
+func TestHintOf_Joined_IsTheFirst(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "b", failure.HintOf(errors.Join(errors.New("a"), failure.New(failure.Usage, "", "", "x").WithHint("b"),
+		failure.New(failure.Usage, "", "", "y").WithHint("c"))))
+	require.Empty(t, failure.HintOf(errors.New("a")))
+	require.Empty(t, failure.HintOf(nil))
+}
