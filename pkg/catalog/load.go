@@ -28,7 +28,7 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	}
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if failure.Is(err, failure.NotFound) {
-		return nil, failure.Wrap(err, failure.Corrupt, "load backup", string(id))
+		return nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).WithHint(damaged)
 	}
 	if err != nil {
 		return nil, failure.Annotate(err, "load backup", string(id))
@@ -37,8 +37,14 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	if err == nil && m.ID != id {
 		err = failure.New(failure.Corrupt, "", "", "the manifest stored there is of backup %s", m.ID)
 	}
+	if failure.Is(err, failure.Corrupt) && failure.HintOf(err) == "" {
+		err = failure.New(failure.Corrupt, "", "", "%w", err).WithHint(damaged)
+	}
 	return m, failure.Annotate(err, "load backup", string(id))
 }
+
+// damaged is what to do about a backup whose objects cannot be trusted.
+const damaged = "Restore another backup; the snapshots of this one are still tagged with its id."
 
 // Unsealed returns the manifest of a backup whatever its seal: to resume, describe or delete it, never to
 // restore it. It is NotFound if there is no manifest yet.
@@ -197,18 +203,18 @@ func (c Catalog) unsealed(ctx context.Context, id cluster.BackupID) error {
 	if err != nil {
 		return failure.Annotate(err, "load backup", string(id))
 	}
-	var ids []cluster.BackupID
+	var ids []string
 	for _, o := range entries {
-		if known, _, ok := manifest.SplitBackupKey(o.Key); ok && !slices.Contains(ids, known) {
-			ids = append(ids, known)
+		if known, _, ok := manifest.SplitBackupKey(o.Key); ok && !slices.Contains(ids, string(known)) {
+			ids = append(ids, string(known))
 		}
 	}
-	if slices.Contains(ids, id) {
+	if slices.Contains(ids, string(id)) {
 		_, err := manifest.Open(nil, nil)
 		return failure.Annotate(err, "load backup", string(id))
 	}
 	hint := "See `tisnap list`."
-	if near := nearest(id, ids, 3); len(near) > 0 {
+	if near := failure.Nearest(string(id), ids, 3); len(near) > 0 {
 		hint = fmt.Sprintf("Did you mean %s? See `tisnap list`.", strings.Join(near, ", "))
 	}
 	return failure.New(failure.NotFound, "load backup", string(id), "no such backup in %s", c.Store.URL()).WithHint("%s", hint)

@@ -9,10 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
-
-	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -24,13 +21,38 @@ type Streams struct {
 }
 
 // Main runs the command line and returns the exit code. The first SIGINT or SIGTERM ends the run, which
-// then undoes what it did; the second one ends the process at once.
+// then undoes what it did; the second one makes Main return at once, with the run still going: the caller
+// has to end the process.
 func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := catchSignals(cancel, streams.Err)
-	defer stop()
-	return Run(ctx, args, streams, version)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	done := make(chan ExitCode, 1)
+	go func() { done <- Run(ctx, args, streams, version) }()
+	return await(done, signals, cancel, streams.Err)
+}
+
+// await returns the run's code, or at the second signal that signal's.
+func await(done <-chan ExitCode, signals <-chan os.Signal, cancel context.CancelCauseFunc, w io.Writer) ExitCode {
+	for stopping := false; ; stopping = true {
+		select {
+		case code := <-done:
+			return code
+		case s := <-signals:
+			reason, code := errInterrupted, ExitInterrupted
+			if s == syscall.SIGTERM {
+				reason, code = errTerminated, ExitTerminated
+			}
+			if stopping {
+				fmt.Fprintln(w, "stopped at once: what was held expires by itself; look with `tisnap list` what the run left")
+				return code
+			}
+			fmt.Fprintln(w, "stopping: the run is being undone; a second signal stops at once")
+			cancel(reason)
+		}
+	}
 }
 
 // Run is Main without the process's signals.
@@ -46,37 +68,6 @@ func Run(ctx context.Context, args []string, streams Streams, version Version) E
 		app.printError(err, code)
 	}
 	return code
-}
-
-func catchSignals(cancel context.CancelCauseFunc, w io.Writer) (stop func()) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case s := <-signals:
-				reason := errInterrupted
-				if s == syscall.SIGTERM {
-					reason = errTerminated
-				}
-				if n > 0 {
-					fmt.Fprintln(w, "stopped at once: what was held expires by itself; look with `tisnap list` what the run left")
-					os.Exit(int(ExitInterrupted)) //nolint:revive // the second signal asks for exactly this
-				}
-				fmt.Fprintln(w, "stopping: the run is being undone; a second signal stops at once")
-				cancel(reason)
-			case <-done:
-				return
-			}
-		}
-	})
-	return func() {
-		signal.Stop(signals)
-		close(done)
-		wg.Wait()
-	}
 }
 
 // printError prints "error: …" and "hint: …", or one JSON line where machines read.
@@ -103,20 +94,4 @@ func (a *app) printError(err error, code ExitCode) {
 	if hint != "" {
 		fmt.Fprintln(a.streams.Err, "hint: "+hint)
 	}
-}
-
-// usageError is a command line that can never work.
-type usageError struct {
-	command string
-	err     error
-}
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
-func usage(cmd *cobra.Command, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &usageError{command: cmd.CommandPath(), err: failure.Wrap(err, failure.Usage, "", "")}
 }

@@ -44,7 +44,7 @@ makes a cluster in recovery mode, volumes of the type, IOPS and throughput that 
 choose, and brings all stores to one consistent state at the backup ts.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnv(cmd); err != nil {
 				return usage(cmd, err)
@@ -53,7 +53,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SetFlagErrorFunc(usage)
+	cmd.SetFlagErrorFunc(flagError)
 	f, g := cmd.PersistentFlags(), &a.global
 	f.StringVar(&g.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
 	f.StringVar(&g.context, "context", "", "kubeconfig context")
@@ -119,18 +119,5 @@ func (g *globalFlags) validate() error {
 
 // machine reports whether a program reads what the command prints.
 func (a *app) machine() bool {
-	return a.global.output != "table" && a.global.output != "" || a.global.progress == string(ui.JSON)
-}
-
-// exactly is cobra.ExactArgs with an error that says what is missing.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names) {
-			return nil
-		}
-		if len(args) < len(names) {
-			return usage(cmd, fmt.Errorf("%s is missing", names[len(args)]))
-		}
-		return usage(cmd, fmt.Errorf("unexpected argument %q", args[len(names)]))
-	}
+	return a.global.output == "json" || a.global.output == "yaml" || a.global.progress == string(ui.JSON)
 }

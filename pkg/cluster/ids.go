@@ -59,7 +59,7 @@ func ParseName(s, fallback string) (Name, error) {
 	}
 	if !isLabel(ns) || !isLabel(name) {
 		return Name{}, failure.New(failure.Usage, "parse cluster name", fmt.Sprintf("%q", s),
-			"want NAME or NAMESPACE/NAME of lower-case letters, digits and hyphens")
+			"it is not made of lower-case letters, digits and hyphens").WithHint("write it as NAME or NAMESPACE/NAME")
 	}
 	return Name{Namespace: ns, Name: name}, nil
 }

@@ -50,18 +50,18 @@ func (s VolumeSpec) Validate() error {
 	switch {
 	case !rule.size.holds(s.SizeGiB):
 		return refuse(s, "a size of %d GiB is not possible for %s", s.SizeGiB, s.Type).
-			WithHint("choose a size of %s GiB", rule.size)
+			WithHint("choose a size from %s GiB", rule.size)
 	case s.IOPS != 0 && !rule.iops.settable():
 		return refuse(s, "iops cannot be set for %s", s.Type).WithHint("leave iops out, or choose gp3, io1 or io2")
 	case s.IOPS == 0 && rule.iopsRequired:
-		return refuse(s, "%s has no default iops", s.Type).WithHint("set iops to %s", rule.iops)
+		return refuse(s, "%s has no default iops", s.Type).WithHint("choose iops from %s", rule.iops)
 	case s.IOPS != 0 && !rule.iops.holds(s.IOPS):
-		return refuse(s, "%d iops are not possible for %s", s.IOPS, s.Type).WithHint("set iops to %s", rule.iops)
+		return refuse(s, "%d iops are not possible for %s", s.IOPS, s.Type).WithHint("choose iops from %s", rule.iops)
 	case s.ThroughputMiB != 0 && !rule.throughput.settable():
 		return refuse(s, "throughput cannot be set for %s", s.Type).WithHint("leave throughput out, or choose gp3")
 	case s.ThroughputMiB != 0 && !rule.throughput.holds(s.ThroughputMiB):
 		return refuse(s, "a throughput of %d MiB/s is not possible for %s", s.ThroughputMiB, s.Type).
-			WithHint("set throughput to %s MiB/s", rule.throughput)
+			WithHint("choose a throughput from %s MiB/s", rule.throughput)
 	}
 	return s.validateRatios(rule)
 }

@@ -21,7 +21,8 @@ type Config struct {
 	AttemptTimeout time.Duration
 }
 
-const forms = "want s3://BUCKET[/PREFIX] or file:///ABSOLUTE/FOLDER"
+// forms is the hint for a URL that is none of a storage.
+const forms = "write it as s3://BUCKET[/PREFIX] or file:///ABSOLUTE/FOLDER"
 
 // Open returns the store at a URL, "s3://bucket/prefix" or "file:///folder". It contacts nothing: the
 // first call does. Any other URL is Usage; one that holds credentials too, and it is not repeated in the
@@ -30,14 +31,14 @@ func Open(ctx context.Context, rawURL string, config Config) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		// The parser's text repeats the URL, and with it what may be secret.
-		return nil, failure.New(failure.Usage, "open storage", "", "the URL cannot be parsed: %s", forms)
+		return nil, failure.New(failure.Usage, "open storage", "", "the URL cannot be parsed").WithHint(forms)
 	}
 	if u.User != nil {
-		return nil, refuse("credentials in it are not accepted").
+		return nil, refuse("credentials are not accepted").
 			WithHint("Take the credentials out; use AWS_PROFILE, the environment or a role.")
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, refuse("it has a query or fragment").
+		return nil, refuse("a query or fragment is not accepted").
 			WithHint("Use --region and --endpoint-url, and the environment or a role for credentials.")
 	}
 	switch u.Scheme {
@@ -46,9 +47,9 @@ func Open(ctx context.Context, rawURL string, config Config) (Store, error) {
 	case "file":
 		return openFileURL(u)
 	case "":
-		return nil, refuse("it has no scheme")
+		return nil, refuse("the scheme is missing")
 	default:
-		return nil, refuse("scheme %q is not one", u.Scheme)
+		return nil, refuse("the scheme %q is not known", u.Scheme)
 	}
 }
 
@@ -73,5 +74,5 @@ func openFileURL(u *url.URL) (Store, error) {
 }
 
 func refuse(format string, args ...any) *failure.Error {
-	return failure.New(failure.Usage, "open storage", "", "in the URL "+format+"; "+forms, args...)
+	return failure.New(failure.Usage, "open storage", "", "in the URL "+format, args...).WithHint(forms)
 }

@@ -44,7 +44,8 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 		return nil, err
 	}
 	if tc.RecoveryMode {
-		return nil, failure.New(failure.Unready, "check cluster", name.String(), "it is in recovery mode: a restore is under way or has failed")
+		return nil, failure.New(failure.Unready, "check cluster", name.String(), "it is in recovery mode: a restore is under way or has failed").
+			WithHint("wait until the restore is over; if it failed, its data are not consistent: back up the cluster that it was of")
 	}
 	pods, err := k.TiKVPods(ctx, name)
 	if err != nil {
@@ -103,7 +104,8 @@ func liveStores(ctx context.Context, p pd.Members, name cluster.Name) (map[clust
 		live[s.ID] = s
 	}
 	if len(live) == 0 {
-		return nil, failure.New(failure.Unready, "check stores", name.String(), "it has no TiKV store")
+		return nil, failure.New(failure.Unready, "check stores", name.String(), "it has no TiKV store").
+			WithHint("start the cluster's TiKV stores first, or name the cluster that holds the data")
 	}
 	return live, nil
 }

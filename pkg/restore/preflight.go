@@ -49,17 +49,9 @@ func (t *task) preflight(ctx context.Context, s *phase.Scope) error {
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
 // backup's shape, and without a store of its own.
 func (t *task) checkTarget(ctx context.Context) error {
-	claims, err := t.Kube.Claims(ctx, t.opts.Target)
-	if err != nil {
-		return err
-	}
-	if len(claims) > 0 {
-		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "%d PVCs of its name exist, such as %s", len(claims), claims[0]).
-			WithHint("choose another --to, or delete the PVCs of the cluster that is gone")
-	}
 	tc, err := t.Kube.Cluster(ctx, t.opts.Target)
 	if failure.Is(err, failure.NotFound) {
-		return nil
+		return t.noClaims(ctx)
 	}
 	if err != nil {
 		return err
@@ -73,10 +65,21 @@ func (t *task) checkTarget(ctx context.Context) error {
 		return failure.New(failure.Unready, "check target", t.opts.Target.String(), "it has %d TiKV replicas and the backup has %d stores", tc.TiKVReplicas, stores).
 			WithHint("set spec.tikv.replicas to %d: scale after the restore", stores)
 	case len(tc.Stores) > 0:
-		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "it has %d TiKV stores already", len(tc.Stores))
+		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "it has %d TiKV stores already", len(tc.Stores)).
+			WithHint("choose another --to, or delete the cluster and make it anew: a restore needs one that never ran")
 	}
 	t.existing = true
-	return nil
+	return t.noClaims(ctx)
+}
+
+// noClaims refuses PVCs of the target's name: the Operator would take them for those of the new cluster.
+func (t *task) noClaims(ctx context.Context) error {
+	claims, err := t.Kube.Claims(ctx, t.opts.Target)
+	if err != nil || len(claims) == 0 {
+		return err
+	}
+	return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "%d PVCs of its name exist, such as %s", len(claims), claims[0]).
+		WithHint("choose another --to, or delete the PVCs if the cluster that they were of is gone")
 }
 
 // checkSnapshots makes sure that every snapshot is there and completed.
