@@ -12,12 +12,12 @@ const logicalBits = 18
 
 // MakeTS composes a timestamp from a wall-clock time and a logical counter.
 func MakeTS(t time.Time, logical uint32) TS {
-	return TS(uint64(t.UnixMilli())<<logicalBits | uint64(logical)&(1<<logicalBits-1)) //nolint:gosec // times before 1970 do not occur in PD
+	return TS(uint64(t.UnixMilli())<<logicalBits | uint64(logical)&(1<<logicalBits-1)) // times before 1970 do not occur in PD
 }
 
 // Time is the physical part, to the millisecond, in UTC.
 func (t TS) Time() time.Time {
-	return time.UnixMilli(int64(t >> logicalBits)).UTC() //nolint:gosec // 46 bits fit
+	return time.UnixMilli(int64(t >> logicalBits)).UTC() // 46 bits fit
 }
 
 // String is the decimal number, as PD, TiDB and br print it.

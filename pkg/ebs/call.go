@@ -109,4 +109,4 @@ func grow(start, most time.Duration, try int) time.Duration {
 	return d/2 + jitter(d/2)
 }
 
-func jitter(d time.Duration) time.Duration { return rand.N(d + 1) } //nolint:gosec // not a secret
+func jitter(d time.Duration) time.Duration { return rand.N(d + 1) }

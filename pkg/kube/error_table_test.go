@@ -30,7 +30,7 @@ func TestWrap_EachReason_HasItsKind(t *testing.T) {
 		"no such resource":   {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", gr, "x", "404 page not found", 0, true), failure.Unready},
 		"already exists":     {apierrors.NewAlreadyExists(gr, "x"), failure.Conflict},
 		"conflict":           {apierrors.NewConflict(gr, "x", cause), failure.Conflict},
-		"gone":               {apierrors.NewGone("gone"), failure.Limited},
+		"gone":               {apierrors.NewGone("gone"), failure.Limited}, //nolint:staticcheck // servers still send it
 		"expired":            {apierrors.NewResourceExpired("old"), failure.Limited},
 		"too many requests":  {apierrors.NewTooManyRequests("slow down", 1), failure.Limited},
 		"server timeout":     {apierrors.NewServerTimeout(gr, "get", 1), failure.Limited},

@@ -50,6 +50,22 @@ func podReason(p *corev1.Pod, warning string) string {
 	if p.DeletionTimestamp != nil {
 		return "Terminating"
 	}
+	if reason := containerReason(p); reason != "" {
+		return reason
+	}
+	if reason := conditionReason(p, warning); reason != "" {
+		return reason
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if s.State.Waiting != nil {
+			return joined(s.State.Waiting.Reason, s.State.Waiting.Message)
+		}
+	}
+	return "phase " + string(p.Status.Phase)
+}
+
+// containerReason says what keeps a container from running, other than that it is being made.
+func containerReason(p *corev1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {
 		switch {
 		case s.State.Terminated != nil:
@@ -59,6 +75,11 @@ func podReason(p *corev1.Pod, warning string) string {
 			return joined(s.State.Waiting.Reason, s.State.Waiting.Message)
 		}
 	}
+	return ""
+}
+
+// conditionReason says which condition of the pod does not hold.
+func conditionReason(p *corev1.Pod, warning string) string {
 	scheduled := corev1.PodCondition{}
 	ready := corev1.PodCondition{}
 	for _, c := range p.Status.Conditions {
@@ -81,12 +102,7 @@ func podReason(p *corev1.Pod, warning string) string {
 	case p.Status.Reason != "":
 		return joined(p.Status.Reason, p.Status.Message)
 	}
-	for _, s := range p.Status.ContainerStatuses {
-		if s.State.Waiting != nil {
-			return joined(s.State.Waiting.Reason, s.State.Waiting.Message)
-		}
-	}
-	return "phase " + string(p.Status.Phase)
+	return ""
 }
 
 func joined(reason, message string) string {

@@ -44,7 +44,7 @@ func BackupPrefix(id cluster.BackupID) string { return BackupsPrefix + string(id
 func ClaimKey(id cluster.BackupID) string { return BackupPrefix(id) + ClaimFile }
 
 // ManifestKey is the manifest's object.
-func ManifestKey(id cluster.BackupID) string { return BackupPrefix(id) + ManifestFile }
+func ManifestKey(id cluster.BackupID) string { return BackupPrefix(id) + ManifestFile } //nolint:revive // Key would not say which
 
 // SealKey is the seal's object.
 func SealKey(id cluster.BackupID) string { return BackupPrefix(id) + SealFile }

@@ -27,14 +27,14 @@ func golden(t *testing.T, name string, got []byte) {
 	if *update {
 		require.NoError(t, os.WriteFile(path, got, 0o644))
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // a fixed folder
+	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got))
 }
 
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name)) //nolint:gosec // a fixed folder
+	b, err := os.ReadFile(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	return b
 }
@@ -59,7 +59,7 @@ func sample() *manifest.Manifest {
 	}
 	for i := range 3 {
 		store := cluster.Store{
-			ID: cluster.StoreID(i + 4), Address: fmt.Sprintf("prod-tikv-%d:20160", i), //nolint:gosec // small
+			ID: cluster.StoreID(i + 4), Address: fmt.Sprintf("prod-tikv-%d:20160", i),
 			Pod: fmt.Sprintf("prod-tikv-%d", i), Ordinal: i, Node: "node-a", Instance: "i-1",
 		}
 		for _, role := range []cluster.Role{cluster.RoleData, cluster.RoleRaftLog} {

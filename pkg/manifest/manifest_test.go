@@ -141,7 +141,7 @@ func TestEncode_LargeCluster_RoundTrips(t *testing.T) {
 	m.Source.Stores, m.Snapshots = nil, nil
 	pv := json.RawMessage(`{"spec":"` + strings.Repeat("x", 4000) + `"}`)
 	for i := range 300 {
-		s := cluster.Store{ID: cluster.StoreID(i + 1)} //nolint:gosec // small
+		s := cluster.Store{ID: cluster.StoreID(i + 1)}
 		for j, role := range []cluster.Role{cluster.RoleData, cluster.RoleRaftLog, cluster.RoleWAL, "log.file"} {
 			v := cluster.Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d-%d", i, j)), Role: role, SizeGiB: 1}
 			s.Volumes = append(s.Volumes, v)

@@ -11,7 +11,7 @@ import (
 // LockFolder takes a file store's lock as another process would, until release is called.
 func LockFolder(t *testing.T, root string) (release func()) {
 	t.Helper()
-	lock, err := os.OpenFile(filepath.Join(root, lockName), os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // a test's folder
+	lock, err := os.OpenFile(filepath.Join(root, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	require.NoError(t, err)
 	held, err := tryLock(lock)
 	require.NoError(t, err)

@@ -125,7 +125,7 @@ func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
 			return err
 		}
 		key := filepath.ToSlash(relative)
-		if !strings.HasPrefix(key, prefix) || CheckKey(key) != nil {
+		if ours := CheckKey(key) == nil; !ours || !strings.HasPrefix(key, prefix) {
 			return nil
 		}
 		o, err := describe(path, key)

@@ -75,7 +75,7 @@ func newRetryer() aws.Retryer {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
 			wait := firstBackoff << min(attempt, attempts)
-			return wait/2 + rand.N(wait/2), nil //nolint:gosec // jitter needs no secrecy
+			return wait/2 + rand.N(wait/2), nil
 		})
 	}), "ConditionalRequestConflict", "OperationAborted")
 }

@@ -252,6 +252,7 @@ func doneSteps(records []Record) map[string]json.RawMessage {
 			done[r.Step] = r.Data
 		case RecordUndo, RecordBegin:
 			delete(done, r.Step)
+		default: // says nothing about whether the step is done
 		}
 	}
 	return done

@@ -120,7 +120,7 @@ func TestRun_UndoFails_ErrorIsJoinedAndKeepsItsKind(t *testing.T) {
 func TestRun_ContextCancelledDuringStep_UndoStillRuns(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	var undone error = errors.New("not called")
+	undone := errors.New("not called")
 	err := phase.New(phase.Config{Journal: &memory{}}).Run(ctx, []phase.Step{{
 		Phase: "p", Name: "s", Deadline: time.Minute,
 		Do: func(ctx context.Context, _ *phase.Scope) error { cancel(); <-ctx.Done(); return ctx.Err() },

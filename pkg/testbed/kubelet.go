@@ -93,6 +93,7 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 			cfg.Data = device
 		case cluster.RoleRaftLog:
 			cfg.RaftLog = device
+		case cluster.RoleWAL: // the stand-in writes no log of its own beside raft's
 		}
 	}
 	if cfg.Data == nil || cfg.RaftLog == nil {

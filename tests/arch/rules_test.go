@@ -73,8 +73,9 @@ func TestConfinement_Samples(t *testing.T) {
 		{"pkg/cli", "sigs.k8s.io/yaml", ""},
 		{"pkg/cli", "sigs.k8s.io/json", "Kubernetes"},
 		{"pkg/tikv", "go.etcd.io/raft/v3", "stand-in"},
-		{"pkg/objstore", "github.com/johannesboyne/gofakes3", "stand-in"},
 		{"pkg/backup", "github.com/spf13/cobra", "flags"},
+		{"pkg/testbed", "github.com/spf13/cobra", "flags"},
+		{"pkg/testbed/command", "github.com/spf13/cobra", ""},
 		{"pkg/backup", "github.com/jedib0t/go-pretty/v6/table", "render"},
 		{"pkg/ebs/ebstest", "testing", "conformance suite"},
 		{"pkg/ebs/ebstest/suite", "testing", ""},
@@ -96,7 +97,7 @@ func TestLinked_Samples(t *testing.T) {
 		"fmt": "", in("pkg/ebs"): "", "github.com/aws/aws-sdk-go-v2/service/ec2": "",
 		in("pkg/testbed/fault"): "links", in("pkg/ebs/ebstest"): "links", in("pkg/tikv/tikvtest/mvcc"): "links",
 		"testing": "links", "testing/iotest": "links", "github.com/stretchr/testify/assert": "links",
-		"go.etcd.io/raft/v3/raftpb": "links", "github.com/johannesboyne/gofakes3": "links",
+		"go.etcd.io/raft/v3/raftpb": "links",
 	} {
 		expect(t, want, arch.Linked("cmd/tisnap", []string{dependency}))
 	}

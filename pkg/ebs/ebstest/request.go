@@ -56,20 +56,18 @@ func (r request) pairs(key string) (map[string]string, error) {
 
 // tags reads the tag specification of a resource type and holds it against EC2's limits.
 func (s *Server) tags(r request, resource string) (map[string]string, error) {
-	for i := 1; ; i++ {
-		key := fmt.Sprintf("TagSpecification.%d", i)
-		if !r.has(key + ".ResourceType") {
-			return map[string]string{}, nil
-		}
-		if r.text(key+".ResourceType") != resource {
-			return nil, refusal("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", r.text(key+".ResourceType"))
-		}
-		tags, err := r.pairs(key + ".Tag")
-		if err != nil {
-			return nil, err
-		}
-		return tags, s.checkTags(tags)
+	const key = "TagSpecification.1"
+	if !r.has(key + ".ResourceType") {
+		return map[string]string{}, nil
 	}
+	if r.text(key+".ResourceType") != resource {
+		return nil, refusal("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", r.text(key+".ResourceType"))
+	}
+	tags, err := r.pairs(key + ".Tag")
+	if err != nil {
+		return nil, err
+	}
+	return tags, s.checkTags(tags)
 }
 
 func (s *Server) checkTags(tags map[string]string) error {

@@ -50,7 +50,7 @@ func New(cfg Config) *Server {
 	}
 	return &Server{
 		cfg: cfg, rules: *cfg.Rules,
-		random:    rand.New(rand.NewPCG(cfg.Seed, 0xeb5)), //nolint:gosec // not a secret
+		random:    rand.New(rand.NewPCG(cfg.Seed, 0xeb5)),
 		instances: map[cluster.InstanceID]*instance{},
 		volumes:   map[cluster.VolumeID]*volume{},
 		snapshots: map[cluster.SnapshotID]*snapshot{},

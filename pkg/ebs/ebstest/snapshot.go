@@ -85,7 +85,7 @@ func (s *Server) cut(volumes []*volume, tags map[string]string, description stri
 	group := &set{}
 	made := make([]*snapshot, len(volumes))
 	for i, image := range disk.Cut(devices...) {
-		v := volumes[i]
+		v := volumes[i] //nolint:gosec // there is an image for each device
 		v.lastCut = now
 		copying := time.Duration(float64(image.DirtyBytes) * s.rules.ByteScale / max(s.rules.SnapshotRate, 1) * float64(time.Second))
 		made[i] = &snapshot{

@@ -69,15 +69,20 @@ func completeSpec(spec ebs.VolumeSpec) (ebs.VolumeSpec, error) {
 	}
 	spec.IOPS = cmp.Or(spec.IOPS, p.defaultIOPS)
 	spec.ThroughputMiB = cmp.Or(spec.ThroughputMiB, p.defaultMiB)
+	return spec, p.checkRates(spec)
+}
+
+// checkRates checks IOPS and throughput against the type's limits and each other.
+func (p params) checkRates(spec ebs.VolumeSpec) error {
 	switch {
 	case spec.IOPS != 0 && (spec.IOPS < p.minIOPS || spec.IOPS > p.maxIOPS):
-		return spec, refusal("InvalidParameterValue", "Volume iops of %d is out of range; it must be between %d and %d for %s.", spec.IOPS, p.minIOPS, p.maxIOPS, spec.Type)
+		return refusal("InvalidParameterValue", "Volume iops of %d is out of range; it must be between %d and %d for %s.", spec.IOPS, p.minIOPS, p.maxIOPS, spec.Type)
 	case spec.ThroughputMiB != 0 && (spec.ThroughputMiB < p.minThroughput || spec.ThroughputMiB > p.maxThroughput):
-		return spec, refusal("InvalidParameterValue", "Volume throughput of %d is out of range; it must be between %d and %d MiB/s.", spec.ThroughputMiB, p.minThroughput, p.maxThroughput)
+		return refusal("InvalidParameterValue", "Volume throughput of %d is out of range; it must be between %d and %d MiB/s.", spec.ThroughputMiB, p.minThroughput, p.maxThroughput)
 	case spec.IOPS > p.minIOPS && spec.IOPS > spec.SizeGiB*p.maxIOPSPerGiB:
-		return spec, refusal("InvalidParameterCombination", "Iops to volume size ratio of %d is too high; maximum is %d", spec.IOPS/spec.SizeGiB, p.maxIOPSPerGiB)
+		return refusal("InvalidParameterCombination", "Iops to volume size ratio of %d is too high; maximum is %d", spec.IOPS/spec.SizeGiB, p.maxIOPSPerGiB)
 	case spec.ThroughputMiB*4 > spec.IOPS && spec.ThroughputMiB != 0:
-		return spec, refusal("InvalidParameterCombination", "Throughput (MiBps) to iops ratio is too high; maximum is 0.25 MiBps per iops.")
+		return refusal("InvalidParameterCombination", "Throughput (MiBps) to iops ratio is too high; maximum is 0.25 MiBps per iops.")
 	}
-	return spec, nil
+	return nil
 }

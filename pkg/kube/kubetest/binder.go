@@ -30,7 +30,7 @@ func (o *Operator) bindClaims() {
 			continue
 		}
 		if why := misfit(&pvc, &pv); why != "" {
-			o.event(raw, "Warning", "VolumeMismatch", fmt.Sprintf("Cannot bind to requested volume %q: %s", name, why))
+			o.warn(raw, "VolumeMismatch", fmt.Sprintf("Cannot bind to requested volume %q: %s", name, why))
 			continue
 		}
 		o.bind(&pvc, &pv)

@@ -60,7 +60,7 @@ func (o *Operator) podClaims(spec clusterSpec, obj *corev1.Pod) (found boundClai
 }
 
 // ensureClaims makes the claims of a pod as a StatefulSet does from its templates.
-func (o *Operator) ensureClaims(spec clusterSpec, pod string, ordinal int) {
+func (o *Operator) ensureClaims(spec clusterSpec, pod string) {
 	for _, t := range spec.volumes {
 		name := t.claim(pod)
 		if _, exists := o.store.get(claims, spec.name.Namespace, name); exists {

@@ -41,7 +41,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
 			return true
 		}
 		list := resourceList(parts[1], parts[2])
-		if len(list["resources"].([]object)) == 0 {
+		if found, ok := list["resources"].([]object); !ok || len(found) == 0 {
 			return false
 		}
 		writeJSON(w, http.StatusOK, list)

@@ -2,19 +2,20 @@ package kubetest
 
 import (
 	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // podEvent records a warning about a pod.
 func (o *Operator) podEvent(pod *corev1.Pod, reason, message string) {
-	o.event(object{"apiVersion": "v1", "kind": "Pod", "metadata": object{
+	o.warn(object{"apiVersion": "v1", "kind": "Pod", "metadata": object{
 		"namespace": pod.Namespace, "name": pod.Name, "uid": string(pod.UID),
-	}}, "Warning", reason, message)
+	}}, reason, message)
 }
 
-// event records something about an object; the same again raises the count of the first.
-func (o *Operator) event(about object, kind, reason, message string) {
+// warn records a warning about an object; the same again raises the count of the first.
+func (o *Operator) warn(about object, reason, message string) {
 	m := meta(about)
 	list, _ := o.store.list(events, m.GetNamespace())
 	now := metav1.NewTime(o.now().UTC())
@@ -38,7 +39,7 @@ func (o *Operator) event(about object, kind, reason, message string) {
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: m.GetAPIVersion(), Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(),
 		},
-		Type: kind, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Type: corev1.EventTypeWarning, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
 		Source: corev1.EventSource{Component: "testbed"},
 	})
 }

@@ -157,7 +157,7 @@ func (o *Operator) reconcile(ctx context.Context) {
 	for _, tc := range list {
 		spec, err := parseCluster(tc)
 		if err != nil {
-			o.event(tc, "Warning", "FailedSync", err.Error())
+			o.warn(tc, "FailedSync", err.Error())
 			continue
 		}
 		state := o.clusters[spec.name]
@@ -249,7 +249,7 @@ func (o *Operator) finished(c *component, spec clusterSpec, what string) bool {
 	}
 	c.retryAt = o.now().Add(o.cfg.Retry)
 	if tc, ok := o.store.get(tidbClusters, spec.name.Namespace, spec.name.Name); ok {
-		o.event(tc, "Warning", "FailedSync", "start "+what+": "+err.Error())
+		o.warn(tc, "FailedSync", "start "+what+": "+err.Error())
 	}
 	return false
 }

@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 // writeStatus writes the status of a TidbCluster with the fields that the real one has.
@@ -205,6 +203,6 @@ func nested(o object, field string) object {
 // clusterID is a number like PD's, the same as long as the object lives.
 func clusterID(spec clusterSpec) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(cluster.Name(spec.name).String() + string(spec.uid)))
+	_, _ = h.Write([]byte(spec.name.String() + string(spec.uid)))
 	return strconv.FormatUint(h.Sum64()>>1, 10)
 }

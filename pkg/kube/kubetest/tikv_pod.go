@@ -63,7 +63,7 @@ func (o *Operator) reconcilePod(ctx context.Context, c *clusterState, spec clust
 		p = nil
 	}
 	if !spec.recovery {
-		o.ensureClaims(spec, name, ordinal)
+		o.ensureClaims(spec, name)
 	}
 	if !exists {
 		obj = o.createTiKVPod(spec, name, ordinal)
@@ -81,6 +81,7 @@ func (o *Operator) reconcilePod(ctx context.Context, c *clusterState, spec clust
 		o.admit(ctx, p, spec, ordinal, &obj)
 	case running:
 		o.observe(p, spec, &obj)
+	case claiming, starting, stopping: // a job is at it
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *Server) fillIn(c call, o object) {
 	now := metav1.NewTime(s.cfg.Clock.Now().UTC())
 	meta(o).SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: c.resource.apiVersion(),
-		Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)},
+		Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`),
 	}})
 	switch c.resource.name {
 	case claims:

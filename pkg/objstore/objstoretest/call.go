@@ -20,31 +20,48 @@ type call struct {
 func newCall(r *http.Request) *call {
 	c := &call{r: r}
 	c.bucket, c.key, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	query := r.URL.Query()
 	switch {
 	case c.bucket == "":
 		c.op = map[string]string{http.MethodGet: "ListBuckets"}[r.Method]
-	case c.key == "" && r.Method == http.MethodPost && query.Has("delete"):
-		c.op = "DeleteObjects"
-	case c.key == "" && r.Method == http.MethodGet && query.Get("list-type") == "2":
-		c.op = "ListObjectsV2"
-	case c.key == "" && r.Method == http.MethodGet && query.Has("location"):
-		c.op = "GetBucketLocation"
-	case c.key == "" && !subresource(query):
-		c.op = map[string]string{
-			http.MethodGet: "ListObjects", http.MethodPut: "CreateBucket", http.MethodHead: "HeadBucket",
-			http.MethodDelete: "DeleteBucket",
-		}[r.Method]
-	case c.key != "" && !subresource(query) && r.Header.Get("X-Amz-Copy-Source") == "":
-		c.op = map[string]string{
-			http.MethodGet: "GetObject", http.MethodPut: "PutObject", http.MethodHead: "HeadObject",
-			http.MethodDelete: "DeleteObject",
-		}[r.Method]
+	case c.key == "":
+		c.op = bucketOp(r)
+	default:
+		c.op = objectOp(r)
 	}
 	if c.op == "" {
 		c.op = "Unsupported"
 	}
 	return c
+}
+
+// bucketOp names a call on a bucket; "" is one that this server does not have.
+func bucketOp(r *http.Request) string {
+	query := r.URL.Query()
+	switch {
+	case r.Method == http.MethodPost && query.Has("delete"):
+		return "DeleteObjects"
+	case r.Method == http.MethodGet && query.Get("list-type") == "2":
+		return "ListObjectsV2"
+	case r.Method == http.MethodGet && query.Has("location"):
+		return "GetBucketLocation"
+	case !subresource(query):
+		return map[string]string{
+			http.MethodGet: "ListObjects", http.MethodPut: "CreateBucket", http.MethodHead: "HeadBucket",
+			http.MethodDelete: "DeleteBucket",
+		}[r.Method]
+	}
+	return ""
+}
+
+// objectOp names a call on an object.
+func objectOp(r *http.Request) string {
+	if subresource(r.URL.Query()) || r.Header.Get("X-Amz-Copy-Source") != "" {
+		return ""
+	}
+	return map[string]string{
+		http.MethodGet: "GetObject", http.MethodPut: "PutObject", http.MethodHead: "HeadObject",
+		http.MethodDelete: "DeleteObject",
+	}[r.Method]
 }
 
 // subresource reports whether the query asks for something beside the object itself: multipart uploads,

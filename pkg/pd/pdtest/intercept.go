@@ -31,6 +31,7 @@ func (s *Server) strike(ctx context.Context, point string) (lost, refused error)
 		return nil, status.Error(grpcCode(strike.Code), refusalText(strike.Code))
 	case fault.After:
 		return brokenConn(), nil
+	case fault.Stall, fault.Slow: // was waited for
 	}
 	return nil, nil
 }

@@ -59,7 +59,7 @@ func (s *Server) resetTSLocked(ts uint64, force bool) string {
 	if err != nil {
 		return err.Error()
 	}
-	physical, logical := int64(ts>>logicalBits), int64(ts&(1<<logicalBits-1)) //nolint:gosec // 46 bits
+	physical, logical := int64(ts>>logicalBits), int64(ts&(1<<logicalBits-1))
 	if ts <= compose(now.GetPhysical(), now.GetLogical()) {
 		if force {
 			return ""

@@ -90,7 +90,7 @@ func (r *rpcServer) ScatterRegion(_ context.Context, req *pdpb.ScatterRegionRequ
 	if !r.disk.bootstrapped {
 		return &pdpb.ScatterRegionResponse{Header: r.notBootstrapped()}, nil
 	}
-	for _, id := range append(req.GetRegionsId(), req.GetRegionId()) {
+	for _, id := range append(req.GetRegionsId(), req.GetRegionId()) { //nolint:staticcheck // old clients send it
 		if id != 0 {
 			_, _ = r.addOperatorLocked("scatter-region", id, 0)
 		}

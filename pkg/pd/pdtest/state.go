@@ -60,7 +60,7 @@ func newDisk(cfg Config) *disk {
 		kv:         map[string]string{},
 	}
 	if d.clusterID == 0 {
-		d.clusterID = 7_000_000_000_000_000_000 + rand.Uint64N(900_000_000_000_000_000) //nolint:gosec // a test's id
+		d.clusterID = 7_000_000_000_000_000_000 + rand.Uint64N(900_000_000_000_000_000)
 	}
 	for item, value := range cfg.Configs {
 		d.config[item] = value

@@ -153,6 +153,7 @@ func (s *Strike) Wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	case Before, After: // nothing to wait for
 	}
 	return nil
 }

@@ -104,11 +104,12 @@ func (h *History) checkRow(r *Result, c *Copy, key string, versions []version, m
 		if ok && p.writer < want.commit {
 			continue // overwritten
 		}
-		if there == !change.gone && (!there || got == (Row{Balance: change.balance, Writer: p.writer})) {
+		left := version{row: Row{Balance: change.balance, Writer: p.writer}, gone: change.gone}
+		if left.is(got, there) {
 			return
 		}
 		if p.by > 0 && p.by <= r.TS {
-			want, ok = version{row: Row{Balance: change.balance, Writer: p.writer}, gone: change.gone}, true
+			want, ok = left, true
 		}
 	}
 	present := ok && !want.gone
@@ -120,6 +121,11 @@ func (h *History) checkRow(r *Result, c *Copy, key string, versions []version, m
 	case present && got != want.row:
 		r.fault(&r.Wrong, "%s is %d of %s instead of %d of %s", key, got.Balance, got.Writer, want.row.Balance, want.row.Writer)
 	}
+}
+
+// is reports whether what was read is this version.
+func (v version) is(got Row, there bool) bool {
+	return there == !v.gone && (!there || got == v.row)
 }
 
 func (p *pending) on(key string) change {

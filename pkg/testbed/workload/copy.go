@@ -64,7 +64,10 @@ func (c *Cluster) scanOnce(
 	if err != nil {
 		return nil, err
 	}
-	scan := resp.(*kvrpcpb.ScanResponse)
+	scan, ok := resp.(*kvrpcpb.ScanResponse)
+	if !ok {
+		return nil, unexpected(resp)
+	}
 	next := to
 	if len(scan.Pairs) == scanBatch {
 		next = append(bytes.Clone(scan.Pairs[scanBatch-1].Key), 0)
@@ -115,7 +118,11 @@ func (c *Cluster) LocksLeft(ctx context.Context) ([]Lock, error) {
 		if err != nil {
 			return nil, err
 		}
-		found := resp.(*kvrpcpb.ScanLockResponse).Locks
+		scan, ok := resp.(*kvrpcpb.ScanLockResponse)
+		if !ok {
+			return nil, unexpected(resp)
+		}
+		found := scan.Locks
 		for _, l := range found {
 			locks = append(locks, Lock{Key: string(l.Key), Primary: string(l.PrimaryLock), StartTS: cluster.TS(l.LockVersion)})
 		}
@@ -191,3 +198,6 @@ func (c *Cluster) send(bo *tikv.Backoffer, loc *tikv.KeyLocation, cmd tikvrpc.Cm
 	}
 	return nil, errRegion
 }
+
+// unexpected is an answer to another question.
+func unexpected(resp any) error { return fmt.Errorf("unexpected answer %T", resp) }

@@ -82,7 +82,7 @@ func (t *teller) run(ctx, work context.Context) error {
 		case failure.Is(err, failure.Corrupt):
 			return err
 		case err != nil && pause(ctx, retryPause) != nil:
-			return nil
+			return nil //nolint:nilerr // the end of the load is how it should end
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func (w *applyWorker) pop() (*applyBatch, time.Duration) {
 	if wait := time.Until(w.queue[0].due); wait > 0 {
 		return nil, wait
 	}
-	return heap.Pop(&w.queue).(*applyBatch), 0
+	return heap.Pop(&w.queue).(*applyBatch), 0 //nolint:errcheck // it holds nothing else
 }
 
 func (w *applyWorker) apply(b *applyBatch) bool {
@@ -253,7 +253,7 @@ func (q applyQueue) Less(i, j int) bool {
 func (q applyQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
 // Push implements heap.Interface.
-func (q *applyQueue) Push(x any) { *q = append(*q, x.(*applyBatch)) }
+func (q *applyQueue) Push(x any) { *q = append(*q, x.(*applyBatch)) } //nolint:errcheck // as above
 
 // Pop implements heap.Interface.
 func (q *applyQueue) Pop() any {

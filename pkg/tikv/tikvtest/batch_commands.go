@@ -183,6 +183,17 @@ func (k *kvService) dispatchWrite(
 		var r tikvpb.BatchCommandsResponse_Response_CheckSecondaryLocks
 		r.CheckSecondaryLocks, err = k.KvCheckSecondaryLocks(ctx, c.CheckSecondaryLocks)
 		resp.Cmd = &r
+	default:
+		return k.dispatchFlashback(ctx, req)
+	}
+	return resp, err
+}
+
+func (k *kvService) dispatchFlashback(
+	ctx context.Context, req *tikvpb.BatchCommandsRequest_Request,
+) (resp *tikvpb.BatchCommandsResponse_Response, err error) {
+	resp = &tikvpb.BatchCommandsResponse_Response{}
+	switch c := req.Cmd.(type) {
 	case *tikvpb.BatchCommandsRequest_Request_FlashbackToVersion:
 		var r tikvpb.BatchCommandsResponse_Response_FlashbackToVersion
 		r.FlashbackToVersion, err = k.KvFlashbackToVersion(ctx, c.FlashbackToVersion)

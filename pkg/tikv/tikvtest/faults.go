@@ -44,16 +44,17 @@ func (s *Store) strikeAt(ctx context.Context, name string) strike {
 			return strike{region: e}
 		}
 		return strike{refuse: status.Error(codeOf(f.Code), "injected fault")}
+	case fault.Stall, fault.Slow: // was waited for
 	}
 	return strike{}
 }
 
-// answer is err, or the lost connection if the strike says so.
-func (k strike) answer(err error) error {
+// answer is the lost connection if the strike says so.
+func (k strike) answer() error {
 	if k.lose {
 		return errConnectionLost
 	}
-	return err
+	return nil
 }
 
 // before is for calls without region errors: it returns what to refuse with, or nil.

@@ -32,7 +32,7 @@ func (k *kvService) KvPrepareFlashbackToVersion(
 	if err != nil {
 		return nil, err
 	}
-	return &kvrpcpb.PrepareFlashbackToVersionResponse{RegionError: e}, strike.answer(nil)
+	return &kvrpcpb.PrepareFlashbackToVersionResponse{RegionError: e}, strike.answer()
 }
 
 func (s *Store) prepareFlashback(ctx context.Context, req *kvrpcpb.PrepareFlashbackToVersionRequest) (*errorpb.Error, error) {
@@ -75,7 +75,7 @@ func (k *kvService) KvFlashbackToVersion(
 	if err != nil {
 		return nil, err
 	}
-	return &kvrpcpb.FlashbackToVersionResponse{RegionError: e, Error: text}, strike.answer(nil)
+	return &kvrpcpb.FlashbackToVersionResponse{RegionError: e, Error: text}, strike.answer()
 }
 
 func (s *Store) flashback(ctx context.Context, req *kvrpcpb.FlashbackToVersionRequest) (string, *errorpb.Error, error) {
@@ -95,23 +95,30 @@ func (s *Store) flashback(ctx context.Context, req *kvrpcpb.FlashbackToVersionRe
 	if e != nil || err != nil {
 		return "", e, err
 	}
-	done := v.done.startTS == req.StartTs && (v.done.commitTS == req.CommitTs || v.done.empty)
-	prepared := v.region.IsInFlashback && v.region.FlashbackStartTs == req.StartTs
-	switch {
-	case req.CommitTs <= req.StartTs:
+	if req.CommitTs <= req.StartTs {
 		return fmt.Sprintf("Invalid transaction tso with start_ts:%d, commit_ts:%d", req.StartTs, req.CommitTs), nil, nil
-	case !prepared && done && !v.region.IsInFlashback:
-		return "", nil, nil // the same call again
-	case !prepared:
+	}
+	done := v.done.startTS == req.StartTs && (v.done.commitTS == req.CommitTs || v.done.empty)
+	if prepared := v.region.IsInFlashback && v.region.FlashbackStartTs == req.StartTs; !prepared {
+		if done && !v.region.IsInFlashback {
+			return "", nil, nil // the same call again
+		}
 		return "", flashbackNotPrepared(p.regionID), nil
 	}
+	return s.finishFlashback(ctx, p, v, req, done)
+}
+
+// finishFlashback rewinds the region unless that is done, and ends its flashback state.
+func (s *Store) finishFlashback(
+	ctx context.Context, p *peer, v peerView, req *kvrpcpb.FlashbackToVersionRequest, done bool,
+) (string, *errorpb.Error, error) {
 	finished := finishedFlashback{startTS: req.StartTs, commitTS: req.CommitTs, empty: s.hasNoKey(v.region)}
 	if !done && req.Version < req.StartTs {
 		if e, err := s.rewind(ctx, p, v, req); e != nil || err != nil {
 			return "", e, err
 		}
 	}
-	e, err = s.replicate(ctx, p, v, &command{flashback: true, finished: finished, admin: &raft_cmdpb.AdminRequest{
+	e, err := s.replicate(ctx, p, v, &command{flashback: true, finished: finished, admin: &raft_cmdpb.AdminRequest{
 		CmdType: raft_cmdpb.AdminCmdType_FinishFlashback, FinishFlashback: &raft_cmdpb.FinishFlashbackRequest{},
 	}}, nil)
 	return "", e, err

@@ -56,7 +56,7 @@ func (i *importService) SuspendImportRPC(
 		d = time.Duration(req.DurationInSecs) * time.Second //nolint:gosec // seconds
 	}
 	i.s.calls.add(fmt.Sprintf("SuspendImportRPC(%t)", req.ShouldSuspendImports))
-	return &import_sstpb.SuspendImportRPCResponse{AlreadySuspended: i.s.imports.set(time.Now(), d)}, k.answer(nil)
+	return &import_sstpb.SuspendImportRPCResponse{AlreadySuspended: i.s.imports.set(time.Now(), d)}, k.answer()
 }
 
 // GetMode implements import_sstpb.ImportSSTServer.

@@ -117,7 +117,7 @@ func (s *Store) read(ctx context.Context, call kvCall, fn func(r mvcc.Reader, re
 		}
 		fn(r, v.region)
 	})
-	return e, k.answer(nil)
+	return e, k.answer()
 }
 
 // confirmLeader makes sure that no newer leader can have acknowledged anything: a majority of the region's
@@ -195,11 +195,11 @@ func (s *Store) write(
 	s.data.view(func(r mvcc.Reader) { muts = fn(r, v.region) })
 	if len(muts) == 0 {
 		release()
-		return nil, k.answer(nil)
+		return nil, k.answer()
 	}
 	e, err = s.replicate(ctx, p, v, &command{muts: muts}, release)
 	if err == nil {
-		err = k.answer(nil)
+		err = k.answer()
 	}
 	return e, err
 }

@@ -44,7 +44,7 @@ func (b *prepareService) CheckPendingAdminOp(_ *backup.CheckAdminRequest, stream
 			return err
 		}
 	}
-	return k.answer(nil)
+	return k.answer()
 }
 
 // prepareStream is one client's stream. Answers come from several goroutines.
@@ -135,7 +135,7 @@ func (p *prepareStream) handle(ctx context.Context, req *backup.PrepareSnapshotB
 				p.waitApply(ctx, region)
 			}()
 		}
-		return false, k.answer(nil)
+		return false, k.answer()
 	}
 	if k.lose {
 		return true, errConnectionLost

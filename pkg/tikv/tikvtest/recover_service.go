@@ -62,7 +62,7 @@ func (r *recoverService) ReadRegionMeta(_ *recoverdata.ReadRegionMetaRequest, st
 			return err
 		}
 	}
-	return k.answer(nil)
+	return k.answer()
 }
 
 // RecoverRegion implements recover_data.RecoverDataServer. It acts only after the client has half-closed, on
@@ -177,5 +177,5 @@ func (r *recoverService) WaitApply(ctx context.Context, _ *recoverdata.WaitApply
 	if err := r.s.awaitApplied(ctx, all); err != nil {
 		return nil, err
 	}
-	return &recoverdata.WaitApplyResponse{}, k.answer(nil)
+	return &recoverdata.WaitApplyResponse{}, k.answer()
 }

@@ -108,8 +108,7 @@ func TestRequest_LeaderCutOff_NeverReadsOldData(t *testing.T) {
 	resp, err := k.on(old).KvGet(t.Context(), &kvrpcpb.GetRequest{Context: kctx, Key: key(1), Version: k.now()})
 	require.NoError(t, err)
 	require.NotNil(t, resp.RegionError.NotLeader)
-	var others testCluster
-	others = *c
+	others := *c
 	others.stores = nil
 	for _, s := range c.stores {
 		if s != old {

@@ -24,8 +24,8 @@ func (k *kvService) SplitRegion(ctx context.Context, req *kvrpcpb.SplitRegionReq
 		return &kvrpcpb.SplitRegionResponse{RegionError: strike.region}, strike.refuse
 	}
 	keys := slices.Clone(req.SplitKeys)
-	if len(keys) == 0 && len(req.SplitKey) > 0 { //nolint:staticcheck // old clients send it
-		keys = append(keys, req.SplitKey) //nolint:staticcheck // as above
+	if len(keys) == 0 && len(req.SplitKey) > 0 { // old clients send it
+		keys = append(keys, req.SplitKey)
 	}
 	if !req.IsRawKv {
 		for i := range keys {
@@ -40,7 +40,7 @@ func (k *kvService) SplitRegion(ctx context.Context, req *kvrpcpb.SplitRegionReq
 		return nil, err
 	}
 	k.s.calls.add("SplitRegion")
-	return &kvrpcpb.SplitRegionResponse{Regions: regions}, strike.answer(nil)
+	return &kvrpcpb.SplitRegionResponse{Regions: regions}, strike.answer()
 }
 
 // split splits a region at encoded keys and returns the new regions in key order once it is applied here.
@@ -167,6 +167,9 @@ func SplitAt(ctx context.Context, stores []*Store, keys ...[]byte) error {
 	}
 	for len(left) > 0 {
 		if err := AwaitLeaders(ctx, stores...); err != nil {
+			return fmt.Errorf("split: %w", err)
+		}
+		if err := ctx.Err(); err != nil { // a hold refuses splits for as long as it lasts
 			return fmt.Errorf("split: %w", err)
 		}
 		left = splitOnce(ctx, stores, left)
