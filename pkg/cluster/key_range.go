@@ -3,7 +3,7 @@ package cluster
 import (
 	"bytes"
 	"fmt"
-	"sort"
+	"slices"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -33,35 +33,47 @@ func (r KeyRange) String() string {
 // Tile checks that ranges cover the whole key space exactly once and says where they do not.
 // The slice is sorted by start key in place. An error is Corrupt and lists at most limit faults.
 func Tile(ranges []KeyRange, limit int) error {
-	sort.Slice(ranges, func(i, j int) bool { return bytes.Compare(ranges[i].Start, ranges[j].Start) < 0 })
+	byStart := func(a, b KeyRange) int { return bytes.Compare(a.Start, b.Start) }
+	if !slices.IsSortedFunc(ranges, byStart) {
+		slices.SortFunc(ranges, byStart)
+	}
 	if len(ranges) == 0 {
 		return failure.New(failure.Corrupt, "cover key space", "", "no range at all")
 	}
-	var faults []string
-	add := func(what string, r KeyRange) { faults = append(faults, what+" "+r.String()) }
-	if len(ranges[0].Start) > 0 {
-		add("hole", KeyRange{End: ranges[0].Start})
-	}
-	for i := 1; i < len(ranges); i++ {
-		prev, cur := ranges[i-1], ranges[i]
-		switch {
-		case len(prev.End) == 0 || bytes.Compare(cur.Start, prev.End) < 0:
-			add("overlap", KeyRange{Start: cur.Start, End: minEnd(prev.End, cur.End)})
-		case bytes.Compare(cur.Start, prev.End) > 0:
-			add("hole", KeyRange{Start: prev.End, End: cur.Start})
+	var shown []string
+	faults := 0
+	add := func(what string, r KeyRange) {
+		if faults++; faults <= limit {
+			shown = append(shown, what+" "+r.String())
 		}
 	}
-	if last := ranges[len(ranges)-1]; len(last.End) > 0 {
-		add("hole", KeyRange{Start: last.End})
+	// All before reach is covered, or was reported; at the end of the key space reach is empty and open false.
+	reach, open := []byte{}, true
+	for _, r := range ranges {
+		if len(r.End) > 0 && bytes.Compare(r.Start, r.End) >= 0 {
+			add("empty range", r)
+			continue
+		}
+		switch before := bytes.Compare(r.Start, reach); {
+		case !open || before < 0:
+			add("overlap", KeyRange{Start: r.Start, End: minEnd(reach, r.End)})
+		case before > 0:
+			add("hole", KeyRange{Start: reach, End: r.Start})
+		}
+		switch {
+		case len(r.End) == 0:
+			reach, open = nil, false
+		case open && bytes.Compare(r.End, reach) > 0:
+			reach = r.End
+		}
 	}
-	if len(faults) == 0 {
+	if open {
+		add("hole", KeyRange{Start: reach})
+	}
+	if faults == 0 {
 		return nil
 	}
-	shown := faults
-	if len(shown) > limit {
-		shown = shown[:limit]
-	}
-	return failure.New(failure.Corrupt, "cover key space", "", "%d faults: %v", len(faults), shown)
+	return failure.New(failure.Corrupt, "cover key space", "", "%d faults: %v", faults, shown)
 }
 
 func minEnd(a, b []byte) []byte {

@@ -25,7 +25,9 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
 	r.addresses = addresses
+	r.mu.Unlock()
 	s.Expect(int64(len(r.cfg.Stores)), "stores")
 	metas := make([][]tikv.RegionMeta, len(r.cfg.Stores))
 	err = r.eachStore(ctx, func(ctx context.Context, i int, store cluster.StoreID) error {
@@ -47,7 +49,7 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 func (r *Resolver) collectStore(ctx context.Context, store cluster.StoreID) ([]tikv.RegionMeta, error) {
 	for {
 		var metas []tikv.RegionMeta
-		err := r.tikv.RegionMetas(ctx, r.addresses[store], func(m tikv.RegionMeta) error {
+		err := r.tikv.RegionMetas(ctx, r.address(store), func(m tikv.RegionMeta) error {
 			metas = append(metas, m)
 			return nil
 		})
@@ -92,7 +94,7 @@ func (r *Resolver) expectStores(ctx context.Context) (map[cluster.StoreID]string
 }
 
 func (r *Resolver) name(store cluster.StoreID) string {
-	return "store " + store.String() + " (" + r.addresses[store] + ")"
+	return "store " + store.String() + " (" + r.address(store) + ")"
 }
 
 // eachStore calls f for all stores at the same time and waits for all.

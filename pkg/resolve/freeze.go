@@ -52,7 +52,11 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 }
 
 // thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one.
+// If another run took the cluster over, only the GC hold is this run's to end.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
+	if r.lostToOther.Load() {
+		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
+	}
 	list, err := r.pd.Schedulers(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
@@ -67,7 +71,7 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	if err := r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))); err != nil {
 		return failure.Annotate(err, "restore limits", r.cfg.Cluster.String())
 	}
-	return failure.Annotate(r.pd.ReleaseGC(ctx, "tisnap-"+string(r.cfg.Run)), "release gc", r.cfg.Cluster.String())
+	return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
 }
 
 // Thaw lets PD schedule again and releases GC. Call it when TiDB is up.

@@ -41,21 +41,6 @@ type Plan struct {
 	Dropped []cluster.RegionID
 }
 
-// candidate is one peer of one region.
-type candidate struct {
-	store cluster.StoreID
-	meta  tikv.RegionMeta
-}
-
-// better orders candidates by last log term, then last index, then commit index.
-func better(a, b candidate) int {
-	return cmp.Or(
-		cmp.Compare(b.meta.LastLogTerm, a.meta.LastLogTerm),
-		cmp.Compare(b.meta.LastIndex, a.meta.LastIndex),
-		cmp.Compare(b.meta.CommitIndex, a.meta.CommitIndex),
-	)
-}
-
 // MakePlan chooses a leader for every region. replicas is how many voters a region has; a region that fewer
 // than a majority of them hold is an error. It is pure, and the same metas give the same plan.
 // All errors are of kind Corrupt and list the regions.
@@ -63,45 +48,50 @@ func MakePlan(metas Metas, replicas int) (*Plan, error) {
 	if len(metas) == 0 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store reported")
 	}
-	regions, plan := group(metas)
-	if len(regions) == 0 {
+	plan := &Plan{Commands: make(map[cluster.StoreID][]tikv.Command, len(metas))}
+	stores := sortedStores(metas)
+	seats, err := plan.elect(stores, metas)
+	if err != nil {
+		return nil, err
+	}
+	if len(seats) == 0 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store holds a region")
 	}
-	if err := quorum(regions, replicas); err != nil {
+	seats = plan.dropOverlapped(seats)
+	if err := quorum(seats, replicas); err != nil {
 		return nil, err
 	}
-	plan.elect(regions, metas)
-	plan.dropOverlapped()
-	if err := plan.tile(); err != nil {
+	if err := tile(seats); err != nil {
 		return nil, err
 	}
-	plan.command(metas)
+	load := balance(seats, len(stores))
+	for i, store := range stores {
+		plan.Commands[store] = make([]tikv.Command, 0, load[i])
+	}
+	plan.Leaders = make([]Leader, 0, len(seats))
+	for i := range seats {
+		l := seats[i].leader(stores)
+		plan.Leaders = append(plan.Leaders, l)
+		plan.Commands[l.Store] = append(plan.Commands[l.Store], tikv.Command{Region: l.Region, AsLeader: true})
+	}
 	return plan, nil
 }
 
-// group sorts the peers by region and counts what does not depend on the choice.
-func group(metas Metas) (map[cluster.RegionID][]candidate, *Plan) {
-	plan := &Plan{Commands: map[cluster.StoreID][]tikv.Command{}}
-	regions := map[cluster.RegionID][]candidate{}
-	for _, store := range sortedStores(metas) {
-		plan.AllocID = max(plan.AllocID, uint64(store))
-		for _, m := range metas[store] {
-			plan.AllocID = max(plan.AllocID, uint64(m.Region), uint64(m.PeerID))
-			if m.Tombstone {
-				continue
-			}
-			plan.Peers++
-			regions[m.Region] = append(regions[m.Region], candidate{store: store, meta: m})
-		}
+// leader is the seat as the plan shows it.
+func (s *seat) leader(stores []cluster.StoreID) Leader {
+	m := s.best
+	return Leader{
+		Region: m.Region, Store: stores[s.store], Version: m.Version, Term: m.LastLogTerm, Index: m.LastIndex,
+		Keys: cluster.KeyRange{Start: m.Start, End: m.End}, Replicas: s.replicas,
 	}
-	return regions, plan
 }
 
-func quorum(regions map[cluster.RegionID][]candidate, replicas int) error {
+// quorum comes after the drop: a peer that has not applied a merge yet is left of a region that is gone.
+func quorum(seats []seat, replicas int) error {
 	var short []string
-	for _, id := range sortedRegions(regions) {
-		if n := len(regions[id]); n < replicas/2+1 {
-			short = append(short, fmt.Sprintf("region %s on %d store(s)", id, n))
+	for i := range seats {
+		if n := seats[i].replicas; n < replicas/2+1 {
+			short = append(short, fmt.Sprintf("region %s on %d store(s)", seats[i].best.Region, n))
 		}
 	}
 	if len(short) == 0 {
@@ -112,69 +102,39 @@ func quorum(regions map[cluster.RegionID][]candidate, replicas int) error {
 		WithHint("restore another backup: a store's volumes are missing, or the hold of this one was broken")
 }
 
-// elect chooses the best peer of each region; ties go to the store that leads the least so far.
-func (p *Plan) elect(regions map[cluster.RegionID][]candidate, metas Metas) {
-	led := make(map[cluster.StoreID]int, len(metas))
-	for _, id := range sortedRegions(regions) {
-		peers := regions[id]
-		slices.SortFunc(peers, func(a, b candidate) int { return cmp.Or(better(a, b), cmp.Compare(a.store, b.store)) })
-		best := peers[0]
-		for _, c := range peers {
-			if better(best, c) == 0 && led[c.store] < led[best.store] {
-				best = c
-			}
-			if c.meta.Version != peers[0].meta.Version && !slices.Contains(p.Uneven, id) {
-				p.Uneven = append(p.Uneven, id)
-			}
-			if better(peers[0], c) != 0 {
-				p.Lagging++
-			}
-		}
-		led[best.store]++
-		p.Leaders = append(p.Leaders, Leader{
-			Region: id, Store: best.store, Version: best.meta.Version, Term: best.meta.LastLogTerm, Index: best.meta.LastIndex,
-			Keys:     cluster.KeyRange{Start: best.meta.Start, End: best.meta.End},
-			Replicas: len(peers),
-		})
-	}
-	slices.SortFunc(p.Leaders, func(a, b Leader) int {
-		return cmp.Or(bytes.Compare(a.Keys.Start, b.Keys.Start), cmp.Compare(a.Region, b.Region))
+// dropOverlapped sorts the seats by key and drops a region when one newer region covers its whole range;
+// what is left must tile.
+func (p *Plan) dropOverlapped(seats []seat) []seat {
+	slices.SortFunc(seats, func(a, b seat) int {
+		return cmp.Or(bytes.Compare(a.best.Start, b.best.Start), cmp.Compare(a.best.Region, b.best.Region))
 	})
-}
-
-// dropOverlapped drops a region when one newer region covers its whole range; what is left must tile.
-func (p *Plan) dropOverlapped() {
-	kept := p.Leaders[:0:0]
-	for _, l := range p.Leaders {
-		for len(kept) > 0 && overlaps(kept[len(kept)-1], l) && covers(l, kept[len(kept)-1]) {
-			p.Dropped = append(p.Dropped, kept[len(kept)-1].Region)
+	kept := seats[:0]
+	for _, s := range seats {
+		for len(kept) > 0 && covers(s.best, kept[len(kept)-1].best) {
+			p.Dropped = append(p.Dropped, kept[len(kept)-1].best.Region)
 			kept = kept[:len(kept)-1]
 		}
-		if len(kept) > 0 && overlaps(kept[len(kept)-1], l) && covers(kept[len(kept)-1], l) {
-			p.Dropped = append(p.Dropped, l.Region)
+		if len(kept) > 0 && covers(kept[len(kept)-1].best, s.best) {
+			p.Dropped = append(p.Dropped, s.best.Region)
 			continue
 		}
-		kept = append(kept, l)
+		kept = append(kept, s)
 	}
-	p.Leaders = kept
-}
-
-func overlaps(a, b Leader) bool {
-	return len(a.Keys.End) == 0 || bytes.Compare(a.Keys.End, b.Keys.Start) > 0
+	return kept
 }
 
 // covers reports whether newer has a higher version and all of older's range.
-func covers(newer, older Leader) bool {
-	if newer.Version <= older.Version || bytes.Compare(newer.Keys.Start, older.Keys.Start) > 0 {
+func covers(newer, older *tikv.RegionMeta) bool {
+	if newer.Version <= older.Version || bytes.Compare(newer.Start, older.Start) > 0 {
 		return false
 	}
-	return len(newer.Keys.End) == 0 || (len(older.Keys.End) > 0 && bytes.Compare(newer.Keys.End, older.Keys.End) >= 0)
+	return len(newer.End) == 0 || (len(older.End) > 0 && bytes.Compare(newer.End, older.End) >= 0)
 }
 
-func (p *Plan) tile() error {
-	ranges := make([]cluster.KeyRange, 0, len(p.Leaders))
-	for _, l := range p.Leaders {
-		ranges = append(ranges, l.Keys)
+func tile(seats []seat) error {
+	ranges := make([]cluster.KeyRange, 0, len(seats))
+	for i := range seats {
+		ranges = append(ranges, cluster.KeyRange{Start: seats[i].best.Start, End: seats[i].best.End})
 	}
 	err := cluster.Tile(ranges, 5)
 	if err == nil {
@@ -186,28 +146,9 @@ func (p *Plan) tile() error {
 	}
 }
 
-// command lists, for each store that reported, the regions that it leads.
-func (p *Plan) command(metas Metas) {
-	for store := range metas {
-		p.Commands[store] = nil
-	}
-	for _, l := range p.Leaders {
-		p.Commands[l.Store] = append(p.Commands[l.Store], tikv.Command{Region: l.Region, AsLeader: true})
-	}
-}
-
 func sortedStores(metas Metas) []cluster.StoreID {
 	ids := make([]cluster.StoreID, 0, len(metas))
 	for id := range metas {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-func sortedRegions(regions map[cluster.RegionID][]candidate) []cluster.RegionID {
-	ids := make([]cluster.RegionID, 0, len(regions))
-	for id := range regions {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)

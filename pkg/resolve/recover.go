@@ -19,12 +19,29 @@ import (
 // up, while the leaders are there within 50 ms: the calls stay open in the background until the flashback
 // is over.
 type recovery struct {
-	ctx     context.Context //nolint:containedctx // the calls outlive the step that opens them; endRecover cancels it
+	ctx    context.Context //nolint:containedctx // the calls outlive the step that opens them; endRecover cancels it
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	mu     sync.Mutex
+	calls  map[cluster.StoreID]*call // the last one to each store
+}
+
+// call is one RecoverRegion. err is valid when ended is closed.
+type call struct {
+	started time.Time // of the store's process, as PD told it
 	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	mu      sync.Mutex
-	started map[cluster.StoreID]time.Time // of the store's process, as PD tells it, when it was last asked
-	errs    map[cluster.StoreID]error
+	ended   chan struct{}
+	err     error
+}
+
+// over reports whether the call ended, and how.
+func (c *call) over() (bool, error) {
+	select {
+	case <-c.ended:
+		return true, c.err
+	default:
+		return false, nil
+	}
 }
 
 // elect makes the planned leaders lead. It returns when PD knows the planned leader of every region.
@@ -38,23 +55,34 @@ func (r *Resolver) elect(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(err, "list stores", r.cfg.Cluster.String())
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.recover = &recovery{ctx: base, cancel: cancel, started: startTimes(stores), errs: map[cluster.StoreID]error{}}
+	r.recover = &recovery{ctx: base, cancel: cancel, calls: map[cluster.StoreID]*call{}}
+	started := startTimes(stores)
 	for _, store := range r.cfg.Stores {
-		r.send(store)
+		r.send(store, started[store])
 	}
 	return r.awaitLeaders(ctx, s)
 }
 
-// send opens the call to one store. Its end is noted; a Conflict means that a newer call replaced it.
-func (r *Resolver) send(store cluster.StoreID) {
-	rec, address := r.recover, r.addresses[store]
+// send opens a call to one store when the one before it, if any, has ended: two of our own must not end each
+// other, or they would look like somebody else's.
+func (r *Resolver) send(store cluster.StoreID, started time.Time) {
+	rec, address := r.recover, r.address(store)
+	ctx, cancel := context.WithCancel(rec.ctx)
+	c := &call{started: started, cancel: cancel, ended: make(chan struct{})}
+	rec.mu.Lock()
+	before := rec.calls[store]
+	rec.calls[store] = c
+	rec.mu.Unlock()
 	rec.wg.Go(func() {
-		err := r.tikv.Recover(rec.ctx, address, r.plan.Commands[store])
-		rec.mu.Lock()
-		defer rec.mu.Unlock()
-		rec.errs[store] = err
-		if err != nil && rec.ctx.Err() == nil {
-			r.log.Warn("recover ended", zap.Stringer("store", store), zap.Error(err))
+		defer close(c.ended)
+		defer cancel()
+		if before != nil {
+			before.cancel()
+			<-before.ended
+		}
+		c.err = r.tikv.Recover(ctx, address, r.plan.Commands[store])
+		if c.err != nil && ctx.Err() == nil {
+			r.log.Warn("recover ended", zap.Stringer("store", store), zap.Error(c.err))
 		}
 	})
 }
@@ -122,29 +150,48 @@ func (r *Resolver) led(ctx context.Context) (n int, missing []string, err error)
 	return n, missing, nil
 }
 
-// resend asks the stores again that restarted since they were asked: their leaders are gone for good.
+// resend asks the stores again that restarted since they were asked: their leaders are gone for good. It
+// fails when another run recovers the cluster: asking again would take the stores from each other for ever.
 func (r *Resolver) resend(ctx context.Context) error {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil {
 		r.log.Warn("stores cannot be read", zap.Error(err))
-		return nil // PD may be changing its leader; the stall detector ends a wait that is for nothing
+		stores = nil // PD may be changing its leader; the stall detector ends a wait that is for nothing
 	}
-	rec := r.recover
+	r.resending.Lock()
+	defer r.resending.Unlock()
+	if err := r.takenOver(); err != nil {
+		return err
+	}
 	for _, st := range stores {
-		rec.mu.Lock()
-		before, known := rec.started[st.ID]
-		ended, over := rec.errs[st.ID]
-		rec.mu.Unlock()
-		if !known || (st.StartedAt.Equal(before) && !(over && lost(ended))) {
+		r.recover.mu.Lock()
+		last := r.recover.calls[st.ID]
+		r.recover.mu.Unlock()
+		if last == nil {
+			continue // not ours
+		}
+		over, ended := last.over()
+		if st.StartedAt.Equal(last.started) && !(over && lost(ended)) {
 			continue
 		}
 		r.log.Info("asking store again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt), zap.Error(ended))
-		rec.mu.Lock()
-		rec.started[st.ID] = st.StartedAt
-		delete(rec.errs, st.ID)
-		rec.mu.Unlock()
-		r.addresses[st.ID] = st.Address
-		r.send(st.ID)
+		r.setAddress(st.ID, st.Address)
+		r.send(st.ID, st.StartedAt)
+	}
+	return nil
+}
+
+// takenOver fails if another run's call ended one of ours.
+func (r *Resolver) takenOver() error {
+	r.recover.mu.Lock()
+	defer r.recover.mu.Unlock()
+	for _, store := range r.cfg.Stores {
+		if c := r.recover.calls[store]; c != nil {
+			if over, err := c.over(); over && failure.Is(err, failure.Conflict) {
+				r.lostToOther.Store(true)
+				return failure.Annotate(err, "keep leaders", r.name(store))
+			}
+		}
 	}
 	return nil
 }
@@ -160,13 +207,16 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.cfg.Stores)), "stores")
 	return r.eachStore(ctx, func(ctx context.Context, _ int, store cluster.StoreID) error {
 		for {
-			err := r.tikv.WaitApply(ctx, r.addresses[store], store)
+			err := r.tikv.WaitApply(ctx, r.address(store), store)
 			if err == nil {
 				s.Advance(1)
 				return nil
 			}
 			if !lost(err) || pause(ctx, again) != nil {
 				return failure.Annotate(err, "wait apply", r.name(store))
+			}
+			if err := r.resend(ctx); err != nil {
+				return err
 			}
 		}
 	})

@@ -2,6 +2,8 @@ package resolve
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -55,12 +57,17 @@ type Resolver struct {
 	tikv TiKV
 	log  *zap.Logger
 
+	metas   Metas
+	plan    *Plan
+	stamps  Stamps
+	recover *recovery
+	stats   Stats
+
+	resending   sync.Mutex  // one look at the stores at a time
+	lostToOther atomic.Bool // another run recovers the cluster: what is set in PD is its own now
+
+	mu        sync.Mutex
 	addresses map[cluster.StoreID]string
-	metas     Metas
-	plan      *Plan
-	stamps    Stamps
-	recover   *recovery
-	stats     Stats
 }
 
 // Stats is what a resolve did.
@@ -135,7 +142,7 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	r.plan = plan
+	r.plan, r.metas = plan, nil // millions of peers are a GiB
 	r.stats = Stats{
 		Regions: len(plan.Leaders), Peers: plan.Peers, Lagging: plan.Lagging, Uneven: len(plan.Uneven), AllocID: plan.AllocID,
 	}
@@ -170,6 +177,29 @@ func (r *Resolver) stamp(ctx context.Context, _ *phase.Scope) error {
 		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(),
 			"PD's timestamps %s and %s are not above the backup ts %s", r.stamps.Start, r.stamps.Commit, r.cfg.BackupTS)
 	}
-	_, err = r.pd.HoldGC(ctx, "tisnap-"+string(r.cfg.Run), r.cfg.BackupTS, 24*time.Hour)
-	return failure.Annotate(err, "hold gc", r.cfg.Cluster.String())
+	lowest, err := r.pd.HoldGC(ctx, r.service(), r.cfg.BackupTS, 24*time.Hour)
+	if err != nil {
+		return failure.Annotate(err, "hold gc", r.cfg.Cluster.String())
+	}
+	if lowest > r.cfg.BackupTS {
+		return failure.New(failure.Corrupt, "hold gc", r.cfg.Cluster.String(),
+			"the GC safe point %s is above the backup ts %s: versions of that time may be gone", lowest, r.cfg.BackupTS).
+			WithHint("restore into a new cluster, and let nothing but the restore use it until it is done")
+	}
+	return nil
+}
+
+// service is the run's name among PD's GC safe points.
+func (r *Resolver) service() string { return "tisnap-" + string(r.cfg.Run) }
+
+func (r *Resolver) address(store cluster.StoreID) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.addresses[store]
+}
+
+func (r *Resolver) setAddress(store cluster.StoreID, address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addresses[store] = address
 }

@@ -43,6 +43,9 @@ func (r *Resolver) sweep(ctx context.Context, s *phase.Scope, call func(context.
 	w := &sweep{r: r, call: call, s: s, done: map[epoch]bool{}, last: map[cluster.RegionID]error{}, moved: time.Now()}
 	s.Expect(int64(len(r.plan.Leaders)), "regions")
 	for {
+		if err := r.takenOver(); err != nil {
+			return err
+		}
 		regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
 		if err != nil {
 			r.log.Warn("regions cannot be read", zap.Error(err))

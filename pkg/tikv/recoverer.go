@@ -6,6 +6,8 @@ import (
 	"io"
 
 	recoverdata "github.com/pingcap/kvproto/pkg/recoverdatapb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -68,6 +70,10 @@ func (c *Client) Recover(ctx context.Context, address string, plan []Command) er
 		}
 	}
 	resp, err := stream.CloseAndRecv()
+	if status.Code(err) == codes.Canceled && ctx.Err() == nil {
+		// A store that shuts down cancels its calls; another run would have aborted it.
+		return failure.Wrap(err, failure.Unknown, op, target(address))
+	}
 	if err != nil {
 		return translate(ctx, err, op, address, hintRecovery)
 	}

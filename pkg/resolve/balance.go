@@ -1,0 +1,117 @@
+package resolve
+
+// balance gives each seat to one of the stores that may have it, so that no store leads more regions than it
+// has to, and returns how many each leads. First every seat goes to the store that leads the least so far;
+// then seats move along paths from a store to one that leads at least two fewer, until there is no such path:
+// no other choice has a smaller largest store, nor a smaller sum of squares.
+func balance(seats []seat, stores int) []int {
+	load := make([]int, stores)
+	for i := range seats {
+		s := &seats[i]
+		for _, other := range s.may {
+			if load[other] < load[s.store] {
+				s.store = other
+			}
+		}
+		load[s.store]++
+	}
+	low, high := load[0], load[0]
+	for _, n := range load {
+		low, high = min(low, n), max(high, n)
+	}
+	if high-low < 2 {
+		return load
+	}
+	g := newMoves(seats, load)
+	for g.shift() {
+	}
+	return load
+}
+
+// moves knows which seats each store can give to which other.
+type moves struct {
+	seats []seat
+	load  []int
+	// give[a*n+b] are seats that a may give to b. One that a has lost in the meantime is skipped when it is met.
+	give [][]int32
+}
+
+func newMoves(seats []seat, load []int) *moves {
+	g := &moves{seats: seats, load: load, give: make([][]int32, len(load)*len(load))}
+	for i := range seats {
+		g.offer(int32(i)) //nolint:gosec // 2^31 regions do not occur
+	}
+	return g
+}
+
+// offer lists the seat under its store for all others that may have it.
+func (g *moves) offer(i int32) {
+	s := &g.seats[i]
+	for _, to := range s.may {
+		if to != s.store {
+			at := int(s.store)*len(g.load) + int(to)
+			g.give[at] = append(g.give[at], i)
+		}
+	}
+}
+
+// next is a seat that from has and may give to to, or false.
+func (g *moves) next(from, to int) (int32, bool) {
+	at := from*len(g.load) + to
+	for n := len(g.give[at]); n > 0; n-- {
+		i := g.give[at][n-1]
+		if int(g.seats[i].store) == from {
+			return i, true
+		}
+		g.give[at] = g.give[at][:n-1]
+	}
+	return 0, false
+}
+
+// shift moves one seat along a shortest path from a store to one that leads at least two fewer.
+func (g *moves) shift() bool {
+	for from := range g.load {
+		if path := g.path(from); path != nil {
+			for k := len(path) - 1; k > 0; k-- {
+				i, _ := g.next(path[k-1], path[k])
+				g.seats[i].store = int32(path[k]) //nolint:gosec // there are never so many stores
+				g.offer(i)
+			}
+			g.load[path[0]]--
+			g.load[path[len(path)-1]]++
+			return true
+		}
+	}
+	return false
+}
+
+// path searches breadth-first from a store to one that leads at least two fewer.
+func (g *moves) path(from int) []int {
+	before := make([]int, len(g.load))
+	for i := range before {
+		before[i] = -1
+	}
+	before[from] = from
+	queue := []int{from}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if g.load[at] <= g.load[from]-2 {
+			path := []int{at}
+			for at != from {
+				at = before[at]
+				path = append([]int{at}, path...)
+			}
+			return path
+		}
+		for to := range g.load {
+			if before[to] < 0 {
+				if _, ok := g.next(at, to); ok {
+					before[to] = at
+					queue = append(queue, to)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package resolve_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// drawMetas is a key space cut at random, with peers that lag, regions that a newer one covers, and now and
+// then a fault: a lost store, a missing region, ranges that do not fit.
+func drawMetas(t *rapid.T) resolve.Metas {
+	stores := rapid.IntRange(1, 6).Draw(t, "stores")
+	metas := resolve.Metas{}
+	for s := range stores {
+		metas[cluster.StoreID(s+1)] = nil //nolint:gosec // small
+	}
+	cuts := rapid.SliceOfNDistinct(rapid.IntRange(1, 20), 0, 6, rapid.ID[int]).Draw(t, "cuts")
+	slices.Sort(cuts)
+	id := cluster.RegionID(0)
+	place := func(start, end int, version uint64) {
+		id++
+		m := tikv.RegionMeta{Region: id, PeerID: cluster.PeerID(100 + id), Start: key(start), End: key(end)}
+		on := rapid.Permutation(slices.Sorted(maps.Keys(metas))).Draw(t, "on")
+		for _, store := range on[:min(3, len(on))] {
+			m.LastLogTerm, m.LastIndex, m.CommitIndex = 5, 10, 0
+			if rapid.IntRange(0, 2).Draw(t, "lags") == 0 {
+				m.LastLogTerm = rapid.Uint64Range(4, 5).Draw(t, "term")
+				m.LastIndex = rapid.Uint64Range(9, 11).Draw(t, "index")
+				m.CommitIndex = rapid.Uint64Range(0, 1).Draw(t, "commit")
+			}
+			m.Version = version
+			if rapid.IntRange(0, 9).Draw(t, "uneven") == 0 {
+				m.Version--
+			}
+			m.Tombstone = rapid.IntRange(0, 30).Draw(t, "tombstone") == 0
+			metas[store] = append(metas[store], m)
+		}
+	}
+	bounds := append(append([]int{0}, cuts...), 0)
+	for i := range len(bounds) - 1 {
+		if rapid.IntRange(0, 40).Draw(t, "hole") > 0 {
+			place(bounds[i], bounds[i+1], rapid.Uint64Range(5, 7).Draw(t, "version"))
+		}
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "stale") {
+		start, end := rapid.IntRange(0, 20).Draw(t, "start"), rapid.IntRange(0, 21).Draw(t, "end")
+		if end == 0 || start < end {
+			place(start, end, rapid.Uint64Range(1, 8).Draw(t, "stale version"))
+		}
+	}
+	if rapid.IntRange(0, 9).Draw(t, "lost store") == 0 {
+		delete(metas, 1)
+	}
+	return metas
+}
+
+// key is a key; 0 is the open end.
+func key(i int) []byte {
+	if i == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, "%03d", i)
+}
+
+// choice is what the model allows for one region.
+type choice struct {
+	meta     tikv.RegionMeta
+	stores   []cluster.StoreID
+	replicas int
+}
+
+// model is the slow and plain way: choose, drop what any newer one covers, count replicas, look at every key.
+func model(metas resolve.Metas, replicas int) (map[cluster.RegionID]choice, error) {
+	chosen := map[cluster.RegionID]choice{}
+	for _, store := range slices.Sorted(maps.Keys(metas)) {
+		for _, m := range metas[store] {
+			if m.Tombstone {
+				continue
+			}
+			c, known := chosen[m.Region]
+			c.replicas++
+			switch order := compareLogs(m, c.meta); {
+			case !known || order > 0:
+				c.meta, c.stores = m, []cluster.StoreID{store}
+			case order == 0:
+				c.stores = append(c.stores, store)
+			}
+			chosen[m.Region] = c
+		}
+	}
+	kept := maps.Clone(chosen)
+	for id, old := range chosen {
+		for _, other := range chosen {
+			if other.meta.Version > old.meta.Version && contains(other.meta, old.meta) {
+				delete(kept, id)
+			}
+		}
+	}
+	if len(kept) == 0 {
+		return nil, fmt.Errorf("nothing")
+	}
+	for id, c := range kept {
+		if c.replicas < replicas/2+1 {
+			return nil, fmt.Errorf("region %s has no quorum", id)
+		}
+	}
+	for at := range 2 * 23 { // each key that is drawn, and one between it and the next
+		k := fmt.Appendf(nil, "%03d", at/2)
+		if at%2 == 1 {
+			k = append(k, '+')
+		}
+		n := 0
+		for _, c := range kept {
+			if (cluster.KeyRange{Start: c.meta.Start, End: c.meta.End}).Contains(k) {
+				n++
+			}
+		}
+		if n != 1 {
+			return nil, fmt.Errorf("key %s is in %d regions", k, n)
+		}
+	}
+	return kept, nil
+}
+
+func compareLogs(a, b tikv.RegionMeta) int {
+	return cmp.Or(cmp.Compare(a.LastLogTerm, b.LastLogTerm), cmp.Compare(a.LastIndex, b.LastIndex),
+		cmp.Compare(a.CommitIndex, b.CommitIndex), cmp.Compare(a.Version, b.Version))
+}
+
+func contains(outer, inner tikv.RegionMeta) bool {
+	return bytes.Compare(outer.Start, inner.Start) <= 0 &&
+		(len(outer.End) == 0 || len(inner.End) > 0 && bytes.Compare(outer.End, inner.End) >= 0)
+}
+
+// leastMost is the smallest possible number of regions that the busiest store leads, by trying all.
+func leastMost(choices []choice) int {
+	best := math.MaxInt
+	load := map[cluster.StoreID]int{}
+	var try func(i, most int)
+	try = func(i, most int) {
+		if most >= best {
+			return
+		}
+		if i == len(choices) {
+			best = most
+			return
+		}
+		for _, s := range choices[i].stores {
+			load[s]++
+			try(i+1, max(most, load[s]))
+			load[s]--
+		}
+	}
+	try(0, 0)
+	return best
+}
+
+func TestMakePlan_AnyMetas_AgreesWithModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		metas := drawMetas(t)
+		replicas := rapid.SampledFrom([]int{1, 3}).Draw(t, "replicas")
+		want, wantErr := model(metas, replicas)
+		plan, err := resolve.MakePlan(metas, replicas)
+		if wantErr != nil {
+			require.Error(t, err, "the model says: %v", wantErr)
+			require.Equal(t, failure.Corrupt, failure.KindOf(err))
+			return
+		}
+		require.NoError(t, err)
+		require.Len(t, plan.Leaders, len(want))
+		var end []byte
+		for i, l := range plan.Leaders {
+			require.Equal(t, string(end), string(l.Keys.Start), "leader %d", i)
+			require.True(t, i == 0 || len(end) > 0, "there is nothing behind the end")
+			end = l.Keys.End
+			c := want[l.Region]
+			require.Contains(t, c.stores, l.Store, "region %s", l.Region)
+			require.Equal(t, [3]uint64{c.meta.Version, c.meta.LastLogTerm, c.meta.LastIndex}, [3]uint64{l.Version, l.Term, l.Index})
+			require.Equal(t, c.replicas, l.Replicas)
+			require.Contains(t, plan.Commands[l.Store], tikv.Command{Region: l.Region, AsLeader: true})
+		}
+		require.Empty(t, end)
+		sum := 0
+		for _, commands := range plan.Commands {
+			sum += len(commands)
+		}
+		require.Len(t, plan.Leaders, sum, "each region is led once")
+		_, high := spread(plan)
+		require.Equal(t, leastMost(slices.Collect(maps.Values(want))), high)
+		again, err := resolve.MakePlan(maps.Clone(metas), replicas)
+		require.NoError(t, err)
+		require.Equal(t, plan, again)
+	})
+}
+
+// FuzzMakePlan feeds ranges and logs of any bytes: a plan that is made covers the key space exactly once.
+func FuzzMakePlan(f *testing.F) {
+	f.Add([]byte("a"), []byte("b"), uint64(1), uint64(2))
+	f.Add([]byte(""), []byte(""), uint64(1), uint64(1))
+	f.Fuzz(func(t *testing.T, start, end []byte, v1, v2 uint64) {
+		a := tikv.RegionMeta{Region: 1, End: start, Version: v1}
+		b := tikv.RegionMeta{Region: 2, Start: start, End: end, Version: v2}
+		c := tikv.RegionMeta{Region: 3, Start: end, Version: v1}
+		plan, err := resolve.MakePlan(onAll(a, b, c), 3)
+		if err != nil {
+			require.Equal(t, failure.Corrupt, failure.KindOf(err))
+			return
+		}
+		var ranges []cluster.KeyRange
+		for _, l := range plan.Leaders {
+			ranges = append(ranges, l.Keys)
+		}
+		require.NoError(t, cluster.Tile(ranges, 5))
+	})
+}

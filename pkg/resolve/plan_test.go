@@ -1,0 +1,198 @@
+package resolve_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// peer is one peer of a region of [start, end) with version 1, term 5 and index 10.
+func peer(id cluster.RegionID, start, end string, change ...func(*tikv.RegionMeta)) tikv.RegionMeta {
+	m := tikv.RegionMeta{
+		Region: id, PeerID: cluster.PeerID(id) + 1000, LastLogTerm: 5, LastIndex: 10, Version: 1,
+		Start: []byte(start), End: []byte(end),
+	}
+	for _, f := range change {
+		f(&m)
+	}
+	return m
+}
+
+func version(v uint64) func(*tikv.RegionMeta) { return func(m *tikv.RegionMeta) { m.Version = v } }
+func logs(term, index, commit uint64) func(*tikv.RegionMeta) {
+	return func(m *tikv.RegionMeta) { m.LastLogTerm, m.LastIndex, m.CommitIndex = term, index, commit }
+}
+func tombstone(m *tikv.RegionMeta) { m.Tombstone = true }
+
+// onAll is the same metas on stores 1, 2 and 3.
+func onAll(metas ...tikv.RegionMeta) resolve.Metas {
+	return resolve.Metas{1: metas, 2: metas, 3: metas}
+}
+
+func TestMakePlan_LongestLog_Leads(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name            string
+		one, two, three [3]uint64
+		want            cluster.StoreID
+		lagging         int
+	}{
+		{"term before index", [3]uint64{5, 99, 99}, [3]uint64{6, 1, 0}, [3]uint64{5, 100, 0}, 2, 2},
+		{"index before commit", [3]uint64{6, 1, 99}, [3]uint64{6, 2, 98}, [3]uint64{6, 3, 0}, 3, 2},
+		{"commit last", [3]uint64{6, 3, 2}, [3]uint64{6, 3, 1}, [3]uint64{6, 3, 1}, 1, 2},
+		{"tie", [3]uint64{6, 3, 1}, [3]uint64{6, 3, 1}, [3]uint64{6, 2, 1}, 1, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			metas := resolve.Metas{}
+			for i, l := range [][3]uint64{c.one, c.two, c.three} {
+				metas[cluster.StoreID(i+1)] = []tikv.RegionMeta{peer(7, "", "", logs(l[0], l[1], l[2]))} //nolint:gosec // small
+			}
+			plan, err := resolve.MakePlan(metas, 3)
+			require.NoError(t, err)
+			require.Len(t, plan.Leaders, 1)
+			require.Equal(t, c.want, plan.Leaders[0].Store)
+			require.Equal(t, c.lagging, plan.Lagging)
+			require.Equal(t, 3, plan.Peers)
+			require.Equal(t, []tikv.Command{{Region: 7, AsLeader: true}}, plan.Commands[c.want])
+			require.Len(t, plan.Commands, 3, "stores that lead nothing are told so")
+		})
+	}
+}
+
+func TestMakePlan_WhatCannotBeProven_IsRefused(t *testing.T) {
+	t.Parallel()
+	whole := peer(1, "", "")
+	cases := []struct {
+		name  string
+		metas resolve.Metas
+		want  []string
+	}{
+		{"no store", resolve.Metas{}, []string{"no store reported"}},
+		{"no region", resolve.Metas{1: nil, 2: nil, 3: nil}, []string{"no store holds a region"}},
+		{"tombstones only", onAll(peer(1, "", "", tombstone)), []string{"no store holds a region"}},
+		{"quorum", resolve.Metas{1: {peer(1, "", "b"), peer(2, "b", ""), peer(9, "", "", tombstone)}, 2: {peer(1, "", "b")}, 3: nil}, []string{"region 2 on 1 store(s)", "fewer than 2 of 3"}},
+		{"tombstone is no replica", resolve.Metas{1: {whole}, 2: {peer(1, "", "", tombstone)}, 3: nil}, []string{"region 1 on 1 store(s)"}},
+		{"hole at the start", onAll(peer(1, "a", "")), []string{"hole [-inf, 61)"}},
+		{"hole in the middle", onAll(peer(1, "", "b"), peer(2, "c", "")), []string{"hole [62, 63)"}},
+		{"hole at the end", onAll(peer(1, "", "b")), []string{"hole [62, +inf)"}},
+		{"overlap of equals", onAll(peer(1, "", "c"), peer(2, "b", "")), []string{"overlap [62, 63)"}},
+		{"overlap not covered", onAll(peer(1, "", "c"), peer(2, "b", "", version(9))), []string{"overlap [62, 63)"}},
+		{"two newer ones do not add up", onAll(peer(1, "", ""), peer(2, "", "c", version(2)), peer(3, "c", "", version(2))), []string{"overlap"}},
+		{"same version twice", onAll(peer(1, "", ""), peer(2, "", "")), []string{"overlap [-inf, +inf)"}},
+		{"twice on a store", resolve.Metas{1: {whole, whole}, 2: {whole}}, []string{"store 1 reported region 1 twice"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := resolve.MakePlan(c.metas, 3)
+			require.Nil(t, plan)
+			require.Equal(t, failure.Corrupt, failure.KindOf(err))
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestMakePlan_ManyShortRegions_AreCountedAndFirstNamed(t *testing.T) {
+	t.Parallel()
+	var metas []tikv.RegionMeta
+	for i := range 25 {
+		metas = append(metas, peer(cluster.RegionID(i+1), fmt.Sprintf("%03d", i), fmt.Sprintf("%03d", i+1))) //nolint:gosec // small
+	}
+	_, err := resolve.MakePlan(resolve.Metas{4: metas}, 5)
+	require.ErrorContains(t, err, "25 regions are on fewer than 3 of 5 replicas")
+	require.ErrorContains(t, err, "region 10 on 1 store(s), and 15 more")
+	require.NotEmpty(t, failure.HintOf(err))
+}
+
+func TestMakePlan_NewerRegion_WinsOverOlderThatItCovers(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name    string
+		metas   resolve.Metas
+		leaders []cluster.RegionID
+		dropped []cluster.RegionID
+	}{
+		{"whole range", onAll(peer(1, "", "", version(3)), peer(2, "b", "c", version(2))), []cluster.RegionID{1}, []cluster.RegionID{2}},
+		{"same start", onAll(peer(1, "", "b", version(2)), peer(2, "", "", version(3))), []cluster.RegionID{2}, []cluster.RegionID{1}},
+		{"several followers", onAll(peer(1, "", "", version(9)), peer(2, "b", "c", version(2)), peer(3, "d", "e", version(3)), peer(4, "f", "", version(4))), []cluster.RegionID{1}, []cluster.RegionID{2, 3, 4}},
+		// A merge that one follower has not applied: what was merged is left there, on one store.
+		{"merge not applied on one store", resolve.Metas{
+			1: {peer(1, "", "", version(3))},
+			2: {peer(1, "", "", version(3))},
+			3: {peer(1, "", "b", version(2)), peer(2, "b", "", version(1))},
+		}, []cluster.RegionID{1}, []cluster.RegionID{2}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := resolve.MakePlan(c.metas, 3)
+			require.NoError(t, err)
+			var led []cluster.RegionID
+			for _, l := range plan.Leaders {
+				led = append(led, l.Region)
+			}
+			require.Equal(t, c.leaders, led)
+			require.Equal(t, c.dropped, plan.Dropped)
+			for store, commands := range plan.Commands {
+				for _, cmd := range commands {
+					require.NotContains(t, c.dropped, cmd.Region, "store %s", store)
+				}
+			}
+		})
+	}
+}
+
+func TestMakePlan_EqualLogs_PeerThatAppliedTheSplitLeads(t *testing.T) {
+	t.Parallel()
+	// Store 1 has the split in its log and has not applied it: it still says the old range.
+	metas := resolve.Metas{
+		1: {peer(1, "", "", version(1))},
+		2: {peer(1, "", "b", version(2)), peer(2, "b", "", version(2))},
+		3: {peer(1, "", "b", version(2)), peer(2, "b", "", version(2))},
+	}
+	plan, err := resolve.MakePlan(metas, 3)
+	require.NoError(t, err)
+	require.NotEqual(t, cluster.StoreID(1), plan.Leaders[0].Store)
+	require.Equal(t, []cluster.RegionID{1}, plan.Uneven)
+	require.Zero(t, plan.Lagging)
+}
+
+func TestMakePlan_AllocID_IsLargestOfAllIDs(t *testing.T) {
+	t.Parallel()
+	cases := map[string]resolve.Metas{
+		"store":     {4000: {peer(1, "", "")}, 2: {peer(1, "", "")}},
+		"region":    {1: {peer(1, "", ""), {Region: 4000, Tombstone: true}}, 2: {peer(1, "", "")}},
+		"peer":      {1: {peer(1, "", "", func(m *tikv.RegionMeta) { m.PeerID = 4000 })}, 2: {peer(1, "", "")}},
+		"tombstone": {1: {peer(1, "", ""), {Region: 2, PeerID: 4000, Tombstone: true}}, 2: {peer(1, "", "")}},
+	}
+	for name, metas := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := resolve.MakePlan(metas, 3)
+			require.NoError(t, err)
+			require.EqualValues(t, 4000, plan.AllocID)
+		})
+	}
+}
+
+func TestMakePlan_MetasOutOfOrder_GiveTheSamePlan(t *testing.T) {
+	t.Parallel()
+	a, b := peer(1, "", "b"), peer(2, "b", "")
+	sorted, err := resolve.MakePlan(onAll(a, b), 3)
+	require.NoError(t, err)
+	mixed := resolve.Metas{1: {b, a}, 2: {a, b}, 3: {b, a}}
+	plan, err := resolve.MakePlan(mixed, 3)
+	require.NoError(t, err)
+	require.Equal(t, sorted, plan)
+	require.Equal(t, cluster.RegionID(2), mixed[1][0].Region, "the input is not changed")
+}
