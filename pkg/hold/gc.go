@@ -11,11 +11,13 @@ import (
 // PauseGC holds garbage collection at ts and refuses if it has passed ts already. A later call may raise ts.
 func (h *Hold) PauseGC(ctx context.Context, ts cluster.TS) error {
 	defer h.parts.start("pause gc")()
-	h.begin(ctx)
-	h.mu.Lock()
-	h.safePoint = ts
-	h.mu.Unlock()
-	return h.renewGC(ctx)
+	return h.under(ctx, func(ctx context.Context) error {
+		h.begin(ctx)
+		h.mu.Lock()
+		h.safePoint = ts
+		h.mu.Unlock()
+		return h.renewGC(ctx)
+	})
 }
 
 func (h *Hold) renewGC(ctx context.Context) error {

@@ -29,9 +29,11 @@ type Config struct {
 	// Lease is how long everything stays held after the process died; renewed at a third of it. Whole
 	// seconds, at least 3 s; zero is 30 s.
 	Lease time.Duration
-	// MaxHold is the budget from the first pause to the release; zero is 2 min. A watchdog enforces it.
+	// MaxHold is the budget from the first pause to the release; zero is 2 min.
 	MaxHold time.Duration
-	Log     *zap.Logger
+	// Grace is how long a hold that broke waits for Release before it lets go by itself; zero is 5 s.
+	Grace time.Duration
+	Log   *zap.Logger
 }
 
 // Target is a store to hold.
@@ -57,15 +59,17 @@ type Hold struct {
 	paused    []string        // schedulers that we paused
 	foreign   map[string]bool // schedulers that somebody else had paused
 	items     []string        // config items that we override
+	still     bool            // schedulers and limits were read back once
 	safePoint cluster.TS      // 0 while GC is not held
 	started   time.Time       // of the first pause
 	broken    error           // first reason
 	lost      chan struct{}   // closed when broken
 	released  bool
 
-	keeper   context.CancelFunc
+	keeper   context.CancelFunc // ends keep
 	keeping  sync.WaitGroup
-	watchdog *time.Timer
+	guarded  context.CancelFunc // ends guard
+	guarding sync.WaitGroup
 }
 
 // New makes a hold that holds nothing yet.
@@ -78,6 +82,9 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	}
 	if cfg.MaxHold == 0 {
 		cfg.MaxHold = 2 * time.Minute
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 5 * time.Second
 	}
 	if cfg.Lease < 3*time.Second {
 		return nil, failure.New(failure.Usage, "hold", cfg.Cluster.String(), "a lease of %s is too short to be renewed", cfg.Lease)
@@ -95,7 +102,7 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 // Service is the name of the GC safe point and of the caller of import suspensions.
 func (h *Hold) Service() string { return "tisnap-" + string(h.cfg.Run) }
 
-// begin notes the first pause and starts the watchdog and the keeper. Later calls do nothing.
+// begin notes the first pause and starts the keeper and the guard. Later calls do nothing.
 func (h *Hold) begin(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,12 +110,26 @@ func (h *Hold) begin(ctx context.Context) {
 		return
 	}
 	h.started = time.Now()
-	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h.keeper = cancel
+	base, stopKeeper := context.WithCancel(context.WithoutCancel(ctx))
+	h.keeper = stopKeeper
 	h.keeping.Go(func() { h.keep(base) })
-	h.watchdog = time.AfterFunc(h.cfg.MaxHold, func() {
-		h.breakWith(failure.New(failure.Limited, "hold", h.cfg.Cluster.String(), "longer than --max-hold %s", h.cfg.MaxHold))
-	})
+	watched, stopGuard := context.WithCancel(context.WithoutCancel(ctx))
+	h.guarded = stopGuard
+	h.guarding.Go(func() { h.guard(watched) })
+}
+
+// under runs a part of acquiring, which ends when the hold breaks. A hold that broke pauses nothing more.
+func (h *Hold) under(ctx context.Context, f func(context.Context) error) error {
+	if reason := h.reason(); reason != nil {
+		return reason
+	}
+	ctx, cancel := h.Context(ctx)
+	defer cancel()
+	err := f(ctx)
+	if reason := h.reason(); err != nil && reason != nil {
+		return reason
+	}
+	return err
 }
 
 // breakWith notes the first reason why the hold does not hold, and ends every Context.
@@ -132,7 +153,8 @@ func (h *Hold) reason() error {
 	return h.broken
 }
 
-// Context ends when ctx ends or when the hold breaks; its cause is then the reason.
+// Context ends when ctx ends or when the hold breaks; its cause is then the reason. The function returned ends
+// it too and may be called again.
 func (h *Hold) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -145,11 +167,11 @@ func (h *Hold) Context(ctx context.Context) (context.Context, context.CancelFunc
 		case <-done:
 		}
 	})
-	return inner, func() {
+	return inner, sync.OnceFunc(func() {
 		close(done)
 		wg.Wait()
 		cancel(context.Canceled)
-	}
+	})
 }
 
 // Length is the time from the first pause to now, or 0 if nothing was paused.

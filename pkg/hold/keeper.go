@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // keep renews everything that is held at a third of the lease, until ctx ends. Leases on stores must not
@@ -28,38 +30,35 @@ func (h *Hold) keep(ctx context.Context) {
 func (h *Hold) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.renewal())
 	defer cancel()
-	var pdErr, storeErr error
-	err := each(ctx, []func(context.Context) error{
-		func(ctx context.Context) error { storeErr = h.renewStores(ctx); return storeErr },
-		func(ctx context.Context) error { pdErr = h.renewPD(ctx); return pdErr },
-	}, func(ctx context.Context, f func(context.Context) error) error { return f(ctx) })
-	return err
+	return each(ctx, []func(context.Context) error{h.renewStores, h.renewPD},
+		func(ctx context.Context, f func(context.Context) error) error { return f(ctx) })
 }
 
 func (h *Hold) renewStores(ctx context.Context) error {
 	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
 		s.mu.Lock()
-		leased, imports := s.leased, s.imports
+		held := s.answered
 		s.mu.Unlock()
 		var errs []error
-		if imports {
+		if held.imports {
 			errs = append(errs, s.suspendImports(ctx, h.tikv, h.Service(), h.cfg.Lease))
 		}
-		if leased {
+		if held.lease {
 			errs = append(errs, s.renew(ctx, h.cfg.Lease))
 		}
 		return errors.Join(errs...)
 	})
 }
 
-// renewPD tries until its third of the lease is over: a new PD leader needs a moment.
+// renewPD tries until its third of the lease is over: a new PD leader needs a moment. What PD says clearly
+// is not tried again.
 func (h *Hold) renewPD(ctx context.Context) error {
-	var err error
 	for {
-		if err = errors.Join(h.renewScheduling(ctx), h.renewGC(ctx)); err == nil {
-			return nil
+		err := h.unbroken(ctx)
+		if err == nil {
+			err = errors.Join(h.renewScheduling(ctx), h.renewGC(ctx))
 		}
-		if pause(ctx, settleInterval) != nil {
+		if err == nil || failure.Is(err, failure.Conflict) || pause(ctx, settleInterval) != nil {
 			return err
 		}
 	}

@@ -30,44 +30,34 @@ func (h *Hold) Prove(ctx context.Context) error {
 func (h *Hold) Release(ctx context.Context) (broke, err error) {
 	defer h.parts.start("release")()
 	h.stop()
-	var storeBroke error
-	err = each(ctx, []func(context.Context) error{
-		func(ctx context.Context) error { var err error; storeBroke, err = h.releaseStores(ctx); return err },
+	err = h.letGo(ctx)
+	return h.reason(), err
+}
+
+func (h *Hold) letGo(ctx context.Context) error {
+	var broke error
+	err := each(ctx, []func(context.Context) error{
+		func(ctx context.Context) error { var err error; broke, err = h.releaseStores(ctx); return err },
 		h.releaseScheduling,
 		h.releaseGC,
 	}, func(ctx context.Context, f func(context.Context) error) error { return f(ctx) })
-	if storeBroke != nil {
-		h.breakWith(storeBroke)
+	if broke != nil {
+		h.breakWith(broke)
 	}
-	broke = h.reason()
 	if err != nil {
-		return broke, h.held(err)
+		return h.held(err)
 	}
 	h.mu.Lock()
 	h.released = true
 	h.mu.Unlock()
-	return broke, nil
-}
-
-// stop ends the keeper and the watchdog and waits for the keeper.
-func (h *Hold) stop() {
-	h.mu.Lock()
-	cancel, watchdog := h.keeper, h.watchdog
-	h.mu.Unlock()
-	if watchdog != nil {
-		watchdog.Stop()
-	}
-	if cancel != nil {
-		cancel()
-	}
-	h.keeping.Wait()
+	return nil
 }
 
 func (h *Hold) releaseStores(ctx context.Context) (broke, err error) {
 	brokes := make([]error, 2*len(h.stores))
 	err = each(ctx, indexes(h.stores), func(ctx context.Context, i int) error {
 		var finishErr, importErr error
-		brokes[2*i], finishErr = h.stores[i].finish(ctx)
+		brokes[2*i], finishErr = h.stores[i].finish(ctx, h.tikv)
 		brokes[2*i+1], importErr = h.stores[i].resumeImports(ctx, h.tikv, h.Service())
 		return errors.Join(finishErr, importErr)
 	})
@@ -78,9 +68,7 @@ func (h *Hold) releaseStores(ctx context.Context) (broke, err error) {
 func (h *Hold) held(err error) error {
 	until := time.Now().Add(h.cfg.Lease)
 	for _, s := range h.stores {
-		if t := s.expires(); t.After(until) {
-			until = t
-		}
+		until = later(until, s.expires())
 	}
 	return &failure.Error{
 		Op: "release", Target: "cluster " + h.cfg.Cluster.String(), Kind: failure.Held,

@@ -2,6 +2,7 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,6 +28,10 @@ var limits = map[string]any{
 // paused stays theirs: it is not resumed by Release.
 func (h *Hold) PauseScheduling(ctx context.Context) error {
 	defer h.parts.start("pause schedulers")()
+	return h.under(ctx, h.pauseScheduling)
+}
+
+func (h *Hold) pauseScheduling(ctx context.Context) error {
 	before, err := h.pd.Schedulers(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list schedulers", h.cfg.Cluster.String())
@@ -53,7 +58,13 @@ func (h *Hold) PauseScheduling(ctx context.Context) error {
 	if err := h.renewScheduling(ctx); err != nil {
 		return err
 	}
-	return h.checkScheduling(ctx)
+	if err := h.checkScheduling(ctx); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.still = true
+	h.mu.Unlock()
+	return nil
 }
 
 // foreignLimits refuses to override what somebody else overrides: dropping ours would drop theirs.
@@ -87,13 +98,26 @@ func (h *Hold) renewScheduling(ctx context.Context) error {
 	})
 }
 
-// checkScheduling reads back that all schedulers are paused and all limits in force.
+// unbroken checks, before a renewal would hide it, that what was paused still is: PD forgets pauses when it
+// restarts or its leader changes, and schedulers then run for a while.
+func (h *Hold) unbroken(ctx context.Context) error {
+	h.mu.Lock()
+	still := h.still
+	h.mu.Unlock()
+	if !still {
+		return nil
+	}
+	return h.checkScheduling(ctx)
+}
+
+// checkScheduling reads back that all schedulers are paused and all limits in force: a Conflict if one is not,
+// Unready if PD does not list all of them.
 func (h *Hold) checkScheduling(ctx context.Context) error {
 	now, err := h.pd.Schedulers(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list schedulers", h.cfg.Cluster.String())
 	}
-	var running []string
+	var running, gone []string
 	seen := map[string]bool{}
 	for _, s := range now {
 		seen[s.Name] = true
@@ -104,13 +128,18 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 	h.mu.Lock()
 	for _, name := range h.paused {
 		if !seen[name] {
-			running = append(running, name+" (gone from the list: PD's coordinator restarted)")
+			gone = append(gone, name)
 		}
 	}
 	items := slices.Clone(h.items)
 	h.mu.Unlock()
 	if len(running) > 0 {
-		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s", strings.Join(running, ", "))
+		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s", strings.Join(running, ", ")).
+			WithHint("look whether PD restarted or changed its leader, or somebody resumed them; then run again")
+	}
+	if len(gone) > 0 {
+		return failure.New(failure.Unready, "hold schedulers", h.cfg.Cluster.String(), "PD lists no more: %s", strings.Join(gone, ", ")).
+			WithHint("look whether PD restarted or changed its leader; then run again")
 	}
 	overrides, err := h.pd.TTLConfig(ctx)
 	if err != nil {
@@ -124,24 +153,34 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 	return nil
 }
 
-// releaseScheduling resumes the schedulers that the hold paused and drops its overrides.
+// releaseScheduling resumes the schedulers that the hold paused and drops its overrides. A scheduler that PD
+// does not know is not paused: it was removed, or PD restarted and forgot all pauses.
 func (h *Hold) releaseScheduling(ctx context.Context) error {
 	h.mu.Lock()
 	names, items := slices.Clone(h.paused), slices.Clone(h.items)
+	h.still = false
 	h.mu.Unlock()
 	err := each(ctx, names, func(ctx context.Context, name string) error {
-		return failure.Annotate(h.pd.ResumeScheduler(ctx, name), "resume scheduler", name)
+		if err := h.pd.ResumeScheduler(ctx, name); err != nil && !failure.Is(err, failure.NotFound) {
+			return failure.Annotate(err, "resume scheduler", name)
+		}
+		return nil
 	})
+	if dropErr := h.dropLimits(ctx, items); dropErr != nil {
+		err = errors.Join(err, dropErr)
+	}
 	if err != nil {
 		return err
-	}
-	if len(items) > 0 {
-		if err := h.pd.DropTTLConfig(ctx, items); err != nil {
-			return failure.Annotate(err, "restore limits", h.cfg.Cluster.String())
-		}
 	}
 	h.mu.Lock()
 	h.paused, h.items = nil, nil
 	h.mu.Unlock()
 	return nil
+}
+
+func (h *Hold) dropLimits(ctx context.Context, items []string) error {
+	if len(items) == 0 {
+		return nil
+	}
+	return failure.Annotate(h.pd.DropTTLConfig(ctx, items), "restore limits", h.cfg.Cluster.String())
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// store is one store's share of the hold.
+// store is one store's share of the hold. Its lease takes renewals while WaitApply is under way.
 type store struct {
 	target Target
 
-	mu        sync.Mutex // serialises the stream: renewals and WaitApply take turns
+	mu        sync.Mutex // guards the fields; never held over a call
 	lease     tikv.Lease
-	leased    bool      // a Renew was sent
-	validTill time.Time // when the lease runs out if it is not renewed
-	imports   bool      // imports are suspended by us
+	leased    bool // a Renew was sent
+	imports   bool // a suspension of imports was sent
+	answered  struct{ lease, imports bool }
+	validTill time.Time // until when either runs at most, if it is not renewed
 }
 
 func (s *store) name() string { return "store " + s.target.ID.String() + " (" + s.target.Address + ")" }
@@ -35,73 +36,111 @@ func (s *store) connect(ctx context.Context, t tikv.Holder) error {
 	return nil
 }
 
-// renew extends the lease. A lease that had run out since the last renewal is an error: the hold broke.
+// renew extends the lease. One that had run out since the last renewal is an error: the hold broke. One that
+// ran before the first renewal is somebody else's, and stays theirs.
 func (s *store) renew(ctx context.Context, ttl time.Duration) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lease == nil {
+	lease, again := s.lease, s.answered.lease
+	if lease != nil { // also a call whose answer is lost may have extended it
+		s.leased, s.validTill = true, later(s.validTill, time.Now().Add(ttl))
+	}
+	s.mu.Unlock()
+	if lease == nil {
 		return failure.New(failure.Unknown, "renew lease", s.name(), "not connected")
 	}
-	again := s.leased
-	s.leased = true
-	sent := time.Now()
-	valid, err := s.lease.Renew(ctx, ttl)
-	if err != nil {
+	valid, err := lease.Renew(ctx, ttl)
+	switch {
+	case err != nil:
 		return failure.Annotate(err, "renew lease", s.name())
-	}
-	s.validTill = sent.Add(ttl)
-	if again && !valid {
+	case again && !valid:
 		return failure.New(failure.Conflict, "renew lease", s.name(), "it had run out: the store restarted or was not reached in time")
+	case !again && valid:
+		s.note(func() { s.leased = false })
+		return failure.New(failure.Conflict, "take lease", s.name(), "the store is held by somebody else: another backup runs, or died a moment ago").
+			WithHint("wait until the other backup has ended; if it is dead, its leases expire by themselves, at the latest %s from now", ttl)
 	}
+	s.note(func() { s.answered.lease = true })
 	return nil
+}
+
+func (s *store) note(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }
 
 func (s *store) waitApply(ctx context.Context, regions []cluster.Region) (map[cluster.RegionID]error, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	failed, err := s.lease.WaitApply(ctx, regions)
+	lease := s.lease
+	s.mu.Unlock()
+	if lease == nil {
+		return nil, failure.New(failure.Unknown, "wait apply", s.name(), "not connected")
+	}
+	failed, err := lease.WaitApply(ctx, regions)
 	return failed, failure.Annotate(err, "wait apply", s.name())
 }
 
-// suspendImports denies imports for ttl. On a renewal they must still have been denied.
+// suspendImports denies imports for ttl. On a renewal they must still have been denied; at first they must
+// not, as resuming ours would then resume somebody else's.
 func (s *store) suspendImports(ctx context.Context, t tikv.Holder, caller string, ttl time.Duration) error {
 	s.mu.Lock()
-	again := s.imports
-	s.imports = true
+	again := s.answered.imports
+	s.imports, s.validTill = true, later(s.validTill, time.Now().Add(ttl))
 	s.mu.Unlock()
 	already, err := t.SuspendImport(ctx, s.target.Address, caller, ttl)
-	if err != nil {
+	switch {
+	case err != nil:
 		return failure.Annotate(err, "suspend imports", s.name())
-	}
-	if again && !already {
+	case again && !already:
 		return failure.New(failure.Conflict, "suspend imports", s.name(), "imports were allowed for a while: the store restarted, or somebody resumed them")
+	case !again && already:
+		s.note(func() { s.imports = false })
+		return failure.New(failure.Conflict, "suspend imports", s.name(), "somebody else suspends them: another backup runs, or died a moment ago").
+			WithHint("wait until the other backup has ended; if it is dead, its suspension expires by itself, at the latest %s from now", ttl)
 	}
+	s.note(func() { s.answered.imports = true })
 	return nil
 }
 
-// finish ends the lease and fails if it was not valid to the end. With no lease it only closes the stream.
-func (s *store) finish(ctx context.Context) (broke, err error) {
+// finish ends the lease. broke says that it was not valid to the end, or that this cannot be proven because
+// the stream was lost; the lease is then ended by a new stream.
+func (s *store) finish(ctx context.Context, t tikv.Holder) (broke, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lease == nil {
+	lease, leased := s.lease, s.leased
+	s.lease = nil
+	s.mu.Unlock()
+	if lease != nil {
+		defer lease.Close()
+	}
+	if !leased {
 		return nil, nil
 	}
-	defer func() {
-		s.lease.Close()
-		s.lease = nil
-	}()
-	if !s.leased {
-		return nil, nil
+	valid := false
+	if lease != nil {
+		valid, broke = lease.Finish(ctx)
 	}
-	valid, err := s.lease.Finish(ctx)
+	switch {
+	case failure.Is(broke, failure.Conflict): // another client has taken the store over: the lease is theirs now
+	case broke != nil || lease == nil:
+		if err := s.finishAnew(ctx, t); err != nil {
+			return failure.Annotate(broke, "finish lease", s.name()), failure.Annotate(err, "finish lease", s.name())
+		}
+	case !valid:
+		broke = failure.New(failure.Conflict, "", "", "the lease was not valid to the end")
+	}
+	s.note(func() { s.leased, s.answered.lease = false, false })
+	return failure.Annotate(broke, "finish lease", s.name()), nil
+}
+
+// finishAnew ends the lease by a stream of its own: a lease outlives the stream that took it.
+func (s *store) finishAnew(ctx context.Context, t tikv.Holder) error {
+	lease, err := t.OpenLease(ctx, s.target.Address)
 	if err != nil {
-		return nil, failure.Annotate(err, "finish lease", s.name())
+		return err
 	}
-	s.leased = false
-	if !valid {
-		return failure.New(failure.Conflict, "finish lease", s.name(), "the lease was not valid to the end"), nil
-	}
-	return nil, nil
+	defer lease.Close()
+	_, err = lease.Finish(ctx)
+	return err
 }
 
 func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string) (broke, err error) {
@@ -115,16 +154,15 @@ func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string)
 	if err != nil {
 		return nil, failure.Annotate(err, "resume imports", s.name())
 	}
-	s.mu.Lock()
-	s.imports = false
-	s.mu.Unlock()
-	if !already {
+	suspended := false
+	s.note(func() { suspended, s.imports, s.answered.imports = s.answered.imports, false, false })
+	if suspended && !already {
 		return failure.New(failure.Conflict, "resume imports", s.name(), "imports were not denied any more"), nil
 	}
 	return nil, nil
 }
 
-// expires is when the store lets go by itself; zero if it holds nothing.
+// expires is when the store lets go by itself at the latest; zero if it holds nothing.
 func (s *store) expires() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,4 +170,11 @@ func (s *store) expires() time.Time {
 		return time.Time{}
 	}
 	return s.validTill
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

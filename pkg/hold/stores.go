@@ -22,22 +22,15 @@ func (h *Hold) Connect(ctx context.Context) error {
 // PauseStores denies imports and raft admin commands on all stores at the same time, then waits until no
 // admin command is pending, the leaders' ranges cover the key space, and every region has applied its log.
 func (h *Hold) PauseStores(ctx context.Context) error {
-	h.begin(ctx)
-	if err := h.pauseImports(ctx); err != nil {
-		return err
-	}
-	if err := h.pauseAdmin(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := h.Context(ctx)
-	defer cancel()
-	if err := h.settle(ctx); err != nil {
-		if reason := h.reason(); reason != nil {
-			return reason
+	return h.under(ctx, func(ctx context.Context) error {
+		h.begin(ctx)
+		for _, part := range []func(context.Context) error{h.pauseImports, h.pauseAdmin, h.awaitAdmin, h.awaitApply} {
+			if err := part(ctx); err != nil {
+				return err
+			}
 		}
-		return err
-	}
-	return nil
+		return nil
+	})
 }
 
 func (h *Hold) pauseImports(ctx context.Context) error {
@@ -50,13 +43,6 @@ func (h *Hold) pauseImports(ctx context.Context) error {
 func (h *Hold) pauseAdmin(ctx context.Context) error {
 	defer h.parts.start("pause admin commands")()
 	return each(ctx, h.stores, func(ctx context.Context, s *store) error { return s.renew(ctx, h.cfg.Lease) })
-}
-
-func (h *Hold) settle(ctx context.Context) error {
-	if err := h.awaitAdmin(ctx); err != nil {
-		return err
-	}
-	return h.awaitApply(ctx)
 }
 
 // awaitAdmin waits until no region has a conf change, merge or split under way.

@@ -3,6 +3,7 @@ package pd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/tikv/pd/client/clients/router"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -129,12 +132,29 @@ func peerOf(p *metapb.Peer) cluster.Peer {
 
 // Now takes a fresh timestamp.
 func (c *Client) Now(ctx context.Context) (cluster.TS, error) {
-	physical, logical, err := c.rpc.GetTS(ctx)
-	if err != nil {
-		return 0, translate(ctx, err, "take timestamp", "")
+	for try := 1; ; try++ {
+		physical, logical, err := c.rpc.GetTS(ctx)
+		if err == nil {
+			return cluster.MakeTS(time.UnixMilli(physical), uint32(logical)), nil //nolint:gosec // 18 bits
+		}
+		// PD's client ends requests under way when it opens its stream anew, as it does at the start and after a
+		// change of leader. A timestamp that is not used harms nobody.
+		ended := errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
+		if !ended || ctx.Err() != nil || try == timestampTries {
+			return 0, translate(ctx, err, "take timestamp", "")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(timestampPause):
+		}
 	}
-	return cluster.MakeTS(time.UnixMilli(physical), uint32(logical)), nil //nolint:gosec // 18 bits
 }
+
+// These bound the requests for one timestamp.
+const (
+	timestampTries = 10
+	timestampPause = 20 * time.Millisecond
+)
 
 // ResolvedTS reads the minimum resolved ts. Stores that do not count for it (tombstones, TiFlash, those
 // without leaders) are left out of Stores; one that leads regions but has not reported is there with 0.
