@@ -27,7 +27,7 @@ func TestSoak(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 		log := &logBuffer{}
 		start := time.Now()
-		r, err := round.Run(ctx, round.Config{Dir: t.TempDir(), Tisnap: inProcess(t, log), Seed: seed})
+		r, err := round.Run(ctx, round.Config{Dir: t.TempDir(), Tisnap: inProcess(t, log), Seed: seed, Scale: 4})
 		cancel()
 		if err != nil {
 			t.Logf("output of the program:\n%s", log)

@@ -54,7 +54,7 @@ func soak(ctx context.Context, cmd *cobra.Command, tisnap string, seed int64, de
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
-	r, err := round.Run(ctx, round.Config{Dir: dir, Tisnap: binary(tisnap, &stdout, &stderr), Seed: seed})
+	r, err := round.Run(ctx, round.Config{Dir: dir, Tisnap: binary(tisnap, &stdout, &stderr), Seed: seed, Scale: 4})
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n%s\n", stderr.String(), stdout.String())
 		return err
