@@ -1,0 +1,33 @@
+package arch
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// call matches a call of an AWS client by an adapter: c.ec2.CreateVolume(, s3.NewListObjectsV2Paginator(.
+var call = regexp.MustCompile(`\.(ec2|sts|client)\.([A-Z]\w*)\(ctx|\b(ec2|s3)\.New([A-Z]\w*)Paginator\(`)
+
+// Actions lists the IAM actions that the calls in the sources of an AWS adapter need.
+func Actions(sources []Source) []string {
+	found := map[string]bool{}
+	for _, s := range sources {
+		if s.isTest() {
+			continue
+		}
+		for _, m := range call.FindAllStringSubmatch(string(s.Text), -1) {
+			service := strings.Replace(m[1]+m[3], "client", "s3", 1)
+			operation := m[2] + m[4]
+			if operation == "ListObjectsV2" {
+				operation = "ListBucket" // S3's name for the permission
+			}
+			found[service+":"+operation] = true
+		}
+		if strings.Contains(string(s.Text), "TagSpecifications:") {
+			found["ec2:CreateTags"] = true // EC2 asks for it where a call tags what it makes
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
