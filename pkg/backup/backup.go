@@ -64,6 +64,8 @@ type Options struct {
 	Stuck time.Duration
 	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
 	Timeout time.Duration
+	// Visibility is how long EC2 may hide a snapshot that exists; zero is 30 s, longer than the 20 s that were seen.
+	Visibility time.Duration
 }
 
 func (o *Options) defaults() {
@@ -76,6 +78,7 @@ func (o *Options) defaults() {
 		{&o.Lease, 30 * time.Second},
 		{&o.Stuck, 2 * time.Hour},
 		{&o.Timeout, 48 * time.Hour},
+		{&o.Visibility, 30 * time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.fallback

@@ -14,35 +14,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// visibility is how long EC2 may hide a snapshot that exists: longer than the 20 s that were seen.
-const visibility = 30 * time.Second
-
 // lookAgain is how often a set whose answer was lost is looked for.
 const lookAgain = time.Second
-
-// sets is what the cut has made so far, by store.
-type sets struct {
-	mu      sync.Mutex
-	byStore map[cluster.StoreID][]ebs.Snapshot
-}
-
-func newSets() *sets { return &sets{byStore: map[cluster.StoreID][]ebs.Snapshot{}} }
-
-func (s *sets) put(id cluster.StoreID, snaps []ebs.Snapshot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byStore[id] = snaps
-}
-
-func (s *sets) all() []ebs.Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []ebs.Snapshot
-	for _, snaps := range s.byStore {
-		out = append(out, snaps...)
-	}
-	return out
-}
 
 // cut asks EC2 for one multi-volume set an instance, for all instances at the same time. It fails if one
 // set fails or the hold breaks; what was made until then is deleted by the step's undo.
@@ -64,19 +37,19 @@ func (t *task) cut(ctx context.Context, s *phase.Scope) error {
 	var wg sync.WaitGroup
 	for i, st := range stores {
 		wg.Go(func() {
-			snaps, err := t.cutStore(ctx, st, intents[st.ID])
-			if err != nil {
+			if err := t.cutStore(ctx, st, intents[st.ID]); err != nil {
 				errs[i] = failure.Annotate(err, "snapshot volumes", fmt.Sprintf("store %s on %s", st.ID, st.Instance))
 				cancel() // the set is lost: do not keep the cluster waiting for the others
 				return
 			}
-			t.sets.put(st.ID, snaps)
 			s.Advance(1)
 		})
 	}
 	wg.Wait()
 	t.result.Hold.Cut = time.Since(start)
-	if err := firstCause(errs); err != nil {
+	if err := firstCause(errs); errors.Is(err, context.Canceled) {
+		return failure.Annotate(context.Cause(ctx), "snapshot volumes", t.opts.Cluster.String())
+	} else if err != nil {
 		return err
 	}
 	s.Result("snapshots", ids(t.sets.all()))
@@ -113,26 +86,33 @@ func (t *task) request(st cluster.Store) ebs.CutRequest {
 	return req
 }
 
-// cutStore makes one set. CreateSnapshots has no idempotency token: after a lost answer the set is looked
-// for by its tags and never asked for again, as that could cut twice.
-func (t *task) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest) ([]ebs.Snapshot, error) {
+// cutStore makes one set and notes what it made, complete or not, for the undo. CreateSnapshots has no
+// idempotency token: after a lost answer the set is looked for by its tags and never asked for again, as that
+// could cut twice.
+func (t *task) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest) error {
 	snaps, err := t.EBS.Cut(ctx, req)
+	t.sets.put(st.ID, snaps)
 	if err == nil {
-		return snaps, complete(req, snaps)
+		return complete(req, snaps)
 	}
-	if k := failure.KindOf(err); (k != failure.Unknown && k != failure.Limited) || ctx.Err() != nil {
-		return nil, err
+	if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited && ctx.Err() == nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, visibility)
+	t.sets.doubt(st.ID, req, time.Now())
+	if ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.opts.Visibility)
 	defer cancel()
 	for {
 		found, findErr := t.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(t.opts.Run), ebs.TagStore: st.ID.String()})
 		if findErr == nil && complete(req, found) == nil {
 			t.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
-			return found, nil
+			t.sets.put(st.ID, found)
+			return nil
 		}
 		if pause(ctx, lookAgain) != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -172,45 +152,6 @@ func (t *task) setSkew() error {
 	}
 	t.result.Hold.Skew = last.Sub(first)
 	return nil
-}
-
-// deleteSnapshots deletes every snapshot that carries the run's tag and every one that the run was told of.
-func (t *task) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
-	if err := t.unsealed(ctx); err != nil {
-		return err
-	}
-	doomed := map[cluster.SnapshotID]bool{}
-	for _, snap := range t.sets.all() {
-		doomed[snap.ID] = true
-	}
-	found, err := t.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(t.opts.Run)})
-	if err != nil {
-		return t.leftover(doomed, err)
-	}
-	for _, snap := range found {
-		doomed[snap.ID] = true
-	}
-	s.Expect(int64(len(doomed)), "snapshots")
-	for id := range doomed {
-		if err := t.EBS.DeleteSnapshot(ctx, id); err != nil {
-			return t.leftover(doomed, err)
-		}
-		delete(doomed, id)
-		s.Advance(1)
-	}
-	return nil
-}
-
-func (t *task) leftover(doomed map[cluster.SnapshotID]bool, err error) error {
-	names := make([]string, 0, len(doomed))
-	for id := range doomed {
-		names = append(names, string(id))
-	}
-	return &failure.Error{
-		Op: "delete snapshots", Target: "run " + string(t.opts.Run), Kind: failure.KindOf(err),
-		Hint: "delete the snapshots tagged " + ebs.TagRun + "=" + string(t.opts.Run) + " by hand",
-		Err:  fmt.Errorf("%d may be left (%s): %w", len(names), strings.Join(names, " "), err),
-	}
 }
 
 func ids(snaps []ebs.Snapshot) []cluster.SnapshotID {

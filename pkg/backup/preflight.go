@@ -50,6 +50,9 @@ func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
 		return nil
 	}
 	t.stopLock()
+	// What is cancelled now is sealed, or undone: the lock goes in any case.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockTTL)
+	defer cancel()
 	return failure.Annotate(t.lock.Release(ctx), "release lock", t.opts.Cluster.String())
 }
 

@@ -1,0 +1,189 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+// The hold ends with the last CreateSnapshots response, never with the copying.
+func TestRun_SealsAndLetsGoBeforeTheFirstPoll(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var polls int
+	var heldAtPoll []string
+	r.ebs.describe = func() {
+		if polls++; polls == 1 {
+			heldAtPoll = r.held(t.Context())
+		}
+	}
+	o := r.options()
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.True(t, result.Sealed)
+	require.Positive(t, polls)
+	require.Empty(t, heldAtPoll)
+	r.requireSealed(t, o)
+	require.NotZero(t, result.Manifest.BackupTS)
+	require.Greater(t, result.Manifest.MaxTS, result.Manifest.BackupTS)
+	require.Len(t, result.Manifest.Snapshots, 6)
+	require.Positive(t, result.Hold.Length)
+	require.LessOrEqual(t, result.Hold.Cut, result.Hold.Length)
+	records := r.journal(t, o)
+	require.Equal(t, phase.RecordEnd, records[len(records)-1].Type)
+	require.Empty(t, records[len(records)-1].Error)
+
+	// The same name again is refused and changes nothing.
+	before := len(r.bed.MutatingCalls())
+	again := r.options()
+	again.Backup = o.Backup
+	_, err = r.run(t.Context(), t, again)
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.Len(t, r.bed.MutatingCalls(), before)
+
+	source, err := backup.Plan(t.Context(), r.deps, r.options())
+	require.NoError(t, err)
+	require.Len(t, source.Topology.Stores, 3)
+	require.Len(t, r.bed.MutatingCalls(), before, "a plan changes nothing")
+}
+
+func TestRun_CreateSnapshotsRefusedForOneStore_LeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: 3, Code: "UnauthorizedOperation"}) // the first is the probe
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.Empty(t, r.faults.Unreached())
+	r.requireUndone(t, o)
+}
+
+func TestRun_AnswerOfCreateSnapshotsLost_FindsTheSetAndNeverCutsTwice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: 3, Position: fault.After})
+	o := r.options()
+	o.Visibility = 30 * time.Second
+	_, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.Empty(t, r.faults.Unreached())
+	require.Len(t, r.bed.EC2.Cuts(), 3)
+	r.requireSealed(t, o)
+}
+
+func TestRun_LeaseLostDuringTheCut_DeletesTheSet(t *testing.T) {
+	t.Parallel()
+	for name, lease := range map[string]time.Duration{"noticed by a renewal": 3 * time.Second, "noticed at the end": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.fault(t, fault.Rule{
+				Point: "ec2.CreateSnapshots", Nth: 2, Position: fault.Slow, Delay: 1500 * time.Millisecond,
+				Do: func() { r.c.Stores()[0].DropLease() },
+			})
+			o := r.options()
+			o.Lease = lease
+			_, err := r.run(t.Context(), t, o)
+			require.ErrorIs(t, err, hold.ErrBroken)
+			require.Equal(t, failure.Conflict, failure.KindOf(err))
+			require.Empty(t, r.faults.Unreached())
+			r.requireUndone(t, o)
+		})
+	}
+}
+
+func TestRun_SnapshotGoesToError_DeletesTheSet(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(rules *ebstest.Rules) { rules.SnapshotBase = time.Hour })
+	r.events.at("wait", func() {
+		if err := r.bed.EC2.FailSnapshot(r.bed.EC2.Snapshots()[3].ID); err != nil {
+			t.Error(err)
+		}
+	})
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.ErrorContains(t, err, "EC2 says it failed")
+	r.requireUndone(t, o)
+}
+
+func TestRun_SnapshotsStandStill_GivesUpAfterStuck(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(rules *ebstest.Rules) { rules.SnapshotBase = 1000 * time.Hour })
+	o := r.options()
+	o.Stuck = time.Second
+	_, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Limited, failure.KindOf(err))
+	require.ErrorContains(t, err, "no progress for 1s")
+	r.requireUndone(t, o)
+}
+
+// As long as they progress they are waited for, however long it takes.
+func TestRun_SnapshotsProgressSlowly_AreWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(rules *ebstest.Rules) { rules.SnapshotBase = 5 * scale * time.Second })
+	o := r.options()
+	o.Stuck = 3 * time.Second
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.Greater(t, result.Finished.Sub(result.Started), 5*time.Second)
+	r.requireSealed(t, o)
+}
+
+func TestRun_SealRefused_SealsNothingAndDeletesTheSet(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.store.refuse = manifest.SealFile
+	o := r.options()
+	result, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Denied, failure.KindOf(err))
+	require.False(t, result.Sealed)
+	r.requireUndone(t, o)
+}
+
+func TestRun_AnswerOfSealLost_IsSealed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.store.lose = manifest.SealFile
+	o := r.options()
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.True(t, result.Sealed)
+	r.requireSealed(t, o)
+}
+
+var errStop = errors.New("stop")
+
+// Whenever the run is cancelled, the cluster is let go, and what is not sealed leaves no snapshot.
+func TestRun_CancelledInEachStep_LetsGo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, step := range backup.StepNames() {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		r.events.at(step, func() { cancel(errStop) })
+		o := r.options()
+		result, err := r.run(ctx, t, o)
+		cancel(nil)
+		if result.Sealed {
+			require.Contains(t, []string{"seal", "unlock"}, step)
+			r.requireSealed(t, o)
+			for _, s := range r.bed.EC2.Snapshots() { // for the next step's count
+				require.NoError(t, r.ebs.DeleteSnapshot(t.Context(), s.ID))
+			}
+			continue
+		}
+		require.Error(t, err, step)
+		require.NotEqual(t, failure.Held, failure.KindOf(err), step)
+		r.requireUndone(t, o)
+	}
+}

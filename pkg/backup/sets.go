@@ -1,0 +1,60 @@
+package backup
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+)
+
+// sets is what the cut has made so far, by store, and what it may have made.
+type sets struct {
+	mu       sync.Mutex
+	byStore  map[cluster.StoreID][]ebs.Snapshot
+	doubtful map[cluster.StoreID]ebs.CutRequest // nobody knows whether EC2 carried it out
+	asked    time.Time                          // when the last doubtful request ended
+}
+
+func newSets() *sets {
+	return &sets{byStore: map[cluster.StoreID][]ebs.Snapshot{}, doubtful: map[cluster.StoreID]ebs.CutRequest{}}
+}
+
+func (s *sets) put(id cluster.StoreID, snaps []ebs.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(snaps) > 0 {
+		s.byStore[id] = snaps
+	}
+}
+
+func (s *sets) doubt(id cluster.StoreID, req ebs.CutRequest, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doubtful[id], s.asked = req, at
+}
+
+func (s *sets) all() []ebs.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []ebs.Snapshot
+	for _, snaps := range s.byStore {
+		out = append(out, snaps...)
+	}
+	return out
+}
+
+// hiddenUntil is until when EC2 may still hide a snapshot of a doubtful request; zero if every volume that was
+// asked for is among those seen.
+func (s *sets) hiddenUntil(seen map[cluster.VolumeID]bool, visibility time.Duration) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, req := range s.doubtful {
+		for _, v := range req.Volumes {
+			if !seen[v] {
+				return s.asked.Add(visibility)
+			}
+		}
+	}
+	return time.Time{}
+}
