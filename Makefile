@@ -12,7 +12,8 @@ N         ?= 20
 SEED      ?=
 FUZZTIME  ?= 20s
 TIMEOUT   ?= 15m
-P         ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# Packages that are tested at the same time: each runs whole clusters, with deadlines of wall-clock time.
+P         ?= 2
 # The race detector needs a C compiler; without one the tests run, but without it, and say so.
 RACE      ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
@@ -21,7 +22,7 @@ LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the commands into bin/, static and with the version in them
@@ -41,7 +42,7 @@ test: ## run all tests with the race detector, in random order
 	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./...
 
 .PHONY: soak
-soak: build ## N random backups and restores with faults; repeat one with SEED=...
+soak: build ## N random backups and restores, each proven row by row; repeat one with SEED=...
 	bin/testbed soak --runs=$(N) $(if $(SEED),--seed=$(SEED))
 
 .PHONY: bench
@@ -70,9 +71,12 @@ lint: ## run the linters; the first run builds them, which takes minutes
 fmt: ## format the sources
 	gofmt -s -w cmd pkg tests
 
-.PHONY: verify
-verify: ## check that sources are formatted, vetted and go.mod is tidy; changes nothing
+.PHONY: fmt-check
+fmt-check: ## check that the sources are formatted; changes nothing
 	@unformatted="$$(gofmt -s -l cmd pkg tests)"; [ -z "$$unformatted" ] || { echo "not formatted (make fmt): $$unformatted"; exit 1; }
+
+.PHONY: verify
+verify: fmt-check ## check format, go vet and that go.mod is tidy; changes nothing
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 
