@@ -101,6 +101,9 @@ func (r *Report) page(o TableOptions) page {
 			p.notes = append(p.notes, line)
 		}
 	}
+	for _, w := range r.Warnings {
+		p.notes = append(p.notes, "warning: "+w)
+	}
 	for _, c := range r.Checks {
 		p.notes = append(p.notes, "checked: "+c)
 	}

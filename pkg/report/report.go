@@ -57,6 +57,8 @@ type Header struct {
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Error is why the run failed, without secrets; empty for one that did not.
 	Error string `json:"error,omitempty"`
+	// Warnings are what a person has to know about a run that was done, one sentence each.
+	Warnings []string `json:"warnings,omitempty"`
 	// Checks are the things that were verified, one sentence each.
 	Checks []string `json:"checks,omitempty"`
 }

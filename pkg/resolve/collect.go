@@ -46,15 +46,22 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
+// collectStore asks again while a store does not answer, as one that restarts does, but not for ever: a process
+// that dies on its volumes each time would hold up the run until its deadline.
 func (r *Resolver) collectStore(ctx context.Context, store cluster.StoreID) ([]tikv.RegionMeta, error) {
+	moved := time.Now()
 	for {
 		var metas []tikv.RegionMeta
 		err := r.tikv.RegionMetas(ctx, r.address(store), func(m tikv.RegionMeta) error {
-			metas = append(metas, m)
+			metas, moved = append(metas, m), time.Now()
 			return nil
 		})
 		if err == nil {
 			return metas, nil
+		}
+		if time.Since(moved) > r.cfg.Stall {
+			return nil, failure.New(failure.Limited, "read region metas", r.name(store), "nothing came for %s: %w", r.cfg.Stall, err).
+				WithHint("look at the log of the store's pod: its process may not run on what its volumes hold")
 		}
 		if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited {
 			return nil, failure.Annotate(err, "read region metas", r.name(store))

@@ -39,10 +39,13 @@ func (t *task) awaitStores(ctx context.Context, s *phase.Scope) error {
 	}
 	t.resolver.Target(resolve.Config{
 		Cluster: t.opts.Target, Run: t.opts.Run, BackupTS: t.manifest.BackupTS, Stores: ids,
-		AllocID: t.manifest.AllocID,
+		AllocID: t.manifest.AllocID, Stall: min(stall, t.opts.Timeout),
 	}, t.pd)
 	return nil
 }
+
+// stall is how long nothing may change while the data are resolved; a shorter --timeout is the user's word.
+const stall = 5 * time.Minute
 
 // upStores maps the TiKV stores that are up to the start of their process.
 func (t *task) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, error) {

@@ -113,6 +113,18 @@ func (s *Server) Image(id cluster.SnapshotID) (*disk.Image, error) {
 	return p.image, nil
 }
 
+// SetImage puts another content into a snapshot, as a copy of the wrong moment has.
+func (s *Server) SetImage(id cluster.SnapshotID, image *disk.Image) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.snapshots[id]
+	if !ok || p.deleted {
+		return refusal("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.", id)
+	}
+	p.image = image
+	return nil
+}
+
 // Volume is a volume's present state; ok is false if it does not exist.
 func (s *Server) Volume(id cluster.VolumeID) (v ebs.Volume, ok bool) {
 	s.mu.Lock()

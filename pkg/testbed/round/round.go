@@ -1,9 +1,7 @@
 package round
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +41,10 @@ type Config struct {
 	During func(ctx context.Context, bed *testbed.Testbed, c *testbed.Cluster)
 	// BeforeRestore runs when the source is gone.
 	BeforeRestore func(bed *testbed.Testbed)
+	// TiKV changes the options of all stores, of the source and of the restored cluster.
+	TiKV func(*tikvtest.Options)
+	// Timeout bounds each wait of the restore; 0 is 1 min.
+	Timeout time.Duration
 	// Say tells a person what goes on; nil says nothing.
 	Say func(format string, args ...any)
 }
@@ -72,6 +74,12 @@ func (c *Config) defaults() {
 	}
 	if c.Volume.Type == "" {
 		c.Volume = ebs.VolumeSpec{Type: "gp3", IOPS: 7000, ThroughputMiB: 400}
+	}
+	if c.TiKV == nil {
+		c.TiKV = func(*tikvtest.Options) {}
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
 	}
 	if c.Say == nil {
 		c.Say = func(string, ...any) {}
@@ -136,10 +144,12 @@ func (s *state) start(ctx context.Context) error {
 	}
 	rules := ebstest.QuickRules()
 	rules.Latency = map[string]ebstest.Span{"CreateSnapshots": {Least: ms(0, 50), Most: ms(100, 1500)}}
+	tikv := tikvtest.Options{ApplyLag: ms(0, 60), FlushInterval: ms(20, 400)}
+	s.cfg.TiKV(&tikv)
 	// The testbed outlives ctx, so that a run that ctx ends can undo what it did.
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: s.cfg.Dir, Nodes: 2 * s.cfg.Stores, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
-		TiKV: tikvtest.Options{ApplyLag: ms(0, 60), FlushInterval: ms(20, 400)},
+		TiKV: tikv,
 	})
 	if err != nil {
 		return err
@@ -214,25 +224,6 @@ func (s *state) backup(ctx context.Context) error {
 	return nil
 }
 
-func (s *state) readTS(ctx context.Context) error {
-	var out bytes.Buffer
-	if err := s.tisnap(ctx, &out, "describe", BackupID, "-o", "json"); err != nil {
-		return err
-	}
-	var doc struct {
-		BackupTS string `json:"backupTS"`
-	}
-	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
-		return fmt.Errorf("read output of describe: %w", err)
-	}
-	ts, err := strconv.ParseUint(doc.BackupTS, 10, 64)
-	if err != nil {
-		return fmt.Errorf("read backup ts: %w", err)
-	}
-	s.result.BackupTS = cluster.TS(ts)
-	return nil
-}
-
 func (s *state) destroy(ctx context.Context) error {
 	if err := s.load.Close(); err != nil {
 		return err
@@ -250,7 +241,7 @@ func (s *state) destroy(ctx context.Context) error {
 
 func (s *state) restore(ctx context.Context) error {
 	v := s.cfg.Volume
-	args := []string{"restore", BackupID, "--to", target.String(), "--volume-type", v.Type, "--volume-iops", strconv.FormatInt(v.IOPS, 10), "--timeout", "1m"}
+	args := []string{"restore", BackupID, "--to", target.String(), "--volume-type", v.Type, "--volume-iops", strconv.FormatInt(v.IOPS, 10), "--timeout", s.cfg.Timeout.String()}
 	if v.ThroughputMiB > 0 {
 		args = append(args, "--volume-throughput", strconv.FormatInt(v.ThroughputMiB, 10))
 	}

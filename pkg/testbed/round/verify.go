@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/testbed"
@@ -16,7 +17,24 @@ func (s *state) verify(ctx context.Context) error {
 	if c == nil {
 		return errors.New("the restored cluster is not there")
 	}
-	return errors.Join(s.verifyRows(ctx, c), s.verifyPD(c), s.verifyRegions(c), s.verifyVolumes())
+	return errors.Join(s.verifyRestore(ctx), s.verifyRows(ctx, c), s.verifyPD(c), s.verifyRegions(c), s.verifyVolumes())
+}
+
+// verifyRestore reads what the restore said of itself: a warning means that the copy was not as it should be,
+// even if the rows came out right this time.
+func (s *state) verifyRestore(ctx context.Context) error {
+	doc, err := s.described(ctx)
+	if err != nil {
+		return err
+	}
+	if len(doc.Restores) != 1 {
+		return fmt.Errorf("the backup names %d restores instead of 1", len(doc.Restores))
+	}
+	if warnings := doc.Restores[0].Warnings; len(warnings) > 0 {
+		return fmt.Errorf("the restore warned: %s", strings.Join(warnings, "; "))
+	}
+	s.passed("the restore had nothing to warn of")
+	return nil
 }
 
 // verifyRows holds the restored rows against the history at the backup ts, and against the copy that was

@@ -64,6 +64,8 @@ type Options struct {
 	// entries it leaves (default 2048).
 	LogGCInterval time.Duration
 	LogKeep       uint64
+	// IgnoreFlashback makes a store answer a flashback with success and leave the rows as they are.
+	IgnoreFlashback bool
 	// CheckpointBytes is the size of a device's log above which it is rewritten. Default 16 MiB.
 	CheckpointBytes int64
 }

@@ -113,7 +113,7 @@ func (s *Store) finishFlashback(
 	ctx context.Context, p *peer, v peerView, req *kvrpcpb.FlashbackToVersionRequest, done bool,
 ) (string, *errorpb.Error, error) {
 	finished := finishedFlashback{startTS: req.StartTs, commitTS: req.CommitTs, empty: s.hasNoKey(v.region)}
-	if !done && req.Version < req.StartTs {
+	if !done && req.Version < req.StartTs && !s.opts.IgnoreFlashback {
 		if e, err := s.rewind(ctx, p, v, req); e != nil || err != nil {
 			return "", e, err
 		}

@@ -1,0 +1,44 @@
+package round
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// description is what the round reads of the output of `tisnap describe`.
+type description struct {
+	BackupTS string `json:"backupTS"`
+	Restores []struct {
+		Warnings []string `json:"warnings"`
+	} `json:"restores"`
+}
+
+func (s *state) described(ctx context.Context) (*description, error) {
+	var out bytes.Buffer
+	if err := s.tisnap(ctx, &out, "describe", BackupID, "-o", "json"); err != nil {
+		return nil, err
+	}
+	doc := new(description)
+	if err := json.Unmarshal(out.Bytes(), doc); err != nil {
+		return nil, fmt.Errorf("read output of describe: %w", err)
+	}
+	return doc, nil
+}
+
+func (s *state) readTS(ctx context.Context) error {
+	doc, err := s.described(ctx)
+	if err != nil {
+		return err
+	}
+	ts, err := strconv.ParseUint(doc.BackupTS, 10, 64)
+	if err != nil {
+		return fmt.Errorf("read backup ts: %w", err)
+	}
+	s.result.BackupTS = cluster.TS(ts)
+	return nil
+}

@@ -1,0 +1,170 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/disk"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// The tests of this file break the backup or the restore where a defect would, and require that a round
+// does not pass. A round that cannot fail proves nothing.
+
+// failingRound makes a round that has to fail, and returns why, and what the program printed.
+func failingRound(t *testing.T, cfg round.Config) (output string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
+	defer cancel()
+	log := &logBuffer{}
+	cfg.Dir, cfg.Tisnap, cfg.Seed, cfg.Scale = t.TempDir(), inProcess(t, log), 1, 4
+	cfg.Accounts, cfg.Regions = accounts, 8
+	_, err = round.Run(ctx, cfg)
+	require.Error(t, err, "the round did not see it\n%s", log)
+	require.NoError(t, ctx.Err(), "it took too long\n%s", log)
+	return log.String(), err
+}
+
+// accounts is how many rows such a round has at its beginning.
+const accounts = 500
+
+// failed requires that the command ended with the code.
+func failed(t *testing.T, err error, command string, code int) {
+	t.Helper()
+	var exit *round.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, round.ExitError{Command: command, Code: code}, *exit)
+}
+
+// TestRound_FlashbackSkipped_IsSeen has stores that answer a flashback and do nothing.
+func TestRound_FlashbackSkipped_IsSeen(t *testing.T) {
+	t.Parallel()
+	_, err := failingRound(t, round.Config{TiKV: func(o *tikvtest.Options) { o.IgnoreFlashback = true }})
+	require.ErrorContains(t, err, "verify rows of timestamp")
+	assert.NotContains(t, err.Error(), " 0 wrong", "rows of after the backup ts are there")
+}
+
+// keptImages are what the source's volumes held when its backup began, with the rows as they were loaded.
+type keptImages struct {
+	mu       sync.Mutex
+	byVolume map[cluster.VolumeID]*disk.Image
+}
+
+// keep is for round.Config.During.
+func (k *keptImages) keep(_ context.Context, bed *testbed.Testbed, c *testbed.Cluster) {
+	volumes := bed.Volumes(c.Name)
+	devices := make([]*disk.Device, 0, len(volumes))
+	for _, v := range volumes {
+		if device, err := bed.EC2.Device(v); err == nil {
+			devices = append(devices, device)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.byVolume = map[cluster.VolumeID]*disk.Image{}
+	for i, image := range disk.Cut(devices...) {
+		k.byVolume[volumes[i]] = image
+	}
+}
+
+// restoreFrom puts what was kept into the snapshots that are chosen.
+func (k *keptImages) restoreFrom(t *testing.T, chosen func(ebs.Snapshot) bool) func(*testbed.Testbed) {
+	t.Helper()
+	return func(bed *testbed.Testbed) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		replaced := 0
+		for _, s := range bed.EC2.Snapshots() {
+			if chosen(s) {
+				assert.NoError(t, bed.EC2.SetImage(s.ID, k.byVolume[s.Volume]))
+				replaced++
+			}
+		}
+		assert.Positive(t, replaced)
+	}
+}
+
+// TestRound_OldCopies_AreSeen restores copies that were made before the backup ts: the restore cannot know,
+// and the rows show it.
+func TestRound_OldCopies_AreSeen(t *testing.T) {
+	t.Parallel()
+	var old keptImages
+	_, err := failingRound(t, round.Config{
+		During: old.keep, BeforeRestore: old.restoreFrom(t, func(ebs.Snapshot) bool { return true }),
+	})
+	require.ErrorContains(t, err, "verify rows of timestamp")
+	assert.NotContains(t, err.Error(), " 0 wrong", "commits of before the backup ts are lost")
+}
+
+// TestRound_LogOlderThanItsData_EndsTheRestore loses what a store has to recover from: its raft log is of
+// another moment than its data, so that its process dies on it.
+func TestRound_LogOlderThanItsData_EndsTheRestore(t *testing.T) {
+	t.Parallel()
+	var old keptImages
+	output, err := failingRound(t, round.Config{
+		During: old.keep, Timeout: 10 * time.Second,
+		BeforeRestore: old.restoreFrom(t, func(s ebs.Snapshot) bool {
+			return s.Tags[ebs.TagStore] == "1" && s.Tags[ebs.TagVolumeOf+string(cluster.RoleRaftLog)] == string(s.Volume)
+		}),
+	})
+	failed(t, err, "restore", 8)
+	assert.Regexp(t, `error: .*store 1\b`, output)
+	assert.Contains(t, output, "hint: look at the log of the store's pod")
+}
+
+// splitBefore makes the stores break their promise: all regions split right before the nth set of snapshots.
+func splitBefore(t *testing.T, faults *fault.Plan, nth int) func(context.Context, *testbed.Testbed, *testbed.Cluster) {
+	t.Helper()
+	return func(ctx context.Context, bed *testbed.Testbed, c *testbed.Cluster) {
+		for _, s := range c.Stores() {
+			s.IgnoreLeaseForSplits(true)
+		}
+		var keys [][]byte
+		for i := 7; i < accounts; i += 50 {
+			keys = append(keys, fmt.Appendf(nil, "acct/%08d", i))
+		}
+		var once sync.Once
+		split := func() {
+			assert.Eventually(t, func() bool { return len(bed.EC2.Cuts()) >= nth-1 }, patience, blink)
+			assert.NoError(t, c.SplitAt(ctx, keys...))
+		}
+		assert.NoError(t, faults.Add(fault.Rule{
+			Point: "ec2.CreateSnapshots", Position: fault.Slow, Times: -1,
+			Nth: 1 + nth, // the first call is preflight's dry run
+			Do:  func() { once.Do(split) },
+		}))
+	}
+}
+
+// TestRound_SplitInTheCut_IsSeen has a cluster that is not still while it is cut.
+func TestRound_SplitInTheCut_IsSeen(t *testing.T) {
+	t.Parallel()
+	t.Run("one store has the old ranges: it can be restored, with a warning", func(t *testing.T) {
+		t.Parallel()
+		faults := &fault.Plan{}
+		output, err := failingRound(t, round.Config{Faults: faults, During: splitBefore(t, faults, 2)})
+		require.ErrorContains(t, err, "the restore warned: the peers of")
+		assert.Contains(t, output, "warning: the peers of")
+		assert.Empty(t, faults.Unreached())
+	})
+	t.Run("one store has the new ranges: they are without a majority", func(t *testing.T) {
+		t.Parallel()
+		faults := &fault.Plan{}
+		output, err := failingRound(t, round.Config{Faults: faults, During: splitBefore(t, faults, 3)})
+		failed(t, err, "restore", 10)
+		assert.Contains(t, output, "regions are on fewer than 2 of 3 replicas")
+		assert.Contains(t, output, "hint: restore another backup")
+		assert.Empty(t, faults.Unreached())
+	})
+}
