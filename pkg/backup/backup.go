@@ -170,12 +170,12 @@ func (t *task) steps() []phase.Step {
 		{Phase: phaseTask, Name: "claim", Deadline: time.Minute, Do: t.claim},
 		{Phase: phaseTask, Name: "connect", Deadline: time.Minute, Do: t.connect, Undo: t.letGo, UndoFirst: true},
 
-		{Phase: phaseScheduling, Name: "hold", Deadline: t.opts.MaxHold, Do: t.pause, Undo: t.letGo, UndoFirst: true},
+		{Phase: phaseScheduling, Name: stepHold, Deadline: t.opts.MaxHold, Do: t.pause, Undo: t.letGo, UndoFirst: true},
 		{Phase: phaseGC, Name: "hold-gc", Deadline: t.opts.MaxHold, Do: t.pauseGC},
 		{Phase: phaseTS, Name: "backup-ts", Deadline: t.opts.MaxHold, Do: t.readTS},
 
 		{Phase: phaseSnapshots, Name: "cut", Deadline: t.opts.MaxHold, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: "release", Deadline: t.opts.MaxHold, Do: t.release, Ends: []string{"connect", "hold"}, NoWait: true},
+		{Phase: phaseSnapshots, Name: stepRelease, Deadline: t.opts.MaxHold, Do: t.release, Ends: []string{"connect", stepHold}, NoWait: true},
 		{Phase: phaseSnapshots, Name: "record", Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: t.opts.Timeout, Do: t.wait},
 

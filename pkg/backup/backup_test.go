@@ -164,6 +164,27 @@ func TestRun_AnswerOfSealLost_IsSealed(t *testing.T) {
 
 var errStop = errors.New("stop")
 
+// EC2 carries a request out whose client has gone: what appears later is deleted too.
+func TestRun_CancelledDuringTheCut_DeletesWhatAppearsLater(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(rules *ebstest.Rules) {
+		rules.Latency = map[string]ebstest.Span{"CreateSnapshots": {Least: 2 * scale * time.Second, Most: 2 * scale * time.Second}}
+		rules.Invisible = ebstest.Span{Least: scale * time.Second, Most: scale * time.Second}
+	})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	r.fault(t, fault.Rule{
+		Point: "ec2.CreateSnapshots", Nth: 4, Position: fault.Slow, Delay: 200 * time.Millisecond, Do: func() { cancel(errStop) },
+	})
+	o := r.options()
+	o.Visibility = 5 * time.Second
+	_, err := r.run(ctx, t, o)
+	require.ErrorIs(t, err, errStop)
+	require.Empty(t, r.faults.Unreached())
+	require.NotEmpty(t, r.bed.EC2.Cuts(), "EC2 did it")
+	r.requireUndone(t, o)
+}
+
 // Whenever the run is cancelled, the cluster is let go, and what is not sealed leaves no snapshot.
 func TestRun_CancelledInEachStep_LetsGo(t *testing.T) {
 	t.Parallel()

@@ -37,6 +37,13 @@ func (t *task) connect(ctx context.Context, s *phase.Scope) error {
 func (t *task) pause(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := t.hold.Context(ctx)
 	defer cancel()
+	running, err := t.hold.Running(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Intent(ctx, intentSchedulers, running); err != nil {
+		return err
+	}
 	end := s.Part("schedulers")
 	if err := t.hold.PauseScheduling(ctx); err != nil {
 		return err

@@ -100,7 +100,7 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 }
 
 // Service is the name of the GC safe point and of the caller of import suspensions.
-func (h *Hold) Service() string { return "tisnap-" + string(h.cfg.Run) }
+func (h *Hold) Service() string { return servicePrefix + string(h.cfg.Run) }
 
 // begin notes the first pause and starts the keeper and the guard. Later calls do nothing.
 func (h *Hold) begin(ctx context.Context) {

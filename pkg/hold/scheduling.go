@@ -24,6 +24,27 @@ var limits = map[string]any{
 	"schedule.enable-location-replacement": "false",
 }
 
+// ours reports whether a hold overrides the item with this value.
+func ours(item, value string) bool {
+	want, ok := limits[item]
+	return ok && value == fmt.Sprint(want)
+}
+
+// Running lists the schedulers that PauseScheduling would pause, for a record of it before it is done.
+func (h *Hold) Running(ctx context.Context) ([]string, error) {
+	all, err := h.pd.Schedulers(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list schedulers", h.cfg.Cluster.String())
+	}
+	var names []string
+	for _, s := range all {
+		if !s.Paused {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
 // PauseScheduling pauses PD's schedulers and limits, and reads both back. A scheduler that somebody else
 // paused stays theirs: it is not resumed by Release.
 func (h *Hold) PauseScheduling(ctx context.Context) error {

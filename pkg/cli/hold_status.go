@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// holdDoc is the output of `tisnap hold status`.
+type holdDoc struct {
+	header
+	Cluster cluster.Name `json:"cluster"`
+	// Lock is the run that has the cluster's lock; null if none has, or no storage was named.
+	Lock *lockDoc `json:"lock"`
+	*hold.Status
+}
+
+type lockDoc struct {
+	Run     cluster.RunID `json:"run"`
+	Host    string        `json:"host"`
+	PID     int           `json:"pid"`
+	Command string        `json:"command"`
+	Until   time.Time     `json:"until"`
+}
+
+func (a *app) holdCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "hold",
+		Short: "Look at what is held of a running cluster",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "status CLUSTER",
+		Short: "Show what is paused, by whom and until when",
+		Long: `Show what is paused in a cluster's PD, by whom as far as PD tells, and until when.
+With --storage it shows the run that has the cluster's lock too. The leases on the stores
+cannot be read without taking them over: they are not shown. Nothing is changed.` + "\n" + exitStatus(),
+		Example: `  tisnap hold status tidb/prod
+  tisnap hold status tidb/prod --storage s3://backups/prod
+  tisnap hold status prod -n tidb -o json`,
+		Args:              exactly("CLUSTER"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.holdStatus(cmd.Context(), args[0]) },
+	})
+	return cmd
+}
+
+func (a *app) holdStatus(ctx context.Context, arg string) error {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	name, p, err := c.running(ctx, arg)
+	if err != nil {
+		return err
+	}
+	doc := &holdDoc{header: newHeader("HoldStatus"), Cluster: name}
+	if a.global.storage != "" {
+		if doc.Lock, err = c.lockOf(ctx, name); err != nil {
+			return err
+		}
+	}
+	if doc.Status, err = hold.Look(ctx, p); err != nil {
+		return err
+	}
+	return a.print(doc)
+}
+
+// lockOf is the lock of a run that is alive, or nil.
+func (c *connections) lockOf(ctx context.Context, name cluster.Name) (*lockDoc, error) {
+	store, err := c.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := runlock.Read(ctx, store, name)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return nil, nil //nolint:nilnil // no lock is an answer
+	case err != nil:
+		return nil, err
+	case !r.Held(time.Now()):
+		return nil, nil //nolint:nilnil // as above
+	}
+	o := r.Owner
+	return &lockDoc{Run: o.Run, Host: o.Host, PID: o.PID, Command: o.Command, Until: r.FreeAt().UTC()}, nil
+}
+
+func (d *holdDoc) table(w io.Writer) error {
+	if d.Lock != nil {
+		if _, err := fmt.Fprintf(w, "run %s (%s, pid %d on host %s) has the lock until %s\n",
+			d.Lock.Run, d.Lock.Command, d.Lock.PID, d.Lock.Host, d.Lock.Until.Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	if !d.Held() {
+		_, err := fmt.Fprintf(w, "nothing is paused in PD of cluster %s\n", d.Cluster)
+		return err
+	}
+	t := newTable("HELD", "NAME", "VALUE", "BY", "UNTIL")
+	for _, s := range d.Schedulers {
+		t.row("scheduler", s.Name, "paused", "", s.Until.UTC().Format(time.RFC3339))
+	}
+	for _, l := range d.Limits {
+		by := "somebody else"
+		if l.Ours {
+			by = "a backup"
+		}
+		t.row("limit", l.Item, l.Value, by, "")
+	}
+	for _, p := range d.SafePoints {
+		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), "run "+string(p.Run), p.Until.UTC().Format(time.RFC3339))
+	}
+	return t.write(w)
+}

@@ -1,0 +1,157 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// recoverCaller is the name under which imports are resumed for runs that died.
+const recoverCaller = servicePrefix + "release"
+
+// Leftover is what to let go that dead runs held. Safe points, limits, leases and suspensions are known by
+// their names and places; a paused scheduler is not, so the schedulers to resume are named.
+type Leftover struct {
+	Cluster    cluster.Name
+	Schedulers []string // paused by runs that died
+	All        bool     // resume every paused scheduler, whoever paused it
+}
+
+// Released is what was let go. Empty lists mean that nothing was held.
+type Released struct {
+	Schedulers []string          `json:"schedulers"`
+	Limits     []string          `json:"limits"`
+	SafePoints []string          `json:"safePoints"`
+	Leases     []cluster.StoreID `json:"leases"`
+	Imports    []cluster.StoreID `json:"imports"`
+	// Kept are schedulers that stay paused, as no dead run is known to have paused them.
+	Kept []string `json:"kept"`
+}
+
+// Any reports whether anything was let go.
+func (r *Released) Any() bool {
+	return len(r.Schedulers)+len(r.Limits)+len(r.SafePoints)+len(r.Leases)+len(r.Imports) > 0
+}
+
+// Recover lets go what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that is
+// alive loses its hold: the caller has to know that none is. What could not be let go is an error of kind
+// Held, and all else is let go nevertheless.
+func Recover(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
+	status, err := Look(ctx, p)
+	if err != nil {
+		return nil, failure.Annotate(err, "release", what.Cluster.String())
+	}
+	stores, err := p.Stores(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list stores", what.Cluster.String())
+	}
+	r := &recovery{what: what, pd: p, tikv: t}
+	r.done = Released{
+		Schedulers: []string{}, Limits: []string{}, SafePoints: []string{}, Kept: []string{},
+		Leases: []cluster.StoreID{}, Imports: []cluster.StoreID{},
+	}
+	err = errors.Join(
+		r.schedulers(ctx, status), r.limits(ctx, status), r.safePoints(ctx, status), each(ctx, stores, r.store),
+	)
+	slices.Sort(r.done.Leases)
+	slices.Sort(r.done.Imports)
+	if err != nil {
+		return &r.done, &failure.Error{
+			Op: "release", Target: "cluster " + what.Cluster.String(), Kind: failure.Held, Err: err,
+			Hint: "run it again when PD and all stores answer; what is left expires by itself after the dead run's --lease",
+		}
+	}
+	return &r.done, nil
+}
+
+// recovery is one Recover under way.
+type recovery struct {
+	what Leftover
+	pd   PD
+	tikv tikv.Holder
+
+	mu   sync.Mutex
+	done Released
+}
+
+func (r *recovery) schedulers(ctx context.Context, status *Status) error {
+	var errs []error
+	for _, s := range status.Schedulers {
+		if !r.what.All && !slices.Contains(r.what.Schedulers, s.Name) {
+			r.done.Kept = append(r.done.Kept, s.Name)
+			continue
+		}
+		if err := r.pd.ResumeScheduler(ctx, s.Name); err != nil && !failure.Is(err, failure.NotFound) {
+			errs = append(errs, failure.Annotate(err, "resume scheduler", s.Name))
+			continue
+		}
+		r.done.Schedulers = append(r.done.Schedulers, s.Name)
+	}
+	return errors.Join(errs...)
+}
+
+func (r *recovery) limits(ctx context.Context, status *Status) error {
+	var items []string
+	for _, l := range status.Limits {
+		if l.Ours {
+			items = append(items, l.Item)
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	if err := r.pd.DropTTLConfig(ctx, items); err != nil {
+		return failure.Annotate(err, "restore limits", r.what.Cluster.String())
+	}
+	r.done.Limits = append(r.done.Limits, items...)
+	return nil
+}
+
+func (r *recovery) safePoints(ctx context.Context, status *Status) error {
+	var errs []error
+	for _, p := range status.SafePoints {
+		service := servicePrefix + string(p.Run)
+		if err := r.pd.ReleaseGC(ctx, service); err != nil {
+			errs = append(errs, failure.Annotate(err, "release gc", service))
+			continue
+		}
+		r.done.SafePoints = append(r.done.SafePoints, service)
+	}
+	return errors.Join(errs...)
+}
+
+// store ends the lease and the suspension of imports on one TiKV store.
+func (r *recovery) store(ctx context.Context, s pd.Store) error {
+	if s.State == pd.StoreTombstone || !s.IsTiKV() {
+		return nil
+	}
+	st := store{target: Target{ID: s.ID, Address: s.Address}}
+	lease, err := r.tikv.OpenLease(ctx, s.Address)
+	if err != nil {
+		return failure.Annotate(err, "connect", st.name())
+	}
+	defer lease.Close()
+	leased, err := lease.Finish(ctx)
+	if err != nil {
+		return failure.Annotate(err, "finish lease", st.name())
+	}
+	suspended, err := r.tikv.ResumeImport(ctx, s.Address, recoverCaller)
+	if err != nil {
+		return failure.Annotate(err, "resume imports", st.name())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if leased {
+		r.done.Leases = append(r.done.Leases, s.ID)
+	}
+	if suspended {
+		r.done.Imports = append(r.done.Imports, s.ID)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package hold_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
+)
+
+// dead is a cluster whose holder was killed a moment ago.
+func dead(t *testing.T) *rig {
+	t.Helper()
+	r, h := held(t, func(c *hold.Config) { c.Lease = time.Minute })
+	h.Die()
+	return r
+}
+
+func (r *rig) schedulers() []string {
+	var names []string
+	for _, s := range r.server.Schedulers() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func TestLook_ShowsWhatIsPaused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := within(t, 20*time.Second)
+	status, err := hold.Look(ctx, r.pd)
+	require.NoError(t, err)
+	require.False(t, status.Held())
+
+	h := r.newHold(t, func(c *hold.Config) { c.Lease = time.Minute })
+	require.NoError(t, r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute))
+	running, err := h.Running(ctx)
+	require.NoError(t, err)
+	require.ElementsMatch(t, r.schedulers(), running)
+	require.NoError(t, r.acquire(ctx, h))
+	status, err = hold.Look(ctx, r.pd)
+	require.NoError(t, err)
+	require.True(t, status.Held())
+	require.Len(t, status.Schedulers, len(running))
+	require.WithinDuration(t, time.Now().Add(time.Minute), status.Schedulers[0].Until, 10*time.Second)
+	require.Contains(t, status.Limits, hold.Limit{Item: "schedule.leader-schedule-limit", Value: "0", Ours: true})
+	require.Contains(t, status.Limits, hold.Limit{Item: "schedule.max-merge-region-size", Value: "7"})
+	require.Len(t, status.SafePoints, 1)
+	require.Equal(t, "run-1", string(status.SafePoints[0].Run))
+}
+
+func TestRecover_AfterAKill_LeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := dead(t)
+	ctx := within(t, 20*time.Second)
+	require.NotEmpty(t, r.server.TTLConfigs())
+	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: r.schedulers()}, r.pd, r.tikv)
+	require.NoError(t, err)
+	r.requireFree(t)
+	require.True(t, done.Any())
+	require.Len(t, done.Schedulers, 4)
+	require.Len(t, done.Limits, 8)
+	require.Equal(t, []string{"tisnap-run-1"}, done.SafePoints)
+	require.Len(t, done.Leases, 3)
+	require.Len(t, done.Imports, 3)
+	require.Empty(t, done.Kept)
+
+	done, err = hold.Recover(ctx, hold.Leftover{Cluster: name}, r.pd, r.tikv)
+	require.NoError(t, err)
+	require.False(t, done.Any(), "the second time there is nothing")
+}
+
+func TestRecover_SchedulersNobodyNames_AreKeptUnlessAll(t *testing.T) {
+	t.Parallel()
+	r := dead(t)
+	ctx := within(t, 20*time.Second)
+	require.NoError(t, r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute))
+	names := r.schedulers()
+	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: names[:1]}, r.pd, r.tikv)
+	require.NoError(t, err)
+	require.Equal(t, names[:1], done.Schedulers)
+	require.ElementsMatch(t, names[1:], done.Kept)
+	require.Len(t, r.left(t), 3+1, "the schedulers kept, and an override that is not ours")
+	done, err = hold.Recover(ctx, hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	require.NoError(t, err)
+	require.ElementsMatch(t, names[1:], done.Schedulers)
+	require.Equal(t, []string{"limit schedule.max-merge-region-size"}, r.left(t))
+}
+
+func TestRecover_StoreAway_LetsTheRestGoAndIsHeld(t *testing.T) {
+	t.Parallel()
+	r := dead(t)
+	r.stores[1].Kill()
+	done, err := hold.Recover(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	require.Equal(t, failure.Held, failure.KindOf(err))
+	require.ErrorContains(t, err, r.stores[1].Addr())
+	require.NotEmpty(t, failure.HintOf(err))
+	require.Len(t, done.Leases, 2)
+	require.Empty(t, r.left(t))
+}
+
+// A hold that lives and is taken over does not go on as if nothing had happened.
+func TestRecover_OfALiveHold_BreaksIt(t *testing.T) {
+	t.Parallel()
+	r, h := held(t)
+	_, err := hold.Recover(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	require.NoError(t, err)
+	broken(t, h)
+	broke, err := h.Release(within(t, 10*time.Second))
+	require.Error(t, broke)
+	require.NoError(t, err)
+	r.requireFree(t)
+}

@@ -1,0 +1,84 @@
+package hold
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+)
+
+// servicePrefix starts the names of all safe points and callers of ours.
+const servicePrefix = "tisnap-"
+
+// Status is what PD shows of a hold. The leases and suspensions on the stores cannot be read without taking
+// them over, so they are not in it.
+type Status struct {
+	Schedulers []PausedScheduler `json:"schedulers"`
+	Limits     []Limit           `json:"limits"`
+	SafePoints []SafePoint       `json:"safePoints"`
+}
+
+// PausedScheduler is paused, by whomever: PD does not tell.
+type PausedScheduler struct {
+	Name  string    `json:"name"`
+	Until time.Time `json:"until"`
+}
+
+// Limit is a config item that is overridden for a while.
+type Limit struct {
+	Item  string `json:"item"`
+	Value string `json:"value"`
+	// Ours says that a hold sets this item to this value, as br does for some.
+	Ours bool `json:"ours"`
+}
+
+// SafePoint is a GC safe point of a run of tisnap.
+type SafePoint struct {
+	Run   cluster.RunID `json:"run"`
+	TS    cluster.TS    `json:"ts,string"`
+	Until time.Time     `json:"until"`
+}
+
+// Held reports whether anything is paused.
+func (s *Status) Held() bool { return len(s.Schedulers)+len(s.Limits)+len(s.SafePoints) > 0 }
+
+// Look reads what is paused in PD. It changes nothing.
+func Look(ctx context.Context, p PD) (*Status, error) {
+	schedulers, err := p.Schedulers(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list schedulers", "")
+	}
+	overrides, err := p.TTLConfig(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "read ttl config", "")
+	}
+	services, _, err := p.SafePoints(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list safe points", "")
+	}
+	s := &Status{Schedulers: []PausedScheduler{}, Limits: []Limit{}, SafePoints: []SafePoint{}}
+	for _, sch := range schedulers {
+		if sch.Paused {
+			s.Schedulers = append(s.Schedulers, PausedScheduler{Name: sch.Name, Until: sch.ResumeAt})
+		}
+	}
+	for item, value := range overrides {
+		s.Limits = append(s.Limits, Limit{Item: item, Value: value, Ours: ours(item, value)})
+	}
+	slices.SortFunc(s.Limits, func(a, b Limit) int { return strings.Compare(a.Item, b.Item) })
+	for _, point := range services {
+		if run, ok := runOf(point); ok {
+			s.SafePoints = append(s.SafePoints, SafePoint{Run: run, TS: point.TS, Until: point.ExpiredAt})
+		}
+	}
+	return s, nil
+}
+
+func runOf(p pd.SafePoint) (cluster.RunID, bool) {
+	run, ok := strings.CutPrefix(p.Service, servicePrefix)
+	return cluster.RunID(run), ok
+}
