@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 // listDoc is the output of `tisnap list`.
@@ -63,20 +64,33 @@ func (d *listDoc) table(w io.Writer) error {
 	}
 	t := newTable("NAME", "CLUSTER", "STATE", "STORES", "SNAPSHOTS", "SIZE", "BACKUP-TS", "AGE")
 	for _, e := range d.Items {
-		ts, age := "", ""
+		of, size, ts, age := "", "", "", ""
+		if e.Cluster != (cluster.Name{}) {
+			of = e.Cluster.String()
+		}
+		if e.SizeGiB > 0 {
+			size = humanize.IBytes(uint64(e.SizeGiB) << 30)
+		}
 		if e.BackupTS != 0 {
 			ts = e.BackupTS.String()
 		}
 		if !e.CreatedAt.IsZero() {
 			age = d.now.Sub(e.CreatedAt).Truncate(time.Second).String()
 		}
-		state := string(e.State)
-		if e.Problem != "" {
-			state += " (" + e.Problem + ")"
-		}
-		t.row(e.ID, e.Cluster, state, e.Stores, e.Snapshots, humanize.IBytes(uint64(e.SizeGiB)<<30), ts, age) //nolint:gosec // sizes are not negative
+		t.row(e.ID, of, e.State, e.Stores, e.Snapshots, size, ts, age)
 	}
-	return t.write(w)
+	if err := t.write(w); err != nil {
+		return err
+	}
+	for _, e := range d.Items {
+		if e.Problem == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "\n%s is %s: %s\n", e.ID, e.State, e.Problem); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // completeBackups offers the names of sealed backups in the shell.
