@@ -128,5 +128,5 @@ func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []stri
 
 func (c Catalog) taken(id cluster.BackupID) error {
 	return failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s", c.Store.URL()).
-		WithHint("Choose another --name, or delete it with `tisnap delete %s`.", id)
+		WithHint("choose another --name; `tisnap list` shows those that are taken")
 }

@@ -142,7 +142,7 @@ func TestS3_NoAnswer_IsTriedAgain(t *testing.T) {
 func TestS3_DeadlinePasses_IsLimited(t *testing.T) {
 	t.Parallel()
 	store, _ := faulty(t, fault.Rule{Point: "s3.*", Position: fault.Stall, Times: -1})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // long enough to reach the server
 	defer cancel()
 	_, err := store.Create(ctx, "a", []byte("one"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)

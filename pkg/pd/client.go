@@ -74,6 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	stop := context.AfterFunc(ctx, cancel)
 	c.rpc, err = pdclient.NewClientWithContext(life, caller.Component("tisnap"), urls, pdclient.SecurityOption{},
 		opt.WithEnableRouterClient(false), // PD 8.5 and older have no QueryRegion: region look-ups would hang
+		opt.WithInitMetricsOption(false),  // it would make them anew, while other clients write to them
 		opt.WithCustomTimeoutOption(rpcTimeout),
 		opt.WithMaxErrorRetry(openTries),
 		opt.WithGRPCDialOptions(

@@ -48,7 +48,7 @@ func binary(path string, stdout, stderr io.Writer) func(*testbed.Testbed) round.
 				fmt.Fprintf(stdout, "\n$ tisnap %s\n", join(args))
 				out = stdout
 			}
-			cmd := exec.CommandContext(ctx, path, args...)
+			cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // the flag says what to run
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 			cmd.WaitDelay = time.Minute
 			cmd.Env = append(os.Environ(), bed.Env()...)

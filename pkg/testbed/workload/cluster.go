@@ -34,7 +34,9 @@ func Connect(ctx context.Context, addresses []string) (*Cluster, error) {
 	client, err := pd.NewClientWithContext(context.WithoutCancel(ctx), caller.Component("workload"), addresses,
 		pd.SecurityOption{},
 		// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
-		opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1))
+		opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1),
+		// It would make its metrics anew, while other clients write to them.
+		opt.WithInitMetricsOption(false))
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Unknown, op, target)
 	}

@@ -74,7 +74,7 @@ func (s *Store) reportStore(ctx context.Context) {
 	used := uint64(s.cfg.Data.Used() + s.cfg.RaftLog.Used())
 	_, err := s.pd.StoreHeartbeat(ctx, &pdpb.StoreHeartbeatRequest{Header: s.header(), Stats: &pdpb.StoreStats{
 		StoreId: s.id, Capacity: capacity, UsedSize: used, Available: capacity - min(used, capacity),
-		RegionCount: uint32(len(s.allPeers())), StartTime: uint32(s.startedAt.Unix()), //nolint:gosec // small numbers
+		RegionCount: uint32(len(s.allPeers())), StartTime: uint32(s.startedAt.Unix()),
 	}})
 	if err != nil && ctx.Err() == nil {
 		s.logf("tikv %d: store heartbeat: %v", s.id, err)

@@ -53,7 +53,7 @@ func (i *importService) SuspendImportRPC(
 	}
 	var d time.Duration
 	if req.ShouldSuspendImports {
-		d = time.Duration(req.DurationInSecs) * time.Second //nolint:gosec // seconds
+		d = time.Duration(req.DurationInSecs) * time.Second
 	}
 	i.s.calls.add(fmt.Sprintf("SuspendImportRPC(%t)", req.ShouldSuspendImports))
 	return &import_sstpb.SuspendImportRPCResponse{AlreadySuspended: i.s.imports.set(time.Now(), d)}, k.answer()
@@ -93,7 +93,7 @@ func (i *importService) ingest(ctx context.Context, name string, c *kvrpcpb.Cont
 		left = left.Truncate(time.Millisecond)
 		return &import_sstpb.IngestResponse{Error: &errorpb.Error{
 			Message:      fmt.Sprintf("imports are suspended for %v", left),
-			ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: uint64(left.Milliseconds())}, //nolint:gosec // positive
+			ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: uint64(left.Milliseconds())},
 		}}, nil
 	}
 	_, _, e, err := i.s.admit(ctx, c, refuseInFlashback)

@@ -119,7 +119,7 @@ func (p *prepareStream) handle(ctx context.Context, req *backup.PrepareSnapshotB
 	switch req.Ty {
 	case backup.PrepareSnapshotBackupRequestType_UpdateLease:
 		p.s.calls.add("UpdateLease")
-		answer.LastLeaseIsValid = p.s.lease.extend(now, time.Duration(req.LeaseInSeconds)*time.Second) //nolint:gosec // seconds
+		answer.LastLeaseIsValid = p.s.lease.extend(now, time.Duration(req.LeaseInSeconds)*time.Second)
 	case backup.PrepareSnapshotBackupRequestType_Finish:
 		p.s.calls.add("Finish")
 		answer.LastLeaseIsValid = p.s.lease.finish(now)

@@ -64,7 +64,7 @@ func (s *Store) split(ctx context.Context, c *kvrpcpb.Context, keys [][]byte) ([
 		return nil, e, nil
 	}
 	ask, err := s.pd.AskBatchSplit(ctx, &pdpb.AskBatchSplitRequest{
-		Header: s.header(), Region: v.region, SplitCount: uint32(len(keys)), //nolint:gosec // a request holds few keys
+		Header: s.header(), Region: v.region, SplitCount: uint32(len(keys)),
 	})
 	if err := pdError(ask.GetHeader(), err); err != nil {
 		return nil, &errorpb.Error{Message: fmt.Sprintf("ask batch split: %v", err)}, nil
