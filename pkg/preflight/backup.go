@@ -68,7 +68,10 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	if err := checkAccount(ctx, e, &src.Topology); err != nil {
 		return nil, err
 	}
-	return src, fillCluster(ctx, p, src, tc)
+	if err := fillCluster(ctx, p, src, tc); err != nil {
+		return nil, err
+	}
+	return src, nil
 }
 
 func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) error {
