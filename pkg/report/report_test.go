@@ -213,6 +213,20 @@ func TestReport_WriterFails_ErrorIsReturned(t *testing.T) {
 	require.ErrorIs(t, r.JSON(broken{}), errBroken)
 }
 
+func TestReport_Warnings_AreShownAndKept(t *testing.T) {
+	t.Parallel()
+	h, timings := backupRun()
+	h.Warnings = []string{"2 regions disagreed"}
+	r := report.New(h, timings)
+	var table, document bytes.Buffer
+	require.NoError(t, r.Table(&table, report.TableOptions{}))
+	require.Contains(t, table.String(), "\nwarning: 2 regions disagreed\n")
+	require.NoError(t, r.JSON(&document))
+	got, err := report.Decode(&document)
+	require.NoError(t, err)
+	require.Equal(t, h.Warnings, got.Warnings)
+}
+
 func TestDecode_WhatJSONWrote_IsEqual(t *testing.T) {
 	t.Parallel()
 	want := report.New(backupRun())
