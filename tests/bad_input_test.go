@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,9 @@ func badBackup(t *testing.T, p *place) {
 		{"seal without digest", broken("half-sealed", edit(seal, func([]byte) []byte {
 			return []byte(`{"apiVersion":"` + manifest.APIVersion + `","kind":"Seal","id":"first"}`)
 		})), 10, []string{"digest"}, []string{"another backup"}},
+		{"seal without backup ts", broken("no-ts", edit(seal, func(b []byte) []byte {
+			return regexp.MustCompile(`"backupTS": "\d+",`).ReplaceAll(b, nil)
+		})), 10, []string{"seal is of backup first at 0"}, []string{"another backup"}},
 		{"seal that is no JSON", broken("torn", edit(seal, func(b []byte) []byte { return b[:20] })), 10, []string{"seal"}, []string{"another backup"}},
 		{"newer schema", broken("newer", edit(seal, func([]byte) []byte {
 			return []byte(`{"apiVersion":"tisnap.io/v99","kind":"Seal"}`)
