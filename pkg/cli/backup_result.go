@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
@@ -23,6 +24,8 @@ type backupDoc struct {
 	Sealed   bool             `json:"sealed"`
 	BackupTS cluster.TS       `json:"backupTS,string"`
 	Report   *report.Report   `json:"report"`
+
+	kind failure.Kind // of the run's error
 }
 
 func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
@@ -45,7 +48,7 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 	}
 	doc := &backupDoc{
 		header: newHeader("BackupResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Cluster, Sealed: r.Sealed,
-		Report: report.New(h, r.Timings),
+		Report: report.New(h, r.Timings), kind: failure.KindOf(err),
 	}
 	if r.Manifest != nil {
 		doc.BackupTS = r.Manifest.BackupTS
@@ -71,8 +74,15 @@ func (d *backupDoc) table(w io.Writer) error {
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
 		return err
 	}
-	if !d.Sealed {
-		_, err := fmt.Fprintf(w, "\ncluster %s is released; no backup was made\n", d.Cluster)
+	switch {
+	case d.kind == failure.Held:
+		_, err := fmt.Fprintf(w, "\ncluster %s is STILL HELD; no backup was made\n", d.Cluster)
+		return err
+	case !d.Sealed && d.kind == failure.Partial:
+		_, err := fmt.Fprintf(w, "\ncluster %s is released; whether backup %s is sealed is told by: tisnap describe %s\n", d.Cluster, d.Backup, d.Backup)
+		return err
+	case !d.Sealed:
+		_, err := fmt.Fprintf(w, "\nno backup was made; this run holds nothing of cluster %s\n", d.Cluster)
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\ncluster %s is released; backup %s is sealed at ts %s (%s)\nrestore it with: tisnap restore %s --to CLUSTER\n",

@@ -46,7 +46,7 @@ func await(done <-chan ExitCode, signals <-chan os.Signal, cancel context.Cancel
 				reason, code = errTerminated, ExitTerminated
 			}
 			if stopping {
-				fmt.Fprintln(w, "stopped at once: what was held expires by itself; look with `tisnap list` what the run left")
+				fmt.Fprintln(w, "stopped at once: what was held expires by itself; `tisnap hold status` shows it, `tisnap release` ends it")
 				return code
 			}
 			fmt.Fprintln(w, "stopping: the run is being undone; a second signal stops at once")

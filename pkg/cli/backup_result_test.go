@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// What the table says last must not contradict the exit code.
+func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	opts := backup.Options{Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}}
+	for name, c := range map[string]struct {
+		kind failure.Kind
+		want string
+	}{
+		"failed and undone": {failure.Limited, "no backup was made; this run holds nothing of cluster tidb/prod"},
+		"still held":        {failure.Held, "cluster tidb/prod is STILL HELD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			err := failure.Wrap(errors.New("broken"), c.kind, "cut", "")
+			require.NoError(t, backupResult(opts, &backup.Result{}, err).table(&out))
+			assert.Contains(t, out.String(), c.want)
+			assert.NotContains(t, out.String(), "is released")
+		})
+	}
+}
