@@ -144,12 +144,14 @@ func (r *rig) left(t *testing.T) []string {
 	return out
 }
 
-// requireFree proves that nothing is paused any more: not in PD, and regions split again.
+// requireFree proves that nothing is paused any more: not in PD, and regions of every store split again.
 func (r *rig) requireFree(t *testing.T) {
 	t.Helper()
 	require.Empty(t, r.left(t))
 	r.splits++
-	require.NoError(t, tikvtest.SplitAt(within(t, 5*time.Second), r.stores, fmt.Appendf(nil, "n%d", r.splits)))
+	for _, led := range []string{"a", "c", "n"} { // in the regions that were led by the first, second and third store
+		require.NoError(t, tikvtest.SplitAt(within(t, 5*time.Second), r.stores, fmt.Appendf(nil, "%s%d", led, r.splits)))
+	}
 }
 
 // broken waits until the hold breaks and returns why.

@@ -159,6 +159,11 @@ func led(regions []cluster.Region, held map[cluster.StoreID]bool) error {
 		if !held[r.Leader.Store] {
 			return failure.New(failure.Unready, "find leader", "region "+r.ID.String(), "none on a store that is held")
 		}
+		for _, p := range r.Peers {
+			if !p.Learner && !held[p.Store] {
+				return failure.New(failure.Unready, "find replicas", "region "+r.ID.String(), "one is on store %s, which is not held: did a store join?", p.Store)
+			}
+		}
 		ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
 	}
 	return cluster.Tile(ranges, 3)
