@@ -22,7 +22,7 @@ LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the commands into bin/, static and with the version in them
@@ -40,6 +40,10 @@ demo: build ## back up and restore a whole cluster on the testbed, on this machi
 test: ## run all tests with the race detector, in random order
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
 	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./...
+
+.PHONY: test-emulators
+test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; the first run installs them
+	hack/emulators/run.sh
 
 .PHONY: soak
 soak: build ## N random backups and restores, each proven row by row; repeat one with SEED=...

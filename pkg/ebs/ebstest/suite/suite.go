@@ -45,6 +45,9 @@ const (
 	TraitEscapes     Trait = "escaped wildcards in filters"
 )
 
+// Traits lists them all.
+func Traits() []Trait { return []Trait{TraitClientToken, TraitExclusion, TraitEscapes} }
+
 func (s Subject) needs(t *testing.T, traits ...Trait) {
 	t.Helper()
 	for _, lacking := range s.Lacks {
@@ -64,6 +67,7 @@ func (s Subject) eventually(t *testing.T, what string, check func() bool) {
 // Run runs the whole contract. New is called once for each test.
 func Run(t *testing.T, create func(t *testing.T) Subject) {
 	tests := map[string]func(*testing.T, Subject){
+		"Cut_AllVolumes_OneSet":                  cutAll,
 		"Cut_WantedVolumes_ExactlyThese":         cutWanted,
 		"Cut_NotAttached_Conflict":               cutMissing,
 		"Cut_UnknownInstance_NotFound":           cutNowhere,
@@ -122,9 +126,17 @@ func (s Subject) completed(t *testing.T, i cluster.InstanceID, volumes []cluster
 	return found
 }
 
+func cutAll(t *testing.T, s Subject) { cutTwo(t, s, 2) }
+
 func cutWanted(t *testing.T, s Subject) {
 	s.needs(t, TraitExclusion)
-	i, volumes := s.Instance(t, 3)
+	cutTwo(t, s, 3)
+}
+
+// cutTwo cuts two of an instance's data volumes.
+func cutTwo(t *testing.T, s Subject, attached int) {
+	t.Helper()
+	i, volumes := s.Instance(t, attached)
 	made, err := s.Client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:2], Tags: s.tags(t)})
 	require.NoError(t, err)
 	require.Len(t, made, 2)

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The EC2 contract on moto.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
+
+VERSION=5.2.5
+HOME_OF_MOTO="$TOOLS/moto-$VERSION"
+
+install() {
+  local interpreter
+  installed "$HOME_OF_MOTO" && return
+  if ! interpreter="$(find_python 3.11 3.12 3.13 3.10 3.9)"; then
+    note "NOT RUN: it needs Python 3.9 to 3.13, and none is here"
+    exit 0
+  fi
+  say "installing into $HOME_OF_MOTO"
+  bounded 60 "$interpreter" -m venv "$HOME_OF_MOTO"
+  bounded 300 nice -n 10 "$HOME_OF_MOTO/bin/pip" install --quiet "moto[server]==$VERSION"
+  touch "$HOME_OF_MOTO/.whole"
+}
+
+begin
+install
+port="$(unused_port)"
+MOTO_EC2_LOAD_DEFAULT_AMIS=false start "$HOME_OF_MOTO/bin/moto_server" -H 127.0.0.1 -p "$port"
+await "http://127.0.0.1:$port/moto-api/" 60
+ec2_suite "http://127.0.0.1:$port" 'client token,excluded volumes,escaped wildcards in filters'

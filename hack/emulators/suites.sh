@@ -1,0 +1,53 @@
+# shellcheck shell=bash
+# The two contracts, run on a server that was not written here. Sourced after lib.sh.
+
+# rows prints the rows of a suite with this result: PASS, SKIP or FAIL.
+rows() { sed -nE "s|^ +--- $1: [A-Za-z0-9_]+/([A-Za-z0-9_]+) .*|\1|p" "$2"; }
+
+# skipped prints each skipped row with its reason.
+skipped() {
+  awk '/^=== /{split($3, at, "/")} / the server lacks: /{sub(/.*lacks: /, ""); print at[2] " (lacks: " $0 ")"}' "$1"
+}
+
+# compile builds the tests of a package, so that they run several times from one build.
+compile() { (cd "$ROOT" && bounded 300 nice -n 10 go test -c -o "$RUN/$1.test" "./pkg/$1"); }
+
+# judge fails unless rows passed and none failed, and notes what was skipped.
+judge() {
+  local what=$1 status=$2 log=$3 passed
+  passed="$(rows PASS "$log" | wc -l)"
+  if [ "$status" -ne 0 ] || [ "$passed" -eq 0 ]; then
+    note "$what: FAILED, $passed rows passed; see $log"
+    grep -v '^=== ' "$log" | head -60 >&2
+    rows FAIL "$log" | sed 's/^/failed: /' >&2
+    die "$what: the contract is not kept"
+  fi
+  note "$what: $passed rows pass, $(rows SKIP "$log" | wc -l) skipped"
+  skipped "$log" | sort | while IFS= read -r row; do note "  skipped $row"; done
+}
+
+# ec2_suite runs the contract of pkg/ebs. The second argument names what the emulator lacks, by the suite's
+# traits and with commas. Rows that are skipped for that have to fail on it: else a skip has had its day.
+ec2_suite() {
+  local url=$1 lacks=$2 log="$RUN/ec2.log" again="$RUN/ec2-skipped.log" test=TestClient_Emulator_KeepsContract status=0 row
+  compile ebs
+  (cd "$ROOT/pkg/ebs" && TISNAP_EC2_EMULATOR="$url" TISNAP_EC2_LACKS="$lacks" \
+    bounded 120 "$RUN/ebs.test" -test.v -test.timeout 110s -test.run "^$test\$") >"$log" 2>&1 || status=$?
+  judge EC2 "$status" "$log"
+  [ -n "$(rows SKIP "$log")" ] || return 0
+  (cd "$ROOT/pkg/ebs" && TISNAP_EC2_EMULATOR="$url" TISNAP_EC2_LACKS='' \
+    bounded 120 "$RUN/ebs.test" -test.v -test.timeout 110s \
+    -test.run "^$test\$/^($(rows SKIP "$log" | paste -sd '|'))\$") >"$again" 2>&1 || true
+  for row in $(rows SKIP "$log"); do
+    rows FAIL "$again" | grep -qx "$row" || die "EC2: $row is skipped but did not fail when it ran; take its trait out, or see $again"
+  done
+}
+
+# s3_suite runs the contract of pkg/objstore in a bucket that exists.
+s3_suite() {
+  local url=$1 bucket=$2 log="$RUN/s3.log" status=0
+  compile objstore
+  (cd "$ROOT/pkg/objstore" && TISNAP_TEST_S3="s3://$bucket" AWS_ENDPOINT_URL_S3="$url" \
+    bounded 120 "$RUN/objstore.test" -test.v -test.timeout 110s -test.run '^TestContract_External$') >"$log" 2>&1 || status=$?
+  judge S3 "$status" "$log"
+}
