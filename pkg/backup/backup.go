@@ -176,10 +176,10 @@ func (t *task) steps() []phase.Step {
 
 		{Phase: phaseSnapshots, Name: "cut", Deadline: t.opts.MaxHold, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
 		{Phase: phaseSnapshots, Name: stepRelease, Deadline: t.opts.MaxHold, Do: t.release, Ends: []string{"connect", stepHold}, NoWait: true},
-		{Phase: phaseSnapshots, Name: "record", Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget},
+		{Phase: phaseSnapshots, Name: "record", Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget, Retry: true},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: t.opts.Timeout, Do: t.wait},
 
-		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Ends: []string{"cut", "record"}},
+		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Retry: true, Ends: []string{"cut", "record"}},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: []string{"lock"}},
 	}
 }
@@ -191,10 +191,7 @@ func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, erro
 		deps.Log = zap.NewNop()
 	}
 	t := &task{Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}}
-	engine := phase.New(phase.Config{
-		Run: opts.Run, Sink: deps.Sink, Log: deps.Log,
-		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
-	})
+	engine := phase.New(phase.Config{Run: opts.Run, Sink: deps.Sink, Log: deps.Log, Journal: phase.NoJournal{}})
 	if err := engine.Run(ctx, t.steps()[:1]); err != nil {
 		return nil, err
 	}

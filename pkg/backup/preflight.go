@@ -11,8 +11,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// lockTTL is how long a dead run keeps others from the cluster. The hold has shorter leases of its own.
-const lockTTL = time.Minute
+// lockTTL is how long a dead run keeps others from the cluster, and how long object storage may be away
+// without ending a run. The hold has shorter leases of its own.
+const lockTTL = 10 * time.Minute
 
 // preflight changes nothing and finds what could fail later.
 func (t *task) preflight(ctx context.Context, s *phase.Scope) error {
@@ -51,7 +52,7 @@ func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
 	}
 	t.stopLock()
 	// What is cancelled now is sealed, or undone: the lock goes in any case.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockTTL)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return failure.Annotate(t.lock.Release(ctx), "release lock", t.opts.Cluster.String())
 }

@@ -17,13 +17,13 @@ func (t *task) record(ctx context.Context, _ *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "take timestamp", t.opts.Cluster.String())
 	}
-	alloc, err := t.maxID(ctx)
+	alloc, voters, err := t.regionFacts(ctx)
 	if err != nil {
 		return err
 	}
 	m := &manifest.Manifest{
 		ID: t.opts.Backup, Run: t.opts.Run, Tool: t.opts.Tool, Region: t.EBS.Region(),
-		BackupTS: t.backupTS, MaxTS: maxTS, AllocID: alloc,
+		BackupTS: t.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters,
 		CreatedAt: t.result.Started, CutStartedAt: t.result.Hold.CutStart,
 		CutEndedAt: t.result.Hold.CutStart.Add(t.result.Hold.Cut),
 		Source:     t.source.Topology, Snapshots: t.snapshots(),
@@ -39,20 +39,27 @@ func (t *task) record(ctx context.Context, _ *phase.Scope) error {
 	return nil
 }
 
-// maxID is the largest id of a store, region or peer that PD knows after the cut.
-func (t *task) maxID(ctx context.Context) (uint64, error) {
+// regionFacts is the largest id of a store, region or peer that PD knows after the cut, and the smallest
+// number of voters of a region: a restore must find a majority of these.
+func (t *task) regionFacts(ctx context.Context) (largest uint64, voters int, err error) {
 	regions, err := t.PD.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
-		return 0, failure.Annotate(err, "list regions", t.opts.Cluster.String())
+		return 0, 0, failure.Annotate(err, "list regions", t.opts.Cluster.String())
 	}
-	var largest uint64
 	for _, r := range regions {
 		largest = max(largest, uint64(r.ID))
+		n := 0
 		for _, p := range r.Peers {
 			largest = max(largest, uint64(p.ID), uint64(p.Store))
+			if !p.Learner {
+				n++
+			}
+		}
+		if voters == 0 || n < voters {
+			voters = n
 		}
 	}
-	return largest, nil
+	return largest, voters, nil
 }
 
 // snapshots lists the cut's snapshots in the stores' and volumes' order.

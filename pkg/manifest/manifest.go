@@ -33,6 +33,9 @@ type Manifest struct {
 	// AllocID is the largest store, region or peer id that was seen; 0 if it was not read.
 	AllocID uint64 `json:"allocID,omitempty,string"`
 
+	// Replicas is the smallest number of voters that a region had; 0 if it was not read (a backup made by br).
+	Replicas int `json:"replicas,omitempty"`
+
 	CreatedAt    time.Time `json:"createdAt"` // start of the run
 	CutStartedAt time.Time `json:"cutStartedAt"`
 	CutEndedAt   time.Time `json:"cutEndedAt"`

@@ -145,7 +145,7 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	e.remember(step)
 	s := e.scope(step)
 	s.emit(StepStarted, "")
-	err := within(ctx, step.Name, step.Deadline, func(ctx context.Context) error { return step.Do(ctx, s) })
+	err := within(ctx, step.Name, step.Deadline, func(ctx context.Context) error { return e.try(ctx, step, s) })
 	t := StepTiming{
 		Name: step.Name, Start: s.start.UTC(), Seconds: time.Since(s.start).Seconds(), Outcome: Done, Parts: s.parts,
 	}
@@ -163,6 +163,31 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	e.writer.add(Record{Type: RecordDone, Step: step.Name}, step.State)
 	s.emit(StepFinished, "")
 	return nil
+}
+
+// The waits between tries of a step.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// try calls Do once, or again and again for a step with Retry.
+func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		err := step.Do(ctx, s)
+		kind := failure.KindOf(err)
+		if err == nil || !step.Retry || (kind != failure.Unknown && kind != failure.Limited) {
+			return err
+		}
+		s.Note("trying again: %v", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
 }
 
 // backward undoes the steps that began and returns the errors of those that could not be undone.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -19,11 +21,53 @@ var frozen = map[string]any{
 	"schedule.merge-schedule-limit":   0,
 }
 
-// freezeTTL is renewed by every pass over the schedulers; it ends by itself if the run dies.
+// freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until thaw.
 const freezeTTL = 10 * time.Minute
 
+// freeze lowers PD's limits and keeps them, and the pauses of its schedulers, until thaw: the flashback of a
+// large cluster takes longer than one TTL.
 func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
-	return failure.Annotate(r.pd.SetTTLConfig(ctx, frozen, freezeTTL), "lower limits", r.cfg.Cluster.String())
+	if err := r.pd.SetTTLConfig(ctx, frozen, freezeTTL); err != nil {
+		return failure.Annotate(err, "lower limits", r.cfg.Cluster.String())
+	}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.unfreeze = cancel
+	r.freezing.Go(func() { r.keepFrozen(base) })
+	return nil
+}
+
+// keepFrozen renews until ctx ends. A failed renewal is tried again at the next turn, which is in time.
+func (r *Resolver) keepFrozen(ctx context.Context) {
+	ticker := time.NewTicker(freezeTTL / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := r.pd.SetTTLConfig(ctx, frozen, freezeTTL)
+		if err == nil {
+			_, err = r.renewPauses(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
+		}
+	}
+}
+
+// renewPauses pauses every scheduler that PD lists for one TTL from now.
+func (r *Resolver) renewPauses(ctx context.Context) (int, error) {
+	list, err := r.pd.Schedulers(ctx)
+	if err != nil {
+		return 0, failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
+	}
+	for _, s := range list {
+		if err := r.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
+			return 0, failure.Annotate(err, "pause scheduler", s.Name)
+		}
+	}
+	return len(list), nil
 }
 
 // pauseSchedulers pauses by name what PD lists by now and reads it back; done is false while PD lists none.
@@ -54,6 +98,10 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 // thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one.
 // If another run took the cluster over, only the GC hold is this run's to end.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
+	if r.unfreeze != nil {
+		r.unfreeze()
+		r.freezing.Wait()
+	}
 	if r.lostToOther.Load() {
 		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
 	}

@@ -202,15 +202,24 @@ func lost(err error) bool {
 	return err != nil && !failure.Is(err, failure.Conflict) && !errors.Is(err, context.Canceled)
 }
 
-// apply waits until every store has applied the logs of all its peers.
+// apply waits until every store has applied the logs of all its peers. A store whose calls have
+// failed for Config.Stall ends the run; one that works on its log may take as long as it takes.
 func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.cfg.Stores)), "stores")
 	return r.eachStore(ctx, func(ctx context.Context, _ int, store cluster.StoreID) error {
+		var failing time.Time // since when every call failed
 		for {
 			err := r.tikv.WaitApply(ctx, r.address(store), store)
 			if err == nil {
 				s.Advance(1)
 				return nil
+			}
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if time.Since(failing) > r.cfg.Stall {
+				return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
+					WithHint("look at the log of the store's pod, then run the restore again")
 			}
 			if !lost(err) || pause(ctx, again) != nil {
 				return failure.Annotate(err, "wait apply", r.name(store))

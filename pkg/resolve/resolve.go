@@ -63,6 +63,9 @@ type Resolver struct {
 	recover *recovery
 	stats   Stats
 
+	unfreeze context.CancelFunc // ends the renewal of PD's pauses
+	freezing sync.WaitGroup
+
 	resending   sync.Mutex  // one look at the stores at a time
 	lostToOther atomic.Bool // another run recovers the cluster: what is set in PD is its own now
 
@@ -77,7 +80,10 @@ type Stats struct {
 	Lagging int `json:"lagging"`
 	// Uneven is the number of regions whose peers disagreed about the version: not 0 means that the
 	// backup's hold had not held.
-	Uneven  int    `json:"uneven"`
+	Uneven int `json:"uneven"`
+	// Dropped is the number of regions whose range a newer region covers: a merge or split that had not
+	// reached all stores.
+	Dropped int    `json:"dropped"`
 	AllocID uint64 `json:"allocID"`
 	// Retries counts flashback calls that had to be sent again.
 	Retries int64 `json:"retries"`
@@ -126,15 +132,21 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 	return []phase.Step{
 		step("collect", r.collect),
 		step("plan", r.makePlan),
-		step("alloc-id", r.raiseAllocID),
-		freeze,
+		retried(step("alloc-id", r.raiseAllocID)),
+		retried(freeze),
 		elect,
 		step("apply", r.apply),
-		stamp,
+		retried(stamp),
 		step("prepare", r.prepare),
 		step("flashback", r.flashback),
 		step("end-recover", r.endRecover),
 	}
+}
+
+// retried is for steps of few calls that a change of PD's leader must not end.
+func retried(s phase.Step) phase.Step {
+	s.Retry, s.Deadline = true, 10*time.Minute
+	return s
 }
 
 func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
@@ -144,9 +156,13 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	}
 	r.plan, r.metas = plan, nil // millions of peers are a GiB
 	r.stats = Stats{
-		Regions: len(plan.Leaders), Peers: plan.Peers, Lagging: plan.Lagging, Uneven: len(plan.Uneven), AllocID: plan.AllocID,
+		Regions: len(plan.Leaders), Peers: plan.Peers, Lagging: plan.Lagging, Uneven: len(plan.Uneven),
+		Dropped: len(plan.Dropped), AllocID: plan.AllocID,
 	}
 	s.Note("%d regions with %d peers, %d of them behind their leader", len(plan.Leaders), plan.Peers, plan.Lagging)
+	if len(plan.Dropped) > 0 {
+		s.Warn("%d regions (such as region %s) are covered by newer ones and will have no leader", len(plan.Dropped), plan.Dropped[0])
+	}
 	if len(plan.Uneven) > 0 {
 		s.Warn("the peers of %d regions (such as region %s) disagree about the version: a split or merge fell into the cut of the backup",
 			len(plan.Uneven), plan.Uneven[0])

@@ -34,7 +34,9 @@ type sweep struct {
 	done  map[epoch]bool
 	last  map[cluster.RegionID]error // why a region was not done at its last try
 	fatal error
-	moved time.Time
+	// unproven is why the regions that PD listed last do not cover the key space.
+	unproven error
+	moved    time.Time
 }
 
 // sweep calls every region until each region that PD lists is done and they cover the key space exactly.
@@ -52,14 +54,19 @@ func (r *Resolver) sweep(ctx context.Context, s *phase.Scope, call func(context.
 		} else {
 			left := w.left(regions)
 			if len(left) == 0 {
-				return proven(regions)
+				// PD may list too few regions for a moment after a change of its leader.
+				if err = proven(regions); err == nil {
+					return nil
+				}
+				w.unproven = err
+			} else {
+				w.round(ctx, left)
 			}
-			w.round(ctx, left)
 		}
 		if w.fatal != nil {
 			return w.fatal
 		}
-		if time.Since(w.moved) > r.cfg.Stall {
+		if w.idle() > r.cfg.Stall {
 			return w.stalled("nothing changed for "+r.cfg.Stall.String(), nil)
 		}
 		if len(w.last) == 0 && err == nil {
@@ -97,7 +104,7 @@ func (w *sweep) left(regions []cluster.Region) []cluster.Region {
 
 // round tries the regions once, each store with its own workers, so that a slow store holds up itself alone.
 func (w *sweep) round(ctx context.Context, regions []cluster.Region) {
-	clear(w.last)
+	w.forget(regions)
 	byStore := map[cluster.StoreID][]cluster.Region{}
 	for _, reg := range regions {
 		if w.r.address(reg.Leader.Store) == "" {
@@ -120,10 +127,21 @@ func (w *sweep) round(ctx context.Context, regions []cluster.Region) {
 	wg.Wait()
 }
 
+// forget drops the errors of regions that are not tried again: PD does not list them any more.
+func (w *sweep) forget(regions []cluster.Region) {
+	kept := make(map[cluster.RegionID]error, len(w.last))
+	for _, reg := range regions {
+		if err := w.last[reg.ID]; err != nil {
+			kept[reg.ID] = err
+		}
+	}
+	w.last = kept
+}
+
 func (w *sweep) work(ctx context.Context, address string, queue <-chan cluster.Region) {
 	for reg := range queue {
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() != nil || w.idle() > w.r.cfg.Stall {
+			return // the queue is buffered: what is left in it is tried in the next round, if there is one
 		}
 		keys, err := tikv.DecodeRange(cluster.KeyRange{Start: reg.Start, End: reg.End})
 		if err == nil {
@@ -141,6 +159,13 @@ func (w *sweep) one(ctx context.Context, address string, f tikv.Flashback) error
 	return w.call(ctx, address, f)
 }
 
+// idle is how long no region was done.
+func (w *sweep) idle() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.moved)
+}
+
 func (w *sweep) note(reg cluster.Region, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,6 +178,7 @@ func (w *sweep) note(reg cluster.Region, err error) {
 		return
 	}
 	w.done[epoch{reg.ID, reg.Version}] = true
+	delete(w.last, reg.ID)
 	w.moved = time.Now()
 	w.s.Advance(1)
 }
@@ -163,6 +189,9 @@ func (w *sweep) stalled(why string, cause error) error {
 	var items []string
 	for id, err := range w.last {
 		items = append(items, fmt.Sprintf("region %s (%v)", id, err))
+	}
+	if w.unproven != nil && len(items) == 0 {
+		return failure.Annotate(w.unproven, "flash back", w.r.cfg.Cluster.String())
 	}
 	if cause == nil {
 		return failure.New(failure.Limited, "flash back", w.r.cfg.Cluster.String(), "%d regions are done and %d are not, %s: %s",

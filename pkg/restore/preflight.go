@@ -123,9 +123,13 @@ func (t *task) checkZones(ctx context.Context) error {
 	return nil
 }
 
+// lockTTL is how long a dead run keeps others from the target, and how long object storage may be away
+// without ending a restore.
+const lockTTL = 10 * time.Minute
+
 // takeLock admits one run at a time to the target. A lock that is lost ends the run.
 func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
-	lock, err := runlock.Acquire(ctx, t.Store, t.opts.Target, t.opts.Owner, time.Minute)
+	lock, err := runlock.Acquire(ctx, t.Store, t.opts.Target, t.opts.Owner, lockTTL)
 	if err != nil {
 		return err
 	}

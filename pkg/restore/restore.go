@@ -102,7 +102,7 @@ type task struct {
 	lock     *runlock.Lock
 	pd       resolve.PD
 	resolver *resolve.Resolver
-	started  map[cluster.StoreID]time.Time // of the stores in recovery mode
+	stores   []cluster.StoreID // of the backup, once PD lists exactly these
 	result   Result
 }
 
@@ -154,25 +154,26 @@ func (t *task) steps() []phase.Step {
 		{Phase: phaseCluster, Name: "lock", Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
 		{Phase: phaseCluster, Name: "create-cluster", Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true},
 		{Phase: phaseCluster, Name: "await-pd", Deadline: wait, Do: t.awaitPD},
-		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: t.markRecovering},
+		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: t.markRecovering, Retry: true},
 
 		{
 			Phase: phaseVolumes, Name: "create-volumes", Deadline: wait, Do: t.createVolumes,
 			Undo: t.deleteVolumes, UndoDeadline: wait, State: &t.created,
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: t.awaitVolumes},
-		{Phase: phaseVolumes, Name: "bind-volumes", Deadline: 10 * time.Minute, Do: t.bindVolumes},
+		{Phase: phaseVolumes, Name: "bind-volumes", Deadline: 10 * time.Minute, Do: t.bindVolumes, Retry: true},
 
-		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: t.startTiKV},
+		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: t.startTiKV, Retry: true},
 		{Phase: phaseTiKV, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
 	}
 	steps = append(steps, t.resolver.Steps(phaseData)...)
 	return append(steps,
-		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery},
+		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
-		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders},
+		// From here on the data serve: what fails later must not delete them.
+		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders, Ends: []string{"create-cluster", "create-volumes", "recover"}},
 		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
-		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{"freeze-scheduling", "recover", "create-cluster", "create-volumes"}},
+		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{"freeze-scheduling"}, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: []string{"lock"}},
 	)
 }
@@ -192,10 +193,7 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store},
 		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
 	}
-	engine := phase.New(phase.Config{
-		Run: opts.Run, Sink: deps.Sink, Log: deps.Log,
-		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
-	})
+	engine := phase.New(phase.Config{Run: opts.Run, Sink: deps.Sink, Log: deps.Log, Journal: phase.NoJournal{}})
 	if err := engine.Run(ctx, t.steps()[:2]); err != nil {
 		return nil, err
 	}

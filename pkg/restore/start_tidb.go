@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -13,11 +14,6 @@ import (
 
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark.
 func (t *task) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
-	up, err := t.upStores(ctx)
-	if err != nil {
-		return err
-	}
-	t.started = up
 	target := t.opts.Target.String()
 	if err := t.pd.UnmarkRecovering(ctx); err != nil {
 		return failure.Annotate(err, "unmark recovering", target)
@@ -35,7 +31,7 @@ func (t *task) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
 // awaitRestart waits until every store is up and out of recovery mode, by its own word: PD's start times are
 // in whole seconds, and would not tell a process from the one before it in the same second.
 func (t *task) awaitRestart(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(t.started)), "stores")
+	s.Expect(int64(len(t.stores)), "stores")
 	return until(ctx, "wait for the restart of TiKV", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
 		stores, err := t.pd.Stores(ctx)
 		if err != nil {
@@ -43,7 +39,7 @@ func (t *task) awaitRestart(ctx context.Context, s *phase.Scope) error {
 		}
 		restarted := 0
 		for _, st := range stores {
-			if _, ours := t.started[st.ID]; !ours || st.State != pd.StoreUp {
+			if !slices.Contains(t.stores, st.ID) || st.State != pd.StoreUp {
 				continue
 			}
 			normal, err := t.normalMode(ctx, st.Address)
@@ -55,7 +51,7 @@ func (t *task) awaitRestart(ctx context.Context, s *phase.Scope) error {
 			}
 		}
 		s.Reached(int64(restarted))
-		return restarted == len(t.started), nil
+		return restarted == len(t.stores), nil
 	})
 }
 
@@ -82,14 +78,14 @@ func (t *task) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		led := 0
 		ranges := make([]cluster.KeyRange, 0, len(regions))
 		for _, r := range regions {
-			if _, ok := t.started[r.Leader.Store]; ok {
+			if slices.Contains(t.stores, r.Leader.Store) {
 				led++
 			}
 			ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
 		}
 		s.Expect(int64(len(regions)), "regions")
 		s.Reached(int64(led))
-		if led < len(regions) {
+		if len(regions) == 0 || led < len(regions) {
 			return false, failure.New(failure.Unready, "wait for leaders", t.opts.Target.String(), "%d of %d regions have none", len(regions)-led, len(regions))
 		}
 		// PD still lists the leaders from before the restart: the stores' own word counts.
@@ -112,7 +108,7 @@ func (t *task) ledByStores(ctx context.Context) (int, error) {
 	}
 	sum := 0
 	for _, st := range stores {
-		if _, ours := t.started[st.ID]; !ours {
+		if !slices.Contains(t.stores, st.ID) {
 			continue
 		}
 		_, led, err := t.TiKV.PendingAdmin(ctx, st.Address)

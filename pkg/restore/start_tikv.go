@@ -31,15 +31,15 @@ func (t *task) awaitStores(ctx context.Context, s *phase.Scope) error {
 			return false, err
 		}
 		s.Reached(int64(len(up)))
-		t.started = up
 		return len(up) == len(ids), t.missing(ctx, ids, up)
 	})
 	if err != nil {
 		return err
 	}
+	t.stores = ids
 	t.resolver.Target(resolve.Config{
 		Cluster: t.opts.Target, Run: t.opts.Run, BackupTS: t.manifest.BackupTS, Stores: ids,
-		AllocID: t.manifest.AllocID, Stall: min(stall, t.opts.Timeout),
+		AllocID: t.manifest.AllocID, Replicas: t.manifest.Replicas, Stall: min(stall, t.opts.Timeout),
 	}, t.pd)
 	return nil
 }

@@ -96,6 +96,11 @@ func (s *state) verifyPD(c *testbed.Cluster) error {
 	if left := c.PD.TTLConfigs(); len(left) > 0 {
 		return fmt.Errorf("PD's config is still overridden: %v", left)
 	}
+	for service := range c.PD.ServiceSafePoints() {
+		if strings.HasPrefix(service, "tisnap") {
+			return fmt.Errorf("GC is still held by %s", service)
+		}
+	}
 	s.passed("nothing is held in PD")
 	s.result.AllocID, s.result.Seen = c.PD.NextID(), largestID(c)
 	if s.result.AllocID <= s.result.Seen {
