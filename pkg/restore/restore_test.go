@@ -1,0 +1,87 @@
+package restore_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+func TestRun_AnswerOfCreateVolumeLost_MakesNoSecondVolume(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "ec2.CreateVolume", Position: fault.After, Times: 3}))
+	result, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.Zone = "us-west-2b" })
+	require.NoError(t, err)
+	require.Empty(t, l.faults.Unreached())
+	volumes := l.volumes()
+	require.Len(t, volumes, 6)
+	for _, v := range volumes {
+		require.EqualValues(t, "us-west-2b", v.Zone)
+	}
+	require.Len(t, result.Volumes, 6)
+}
+
+func TestRun_Failures_LeaveNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	t.Run("a volume goes to error", func(t *testing.T) { volumeError(t, l) })
+	for _, step := range []string{
+		"create-cluster", "await-pd", "mark-recovering", "create-volumes", "await-volumes", "bind-volumes", "start-tikv", "await-stores",
+		"collect", "plan", "alloc-id", "freeze-scheduling", "recover", "apply", "timestamps", "prepare", "flashback", "end-recover",
+		"leave-recovery", "await-restart", "await-leaders",
+	} {
+		t.Run("cancelled in "+step, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			sink := &cancelAt{step: step, cancel: cancel}
+			_, err := l.restore(ctx, t, sink, nil)
+			require.ErrorIs(t, err, context.Canceled)
+			require.True(t, sink.hit, "there is no step %s", step)
+			l.nothingLeft(t)
+		})
+	}
+	t.Run("cancelled when the data serve: they are kept", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		_, err := l.restore(ctx, t, &cancelAt{step: "await-tidb", cancel: cancel}, nil)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, l.volumes(), 6)
+		require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
+		require.Empty(t, l.bed.Nodes.Cluster(target()).PD.TTLConfigs(), "PD schedules again")
+	})
+}
+
+// volumeError lets the first volume that EC2 makes go to error.
+func volumeError(t *testing.T, l *lab) {
+	fail := func() {
+		for _, v := range l.volumes() {
+			if l.bed.EC2.FailVolume(v.ID) == nil {
+				return
+			}
+		}
+	}
+	for _, keep := range []bool{true, false} {
+		l.faults.Clear()
+		require.NoError(t, l.faults.Add(fault.Rule{Point: "ec2.DescribeVolumes", Do: fail, Position: fault.Slow}))
+		_, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.KeepOnFailure = keep })
+		require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "its state is error")
+		l.faults.Clear()
+		if !keep {
+			l.nothingLeft(t)
+			continue
+		}
+		require.Len(t, l.volumes(), 6)
+		require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
+		require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1"))
+		for _, v := range l.volumes() {
+			require.NoError(t, l.ebs.DeleteVolume(within(t), v.ID))
+		}
+		l.nothingLeft(t)
+	}
+}
