@@ -6,6 +6,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // look is how often other systems are looked at while waiting.
@@ -88,11 +89,7 @@ func until(ctx context.Context, op, target string, done func(context.Context) (b
 				return failure.Annotate(err, op, target)
 			}
 		}
-		timer := time.NewTimer(look)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.For(ctx, look) != nil {
 			if last == nil {
 				return failure.Wrap(context.Cause(ctx), failure.Limited, op, target)
 			}

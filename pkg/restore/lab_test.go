@@ -123,7 +123,7 @@ func (l *lab) restore(ctx context.Context, t *testing.T, sink phase.Sink, change
 			return p, nil
 		},
 	}
-	opts := restore.Options{Backup: "b", Target: target(), Run: run, Owner: runlock.Owner{Run: run}, Timeout: time.Minute}
+	opts := restore.Options{Backup: "b", Target: target(), Run: run, Owner: runlock.Owner{Run: run}, Timeout: time.Minute, Visibility: 2 * time.Second}
 	if change != nil {
 		change(&opts)
 	}

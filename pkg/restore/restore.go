@@ -73,6 +73,8 @@ type Options struct {
 	KeepOnFailure bool
 	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.
 	Timeout time.Duration
+	// Visibility is how long EC2 may hide a volume that exists; zero is 30 s, longer than the 20 s that were seen.
+	Visibility time.Duration
 }
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
@@ -99,6 +101,7 @@ type task struct {
 	existing bool // the target was made by somebody else, for this restore
 	volumes  []Volume
 	created  createdVolumes
+	asked    bool // volumes were asked for, so some may exist that no answer told of
 	lock     *runlock.Lock
 	pd       resolve.PD
 	resolver *resolve.Resolver
@@ -110,6 +113,9 @@ type task struct {
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = time.Hour
+	}
+	if opts.Visibility == 0 {
+		opts.Visibility = 30 * time.Second
 	}
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()

@@ -56,6 +56,18 @@ func TestRun_Failures_LeaveNothing(t *testing.T) {
 	})
 }
 
+// What serves its data is not deleted because something after it failed.
+func TestRun_CancelledWhenTheDataServe_KeepsTheCluster(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	_, err := l.restore(ctx, t, &cancelAt{step: "await-tidb", cancel: cancel}, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, l.volumes(), 6)
+	require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
+}
+
 // volumeError lets the first volume that EC2 makes go to error.
 func volumeError(t *testing.T, l *lab) {
 	fail := func() {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // createdVolumes maps a snapshot to the volume that was made of it. It is journalled.
@@ -27,6 +27,7 @@ func (t *task) createVolumes(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	s.Expect(int64(len(t.volumes)), "volumes")
+	t.asked = true
 	errs := make([]error, len(t.volumes))
 	var wg sync.WaitGroup
 	for i := range t.volumes {
@@ -58,7 +59,7 @@ func (t *task) createVolume(ctx context.Context, v *Volume) (cluster.VolumeID, e
 			ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
 		},
 	}
-	for wait := look; ; wait = min(2*wait, 10*time.Second) {
+	for interval := look; ; interval = min(2*interval, 10*time.Second) {
 		made, err := t.EBS.CreateVolume(ctx, req)
 		if err == nil {
 			return made.ID, nil
@@ -66,11 +67,7 @@ func (t *task) createVolume(ctx context.Context, v *Volume) (cluster.VolumeID, e
 		if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited {
 			return "", err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.For(ctx, interval) != nil {
 			return "", err
 		}
 	}
@@ -148,54 +145,4 @@ func (t *task) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// deleteVolumes deletes the run's volumes, those known and those that only their tag tells of. One that is
-// attached is waited for, as its pod is going away, and is never forced.
-func (t *task) deleteVolumes(ctx context.Context, s *phase.Scope) error {
-	if t.opts.KeepOnFailure {
-		s.Note("the volumes tagged %s=%s are kept", ebs.TagRun, t.opts.Run)
-		return nil
-	}
-	doomed := map[cluster.VolumeID]bool{}
-	for _, v := range t.volumes {
-		if v.ID != "" {
-			doomed[v.ID] = true
-		}
-	}
-	found, err := t.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(t.opts.Run)})
-	if err != nil {
-		return t.leftover(doomed, err)
-	}
-	for _, v := range found {
-		doomed[v.ID] = true
-	}
-	s.Expect(int64(len(doomed)), "volumes")
-	for id := range doomed {
-		err := until(ctx, "delete volume", string(id), func(ctx context.Context) (bool, error) {
-			err := t.EBS.DeleteVolume(ctx, id)
-			if failure.Is(err, failure.Conflict) && !t.existing {
-				return false, nil // still attached: its pod is going away with the cluster
-			}
-			return err == nil, err
-		})
-		if err != nil {
-			return t.leftover(doomed, err)
-		}
-		delete(doomed, id)
-		s.Advance(1)
-	}
-	return nil
-}
-
-func (t *task) leftover(doomed map[cluster.VolumeID]bool, err error) error {
-	names := make([]string, 0, len(doomed))
-	for id := range doomed {
-		names = append(names, string(id))
-	}
-	return &failure.Error{
-		Op: "delete volumes", Target: "run " + string(t.opts.Run), Kind: failure.KindOf(err),
-		Hint: "delete the volumes tagged " + ebs.TagRun + "=" + string(t.opts.Run) + " by hand",
-		Err:  fmt.Errorf("%d may be left (%s): %w", len(names), strings.Join(names, " "), err),
-	}
 }
