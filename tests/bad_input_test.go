@@ -58,7 +58,7 @@ func (b badInput) check(t *testing.T, p *place) {
 
 // TestBadInput shows that what cannot work is refused with a reason and a way out, and that nothing is
 // changed by it. The parts share one testbed and follow each other, as each looks for changes.
-func TestBadInput(t *testing.T) {
+func TestBadInput(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	faults := &fault.Plan{}
 	p := newPlace(t, testbed.Config{Nodes: 9, Faults: faults})

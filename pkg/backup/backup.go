@@ -56,6 +56,8 @@ type Options struct {
 	Tool    string // version of the program, for the manifest
 	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
 	MaxLag time.Duration
+	// PendingQuota is the account's limit of pending snapshots; zero is EC2's default of 100.
+	PendingQuota int
 	// MaxHold is the budget of the hold; zero is 2 min.
 	MaxHold time.Duration
 	// Lease is how long the cluster stays held after the process died; zero is 30 s.

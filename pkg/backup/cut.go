@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // lookAgain is how often a set whose answer was lost is looked for.
@@ -111,7 +112,7 @@ func (t *task) cutStore(ctx context.Context, st cluster.Store, req ebs.CutReques
 			t.sets.put(st.ID, found)
 			return nil
 		}
-		if pause(ctx, lookAgain) != nil {
+		if wait.For(ctx, lookAgain) != nil {
 			return err
 		}
 	}
@@ -160,15 +161,4 @@ func ids(snaps []ebs.Snapshot) []cluster.SnapshotID {
 		out = append(out, s.ID)
 	}
 	return out
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // deleteSnapshots deletes every snapshot that carries the run's tag and every one that the run was told of.
@@ -47,7 +48,7 @@ func (t *task) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 		if time.Now().After(t.sets.hiddenUntil(seen, t.opts.Visibility)) {
 			return nil
 		}
-		if err := pause(ctx, lookAgain); err != nil {
+		if err := wait.For(ctx, lookAgain); err != nil {
 			return t.leftover(doomed, err)
 		}
 	}

@@ -20,7 +20,8 @@ func (t *task) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := t.catalog.CheckFree(ctx, t.opts.Backup); err != nil {
 		return err
 	}
-	src, err := preflight.Backup(ctx, t.Kube, t.PD, t.EBS, t.opts.Cluster, t.opts.MaxLag)
+	src, err := preflight.Backup(ctx, t.Kube, t.PD, t.EBS, t.opts.Cluster,
+		preflight.Limits{MaxLag: t.opts.MaxLag, Pending: t.opts.PendingQuota})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // The wait looks often at first, as an incremental snapshot may take seconds, and rarely later.
@@ -42,7 +43,7 @@ func (t *task) wait(ctx context.Context, s *phase.Scope) error {
 			return failure.New(failure.Limited, "wait for snapshots", slowest(found),
 				"no progress for %s; the run gives up on the whole set", t.opts.Stuck)
 		}
-		if err := pause(ctx, interval); err != nil {
+		if err := wait.For(ctx, interval); err != nil {
 			return failure.New(failure.Limited, "wait for snapshots", slowest(found), "%w", err)
 		}
 	}

@@ -10,12 +10,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 type backupFlags struct {
 	name, run             string
 	maxLag, maxHold       time.Duration
 	lease, stuck, timeout time.Duration
+	pending               int
 	dryRun                bool
 }
 
@@ -55,6 +57,7 @@ On any failure the cluster is let go and the snapshots of the run are deleted.` 
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stand still")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
+	fl.IntVar(&f.pending, "pending-quota", preflight.DefaultPending, "how many snapshots may be pending in the account, if AWS raised it")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	return cmd
 }
@@ -71,6 +74,9 @@ func (f *backupFlags) validate() error {
 		if d.value < d.least {
 			return fmt.Errorf("--%s %s: want at least %s", d.flag, d.value, d.least)
 		}
+	}
+	if f.pending < 1 {
+		return fmt.Errorf("--pending-quota %d: want at least 1", f.pending)
 	}
 	return nil
 }
@@ -158,7 +164,7 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log}
 	opts = backup.Options{
 		Cluster: name, Backup: id, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
-		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, Stuck: f.stuck, Timeout: f.timeout,
+		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, Stuck: f.stuck, Timeout: f.timeout,
 	}
 	return deps, opts, nil
 }

@@ -62,7 +62,7 @@ func Run(ctx context.Context, args []string, streams Streams, version Version) E
 	root.SetArgs(args)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(ctx) //nolint:contextcheck // the commands take it from cobra
 	code := exitCode(ctx, err)
 	if err != nil {
 		app.printError(err, code)

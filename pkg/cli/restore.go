@@ -18,7 +18,7 @@ type restoreFlags struct {
 	iops, throughput, size    int64
 	timeout                   time.Duration
 	keep, dryRun              bool
-	details, compare          bool
+	compare                   bool
 }
 
 func (a *app) restoreCommand() *cobra.Command {

@@ -150,11 +150,11 @@ func BenchmarkTile(b *testing.B) {
 	const n = 1_000_000
 	sorted := make([]cluster.KeyRange, n)
 	for i := range sorted {
-		sorted[i] = cluster.KeyRange{Start: binary.BigEndian.AppendUint32(nil, uint32(i)), End: binary.BigEndian.AppendUint32(nil, uint32(i+1))} //nolint:gosec // small
+		sorted[i] = cluster.KeyRange{Start: binary.BigEndian.AppendUint32(nil, uint32(i)), End: binary.BigEndian.AppendUint32(nil, uint32(i+1))}
 	}
 	sorted[0].Start, sorted[n-1].End = nil, nil
 	mixed := slices.Clone(sorted)
-	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // reproducible by design
+	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(n, func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 	for name, ranges := range map[string][]cluster.KeyRange{"sorted": sorted, "mixed": mixed} {
 		b.Run(name, func(b *testing.B) {

@@ -118,7 +118,7 @@ func TestKind_String_IsStable(t *testing.T) {
 	t.Parallel()
 	want := []string{"unknown", "usage", "not-found", "unready", "conflict", "denied", "limited", "partial", "held", "corrupt"}
 	for i, name := range want {
-		require.Equal(t, name, failure.Kind(i).String()) //nolint:gosec // small
+		require.Equal(t, name, failure.Kind(i).String())
 	}
 	require.Equal(t, "unknown", failure.Kind(200).String())
 }

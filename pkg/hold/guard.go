@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // guard enforces the budget: it breaks the hold when the budget is used up. If the hold broke, for this or
@@ -22,7 +23,7 @@ func (h *Hold) guard(ctx context.Context) {
 	case <-budget.C:
 		h.breakWith(failure.New(failure.Limited, "hold", h.cfg.Cluster.String(), "longer than --max-hold %s", h.cfg.MaxHold))
 	}
-	for pause(ctx, h.cfg.Grace) == nil {
+	for wait.For(ctx, h.cfg.Grace) == nil {
 		h.log.Warn("nobody released the broken hold: it is let go")
 		h.stopKeeper()
 		err := h.letGo(ctx)

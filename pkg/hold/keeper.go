@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // keep renews everything that is held at a third of the lease, until ctx ends. Leases on stores must not
@@ -58,7 +59,7 @@ func (h *Hold) renewPD(ctx context.Context) error {
 		if err == nil {
 			err = errors.Join(h.renewScheduling(ctx), h.renewGC(ctx))
 		}
-		if err == nil || failure.Is(err, failure.Conflict) || pause(ctx, settleInterval) != nil {
+		if err == nil || failure.Is(err, failure.Conflict) || wait.For(ctx, settleInterval) != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // settleInterval is how often pending admin commands and aborted regions are looked at again.
@@ -66,7 +67,7 @@ func (h *Hold) awaitAdmin(ctx context.Context) error {
 			return nil
 		}
 		h.log.Info("regions have admin commands under way", zap.Int("regions", len(left)))
-		if err := pause(ctx, settleInterval); err != nil {
+		if err := wait.For(ctx, settleInterval); err != nil {
 			return failure.New(failure.Limited, "wait for admin commands", h.cfg.Cluster.String(),
 				"%d regions still split, merge or move peers, such as region %s: %w", len(left), left[0], err)
 		}
@@ -99,7 +100,7 @@ func (h *Hold) awaitApply(ctx context.Context) error {
 		if len(done) >= len(regions) {
 			continue // look once more: nothing may have changed meanwhile
 		}
-		if err := pause(ctx, settleInterval); err != nil {
+		if err := wait.For(ctx, settleInterval); err != nil {
 			return failure.New(failure.Limited, "wait apply", h.cfg.Cluster.String(), "%d regions left: %w", len(regions)-len(done), err)
 		}
 	}
@@ -146,7 +147,7 @@ func (h *Hold) covered(ctx context.Context) ([]cluster.Region, error) {
 		if bad == nil {
 			return regions, nil
 		}
-		if err := pause(ctx, settleInterval); err != nil {
+		if err := wait.For(ctx, settleInterval); err != nil {
 			return nil, failure.New(failure.Unready, "cover key space by leaders", h.cfg.Cluster.String(), "%w: %w", bad, err)
 		}
 	}
@@ -175,15 +176,4 @@ func indexes[T any](items []T) []int {
 		out[i] = i
 	}
 	return out
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // Config is what an Engine needs.
@@ -173,18 +174,14 @@ const (
 
 // try calls Do once, or again and again for a step with Retry.
 func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+	for interval := firstRetry; ; interval = min(2*interval, lastRetry) {
 		err := step.Do(ctx, s)
 		kind := failure.KindOf(err)
 		if err == nil || !step.Retry || (kind != failure.Unknown && kind != failure.Limited) {
 			return err
 		}
 		s.Note("trying again: %v", err)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.For(ctx, interval) != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -12,9 +13,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-// pendingQuota is EC2's default limit of pending snapshots in an account and region; it cannot be raised
-// (Amazon EBS quotas).
-const pendingQuota = 100
+// DefaultPending is EC2's default limit of pending snapshots in an account and region (Amazon EBS quotas).
+const DefaultPending = 100
+
+// Limits are what a backup may count on.
+type Limits struct {
+	// MaxLag is how far the resolved ts may lie behind PD's clock.
+	MaxLag time.Duration
+	// Pending is the account's limit of pending snapshots; zero is DefaultPending.
+	Pending int
+}
 
 // EBS is what preflight asks of EC2.
 type EBS interface {
@@ -36,9 +44,8 @@ type Source struct {
 	PVs         []json.RawMessage `json:"pvs"`
 }
 
-// Backup checks that the cluster can be backed up now and returns what it consists of. maxLag is how far
-// the resolved ts may lie behind PD's clock.
-func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name, maxLag time.Duration) (*Source, error) {
+// Backup checks that the cluster can be backed up now and returns what it consists of.
+func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name, limits Limits) (*Source, error) {
 	tc, err := k.Cluster(ctx, name)
 	if err != nil {
 		return nil, err
@@ -62,10 +69,10 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	if err := describeVolumes(ctx, e, src); err != nil {
 		return nil, err
 	}
-	if err := checkResolvedTS(ctx, p, name, maxLag); err != nil {
+	if err := checkResolvedTS(ctx, p, name, limits.MaxLag); err != nil {
 		return nil, err
 	}
-	if err := checkAccount(ctx, e, &src.Topology); err != nil {
+	if err := checkAccount(ctx, e, &src.Topology, cmp.Or(limits.Pending, DefaultPending)); err != nil {
 		return nil, err
 	}
 	if err := fillCluster(ctx, p, src, tc); err != nil {

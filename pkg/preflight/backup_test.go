@@ -19,7 +19,7 @@ const maxLag = 5 * time.Minute
 func TestBackup_SoundCluster_IsDescribed(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	src, err := preflight.Backup(t.Context(), w, w, w, prod, maxLag)
+	src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
 	require.NoError(t, err)
 	top := src.Topology
 	require.Equal(t, prod, top.Cluster)
@@ -42,7 +42,7 @@ func TestBackup_TombstonesAndTiFlash_DoNotCount(t *testing.T) {
 	w := newWorld()
 	w.stores = append(w.stores, pd.Store{ID: 8, State: pd.StoreTombstone},
 		pd.Store{ID: 9, State: pd.StoreDown, Labels: map[string]string{"engine": "tiflash"}})
-	_, err := preflight.Backup(t.Context(), w, w, w, prod, maxLag)
+	_, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
 	require.NoError(t, err)
 }
 
@@ -86,7 +86,7 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 			t.Parallel()
 			w := newWorld()
 			c.breaks(w)
-			src, err := preflight.Backup(t.Context(), w, w, w, prod, maxLag)
+			src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
 			require.Nil(t, src)
 			require.ErrorContains(t, err, c.says)
 			require.Equal(t, c.kind, failure.KindOf(err))
@@ -99,7 +99,7 @@ func TestBackup_AsManyPendingAsAllowed_IsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.pending = 94
-	_, err := preflight.Backup(t.Context(), w, w, w, prod, maxLag)
+	_, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
 	require.NoError(t, err)
 }
 
@@ -114,7 +114,7 @@ func TestBackup_AnyCallFails_ItsKindComesThrough(t *testing.T) {
 			w := newWorld()
 			reason := errors.New("out of order")
 			w.fail[method] = failure.Wrap(reason, failure.Limited, "ask", method)
-			src, err := preflight.Backup(t.Context(), w, w, w, prod, maxLag)
+			src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
 			require.ErrorIs(t, err, reason)
 			require.Equal(t, failure.Limited, failure.KindOf(err))
 			require.Nil(t, src)

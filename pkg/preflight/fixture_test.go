@@ -45,7 +45,7 @@ func newWorld() *world {
 		fail:     map[string]error{},
 	}
 	for i := range 3 {
-		id := cluster.StoreID(i + 1) //nolint:gosec // small
+		id := cluster.StoreID(i + 1)
 		pod := kube.Pod{
 			Name: fmt.Sprintf("prod-tikv-%d", i), Ordinal: i, Node: fmt.Sprintf("node-%d", i), Ready: true,
 			Instance: cluster.InstanceID(fmt.Sprintf("i-%d", i)), Zone: "us-west-2a",

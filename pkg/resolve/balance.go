@@ -39,7 +39,7 @@ type moves struct {
 func newMoves(seats []seat, load []int) *moves {
 	g := &moves{seats: seats, load: load, give: make([][]int32, len(load)*len(load))}
 	for i := range seats {
-		g.offer(int32(i)) //nolint:gosec // 2^31 regions do not occur
+		g.offer(int32(i)) // 2^31 regions do not occur
 	}
 	return g
 }

@@ -17,11 +17,11 @@ import (
 func equalRegions(n, stores int, choose func(region int) [3]int) resolve.Metas {
 	metas := resolve.Metas{}
 	for s := range stores {
-		metas[cluster.StoreID(s+1)] = nil //nolint:gosec // small
+		metas[cluster.StoreID(s+1)] = nil
 	}
-	key := func(i int) []byte { return binary.BigEndian.AppendUint32([]byte("t"), uint32(i)) } //nolint:gosec // small
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32([]byte("t"), uint32(i)) }
 	for i := range n {
-		m := tikv.RegionMeta{Region: cluster.RegionID(i + 1), PeerID: cluster.PeerID(n + i), LastLogTerm: 6, LastIndex: 10, Version: 3, Start: key(i), End: key(i + 1)} //nolint:gosec // small
+		m := tikv.RegionMeta{Region: cluster.RegionID(i + 1), PeerID: cluster.PeerID(n + i), LastLogTerm: 6, LastIndex: 10, Version: 3, Start: key(i), End: key(i + 1)}
 		if i == 0 {
 			m.Start = nil
 		}
@@ -29,7 +29,7 @@ func equalRegions(n, stores int, choose func(region int) [3]int) resolve.Metas {
 			m.End = nil
 		}
 		for _, s := range choose(i) {
-			id := cluster.StoreID(s + 1) //nolint:gosec // small
+			id := cluster.StoreID(s + 1)
 			metas[id] = append(metas[id], m)
 		}
 	}
@@ -37,7 +37,7 @@ func equalRegions(n, stores int, choose func(region int) [3]int) resolve.Metas {
 }
 
 func randomStores(seed uint64, stores int) func(int) [3]int {
-	rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // reproducible by design
+	rng := rand.New(rand.NewPCG(seed, 1))
 	return func(int) [3]int {
 		p := rng.Perm(stores)
 		return [3]int{p[0], p[1], p[2]}

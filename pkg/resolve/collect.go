@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // again is how often a store that is not there yet is asked again.
@@ -66,7 +67,7 @@ func (r *Resolver) collectStore(ctx context.Context, store cluster.StoreID) ([]t
 		if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited {
 			return nil, failure.Annotate(err, "read region metas", r.name(store))
 		}
-		if pause(ctx, again) != nil {
+		if wait.For(ctx, again) != nil {
 			return nil, failure.Annotate(err, "read region metas", r.name(store))
 		}
 	}
@@ -113,15 +114,4 @@ func (r *Resolver) eachStore(ctx context.Context, f func(ctx context.Context, i 
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

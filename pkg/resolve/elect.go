@@ -51,10 +51,10 @@ func (p *Plan) elect(stores []cluster.StoreID, metas Metas) ([]seat, error) {
 				if m.Tombstone {
 					continue
 				}
-				if n := len(on); n > 0 && on[n-1] == int32(i) { //nolint:gosec // there are never so many stores
+				if n := len(on); n > 0 && on[n-1] == int32(i) { // there are never so many stores
 					return nil, failure.New(failure.Corrupt, "plan recovery", "", "store %s reported region %s twice", stores[i], id)
 				}
-				peers, on = append(peers, m), append(on, int32(i)) //nolint:gosec // there are never so many stores
+				peers, on = append(peers, m), append(on, int32(i)) // there are never so many stores
 			}
 		}
 		if len(peers) > 0 {

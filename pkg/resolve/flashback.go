@@ -41,6 +41,7 @@ func final(err error) bool {
 	switch failure.KindOf(err) {
 	case failure.Unknown, failure.Limited, failure.Conflict, failure.Unready, failure.NotFound:
 		return false
+	default:
+		return true
 	}
-	return true
 }

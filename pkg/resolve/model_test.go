@@ -24,7 +24,7 @@ func drawMetas(t *rapid.T) resolve.Metas {
 	stores := rapid.IntRange(1, 6).Draw(t, "stores")
 	metas := resolve.Metas{}
 	for s := range stores {
-		metas[cluster.StoreID(s+1)] = nil //nolint:gosec // small
+		metas[cluster.StoreID(s+1)] = nil
 	}
 	cuts := rapid.SliceOfNDistinct(rapid.IntRange(1, 20), 0, 6, rapid.ID[int]).Draw(t, "cuts")
 	slices.Sort(cuts)

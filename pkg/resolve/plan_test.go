@@ -53,7 +53,7 @@ func TestMakePlan_LongestLog_Leads(t *testing.T) {
 			t.Parallel()
 			metas := resolve.Metas{}
 			for i, l := range [][3]uint64{c.one, c.two, c.three} {
-				metas[cluster.StoreID(i+1)] = []tikv.RegionMeta{peer(7, "", "", logs(l[0], l[1], l[2]))} //nolint:gosec // small
+				metas[cluster.StoreID(i+1)] = []tikv.RegionMeta{peer(7, "", "", logs(l[0], l[1], l[2]))}
 			}
 			plan, err := resolve.MakePlan(metas, 3)
 			require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestMakePlan_ManyShortRegions_AreCountedAndFirstNamed(t *testing.T) {
 	t.Parallel()
 	var metas []tikv.RegionMeta
 	for i := range 25 {
-		metas = append(metas, peer(cluster.RegionID(i+1), fmt.Sprintf("%03d", i), fmt.Sprintf("%03d", i+1))) //nolint:gosec // small
+		metas = append(metas, peer(cluster.RegionID(i+1), fmt.Sprintf("%03d", i), fmt.Sprintf("%03d", i+1)))
 	}
 	_, err := resolve.MakePlan(resolve.Metas{4: metas}, 5)
 	require.ErrorContains(t, err, "25 regions are on fewer than 3 of 5 replicas")

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // recovery keeps a RecoverRegion call open to every store. TiKV answers it only each 10 s and never gives
@@ -58,7 +59,7 @@ func (r *Resolver) elect(ctx context.Context, s *phase.Scope) error {
 	r.recover = &recovery{ctx: base, cancel: cancel, calls: map[cluster.StoreID]*call{}}
 	started := startTimes(stores)
 	for _, store := range r.cfg.Stores {
-		r.send(store, started[store])
+		r.send(store, started[store]) //nolint:contextcheck // the recovery outlives the step that asked
 	}
 	return r.awaitLeaders(ctx, s)
 }
@@ -123,7 +124,7 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 				"%d of %d regions lead and nothing changed for %s: %s", best, len(r.plan.Leaders), r.cfg.Stall, list(missing)).
 				WithHint("look at the stores' logs for these regions, then run the restore again")
 		}
-		if err := pause(ctx, again); err != nil {
+		if err := wait.For(ctx, again); err != nil {
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
 				best, len(r.plan.Leaders), list(missing), err)
 		}
@@ -176,7 +177,7 @@ func (r *Resolver) resend(ctx context.Context) error {
 		}
 		r.log.Info("asking store again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt), zap.Error(ended))
 		r.setAddress(st.ID, st.Address)
-		r.send(st.ID, st.StartedAt)
+		r.send(st.ID, st.StartedAt) //nolint:contextcheck // the recovery outlives the step that asked
 	}
 	return nil
 }
@@ -221,7 +222,7 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 				return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
 					WithHint("look at the log of the store's pod, then run the restore again")
 			}
-			if !lost(err) || pause(ctx, again) != nil {
+			if !lost(err) || wait.For(ctx, again) != nil {
 				return failure.Annotate(err, "wait apply", r.name(store))
 			}
 			if err := r.resend(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // callDeadline bounds one flashback call: a region of 10,000 changed keys takes TiKV 0.4 s, and one whose
@@ -72,7 +73,7 @@ func (r *Resolver) sweep(ctx context.Context, s *phase.Scope, call func(context.
 		if len(w.last) == 0 && err == nil {
 			continue // all done: look once more for what the round did not see
 		}
-		if err := pause(ctx, again); err != nil {
+		if err := wait.For(ctx, again); err != nil {
 			return w.stalled("", err)
 		}
 		if err := r.resend(ctx); err != nil {

@@ -106,6 +106,7 @@ func (t *task) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 			case ebs.VolumeError, ebs.VolumeDeleting, ebs.VolumeDeleted:
 				return false, failure.New(failure.Corrupt, "create volume", string(v.ID), "its state is %s", v.State).
 					WithHint("run the restore again")
+			case ebs.VolumeCreating: // not yet
 			}
 		}
 		s.Reached(int64(ready))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // pdReady asks PD over HTTP whether all stores are up and the coordinator runs, as a cluster is that has
@@ -44,7 +45,7 @@ func (c *Cluster) AwaitResolved(ctx context.Context, ts cluster.TS) error {
 		if err := c.getPD(ctx, "min-resolved-ts", &resolved); err == nil && cluster.TS(resolved.TS) > ts {
 			return nil
 		}
-		if err := wait(ctx, poll); err != nil {
+		if err := wait.For(ctx, poll); err != nil {
 			return fmt.Errorf("wait until the resolved ts passes %s: %w", ts, err)
 		}
 	}

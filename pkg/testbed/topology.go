@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // poll is how often the testbed looks at its own state.
@@ -33,7 +34,7 @@ func (t *Testbed) AwaitCluster(ctx context.Context, name cluster.Name) (*Cluster
 		if c != nil && t.Nodes.TiDBReady(name) > 0 && c.pdReady(ctx) {
 			return c, nil
 		}
-		if err := wait(ctx, poll); err != nil {
+		if err := wait.For(ctx, poll); err != nil {
 			return nil, fmt.Errorf("wait for cluster %s: %w", name, err)
 		}
 	}
@@ -55,7 +56,7 @@ func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, e
 		if t.Nodes.Cluster(name) == nil && t.detached(volumes) {
 			break
 		}
-		if err := wait(ctx, poll); err != nil {
+		if err := wait.For(ctx, poll); err != nil {
 			return 0, fmt.Errorf("wait until cluster %s is gone: %w", name, err)
 		}
 	}
@@ -108,15 +109,4 @@ func (t *Testbed) detached(volumes []cluster.VolumeID) bool {
 		}
 	}
 	return true
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

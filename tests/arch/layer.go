@@ -25,7 +25,7 @@ func violation(where, format string, args ...any) Violation {
 // layers lists the parts of the program from the bottom up. A part imports only parts of lower layers.
 func layers() [][]string {
 	return [][]string{
-		{"failure"},
+		{"failure", "wait"},
 		{"cluster"},
 		{"testbed/disk", "testbed/fault", "testbed/timescale"},
 		{"manifest"},

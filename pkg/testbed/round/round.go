@@ -17,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // Tisnap runs the program with these arguments; stdout is what it prints there. A non-zero exit code is not
@@ -195,14 +196,14 @@ func (s *state) backup(ctx context.Context) error {
 	if s.cfg.During != nil {
 		wg.Go(func() { s.cfg.During(loadCtx, s.bed, c) })
 	}
-	err := pause(ctx, s.cfg.Warm)
+	err := wait.For(ctx, s.cfg.Warm)
 	if err == nil {
 		before := s.load.Counters().Commits
 		err = s.tisnap(ctx, nil, "backup", source.String(), "--name", BackupID)
 		s.result.During = s.load.Counters().Commits - before
 	}
 	if err == nil {
-		err = pause(ctx, s.cfg.Warm/3) // writes after the backup, which must not come back
+		err = wait.For(ctx, s.cfg.Warm/3) // writes after the backup, which must not come back
 	}
 	stop()
 	wg.Wait()
@@ -283,15 +284,4 @@ func largestID(c *testbed.Cluster) uint64 {
 		}
 	}
 	return largest
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tikv/client-go/v2/tikv"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 const (
@@ -31,8 +32,8 @@ func (w *Workload) Churn(ctx context.Context) error {
 	web := &http.Client{Timeout: churnTimeout}
 	defer web.CloseIdleConnections()
 	for {
-		wait := time.Duration((0.5 + r.Float64()) * float64(w.cfg.Interval))
-		if pause(ctx, wait) != nil {
+		interval := time.Duration((0.5 + r.Float64()) * float64(w.cfg.Interval))
+		if wait.For(ctx, interval) != nil {
 			return nil
 		}
 		w.churnOnce(ctx, c, r, web)

@@ -2,11 +2,11 @@ package workload
 
 import (
 	"context"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 const (
@@ -46,7 +46,7 @@ func (w *Workload) loadAccounts(ctx context.Context, c *Cluster, first, end int)
 			return err
 		}
 		w.count.retries.Add(1)
-		if err := pause(ctx, retryPause); err != nil {
+		if err := wait.For(ctx, retryPause); err != nil {
 			return err
 		}
 	}
@@ -71,16 +71,4 @@ func (w *Workload) loadOnce(ctx context.Context, c *Cluster, first, end int) err
 	w.count.commits.Add(1)
 	w.history.loaded(start, commitTS(txn), changes)
 	return nil
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

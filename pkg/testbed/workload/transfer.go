@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 const (
@@ -81,7 +82,7 @@ func (t *teller) run(ctx, work context.Context) error {
 		switch {
 		case failure.Is(err, failure.Corrupt):
 			return err
-		case err != nil && pause(ctx, retryPause) != nil:
+		case err != nil && wait.For(ctx, retryPause) != nil:
 			return nil //nolint:nilerr // the end of the load is how it should end
 		}
 	}

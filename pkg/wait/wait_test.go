@@ -1,0 +1,44 @@
+package wait_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+func TestFor_WaitsExactly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		require.NoError(t, wait.For(t.Context(), time.Hour))
+		assert.Equal(t, time.Hour, time.Since(start))
+	})
+}
+
+func TestFor_ContextEnds_ReturnsItsCauseAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("the hold is broken")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(broken) })
+		start := time.Now()
+		require.ErrorIs(t, wait.For(ctx, time.Hour), broken)
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+func TestFor_ContextHasEnded_NeverSaysThatItWaited(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		require.ErrorIs(t, wait.For(ctx, 0), context.Canceled)
+	}
+}
