@@ -43,7 +43,7 @@ bounded() {
 find_python() {
   local version candidate
   for version in "$@"; do
-    for candidate in "python$version" python3 "$HOME/.pyenv/versions/$version".*/bin/python3; do
+    for candidate in "python$version" python3 "${PYENV_ROOT:-${HOME:-/}/.pyenv}/versions/$version".*/bin/python3; do
       # A shim of pyenv exists for versions that it then refuses to run: only running it tells.
       if "$candidate" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" 2>/dev/null; then
         printf '%s\n' "$candidate"
