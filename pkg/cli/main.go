@@ -58,11 +58,11 @@ func await(done <-chan ExitCode, signals <-chan os.Signal, cancel context.Cancel
 // Run is Main without the process's signals.
 func Run(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	app := &app{streams: streams, version: version}
-	root := app.root()
+	root := app.root() //nolint:contextcheck // the commands take it from cobra
 	root.SetArgs(args)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	err := root.ExecuteContext(ctx) //nolint:contextcheck // the commands take it from cobra
+	err := root.ExecuteContext(ctx)
 	code := exitCode(ctx, err)
 	if err != nil {
 		app.printError(err, code)

@@ -19,7 +19,7 @@ func scaledIn() *manifest.Manifest {
 	m := &manifest.Manifest{}
 	roles := []cluster.Role{cluster.RoleData, cluster.RoleRaftLog, cluster.RoleWAL}
 	for i, ordinal := range []int{5, 0, 2} {
-		st := cluster.Store{ID: cluster.StoreID(10 + ordinal), Ordinal: ordinal} //nolint:gosec // small
+		st := cluster.Store{ID: cluster.StoreID(10 + ordinal), Ordinal: ordinal}
 		for k := range roles {
 			role := roles[(i+k)%len(roles)]
 			name := fmt.Sprintf("%s-tikv-%d", role, ordinal)

@@ -26,7 +26,7 @@ func TestRun_AnswerOfCreateVolumeLost_MakesNoSecondVolume(t *testing.T) {
 	require.Len(t, result.Volumes, 6)
 }
 
-func TestRun_Failures_LeaveNothing(t *testing.T) {
+func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
 	t.Parallel()
 	l := newLab(t)
 	t.Run("a volume goes to error", func(t *testing.T) { volumeError(t, l) })
