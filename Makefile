@@ -81,7 +81,7 @@ fmt-check: ## check that the sources are formatted; changes nothing
 
 .PHONY: verify
 verify: fmt-check ## check format, go vet and that go.mod is tidy; changes nothing
-	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	$(GO) mod tidy -diff
 
 .PHONY: image
