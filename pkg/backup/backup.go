@@ -182,7 +182,7 @@ func (t *task) steps() []phase.Step {
 		{Phase: phaseSnapshots, Name: "wait", Deadline: t.opts.Timeout, Do: t.wait},
 
 		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Retry: true, Ends: []string{"cut", "record"}},
-		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: []string{"lock"}},
+		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{"lock"}},
 	}
 }
 

@@ -84,7 +84,8 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	}
 	e.writer.add(end, nil)
 	if closeErr := e.writer.close(); closeErr != nil && err == nil {
-		err = closeErr
+		// All steps are done: only their last records are missing.
+		return failure.Wrap(closeErr, failure.Partial, "write the last records of a run that is done", string(e.cfg.Run))
 	}
 	return err
 }

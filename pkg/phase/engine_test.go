@@ -238,3 +238,53 @@ func TestRun_FreshRunWithUsedID_IsAConflictAndDoesNothing(t *testing.T) {
 	assert.Equal(t, []string{"a"}, tr.did)
 	assert.Equal(t, before, j.lines())
 }
+
+func TestRun_StepWithRetry_IsTriedAgainUntilItsDeadline(t *testing.T) {
+	t.Parallel()
+	limited := failure.New(failure.Limited, "ask pd", "", "no leader")
+	for name, row := range map[string]struct {
+		retry bool
+		errs  []error
+		tries int
+		kind  failure.Kind
+	}{
+		"succeeds at the third try":  {true, []error{limited, limited, nil}, 3, failure.Unknown},
+		"without retry":              {false, []error{limited, nil}, 1, failure.Limited},
+		"what waiting does not mend": {true, []error{failure.New(failure.Denied, "ask", "", "no"), nil}, 1, failure.Denied},
+		"until the deadline":         {true, []error{limited}, 0, failure.Limited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				err := phase.New(phase.Config{Journal: &memory{}}).Run(t.Context(), []phase.Step{{
+					Phase: "p", Name: "s", Deadline: time.Minute, Retry: row.retry,
+					Do: func(context.Context, *phase.Scope) error {
+						tries++
+						return row.errs[min(tries, len(row.errs))-1]
+					},
+				}})
+				assert.Equal(t, row.kind, failure.KindOf(err))
+				if row.tries > 0 {
+					assert.Equal(t, row.tries, tries)
+				} else {
+					assert.Greater(t, tries, 5)
+				}
+			})
+		})
+	}
+}
+
+func TestRun_LastRecordIsRefused_WorkIsDoneButPartial(t *testing.T) {
+	t.Parallel()
+	tr := &trace{}
+	j := &memory{refuse: func(r phase.Record) error {
+		if r.Type == phase.RecordEnd {
+			return errors.New("storage is away")
+		}
+		return nil
+	}}
+	err := phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{tr.step("a", nil)})
+	assert.Equal(t, failure.Partial, failure.KindOf(err))
+	assert.Equal(t, []string{"a"}, tr.did, "nothing is undone")
+}

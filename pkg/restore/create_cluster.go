@@ -29,11 +29,12 @@ func (t *task) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	return t.Kube.DeleteCluster(ctx, t.opts.Target, t.opts.Run)
 }
 
-// awaitPD waits until PD answers.
+// awaitPD waits until a majority of PD's members are healthy and answer: with the address of one alone, its
+// restart would look like the loss of PD.
 func (t *task) awaitPD(ctx context.Context, _ *phase.Scope) error {
 	return until(ctx, "wait for PD", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
 		tc, err := t.Kube.Cluster(ctx, t.opts.Target)
-		if err != nil || len(tc.PDAddresses) == 0 {
+		if err != nil || 2*len(tc.PDAddresses) <= tc.PDReplicas {
 			return false, err
 		}
 		p, err := t.OpenPD(ctx, tc.PDAddresses)

@@ -143,6 +143,15 @@ func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
 	return nil
 }
 
+// unlock ends a run that has done its work. A lock that cannot be released frees itself, and does not make
+// the work undone.
+func (t *task) unlock(ctx context.Context, s *phase.Scope) error {
+	if err := t.dropLock(ctx, s); err != nil {
+		s.Warn("the lock frees itself within %s: %v", lockTTL, err)
+	}
+	return nil
+}
+
 func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
 	if t.lock == nil {
 		return nil

@@ -180,7 +180,7 @@ func (t *task) steps() []phase.Step {
 		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders, Ends: []string{"create-cluster", "create-volumes", "recover"}},
 		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
 		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{"freeze-scheduling"}, Retry: true},
-		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.dropLock, Ends: []string{"lock"}},
+		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{"lock"}},
 	)
 }
 
