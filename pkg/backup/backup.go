@@ -114,13 +114,12 @@ type HoldTimes struct {
 // task is one run under way.
 type task struct {
 	Deps
-	opts     Options
-	catalog  catalog.Catalog
-	cancel   context.CancelCauseFunc
-	stopLock func()
+	opts    Options
+	catalog catalog.Catalog
+	cancel  context.CancelCauseFunc
 
 	source   *preflight.Source
-	lock     *runlock.Lock
+	lock     *runlock.Kept
 	hold     *hold.Hold
 	backupTS cluster.TS
 	sets     *sets

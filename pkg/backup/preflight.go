@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -33,18 +32,9 @@ func (t *task) preflight(ctx context.Context, s *phase.Scope) error {
 
 // takeLock admits one run at a time to the cluster. A lock that is lost ends the run.
 func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
-	lock, err := runlock.Acquire(ctx, t.Store, t.opts.Cluster, t.opts.Owner, lockTTL)
-	if err != nil {
-		return err
-	}
-	t.lock = lock
-	kept, stop := lock.Keep(context.WithoutCancel(ctx))
-	watch := context.AfterFunc(kept, func() { t.cancel(context.Cause(kept)) })
-	t.stopLock = func() {
-		watch()
-		stop()
-	}
-	return nil
+	var err error
+	t.lock, err = runlock.Take(ctx, t.Store, t.opts.Cluster, t.opts.Owner, lockTTL, func(reason error) { t.cancel(reason) })
+	return err
 }
 
 // unlock ends a run that has done its work. A lock that cannot be released frees itself, and does not make
@@ -57,14 +47,7 @@ func (t *task) unlock(ctx context.Context, s *phase.Scope) error {
 }
 
 func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
-	if t.lock == nil {
-		return nil
-	}
-	t.stopLock()
-	// What is cancelled now is sealed, or undone: the lock goes in any case.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	return failure.Annotate(t.lock.Release(ctx), "release lock", t.opts.Cluster.String())
+	return t.lock.Release(ctx)
 }
 
 // claim takes the backup's id in the storage.

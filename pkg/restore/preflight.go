@@ -129,18 +129,9 @@ const lockTTL = 10 * time.Minute
 
 // takeLock admits one run at a time to the target. A lock that is lost ends the run.
 func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
-	lock, err := runlock.Acquire(ctx, t.Store, t.opts.Target, t.opts.Owner, lockTTL)
-	if err != nil {
-		return err
-	}
-	t.lock = lock
-	kept, stop := lock.Keep(context.WithoutCancel(ctx))
-	watch := context.AfterFunc(kept, func() { t.cancel(context.Cause(kept)) })
-	t.stopLock = func() {
-		watch()
-		stop()
-	}
-	return nil
+	var err error
+	t.lock, err = runlock.Take(ctx, t.Store, t.opts.Target, t.opts.Owner, lockTTL, func(reason error) { t.cancel(reason) })
+	return err
 }
 
 // unlock ends a run that has done its work. A lock that cannot be released frees itself, and does not make
@@ -153,9 +144,5 @@ func (t *task) unlock(ctx context.Context, s *phase.Scope) error {
 }
 
 func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
-	if t.lock == nil {
-		return nil
-	}
-	t.stopLock()
-	return failure.Annotate(t.lock.Release(ctx), "release lock", t.opts.Target.String())
+	return t.lock.Release(ctx)
 }

@@ -92,17 +92,16 @@ type Result struct {
 // task is one run under way.
 type task struct {
 	Deps
-	opts     Options
-	catalog  catalog.Catalog
-	cancel   context.CancelCauseFunc
-	stopLock func()
+	opts    Options
+	catalog catalog.Catalog
+	cancel  context.CancelCauseFunc
 
 	manifest *manifest.Manifest
 	existing bool // the target was made by somebody else, for this restore
 	volumes  []Volume
 	created  createdVolumes
 	asked    bool // volumes were asked for, so some may exist that no answer told of
-	lock     *runlock.Lock
+	lock     *runlock.Kept
 	pd       resolve.PD
 	resolver *resolve.Resolver
 	stores   []cluster.StoreID // of the backup, once PD lists exactly these
