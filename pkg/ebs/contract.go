@@ -75,6 +75,7 @@ type Volume struct {
 	Instance  cluster.InstanceID // that it is attached to, or ""
 	Encrypted bool
 	KMSKey    string
+	CreatedAt time.Time
 	Tags      Tags
 }
 
@@ -93,6 +94,9 @@ type CutRequest struct {
 	// the boot volume included, is excluded by the call.
 	Volumes []cluster.VolumeID
 	Tags    Tags
+	// Attached is a look at all instances of the cut that is just over (Instances.Attachments): with it, the
+	// first try asks EC2 nothing more. nil makes Cut look itself. Later tries always look again.
+	Attached Attachments `json:"-"`
 }
 
 // VolumeRequest asks for a volume made from a snapshot.
@@ -105,7 +109,9 @@ type VolumeRequest struct {
 	// Encrypted asks for encryption with KMSKey (or the account's default key); false keeps the snapshot's.
 	Encrypted bool
 	KMSKey    string
-	Tags      Tags
+	// InitializationMiB asks EC2 to fill the volume at this rate, in MiB/s (100 to 300), for money; 0 does not.
+	InitializationMiB int64
+	Tags              Tags
 }
 
 // Snapshots is what a backup needs. All methods are safe for concurrent use. Describing methods accept any
@@ -128,7 +134,9 @@ type Snapshots interface {
 // Volumes is what a restore needs. The same rules hold as for Snapshots.
 type Volumes interface {
 	// CreateVolume asks for a volume and returns while it is still creating. Asking again with the same
-	// token returns the same volume.
+	// token returns the same volume. A token whose volume is gone (deleted, or vanished while it was made) is
+	// burned for 12 hours: TokenBurned tells such an error, after it was made sure by tag that no volume of
+	// this request lives; ask again with a new token (Token with the next generation).
 	CreateVolume(ctx context.Context, req VolumeRequest) (Volume, error)
 	// DescribeVolumes returns the volumes with these ids. One that does not exist is left out.
 	DescribeVolumes(ctx context.Context, ids []cluster.VolumeID) ([]Volume, error)

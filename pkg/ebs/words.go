@@ -59,6 +59,7 @@ func volumeOf(v types.Volume) Volume {
 		Snapshot:  cluster.SnapshotID(aws.ToString(v.SnapshotId)),
 		Encrypted: aws.ToBool(v.Encrypted),
 		KMSKey:    aws.ToString(v.KmsKeyId),
+		CreatedAt: aws.ToTime(v.CreateTime),
 		Tags:      tagsOf(v.Tags),
 	}
 	for _, a := range v.Attachments {

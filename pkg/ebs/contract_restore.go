@@ -1,0 +1,116 @@
+package ebs
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// ModificationState is EC2's state of a volume's modification.
+type ModificationState string
+
+// The documented states.
+const (
+	ModificationModifying  ModificationState = "modifying"  // the old performance still holds
+	ModificationOptimizing ModificationState = "optimizing" // between the old performance and the new
+	ModificationCompleted  ModificationState = "completed"
+	ModificationFailed     ModificationState = "failed"
+)
+
+// Modification is the newest modification of a volume.
+type Modification struct {
+	Volume    cluster.VolumeID
+	State     ModificationState
+	Message   string // EC2's reason for a failed one
+	Progress  int    // percent, 0 to 100
+	From, To  VolumeSpec
+	StartedAt time.Time
+	EndedAt   time.Time // zero until it is over
+}
+
+// Accepted reports whether EC2 has taken the new parameters on: from then on the volume is billed by them
+// and needs nothing more of us.
+func (m Modification) Accepted() bool {
+	return m.State == ModificationOptimizing || m.State == ModificationCompleted
+}
+
+// Modifier changes volumes that exist, attached or not.
+type Modifier interface {
+	// ModifyVolume asks for another type, size, IOPS or throughput and returns while EC2 is at it. Asking
+	// for what the volume has already, or for what it is being made already, succeeds. A volume takes few
+	// modifications in a time, commonly one in 6 hours: beyond that the error is Limited and its hint says
+	// so. A size can only grow. Kinds: Denied, Limited, NotFound, Unready, Usage, Unknown.
+	ModifyVolume(ctx context.Context, id cluster.VolumeID, spec VolumeSpec) (Modification, error)
+	// Modifications returns the newest modification of each of these volumes; one that was never modified
+	// is left out.
+	Modifications(ctx context.Context, ids []cluster.VolumeID) ([]Modification, error)
+}
+
+// FastRestoreState is EC2's state of fast snapshot restore for one snapshot in one zone.
+type FastRestoreState string
+
+// The documented states.
+const (
+	FastRestoreEnabling   FastRestoreState = "enabling"
+	FastRestoreOptimizing FastRestoreState = "optimizing"
+	FastRestoreEnabled    FastRestoreState = "enabled"
+	FastRestoreDisabling  FastRestoreState = "disabling"
+	FastRestoreDisabled   FastRestoreState = "disabled"
+)
+
+// FastRestore is fast snapshot restore for one snapshot in one zone. It is billed by the hour until disabled.
+type FastRestore struct {
+	Snapshot cluster.SnapshotID
+	Zone     cluster.Zone
+	State    FastRestoreState
+	Reason   string // EC2's, of the last change of state
+	// EnabledAt is when it became enabled; zero before. Credits grow from then on.
+	EnabledAt time.Time
+}
+
+// FastRestores is fast snapshot restore. EC2 takes 10 snapshots a call; the methods take any number.
+type FastRestores interface {
+	// EnableFastRestore asks for it for every snapshot in every zone and returns what EC2 answered; then it
+	// takes 60 minutes a TiB. The pairs that EC2 refused come as one joined error together with those that it
+	// accepted: the caller has to disable what was accepted. Enabling what is enabled succeeds.
+	EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) ([]FastRestore, error)
+	// DisableFastRestore ends it, and its costs, for every snapshot in every zone. Disabling what is
+	// not enabled, or a snapshot that does not exist, succeeds. Pairs that stayed come as one joined error.
+	DisableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) error
+	// FastRestores returns the state of each pair of these snapshots that EC2 knows; no ids means all of the
+	// account that are not disabled.
+	FastRestores(ctx context.Context, ids []cluster.SnapshotID) ([]FastRestore, error)
+}
+
+// Initialization is how far a volume from a snapshot has been filled with its data.
+type Initialization struct {
+	Volume cluster.VolumeID
+	// Known is false where EC2 says nothing of initialisation (yet): Progress is then 0.
+	Known bool
+	// Progress is in percent, up to 5 minutes old.
+	Progress int
+	// Remaining is EC2's own guess; zero where it gives none.
+	Remaining time.Duration
+	// Rated is true for a volume that was asked for with an initialisation rate.
+	Rated bool
+	// Status is EC2's of the volume: ok, warning, impaired, insufficient-data.
+	Status string
+}
+
+// Done reports whether all data are on the volume.
+func (i Initialization) Done() bool { return i.Known && i.Progress >= 100 }
+
+// Initializations tells how far volumes are.
+type Initializations interface {
+	// Initializations returns one entry for each of these volumes that exists.
+	Initializations(ctx context.Context, ids []cluster.VolumeID) ([]Initialization, error)
+}
+
+// The initialisation rates that EC2 takes, in MiB/s for a volume, and the most that it has to give for the
+// volumes that are being initialised at one time in a region.
+const (
+	LeastInitializationRate = 100
+	MostInitializationRate  = 300
+	InitializationRateSum   = 5000
+)
