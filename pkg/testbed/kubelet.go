@@ -48,7 +48,9 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	if c := k.Cluster(name); c != nil {
 		return c.PD.URLs(), nil
 	}
-	pd, err := pdtest.New(pdtest.Config{Faults: k.cfg.Faults})
+	cfg := k.cfg.PD
+	cfg.Faults = k.cfg.Faults
+	pd, err := pdtest.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/timescale"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
@@ -34,6 +35,7 @@ type Config struct {
 	Faults *fault.Plan
 	Rules  *ebstest.Rules // nil is ebstest.QuickRules
 	TiKV   tikvtest.Options
+	PD     pdtest.Config // its Faults are the testbed's
 	// PodStart is how long a pod takes from its node to its process, in virtual time.
 	PodStart time.Duration
 	Logf     func(format string, args ...any)

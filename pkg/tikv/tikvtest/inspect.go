@@ -81,3 +81,9 @@ func tiled(stores []*Store) bool {
 	}
 	return len(led) > 0 && len(end) == 0
 }
+
+// LeaseLeft is how long the prepare-snapshot lease still runs; 0 if there is none. Looking changes nothing.
+func (s *Store) LeaseLeft() time.Duration { return s.lease.left(time.Now()) }
+
+// ImportsDeniedFor is how long imports are still denied; 0 if they pass. Looking changes nothing.
+func (s *Store) ImportsDeniedFor() time.Duration { return s.imports.left(time.Now()) }
