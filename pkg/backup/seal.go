@@ -43,9 +43,9 @@ const sealDeadline = time.Minute
 // unsealed fails unless it is certain that the backup has no seal: what a sealed manifest names is never
 // deleted, and in doubt it is kept.
 func (t *task) unsealed(ctx context.Context) error {
-	_, _, err := t.Store.Get(ctx, manifest.SealKey(t.opts.Backup))
+	seal, _, err := t.Store.Get(ctx, manifest.SealKey(t.opts.Backup))
 	switch {
-	case failure.Is(err, failure.NotFound):
+	case failure.Is(err, failure.NotFound), err == nil && manifest.DecodeTombstone(seal) != nil:
 		return nil
 	case err != nil:
 		return failure.Annotate(err, "look for a seal before deleting", string(t.opts.Backup))

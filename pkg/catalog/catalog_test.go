@@ -234,24 +234,6 @@ func TestReport_Stored_IsReplaced(t *testing.T) {
 	}
 }
 
-func TestRemove_Whole_LeavesNothingAndSealGoesFirst(t *testing.T) {
-	t.Parallel()
-	c, store := newCatalog(t)
-	sealed(t, c, "b1")
-	sealed(t, c, "b10")
-	require.NoError(t, c.PutReport(t.Context(), "b1", []byte("{}")))
-	before := len(store.MutatingCalls())
-	require.NoError(t, c.Remove(t.Context(), "b1"))
-	calls := store.MutatingCalls()[before:]
-	require.Equal(t, "DeleteObject backups/b1/seal.json", calls[0])
-	require.Equal(t, "DeleteObject backups/b1/claim.json", calls[len(calls)-1])
-	require.NoError(t, c.Remove(t.Context(), "b1"), "twice is fine")
-	left, err := c.List(t.Context())
-	require.NoError(t, err)
-	require.Len(t, left, 1)
-	require.NoError(t, c.CheckFree(t.Context(), "b1"))
-}
-
 func TestLoadBR_BackupMetaAtTheRoot_IsRead(t *testing.T) {
 	t.Parallel()
 	c, store := newCatalog(t)

@@ -20,6 +20,7 @@ type State string
 const (
 	StateSealed   State = "sealed"   // can be restored
 	StateUnsealed State = "unsealed" // its run goes on, or died
+	StateRemoving State = "removing" // buried: it cannot be restored any more, and not all of it is gone yet
 	StateDamaged  State = "damaged"  // its objects cannot be read or contradict each other; Problem says how
 )
 
@@ -134,6 +135,9 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	if err != nil {
 		return err
 	}
+	if manifest.DecodeTombstone(body) != nil {
+		return c.fromTombstone(ctx, e, files)
+	}
 	s, err := manifest.DecodeSeal(body)
 	if err != nil {
 		return err
@@ -147,6 +151,22 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 		return failure.New(failure.Corrupt, "", "", "its manifest has %d bytes, sealed were %d", m.Size, s.Size)
 	}
 	return nil
+}
+
+// fromTombstone tells what is left of a backup that is being removed: nothing in it has to be right.
+func (c Catalog) fromTombstone(ctx context.Context, e *Entry, files map[string]objstore.Object) error {
+	err := error(nil)
+	switch {
+	case has(files, manifest.ManifestFile):
+		err = c.fromManifest(ctx, e)
+	case has(files, manifest.ClaimFile):
+		err = c.fromClaim(ctx, e)
+	}
+	e.State = StateRemoving
+	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage) {
+		return nil
+	}
+	return err
 }
 
 func (c Catalog) fromManifest(ctx context.Context, e *Entry) error {

@@ -26,6 +26,10 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	if err != nil {
 		return nil, failure.Annotate(err, "load backup", string(id))
 	}
+	if manifest.DecodeTombstone(seal) != nil {
+		_, err := manifest.Open(nil, seal) // says so, whatever is left of the manifest
+		return nil, failure.Annotate(err, "load backup", string(id))
+	}
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if failure.Is(err, failure.NotFound) {
 		return nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).WithHint(damaged)
@@ -159,30 +163,6 @@ func (c Catalog) RestoreReports(ctx context.Context, id cluster.BackupID) ([][]b
 		reports = append(reports, body)
 	}
 	return reports, nil
-}
-
-// Remove deletes all objects of a backup, its seal first, so that it cannot be restored half removed, and
-// its claim last. The snapshots have to be deleted before. Removing what is not there succeeds.
-func (c Catalog) Remove(ctx context.Context, id cluster.BackupID) error {
-	if err := manifest.CheckID(id); err != nil {
-		return err
-	}
-	found, err := c.Store.List(ctx, manifest.BackupPrefix(id))
-	if err != nil {
-		return failure.Annotate(err, "remove backup", string(id))
-	}
-	keys := []string{manifest.SealKey(id)}
-	for _, o := range found {
-		if o.Key != manifest.SealKey(id) && o.Key != manifest.ClaimKey(id) && o.Key != manifest.ManifestKey(id) {
-			keys = append(keys, o.Key)
-		}
-	}
-	for _, key := range append(keys, manifest.ManifestKey(id), manifest.ClaimKey(id)) {
-		if err := c.Store.Delete(ctx, key); err != nil {
-			return failure.Annotate(err, "remove backup", string(id))
-		}
-	}
-	return nil
 }
 
 func (c Catalog) putOnce(ctx context.Context, key string, body []byte) error {

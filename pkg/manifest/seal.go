@@ -69,12 +69,15 @@ func DecodeSeal(doc []byte) (*SealRecord, error) {
 }
 
 // Open reads the manifest of a finished backup. It refuses, in this order: a seal that is missing (empty
-// seal bytes: Unready), not readable, or of a newer schema (Usage); a manifest whose size or digest is not the
-// sealed one (Corrupt, with both); and what Decode refuses.
+// seal bytes: Unready), a tombstone in its place (NotFound), not readable, or of a newer schema (Usage); a
+// manifest whose size or digest is not the sealed one (Corrupt, with both); and what Decode refuses.
 func Open(doc, seal []byte) (*Manifest, error) {
 	if len(seal) == 0 {
 		return nil, failure.New(failure.Unready, "open backup", "", "it is not sealed: its run did not finish").
 			WithHint("Choose a sealed backup from `tisnap list`.")
+	}
+	if t := DecodeTombstone(seal); t != nil {
+		return nil, buried(t)
 	}
 	s, err := DecodeSeal(seal)
 	if err != nil {
