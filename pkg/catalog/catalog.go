@@ -118,7 +118,7 @@ func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []stri
 		switch {
 		case err == nil:
 			return failure.New(failure.Conflict, "claim backup", string(id), "%s is used by br: it holds %s",
-				c.Store.URL(), marker).WithHint("Choose another prefix with --storage.")
+				c.Store.URL(), marker).WithHint("choose another prefix with --storage")
 		case !failure.Is(err, failure.NotFound):
 			return failure.Annotate(err, "claim backup", string(id))
 		}

@@ -48,7 +48,7 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 }
 
 // damaged is what to do about a backup whose objects cannot be trusted.
-const damaged = "Restore another backup; the snapshots of this one are still tagged with its id."
+const damaged = "restore another backup; the snapshots of this one are still tagged with its id"
 
 // Unsealed returns the manifest of a backup whatever its seal: to resume, describe or delete it, never to
 // restore it. It is NotFound if there is no manifest yet.
@@ -193,9 +193,9 @@ func (c Catalog) unsealed(ctx context.Context, id cluster.BackupID) error {
 		_, err := manifest.Open(nil, nil)
 		return failure.Annotate(err, "load backup", string(id))
 	}
-	hint := "See `tisnap list`."
+	hint := "see `tisnap list`"
 	if near := failure.Nearest(string(id), ids, 3); len(near) > 0 {
-		hint = fmt.Sprintf("Did you mean %s? See `tisnap list`.", strings.Join(near, ", "))
+		hint = fmt.Sprintf("did you mean %s? see `tisnap list`", strings.Join(near, ", "))
 	}
 	return failure.New(failure.NotFound, "load backup", string(id), "no such backup in %s", c.Store.URL()).WithHint("%s", hint)
 }

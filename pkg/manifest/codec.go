@@ -70,7 +70,7 @@ func checkSchema(doc []byte, kind, op string) error {
 		return nil
 	case strings.HasPrefix(schema.APIVersion, group+"/") && schema.APIVersion != APIVersion:
 		return failure.New(failure.Usage, op, "", "schema %s was made by a newer tisnap; this one reads %s",
-			schema.APIVersion, APIVersion).WithHint("Use the tisnap version that made the backup, or a newer one.")
+			schema.APIVersion, APIVersion).WithHint("use the tisnap version that made the backup, or a newer one")
 	default:
 		return failure.New(failure.Corrupt, op, "", "want a document of %s %s, got apiVersion %q kind %q",
 			APIVersion, kind, schema.APIVersion, schema.Kind)

@@ -15,6 +15,7 @@ const (
 	BackupsPrefix = "backups/" // backups/<id>/…
 	RunsPrefix    = "runs/"    // runs/<run>/…
 	LocksPrefix   = "locks/"   // locks/<namespace>.<name>.json
+	ResolvePrefix = "resolve/" // resolve/<namespace>.<name>/<id>.json.gz
 )
 
 // The files of a backup, below BackupPrefix.
@@ -69,7 +70,7 @@ func RunPrefix(run cluster.RunID) string { return RunsPrefix + string(run) + "/"
 // JournalPrefix is the folder of a run's journal, with a final '/'.
 func JournalPrefix(run cluster.RunID) string { return RunPrefix(run) + "journal/" }
 
-// JournalKey is the run's journal entry number seq, from 0. Keys sort by number up to 999999.
+// JournalKey is the run's journal entry number seq, from 1. Keys sort by number up to 999999.
 func JournalKey(run cluster.RunID, seq int) string {
 	return fmt.Sprintf("%s%06d.json", JournalPrefix(run), seq)
 }
@@ -78,6 +79,11 @@ func JournalKey(run cluster.RunID, seq int) string {
 // two clusters share a key.
 func LockKey(name cluster.Name) string {
 	return LocksPrefix + name.Namespace + "." + name.Name + ".json"
+}
+
+// ResolveKey is the object with how far the resolve of a cluster to a backup has come.
+func ResolveKey(name cluster.Name, id cluster.BackupID) string {
+	return ResolvePrefix + name.Namespace + "." + name.Name + "/" + string(id) + ".json.gz"
 }
 
 // SplitBackupKey reads "backups/<id>/<file>"; ok is false for any other key.
@@ -116,5 +122,5 @@ func CheckID(id cluster.BackupID) error {
 	}
 	return failure.New(failure.Usage, "check backup id", fmt.Sprintf("%q", id),
 		"want a letter or digit, then up to 99 letters, digits, dots, underscores and hyphens").
-		WithHint("Choose another --name.")
+		WithHint("choose another --name")
 }

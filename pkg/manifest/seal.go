@@ -74,7 +74,7 @@ func DecodeSeal(doc []byte) (*SealRecord, error) {
 func Open(doc, seal []byte) (*Manifest, error) {
 	if len(seal) == 0 {
 		return nil, failure.New(failure.Unready, "open backup", "", "it is not sealed: its run did not finish").
-			WithHint("Choose a sealed backup from `tisnap list`.")
+			WithHint("choose a sealed backup from `tisnap list`")
 	}
 	if t := DecodeTombstone(seal); t != nil {
 		return nil, buried(t)
@@ -103,7 +103,7 @@ func Open(doc, seal []byte) (*Manifest, error) {
 
 func corrupt(s *SealRecord, format string, args ...any) error {
 	return failure.New(failure.Corrupt, "open backup", string(s.ID), format, args...).
-		WithHint("Restore another backup; the snapshots of this one are still tagged with its id.")
+		WithHint("restore another backup; the snapshots of this one are still tagged with its id")
 }
 
 func digest(doc []byte) string {

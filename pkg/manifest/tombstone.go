@@ -45,5 +45,5 @@ func DecodeTombstone(doc []byte) *TombstoneRecord {
 // buried is the refusal to open a backup that is being removed.
 func buried(t *TombstoneRecord) error {
 	return failure.New(failure.NotFound, "open backup", string(t.ID), "it is being removed since %s (%s)",
-		t.BuriedAt.Format(time.RFC3339), t.Reason).WithHint("Choose another backup from `tisnap list`.")
+		t.BuriedAt.Format(time.RFC3339), t.Reason).WithHint("choose another backup from `tisnap list`")
 }

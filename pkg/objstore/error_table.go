@@ -22,10 +22,10 @@ type outcome struct {
 }
 
 const (
-	hintAllow  = "Allow {action} on {target} to this role, in IAM and in the bucket's policy."
-	hintLogin  = "Renew the credentials: aws sso login, AWS_PROFILE, or the pod's role."
-	hintRegion = "Set --region to the bucket's own region."
-	hintNoPut  = "Use an S3 that has conditional writes (If-None-Match and If-Match)."
+	hintAllow  = "allow {action} on {target} to this role, in IAM and in the bucket's policy"
+	hintLogin  = "renew the credentials: aws sso login, AWS_PROFILE, or the pod's role"
+	hintRegion = "set --region to the bucket's own region"
+	hintNoPut  = "use an S3 that has conditional writes (If-None-Match and If-Match)"
 )
 
 // outcomes is the one place where S3's codes are known. A code that is not here goes by its HTTP status,
@@ -33,19 +33,19 @@ const (
 func outcomes() map[string]outcome {
 	return map[string]outcome{
 		"NoSuchKey":    {failure.NotFound, ""},
-		"NoSuchBucket": {failure.NotFound, "Create bucket {bucket}, or correct --storage."},
+		"NoSuchBucket": {failure.NotFound, "create bucket {bucket}, or correct --storage"},
 
 		"AccessDenied":          {failure.Denied, hintAllow},
-		"AllAccessDisabled":     {failure.Denied, "Ask the owner of the bucket: all access to it is disabled."},
-		"AccountProblem":        {failure.Denied, "Ask AWS support: the account has a problem."},
+		"AllAccessDisabled":     {failure.Denied, "ask the owner of the bucket: all access to it is disabled"},
+		"AccountProblem":        {failure.Denied, "ask AWS support: the account has a problem"},
 		"InvalidAccessKeyId":    {failure.Denied, hintLogin},
 		"SignatureDoesNotMatch": {failure.Denied, hintLogin},
 		"ExpiredToken":          {failure.Denied, hintLogin},
 		"InvalidToken":          {failure.Denied, hintLogin},
 		"TokenRefreshRequired":  {failure.Denied, hintLogin},
-		"RequestTimeTooSkewed":  {failure.Denied, "Set this machine's clock: it differs from AWS's by more than 15 minutes."},
-		"KMS.DisabledException": {failure.Denied, "Enable the bucket's KMS key."},
-		"KMS.NotFoundException": {failure.Denied, "Restore the bucket's KMS key."},
+		"RequestTimeTooSkewed":  {failure.Denied, "set this machine's clock: it differs from AWS's by more than 15 minutes"},
+		"KMS.DisabledException": {failure.Denied, "enable the bucket's KMS key"},
+		"KMS.NotFoundException": {failure.Denied, "restore the bucket's KMS key"},
 
 		"PreconditionFailed":         {failure.Conflict, ""},
 		"ConditionalRequestConflict": {failure.Conflict, ""},
@@ -59,19 +59,19 @@ func outcomes() map[string]outcome {
 		"ThrottlingException":      {failure.Limited, ""},
 		"TooManyRequestsException": {failure.Limited, ""},
 		"OperationAborted":         {failure.Limited, ""},
-		"QuotaExceeded":            {failure.Limited, "Raise the store's quota, or delete old backups."},
+		"QuotaExceeded":            {failure.Limited, "raise the store's quota, or delete old backups"},
 
 		"PermanentRedirect":            {failure.Usage, hintRegion},
 		"AuthorizationHeaderMalformed": {failure.Usage, hintRegion},
-		"InvalidBucketName":            {failure.Usage, "Correct the bucket in --storage."},
-		"KeyTooLongError":              {failure.Usage, "Choose a shorter prefix in --storage."},
+		"InvalidBucketName":            {failure.Usage, "correct the bucket in --storage"},
+		"KeyTooLongError":              {failure.Usage, "choose a shorter prefix in --storage"},
 		"EntityTooLarge":               {failure.Usage, ""},
 		"InvalidArgument":              {failure.Usage, ""},
 		"InvalidRequest":               {failure.Usage, ""},
 		"MethodNotAllowed":             {failure.Usage, ""},
 		"NotImplemented":               {failure.Usage, hintNoPut},
 
-		"InvalidObjectState": {failure.Unready, "Restore the object from its archive storage class first."},
+		"InvalidObjectState": {failure.Unready, "restore the object from its archive storage class first"},
 
 		// The upload was damaged on its way: nothing was stored, and trying again is right.
 		"BadDigest":                 {failure.Unknown, ""},
@@ -128,7 +128,7 @@ func explainS3(ctx context.Context, err error, c s3Call) error {
 	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "get identity"):
 		o = outcome{failure.Denied, hintLogin}
 	case strings.Contains(err.Error(), "Invalid region"), strings.Contains(err.Error(), "Missing Region"):
-		o = outcome{failure.Usage, "Set --region or AWS_REGION."}
+		o = outcome{failure.Usage, "set --region or AWS_REGION"}
 	}
 	fail := &failure.Error{Op: c.op, Target: c.target(), Kind: o.kind, Err: cause}
 	fail.Hint = strings.NewReplacer("{action}", c.action, "{target}", c.arn(), "{bucket}", c.bucket).Replace(o.hint)
@@ -167,11 +167,11 @@ func explainFile(ctx context.Context, err error, op, key string) error {
 	case errors.Is(err, fs.ErrExist):
 		fail.Kind = failure.Conflict
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		fail.Kind, fail.Hint = failure.Denied, "Give this user write access to the folder in --storage."
+		fail.Kind, fail.Hint = failure.Denied, "give this user write access to the folder in --storage"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EMFILE):
-		fail.Kind, fail.Hint = failure.Limited, "Make room on the file system of --storage."
+		fail.Kind, fail.Hint = failure.Limited, "make room on the file system of --storage"
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENAMETOOLONG):
-		fail.Kind, fail.Hint = failure.Usage, "Choose a folder in --storage that holds nothing but backups."
+		fail.Kind, fail.Hint = failure.Usage, "choose a folder in --storage that holds nothing but backups"
 	}
 	return fail
 }

@@ -75,7 +75,7 @@ func TestExplainS3_Hints_NameActionAndTarget(t *testing.T) {
 	hint := func(call s3Call, code string) string {
 		return failure.HintOf(explainS3(t.Context(), sdkError(403, code), call))
 	}
-	require.Contains(t, hint(putCall, "AccessDenied"), "Allow s3:PutObject on arn:aws:s3:::b/p/k to this role")
+	require.Contains(t, hint(putCall, "AccessDenied"), "allow s3:PutObject on arn:aws:s3:::b/p/k to this role")
 	list := s3Call{op: "list objects", action: "s3:ListBucket", bucket: "b", key: "p/"}
 	require.Contains(t, hint(list, "AccessDenied"), "Allow s3:ListBucket on arn:aws:s3:::b to this role")
 	require.Equal(t, "Create bucket b, or correct --storage.", hint(putCall, "NoSuchBucket"))

@@ -11,5 +11,5 @@ import (
 // tryLock refuses: without flock two writers could overwrite each other.
 func tryLock(*os.File) (bool, error) {
 	return false, failure.New(failure.Usage, "lock folder", "", "file:// storage needs a Unix system").
-		WithHint("Use s3:// storage.")
+		WithHint("use s3:// storage")
 }

@@ -35,11 +35,11 @@ func Open(ctx context.Context, rawURL string, config Config) (Store, error) {
 	}
 	if u.User != nil {
 		return nil, refuse("credentials are not accepted").
-			WithHint("Take the credentials out; use AWS_PROFILE, the environment or a role.")
+			WithHint("take the credentials out; use AWS_PROFILE, the environment or a role")
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
 		return nil, refuse("a query or fragment is not accepted").
-			WithHint("Use --region and --endpoint-url, and the environment or a role for credentials.")
+			WithHint("use --region and --endpoint-url, and the environment or a role for credentials")
 	}
 	switch u.Scheme {
 	case "s3":

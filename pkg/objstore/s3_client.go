@@ -43,7 +43,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	loaded, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return nil, (&failure.Error{Op: "open storage", Target: "s3://" + bucket, Kind: failure.Usage, Err: err}).
-			WithHint("Correct AWS_PROFILE, --profile or the files in ~/.aws.")
+			WithHint("correct AWS_PROFILE, --profile or the files in ~/.aws")
 	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		if c.Endpoint != "" {
@@ -60,7 +60,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	})
 	if client.Options().Region == "" {
 		return nil, failure.New(failure.Usage, "open storage", "s3://"+bucket, "no AWS region is set").
-			WithHint("Set --region or AWS_REGION.")
+			WithHint("set --region or AWS_REGION")
 	}
 	if prefix != "" {
 		prefix += "/"

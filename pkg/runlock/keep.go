@@ -49,7 +49,7 @@ func (l *Lock) keep(ctx context.Context) error {
 			return err
 		case err != nil && !time.Now().Before(limit):
 			return &failure.Error{Op: "keep lock", Target: l.name(), Kind: failure.Conflict, Err: err,
-				Hint: "See why object storage does not answer, then run again."}
+				Hint: "see why object storage does not answer, then run again"}
 		case err != nil:
 			wait = min(interval/5, time.Until(limit))
 		}

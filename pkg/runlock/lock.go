@@ -133,6 +133,6 @@ func (l *Lock) lostRace(ctx context.Context, err error) error {
 func held(r *Record, now time.Time) error {
 	return failure.New(failure.Conflict, "acquire lock", r.Cluster.String(), "held by %s since %s, until %s",
 		r.Owner, r.AcquiredAt.Format(time.RFC3339), r.FreeAt().UTC().Format(time.RFC3339)).
-		WithHint("Wait for that run, or if it is dead for %s until its lock expires.",
+		WithHint("wait for that run, or if it is dead for %s until its lock expires",
 			max(r.FreeAt().Sub(now), 0).Round(time.Second))
 }

@@ -116,5 +116,5 @@ func write(ctx context.Context, store objstore.Store, r *Record, old objstore.Ve
 
 func unreadable(store objstore.Store, name cluster.Name, err error) error {
 	wrapped := &failure.Error{Op: "read lock", Target: name.String(), Kind: failure.Corrupt, Err: err}
-	return wrapped.WithHint("See that no run is alive, then delete %s in %s.", manifest.LockKey(name), store.URL())
+	return wrapped.WithHint("see that no run is alive, then delete %s in %s", manifest.LockKey(name), store.URL())
 }
