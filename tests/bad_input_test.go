@@ -165,7 +165,7 @@ func badBackup(t *testing.T, p *place) {
 		return func(s objstore.Store) { require.NoError(t, s.Delete(t.Context(), key)) }
 	}
 	checkAll(t, p, []badInput{
-		{"unknown", []string{"restore", "frist", "--to", "tidb/copy", "--storage", whole}, 4, []string{"no such backup"}, []string{"Did you mean first?", "tisnap list"}},
+		{"unknown", []string{"restore", "frist", "--to", "tidb/copy", "--storage", whole}, 4, []string{"no such backup"}, []string{"did you mean first?", "tisnap list"}},
 		{"unknown in an empty storage", []string{"restore", "first", "--to", "tidb/copy", "--storage", "s3://" + testbed.Bucket + "/empty"}, 4, []string{"no such backup"}, []string{"tisnap list"}},
 		{"not sealed", broken("unsealed", remove(seal)), 5, []string{"not sealed"}, []string{"tisnap list"}},
 		{"without manifest", broken("lost", remove(document)), 10, []string{"manifest"}, []string{"another backup"}},

@@ -129,7 +129,7 @@ func TestLoad_Typo_HintNamesTheNearest(t *testing.T) {
 	_, err := c.Load(t.Context(), "prod-2026112")
 	require.Equal(t, "did you mean prod-20261120, prod-20261121? see `tisnap list`", failure.HintOf(err))
 	_, err = c.Load(t.Context(), "something")
-	require.Equal(t, "See `tisnap list`.", failure.HintOf(err))
+	require.Equal(t, "see `tisnap list`", failure.HintOf(err))
 	_, err = c.Load(t.Context(), "../x")
 	require.Equal(t, failure.Usage, failure.KindOf(err))
 }
