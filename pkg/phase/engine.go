@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // Config is what an Engine needs.
@@ -23,6 +23,8 @@ type Config struct {
 	Fresh bool
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
+	// Again lets one group of steps be attempted again; nil lets none.
+	Again *Again
 }
 
 // Engine runs steps once. It is not safe for concurrent use.
@@ -34,11 +36,14 @@ type Engine struct {
 	timings Timings
 	began   map[string]*Step
 	order   []*Step
+	// notUndone holds the last failed undo of a step that was not undone since.
+	notUndone map[string]error
+	attempts  []Attempt
 }
 
 // New makes an engine for one run.
 func New(cfg Config) *Engine {
-	e := &Engine{cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}}
+	e := &Engine{cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}, notUndone: map[string]error{}}
 	if e.sink == nil {
 		e.sink = Discard{}
 	}
@@ -54,10 +59,13 @@ func (e *Engine) Timings() Timings { return e.timings }
 // Run carries the steps out in order. If the journal holds records already, steps that are done are
 // skipped and their State is restored. When a step fails, or ctx ends, the steps that began are undone:
 // those with UndoFirst before the others, each group in reverse order. The error joins the cause and
-// every failed undo.
+// every failed undo that no later one made good. A panic of a step is an error like any other.
 func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	if err := validate(steps); err != nil {
 		return err
+	}
+	if first, last := e.group(steps); e.cfg.Again != nil && (first < 0 || last < first) {
+		return failure.New(failure.Unknown, "plan run", e.cfg.Again.From, "no such steps to attempt again")
 	}
 	records, err := e.cfg.Journal.Records(ctx)
 	if err != nil {
@@ -91,12 +99,12 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 }
 
 func (e *Engine) forward(ctx context.Context, steps []Step, finished map[string]json.RawMessage) error {
-	for i := range steps {
+	for i := 0; i < len(steps); i++ {
 		step := &steps[i]
-		e.openPhase(step)
+		e.openPhase(step, e.attempt(steps, i))
 		data, skip := finished[step.Name]
 		var err error
-		if skip {
+		if skip && len(e.attempts) == 0 {
 			err = e.skip(step, data)
 		} else {
 			err = e.do(ctx, step)
@@ -105,9 +113,14 @@ func (e *Engine) forward(ctx context.Context, steps []Step, finished map[string]
 		if last || err != nil {
 			e.closePhase(err)
 		}
+		if err == nil {
+			continue
+		}
+		next, err := e.again(ctx, steps, i, err)
 		if err != nil {
 			return err
 		}
+		i = next - 1
 	}
 	return nil
 }
@@ -125,7 +138,7 @@ func (e *Engine) skip(step *Step, data json.RawMessage) error {
 
 // remember notes that the step began, and that it ended the effect of another.
 func (e *Engine) remember(step *Step) {
-	if _, known := e.began[step.Name]; !known {
+	if !slices.ContainsFunc(e.order, func(s *Step) bool { return s.Name == step.Name }) {
 		e.order = append(e.order, step)
 	}
 	e.began[step.Name] = step
@@ -148,79 +161,31 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	s := e.scope(step)
 	s.emit(StepStarted, "")
 	err := within(ctx, step.Name, step.Deadline, func(ctx context.Context) error { return e.try(ctx, step, s) })
+	e.finish(step, s, err)
+	if err != nil {
+		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error()}, nil)
+		return err
+	}
+	for _, ended := range step.Ends {
+		delete(e.began, ended)
+	}
+	e.writer.add(Record{Type: RecordDone, Step: step.Name}, step.State)
+	return nil
+}
+
+// finish times the step and shows how it ended.
+func (e *Engine) finish(step *Step, s *Scope, err error) {
 	t := StepTiming{
 		Name: step.Name, Start: s.start.UTC(), Seconds: time.Since(s.start).Seconds(), Outcome: Done, Parts: s.parts,
 	}
 	if err != nil {
 		t.Outcome = Failed
 		e.timeStep(t)
-		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error()}, nil)
 		s.emit(StepFailed, err.Error())
-		return err
+		return
 	}
 	e.timeStep(t)
-	for _, ended := range step.Ends {
-		delete(e.began, ended)
-	}
-	e.writer.add(Record{Type: RecordDone, Step: step.Name}, step.State)
 	s.emit(StepFinished, "")
-	return nil
-}
-
-// The waits between tries of a step.
-const (
-	firstRetry = 500 * time.Millisecond
-	lastRetry  = 10 * time.Second
-)
-
-// try calls Do once, or again and again for a step with Retry.
-func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
-	for interval := firstRetry; ; interval = min(2*interval, lastRetry) {
-		err := step.Do(ctx, s)
-		kind := failure.KindOf(err)
-		if err == nil || !step.Retry || (kind != failure.Unknown && kind != failure.Limited) {
-			return err
-		}
-		s.Note("trying again: %v", err)
-		if wait.For(ctx, interval) != nil {
-			return err
-		}
-	}
-}
-
-// backward undoes the steps that began and returns the errors of those that could not be undone.
-func (e *Engine) backward(ctx context.Context) []error {
-	var errs []error
-	base := context.WithoutCancel(ctx)
-	for _, first := range []bool{true, false} {
-		for i := len(e.order) - 1; i >= 0; i-- {
-			step := e.order[i]
-			if step.UndoFirst != first || step.Undo == nil || e.began[step.Name] == nil {
-				continue
-			}
-			if err := e.undo(base, step); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errs
-}
-
-// undo does not wait for the journal: letting go must not depend on object storage.
-func (e *Engine) undo(ctx context.Context, step *Step) error {
-	e.writer.add(Record{Type: RecordUndo, Step: step.Name}, nil)
-	s := e.scope(step)
-	s.emit(UndoStarted, "")
-	err := within(ctx, "undo "+step.Name, step.undoDeadline(), func(ctx context.Context) error { return step.Undo(ctx, s) })
-	if err != nil {
-		err = failure.Annotate(err, "undo "+step.Name, "")
-		e.writer.add(Record{Type: RecordUndoFail, Step: step.Name, Error: err.Error()}, nil)
-		s.emit(UndoFailed, err.Error())
-		return err
-	}
-	e.writer.add(Record{Type: RecordUndone, Step: step.Name}, nil)
-	s.emit(UndoFinished, "")
-	return nil
 }
 
 func (e *Engine) scope(step *Step) *Scope {
@@ -230,11 +195,11 @@ func (e *Engine) scope(step *Step) *Scope {
 	}
 }
 
-func (e *Engine) openPhase(step *Step) {
+func (e *Engine) openPhase(step *Step, attempt int) {
 	if n := len(e.timings); n > 0 && e.timings[n-1].Phase == step.Phase && e.timings[n-1].Outcome == "" {
 		return
 	}
-	e.timings = append(e.timings, Timing{Phase: step.Phase, Start: time.Now()})
+	e.timings = append(e.timings, Timing{Phase: step.Phase, Start: time.Now(), Attempt: attempt})
 	e.sink.Emit(Event{Type: PhaseStarted, Time: time.Now().UTC(), Run: e.cfg.Run, Phase: step.Phase})
 }
 
@@ -275,6 +240,13 @@ func doneSteps(records []Record) map[string]json.RawMessage {
 			done[r.Step] = r.Data
 		case RecordUndo, RecordBegin:
 			delete(done, r.Step)
+		case RecordAgain:
+			var names []string
+			if json.Unmarshal(r.Data, &names) == nil {
+				for _, name := range names {
+					delete(done, name)
+				}
+			}
 		default: // says nothing about whether the step is done
 		}
 	}

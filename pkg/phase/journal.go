@@ -22,7 +22,8 @@ const (
 	RecordUndo     RecordType = "undo"   // before a step's undo
 	RecordUndone   RecordType = "undone" // the step's effect is gone
 	RecordUndoFail RecordType = "undo-failed"
-	RecordEnd      RecordType = "end" // last record; Error is empty for a run that succeeded
+	RecordAgain    RecordType = "again" // a group of steps is undone and begins anew; Data is their names
+	RecordEnd      RecordType = "end"   // last record; Error is empty for a run that succeeded
 )
 
 // Record is one line of a journal.

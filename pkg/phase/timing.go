@@ -30,10 +30,12 @@ type StepTiming struct {
 
 // Timing is how long a phase took: from its first step's start to its last step's end.
 type Timing struct {
-	Phase   string       `json:"phase"`
-	Start   time.Time    `json:"start"`
-	Seconds float64      `json:"seconds"`
-	Outcome Outcome      `json:"outcome"`
+	Phase   string    `json:"phase"`
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds"`
+	Outcome Outcome   `json:"outcome"`
+	// Attempt is 2 for a phase of the second attempt at its steps, and so on; 0 for the first.
+	Attempt int          `json:"attempt,omitempty"`
 	Steps   []StepTiming `json:"steps"`
 }
 

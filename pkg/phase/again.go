@@ -1,0 +1,117 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// stepAgain is the name under which the wait between two attempts is timed and shown.
+const stepAgain = "again"
+
+// Again lets a group of steps in a row be attempted again: all of it is undone, then waited for, then done anew.
+type Again struct {
+	// From and To name the group's first and last step.
+	From, To string
+	// Attempts is how often the group is done at most, the first time included.
+	Attempts int
+	// Worth tells whether another attempt may succeed after a step of the group failed.
+	Worth func(step string, err error) bool
+	// Phase is what the wait is timed as.
+	Phase string
+	// Ready returns when another attempt is worth it; its error ends the run. It changes nothing.
+	Ready func(ctx context.Context, s *Scope) error
+	// Deadline bounds Ready.
+	Deadline time.Duration
+}
+
+// Attempt is one that failed and was followed by another, or was the last.
+type Attempt struct {
+	Number int       `json:"number"`
+	Step   string    `json:"step"` // that failed
+	At     time.Time `json:"at"`
+	Error  string    `json:"error"`
+}
+
+// FailedAttempts lists the attempts at the group of Again that failed; valid after Run returned.
+func (e *Engine) FailedAttempts() []Attempt { return e.attempts }
+
+// attempt is the number of the attempt under way at the step's group; 0 outside of it and for the first.
+func (e *Engine) attempt(steps []Step, i int) int {
+	if first, last := e.group(steps); i < first || i > last || len(e.attempts) == 0 {
+		return 0
+	}
+	return len(e.attempts) + 1
+}
+
+// group is the indexes of the first and last step that may be attempted again; -1 and -2 if there are none.
+func (e *Engine) group(steps []Step) (first, last int) {
+	first, last = -1, -2
+	if e.cfg.Again == nil {
+		return first, last
+	}
+	for i := range steps {
+		switch steps[i].Name {
+		case e.cfg.Again.From:
+			first = i
+		case e.cfg.Again.To:
+			last = i
+		}
+	}
+	return first, last
+}
+
+// again decides what follows the failure of step i: nil if the group is to be done anew, from the index
+// returned. Before that its steps are undone; if one cannot be undone there is no further attempt.
+func (e *Engine) again(ctx context.Context, steps []Step, i int, err error) (int, error) {
+	first, last := e.group(steps)
+	if i < first || i > last {
+		return i, err
+	}
+	rule := e.cfg.Again
+	e.attempts = append(e.attempts, Attempt{Number: len(e.attempts) + 1, Step: steps[i].Name, At: time.Now().UTC(), Error: err.Error()})
+	numbered := failure.Annotate(err, fmt.Sprintf("attempt %d of %d", len(e.attempts), rule.Attempts), "")
+	var panicked *failure.PanicError
+	if ctx.Err() != nil || errors.As(err, &panicked) || !rule.Worth(steps[i].Name, err) {
+		return i, err
+	}
+	if len(e.attempts) >= rule.Attempts {
+		if rule.Attempts > 1 {
+			err = numbered
+		}
+		return i, err
+	}
+	s := e.scope(&steps[i])
+	s.Warn("%v: all of it is undone, then it is tried again", numbered)
+	if len(e.undoAll(context.WithoutCancel(ctx), steps[first:last+1])) > 0 {
+		return i, err
+	}
+	if waitErr := e.ready(ctx); waitErr != nil {
+		return i, errors.Join(waitErr, err)
+	}
+	names := make([]string, 0, last-first+1)
+	for j := first; j <= last; j++ {
+		names = append(names, steps[j].Name)
+	}
+	e.writer.add(Record{Type: RecordAgain, Step: steps[first].Name}, names)
+	e.log.Info("attempting again", zap.Int("attempt", len(e.attempts)+1))
+	return first, nil
+}
+
+// ready waits, timed as a phase of its own, until another attempt is worth it.
+func (e *Engine) ready(ctx context.Context) error {
+	rule := e.cfg.Again
+	step := &Step{Phase: rule.Phase, Name: stepAgain, Deadline: rule.Deadline, ReadOnly: true, Do: rule.Ready}
+	e.openPhase(step, len(e.attempts)+1)
+	s := e.scope(step)
+	s.emit(StepStarted, "")
+	err := within(ctx, "wait for another attempt", rule.Deadline, func(ctx context.Context) error { return e.call(ctx, step.Do, s) })
+	e.finish(step, s, err)
+	e.closePhase(err)
+	return err
+}

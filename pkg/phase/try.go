@@ -1,0 +1,46 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// The waits between tries of a step.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// try calls Do once, or again and again for a step with Retry.
+func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
+	for interval := firstRetry; ; interval = min(2*interval, lastRetry) {
+		err := e.call(ctx, step.Do, s)
+		kind := failure.KindOf(err)
+		var panicked *failure.PanicError
+		if err == nil || !step.Retry || (kind != failure.Unknown && kind != failure.Limited) || errors.As(err, &panicked) {
+			return err
+		}
+		s.Note("trying again: %v", err)
+		if wait.For(ctx, interval) != nil {
+			return err
+		}
+	}
+}
+
+// call makes an error of a panic, with the stack in the log: what was done is then undone as after any error.
+func (e *Engine) call(ctx context.Context, f func(context.Context, *Scope) error, s *Scope) (err error) {
+	defer func() {
+		var panicked *failure.PanicError
+		if errors.As(err, &panicked) {
+			s.Log.Error("a step panicked", zap.Error(err), zap.ByteString("stack", panicked.Stack))
+		}
+	}()
+	defer failure.Catch(&err, s.step.Name)
+	return f(ctx, s)
+}
