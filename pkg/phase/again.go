@@ -56,10 +56,10 @@ func (e *Engine) group(steps []Step) (first, last int) {
 		return first, last
 	}
 	for i := range steps {
-		switch steps[i].Name {
-		case e.cfg.Again.From:
+		if steps[i].Name == e.cfg.Again.From {
 			first = i
-		case e.cfg.Again.To:
+		}
+		if steps[i].Name == e.cfg.Again.To {
 			last = i
 		}
 	}
