@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -32,7 +30,8 @@ type operation struct {
 	// repeatable calls may be sent again when nobody knows what became of the last try.
 	repeatable bool
 	timeout    time.Duration // of one answer; 0 is the client's
-	limiter    *rate.Limiter
+	lane       *lane         // nil is not paced
+	priority   priority
 }
 
 func (op operation) needs() string {
@@ -47,17 +46,20 @@ func (op operation) needs() string {
 func (c *Client) call(ctx context.Context, op operation, target string, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
+	defer c.pace.gate.begin(op.priority)()
+	place := op.lane.place(op.priority)
 	lost := 0
 	var before error // of the try before
 	for try := 0; ; try++ {
-		if err := c.turn(ctx, op.limiter); err != nil {
-			return failure.Wrap(fmt.Errorf("waiting for its turn below ec2's rate: %w", err), kindOfEnd(err), op.verb, target)
+		if err := c.turn(ctx, op, place); err != nil {
+			return outOfTime(err, before, op, target)
 		}
 		err := c.once(ctx, op, send)
+		v := classify(err)
+		op.lane.answered(err != nil && v.again == throttled)
 		if err == nil {
 			return nil
 		}
-		v := classify(err)
 		if v.again == ambiguous {
 			lost++
 		}
@@ -67,7 +69,7 @@ func (c *Client) call(ctx context.Context, op operation, target string, send fun
 		if v.again == never || ctx.Err() != nil || (v.again == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
 			return translate(err, op, target)
 		}
-		if waitErr := c.clock.Sleep(ctx, delay(v.again, try)); waitErr != nil {
+		if waitErr := c.pause(ctx, op, v.again, try); waitErr != nil {
 			return translate(fmt.Errorf("gave up after %d tries: %w", try+1, err), op, target)
 		}
 		before = err
@@ -78,6 +80,33 @@ func (c *Client) once(ctx context.Context, op operation, send func(context.Conte
 	ctx, cancel := context.WithTimeout(ctx, c.answerTimeout(op))
 	defer cancel()
 	return concise(send(ctx))
+}
+
+// turn lets urgent calls go first, and then waits for its turn below EC2's rate.
+func (c *Client) turn(ctx context.Context, op operation, place *place) error {
+	if err := c.pace.gate.yield(ctx, op.priority, c.clock); err != nil {
+		return err
+	}
+	return op.lane.turn(ctx, place)
+}
+
+// pause waits before the next try. A throttled call of a lane only takes its place again: the lane has slowed
+// down for all of its calls, and more waiting of each would leave EC2's bucket unused.
+func (c *Client) pause(ctx context.Context, op operation, a again, try int) error {
+	if a == throttled && op.lane != nil {
+		return ctx.Err()
+	}
+	return c.clock.Sleep(ctx, delay(a, try))
+}
+
+// outOfTime is the error of a call that ctx ended while it waited for its turn. The reason of the try before
+// says more than that.
+func outOfTime(err, before error, op operation, target string) error {
+	err = fmt.Errorf("waiting for its turn below ec2's rate: %w", err)
+	if before != nil {
+		return translate(fmt.Errorf("%w; the try before: %w", err, before), op, target)
+	}
+	return failure.Wrap(err, kindOfEnd(err), op.verb, target)
 }
 
 // kindOfEnd is the kind of a call that ctx ended before it was sent.

@@ -46,6 +46,7 @@ var (
 	_ Snapshots = (*Client)(nil)
 	_ Volumes   = (*Client)(nil)
 	_ Account   = (*Client)(nil)
+	_ Instances = (*Client)(nil)
 )
 
 // regionTimeout bounds the question to the instance metadata service, which does not answer off EC2.
@@ -105,7 +106,7 @@ func newClient(cfg aws.Config, c Config) *Client {
 		region:    cfg.Region,
 		clock:     c.Clock,
 		timeout:   c.AnswerTimeout,
-		pace:      newPacing(c.Clock.Now()),
+		pace:      newPacing(c.Clock),
 		recent:    newRecentIDs(c.Clock),
 	}
 }

@@ -18,10 +18,13 @@ type realClock struct{}
 
 func (realClock) Now() time.Time { return time.Now() }
 
+// Real is the real duration in which d passes; the testbed's clock has it too.
+func (realClock) Real(d time.Duration) time.Duration { return d }
+
 // Sleep gives up at once if ctx ends before d has passed: waiting for a certain failure only makes a
 // cluster's hold longer.
-func (realClock) Sleep(ctx context.Context, d time.Duration) error {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+func (c realClock) Sleep(ctx context.Context, d time.Duration) error {
+	if !enough(ctx, c, d) {
 		return context.DeadlineExceeded
 	}
 	timer := time.NewTimer(d)
@@ -32,4 +35,16 @@ func (realClock) Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// enough reports whether ctx may still live after d. A clock that cannot tell real time is believed.
+func enough(ctx context.Context, clock Clock, d time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return true
+	}
+	scale, ok := clock.(interface {
+		Real(d time.Duration) time.Duration
+	})
+	return !ok || time.Until(deadline) >= scale.Real(d)
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -19,7 +18,8 @@ import (
 const cutTimeout = time.Minute
 
 // Cut takes a crash-consistent multi-volume set by one CreateSnapshots call; see Snapshots. What is
-// attached is looked up before every try. Refusals that certainly had no effect (throttles, the 15 s
+// attached is looked up before every try, but for the first if the request brings a look. If EC2 finds that
+// one outdated, Cut looks again. Refusals that certainly had no effect (throttles, the 15 s
 // spacing, the limits of pending snapshots) are waited out until ctx ends.
 //
 // If the answer does not hold exactly the wanted volumes, the snapshots are returned together with a
@@ -38,30 +38,29 @@ func (c *Client) Cut(ctx context.Context, req CutRequest) ([]Snapshot, error) {
 		return nil, failure.New(failure.Usage, "create snapshots", target, "a volume is given twice")
 	}
 	var made []Snapshot
+	given, known := req.Attached[req.Instance]
 	op := operation{
 		verb: "create snapshots", action: ActionCreateSnapshots, tagged: true,
-		timeout: cutTimeout, limiter: c.pace.createSnapshots,
+		timeout: cutTimeout, lane: c.pace.createSnapshots, priority: urgent,
 	}
-	err := c.call(ctx, op, target, func(ctx context.Context) error {
-		attached, err := c.attachments(ctx, req.Instance)
-		if err != nil {
+	err := c.call(ctx, op, target, func(ctx context.Context) (err error) {
+		look := given
+		if !known {
+			if look, err = c.attached(ctx, req.Instance); err != nil {
+				return err
+			}
+		}
+		old := known
+		known = false // the next try looks again
+		made, err = c.cut(ctx, req, wanted, look)
+		if !old || !outdated(err) {
 			return err
 		}
-		spec, err := attached.only(req.Instance, wanted)
-		if err != nil {
+		if look, err = c.attached(ctx, req.Instance); err != nil {
 			return err
 		}
-		out, err := c.ec2.CreateSnapshots(ctx, &ec2.CreateSnapshotsInput{
-			InstanceSpecification: spec,
-			TagSpecifications:     tagSpecification(types.ResourceTypeSnapshot, req.Tags),
-		})
-		if err != nil {
-			return err
-		}
-		for _, s := range out.Snapshots {
-			made = append(made, snapshotOfInfo(s))
-		}
-		return nil
+		made, err = c.cut(ctx, req, wanted, look)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -70,6 +69,36 @@ func (c *Client) Cut(ctx context.Context, req CutRequest) ([]Snapshot, error) {
 		c.recent.add(string(s.ID))
 	}
 	return made, checkSet(target, made, wanted)
+}
+
+// cut sends one CreateSnapshots that leaves out all of look but the wanted volumes.
+func (c *Client) cut(ctx context.Context, req CutRequest, wanted []cluster.VolumeID, look []Attachment) ([]Snapshot, error) {
+	spec, err := only(look, req.Instance, wanted)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.ec2.CreateSnapshots(ctx, &ec2.CreateSnapshotsInput{
+		InstanceSpecification: spec,
+		TagSpecifications:     tagSpecification(types.ResourceTypeSnapshot, req.Tags),
+	})
+	if err != nil {
+		return nil, err
+	}
+	made := make([]Snapshot, 0, len(out.Snapshots))
+	for _, s := range out.Snapshots {
+		made = append(made, snapshotOfInfo(s))
+	}
+	return made, nil
+}
+
+// outdated reports whether a cut was refused, without any effect, for what may be the look's fault: a volume
+// that is excluded has gone since, or one that is wanted has come.
+func outdated(err error) bool {
+	if err == nil {
+		return false
+	}
+	kind := classify(concise(err)).kind
+	return kind == failure.Usage || kind == failure.NotFound || kind == failure.Conflict
 }
 
 // checkSet compares an answer with what was asked for.
@@ -91,103 +120,4 @@ func checkSet(target string, made []Snapshot, wanted []cluster.VolumeID) error {
 			WithHint("delete the snapshots and run again when the instance's volumes stay attached")
 	}
 	return nil
-}
-
-// attachment is one volume of an instance.
-type attachment struct {
-	volume cluster.VolumeID
-	boot   bool
-	state  types.AttachmentStatus
-}
-
-type attachments []attachment
-
-// attachments asks what is attached now. It asks by filter and page: calls of that form have a bucket twice
-// as large as lists of ids.
-func (c *Client) attachments(ctx context.Context, id cluster.InstanceID) (attachments, error) {
-	op := operation{verb: "describe instances", action: "ec2:DescribeInstances", repeatable: true}
-	var (
-		found attachments
-		seen  bool
-	)
-	in := ec2.DescribeInstancesInput{
-		Filters: []types.Filter{filter("instance-id", string(id))}, MaxResults: aws.Int32(describePage),
-	}
-	_, err := pages(ctx, func(ctx context.Context, token *string) ([]attachment, *string, error) {
-		in.NextToken = token
-		var out *ec2.DescribeInstancesOutput
-		err := c.call(ctx, op, string(id), func(ctx context.Context) (err error) {
-			out, err = c.ec2.DescribeInstances(ctx, &in)
-			return err
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, reservation := range out.Reservations {
-			for _, instance := range reservation.Instances {
-				if aws.ToString(instance.InstanceId) == string(id) {
-					seen, found = true, attachmentsOf(instance)
-				}
-			}
-		}
-		return nil, out.NextToken, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if !seen {
-		return nil, failure.New(failure.NotFound, op.verb, string(id), "no such instance")
-	}
-	return found, nil
-}
-
-func attachmentsOf(instance types.Instance) attachments {
-	var found attachments
-	for _, mapping := range instance.BlockDeviceMappings {
-		if mapping.Ebs == nil || mapping.Ebs.Status == types.AttachmentStatusDetached {
-			continue
-		}
-		found = append(found, attachment{
-			volume: cluster.VolumeID(aws.ToString(mapping.Ebs.VolumeId)),
-			boot:   aws.ToString(mapping.DeviceName) == aws.ToString(instance.RootDeviceName),
-			state:  mapping.Ebs.Status,
-		})
-	}
-	return found
-}
-
-// only is the specification that leaves out every volume but the wanted ones.
-func (a attachments) only(id cluster.InstanceID, wanted []cluster.VolumeID) (*types.InstanceSpecification, error) {
-	spec := &types.InstanceSpecification{InstanceId: aws.String(string(id)), ExcludeBootVolume: aws.Bool(true)}
-	ready := 0
-	for _, have := range a {
-		switch {
-		case !slices.Contains(wanted, have.volume):
-			if !have.boot { // EC2 refuses the boot volume in the list
-				spec.ExcludeDataVolumeIds = append(spec.ExcludeDataVolumeIds, string(have.volume))
-			}
-		case have.state != types.AttachmentStatusAttached:
-			return nil, failure.New(failure.Conflict, "create snapshots", string(id), "%s is %s", have.volume, have.state)
-		default:
-			ready++
-			if have.boot {
-				spec.ExcludeBootVolume = aws.Bool(false)
-			}
-		}
-	}
-	if ready != len(wanted) {
-		return nil, failure.New(failure.Conflict, "create snapshots", string(id), "wanted %s but only these are attached: %s",
-			strings.Join(texts(wanted), ", "), a).
-			WithHint("run again when the store's pod is back with all its volumes on one instance")
-	}
-	return spec, nil
-}
-
-// String lists the volumes.
-func (a attachments) String() string {
-	ids := make([]string, len(a))
-	for i, have := range a {
-		ids[i] = string(have.volume)
-	}
-	return strings.Join(ids, ", ")
 }

@@ -125,6 +125,9 @@ func codeOf(err error) string {
 
 // classify looks an error of the SDK up. Errors that are classified already keep their kind.
 func classify(err error) verdict {
+	if err == nil {
+		return verdict{}
+	}
 	var known *failure.Error
 	if errors.As(err, &known) {
 		return verdict{kind: failure.KindOf(err), hint: failure.HintOf(err)}

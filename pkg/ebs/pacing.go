@@ -2,49 +2,84 @@ package ebs
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
-// EC2 gives each account and region a bucket of 100 calls, refilled by 5 a second, for each of the APIs
-// below. The rest is left to the CSI driver and others who share the account's buckets.
+// EC2 gives each account and region token buckets, one an API: so many calls at once, then so many a second.
+// Each lane spends a bucket and refills it a little more slowly than EC2 does; what others in the account take
+// shows as throttling, and slows the lane down.
 const (
-	paceBurst  = 90
-	paceRefill = 4.5
+	mutatingBurst, mutatingRate = 100, 4.9 // of 100 and 5: CreateSnapshots, CreateVolume and the deletes
+	otherBurst, otherRate       = 50, 4.9  // of 50 and 5: mutating calls that EC2's list does not name
+	pagedBurst, pagedRate       = 100, 19  // of 100 and 20: describes with filter or page
+	listedBurst, listedRate     = 50, 9.5  // of 50 and 10: describes of ids without filter and page
 )
 
-// pacing keeps this process below EC2's token buckets, one limiter an API.
+// pacing keeps this process below EC2's token buckets, and deletes behind a cut.
 type pacing struct {
-	createSnapshots, deleteSnapshot, createVolume, deleteVolume *rate.Limiter
+	createSnapshots, deleteSnapshot, createVolume, deleteVolume *lane
+	modifyVolume, enableFast, disableFast                       *lane
+
+	listedSnapshots, pagedSnapshots *lane
+	listedVolumes, pagedVolumes     *lane
+	instances, modifications        *lane
+	fastRestores, locks, status     *lane
+
+	gate *gate
 }
 
-func newPacing(now time.Time) pacing {
-	limiter := func() *rate.Limiter {
-		l := rate.NewLimiter(paceRefill, paceBurst)
-		l.SetBurstAt(now, paceBurst) // the clock may be virtual
-		return l
-	}
+func newPacing(clock Clock) pacing {
+	usual := func() *lane { return newLane(clock, mutatingBurst, mutatingRate) }
+	other := func() *lane { return newLane(clock, otherBurst, otherRate) }
+	paged := func() *lane { return newLane(clock, pagedBurst, pagedRate) }
+	listed := func() *lane { return newLane(clock, listedBurst, listedRate) }
 	return pacing{
-		createSnapshots: limiter(), deleteSnapshot: limiter(),
-		createVolume: limiter(), deleteVolume: limiter(),
+		createSnapshots: usual(), deleteSnapshot: usual(), createVolume: usual(), deleteVolume: usual(),
+		modifyVolume: other(), enableFast: other(), disableFast: other(),
+		listedSnapshots: listed(), pagedSnapshots: paged(), listedVolumes: listed(), pagedVolumes: paged(),
+		instances: paged(), modifications: paged(), fastRestores: paged(), locks: listed(), status: listed(),
+		gate: &gate{},
 	}
 }
 
-// turn waits until the limiter lets one call go. It returns ctx's error if that comes first.
-func (c *Client) turn(ctx context.Context, limiter *rate.Limiter) error {
-	if limiter == nil {
+// priority orders calls that wait. Larger goes first.
+type priority uint8
+
+const (
+	background priority = iota // deletes: they let a cut go first
+	usual
+	urgent // a cut: a cluster is held for it
+)
+
+// How a background call lets urgent ones go first: it looks again so often, and not for ever, so that it
+// always comes to its end.
+const (
+	yieldLook    = 250 * time.Millisecond
+	longestYield = 5 * time.Minute
+)
+
+// gate keeps background calls back while urgent ones are under way.
+type gate struct{ urgent atomic.Int64 }
+
+// begin notes a call; the returned function ends it.
+func (g *gate) begin(p priority) (end func()) {
+	if p != urgent {
+		return func() {}
+	}
+	g.urgent.Add(1)
+	return func() { g.urgent.Add(-1) }
+}
+
+// yield lets urgent calls go first if p is background. It returns ctx's error if that ends before.
+func (g *gate) yield(ctx context.Context, p priority, clock Clock) error {
+	if p != background {
 		return ctx.Err()
 	}
-	now := c.clock.Now()
-	place := limiter.ReserveN(now, 1)
-	delay := place.DelayFrom(now)
-	if delay == 0 {
-		return ctx.Err()
+	for end := clock.Now().Add(longestYield); g.urgent.Load() > 0 && clock.Now().Before(end); {
+		if err := clock.Sleep(ctx, yieldLook); err != nil {
+			return err
+		}
 	}
-	if err := c.clock.Sleep(ctx, delay); err != nil {
-		place.CancelAt(c.clock.Now())
-		return err
-	}
-	return nil
+	return ctx.Err()
 }

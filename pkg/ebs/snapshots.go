@@ -75,7 +75,7 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 	}
 	op := operation{
 		verb: "delete snapshot", action: ActionDeleteSnapshot,
-		repeatable: true, limiter: c.pace.deleteSnapshot,
+		repeatable: true, lane: c.pace.deleteSnapshot, priority: background,
 	}
 	return c.remove(ctx, op, string(id), func(ctx context.Context) error {
 		_, err := c.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(string(id))})

@@ -32,7 +32,7 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 	)
 	op := operation{
 		verb: "create volume", action: ActionCreateVolume, tagged: true,
-		repeatable: true, limiter: c.pace.createVolume,
+		repeatable: true, lane: c.pace.createVolume, priority: usual,
 	}
 	target := "a volume from " + string(req.Snapshot)
 	err := c.call(ctx, op, target, func(ctx context.Context) error {
@@ -179,7 +179,7 @@ func (c *Client) DeleteVolume(ctx context.Context, id cluster.VolumeID) error {
 	}
 	op := operation{
 		verb: "delete volume", action: ActionDeleteVolume,
-		repeatable: true, limiter: c.pace.deleteVolume,
+		repeatable: true, lane: c.pace.deleteVolume, priority: background,
 	}
 	return c.remove(ctx, op, string(id), func(ctx context.Context) error {
 		_, err := c.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: aws.String(string(id))})

@@ -1,0 +1,137 @@
+package ebs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Attachments reads what is attached to all of these instances now; see Instances. More than 200 are asked
+// for by several calls at the same time.
+func (c *Client) Attachments(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
+	const verb = "describe instances"
+	if len(ids) == 0 || slices.Contains(ids, "") {
+		return nil, failure.New(failure.Usage, verb, "", "no instances given, or one without an id")
+	}
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	batches := slices.Collect(slices.Chunk(ids, describeBatch))
+	parts, errs := make([]Attachments, len(batches)), make([]error, len(batches))
+	var looking sync.WaitGroup
+	for i, batch := range batches {
+		looking.Go(func() { parts[i], errs[i] = c.look(ctx, batch) })
+	}
+	looking.Wait()
+	found := make(Attachments, len(ids))
+	for i := range batches {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		for id, volumes := range parts[i] {
+			found[id] = volumes
+		}
+	}
+	for _, id := range ids {
+		if _, ok := found[id]; !ok {
+			return nil, failure.New(failure.NotFound, verb, string(id), "no such instance")
+		}
+	}
+	return found, nil
+}
+
+// attached is what is attached to one instance now.
+func (c *Client) attached(ctx context.Context, id cluster.InstanceID) ([]Attachment, error) {
+	found, err := c.Attachments(ctx, []cluster.InstanceID{id})
+	return found[id], err
+}
+
+// look asks for one batch. It asks by filter and page: calls of that form have a bucket twice as large as
+// lists of ids, and do not fail as a whole for one unknown id.
+func (c *Client) look(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
+	op := operation{
+		verb: "describe instances", action: "ec2:DescribeInstances",
+		repeatable: true, lane: c.pace.instances, priority: urgent,
+	}
+	found := Attachments{}
+	in := ec2.DescribeInstancesInput{
+		Filters: []types.Filter{filter("instance-id", texts(ids)...)}, MaxResults: aws.Int32(describePage),
+	}
+	_, err := pages(ctx, func(ctx context.Context, token *string) ([]Attachment, *string, error) {
+		in.NextToken = token
+		var out *ec2.DescribeInstancesOutput
+		err := c.call(ctx, op, strings.Join(texts(ids[:min(len(ids), 3)]), ", "), func(ctx context.Context) (err error) {
+			out, err = c.ec2.DescribeInstances(ctx, &in)
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, reservation := range out.Reservations {
+			for _, instance := range reservation.Instances {
+				found[cluster.InstanceID(aws.ToString(instance.InstanceId))] = attachmentsOf(instance)
+			}
+		}
+		return nil, out.NextToken, nil
+	})
+	return found, err
+}
+
+func attachmentsOf(instance types.Instance) []Attachment {
+	found := []Attachment{}
+	for _, mapping := range instance.BlockDeviceMappings {
+		if mapping.Ebs == nil || mapping.Ebs.Status == types.AttachmentStatusDetached {
+			continue
+		}
+		found = append(found, Attachment{
+			Volume: cluster.VolumeID(aws.ToString(mapping.Ebs.VolumeId)),
+			Boot:   aws.ToString(mapping.DeviceName) == aws.ToString(instance.RootDeviceName),
+			State:  string(mapping.Ebs.Status),
+		})
+	}
+	return found
+}
+
+// only is the specification that leaves out every attached volume but the wanted ones.
+func only(look []Attachment, id cluster.InstanceID, wanted []cluster.VolumeID) (*types.InstanceSpecification, error) {
+	spec := &types.InstanceSpecification{InstanceId: aws.String(string(id)), ExcludeBootVolume: aws.Bool(true)}
+	ready := 0
+	for _, have := range look {
+		switch {
+		case !slices.Contains(wanted, have.Volume):
+			if !have.Boot { // EC2 refuses the boot volume in the list
+				spec.ExcludeDataVolumeIds = append(spec.ExcludeDataVolumeIds, string(have.Volume))
+			}
+		case have.State != string(types.AttachmentStatusAttached):
+			return nil, failure.New(failure.Conflict, "create snapshots", string(id), "%s is %s", have.Volume, have.State)
+		default:
+			ready++
+			if have.Boot {
+				spec.ExcludeBootVolume = aws.Bool(false)
+			}
+		}
+	}
+	if ready != len(wanted) {
+		return nil, failure.New(failure.Conflict, "create snapshots", string(id), "wanted %s but only these are attached: %s",
+			strings.Join(texts(wanted), ", "), listed(look)).
+			WithHint("run again when the store's pod is back with all its volumes on one instance")
+	}
+	return spec, nil
+}
+
+// listed names the volumes.
+func listed(look []Attachment) string {
+	ids := make([]string, len(look))
+	for i, have := range look {
+		ids[i] = string(have.Volume)
+	}
+	return strings.Join(ids, ", ")
+}
