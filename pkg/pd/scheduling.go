@@ -81,18 +81,12 @@ func (c *Client) SetTTLConfig(ctx context.Context, items map[string]any, ttl tim
 
 // TTLConfig reads the overrides in force from PD's etcd, by item.
 func (c *Client) TTLConfig(ctx context.Context) (map[string]string, error) {
-	query := map[string][]byte{"key": []byte(ttlPrefix), "range_end": []byte(strings.TrimSuffix(ttlPrefix, "/") + "0")}
-	var answer struct {
-		KVs []struct {
-			Key   []byte `json:"key"`
-			Value []byte `json:"value"`
-		} `json:"kvs"`
-	}
-	if err := c.rest.call(ctx, http.MethodPost, "/v3/kv/range", query, &answer, again); err != nil {
+	pairs, err := c.etcdPrefix(ctx, ttlPrefix)
+	if err != nil {
 		return nil, translate(ctx, err, "read ttl config", "")
 	}
 	items := map[string]string{}
-	for _, kv := range answer.KVs {
+	for _, kv := range pairs {
 		items[strings.TrimPrefix(string(kv.Key), ttlPrefix)] = string(kv.Value)
 	}
 	return items, nil

@@ -3,6 +3,7 @@ package pdtest
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/pingcap/kvproto/pkg/meta_storagepb"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -86,6 +87,46 @@ func (s *Server) etcdRange(r *request) answer {
 		body["kvs"], body["count"] = kvs, decimal(uint64(len(kvs)))
 	}
 	return answer{body: body, compact: true}
+}
+
+// etcdPoint tells the look at PD's own overrides from that at the keys of others.
+func etcdPoint(r *request) string {
+	var req struct {
+		Key []byte `json:"key"`
+	}
+	if json.Unmarshal(r.body, &req) == nil && strings.HasPrefix(string(req.Key), ttlPrefix) {
+		return "pd.TTLConfig"
+	}
+	return "pd.EtcdRange"
+}
+
+func (s *Server) etcdPut(r *request) answer {
+	var req struct {
+		Key   []byte `json:"key"`
+		Value []byte `json:"value"`
+	}
+	if err := json.Unmarshal(r.body, &req); err != nil || len(req.Key) == 0 {
+		return answer{status: 400, body: map[string]any{"error": "etcdserver: key is not provided", "code": 3, "message": "etcdserver: key is not provided"}}
+	}
+	s.disk.kv[string(req.Key)] = string(req.Value)
+	return answer{body: map[string]any{"header": map[string]string{
+		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": "3", "raft_term": "2",
+	}}, compact: true, call: "EtcdPut " + string(req.Key)}
+}
+
+// SetEtcd puts a key into PD's etcd, as br, TiCDC and TiDB do.
+func (s *Server) SetEtcd(key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disk.kv[key] = value
+}
+
+// Etcd is the value of a key that somebody put into PD's etcd; ok is false if nobody did.
+func (s *Server) Etcd(key string) (value string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok = s.disk.kv[key]
+	return value, ok
 }
 
 // metaServer is PD's view of etcd for its micro-services, of which there are none. pd/client looks there when

@@ -23,7 +23,8 @@ func (s *Server) schedulingRoutes() []route {
 		{"GET " + api + "/config/replicate", named("Config"), false, s.getConfigOf("replication")},
 		{"POST " + api + "/config/replicate", named("SetConfig"), false, s.postConfigOf("replication")},
 		{"GET " + api + "/config/cluster-version", named("ClusterVersion"), false, s.getClusterVersion},
-		{"POST /v3/kv/range", named("TTLConfig"), false, s.etcdRange},
+		{"POST /v3/kv/range", etcdPoint, false, s.etcdRange},
+		{"POST /v3/kv/put", named("EtcdPut"), false, s.etcdPut},
 	}
 }
 

@@ -1,0 +1,145 @@
+package pd
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// TaskKind is what reads a cluster's changes as they are made.
+type TaskKind string
+
+// The kinds of tasks.
+const (
+	TaskLogBackup  TaskKind = "log-backup" // of `br log`
+	TaskChangefeed TaskKind = "changefeed" // of TiCDC
+)
+
+// Task is a log backup or a changefeed of a cluster. A flashback writes new versions of old rows, which such a
+// task passes on as if they were new: what it has made before does not go on from there.
+type Task struct {
+	Kind TaskKind
+	// Name is the log backup's name, or the changefeed's as CLUSTER/NAMESPACE/ID (its id alone before TiCDC 6.2).
+	Name string
+	// State is TiCDC's word ("normal", "stopped"), or "running" or "paused" of a log backup; it may be "".
+	State string
+}
+
+// Running reports whether the task reads changes now, or will again without a person's command.
+func (t Task) Running() bool {
+	switch t.State {
+	case "paused", "stopped", "failed", "finished", "removed":
+		return false
+	}
+	return true
+}
+
+// Tasks looks after what reads a cluster's changes. The tasks are in PD's etcd.
+type Tasks interface {
+	// Tasks lists log backups and changefeeds, by kind and name.
+	Tasks(ctx context.Context) ([]Task, error)
+	// PauseLogBackup pauses a log backup as `br log pause` does; `br log resume` ends the pause. Idempotent.
+	PauseLogBackup(ctx context.Context, name string) error
+}
+
+var _ Tasks = (*Client)(nil)
+
+// The keys of tasks in PD's etcd: of log backups as br and TiKV write them, of changefeeds since TiCDC 6.2
+// (/tidb/cdc/CLUSTER/NAMESPACE/changefeed/info/ID) and before (/tidb/cdc/changefeed/info/ID).
+const (
+	logBackupInfo  = "/tidb/br-stream/info/"
+	logBackupPause = "/tidb/br-stream/pause/"
+	cdcPrefix      = "/tidb/cdc/"
+	changefeedInfo = "changefeed/info/"
+)
+
+// Tasks lists log backups and changefeeds, by kind and name.
+func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
+	const op = "list log backups and changefeeds"
+	paused := map[string]bool{}
+	pairs, err := c.etcdPrefix(ctx, logBackupPause)
+	if err != nil {
+		return nil, translate(ctx, err, op, "")
+	}
+	for _, kv := range pairs {
+		paused[strings.TrimPrefix(string(kv.Key), logBackupPause)] = true
+	}
+	if pairs, err = c.etcdPrefix(ctx, logBackupInfo); err != nil {
+		return nil, translate(ctx, err, op, "")
+	}
+	var tasks []Task
+	for _, kv := range pairs {
+		t := Task{Kind: TaskLogBackup, Name: strings.TrimPrefix(string(kv.Key), logBackupInfo), State: "running"}
+		if paused[t.Name] {
+			t.State = "paused"
+		}
+		tasks = append(tasks, t)
+	}
+	if pairs, err = c.etcdPrefix(ctx, cdcPrefix); err != nil {
+		return nil, translate(ctx, err, op, "")
+	}
+	for _, kv := range pairs {
+		if name, ok := changefeedName(string(kv.Key)); ok {
+			tasks = append(tasks, Task{Kind: TaskChangefeed, Name: name, State: changefeedState(kv.Value)})
+		}
+	}
+	return tasks, nil
+}
+
+// PauseLogBackup writes the key on which TiKV and TiDB pause the task. A name that is not a task's does nothing.
+func (c *Client) PauseLogBackup(ctx context.Context, name string) error {
+	body := map[string][]byte{"key": []byte(logBackupPause + name), "value": {}}
+	err := c.rest.call(ctx, http.MethodPost, "/v3/kv/put", body, nil, again)
+	return translate(ctx, err, "pause log backup", name)
+}
+
+// changefeedName is the name in the key of a changefeed's description; ok is false for TiCDC's other keys, its
+// backups of older versions included.
+func changefeedName(key string) (name string, ok bool) {
+	owner, id, ok := strings.Cut(strings.TrimPrefix(key, cdcPrefix), changefeedInfo)
+	if !ok || id == "" || strings.Contains(id, "/") {
+		return "", false
+	}
+	if owner == "" {
+		return id, true
+	}
+	cluster, namespace, ok := strings.Cut(strings.TrimSuffix(owner, "/"), "/")
+	if !ok || !strings.HasSuffix(owner, "/") || strings.Contains(namespace, "/") || !cdcClusters().MatchString(cluster) {
+		return "", false
+	}
+	return owner + id, true
+}
+
+// cdcClusters are the names that TiCDC gives to its clusters; its own folders start with two underscores.
+func cdcClusters() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$`) }
+
+// changefeedState is the state in a changefeed's description; one that cannot be read counts as running.
+func changefeedState(value []byte) string {
+	var info struct {
+		State string `json:"state"`
+	}
+	if json.Unmarshal(value, &info) != nil {
+		return ""
+	}
+	return info.State
+}
+
+// etcdPair is a key of PD's etcd. The JSON gateway writes bytes in base64, as encoding/json does.
+type etcdPair struct {
+	Key   []byte `json:"key"`
+	Value []byte `json:"value"`
+}
+
+// etcdPrefix reads the keys that start with prefix, in order. The prefix ends in '/'.
+func (c *Client) etcdPrefix(ctx context.Context, prefix string) ([]etcdPair, error) {
+	query := map[string][]byte{"key": []byte(prefix), "range_end": []byte(strings.TrimSuffix(prefix, "/") + "0")}
+	var answer struct {
+		KVs []etcdPair `json:"kvs"`
+	}
+	if err := c.rest.call(ctx, http.MethodPost, "/v3/kv/range", query, &answer, again); err != nil {
+		return nil, err
+	}
+	return answer.KVs, nil
+}
