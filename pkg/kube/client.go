@@ -47,6 +47,7 @@ type Client struct {
 	dynamic   dynamic.Interface
 	http      *http.Client
 	namespace string
+	server    string
 }
 
 var (
@@ -109,7 +110,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	return &Client{core: core, dynamic: dyn, http: shared, namespace: namespace}, nil
+	return &Client{core: core, dynamic: dyn, http: shared, namespace: namespace, server: config.Host}, nil
 }
 
 // Close gives back idle connections. The client can be used again afterwards.

@@ -35,7 +35,7 @@ func layers() [][]string {
 		{"hold"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
-		{"backup", "restore"},
+		{"backup", "restore", "gc"},
 		{"ui", "report"},
 		{"brcompat", "cli"},
 		{"testbed"},

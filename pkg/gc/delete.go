@@ -1,0 +1,228 @@
+package gc
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// DeleteOptions are what the user chose.
+type DeleteOptions struct {
+	Backup cluster.BackupID
+	// Run names the backup's run where nothing in the storage does any more: then its snapshots are found by
+	// their tags alone. Empty takes the storage's word.
+	Run cluster.RunID
+	// Last allows to delete the only backup of its cluster that can be restored.
+	Last bool
+	// Rate is how many deletions are asked for in a second; zero is 1.
+	Rate   float64
+	DryRun bool
+}
+
+// Delete removes a backup: it is buried first, then its snapshots go, then its objects. All checks come
+// before the first change: nothing is deleted of a backup whose run is alive, that a restore is reading, that
+// has a locked snapshot (Conflict), or that is the last one of its cluster (Conflict, unless Last). After an
+// error it can be called again, or left to Collect. A backup of which nothing at all is found is no error:
+// the report says so (Nothing).
+func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
+	x := &deletion{Deps: d, opts: o, catalog: catalog.Catalog{Store: d.Store}, world: &world{now: time.Now()}}
+	report := &Report{Items: []Item{}, Missing: []Missing{}}
+	if err := x.read(ctx); err != nil {
+		return report, err
+	}
+	found, err := x.find(ctx)
+	if err != nil {
+		return report, err
+	}
+	report.Items = append(report.Items, found...)
+	report.Nothing = len(report.Items) == 0
+	if err := x.check(ctx, found); err != nil {
+		return report, err
+	}
+	if o.DryRun || report.Nothing {
+		report.sort()
+		return report, nil
+	}
+	if x.there {
+		if err := x.catalog.Bury(ctx, o.Backup, "deleted by a person", false); err != nil {
+			return report, err
+		}
+	}
+	s := newSweep(d, x.world, o.Rate)
+	s.sweep(ctx, report)
+	report.sort()
+	return report, report.undeleted()
+}
+
+// deletion is one backup on its way out.
+type deletion struct {
+	Deps
+	opts    DeleteOptions
+	catalog catalog.Catalog
+	world   *world
+
+	there    bool // the storage has objects of it
+	entry    catalog.Entry
+	manifest *manifest.Manifest // nil if it cannot be read
+	runs     []*run             // of the storage, those of this backup
+}
+
+// read reads the backup, the others, and the runs that made or restored it.
+func (x *deletion) read(ctx context.Context) error {
+	if err := manifest.CheckID(x.opts.Backup); err != nil {
+		return err
+	}
+	if err := x.world.readBackups(ctx, x.catalog); err != nil {
+		return err
+	}
+	x.entry, x.there = x.world.backups[x.opts.Backup]
+	var err error
+	x.manifest, err = x.catalog.Unsealed(ctx, x.opts.Backup)
+	switch {
+	case err == nil, failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt), failure.Is(err, failure.Usage):
+	default:
+		return err
+	}
+	if err := x.world.listRuns(ctx, x.Deps); err != nil {
+		return err
+	}
+	var all []cluster.RunID
+	for id := range x.world.known {
+		all = append(all, id)
+	}
+	if err := x.world.readRuns(ctx, x.Deps, all); err != nil {
+		return err
+	}
+	for _, r := range x.world.runs {
+		if r.Backup == x.opts.Backup {
+			x.runs = append(x.runs, r)
+		}
+	}
+	return nil
+}
+
+// makers are the runs that may have made snapshots of the backup: ids of backups are unique only within a
+// storage, so a tag with the backup's id alone is not enough.
+func (x *deletion) makers() []cluster.RunID {
+	ids := []cluster.RunID{x.opts.Run, x.entry.Run}
+	if x.manifest != nil {
+		ids = append(ids, x.manifest.Run)
+	}
+	for _, r := range x.runs {
+		if r.Operation == operationBackup {
+			ids = append(ids, r.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id cluster.RunID) bool { return id == "" })
+}
+
+// find lists the snapshots that the manifest names, those that only tags tell of, and the backup itself.
+func (x *deletion) find(ctx context.Context) ([]Item, error) {
+	found := map[cluster.SnapshotID]ebs.Snapshot{}
+	if x.manifest != nil {
+		named, err := x.EBS.DescribeSnapshots(ctx, x.manifest.SnapshotIDs())
+		if err != nil {
+			return nil, failure.Annotate(err, "describe snapshots", string(x.opts.Backup))
+		}
+		for _, s := range named {
+			found[s.ID] = s
+		}
+	}
+	for _, id := range x.makers() {
+		tagged, err := x.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(id), ebs.TagBackup: string(x.opts.Backup)})
+		if err != nil {
+			return nil, failure.Annotate(err, "find snapshots", "run "+string(id))
+		}
+		for _, s := range tagged {
+			found[s.ID] = s
+		}
+	}
+	var out []Item
+	for id, s := range found {
+		it := item(KindSnapshot, string(id), s.Tags, s.SizeGiB)
+		it.Backup = x.opts.Backup
+		if of, named := x.world.named[id]; named && of != x.opts.Backup {
+			out = append(out, it.verdict(ActionInUse, "sealed backup %s names it", of))
+			continue
+		}
+		out = append(out, it.verdict(ActionDelete, "its backup is being removed"))
+	}
+	if x.there {
+		it := Item{Kind: KindBackup, ID: string(x.opts.Backup), Backup: x.opts.Backup, Run: x.entry.Run, Cluster: name(x.entry.Cluster), SizeGiB: x.entry.SizeGiB}
+		out = append(out, it.verdict(ActionDelete, "asked for"))
+	}
+	return out, nil
+}
+
+// check refuses what must not be deleted, before anything is changed.
+func (x *deletion) check(ctx context.Context, found []Item) error {
+	refuse := func(format string, args ...any) *failure.Error {
+		return failure.New(failure.Conflict, "delete backup", string(x.opts.Backup), format, args...)
+	}
+	if x.manifest != nil && x.manifest.Region != x.EBS.Region() {
+		return failure.New(failure.Usage, "delete backup", string(x.opts.Backup), "its snapshots are in %s", x.manifest.Region).
+			WithHint("delete it with --region %s", x.manifest.Region)
+	}
+	for _, r := range x.runs {
+		if why := x.world.alive(r); why != "" {
+			return refuse("run %s (%s) uses it: %s", r.ID, r.Operation, why).WithHint("wait for that run, or end it")
+		}
+	}
+	if x.entry.State == catalog.StateSealed && !x.opts.Last && x.last() {
+		return refuse("it is the only backup of cluster %s that can be restored", x.entry.Cluster).
+			WithHint("take another backup first, or say --last")
+	}
+	return x.checkLocks(ctx, found, refuse)
+}
+
+// last reports whether no other backup of the cluster can be restored.
+func (x *deletion) last() bool {
+	for id, e := range x.world.backups {
+		_, bad := x.world.broken[id]
+		if id != x.opts.Backup && e.State == catalog.StateSealed && e.Cluster == x.entry.Cluster && !bad {
+			return false
+		}
+	}
+	return true
+}
+
+// checkLocks keeps a backup whole whose snapshots cannot all be deleted.
+func (x *deletion) checkLocks(ctx context.Context, found []Item, refuse func(string, ...any) *failure.Error) error {
+	var ids []cluster.SnapshotID
+	for _, it := range found {
+		if it.Kind == KindSnapshot {
+			ids = append(ids, cluster.SnapshotID(it.ID))
+		}
+	}
+	if err := x.world.readLocked(ctx, x.Deps, ids); err != nil {
+		return err
+	}
+	var held []string
+	var until time.Time
+	for id, l := range x.world.locked {
+		if l.Holds() {
+			held = append(held, string(id))
+			if l.ExpiresAt.After(until) {
+				until = l.ExpiresAt
+			}
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	slices.Sort(held)
+	when := "no date is known"
+	if !until.IsZero() {
+		when = "until " + until.UTC().Format(time.RFC3339)
+	}
+	return refuse("%d of %d snapshots are locked, %s (%s)", len(held), len(ids), when, strings.Join(held, " ")).
+		WithHint("delete it when the locks have expired (%s)", when)
+}

@@ -1,0 +1,215 @@
+package gc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// EBS is what is needed of EC2.
+type EBS interface {
+	ebs.Snapshots
+	ebs.Volumes
+	ebs.Inventory
+	ebs.Locks
+	ebs.FastRestores
+	Region() string
+}
+
+// Deps are the systems around. EBS and Store are required.
+type Deps struct {
+	EBS   EBS
+	Store objstore.Store
+	// Kube connects to the Kubernetes cluster of restores' targets. It is called only if a volume depends on
+	// it; without it, or after an error, such volumes are kept.
+	Kube func() (kube.Handles, error)
+}
+
+// Options are what the user chose.
+type Options struct {
+	// OlderThan keeps what runs left that wrote their journal less than so long ago.
+	OlderThan time.Duration
+	// Kept removes also what failed restores were told to keep.
+	Kept bool
+	// Rate is how many deletions are asked for in a second; zero is 1.
+	Rate float64
+	// DryRun changes nothing: what would be deleted has the action delete.
+	DryRun bool
+}
+
+// Collect finds what runs of this storage left in the account and deletes what nobody needs. The report is
+// complete also on an error. An error of kind Partial (or Denied, Limited) names what was to be deleted and
+// is still there; Corrupt names sealed backups whose snapshots are gone.
+func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
+	report, w, err := plan(ctx, d, o)
+	if err != nil {
+		return report, err
+	}
+	if !o.DryRun {
+		s := newSweep(d, w, o.Rate)
+		s.sweep(ctx, report)
+	}
+	report.sort()
+	return report, errors.Join(report.undeleted(), report.broken())
+}
+
+// plan looks at EC2 first and at the storage afterwards: what EC2 has was made by runs that had their lock
+// before the lock is read.
+func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
+	report := &Report{Items: []Item{}, Missing: []Missing{}}
+	snapshots, err := d.EBS.AllSnapshots(ctx)
+	if err != nil {
+		return report, nil, failure.Annotate(err, "find snapshots", "")
+	}
+	volumes, err := d.EBS.AllVolumes(ctx)
+	if err != nil {
+		return report, nil, failure.Annotate(err, "find volumes", "")
+	}
+	fast, err := d.EBS.FastRestores(ctx, nil)
+	if err != nil {
+		return report, nil, failure.Annotate(err, "find fast snapshot restores", "")
+	}
+	w := &world{now: time.Now()}
+	if err := w.read(ctx, d, snapshots, volumes, fast); err != nil {
+		return report, nil, err
+	}
+	j := judge{world: *w, olderThan: o.OlderThan, kept: o.Kept}
+	for _, s := range snapshots {
+		report.add(j.snapshot(s))
+	}
+	for _, v := range volumes {
+		if v.State != ebs.VolumeDeleting && v.State != ebs.VolumeDeleted {
+			report.add(j.volume(v))
+		}
+	}
+	report.Items = append(report.Items, j.fastRestores(fast)...)
+	report.Items = append(report.Items, j.remains()...)
+	report.Missing, err = missing(ctx, d, w, snapshots)
+	report.sort()
+	return report, w, err
+}
+
+func (r *Report) add(it Item, ours bool) {
+	if !ours {
+		r.Elsewhere++
+		return
+	}
+	r.Items = append(r.Items, it)
+}
+
+// read reads the storage, and of Kubernetes and the locks of snapshots only what decides something.
+func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volumes []ebs.Volume, fast []ebs.FastRestore) error {
+	if err := w.listRuns(ctx, d); err != nil {
+		return err
+	}
+	if err := w.readBackups(ctx, catalog.Catalog{Store: d.Store}); err != nil {
+		return err
+	}
+	var runs []cluster.RunID
+	var candidates []cluster.SnapshotID
+	for _, s := range snapshots {
+		id := cluster.RunID(s.Tags[ebs.TagRun])
+		if _, sealed := w.named[s.ID]; !sealed && w.known[id] {
+			runs, candidates = append(runs, id), append(candidates, s.ID)
+		}
+	}
+	loose := false
+	for _, v := range volumes {
+		id := cluster.RunID(v.Tags[ebs.TagRun])
+		runs = append(runs, id)
+		loose = loose || (w.known[id] && v.Instance == "")
+	}
+	for _, e := range w.backups {
+		if e.State == catalog.StateUnsealed {
+			runs = append(runs, e.Run)
+		}
+	}
+	if len(fast) > 0 { // a restore does not mark snapshots: any run may have enabled them
+		for id := range w.known {
+			runs = append(runs, id)
+		}
+	}
+	if err := w.readRuns(ctx, d, runs); err != nil {
+		return err
+	}
+	if loose {
+		w.readHandles(ctx, d)
+	}
+	return w.readLocked(ctx, d, candidates)
+}
+
+func (w *world) readHandles(ctx context.Context, d Deps) {
+	if d.Kube == nil {
+		w.noHandles = errors.New("no Kubernetes cluster is named")
+		return
+	}
+	k, err := d.Kube()
+	if err == nil {
+		w.kubernetes = k.Server()
+		w.handles, err = k.Handles(ctx)
+	}
+	w.noHandles = err
+}
+
+func (w *world) readLocked(ctx context.Context, d Deps, ids []cluster.SnapshotID) error {
+	w.locked = map[cluster.SnapshotID]ebs.SnapshotLock{}
+	if len(ids) == 0 {
+		return nil
+	}
+	locks, err := d.EBS.SnapshotLocks(ctx, ids)
+	if err != nil {
+		return failure.Annotate(err, "read locks of snapshots", "")
+	}
+	for _, l := range locks {
+		w.locked[l.Snapshot] = l
+	}
+	return nil
+}
+
+// missing finds the snapshots that sealed manifests name and EC2 does not have. Only those of this region can
+// be looked for.
+func missing(ctx context.Context, d Deps, w *world, found []ebs.Snapshot) ([]Missing, error) {
+	there := map[cluster.SnapshotID]bool{}
+	for _, s := range found {
+		there[s.ID] = true
+	}
+	var unseen []cluster.SnapshotID
+	for id, of := range w.named {
+		if !there[id] && w.regions[of] == d.EBS.Region() {
+			unseen = append(unseen, id)
+		}
+	}
+	out := []Missing{}
+	if len(unseen) == 0 {
+		return out, nil
+	}
+	// The tag may have been taken off: look for the ids themselves.
+	known, err := d.EBS.DescribeSnapshots(ctx, unseen)
+	if err != nil {
+		return out, failure.Annotate(err, "describe snapshots", "")
+	}
+	for _, s := range known {
+		there[s.ID] = true
+	}
+	gone := map[cluster.BackupID][]cluster.SnapshotID{}
+	for _, id := range unseen {
+		if !there[id] {
+			gone[w.named[id]] = append(gone[w.named[id]], id)
+		}
+	}
+	for id, snapshots := range gone {
+		slices.Sort(snapshots)
+		out = append(out, Missing{Backup: id, Snapshots: snapshots})
+	}
+	slices.SortFunc(out, func(a, b Missing) int { return cmp.Compare(a.Backup, b.Backup) })
+	return out, nil
+}

@@ -1,0 +1,100 @@
+package gc
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+)
+
+// remains decides about what is in the storage of backups that were never sealed or are being removed.
+func (j *judge) remains() []Item {
+	var out []Item
+	for id, e := range j.backups {
+		it := Item{Kind: KindBackup, ID: string(id), Backup: id, Run: e.Run, Cluster: name(e.Cluster), SizeGiB: e.SizeGiB}
+		switch e.State {
+		case catalog.StateSealed:
+			if problem, bad := j.broken[id]; bad {
+				out = append(out, it.verdict(ActionKeep, "%s", problem))
+			}
+		case catalog.StateDamaged:
+			out = append(out, it.verdict(ActionKeep, "%s", e.Problem))
+		case catalog.StateRemoving:
+			out = append(out, it.verdict(ActionDelete, "it is being removed"))
+		case catalog.StateUnsealed:
+			out = append(out, j.unsealed(it))
+		}
+	}
+	return out
+}
+
+func name(n cluster.Name) string {
+	if n == (cluster.Name{}) {
+		return ""
+	}
+	return n.String()
+}
+
+func (j *judge) unsealed(it Item) Item {
+	if !j.known[it.Run] {
+		return it.verdict(ActionKeep, "it is not sealed, and its run %q has no journal here", it.Run)
+	}
+	r, doubt := j.run(it)
+	switch {
+	case doubt != "":
+		return it.verdict(ActionKeep, "%s", doubt)
+	case r.Backup != it.Backup || r.Operation != operationBackup:
+		return it.verdict(ActionKeep, "the journal of its run says %s %s", r.Operation, r.Backup)
+	}
+	if because, alive := j.busy(r); alive {
+		return it.verdict(ActionInUse, "%s", because)
+	} else if because != "" {
+		return it.verdict(ActionKeep, "%s", because)
+	}
+	return it.verdict(ActionDelete, "it is not sealed: %s", r.fate())
+}
+
+// fastRestores decides about fast snapshot restores: those that only dead restores of this storage enabled
+// are ended. One that no journal here names is somebody else's and is not shown.
+func (j *judge) fastRestores(all []ebs.FastRestore) []Item {
+	var out []Item
+	for _, f := range all {
+		if f.State == ebs.FastRestoreDisabled || f.State == ebs.FastRestoreDisabling {
+			continue
+		}
+		it := Item{Kind: KindFastRestore, ID: string(f.Snapshot), Zone: f.Zone, Backup: j.named[f.Snapshot]}
+		for _, r := range j.runs {
+			if !slices.Contains(r.Fast.Snapshots, f.Snapshot) || !slices.Contains(r.Fast.Zones, f.Zone) {
+				continue
+			}
+			because, alive := j.busy(r)
+			if alive || because != "" {
+				it.Run = r.ID
+				it = it.verdict(map[bool]Action{true: ActionInUse, false: ActionKeep}[alive], "%s", because)
+				break
+			}
+			it.Run = r.ID
+			it = it.verdict(ActionDelete, "it costs money by the hour: %s", r.fate())
+		}
+		if it.Action != "" {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// holds says which items keep a backup's objects: they go only when all its snapshots are gone.
+func (r *Report) holds(id cluster.BackupID) string {
+	n := 0
+	for _, i := range r.Items {
+		if i.Kind == KindSnapshot && i.Backup == id && i.Action != ActionDeleted {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of its snapshots are still there", n)
+}

@@ -1,0 +1,125 @@
+package gc
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Kind is what an item is.
+type Kind string
+
+// The kinds, in the order in which they are shown.
+const (
+	KindSnapshot    Kind = "snapshot"
+	KindVolume      Kind = "volume"
+	KindFastRestore Kind = "fast-restore"
+	KindBackup      Kind = "backup"
+)
+
+// Action is what becomes of an item.
+type Action string
+
+// The actions.
+const (
+	ActionDelete  Action = "delete"  // would be deleted: the plan, and a dry run
+	ActionDeleted Action = "deleted" // is gone
+	ActionLeft    Action = "left"    // was to be deleted and is still there; Error says why
+	ActionKeep    Action = "keep"    // in doubt; Reason says why
+	ActionInUse   Action = "in-use"  // named by a sealed backup, attached, or of a run that is alive
+)
+
+// Item is one thing that was found, or one that was looked for.
+type Item struct {
+	Kind    Kind             `json:"kind"`
+	ID      string           `json:"id"`
+	Zone    cluster.Zone     `json:"zone,omitempty"`
+	Run     cluster.RunID    `json:"run,omitempty"`
+	Backup  cluster.BackupID `json:"backup,omitempty"`
+	Cluster string           `json:"cluster,omitempty"`
+	SizeGiB int64            `json:"sizeGiB,omitempty"`
+	Action  Action           `json:"action"`
+	Reason  string           `json:"reason"`
+	Error   string           `json:"error,omitempty"`
+
+	err error
+}
+
+// Missing is a sealed backup that names snapshots which are not there.
+type Missing struct {
+	Backup    cluster.BackupID     `json:"backup"`
+	Snapshots []cluster.SnapshotID `json:"snapshots"`
+}
+
+// Report is what was found and what became of it.
+type Report struct {
+	Items []Item `json:"items"`
+	// Elsewhere counts the snapshots and volumes of runs whose journals are not in this storage.
+	Elsewhere int `json:"elsewhere"`
+	// Missing are sealed backups that cannot be restored any more.
+	Missing []Missing `json:"missing"`
+	// Nothing is true if nothing at all was found of what was asked for.
+	Nothing bool `json:"nothing,omitempty"`
+}
+
+// Count is the number of items with the action.
+func (r *Report) Count(a Action) int {
+	n := 0
+	for _, i := range r.Items {
+		if i.Action == a {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Report) sort() {
+	order := []Kind{KindSnapshot, KindVolume, KindFastRestore, KindBackup}
+	slices.SortFunc(r.Items, func(a, b Item) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),
+			cmp.Compare(a.Run, b.Run), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Zone, b.Zone),
+		)
+	})
+}
+
+// undeleted is the error of a sweep that did not delete all that it was to delete: it names every one.
+func (r *Report) undeleted() error {
+	var names []string
+	var first error
+	for _, i := range r.Items {
+		if i.Action == ActionLeft {
+			names = append(names, i.ID)
+			if first == nil {
+				first = i.err
+			}
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	kind := failure.KindOf(first)
+	if kind == failure.Unknown || kind == failure.Conflict {
+		kind = failure.Partial
+	}
+	return failure.New(kind, "delete", "", "%d were not deleted (%s): %w", len(names), strings.Join(names, " "), first).
+		WithHint("run it again; what was deleted stays so")
+}
+
+// broken is the error of sealed backups whose snapshots are gone.
+func (r *Report) broken() error {
+	if len(r.Missing) == 0 {
+		return nil
+	}
+	var names []string
+	n := 0
+	for _, m := range r.Missing {
+		names = append(names, string(m.Backup))
+		n += len(m.Snapshots)
+	}
+	return failure.New(failure.Corrupt, "check backups", strings.Join(names, ", "), "%d snapshots that they name are gone", n).
+		WithHint("take a new backup, and remove a broken one with: tisnap delete %s", names[0])
+}

@@ -1,0 +1,136 @@
+package gc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// defaultRate is that of TiDB Operator's own cleaner (snapshotsDeleteRatio): whoever else uses the account,
+// a backup's cut above all, is not to wait for deletions.
+const defaultRate = 1.0
+
+// parallelDeletes bounds the deletions that wait for their answers at a time.
+const parallelDeletes = 8
+
+// sweep carries a plan out.
+type sweep struct {
+	Deps
+	catalog catalog.Catalog
+	world   *world
+	pace    *rate.Limiter
+}
+
+func newSweep(d Deps, w *world, perSecond float64) *sweep {
+	if perSecond <= 0 {
+		perSecond = defaultRate
+	}
+	return &sweep{Deps: d, catalog: catalog.Catalog{Store: d.Store}, world: w, pace: rate.NewLimiter(rate.Limit(perSecond), 1)}
+}
+
+// sweep deletes what the report says and writes into it what became of each item. It tries all, whatever
+// fails. Of a run that turns out to be alive, or a backup that turns out to be sealed, nothing is deleted.
+func (s *sweep) sweep(ctx context.Context, r *Report) {
+	refused := s.refusals(ctx, r)
+	slots := make(chan struct{}, parallelDeletes)
+	var wg sync.WaitGroup
+	for i := range r.Items {
+		it := &r.Items[i]
+		if it.Action != ActionDelete || it.Kind == KindBackup {
+			continue
+		}
+		if err := refused[it.Run]; err != nil {
+			it.left(err)
+			continue
+		}
+		if err := s.pace.Wait(ctx); err != nil {
+			it.left(failure.Wrap(err, failure.Limited, "delete", it.ID))
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			it.done(s.delete(ctx, it))
+		})
+	}
+	wg.Wait()
+	for i := range r.Items {
+		it := &r.Items[i]
+		if it.Action != ActionDelete {
+			continue
+		}
+		if err := refused[it.Run]; err != nil {
+			it.left(err)
+			continue
+		}
+		if why := r.holds(it.Backup); why != "" {
+			*it = it.verdict(ActionKeep, "%s", why)
+			continue
+		}
+		it.done(s.catalog.Remove(ctx, it.Backup))
+	}
+}
+
+func (s *sweep) delete(ctx context.Context, it *Item) error {
+	switch it.Kind {
+	case KindSnapshot:
+		return s.EBS.DeleteSnapshot(ctx, cluster.SnapshotID(it.ID))
+	case KindVolume:
+		return s.EBS.DeleteVolume(ctx, cluster.VolumeID(it.ID))
+	case KindFastRestore:
+		return s.EBS.DisableFastRestore(ctx, []cluster.SnapshotID{cluster.SnapshotID(it.ID)}, []cluster.Zone{it.Zone})
+	case KindBackup:
+	}
+	return failure.New(failure.Unknown, "delete", it.ID, "nobody deletes a %s", it.Kind)
+}
+
+func (i *Item) done(err error) {
+	if err != nil {
+		i.left(err)
+		return
+	}
+	i.Action = ActionDeleted
+}
+
+func (i *Item) left(err error) {
+	i.Action, i.Error, i.err = ActionLeft, err.Error(), err
+}
+
+// refusals looks at each run again, right before anything of it is deleted, and buries its backup: a run that
+// comes back to life can then not seal it.
+func (s *sweep) refusals(ctx context.Context, r *Report) map[cluster.RunID]error {
+	out := map[cluster.RunID]error{}
+	for _, it := range r.Items {
+		if _, done := out[it.Run]; done || it.Action != ActionDelete {
+			continue
+		}
+		out[it.Run] = s.refusal(ctx, it.Run)
+	}
+	return out
+}
+
+func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
+	r := s.world.runs[id]
+	if r == nil {
+		return nil // of a backup that is buried already
+	}
+	lock, _, err := runlock.Read(ctx, s.Store, r.Cluster)
+	switch {
+	case failure.Is(err, failure.NotFound):
+	case err != nil:
+		return err
+	case lock.Owner.Run == id && lock.Held(time.Now()):
+		return failure.New(failure.Conflict, "delete", "what run "+string(id)+" left", "it is alive: %s", lock.Owner)
+	}
+	if e, there := s.world.backups[r.Backup]; r.Operation == operationBackup && there && e.State == catalog.StateUnsealed {
+		return s.catalog.Bury(ctx, r.Backup, "gc: "+r.fate(), true)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package gc
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// parallelReads bounds the reads of object storage at a time.
+const parallelReads = 16
+
+// world is everything that a decision depends on. It is read after the list of what EC2 has: a run that made
+// something in that list had its lock before the lock is read here.
+type world struct {
+	now     time.Time
+	backups map[cluster.BackupID]catalog.Entry
+	// named maps the snapshots of sealed manifests that were read and fit their seals.
+	named   map[cluster.SnapshotID]cluster.BackupID
+	regions map[cluster.BackupID]string // of those manifests
+	// broken maps backups whose objects cannot be trusted to what is wrong with them.
+	broken map[cluster.BackupID]string
+	known  map[cluster.RunID]bool // whose journal is in this storage
+	runs   map[cluster.RunID]*run // those of them that were asked for and understood
+	doubts map[cluster.RunID]error
+	locks  map[cluster.Name]*runlock.Record // absent if nobody ever took it
+	// unread maps clusters whose lock cannot be read to why.
+	unread map[cluster.Name]error
+	// handles maps volumes to the persistent volume that names them; noHandles is why that is not known.
+	handles    map[cluster.VolumeID]string
+	noHandles  error
+	kubernetes string
+	locked     map[cluster.SnapshotID]ebs.SnapshotLock
+}
+
+// readBackups reads all backups and the manifests of the sealed ones.
+func (w *world) readBackups(ctx context.Context, c catalog.Catalog) error {
+	entries, err := c.List(ctx)
+	if err != nil {
+		return err
+	}
+	w.backups, w.broken = map[cluster.BackupID]catalog.Entry{}, map[cluster.BackupID]string{}
+	w.named, w.regions = map[cluster.SnapshotID]cluster.BackupID{}, map[cluster.BackupID]string{}
+	var mu sync.Mutex
+	return inParallel(entries, func(e catalog.Entry) error {
+		var m *manifest.Manifest
+		var err error
+		if e.State == catalog.StateSealed {
+			m, err = c.Load(ctx, e.ID)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		w.backups[e.ID] = e
+		switch {
+		case e.State == catalog.StateDamaged:
+			w.broken[e.ID] = e.Problem
+		case failure.Is(err, failure.Corrupt), failure.Is(err, failure.Usage), failure.Is(err, failure.NotFound):
+			w.broken[e.ID] = err.Error()
+		case err != nil:
+			return err
+		case m != nil:
+			w.regions[e.ID] = m.Region
+			for _, id := range m.SnapshotIDs() {
+				w.named[id] = e.ID
+			}
+		}
+		return nil
+	})
+}
+
+// readRuns reads the journals of those of the runs that are in the storage, and the locks of their clusters.
+func (w *world) readRuns(ctx context.Context, d Deps, ids []cluster.RunID) error {
+	w.runs, w.doubts = map[cluster.RunID]*run{}, map[cluster.RunID]error{}
+	slices.Sort(ids)
+	var wanted []cluster.RunID
+	for _, id := range slices.Compact(ids) {
+		if w.known[id] {
+			wanted = append(wanted, id)
+		}
+	}
+	var mu sync.Mutex
+	err := inParallel(wanted, func(id cluster.RunID) error {
+		r, err := loadRun(ctx, d, id)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			w.runs[id] = r
+		case failure.Is(err, failure.Corrupt):
+			w.doubts[id] = err
+		default:
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.readLocks(ctx, d)
+}
+
+// listRuns notes which runs have a journal in the storage.
+func (w *world) listRuns(ctx context.Context, d Deps) error {
+	objects, err := d.Store.List(ctx, manifest.RunsPrefix)
+	if err != nil {
+		return failure.Annotate(err, "list runs", d.Store.URL())
+	}
+	w.known = map[cluster.RunID]bool{}
+	for _, o := range objects {
+		if id, _, ok := manifest.SplitJournalKey(o.Key); ok {
+			w.known[id] = true
+		}
+	}
+	return nil
+}
+
+func loadRun(ctx context.Context, d Deps, id cluster.RunID) (*run, error) {
+	records, err := phase.NewStoreJournal(d.Store, manifest.JournalPrefix(id)).Records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return readRun(id, records)
+}
+
+func (w *world) readLocks(ctx context.Context, d Deps) error {
+	w.locks, w.unread = map[cluster.Name]*runlock.Record{}, map[cluster.Name]error{}
+	for _, r := range w.runs {
+		if w.locks[r.Cluster] != nil || w.unread[r.Cluster] != nil {
+			continue
+		}
+		lock, _, err := runlock.Read(ctx, d.Store, r.Cluster)
+		switch {
+		case err == nil:
+			w.locks[r.Cluster] = lock
+		case failure.Is(err, failure.NotFound):
+		case failure.Is(err, failure.Corrupt):
+			w.unread[r.Cluster] = err
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// alive says who holds the lock of the run, or why that is not known; "" if the run is over or dead.
+func (w *world) alive(r *run) string {
+	if err := w.unread[r.Cluster]; err != nil {
+		return "whether its run is alive is not known: " + err.Error()
+	}
+	lock := w.locks[r.Cluster]
+	if lock != nil && lock.Owner.Run == r.ID && lock.Held(w.now) {
+		return "its run is alive: " + lock.Owner.String()
+	}
+	return ""
+}
+
+// inParallel calls f for all and returns the first error.
+func inParallel[T any](all []T, f func(T) error) error {
+	errs := make([]error, len(all))
+	slots := make(chan struct{}, parallelReads)
+	var wg sync.WaitGroup
+	for i, one := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = f(one)
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
