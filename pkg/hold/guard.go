@@ -11,8 +11,8 @@ import (
 )
 
 // guard enforces the budget: it breaks the hold when the budget is used up. If the hold broke, for this or
-// any other reason, and its owner has not called Release within the grace, as stuck code does not, guard lets
-// go in its place. Release ends guard and waits for it; what it has not let go is then Release's.
+// any other reason, and is not let go within the grace, as its owner is stuck or its Release is, guard lets go
+// in its place, again and again. It ends when Release returns.
 func (h *Hold) guard(ctx context.Context) {
 	budget := time.NewTimer(h.cfg.MaxHold)
 	defer budget.Stop()
@@ -21,10 +21,10 @@ func (h *Hold) guard(ctx context.Context) {
 		return
 	case <-h.lost:
 	case <-budget.C:
-		h.breakWith(failure.New(failure.Limited, "hold", h.cfg.Cluster.String(), "longer than --max-hold %s", h.cfg.MaxHold))
+		h.breakWith(failure.New(failure.Limited, "", "", "it took longer than --max-hold %s: %w", h.cfg.MaxHold, ErrBudget))
 	}
 	for wait.For(ctx, h.cfg.Grace) == nil {
-		h.log.Warn("nobody released the broken hold: it is let go")
+		h.log.Warn("the broken hold is not released yet: it is let go by the guard")
 		h.stopKeeper()
 		err := h.letGo(ctx)
 		if err == nil {
@@ -44,8 +44,8 @@ func (h *Hold) stopKeeper() {
 	h.keeping.Wait()
 }
 
-// stop ends the guard and the keeper and waits for both.
-func (h *Hold) stop() {
+// stopGuard ends the guard and waits for it.
+func (h *Hold) stopGuard() {
 	h.mu.Lock()
 	cancel := h.guarded
 	h.mu.Unlock()
@@ -53,5 +53,4 @@ func (h *Hold) stop() {
 		cancel()
 	}
 	h.guarding.Wait()
-	h.stopKeeper()
 }

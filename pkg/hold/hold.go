@@ -2,7 +2,6 @@ package hold
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -42,9 +41,6 @@ type Target struct {
 	Address string
 }
 
-// ErrBroken is in the chain of every error that says that a hold did not hold.
-var ErrBroken = errors.New("the hold broke")
-
 // Hold is one hold of one cluster. Its acquiring methods are called in order by one goroutine: Connect,
 // PauseScheduling, PauseStores, PauseGC, then Context and Prove around the cut, and Release on every way out.
 type Hold struct {
@@ -59,6 +55,7 @@ type Hold struct {
 	paused    []string        // schedulers that we paused
 	foreign   map[string]bool // schedulers that somebody else had paused
 	items     []string        // config items that we override
+	theirs    []string        // config items that somebody else overrides with our value
 	still     bool            // schedulers and limits were read back once
 	safePoint cluster.TS      // 0 while GC is not held
 	started   time.Time       // of the first pause
@@ -112,10 +109,22 @@ func (h *Hold) begin(ctx context.Context) {
 	h.started = time.Now()
 	base, stopKeeper := context.WithCancel(context.WithoutCancel(ctx))
 	h.keeper = stopKeeper
-	h.keeping.Go(func() { h.keep(base) })
+	h.keeping.Go(func() { h.watchOver("renew", func() { h.keep(base) }) })
 	watched, stopGuard := context.WithCancel(context.WithoutCancel(ctx))
 	h.guarded = stopGuard
-	h.guarding.Go(func() { h.guard(watched) })
+	h.guarding.Go(func() { h.watchOver("guard", func() { h.guard(watched) }) })
+}
+
+// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to let go.
+func (h *Hold) watchOver(what string, f func()) {
+	err := func() (err error) {
+		defer failure.Catch(&err, what)
+		f()
+		return nil
+	}()
+	if err != nil {
+		h.breakWith(err)
+	}
 }
 
 // under runs a part of acquiring, which ends when the hold breaks. A hold that broke pauses nothing more.
@@ -130,27 +139,6 @@ func (h *Hold) under(ctx context.Context, f func(context.Context) error) error {
 		return reason
 	}
 	return err
-}
-
-// breakWith notes the first reason why the hold does not hold, and ends every Context.
-func (h *Hold) breakWith(reason error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.broken != nil || h.released {
-		return
-	}
-	h.broken = &failure.Error{
-		Op: "hold", Target: h.cfg.Cluster.String(), Kind: failure.KindOf(reason), Hint: failure.HintOf(reason),
-		Err: errors.Join(ErrBroken, reason),
-	}
-	close(h.lost)
-	h.log.Warn("hold broke", zap.Error(reason))
-}
-
-func (h *Hold) reason() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.broken
 }
 
 // Context ends when ctx ends or when the hold breaks; its cause is then the reason. The function returned ends
@@ -193,3 +181,10 @@ func (h *Hold) Started() time.Time {
 
 // renewal is how often leases are renewed: three fit into one.
 func (h *Hold) renewal() time.Duration { return h.cfg.Lease / 3 }
+
+// leastCall is what a call to a store may take at least before it counts as hanging.
+const leastCall = 5 * time.Second
+
+// callLimit bounds one call to a store that changes what it holds: a store that hangs must not keep the others
+// held, nor keep Release from ending.
+func (h *Hold) callLimit() time.Duration { return max(h.renewal(), leastCall) }

@@ -15,12 +15,14 @@ import (
 // recoverCaller is the name under which imports are resumed for runs that died.
 const recoverCaller = servicePrefix + "release"
 
-// Leftover is what to let go that dead runs held. Safe points, limits, leases and suspensions are known by
-// their names and places; a paused scheduler is not, so the schedulers to resume are named.
+// Leftover is what to let go that dead runs held. Safe points are known by their names, leases and
+// suspensions by their places; a paused scheduler and an overridden limit are not, so those are named.
 type Leftover struct {
 	Cluster    cluster.Name
 	Schedulers []string // paused by runs that died
-	All        bool     // resume every paused scheduler, whoever paused it
+	Limits     []string // overridden by runs that died
+	// All resumes every paused scheduler, and drops every override that a hold could have made, whoever did it.
+	All bool
 }
 
 // Released is what was let go. Empty lists mean that nothing was held.
@@ -32,6 +34,8 @@ type Released struct {
 	Imports    []cluster.StoreID `json:"imports"`
 	// Kept are schedulers that stay paused, as no dead run is known to have paused them.
 	Kept []string `json:"kept"`
+	// KeptLimits are overrides that stay for the same reason.
+	KeptLimits []string `json:"keptLimits"`
 }
 
 // Any reports whether anything was let go.
@@ -53,7 +57,7 @@ func Recover(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released
 	}
 	r := &recovery{what: what, pd: p, tikv: t}
 	r.done = Released{
-		Schedulers: []string{}, Limits: []string{}, SafePoints: []string{}, Kept: []string{},
+		Schedulers: []string{}, Limits: []string{}, SafePoints: []string{}, Kept: []string{}, KeptLimits: []string{},
 		Leases: []cluster.StoreID{}, Imports: []cluster.StoreID{},
 	}
 	err = errors.Join(
@@ -99,8 +103,12 @@ func (r *recovery) schedulers(ctx context.Context, status *Status) error {
 func (r *recovery) limits(ctx context.Context, status *Status) error {
 	var items []string
 	for _, l := range status.Limits {
-		if l.Ours {
+		switch {
+		case !l.Ours:
+		case r.what.All || slices.Contains(r.what.Limits, l.Item):
 			items = append(items, l.Item)
+		default:
+			r.done.KeptLimits = append(r.done.KeptLimits, l.Item)
 		}
 	}
 	if len(items) == 0 {

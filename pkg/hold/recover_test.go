@@ -26,6 +26,17 @@ func (r *rig) schedulers() []string {
 	return names
 }
 
+// limits are those that a hold overrides at this moment.
+func (r *rig) limits() []string {
+	var items []string
+	for item, value := range r.server.TTLConfigs() {
+		if value == "0" || value == "false" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
 func TestLook_ShowsWhatIsPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -56,7 +67,7 @@ func TestRecover_AfterAKill_LeavesNothing(t *testing.T) {
 	r := dead(t)
 	ctx := within(t, 20*time.Second)
 	require.NotEmpty(t, r.server.TTLConfigs())
-	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: r.schedulers()}, r.pd, r.tikv)
+	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: r.schedulers(), Limits: r.limits()}, r.pd, r.tikv)
 	require.NoError(t, err)
 	r.requireFree(t)
 	require.True(t, done.Any())
@@ -77,12 +88,14 @@ func TestRecover_SchedulersNobodyNames_AreKeptUnlessAll(t *testing.T) {
 	r := dead(t)
 	ctx := within(t, 20*time.Second)
 	require.NoError(t, r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute))
-	names := r.schedulers()
-	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: names[:1]}, r.pd, r.tikv)
+	names, limits := r.schedulers(), r.limits()
+	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: names[:1], Limits: limits[2:]}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.Equal(t, names[:1], done.Schedulers)
 	require.ElementsMatch(t, names[1:], done.Kept)
-	require.Len(t, r.left(t), 3+1, "the schedulers kept, and an override that is not ours")
+	require.ElementsMatch(t, limits[2:], done.Limits)
+	require.ElementsMatch(t, limits[:2], done.KeptLimits)
+	require.Len(t, r.left(t), 3+2+1, "the schedulers and limits kept, and an override that no hold makes")
 	done, err = hold.Recover(ctx, hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.ElementsMatch(t, names[1:], done.Schedulers)

@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -25,11 +26,13 @@ func (h *Hold) Prove(ctx context.Context) error {
 }
 
 // Release lets everything go, at the same time, and puts back what was there before. It may be called again
-// and then tries what is left. broke says that the hold had not held: the set cut under it is worth nothing.
+// and then tries what is left; a store's share that has run out meanwhile counts as let go. It ends within
+// seconds also if a store hangs. broke says that the hold had not held: the set cut under it is worth nothing.
 // err, of kind Held, says what could not be let go and when it expires by itself.
 func (h *Hold) Release(ctx context.Context) (broke, err error) {
 	defer h.parts.start("release")()
-	h.stop()
+	defer h.stopGuard() // last: it watches over this call too
+	h.stopKeeper()
 	err = h.letGo(ctx)
 	return h.reason(), err
 }
@@ -57,8 +60,22 @@ func (h *Hold) releaseStores(ctx context.Context) (broke, err error) {
 	brokes := make([]error, 2*len(h.stores))
 	err = each(ctx, indexes(h.stores), func(ctx context.Context, i int) error {
 		var finishErr, importErr error
-		brokes[2*i], finishErr = h.stores[i].finish(ctx, h.tikv)
-		brokes[2*i+1], importErr = h.stores[i].resumeImports(ctx, h.tikv, h.Service())
+		s := h.stores[i]
+		defer s.times.start("release")()
+		var both sync.WaitGroup
+		both.Go(func() {
+			defer failure.Catch(&finishErr, "finish lease")
+			ctx, cancel := context.WithTimeout(ctx, h.callLimit())
+			defer cancel()
+			brokes[2*i], finishErr = s.finish(ctx, h.tikv)
+		})
+		both.Go(func() {
+			defer failure.Catch(&importErr, "resume imports")
+			ctx, cancel := context.WithTimeout(ctx, h.callLimit())
+			defer cancel()
+			brokes[2*i+1], importErr = s.resumeImports(ctx, h.tikv, h.Service())
+		})
+		both.Wait()
 		return errors.Join(finishErr, importErr)
 	})
 	return errors.Join(brokes...), err

@@ -45,6 +45,12 @@ func (h *Hold) Running(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// Lowered lists the config items that PauseScheduling would override, for a record of it before it is done.
+func (h *Hold) Lowered(ctx context.Context) ([]string, error) {
+	ours, _, err := h.splitLimits(ctx)
+	return ours, err
+}
+
 // PauseScheduling pauses PD's schedulers and limits, and reads both back. A scheduler that somebody else
 // paused stays theirs: it is not resumed by Release.
 func (h *Hold) PauseScheduling(ctx context.Context) error {
@@ -62,7 +68,8 @@ func (h *Hold) pauseScheduling(ctx context.Context) error {
 			"PD lists no scheduler, so its coordinator has not started").
 			WithHint("wait a minute after a restart or change of leader of PD")
 	}
-	if err := h.foreignLimits(ctx); err != nil {
+	items, theirs, err := h.splitLimits(ctx)
+	if err != nil {
 		return err
 	}
 	h.begin(ctx)
@@ -74,7 +81,7 @@ func (h *Hold) pauseScheduling(ctx context.Context) error {
 			h.paused = append(h.paused, s.Name)
 		}
 	}
-	h.items = slices.Sorted(maps.Keys(limits))
+	h.items, h.theirs = items, theirs
 	h.mu.Unlock()
 	if err := h.renewScheduling(ctx); err != nil {
 		return err
@@ -88,20 +95,27 @@ func (h *Hold) pauseScheduling(ctx context.Context) error {
 	return nil
 }
 
-// foreignLimits refuses to override what somebody else overrides: dropping ours would drop theirs.
-func (h *Hold) foreignLimits(ctx context.Context) error {
+// splitLimits says which limits are ours to override, and which somebody else overrides with the same value
+// and so stay theirs. It refuses if they override one with another value: ours would replace it for good.
+func (h *Hold) splitLimits(ctx context.Context) (ours, theirs []string, err error) {
 	current, err := h.pd.TTLConfig(ctx)
 	if err != nil {
-		return failure.Annotate(err, "read ttl config", h.cfg.Cluster.String())
+		return nil, nil, failure.Annotate(err, "read ttl config", h.cfg.Cluster.String())
 	}
-	for _, item := range slices.Sorted(maps.Keys(current)) {
-		if _, ours := limits[item]; ours {
-			return failure.New(failure.Conflict, "pause scheduling", h.cfg.Cluster.String(),
-				"PD's %s is overridden to %s by somebody else for a while", item, current[item]).
+	for _, item := range slices.Sorted(maps.Keys(limits)) {
+		got, overridden := current[item]
+		switch {
+		case !overridden:
+			ours = append(ours, item)
+		case got == fmt.Sprint(limits[item]):
+			theirs = append(theirs, item)
+		default:
+			return nil, nil, failure.New(failure.Conflict, "pause scheduling", h.cfg.Cluster.String(),
+				"PD's %s is overridden to %s by somebody else for a while", item, got).
 				WithHint("wait until the other backup, restore or import has ended, or its override has expired")
 		}
 	}
-	return nil
+	return ours, theirs, nil
 }
 
 // renewScheduling pauses by name and sets the limits for one lease from now.
@@ -110,7 +124,11 @@ func (h *Hold) renewScheduling(ctx context.Context) error {
 	names, items := slices.Clone(h.paused), slices.Clone(h.items)
 	h.mu.Unlock()
 	if len(items) > 0 {
-		if err := h.pd.SetTTLConfig(ctx, limits, h.cfg.Lease); err != nil {
+		values := make(map[string]any, len(items))
+		for _, item := range items {
+			values[item] = limits[item]
+		}
+		if err := h.pd.SetTTLConfig(ctx, values, h.cfg.Lease); err != nil {
 			return failure.Annotate(err, "lower limits", h.cfg.Cluster.String())
 		}
 	}
@@ -152,7 +170,7 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 			gone = append(gone, name)
 		}
 	}
-	items := slices.Clone(h.items)
+	items := slices.Concat(h.items, h.theirs)
 	h.mu.Unlock()
 	if len(running) > 0 {
 		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s", strings.Join(running, ", ")).
@@ -194,7 +212,7 @@ func (h *Hold) releaseScheduling(ctx context.Context) error {
 		return err
 	}
 	h.mu.Lock()
-	h.paused, h.items = nil, nil
+	h.paused, h.items, h.theirs = nil, nil, nil
 	h.mu.Unlock()
 	return nil
 }

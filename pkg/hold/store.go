@@ -13,6 +13,7 @@ import (
 // store is one store's share of the hold. Its lease takes renewals while WaitApply is under way.
 type store struct {
 	target Target
+	times  timings
 
 	mu        sync.Mutex // guards the fields; never held over a call
 	lease     tikv.Lease
@@ -122,7 +123,7 @@ func (s *store) finish(ctx context.Context, t tikv.Holder) (broke, err error) {
 	switch {
 	case failure.Is(broke, failure.Conflict): // another client has taken the store over: the lease is theirs now
 	case broke != nil || lease == nil:
-		if err := s.finishAnew(ctx, t); err != nil {
+		if err := s.finishAnew(ctx, t); err != nil && !s.expired() {
 			return failure.Annotate(broke, "finish lease", s.name()), failure.Annotate(err, "finish lease", s.name())
 		}
 	case !valid:
@@ -151,6 +152,9 @@ func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string)
 		return nil, nil
 	}
 	already, err := t.ResumeImport(ctx, s.target.Address, caller)
+	if err != nil && s.expired() {
+		already, err = false, nil
+	}
 	if err != nil {
 		return nil, failure.Annotate(err, "resume imports", s.name())
 	}
@@ -170,6 +174,17 @@ func (s *store) expires() time.Time {
 		return time.Time{}
 	}
 	return s.validTill
+}
+
+// expiryMargin allows for the clocks of the store and of this process to go at different speeds.
+const expiryMargin = time.Second
+
+// expired reports whether all that the store held has run out by itself: neither a lease nor a suspension of
+// imports outlives its time, and a restarted store has none.
+func (s *store) expired() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().After(s.validTill.Add(expiryMargin))
 }
 
 func later(a, b time.Time) time.Time {

@@ -17,7 +17,10 @@ const settleInterval = 50 * time.Millisecond
 // Connect opens a stream to every store. Nothing is paused: if one store does not answer, none was.
 func (h *Hold) Connect(ctx context.Context) error {
 	defer h.parts.start("connect")()
-	return each(ctx, h.stores, func(ctx context.Context, s *store) error { return s.connect(ctx, h.tikv) })
+	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
+		defer s.times.start("connect")()
+		return s.connect(ctx, h.tikv)
+	})
 }
 
 // PauseStores denies imports and raft admin commands on all stores at the same time, then waits until no
@@ -36,14 +39,22 @@ func (h *Hold) PauseStores(ctx context.Context) error {
 
 func (h *Hold) pauseImports(ctx context.Context) error {
 	defer h.parts.start("suspend imports")()
+	ctx, cancel := context.WithTimeout(ctx, h.callLimit())
+	defer cancel()
 	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
+		defer s.times.start("suspend imports")()
 		return s.suspendImports(ctx, h.tikv, h.Service(), h.cfg.Lease)
 	})
 }
 
 func (h *Hold) pauseAdmin(ctx context.Context) error {
 	defer h.parts.start("pause admin commands")()
-	return each(ctx, h.stores, func(ctx context.Context, s *store) error { return s.renew(ctx, h.cfg.Lease) })
+	ctx, cancel := context.WithTimeout(ctx, h.callLimit())
+	defer cancel()
+	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
+		defer s.times.start("pause admin commands")()
+		return s.renew(ctx, h.cfg.Lease)
+	})
 }
 
 // awaitAdmin waits until no region has a conf change, merge or split under way.
@@ -52,6 +63,8 @@ func (h *Hold) awaitAdmin(ctx context.Context) error {
 	for {
 		pending := make([][]cluster.RegionID, len(h.stores))
 		err := each(ctx, indexes(h.stores), func(ctx context.Context, i int) error {
+			ctx, cancel := context.WithTimeout(ctx, h.callLimit())
+			defer cancel()
 			ids, _, err := h.tikv.PendingAdmin(ctx, h.stores[i].target.Address)
 			pending[i] = ids
 			return failure.Annotate(err, "check pending admin commands", h.stores[i].name())
@@ -113,6 +126,7 @@ func (h *Hold) applyOnce(ctx context.Context, byStore map[cluster.StoreID][]clus
 		if len(byStore[s.target.ID]) == 0 {
 			return nil
 		}
+		defer s.times.start("wait apply")()
 		var err error
 		failed[i], err = s.waitApply(ctx, byStore[s.target.ID])
 		return err

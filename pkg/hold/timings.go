@@ -3,12 +3,20 @@ package hold
 import (
 	"sync"
 	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 // Part is how long one part of acquiring or releasing took.
 type Part struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
+}
+
+// StoreParts is how long the parts took on one store. Parts of the same name are added up.
+type StoreParts struct {
+	Store cluster.StoreID `json:"store"`
+	Parts []Part          `json:"parts"`
 }
 
 type timings struct {
@@ -26,9 +34,32 @@ func (t *timings) start(name string) func() {
 	}
 }
 
+func (t *timings) list() []Part {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]Part(nil), t.parts...)
+}
+
 // Parts lists what was timed so far, in the order in which it ended.
-func (h *Hold) Parts() []Part {
-	h.parts.mu.Lock()
-	defer h.parts.mu.Unlock()
-	return append([]Part(nil), h.parts.parts...)
+func (h *Hold) Parts() []Part { return h.parts.list() }
+
+// StoreParts lists what was timed on each store so far: connect, suspend imports, pause admin commands, wait
+// apply and release.
+func (h *Hold) StoreParts() []StoreParts {
+	out := make([]StoreParts, 0, len(h.stores))
+	for _, s := range h.stores {
+		of := StoreParts{Store: s.target.ID, Parts: []Part{}}
+		at := map[string]int{}
+		for _, p := range s.times.list() {
+			i, known := at[p.Name]
+			if !known {
+				at[p.Name] = len(of.Parts)
+				of.Parts = append(of.Parts, p)
+				continue
+			}
+			of.Parts[i].Seconds += p.Seconds
+		}
+		out = append(out, of)
+	}
+	return out
 }
