@@ -79,6 +79,7 @@ func targetCluster(source json.RawMessage, target cluster.Name, run cluster.RunI
 	delete(spec, "paused")
 	delete(spec, "suspendAction")
 	spec["recoveryMode"] = true
+	failover, taken := withoutFailover(spec)
 	was := &unstructured.Unstructured{Object: content}
 	o.Object = map[string]any{"spec": spec}
 	// br's clustermeta leaves out version and kind.
@@ -87,7 +88,11 @@ func targetCluster(source json.RawMessage, target cluster.Name, run cluster.RunI
 	o.SetName(target.Name)
 	o.SetNamespace(target.Namespace)
 	o.SetLabels(keptLabels(was.GetLabels(), target))
-	o.SetAnnotations(keptAnnotations(was.GetAnnotations()))
+	annotations := keptAnnotations(was.GetAnnotations())
+	if taken {
+		annotations[failoverKey] = failover
+	}
+	o.SetAnnotations(annotations)
 	markRun(o, run)
 	return o, nil
 }
@@ -124,7 +129,7 @@ func keptLabels(labels map[string]string, target cluster.Name) map[string]string
 func keptAnnotations(annotations map[string]string) map[string]string {
 	kept := map[string]string{}
 	for k, v := range annotations {
-		if k == RunKey || k == leftRecoveryKey || k == lastAppliedKey || k == volumesReadyKey ||
+		if k == RunKey || k == leftRecoveryKey || k == failoverKey || k == lastAppliedKey || k == volumesReadyKey ||
 			strings.HasSuffix(k, deleteSlotsSuffix) || toolsOwn(k) {
 			continue
 		}

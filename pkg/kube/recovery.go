@@ -61,6 +61,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 		}
 		a[leftRecoveryKey] = strings.Join(uids, ",")
 		o.SetAnnotations(a)
+		withFailover(o)
 		return true
 	})
 	if err != nil {

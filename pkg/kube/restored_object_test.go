@@ -104,7 +104,7 @@ func TestTargetCluster_WhatOthersWrote_IsDropped(t *testing.T) {
 		cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"team": "db", "app.kubernetes.io/instance": "dst", RunKey: "r1"}, o.GetLabels())
-	assert.Equal(t, map[string]string{"note": "keep", RunKey: "r1"}, o.GetAnnotations())
+	assert.Equal(t, map[string]string{"note": "keep", RunKey: "r1", failoverKey: "null"}, o.GetAnnotations())
 	spec := o.Object["spec"].(map[string]any)
 	assert.NotContains(t, spec, "paused")
 	assert.Contains(t, spec, "unknownField")

@@ -1,0 +1,73 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+func TestFailover_OffDuringTheRestore_IsPutBackAsItWas(t *testing.T) {
+	t.Parallel()
+	for field, during := range map[string]string{``: "null", `, "maxFailoverCount": 3`: "3", `, "maxFailoverCount": 0`: ""} {
+		source := fmt.Sprintf(`{"spec": {"tikv": {"replicas": 3%s}}}`, field)
+		o, err := targetCluster(json.RawMessage(source), cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+		require.NoError(t, err)
+		n, there, err := unstructured.NestedInt64(o.Object, "spec", "tikv", "maxFailoverCount")
+		require.NoError(t, err)
+		require.True(t, there, field)
+		require.Zero(t, n, field)
+		require.Equal(t, during, o.GetAnnotations()[failoverKey])
+		withFailover(o)
+		require.NotContains(t, o.GetAnnotations(), failoverKey)
+		var want struct{ Spec map[string]any }
+		require.NoError(t, json.Unmarshal([]byte(source), &want))
+		want.Spec["recoveryMode"] = true
+		got, err := json.Marshal(o.Object["spec"])
+		require.NoError(t, err)
+		wanted, err := json.Marshal(want.Spec)
+		require.NoError(t, err)
+		require.JSONEq(t, string(wanted), string(got), field)
+	}
+}
+
+func TestCheckRestored_WhatLaterCallsWouldRefuse_IsFoundBeforeThem(t *testing.T) {
+	t.Parallel()
+	r := readRecorded(t)
+	target := cluster.Name{Namespace: "prod", Name: "dst"}
+	volume := func(ordinal int, claim, object json.RawMessage) RestoredVolume {
+		return RestoredVolume{
+			Cluster: target, Run: "r1", Ordinal: ordinal, Role: cluster.RoleData, MountPath: "/var/lib/tikv",
+			Zone: "us-west-2a", SizeGiB: 10, Claim: claim, Object: object,
+		}
+	}
+	claim, object := r.Kubernetes.PVCs[0], r.Kubernetes.PVs[0]
+	names, err := CheckRestored(r.Kubernetes.Cluster, target, "r1", []RestoredVolume{volume(0, claim, object), volume(1, claim, object)})
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+	require.NotEqual(t, names[0], names[1])
+	require.Contains(t, names[1].Claim, "dst-tikv-1")
+
+	joins := json.RawMessage(`{"spec": {"cluster": {"name": "src"}}}`)
+	large, err := json.Marshal(map[string]any{"spec": map[string]any{"text": make([]byte, maxObjectBytes)}})
+	require.NoError(t, err)
+	for name, row := range map[string]struct {
+		cluster json.RawMessage
+		volumes []RestoredVolume
+		kind    failure.Kind
+	}{
+		"it would join the source":     {joins, nil, failure.Usage},
+		"it is too large":              {large, nil, failure.Usage},
+		"a claim of another name":      {r.Kubernetes.Cluster, []RestoredVolume{volume(0, json.RawMessage(`{"metadata":{"name":"x"}}`), object)}, failure.Corrupt},
+		"a claim that is none":         {r.Kubernetes.Cluster, []RestoredVolume{volume(0, json.RawMessage(`{`), object)}, failure.Corrupt},
+		"two volumes of the same name": {r.Kubernetes.Cluster, []RestoredVolume{volume(0, claim, object), volume(0, claim, object)}, failure.Corrupt},
+	} {
+		_, err := CheckRestored(row.cluster, target, "r1", row.volumes)
+		require.Equal(t, row.kind, failure.KindOf(err), "%s: %v", name, err)
+	}
+}
