@@ -9,7 +9,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -139,7 +138,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	deps = restore.Deps{
 		Kube: k, EBS: e, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log,
-		OpenPD: func(ctx context.Context, addresses []string) (resolve.PD, error) { return c.pd(ctx, addresses, target) },
+		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) { return c.pd(ctx, addresses, target) },
 	}
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,

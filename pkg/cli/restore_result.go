@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/restore"
@@ -25,6 +26,7 @@ type restoreDoc struct {
 	BackupTS cluster.TS       `json:"backupTS,string"`
 	Volumes  []restore.Volume `json:"volumes"`
 	Resolve  resolve.Stats    `json:"resolve"`
+	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
 	Report   *report.Report   `json:"report"`
 
 	compare bool
@@ -42,7 +44,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	}
 	doc := &restoreDoc{
 		header: newHeader("RestoreResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
-		Restored: err == nil, Volumes: r.Volumes, Resolve: r.Resolve,
+		Restored: err == nil, Volumes: r.Volumes, Resolve: r.Resolve, Tasks: r.Tasks,
 	}
 	if r.Manifest != nil {
 		doc.BackupTS = r.Manifest.BackupTS
@@ -53,6 +55,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 			"the peers of %d regions disagreed about their range: the cluster was not still while backup %s was cut, so check the data and restore another backup if in doubt",
 			n, opts.Backup))
 	}
+	h.Warnings = append(h.Warnings, r.Warnings...)
 	doc.Report = report.New(h, r.Timings)
 	return doc
 }

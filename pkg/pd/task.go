@@ -20,11 +20,11 @@ const (
 // Task is a log backup or a changefeed of a cluster. A flashback writes new versions of old rows, which such a
 // task passes on as if they were new: what it has made before does not go on from there.
 type Task struct {
-	Kind TaskKind
+	Kind TaskKind `json:"kind"`
 	// Name is the log backup's name, or the changefeed's as CLUSTER/NAMESPACE/ID (its id alone before TiCDC 6.2).
-	Name string
+	Name string `json:"name"`
 	// State is TiCDC's word ("normal", "stopped"), or "running" or "paused" of a log backup; it may be "".
-	State string
+	State string `json:"state,omitempty"`
 }
 
 // Running reports whether the task reads changes now, or will again without a person's command.

@@ -19,7 +19,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/testbed"
@@ -112,7 +111,7 @@ func (l *lab) restore(ctx context.Context, t *testing.T, sink phase.Sink, change
 	}()
 	deps := restore.Deps{
 		Kube: l.kube, EBS: l.ebs, TiKV: l.tikv, Store: l.store, Sink: sink,
-		OpenPD: func(ctx context.Context, addresses []string) (resolve.PD, error) {
+		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) {
 			p, err := pd.Open(ctx, pd.Config{Addresses: addresses})
 			if err != nil {
 				return nil, err

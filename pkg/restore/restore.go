@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -46,6 +47,12 @@ type TiKV interface {
 	tikv.Holder
 }
 
+// PD is what a restore needs of the target's placement driver.
+type PD interface {
+	resolve.PD
+	pd.Tasks
+}
+
 // Deps are the systems around a restore. All are required but Sink and Log.
 type Deps struct {
 	Kube  Kube
@@ -53,7 +60,7 @@ type Deps struct {
 	TiKV  TiKV
 	Store objstore.Store
 	// OpenPD connects to the target's PD once it is up. The restore closes nothing: the opener's owner does.
-	OpenPD func(ctx context.Context, addresses []string) (resolve.PD, error)
+	OpenPD func(ctx context.Context, addresses []string) (PD, error)
 	Sink   phase.Sink
 	Log    *zap.Logger
 }
@@ -75,6 +82,8 @@ type Options struct {
 	Timeout time.Duration
 	// Visibility is how long EC2 may hide a volume that exists; zero is 30 s, longer than the 20 s that were seen.
 	Visibility time.Duration
+	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
+	OnTasks OnTasks
 }
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
@@ -87,6 +96,10 @@ type Result struct {
 	Resolve  resolve.Stats
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not tell.
 	DataBytes, LargestBytes int64
+	// Tasks are the log backups and changefeeds that read the restored cluster's changes.
+	Tasks []pd.Task
+	// Warnings are what a person has to look at though the run went on.
+	Warnings []string
 }
 
 // task is one run under way.
@@ -102,7 +115,7 @@ type task struct {
 	created  createdVolumes
 	asked    bool // volumes were asked for, so some may exist that no answer told of
 	lock     *runlock.Kept
-	pd       resolve.PD
+	pd       PD
 	resolver *resolve.Resolver
 	stores   []cluster.StoreID // of the backup, once PD lists exactly these
 	result   Result
@@ -170,9 +183,11 @@ func (t *task) steps() []phase.Step {
 
 		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: t.startTiKV, Retry: true},
 		{Phase: phaseTiKV, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
+		{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: t.checkTasks, Retry: true},
 	}
 	steps = append(steps, t.resolver.Steps(phaseData)...)
 	return append(steps,
+		phase.Step{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: t.checkTasksAgain, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
 		// From here on the data serve: what fails later must not delete them.

@@ -1,0 +1,100 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// OnTasks is what to do about log backups and changefeeds that read the restored cluster's changes.
+type OnTasks string
+
+// The choices.
+const (
+	TasksReport OnTasks = "report" // go on, with a warning
+	TasksPause  OnTasks = "pause"  // pause log backups and go on; changefeeds are reported
+	TasksRefuse OnTasks = "refuse" // end the run before the data are changed
+)
+
+// TaskChoices lists the values of OnTasks, the default first.
+func TaskChoices() []string {
+	return []string{string(TasksReport), string(TasksPause), string(TasksRefuse)}
+}
+
+// startAnew is what a person has to do about tasks that were there while keys were flashed back.
+const startAnew = "a flashback reaches them as new writes of old rows: " +
+	"stop them, and start them anew from a full backup of the restored cluster"
+
+// checkTasks looks for log backups and changefeeds before the data are changed: what they have made so far does
+// not go on from the restored cluster (pingcap/tidb#39602, pingcap/tidb#39920).
+func (t *task) checkTasks(ctx context.Context, s *phase.Scope) error {
+	running, err := t.newTasks(ctx)
+	if err != nil || len(running) == 0 {
+		return err
+	}
+	if t.opts.OnTasks == TasksRefuse {
+		return failure.New(failure.Unready, "check log backups and changefeeds", t.opts.Target.String(), "%s run", names(running)).
+			WithHint("stop them (`br log stop`, `cdc cli changefeed remove`), or go on with --on-tasks %s", TasksReport)
+	}
+	if t.opts.OnTasks == TasksPause {
+		for i, task := range running {
+			if task.Kind != pd.TaskLogBackup {
+				continue
+			}
+			if err := t.pd.PauseLogBackup(ctx, task.Name); err != nil {
+				return failure.Annotate(err, "pause log backup", task.Name)
+			}
+			running[i].State = "paused"
+			s.Note("log backup %s is paused", task.Name)
+		}
+	}
+	t.warnOf(s, running)
+	return nil
+}
+
+// checkTasksAgain looks for those that were made while the data were resolved.
+func (t *task) checkTasksAgain(ctx context.Context, s *phase.Scope) error {
+	running, err := t.newTasks(ctx)
+	if err != nil || len(running) == 0 {
+		return err
+	}
+	t.warnOf(s, running)
+	return nil
+}
+
+// newTasks lists the running tasks that the result does not name yet.
+func (t *task) newTasks(ctx context.Context) ([]pd.Task, error) {
+	tasks, err := t.pd.Tasks(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "check log backups and changefeeds", t.opts.Target.String())
+	}
+	return slices.DeleteFunc(tasks, func(task pd.Task) bool {
+		known := slices.ContainsFunc(t.result.Tasks, func(k pd.Task) bool { return k.Kind == task.Kind && k.Name == task.Name })
+		return known || !task.Running()
+	}), nil
+}
+
+func (t *task) warnOf(s *phase.Scope, tasks []pd.Task) {
+	t.result.Tasks = append(t.result.Tasks, tasks...)
+	t.warn(s, fmt.Sprintf("%s read the changes of cluster %s; %s", names(tasks), t.opts.Target, startAnew))
+}
+
+// warn shows a warning now, and keeps it for the report.
+func (t *task) warn(s *phase.Scope, text string) {
+	s.Warn("%s", text)
+	t.result.Warnings = append(t.result.Warnings, text)
+}
+
+// names is "log backup a, changefeed b/c/d".
+func names(tasks []pd.Task) string {
+	out := make([]string, len(tasks))
+	for i, task := range tasks {
+		out[i] = strings.ReplaceAll(string(task.Kind), "-", " ") + " " + task.Name
+	}
+	return strings.Join(out, ", ")
+}
