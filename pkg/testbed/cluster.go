@@ -22,12 +22,15 @@ type Cluster struct {
 	PD   *pdtest.Server
 
 	network *tikvtest.Network
+	static  int // regions that each static store leads; 0 for stores with raft
 	wg      sync.WaitGroup
 
 	mu       sync.Mutex
 	stores   map[string]*tikvtest.Store // by pod
 	starting map[string]string          // pod that is being started, or why its last start failed
+	addrs    map[string]string          // of pods that were started: a pod keeps its name, here its port
 	booting  bool
+	booted   bool
 	bootErr  error
 	tidb     int
 	closed   bool
@@ -44,16 +47,17 @@ func (c *Cluster) Stores() []*tikvtest.Store {
 	return out
 }
 
-// begin claims the start of a pod's process; false if it runs already.
-func (c *Cluster) begin(pod string) bool {
+// begin claims the start of a pod's process and returns the address that it had before, if any; false if it
+// runs already.
+func (c *Cluster) begin(pod string) (addr string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.stores[pod]; c.closed || s != nil && !gone(s) {
-		return false
+		return "", false
 	}
 	delete(c.stores, pod)
 	c.starting[pod] = "starting"
-	return true
+	return c.addrs[pod], true
 }
 
 func gone(s *tikvtest.Store) bool {
@@ -69,6 +73,7 @@ func (c *Cluster) crashed(pod string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.starting[pod] = "CrashLoopBackOff: " + err.Error()
+	delete(c.addrs, pod) // another process may have taken the port meanwhile
 }
 
 // started notes the process, and bootstraps the cluster when it is the last one of a new cluster.
@@ -80,7 +85,7 @@ func (c *Cluster) started(pod string, s *tikvtest.Store, replicas int) {
 		c.wg.Go(s.Kill)
 		return
 	}
-	c.stores[pod] = s
+	c.stores[pod], c.addrs[pod] = s, s.Addr()
 	if c.booting || s.Recovering() || len(c.stores) < replicas {
 		return
 	}
@@ -93,10 +98,15 @@ func (c *Cluster) started(pod string, s *tikvtest.Store, replicas int) {
 			return // it has data: a restart
 		}
 		slices.SortFunc(stores, func(a, b *tikvtest.Store) int { return int(a.ID()) - int(b.ID()) }) //nolint:gosec // ids are small
-		err := tikvtest.BootstrapCluster(ctx, stores...)
+		var err error
+		if c.static > 0 {
+			err = tikvtest.BootstrapStatic(ctx, c.static, stores...)
+		} else {
+			err = tikvtest.BootstrapCluster(ctx, stores...)
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.bootErr = err
+		c.bootErr, c.booted = err, err == nil
 	})
 }
 
@@ -137,6 +147,14 @@ func (c *Cluster) setTiDB(n int) {
 func (c *Cluster) tidbReady() int {
 	if c.PD.Recovering() {
 		return 0
+	}
+	if c.static > 0 { // every region is led from the start, by who leads it at the end
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.booted {
+			return 0
+		}
+		return c.tidb
 	}
 	var ranges []cluster.KeyRange
 	for _, s := range c.Stores() {

@@ -57,7 +57,7 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	if err := pd.Start(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Name: name, PD: pd, network: tikvtest.NewNetwork(), stores: map[string]*tikvtest.Store{}, starting: map[string]string{}}
+	c := &Cluster{Name: name, PD: pd, network: tikvtest.NewNetwork(), stores: map[string]*tikvtest.Store{}, starting: map[string]string{}, addrs: map[string]string{}, static: k.cfg.StaticRegions}
 	k.mu.Lock()
 	k.clusters[name] = c
 	k.mu.Unlock()
@@ -85,6 +85,7 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 	cfg := tikvtest.Config{
 		PD: c.PD, Network: c.network, Seed: k.nextSeed(), Faults: k.cfg.Faults, Options: k.cfg.TiKV, Logf: k.cfg.Logf,
 	}
+	cfg.Options.Static = k.cfg.StaticRegions > 0
 	for _, v := range p.Volumes {
 		device, err := k.bed.EC2.Device(v.Volume)
 		if err != nil {
@@ -101,9 +102,11 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 	if cfg.Data == nil || cfg.RaftLog == nil {
 		return fmt.Errorf("pod %s needs a volume for %s and one for %s", p.Pod, cluster.RoleData, cluster.RoleRaftLog)
 	}
-	if !c.begin(p.Pod) {
+	addr, ok := c.begin(p.Pod)
+	if !ok {
 		return nil
 	}
+	cfg.Addr = addr
 	// A crash at the start ends the process, not the pod: the pod shows the reason and is started again.
 	store, err := tikvtest.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {

@@ -35,6 +35,8 @@ type Config struct {
 	Faults *fault.Plan
 	Rules  *ebstest.Rules // nil is ebstest.QuickRules
 	TiKV   tikvtest.Options
+	// StaticRegions, if positive, makes all stores static: each leads so many regions, and serves no keys.
+	StaticRegions int
 	PD     pdtest.Config // its Faults are the testbed's
 	// PodStart is how long a pod takes from its node to its process, in virtual time.
 	PodStart time.Duration

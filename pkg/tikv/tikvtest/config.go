@@ -66,6 +66,8 @@ type Options struct {
 	LogKeep       uint64
 	// IgnoreFlashback makes a store answer a flashback with success and leave the rows as they are.
 	IgnoreFlashback bool
+	// Static makes a store without raft, keys or recovery: its regions come from BootstrapStatic and stay as they are.
+	Static bool
 	// CheckpointBytes is the size of a device's log above which it is rewritten. Default 16 MiB.
 	CheckpointBytes int64
 }

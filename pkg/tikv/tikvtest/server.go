@@ -22,7 +22,9 @@ func (s *Store) newServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(math.MaxUint32),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 	)
-	tikvpb.RegisterTikvServer(server, &kvService{s: s})
+	if !s.opts.Static {
+		tikvpb.RegisterTikvServer(server, &kvService{s: s})
+	}
 	backup.RegisterBackupServer(server, &prepareService{s: s})
 	import_sstpb.RegisterImportSSTServer(server, &importService{s: s})
 	if s.recovering {

@@ -123,6 +123,12 @@ func (s *Store) listen(ctx context.Context) error {
 func (s *Store) run(ctx context.Context, log *raftLog) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the process outlives its start
 	s.cancel = cancel
+	if s.opts.Static {
+		go s.supervise(life)
+		s.goRun(func() { s.staticLoop(life) })
+		s.goRun(func() { _ = s.server.Serve(s.listener) })
+		return nil
+	}
 	states := s.data.states()
 	for _, st := range states {
 		s.addPeer(st.localState, st.applied, st.appliedTerm, 0, false)
