@@ -2,6 +2,7 @@ package ebs
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -13,14 +14,17 @@ import (
 
 // Probe asks EC2 by DryRun whether the action, with tags where the real call has them, would be allowed on
 // the target. A refusal is Denied and its hint names the action. Target is an instance for CreateSnapshots,
-// a snapshot for DeleteSnapshot and CreateVolume ("" there asks for an empty volume in zone), a volume for
-// DeleteVolume; one that does not exist is NotFound.
+// a snapshot for DeleteSnapshot, EnableFastSnapshotRestores and CreateVolume ("" there asks for an empty volume in zone), a volume for
+// DeleteVolume and ModifyVolume; one that does not exist is NotFound.
 func (c *Client) Probe(ctx context.Context, action Action, target string, zone cluster.Zone) error {
 	probe, tagged := c.probe(action, target, zone)
 	if probe == nil {
 		return failure.New(failure.Usage, "probe permission", string(action), "this action cannot be probed")
 	}
-	op := operation{verb: "probe permission", action: action, tagged: tagged, repeatable: true}
+	op := operation{
+		verb: "probe permission", action: action, tagged: tagged,
+		repeatable: true, lane: c.pace.lane(action), priority: usual,
+	}
 	return c.call(ctx, op, string(action), func(ctx context.Context) error {
 		err := probe(ctx)
 		switch {
@@ -71,15 +75,73 @@ func (c *Client) probe(action Action, target string, zone cluster.Zone) (send fu
 			_, err := c.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{DryRun: dry, VolumeId: aws.String(target)})
 			return err
 		}, false
+	case ActionModifyVolume:
+		return func(ctx context.Context) error {
+			_, err := c.ec2.ModifyVolume(ctx, &ec2.ModifyVolumeInput{DryRun: dry, VolumeId: aws.String(target)})
+			return err
+		}, false
+	case ActionEnableFastRestore:
+		return func(ctx context.Context) error {
+			_, err := c.ec2.EnableFastSnapshotRestores(ctx, &ec2.EnableFastSnapshotRestoresInput{
+				DryRun: dry, SourceSnapshotIds: []string{target}, AvailabilityZones: []string{string(zone)},
+			})
+			return err
+		}, false
 	default:
 		return nil, false
+	}
+}
+
+// lane is the bucket that a probe of the action takes from: a dry run costs a token too.
+func (p pacing) lane(action Action) *lane {
+	switch action {
+	case ActionCreateSnapshots:
+		return p.createSnapshots
+	case ActionDeleteSnapshot:
+		return p.deleteSnapshot
+	case ActionCreateVolume:
+		return p.createVolume
+	case ActionDeleteVolume:
+		return p.deleteVolume
+	case ActionModifyVolume:
+		return p.modifyVolume
+	case ActionEnableFastRestore:
+		return p.enableFast
+	default:
+		return nil
 	}
 }
 
 // Zones lists the region's availability zones that are available now; local zones are left out.
 // Kinds: Denied, Limited, Unknown.
 func (c *Client) Zones(ctx context.Context) ([]cluster.Zone, error) {
-	op := operation{verb: "describe availability zones", action: "ec2:DescribeAvailabilityZones", repeatable: true}
+	found, err := c.zones(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var zones []cluster.Zone
+	for _, z := range found {
+		zones = append(zones, cluster.Zone(aws.ToString(z.ZoneName)))
+	}
+	return zones, nil
+}
+
+// ZoneIDs maps each available zone of the region to its id, which is the same in all accounts.
+// Kinds: Denied, Limited, Unknown.
+func (c *Client) ZoneIDs(ctx context.Context) (map[cluster.Zone]string, error) {
+	found, err := c.zones(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[cluster.Zone]string, len(found))
+	for _, z := range found {
+		ids[cluster.Zone(aws.ToString(z.ZoneName))] = aws.ToString(z.ZoneId)
+	}
+	return ids, nil
+}
+
+func (c *Client) zones(ctx context.Context) ([]types.AvailabilityZone, error) {
+	op := operation{verb: "describe availability zones", action: "ec2:DescribeAvailabilityZones", repeatable: true, priority: usual}
 	var out *ec2.DescribeAvailabilityZonesOutput
 	err := c.call(ctx, op, c.region, func(ctx context.Context) (err error) {
 		out, err = c.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{
@@ -90,11 +152,8 @@ func (c *Client) Zones(ctx context.Context) ([]cluster.Zone, error) {
 	if err != nil {
 		return nil, err
 	}
-	var zones []cluster.Zone
-	for _, z := range out.AvailabilityZones {
-		if kind := aws.ToString(z.ZoneType); kind == "" || kind == "availability-zone" {
-			zones = append(zones, cluster.Zone(aws.ToString(z.ZoneName)))
-		}
-	}
-	return zones, nil
+	return slices.DeleteFunc(out.AvailabilityZones, func(z types.AvailabilityZone) bool {
+		kind := aws.ToString(z.ZoneType)
+		return kind != "" && kind != "availability-zone"
+	}), nil
 }

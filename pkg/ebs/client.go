@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -20,7 +21,7 @@ import (
 // (AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL, shared files, web identity, instance metadata).
 type Config struct {
 	Region   string
-	Endpoint string // URL for EC2 and STS in place of Amazon's
+	Endpoint string // URL for EC2, STS and Service Quotas in place of Amazon's
 	Profile  string // of the shared configuration files
 
 	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s, and 60 s for Cut.
@@ -29,11 +30,12 @@ type Config struct {
 	Clock Clock
 }
 
-// Client talks to EC2 and STS. It implements Snapshots, Volumes and Account and is safe for concurrent use.
-// Close it when it is no longer used.
+// Client talks to EC2, STS and Service Quotas. It implements all interfaces of the contract and is safe for
+// concurrent use. Close it when it is no longer used.
 type Client struct {
 	ec2       *ec2.Client
 	sts       *sts.Client
+	quotas    *servicequotas.Client
 	transport *http.Transport
 	region    string
 	clock     Clock
@@ -47,12 +49,21 @@ var (
 	_ Volumes   = (*Client)(nil)
 	_ Account   = (*Client)(nil)
 	_ Instances = (*Client)(nil)
+	_ Modifier  = (*Client)(nil)
+	_ Quotas    = (*Client)(nil)
+	_ ZoneIDs   = (*Client)(nil)
+	_ Locks     = (*Client)(nil)
+	_ Inventory = (*Client)(nil)
+
+	_ FastRestores    = (*Client)(nil)
+	_ Initializations = (*Client)(nil)
 )
 
 // regionTimeout bounds the question to the instance metadata service, which does not answer off EC2.
 const regionTimeout = 2 * time.Second
 
-// Open resolves region and credentials and returns a client. It sends nothing to EC2 or STS.
+// Open resolves region and credentials and returns a client. It sends nothing to AWS's services but for what
+// finding the credentials takes.
 // A region that is found nowhere is a Usage error, missing credentials are Denied.
 func Open(ctx context.Context, c Config) (*Client, error) {
 	options := []func(*config.LoadOptions) error{
@@ -102,6 +113,7 @@ func newClient(cfg aws.Config, c Config) *Client {
 	return &Client{
 		ec2:       ec2.NewFromConfig(cfg),
 		sts:       sts.NewFromConfig(cfg),
+		quotas:    servicequotas.NewFromConfig(cfg),
 		transport: transport,
 		region:    cfg.Region,
 		clock:     c.Clock,

@@ -156,6 +156,10 @@ const (
 	ActionDeleteSnapshot  Action = "ec2:DeleteSnapshot"
 	ActionCreateVolume    Action = "ec2:CreateVolume"
 	ActionDeleteVolume    Action = "ec2:DeleteVolume"
+	ActionModifyVolume    Action = "ec2:ModifyVolume"
+
+	ActionEnableFastRestore  Action = "ec2:EnableFastSnapshotRestores"
+	ActionDisableFastRestore Action = "ec2:DisableFastSnapshotRestores"
 )
 
 // Account is what preflight asks about the account and region. Nothing here changes anything.

@@ -7,20 +7,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// EC2 takes at most 200 values in a filter, and answers id lists of that length in one go.
+// EC2 takes at most 200 values in a filter, and answers id lists of that length in one go. Most calls have pages
+// of up to 1000, some smaller ones.
 const (
-	describeBatch = 200
-	describePage  = 1000
+	describeBatch     = 200
+	describePage      = 1000
+	describeSmallPage = 500 // of modifications
+	fastRestorePage   = 200
 )
 
 // describeAll looks ids up in batches. EC2 fails the whole list for one id that it does not know, so such a
 // batch is asked for again by filter, which leaves the unknown ones out.
 func describeAll[T any](ctx context.Context, ids []string, byID, byFilter func(context.Context, []string) ([]T, error)) ([]T, error) {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
 	var all []T
-	for batch := range slices.Chunk(ids, describeBatch) {
+	for batch := range slices.Chunk(unique(ids), describeBatch) {
 		found, err := byID(ctx, batch)
 		if failure.Is(err, failure.NotFound) {
 			found, err = byFilter(ctx, batch)
@@ -50,4 +50,11 @@ func pages[T any](ctx context.Context, page func(ctx context.Context, token *str
 		}
 		token = next
 	}
+}
+
+// unique sorts ids and leaves each in once.
+func unique[T ~string](ids []T) []string {
+	out := texts(ids)
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -54,6 +54,8 @@ var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 	"VolumeLimitExceeded":                   {failure.Limited, never, hintQuota},
 	"VolumeIOPSLimit":                       {failure.Limited, never, hintQuota},
 	"MaxIOPSLimitExceeded":                  {failure.Limited, never, hintQuota},
+	"VolumeModificationRateExceeded":        {failure.Limited, never, "wait: EC2 allows few modifications of one volume, 4 in 24 hours or, formerly, one in 6 hours"},
+	"VolumeModificationSizeLimitExceeded":   {failure.Limited, never, hintQuota},
 	"InsufficientVolumeCapacity":            {failure.Limited, never, "choose another volume type or zone"},
 
 	"TagLimitExceeded":             {failure.Usage, never, "use fewer tags: EC2 allows 50 on a resource"},
@@ -85,6 +87,7 @@ var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 	"InvalidSnapshot.InUse":       {failure.Conflict, never, "deregister the image that uses the snapshot first"},
 	"IncorrectState":              {failure.Unready, never, ""},
 	"IncorrectInstanceState":      {failure.Unready, never, ""},
+	"IncorrectModificationState":  {failure.Unready, never, "wait until the modification before is completed"},
 
 	"UnauthorizedOperation":       {failure.Denied, never, ""},
 	"AccessDenied":                {failure.Denied, never, ""},

@@ -34,6 +34,12 @@ func (c *Client) FindSnapshots(ctx context.Context, tags Tags) ([]Snapshot, erro
 	return c.ownSnapshots(ctx, tagFilters(tags)...)
 }
 
+// AllSnapshots returns all own snapshots that carry the tag TagRun, of whatever run.
+// Kinds: Denied, Limited, Unknown.
+func (c *Client) AllSnapshots(ctx context.Context) ([]Snapshot, error) {
+	return c.ownSnapshots(ctx, filter("tag-key", TagRun))
+}
+
 // PendingSnapshots counts the account's snapshots that are still pending.
 func (c *Client) PendingSnapshots(ctx context.Context) (int, error) {
 	pending, err := c.ownSnapshots(ctx, filter("status", string(SnapshotPending)))
@@ -47,7 +53,13 @@ func (c *Client) ownSnapshots(ctx context.Context, filters ...types.Filter) ([]S
 }
 
 func (c *Client) snapshotPages(ctx context.Context, in ec2.DescribeSnapshotsInput) ([]Snapshot, error) {
-	op := operation{verb: "describe snapshots", action: "ec2:DescribeSnapshots", repeatable: true}
+	op := operation{
+		verb: "describe snapshots", action: "ec2:DescribeSnapshots",
+		repeatable: true, lane: c.pace.pagedSnapshots, priority: usual,
+	}
+	if in.MaxResults == nil {
+		op.lane = c.pace.listedSnapshots
+	}
 	return pages(ctx, func(ctx context.Context, token *string) ([]Snapshot, *string, error) {
 		in.NextToken = token
 		var out *ec2.DescribeSnapshotsOutput

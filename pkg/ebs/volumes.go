@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -52,12 +51,45 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 		c.recent.add(string(volume.ID))
 		return volume, nil
 	}
-	if slices.Contains(quotaCodes, codeOf(err)) {
+	switch code := codeOf(err); {
+	case code == tokenMismatch:
+		return Volume{}, c.mismatch(ctx, req, op, target, err)
+	case slices.Contains(quotaCodes, code):
 		if volume, ok := c.madeBefore(ctx, req, lost); ok {
 			return volume, nil
 		}
 	}
 	return Volume{}, err
+}
+
+// tokenMismatch is EC2's refusal of a token that was used with other parameters, or whose volume is gone.
+const tokenMismatch = "IdempotentParameterMismatch"
+
+// mismatch tells the two meanings apart by looking for a volume with the request's tags, until one that an
+// earlier try made must be visible. Without tags nobody can know, and the error stays a Conflict.
+func (c *Client) mismatch(ctx context.Context, req VolumeRequest, op operation, target string, refused error) error {
+	if len(req.Tags) == 0 {
+		return refused
+	}
+	for end := c.clock.Now().Add(visibleWithin); ; {
+		found, err := c.FindVolumes(ctx, req.Tags)
+		if err != nil {
+			return refused
+		}
+		for _, v := range found {
+			if v.Snapshot == req.Snapshot && v.State.Outcome() != VolumeFailed {
+				return failure.New(failure.Conflict, op.verb, target, "%w: %s is there with the same tags", refused, v.ID).
+					WithHint("use the volume %s, or delete it first", v.ID)
+			}
+		}
+		if !c.clock.Now().Before(end) {
+			return failure.New(failure.Conflict, op.verb, target, "%w: %w", errTokenBurned, refused).
+				WithHint("ask again with a new client token")
+		}
+		if err := c.clock.Sleep(ctx, 2*time.Second); err != nil {
+			return refused
+		}
+	}
 }
 
 // madeBefore looks for the volume of an earlier try. If an answer of this call was lost, it looks until the
@@ -72,7 +104,7 @@ func (c *Client) madeBefore(ctx context.Context, req VolumeRequest, lost bool) (
 			return Volume{}, false // the quota is the better answer
 		}
 		for _, v := range found {
-			if v.Snapshot == req.Snapshot && v.Zone == req.Zone && v.State != VolumeError && v.State != VolumeDeleting {
+			if v.Snapshot == req.Snapshot && v.Zone == req.Zone && v.State.Outcome() != VolumeFailed {
 				return v, true
 			}
 		}
@@ -98,6 +130,9 @@ func (r VolumeRequest) validate() error {
 		return refuse("the client token is not plain ascii")
 	case r.KMSKey != "" && !r.Encrypted:
 		return refuse("a kms key is given for a volume that is not to be encrypted")
+	case r.InitializationMiB != 0 && (r.InitializationMiB < LeastInitializationRate || r.InitializationMiB > MostInitializationRate):
+		return refuse("an initialization rate of %d MiB/s is not possible; %d to %d are",
+			r.InitializationMiB, LeastInitializationRate, MostInitializationRate)
 	}
 	return r.Spec.Validate()
 }
@@ -117,6 +152,9 @@ func (r VolumeRequest) input() *ec2.CreateVolumeInput {
 	if r.Spec.ThroughputMiB != 0 {
 		in.Throughput = aws.Int32(int32(r.Spec.ThroughputMiB)) //nolint:gosec // Validate bounds it
 	}
+	if r.InitializationMiB != 0 {
+		in.VolumeInitializationRate = aws.Int32(int32(r.InitializationMiB)) //nolint:gosec // validate bounds it
+	}
 	if r.Encrypted { // false is left out: EC2 refuses it for an encrypted snapshot
 		in.Encrypted = aws.Bool(true)
 		if r.KMSKey != "" {
@@ -124,65 +162,4 @@ func (r VolumeRequest) input() *ec2.CreateVolumeInput {
 		}
 	}
 	return in
-}
-
-// DescribeVolumes returns the volumes with these ids, in no particular order. One that does not exist, or
-// that EC2 does not show yet, is left out. Kinds: Denied, Limited, Usage (malformed id), Unknown.
-func (c *Client) DescribeVolumes(ctx context.Context, ids []cluster.VolumeID) ([]Volume, error) {
-	return describeAll(ctx, texts(ids),
-		func(ctx context.Context, batch []string) ([]Volume, error) {
-			return c.volumePages(ctx, ec2.DescribeVolumesInput{VolumeIds: batch})
-		},
-		func(ctx context.Context, batch []string) ([]Volume, error) {
-			return c.volumePages(ctx, ec2.DescribeVolumesInput{
-				Filters: []types.Filter{filter("volume-id", batch...)}, MaxResults: aws.Int32(describePage),
-			})
-		})
-}
-
-// FindVolumes returns all volumes that carry every one of these tags; no tags at all is a Usage error, for
-// it would be every volume of the account.
-func (c *Client) FindVolumes(ctx context.Context, tags Tags) ([]Volume, error) {
-	if len(tags) == 0 {
-		return nil, failure.New(failure.Usage, "find volumes", "", "no tags given")
-	}
-	return c.volumePages(ctx, ec2.DescribeVolumesInput{Filters: tagFilters(tags), MaxResults: aws.Int32(describePage)})
-}
-
-func (c *Client) volumePages(ctx context.Context, in ec2.DescribeVolumesInput) ([]Volume, error) {
-	op := operation{verb: "describe volumes", action: "ec2:DescribeVolumes", repeatable: true}
-	return pages(ctx, func(ctx context.Context, token *string) ([]Volume, *string, error) {
-		in.NextToken = token
-		var out *ec2.DescribeVolumesOutput
-		err := c.call(ctx, op, "", func(ctx context.Context) (err error) {
-			out, err = c.ec2.DescribeVolumes(ctx, &in)
-			return err
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		found := make([]Volume, len(out.Volumes))
-		for i, v := range out.Volumes {
-			found[i] = volumeOf(v)
-		}
-		return found, out.NextToken, nil
-	})
-}
-
-// DeleteVolume deletes a volume that is not attached; deleting one that does not exist succeeds. An
-// attached one is a Conflict and stays. One that is still creating is waited for, for up to a minute, and so
-// is one that this client made within the last minute and that EC2 does not know yet.
-// Kinds: Conflict, Denied, Limited, Unready, Usage, Unknown.
-func (c *Client) DeleteVolume(ctx context.Context, id cluster.VolumeID) error {
-	if id == "" {
-		return failure.New(failure.Usage, "delete volume", "", "no id given")
-	}
-	op := operation{
-		verb: "delete volume", action: ActionDeleteVolume,
-		repeatable: true, lane: c.pace.deleteVolume, priority: background,
-	}
-	return c.remove(ctx, op, string(id), func(ctx context.Context) error {
-		_, err := c.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: aws.String(string(id))})
-		return err
-	})
 }
