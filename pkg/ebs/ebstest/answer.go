@@ -68,6 +68,8 @@ type volumeXML struct {
 	Type        string          `xml:"volumeType"`
 	IOPS        int64           `xml:"iops,omitempty"`
 	Throughput  int64           `xml:"throughput,omitempty"`
+	FillRate    int64           `xml:"volumeInitializationRate,omitempty"`
+	Fast        bool            `xml:"fastRestored,omitempty"`
 	Encrypted   bool            `xml:"encrypted"`
 	KMSKey      string          `xml:"kmsKeyId,omitempty"`
 	Tags        []tagXML        `xml:"tagSet>item"`
@@ -205,6 +207,9 @@ func (s *Server) volumeXML(v *volume) volumeXML {
 		ID: string(v.id), Size: v.spec.SizeGiB, Snapshot: string(v.snapshot), Zone: string(v.zone),
 		Status: string(v.state(s.now())), Created: stamp(v.createdAt), Type: v.spec.Type,
 		IOPS: v.spec.IOPS, Throughput: v.spec.ThroughputMiB, Encrypted: v.encrypted, KMSKey: v.kmsKey, Tags: tagsXML(v.tags),
+	}
+	if v.filling != nil {
+		out.FillRate, out.Fast = v.filling.rateMiB, v.fastRestored
 	}
 	if v.spec.Type == "gp2" { // EC2 reports the baseline, though it cannot be set
 		out.IOPS = min(max(3*v.spec.SizeGiB, 100), 16000)

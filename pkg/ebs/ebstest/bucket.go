@@ -24,7 +24,8 @@ func (s *Server) takeToken(act action, req request) bool {
 		b = &bucketState{tokens: rule.Size, at: now}
 		s.buckets[name] = b
 	}
-	b.tokens = min(rule.Size, b.tokens+now.Sub(b.at).Seconds()*rule.Refill)
+	gain := rule.Refill - s.rules.Neighbours[act.name]
+	b.tokens = max(0, min(rule.Size, b.tokens+now.Sub(b.at).Seconds()*gain))
 	b.at = now
 	if b.tokens < 1 {
 		return false

@@ -20,7 +20,7 @@ func (s *Server) AddInstance(zone cluster.Zone) cluster.InstanceID {
 	defer s.mu.Unlock()
 	i := &instance{id: cluster.InstanceID(s.newID("i")), zone: zone, launchedAt: s.now()}
 	s.instances[i.id] = i
-	spec, _ := completeSpec(ebs.VolumeSpec{Type: "gp3", SizeGiB: bootGiB}) // is right
+	spec, _ := s.completeSpec(ebs.VolumeSpec{Type: "gp3", SizeGiB: bootGiB}) // is right
 	boot := s.addVolume(&volume{zone: zone, spec: spec, tags: map[string]string{}})
 	_ = s.attach(boot, i, rootDevice) // both are new
 	i.boot = boot.id
@@ -45,7 +45,7 @@ func (s *Server) CreateVolumeDirect(zone cluster.Zone, spec ebs.VolumeSpec, tags
 	if err := s.checkZone(zone); err != nil {
 		return "", err
 	}
-	spec, err := completeSpec(spec)
+	spec, err := s.completeSpec(spec)
 	if err != nil {
 		return "", err
 	}
@@ -129,6 +129,7 @@ func (s *Server) SetImage(id cluster.SnapshotID, image *disk.Image) error {
 func (s *Server) Volume(id cluster.VolumeID) (v ebs.Volume, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	found, err := s.liveVolume(id)
 	if err != nil {
 		return ebs.Volume{}, false
@@ -140,6 +141,7 @@ func (s *Server) Volume(id cluster.VolumeID) (v ebs.Volume, ok bool) {
 func (s *Server) Volumes() []ebs.Volume {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	var out []ebs.Volume
 	for _, v := range sorted(s.volumes) {
 		if !v.gone(s.now()) {
@@ -167,31 +169,4 @@ func (s *Server) Cuts() []Cut {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.cuts)
-}
-
-// FailSnapshot turns a snapshot, and with it all that its CreateSnapshots call made, to error.
-func (s *Server) FailSnapshot(id cluster.SnapshotID) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, ok := s.snapshots[id]
-	if !ok || p.deleted {
-		return refusal("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.", id)
-	}
-	p.set.failed, p.set.message = true, "An internal error occurred."
-	return nil
-}
-
-// FailVolume turns a volume that is not attached to error, as EC2 does with one whose key is not usable.
-func (s *Server) FailVolume(id cluster.VolumeID) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, err := s.liveVolume(id)
-	switch {
-	case err != nil:
-		return err
-	case v.instance != "":
-		return refusal("VolumeInUse", "Volume %s is currently attached to %s", v.id, v.instance)
-	}
-	v.failed = true
-	return nil
 }

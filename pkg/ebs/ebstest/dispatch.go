@@ -1,6 +1,7 @@
 package ebstest
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"fmt"
@@ -29,45 +30,63 @@ var actions = map[string]action{ //nolint:gochecknoglobals // a constant table
 	"AttachVolume":    {mutating: true, target: "VolumeId", run: (*Server).attachVolume},
 	"DetachVolume":    {mutating: true, target: "VolumeId", run: (*Server).detachVolume},
 	"CreateTags":      {mutating: true, target: "ResourceId.1", run: (*Server).createTags},
+	"ModifyVolume":    {mutating: true, target: "VolumeId", run: (*Server).modifyVolume},
+	"CopySnapshot":    {mutating: true, target: "SourceSnapshotId", run: (*Server).copySnapshot},
+	"LockSnapshot":    {mutating: true, target: "SnapshotId", run: (*Server).lockSnapshot},
+	"UnlockSnapshot":  {mutating: true, target: "SnapshotId", run: (*Server).unlockSnapshot},
+
+	"EnableFastSnapshotRestores":  {mutating: true, target: "SourceSnapshotId.1", run: (*Server).enableFastRestores},
+	"DisableFastSnapshotRestores": {mutating: true, target: "SourceSnapshotId.1", run: (*Server).disableFastRestores},
 
 	"TerminateInstances":        {mutating: true, target: "InstanceId.1", run: (*Server).terminateInstances},
 	"DescribeInstances":         {run: (*Server).describeInstances},
 	"DescribeVolumes":           {run: (*Server).describeVolumes},
 	"DescribeSnapshots":         {run: (*Server).describeSnapshots},
 	"DescribeAvailabilityZones": {run: (*Server).describeZones},
+	"DescribeVolumeStatus":      {run: (*Server).describeVolumeStatus},
+	"DescribeLockedSnapshots":   {run: (*Server).describeLockedSnapshots},
 	"GetCallerIdentity":         {run: (*Server).callerIdentity},
+
+	"DescribeVolumesModifications": {run: (*Server).describeModifications},
+	"DescribeFastSnapshotRestores": {run: (*Server).describeFastRestores},
 }
 
-// ServeHTTP answers one call of the query protocol.
+// service is the API that an action belongs to, as IAM spells it.
+func (a action) service() string {
+	switch a.name {
+	case "GetCallerIdentity":
+		return "sts"
+	case "GetServiceQuota", "ListServiceQuotas":
+		return "servicequotas"
+	default:
+		return "ec2"
+	}
+}
+
+// ServeHTTP answers one call of the query protocol, or of Service Quotas.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.Header.Get("X-Amz-Target"), quotaTarget) {
+		s.serveQuotas(w, r)
+		return
+	}
 	if err := r.ParseForm(); err != nil {
-		s.refuse(w, refusal("MalformedQueryString", "%v", err))
+		refuse(w, refusal("MalformedQueryString", "%v", err))
 		return
 	}
 	req := request{form: r.Form}
 	name := req.text("Action")
 	act, ok := actions[name]
 	if !ok {
-		s.refuse(w, refusal("InvalidAction", "The action %s is not valid for this web service.", name))
+		refuse(w, refusal("InvalidAction", "The action %s is not valid for this web service.", name))
 		return
 	}
 	act.name = name
 	if act.mutating && !req.flag("DryRun") {
 		s.note(strings.TrimSpace(name + " " + req.text(act.target)))
 	}
-	strike := s.cfg.Faults.At(point(name))
-	if strike != nil {
-		if err := strike.Wait(r.Context()); err != nil {
-			return // stalled until the client went away
-		}
-		if strike.Position == fault.Before {
-			code := strike.Code
-			if code == "" {
-				code = "InternalError"
-			}
-			s.refuse(w, refusal(code, "refused by a fault"))
-			return
-		}
+	strike := s.cfg.Faults.At(act.service() + "." + name)
+	if done := s.struck(w, r, strike, refuse); done {
+		return
 	}
 	answer, err := s.perform(r.Context(), act, req)
 	if strike != nil && strike.Position == fault.After {
@@ -75,17 +94,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		s.refuse(w, err)
+		refuse(w, err)
 		return
 	}
 	write(w, http.StatusOK, answer)
 }
 
-func point(action string) string {
-	if action == "GetCallerIdentity" {
-		return "sts." + action
+// struck carries out what a fault does before a call, and reports whether the call ends with it.
+func (s *Server) struck(w http.ResponseWriter, r *http.Request, strike *fault.Strike, refuse func(http.ResponseWriter, error)) bool {
+	if err := strike.Wait(r.Context()); err != nil {
+		return true // stalled until the client went away
 	}
-	return "ec2." + action
+	if strike != nil && strike.Position == fault.Before {
+		refuse(w, refusal(cmp.Or(strike.Code, "InternalError"), "refused by a fault"))
+		return true
+	}
+	return false
 }
 
 func (s *Server) note(call string) {
@@ -133,11 +157,12 @@ func (s *Server) run(act action, req request) (any, error) {
 	if !s.takeToken(act, req) {
 		return nil, refusal("RequestLimitExceeded", "Request limit exceeded.")
 	}
-	if s.denied[act.name] {
+	if missing := s.missing(act, req); missing != "" {
 		return nil, refusal("UnauthorizedOperation",
-			"You are not authorized to perform this operation. User: arn:aws:iam::%s:user/test is not authorized to perform: ec2:%s",
-			s.cfg.Account, act.name)
+			"You are not authorized to perform this operation. User: arn:aws:iam::%s:user/test is not authorized to perform: %s",
+			s.cfg.Account, missing)
 	}
+	s.settle()
 	return act.run(s, req)
 }
 

@@ -149,9 +149,9 @@ func (s *Server) tagsOf(id string) (map[string]string, error) {
 
 func (s *Server) describeZones(req request) (any, error) {
 	answer := describeZonesAnswer{}
-	for n, zone := range s.cfg.Zones {
+	for _, zone := range s.cfg.Zones {
 		answer.Zones = append(answer.Zones, zoneXML{
-			Name: string(zone), ID: fmt.Sprintf("%s-az%d", s.cfg.Region, n+1),
+			Name: string(zone), ID: s.zoneID(zone),
 			Region: s.cfg.Region, State: "available", Type: "availability-zone", OptIn: "opt-in-not-required",
 		})
 	}

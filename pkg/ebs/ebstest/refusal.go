@@ -40,19 +40,28 @@ var (
 	forbiddenCodes   = []string{"UnauthorizedOperation", "AuthFailure"}                      //nolint:gochecknoglobals // constant
 )
 
-func (s *Server) refuse(w http.ResponseWriter, err error) {
+func asRefusal(err error) *apiError {
 	e := &apiError{code: "InternalError", message: err.Error()}
 	errors.As(err, &e)
-	status := http.StatusBadRequest
+	return e
+}
+
+func statusOf(code string) int {
 	switch {
-	case slices.Contains(unavailableCodes, e.code):
-		status = http.StatusServiceUnavailable
-	case slices.Contains(internalCodes, e.code):
-		status = http.StatusInternalServerError
-	case slices.Contains(forbiddenCodes, e.code):
-		status = http.StatusForbidden
-	case e.code == "DryRunOperation":
-		status = http.StatusPreconditionFailed
+	case slices.Contains(unavailableCodes, code):
+		return http.StatusServiceUnavailable
+	case slices.Contains(internalCodes, code):
+		return http.StatusInternalServerError
+	case slices.Contains(forbiddenCodes, code):
+		return http.StatusForbidden
+	case code == "DryRunOperation":
+		return http.StatusPreconditionFailed
+	default:
+		return http.StatusBadRequest
 	}
-	write(w, status, errorAnswer{Code: e.code, Message: e.message, RequestID: "00000000-0000-0000-0000-000000000000"})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	e := asRefusal(err)
+	write(w, statusOf(e.code), errorAnswer{Code: e.code, Message: e.message, RequestID: "00000000-0000-0000-0000-000000000000"})
 }

@@ -34,6 +34,10 @@ type Server struct {
 	denied    map[string]bool
 	mutating  []string
 	cuts      []Cut
+	modifying []*modification // whose parameters do not hold yet
+	// permitted are all actions that are allowed, as patterns of IAM; nil allows all that are not denied.
+	permitted  []string
+	vanishNext int // volumes that are accepted and then disappear
 }
 
 // New makes an account without instances. It listens only after Start.
@@ -99,20 +103,6 @@ func (s *Server) Region() string { return s.cfg.Region }
 
 // Account is the 12-digit account number.
 func (s *Server) Account() string { return s.cfg.Account }
-
-// Deny makes an action ("CreateVolume") answer UnauthorizedOperation from now on, dry runs included.
-func (s *Server) Deny(action string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.denied[action] = true
-}
-
-// Allow undoes Deny.
-func (s *Server) Allow(action string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.denied, action)
-}
 
 // MutatingCalls lists the calls that could change something and were not dry runs, in the order of
 // arrival, as "Action target". Refused ones are in it.

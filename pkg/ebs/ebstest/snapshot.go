@@ -31,20 +31,33 @@ type snapshot struct {
 
 	startedAt, visibleAt, completeAt time.Time
 	deleted                          bool
+
+	copied   bool // by CopySnapshot
+	lock     *lock
+	fast     map[cluster.Zone]*fastRestore
+	forced   ebs.SnapshotState // that EC2 tells, whatever is true; "" tells the truth
+	frozenAt time.Time         // of its progress, zero unless it makes none
 }
 
 func (p *snapshot) state(now time.Time) ebs.SnapshotState {
 	switch {
+	case p.forced != "":
+		return p.forced
 	case p.set.failed:
 		return ebs.SnapshotError
-	case now.Before(p.completeAt):
+	case now.Before(p.completeAt) || p.frozen():
 		return ebs.SnapshotPending
 	default:
 		return ebs.SnapshotCompleted
 	}
 }
 
+func (p *snapshot) frozen() bool { return !p.frozenAt.IsZero() && p.frozenAt.Before(p.completeAt) }
+
 func (p *snapshot) progress(now time.Time) int {
+	if p.frozen() {
+		now = p.frozenAt
+	}
 	all := p.completeAt.Sub(p.startedAt)
 	if all <= 0 || !now.Before(p.completeAt) {
 		return 100
@@ -57,7 +70,7 @@ func (p *snapshot) visible(now time.Time) bool { return !p.deleted && !now.Befor
 // busy reports whether the snapshot counts against the limits of pending ones: deleting it does not free
 // its place before its time, and a failed one keeps its place until it is deleted.
 func (p *snapshot) busy(now time.Time) bool {
-	return now.Before(p.completeAt) || (p.set.failed && !p.deleted)
+	return !p.copied && (now.Before(p.completeAt) || ((p.set.failed || p.frozen()) && !p.deleted))
 }
 
 func (p *snapshot) view(now time.Time) ebs.Snapshot {
@@ -87,13 +100,12 @@ func (s *Server) cut(volumes []*volume, tags map[string]string, description stri
 	for i, image := range disk.Cut(devices...) {
 		v := volumes[i] //nolint:gosec // there is an image for each device
 		v.lastCut = now
-		copying := time.Duration(float64(image.DirtyBytes) * s.rules.ByteScale / max(s.rules.SnapshotRate, 1) * float64(time.Second))
 		made[i] = &snapshot{
 			id: cluster.SnapshotID(s.newID("snap")), volume: v.id, image: image, spec: v.spec,
 			fullBytes: int64(float64(image.UsedBytes) * s.rules.ByteScale),
 			encrypted: v.encrypted, kmsKey: v.kmsKey, description: description, tags: maps.Clone(tags), set: group,
 			startedAt: now, visibleAt: now.Add(s.draw(s.rules.Invisible)),
-			completeAt: now.Add(s.rules.SnapshotBase + copying),
+			completeAt: now.Add(s.rules.SnapshotDuration(image.DirtyBytes, v.spec.SizeGiB)),
 		}
 		s.snapshots[made[i].id] = made[i]
 	}
@@ -115,14 +127,25 @@ func (s *Server) checkCut(volumes []*volume, now time.Time) error {
 			return refusal("IncorrectState", "The volume '%s' is '%s'.", v.id, state)
 		case !v.lastCut.IsZero() && now.Sub(v.lastCut) < s.rules.SnapshotSpacing:
 			return refusal("SnapshotCreationPerVolumeRateExceeded", "The maximum per volume CreateSnapshot request rate has been exceeded. Use an increasing or variable sleep interval between requests.")
-		case pending[v.id] >= s.rules.PendingPerVolume:
+		case pending[v.id] >= s.pendingOf(v):
 			return refusal("ConcurrentSnapshotLimitExceeded", "Maximum allowed in-progress snapshots for a single volume exceeded.")
 		}
+	}
+	if err := s.checkRegion(len(volumes)); err != nil {
+		return err
 	}
 	if all+len(volumes) > s.rules.PendingInAccount {
 		return refusal("PendingSnapshotLimitExceeded", "You have exceeded your maximum allowed pending snapshots of %d.", s.rules.PendingInAccount)
 	}
 	return nil
+}
+
+// pendingOf is how many snapshots of a volume may be pending at a time.
+func (s *Server) pendingOf(v *volume) int {
+	if v.spec.Type == "st1" || v.spec.Type == "sc1" {
+		return s.rules.PendingPerColdOne
+	}
+	return s.rules.PendingPerVolume
 }
 
 // shownSnapshot is a snapshot that a call over the wire can see already.

@@ -63,6 +63,9 @@ func (s *Server) included(i *instance, req request) ([]*volume, error) {
 	volumes := slices.DeleteFunc(attached, func(v *volume) bool {
 		return slices.Contains(excluded, string(v.id)) || (v.id == i.boot && req.flag("InstanceSpecification.ExcludeBootVolume"))
 	})
+	if len(volumes) > s.rules.VolumesPerSet {
+		return nil, refusal("InvalidParameterValue", "The instance '%s' has more than %d volumes to snapshot.", i.id, s.rules.VolumesPerSet)
+	}
 	if len(volumes) == 0 {
 		return nil, refusal("InvalidParameterCombination", "No volumes of instance '%s' are left to snapshot.", i.id)
 	}
@@ -96,8 +99,14 @@ func (s *Server) deleteSnapshot(req request) (any, error) {
 	if err := dryRun(req); err != nil {
 		return nil, err
 	}
-	p.deleted = true
-	p.image = nil
+	now := s.now()
+	if p.locked(now) {
+		return nil, refusal("SnapshotLocked", "The snapshot '%s' is locked and cannot be deleted.", p.id)
+	}
+	p.deleted, p.image = true, nil
+	for _, f := range p.fast {
+		s.switchOff(f, now)
+	}
 	return simpleAnswer("DeleteSnapshot"), nil
 }
 

@@ -29,12 +29,19 @@ type volume struct {
 	deviceName string
 	attachedAt time.Time
 	lastCut    time.Time
+
+	vanishAt     time.Time // zero unless its creation fails after it was accepted
+	filling      *filling  // nil for a volume that was made empty
+	fastRestored bool
+	modification *modification // nil until ModifyVolume
 }
 
 func (v *volume) state(now time.Time) ebs.VolumeState {
 	switch {
 	case !v.goneAt.IsZero():
 		return ebs.VolumeDeleting
+	case !v.vanishAt.IsZero():
+		return ebs.VolumeCreating
 	case v.failed:
 		return ebs.VolumeError
 	case v.instance != "":
@@ -46,14 +53,16 @@ func (v *volume) state(now time.Time) ebs.VolumeState {
 	}
 }
 
-func (v *volume) gone(now time.Time) bool { return !v.goneAt.IsZero() && !now.Before(v.goneAt) }
+func (v *volume) gone(now time.Time) bool {
+	return (!v.goneAt.IsZero() && !now.Before(v.goneAt)) || (!v.vanishAt.IsZero() && !now.Before(v.vanishAt))
+}
 
 func (v *volume) visible(now time.Time) bool { return !now.Before(v.visibleAt) && !v.gone(now) }
 
 func (v *volume) view(now time.Time) ebs.Volume {
 	return ebs.Volume{
 		ID: v.id, State: v.state(now), Zone: v.zone, Spec: v.spec, Snapshot: v.snapshot,
-		Instance: v.instance, Encrypted: v.encrypted, KMSKey: v.kmsKey, Tags: maps.Clone(v.tags),
+		Instance: v.instance, CreatedAt: v.createdAt, Encrypted: v.encrypted, KMSKey: v.kmsKey, Tags: maps.Clone(v.tags),
 	}
 }
 

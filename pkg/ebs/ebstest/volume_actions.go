@@ -2,6 +2,7 @@ package ebstest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -12,22 +13,30 @@ import (
 type tokenUse struct {
 	fingerprint string
 	volume      cluster.VolumeID
+	at          time.Time
 }
 
 // createVolume looks at the limits before it looks at the token, as EC2 does.
 func (s *Server) createVolume(req request) (any, error) {
-	v, err := s.wantedVolume(req)
+	v, source, err := s.wantedVolume(req)
+	if err != nil {
+		return nil, err
+	}
+	rate, err := s.initializationRate(req, source)
 	if err != nil {
 		return nil, err
 	}
 	if err := dryRun(req); err != nil {
 		return nil, err
 	}
-	if err := s.checkQuota(v.spec); err != nil {
+	if err := s.checkQuota(v.spec, nil); err != nil {
+		return nil, err
+	}
+	if err := s.checkInitialization(rate); err != nil {
 		return nil, err
 	}
 	token := req.text("ClientToken")
-	if use, ok := s.tokens[token]; ok && token != "" {
+	if use, ok := s.tokens[token]; ok && token != "" && s.now().Sub(use.at) < s.rules.TokenMemory {
 		old, err := s.liveVolume(use.volume)
 		if use.fingerprint != req.fingerprint() || err != nil {
 			return nil, refusal("IdempotentParameterMismatch", "The client token you have provided is associated with a resource that is already deleted or was created with different parameters.")
@@ -37,46 +46,58 @@ func (s *Server) createVolume(req request) (any, error) {
 	now := s.now()
 	v.visibleAt = now.Add(s.draw(s.rules.Invisible))
 	v.readyAt = now.Add(s.draw(s.rules.Creating))
+	if s.vanishes() {
+		v.vanishAt = v.readyAt
+	}
 	s.addVolume(v)
+	if source != nil {
+		s.fill(v, source, rate)
+	}
 	if token != "" {
-		s.tokens[token] = tokenUse{fingerprint: req.fingerprint(), volume: v.id}
+		s.tokens[token] = tokenUse{fingerprint: req.fingerprint(), volume: v.id, at: now}
 	}
 	return createVolumeAnswer{volumeXML: s.volumeXML(v)}, nil
 }
 
-// wantedVolume is the volume that a call describes, after all checks of its parameters.
-func (s *Server) wantedVolume(req request) (*volume, error) {
-	v := &volume{zone: cluster.Zone(req.text("AvailabilityZone")), snapshot: cluster.SnapshotID(req.text("SnapshotId"))}
+// vanishes decides whether a volume that is accepted now will fail on its way and be gone.
+func (s *Server) vanishes() bool {
+	if s.vanishNext > 0 {
+		s.vanishNext--
+		return true
+	}
+	return s.rules.VanishOneIn > 0 && s.random.IntN(s.rules.VanishOneIn) == 0
+}
+
+// wantedVolume is the volume that a call describes, after all checks of its parameters, and the snapshot
+// that it is to be made of, or nil.
+func (s *Server) wantedVolume(req request) (v *volume, source *snapshot, err error) {
+	v = &volume{zone: cluster.Zone(req.text("AvailabilityZone")), snapshot: cluster.SnapshotID(req.text("SnapshotId"))}
 	if err := s.checkZone(v.zone); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(req.text("ClientToken")) > 64 {
-		return nil, refusal("InvalidParameterValue", "Value for parameter clientToken is longer than 64 characters.")
+		return nil, nil, refusal("InvalidParameterValue", "Value for parameter clientToken is longer than 64 characters.")
 	}
-	var (
-		source *snapshot
-		err    error
-	)
 	if v.snapshot != "" {
 		if source, err = s.sourceOf(v.snapshot); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if v.spec, err = readSpec(req, source); err != nil {
-		return nil, err
+	if v.spec, err = s.readSpec(req, source); err != nil {
+		return nil, nil, err
 	}
 	if v.tags, err = s.tags(req, "volume"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.encrypt(v, source, req); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if source != nil {
 		if v.device, err = disk.FromImage(source.image, v.spec.SizeGiB<<30); err != nil {
-			return nil, refusal("InternalError", "%v", err)
+			return nil, nil, refusal("InternalError", "%v", err)
 		}
 	}
-	return v, nil
+	return v, source, nil
 }
 
 func (s *Server) sourceOf(id cluster.SnapshotID) (*snapshot, error) {
@@ -118,17 +139,23 @@ func (s *Server) encrypt(v *volume, source *snapshot, req request) error {
 		if key := req.text("KmsKeyId"); key != "" {
 			v.kmsKey = key
 		} else if v.kmsKey == "" {
-			v.kmsKey = fmt.Sprintf("arn:aws:kms:%s:%s:key/default", s.cfg.Region, s.cfg.Account)
+			v.kmsKey = s.defaultKey()
 		}
 	}
 	return nil
 }
 
-func (s *Server) checkQuota(spec ebs.VolumeSpec) error {
+// defaultKey is the account's own key for EBS.
+func (s *Server) defaultKey() string {
+	return fmt.Sprintf("arn:aws:kms:%s:%s:key/default", s.cfg.Region, s.cfg.Account)
+}
+
+// checkQuota holds a new volume, or one that is changed, against the quotas of its type.
+func (s *Server) checkQuota(spec ebs.VolumeSpec, changed *volume) error {
 	now := s.now()
 	size, iops := spec.SizeGiB, spec.IOPS
 	for _, v := range s.volumes {
-		if v.spec.Type == spec.Type && !v.gone(now) {
+		if v != changed && v.spec.Type == spec.Type && !v.gone(now) {
 			size += v.spec.SizeGiB
 			iops += v.spec.IOPS
 		}

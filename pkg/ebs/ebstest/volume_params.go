@@ -27,7 +27,7 @@ var paramsOf = map[string]params{ //nolint:gochecknoglobals // a constant table
 }
 
 // readSpec reads the parameters of CreateVolume and fills in the type's defaults.
-func readSpec(req request, source *snapshot) (ebs.VolumeSpec, error) {
+func (s *Server) readSpec(req request, source *snapshot) (ebs.VolumeSpec, error) {
 	spec := ebs.VolumeSpec{Type: cmp.Or(req.text("VolumeType"), "gp2")}
 	var err error
 	if spec.SizeGiB, err = req.number("Size"); err != nil {
@@ -49,11 +49,11 @@ func readSpec(req request, source *snapshot) (ebs.VolumeSpec, error) {
 	} else if spec.SizeGiB == 0 {
 		return spec, refusal("MissingParameter", "The request must contain the parameter size/snapshot")
 	}
-	return completeSpec(spec)
+	return s.completeSpec(spec)
 }
 
 // completeSpec checks a specification by EC2's rules and fills in the type's defaults.
-func completeSpec(spec ebs.VolumeSpec) (ebs.VolumeSpec, error) {
+func (s *Server) completeSpec(spec ebs.VolumeSpec) (ebs.VolumeSpec, error) {
 	p, ok := paramsOf[spec.Type]
 	switch {
 	case !ok:
@@ -69,14 +69,19 @@ func completeSpec(spec ebs.VolumeSpec) (ebs.VolumeSpec, error) {
 	}
 	spec.IOPS = cmp.Or(spec.IOPS, p.defaultIOPS)
 	spec.ThroughputMiB = cmp.Or(spec.ThroughputMiB, p.defaultMiB)
+	if most, ok := s.rules.MostIOPS[spec.Type]; ok && p.maxIOPS != 0 {
+		p.maxIOPS = min(p.maxIOPS, most)
+	}
 	return spec, p.checkRates(spec)
 }
 
 // checkRates checks IOPS and throughput against the type's limits and each other.
 func (p params) checkRates(spec ebs.VolumeSpec) error {
 	switch {
-	case spec.IOPS != 0 && (spec.IOPS < p.minIOPS || spec.IOPS > p.maxIOPS):
-		return refusal("InvalidParameterValue", "Volume iops of %d is out of range; it must be between %d and %d for %s.", spec.IOPS, p.minIOPS, p.maxIOPS, spec.Type)
+	case spec.IOPS != 0 && spec.IOPS < p.minIOPS:
+		return refusal("InvalidParameterValue", "Volume iops of %d is too low; minimum is %d.", spec.IOPS, p.minIOPS)
+	case spec.IOPS > p.maxIOPS: // tools read the limit out of this text, by a dry run
+		return refusal("InvalidParameterValue", "Volume iops of %d is too high; maximum is %d.", spec.IOPS, p.maxIOPS)
 	case spec.ThroughputMiB != 0 && (spec.ThroughputMiB < p.minThroughput || spec.ThroughputMiB > p.maxThroughput):
 		return refusal("InvalidParameterValue", "Volume throughput of %d is out of range; it must be between %d and %d MiB/s.", spec.ThroughputMiB, p.minThroughput, p.maxThroughput)
 	case spec.IOPS > p.minIOPS && spec.IOPS > spec.SizeGiB*p.maxIOPSPerGiB:
