@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+type deleteFlags struct {
+	run               string
+	rate              float64
+	last, dryRun, yes bool
+}
+
+func (a *app) deleteCommand() *cobra.Command {
+	var f deleteFlags
+	cmd := &cobra.Command{
+		Use:   "delete BACKUP",
+		Short: "Delete a backup with its snapshots",
+		Long: `Delete a backup with its snapshots.
+
+The backup is buried before its first snapshot goes, so that half of it can never be
+restored. A delete that fails or is killed is ended by running it again, or by tisnap gc.
+
+It refuses, and changes nothing, while a run makes or restores the backup, if one of its
+snapshots is locked, and if it is the only backup of its cluster that can be restored
+(--last allows that). If the storage has nothing of the backup any more, --run-id finds
+its snapshots by their tags.` + "\n" + exitStatus(),
+		Example: `  # what would be deleted
+  tisnap delete prod-20261121-100000 --storage s3://backups/prod --dry-run
+
+  # do it
+  tisnap delete prod-20261121-100000 --storage s3://backups/prod --yes`,
+		Args:              exactly("BACKUP"),
+		ValidArgsFunction: a.completeBackups,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.validate(args[0]); err != nil {
+				return usage(cmd, err)
+			}
+			return a.deleteBackup(cmd.Context(), f, cluster.BackupID(args[0]))
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.run, "run-id", "", "run that made it, if the storage does not know it any more")
+	fl.Float64Var(&f.rate, "delete-rate", 1, "deletions a second at most")
+	fl.BoolVar(&f.last, "last", false, "delete it even if its cluster has no other backup that can be restored")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be deleted; change nothing")
+	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
+	return cmd
+}
+
+func (f *deleteFlags) validate(id string) error {
+	if err := manifest.CheckID(cluster.BackupID(id)); err != nil {
+		return err
+	}
+	switch {
+	case f.run != "" && !runIDs().MatchString(f.run):
+		return fmt.Errorf("--run-id %q: want up to 40 lower-case letters, digits and hyphens", f.run)
+	case !validRate(f.rate):
+		return fmt.Errorf("--delete-rate %v: want more than 0 and at most 100", f.rate)
+	case !f.yes && !f.dryRun:
+		return errors.New("it deletes, so it needs --yes; --dry-run shows what")
+	}
+	return nil
+}
+
+func (a *app) deleteBackup(ctx context.Context, f deleteFlags, id cluster.BackupID) error {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	deps, err := c.gcDeps(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := gc.Delete(ctx, deps, gc.DeleteOptions{
+		Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: f.dryRun,
+	})
+	doc := newGCDoc("BackupDeletion", f.dryRun, report)
+	doc.Backup = id
+	return a.printGC(doc, err)
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/kube"
+)
+
+type gcFlags struct {
+	olderThan         time.Duration
+	rate              float64
+	kept, dryRun, yes bool
+}
+
+func (a *app) gcCommand() *cobra.Command {
+	var f gcFlags
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Delete what runs that died or failed left in the account",
+		Long: `Delete what runs that died or failed left in the account.
+
+Snapshots and volumes are found in EC2 by the tag of their run, and compared in both
+directions with the storage. Only those of runs whose journal is in this storage are
+looked at, and deleted only if the run is neither alive nor younger than --older-than.
+
+Never deleted: snapshots that a sealed backup names or that are locked; volumes that are
+attached, that a persistent volume of this Kubernetes cluster names, or whose restore came
+as far as serving its data. Fast snapshot restore that a dead restore left on is ended,
+and what is stored of backups that were never sealed is removed. What is kept in doubt is
+listed with the reason. Sealed backups whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
+		Example: `  # what would be deleted, and why the rest would not
+  tisnap gc --storage s3://backups/prod --dry-run
+
+  # do it
+  tisnap gc --storage s3://backups/prod --yes`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.validate(); err != nil {
+				return usage(cmd, err)
+			}
+			return a.gc(cmd.Context(), f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
+	fl.Float64Var(&f.rate, "delete-rate", 1, "deletions a second at most")
+	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores were told to keep (--keep-on-failure)")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be deleted; change nothing")
+	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
+	return cmd
+}
+
+func (f *gcFlags) validate() error {
+	switch {
+	case f.olderThan < 0:
+		return fmt.Errorf("--older-than %s: want 0 or more", f.olderThan)
+	case !validRate(f.rate):
+		return fmt.Errorf("--delete-rate %v: want more than 0 and at most 100", f.rate)
+	case !f.yes && !f.dryRun:
+		return errors.New("it deletes, so it needs --yes; --dry-run shows what")
+	}
+	return nil
+}
+
+func validRate(r float64) bool { return r > 0 && r <= 100 }
+
+func (a *app) gc(ctx context.Context, f gcFlags) error {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	deps, err := c.gcDeps(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := gc.Collect(ctx, deps, gc.Options{OlderThan: f.olderThan, Kept: f.kept, Rate: f.rate, DryRun: f.dryRun})
+	return a.printGC(newGCDoc("GarbageReport", f.dryRun, report), err)
+}
+
+// gcDeps connects to EC2 and the storage, and to Kubernetes only when it is asked for.
+func (c *connections) gcDeps(ctx context.Context) (gc.Deps, error) {
+	store, err := c.store(ctx)
+	if err != nil {
+		return gc.Deps{}, err
+	}
+	e, err := c.ebs(ctx)
+	if err != nil {
+		return gc.Deps{}, err
+	}
+	return gc.Deps{EBS: e, Store: store, Kube: func() (kube.Handles, error) { return c.kube() }}, nil
+}
+
+// printGC prints what was found also if not all of it could be deleted.
+func (a *app) printGC(d *gcDoc, err error) error {
+	if err != nil && len(d.Items) == 0 && len(d.Missing) == 0 {
+		return err
+	}
+	return errors.Join(err, a.print(d))
+}

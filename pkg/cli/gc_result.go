@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/gc"
+)
+
+// gcDoc is the output of `tisnap gc` and `tisnap delete`.
+type gcDoc struct {
+	header
+	DryRun bool             `json:"dryRun"`
+	Backup cluster.BackupID `json:"backup,omitempty"` // of a delete
+	*gc.Report
+}
+
+func newGCDoc(kind string, dryRun bool, r *gc.Report) *gcDoc {
+	return &gcDoc{header: newHeader(kind), DryRun: dryRun, Report: r}
+}
+
+func (d *gcDoc) table(w io.Writer) error {
+	if d.Nothing {
+		_, err := fmt.Fprintf(w, "nothing found of backup %s\n", d.Backup)
+		return err
+	}
+	t := newTable("ACTION", "KIND", "ID", "RUN", "BACKUP", "CLUSTER", "REASON")
+	rows := 0
+	for _, i := range d.Items {
+		if i.Action == gc.ActionInUse {
+			continue // counted below: it is as it should be
+		}
+		id := i.ID
+		if i.Zone != "" {
+			id += " in " + string(i.Zone)
+		}
+		t.row(i.Action, i.Kind, id, i.Run, i.Backup, i.Cluster, strings.ReplaceAll(reasonOf(i), "\n", "; "))
+		rows++
+	}
+	if rows > 0 {
+		if err := t.write(w); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	for _, m := range d.Missing {
+		if _, err := fmt.Fprintf(w, "BROKEN: backup %s is sealed, and %d of its snapshots are gone: %s\n", m.Backup, len(m.Snapshots), list(m.Snapshots)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, d.summary())
+	return err
+}
+
+func reasonOf(i gc.Item) string {
+	if i.Error != "" {
+		return i.Error
+	}
+	return i.Reason
+}
+
+func (d *gcDoc) summary() string {
+	done := fmt.Sprintf("%d deleted", d.Count(gc.ActionDeleted))
+	if d.DryRun {
+		done = fmt.Sprintf("%d would be deleted", d.Count(gc.ActionDelete))
+	}
+	if n := d.Count(gc.ActionLeft); n > 0 {
+		done += fmt.Sprintf(", %d NOT deleted", n)
+	}
+	return fmt.Sprintf("%s, %d kept in doubt, %d in use, %d of other storages",
+		done, d.Count(gc.ActionKeep), d.Count(gc.ActionInUse), d.Elsewhere)
+}
+
+func list[T ~string](ids []T) string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	return strings.Join(names, " ")
+}
