@@ -4,11 +4,11 @@ package resolve
 // has to, and returns how many each leads. First every seat goes to the store that leads the least so far;
 // then seats move along paths from a store to one that leads at least two fewer, until there is no such path:
 // no other choice has a smaller largest store, nor a smaller sum of squares.
-func balance(seats []seat, stores int) []int {
-	load := make([]int, stores)
-	for i := range seats {
-		s := &seats[i]
-		for _, other := range s.may {
+func balance(e *election, order []uint32) []int {
+	load := make([]int, len(e.stores))
+	for _, i := range order {
+		s := &e.seats[i]
+		for _, other := range e.choices(s) {
 			if load[other] < load[s.store] {
 				s.store = other
 			}
@@ -22,32 +22,40 @@ func balance(seats []seat, stores int) []int {
 	if high-low < 2 {
 		return load
 	}
-	g := newMoves(seats, load)
+	g := newMoves(e, order, load)
 	for g.shift() {
 	}
 	return load
 }
 
-// moves knows which seats each store can give to which other.
-type moves struct {
-	seats []seat
-	load  []int
-	// give[a*n+b] are seats that a may give to b. One that a has lost in the meantime is skipped when it is met.
-	give [][]int32
+// choices lists the stores that may have the seat; none if there is but one.
+func (e *election) choices(s *seat) []uint16 {
+	if s.ties < 2 {
+		return nil
+	}
+	return e.may[s.may : s.may+uint32(s.ties)]
 }
 
-func newMoves(seats []seat, load []int) *moves {
-	g := &moves{seats: seats, load: load, give: make([][]int32, len(load)*len(load))}
-	for i := range seats {
-		g.offer(int32(i)) // 2^31 regions do not occur
+// moves knows which seats each store can give to which other.
+type moves struct {
+	e    *election
+	load []int
+	// give[a*n+b] are seats that a may give to b. One that a has lost in the meantime is skipped when it is met.
+	give [][]uint32
+}
+
+func newMoves(e *election, order []uint32, load []int) *moves {
+	g := &moves{e: e, load: load, give: make([][]uint32, len(load)*len(load))}
+	for _, i := range order {
+		g.offer(i)
 	}
 	return g
 }
 
 // offer lists the seat under its store for all others that may have it.
-func (g *moves) offer(i int32) {
-	s := &g.seats[i]
-	for _, to := range s.may {
+func (g *moves) offer(i uint32) {
+	s := &g.e.seats[i]
+	for _, to := range g.e.choices(s) {
 		if to != s.store {
 			at := int(s.store)*len(g.load) + int(to)
 			g.give[at] = append(g.give[at], i)
@@ -56,11 +64,11 @@ func (g *moves) offer(i int32) {
 }
 
 // next is a seat that from has and may give to to, or false.
-func (g *moves) next(from, to int) (int32, bool) {
+func (g *moves) next(from, to int) (uint32, bool) {
 	at := from*len(g.load) + to
 	for n := len(g.give[at]); n > 0; n-- {
 		i := g.give[at][n-1]
-		if int(g.seats[i].store) == from {
+		if int(g.e.seats[i].store) == from {
 			return i, true
 		}
 		g.give[at] = g.give[at][:n-1]
@@ -74,7 +82,7 @@ func (g *moves) shift() bool {
 		if path := g.path(from); path != nil {
 			for k := len(path) - 1; k > 0; k-- {
 				i, _ := g.next(path[k-1], path[k])
-				g.seats[i].store = int32(path[k]) //nolint:gosec // there are never so many stores
+				g.e.seats[i].store = uint16(path[k]) //nolint:gosec // stores are counted in 16 bits
 				g.offer(i)
 			}
 			g.load[path[0]]--

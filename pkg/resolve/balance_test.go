@@ -14,8 +14,8 @@ import (
 )
 
 // equalRegions are n regions with three equal peers each, on the stores that choose says.
-func equalRegions(n, stores int, choose func(region int) [3]int) resolve.Metas {
-	metas := resolve.Metas{}
+func equalRegions(n, stores int, choose func(region int) [3]int) peers {
+	metas := peers{}
 	for s := range stores {
 		metas[cluster.StoreID(s+1)] = nil
 	}
@@ -69,7 +69,7 @@ func TestMakePlan_EqualRegionsOn20Stores_LeadersAreEven(t *testing.T) {
 	for name, choose := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := resolve.MakePlan(equalRegions(30_000, 20, choose), 3)
+			plan, err := makePlan(t, equalRegions(30_000, 20, choose), 3)
 			require.NoError(t, err)
 			low, high := spread(plan)
 			require.LessOrEqual(t, float64(high), 1.1*float64(low), "most %d, least %d", high, low)
@@ -84,9 +84,10 @@ func BenchmarkPlan(b *testing.B) {
 			metas[store][i].LastIndex += uint64(i % 3) // lags, so that not all are ties
 		}
 	}
+	compact := metas.metas(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		plan, err := resolve.MakePlan(metas, 3)
+		plan, err := resolve.MakePlan(compact, resolve.Rules{Replicas: 3})
 		if err != nil {
 			b.Fatal(err)
 		}

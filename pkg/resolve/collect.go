@@ -30,45 +30,38 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	r.addresses = addresses
 	r.mu.Unlock()
 	s.Expect(int64(len(r.cfg.Stores)), "stores")
-	metas := make([][]tikv.RegionMeta, len(r.cfg.Stores))
-	err = r.eachStore(ctx, func(ctx context.Context, i int, store cluster.StoreID) error {
-		var err error
-		metas[i], err = r.collectStore(ctx, store)
+	metas := NewMetas()
+	err = r.eachStore(ctx, func(ctx context.Context, _ int, store cluster.StoreID) error {
+		err := r.collectStore(ctx, store, metas)
 		s.Advance(1)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	r.metas = Metas{}
-	for i, id := range r.cfg.Stores {
-		r.metas[id] = metas[i]
-	}
-	return nil
+	r.metas = metas
+	return err
 }
 
 // collectStore asks again while a store does not answer, as one that restarts does, but not for ever: a process
 // that dies on its volumes each time would hold up the run until its deadline.
-func (r *Resolver) collectStore(ctx context.Context, store cluster.StoreID) ([]tikv.RegionMeta, error) {
+func (r *Resolver) collectStore(ctx context.Context, store cluster.StoreID, metas *Metas) error {
 	moved := time.Now()
 	for {
-		var metas []tikv.RegionMeta
+		table := metas.Begin(store)
 		err := r.tikv.RegionMetas(ctx, r.address(store), func(m tikv.RegionMeta) error {
-			metas, moved = append(metas, m), time.Now()
-			return nil
+			moved = time.Now()
+			return table.Add(&m)
 		})
 		if err == nil {
-			return metas, nil
+			return nil
 		}
 		if time.Since(moved) > r.cfg.Stall {
-			return nil, failure.New(failure.Limited, "read region metas", r.name(store), "nothing came for %s: %w", r.cfg.Stall, err).
+			return failure.New(failure.Limited, "read region metas", r.name(store), "nothing came for %s: %w", r.cfg.Stall, err).
 				WithHint("look at the log of the store's pod: its process may not run on what its volumes hold")
 		}
 		if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited {
-			return nil, failure.Annotate(err, "read region metas", r.name(store))
+			return failure.Annotate(err, "read region metas", r.name(store))
 		}
 		if wait.For(ctx, again) != nil {
-			return nil, failure.Annotate(err, "read region metas", r.name(store))
+			return failure.Annotate(err, "read region metas", r.name(store))
 		}
 	}
 }
@@ -86,6 +79,9 @@ func (r *Resolver) expectStores(ctx context.Context) (map[cluster.StoreID]string
 			continue
 		}
 		addresses[st.ID] = st.Address
+		if slices.Contains(r.cfg.TolerateStores, st.ID) {
+			continue
+		}
 		if !slices.Contains(r.cfg.Stores, st.ID) {
 			wrong = append(wrong, "store "+st.ID.String()+" is not in the backup")
 		}

@@ -1,8 +1,6 @@
 package resolve
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,154 +10,156 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// Metas is what every store said about its peers.
-type Metas map[cluster.StoreID][]tikv.RegionMeta
+// Rules is what a plan has to know besides the metas.
+type Rules struct {
+	Replicas int // voters of a region
+	// Lost lists the stores that the plan does without. Every region must have a majority of its replicas on
+	// the others.
+	Lost []cluster.StoreID
+}
 
 // Leader is the peer that is to lead a region, and why it may.
 type Leader struct {
 	Region   cluster.RegionID
 	Store    cluster.StoreID
-	Version  uint64
+	Version  uint64 // the newest that a peer has applied, and its range
 	Term     uint64
 	Index    uint64
 	Keys     cluster.KeyRange
 	Replicas int // stores that hold the region
 }
 
+// Overlap is a region that yields to a newer one.
+type Overlap struct {
+	Region    cluster.RegionID
+	Version   uint64
+	Keys      cluster.KeyRange
+	By        cluster.RegionID
+	ByVersion uint64
+}
+
+// String names both regions.
+func (o Overlap) String() string {
+	return fmt.Sprintf("region %s %s of version %d is older than region %s of version %d", o.Region, o.Keys, o.Version, o.By, o.ByVersion)
+}
+
+// Tombstone is a peer that its store has destroyed.
+type Tombstone struct {
+	Region      cluster.RegionID
+	Store       cluster.StoreID
+	Keys        cluster.KeyRange
+	term, index uint64
+}
+
 // Plan says which store leads which region.
 type Plan struct {
 	Leaders  []Leader // in key order, covering the key space exactly once
 	Commands map[cluster.StoreID][]tikv.Command
-	AllocID  uint64 // the largest store, region or peer id seen
+	AllocID  uint64 // the largest store, region or peer id seen, those of lost stores included
 	Peers    int
 	// Lagging counts peers whose log is shorter than their leader's: they are brought up by raft.
 	Lagging int
+	Behind  uint64 // log entries that the last of them lacks
 	// Uneven lists regions whose peers disagree about the version: a split or merge fell into the cut, so
 	// the hold had not held.
 	Uneven []cluster.RegionID
-	// Dropped lists regions whose range a newer region covers.
-	Dropped []cluster.RegionID
+	// Doubtful lists regions with a peer of a lower term that has more log than the leader. TiKV 8.5 tells
+	// the term of the vote and not that of the log, so the leader may be one that the others do not elect.
+	Doubtful []cluster.RegionID
+	// Degraded lists regions that have a majority of their replicas, but not all.
+	Degraded []cluster.RegionID
+	Fewest   int // replicas that the region with the fewest has
+	// Dropped lists regions whose range a newer region has.
+	Dropped    []Overlap
+	Tombstones []Tombstone
+	Lost       []cluster.StoreID
 }
 
-// MakePlan chooses a leader for every region. replicas is how many voters a region has; a region that fewer
-// than a majority of them hold is an error. It is pure, and the same metas give the same plan.
-// All errors are of kind Corrupt and list the regions.
-func MakePlan(metas Metas, replicas int) (*Plan, error) {
-	if len(metas) == 0 {
+// MakePlan chooses a leader for every region. It is pure, and the same metas give the same plan. What cannot be
+// proven is an error, of kind Corrupt and with the regions named: the key space is covered exactly once, every
+// region is on a majority of its replicas, and no tombstone knows more than the peers that are left.
+func MakePlan(metas *Metas, rules Rules) (*Plan, error) {
+	stores := metas.ids()
+	if len(stores) == 0 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store reported")
 	}
-	plan := &Plan{Commands: make(map[cluster.StoreID][]tikv.Command, len(metas))}
-	stores := sortedStores(metas)
-	seats, err := plan.elect(stores, metas)
+	tables := make([]*StoreMetas, len(stores))
+	for i, id := range stores {
+		tables[i] = metas.stores[id].inOrder()
+	}
+	e, err := elect(stores, tables, rules.Replicas)
 	if err != nil {
 		return nil, err
 	}
-	if len(seats) == 0 {
+	if len(e.seats) == 0 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store holds a region")
 	}
-	seats = plan.dropOverlapped(seats)
-	if err := quorum(seats, replicas); err != nil {
+	plan := &Plan{Lost: rules.Lost}
+	plan.bury(e, tables, metas.keys)
+	order := byStart(e.seats, metas.keys)
+	tiled := tiles(e.seats, order)
+	if !tiled {
+		order = plan.dropOutdated(e.seats, order, metas.keys)
+		tiled = tiles(e.seats, order)
+	}
+	if err := plan.quorum(e, tables, order, rules); err != nil {
 		return nil, err
 	}
-	if err := tile(seats); err != nil {
+	if err := plan.outlived(e, order); err != nil {
 		return nil, err
 	}
-	load := balance(seats, len(stores))
-	for i, store := range stores {
-		plan.Commands[store] = make([]tikv.Command, 0, load[i])
+	if !tiled {
+		return nil, plan.tile(e.seats, order, metas.keys)
 	}
-	plan.Leaders = make([]Leader, 0, len(seats))
-	for i := range seats {
-		l := seats[i].leader(stores)
-		plan.Leaders = append(plan.Leaders, l)
-		plan.Commands[l.Store] = append(plan.Commands[l.Store], tikv.Command{Region: l.Region, AsLeader: true})
-	}
+	plan.fill(e, order, metas.keys)
 	return plan, nil
 }
 
-// leader is the seat as the plan shows it.
-func (s *seat) leader(stores []cluster.StoreID) Leader {
-	m := s.best
-	return Leader{
-		Region: m.Region, Store: stores[s.store], Version: m.Version, Term: m.LastLogTerm, Index: m.LastIndex,
-		Keys: cluster.KeyRange{Start: m.Start, End: m.End}, Replicas: s.replicas,
+// fill lets the stores share the leaders and writes the plan down.
+func (p *Plan) fill(e *election, order []uint32, keys *keyTable) {
+	load := balance(e, order)
+	p.Commands = make(map[cluster.StoreID][]tikv.Command, len(load))
+	commands := make([][]tikv.Command, len(load))
+	for i, n := range load {
+		commands[i] = make([]tikv.Command, 0, n)
 	}
+	p.Leaders = make([]Leader, 0, len(order))
+	for _, i := range order {
+		s := &e.seats[i]
+		p.Leaders = append(p.Leaders, Leader{
+			Region: cluster.RegionID(s.region), Store: e.stores[s.store], Version: s.version, Term: s.term, Index: s.index,
+			Keys: s.keyRange(keys), Replicas: int(s.replicas),
+		})
+		commands[s.store] = append(commands[s.store], tikv.Command{Region: cluster.RegionID(s.region), AsLeader: true})
+	}
+	p.AllocID, p.Peers, p.Lagging, p.Behind = e.allocID, e.peers, e.lagging, e.behind
+	p.Uneven, p.Doubtful = e.uneven, e.doubtful
+	for i, id := range e.stores {
+		p.Commands[id] = commands[i]
+		p.AllocID = max(p.AllocID, uint64(id))
+	}
+	for _, id := range p.Lost {
+		p.AllocID = max(p.AllocID, uint64(id))
+	}
+	slices.Sort(p.Degraded)
 }
 
-// quorum comes after the drop: a peer that has not applied a merge yet is left of a region that is gone.
-func quorum(seats []seat, replicas int) error {
-	var short []string
-	for i := range seats {
-		if n := seats[i].replicas; n < replicas/2+1 {
-			short = append(short, fmt.Sprintf("region %s on %d store(s)", seats[i].best.Region, n))
-		}
-	}
-	if len(short) == 0 {
-		return nil
-	}
-	return failure.New(failure.Corrupt, "plan recovery", "", "%d regions are on fewer than %d of %d replicas, so committed writes may be lost: %s",
-		len(short), replicas/2+1, replicas, list(short)).
-		WithHint("restore another backup: a store's volumes are missing, or the hold of this one was broken")
-}
-
-// dropOverlapped sorts the seats by key and drops a region when one newer region covers its whole range;
-// what is left must tile.
-func (p *Plan) dropOverlapped(seats []seat) []seat {
-	slices.SortFunc(seats, func(a, b seat) int {
-		return cmp.Or(bytes.Compare(a.best.Start, b.best.Start), cmp.Compare(a.best.Region, b.best.Region))
-	})
-	kept := seats[:0]
-	for _, s := range seats {
-		for len(kept) > 0 && covers(s.best, kept[len(kept)-1].best) {
-			p.Dropped = append(p.Dropped, kept[len(kept)-1].best.Region)
-			kept = kept[:len(kept)-1]
-		}
-		if len(kept) > 0 && covers(kept[len(kept)-1].best, s.best) {
-			p.Dropped = append(p.Dropped, s.best.Region)
-			continue
-		}
-		kept = append(kept, s)
-	}
-	return kept
-}
-
-// covers reports whether newer has a higher version and all of older's range.
-func covers(newer, older *tikv.RegionMeta) bool {
-	if newer.Version <= older.Version || bytes.Compare(newer.Start, older.Start) > 0 {
-		return false
-	}
-	return len(newer.End) == 0 || (len(older.End) > 0 && bytes.Compare(newer.End, older.End) >= 0)
-}
-
-func tile(seats []seat) error {
-	ranges := make([]cluster.KeyRange, 0, len(seats))
-	for i := range seats {
-		ranges = append(ranges, cluster.KeyRange{Start: seats[i].best.Start, End: seats[i].best.End})
-	}
-	err := cluster.Tile(ranges, 5)
-	if err == nil {
-		return nil
-	}
-	return &failure.Error{
-		Op: "plan recovery", Kind: failure.Corrupt, Err: err,
-		Hint: "restore another backup: a split or merge fell into the cut of this one, and going on would crash the stores",
-	}
-}
-
-func sortedStores(metas Metas) []cluster.StoreID {
-	ids := make([]cluster.StoreID, 0, len(metas))
-	for id := range metas {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+// most is how many of a list's items a message shows.
+const most = 10
 
 // list shows the first few of many.
 func list(items []string) string {
-	const most = 10
 	if len(items) <= most {
 		return strings.Join(items, ", ")
 	}
 	return strings.Join(items[:most], ", ") + fmt.Sprintf(", and %d more", len(items)-most)
+}
+
+// joined is the ids as a message shows them.
+func joined(ids []cluster.StoreID) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = id.String()
+	}
+	return strings.Join(words, ", ")
 }

@@ -30,9 +30,28 @@ func logs(term, index, commit uint64) func(*tikv.RegionMeta) {
 }
 func tombstone(m *tikv.RegionMeta) { m.Tombstone = true }
 
+// peers is what each store says about its peers.
+type peers map[cluster.StoreID][]tikv.RegionMeta
+
+// metas is the same in the form that a plan is made of.
+func (p peers) metas(t require.TestingT) *resolve.Metas {
+	m := resolve.NewMetas()
+	for store, list := range p {
+		table := m.Begin(store)
+		for i := range list {
+			require.NoError(t, table.Add(&list[i]))
+		}
+	}
+	return m
+}
+
+func makePlan(t require.TestingT, p peers, replicas int, lost ...cluster.StoreID) (*resolve.Plan, error) {
+	return resolve.MakePlan(p.metas(t), resolve.Rules{Replicas: replicas, Lost: lost})
+}
+
 // onAll is the same metas on stores 1, 2 and 3.
-func onAll(metas ...tikv.RegionMeta) resolve.Metas {
-	return resolve.Metas{1: metas, 2: metas, 3: metas}
+func onAll(metas ...tikv.RegionMeta) peers {
+	return peers{1: metas, 2: metas, 3: metas}
 }
 
 func TestMakePlan_LongestLog_Leads(t *testing.T) {
@@ -51,11 +70,11 @@ func TestMakePlan_LongestLog_Leads(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			metas := resolve.Metas{}
+			metas := peers{}
 			for i, l := range [][3]uint64{c.one, c.two, c.three} {
 				metas[cluster.StoreID(i+1)] = []tikv.RegionMeta{peer(7, "", "", logs(l[0], l[1], l[2]))}
 			}
-			plan, err := resolve.MakePlan(metas, 3)
+			plan, err := makePlan(t, metas, 3)
 			require.NoError(t, err)
 			require.Len(t, plan.Leaders, 1)
 			require.Equal(t, c.want, plan.Leaders[0].Store)
@@ -72,27 +91,32 @@ func TestMakePlan_WhatCannotBeProven_IsRefused(t *testing.T) {
 	whole := peer(1, "", "")
 	cases := []struct {
 		name  string
-		metas resolve.Metas
+		metas peers
 		want  []string
 	}{
-		{"no store", resolve.Metas{}, []string{"no store reported"}},
-		{"no region", resolve.Metas{1: nil, 2: nil, 3: nil}, []string{"no store holds a region"}},
+		{"no store", peers{}, []string{"no store reported"}},
+		{"no region", peers{1: nil, 2: nil, 3: nil}, []string{"no store holds a region"}},
 		{"tombstones only", onAll(peer(1, "", "", tombstone)), []string{"no store holds a region"}},
-		{"quorum", resolve.Metas{1: {peer(1, "", "b"), peer(2, "b", ""), peer(9, "", "", tombstone)}, 2: {peer(1, "", "b")}, 3: nil}, []string{"region 2 on 1 store(s)", "fewer than 2 of 3"}},
-		{"tombstone is no replica", resolve.Metas{1: {whole}, 2: {peer(1, "", "", tombstone)}, 3: nil}, []string{"region 1 on 1 store(s)"}},
+		{"quorum", peers{1: {peer(1, "", "b"), peer(2, "b", ""), peer(9, "", "", tombstone)}, 2: {peer(1, "", "b")}, 3: nil}, []string{"region 2 on 1 store(s)", "fewer than 2 of 3"}},
+		{"tombstone is no replica", peers{1: {whole}, 2: {peer(1, "", "", tombstone)}, 3: nil}, []string{"region 1 on 1 store(s) and a tombstone on 1"}},
 		{"hole at the start", onAll(peer(1, "a", "")), []string{"hole [-inf, 61)"}},
 		{"hole in the middle", onAll(peer(1, "", "b"), peer(2, "c", "")), []string{"hole [62, 63)"}},
 		{"hole at the end", onAll(peer(1, "", "b")), []string{"hole [62, +inf)"}},
 		{"overlap of equals", onAll(peer(1, "", "c"), peer(2, "b", "")), []string{"overlap [62, 63)"}},
-		{"overlap not covered", onAll(peer(1, "", "c"), peer(2, "b", "", version(9))), []string{"overlap [62, 63)"}},
-		{"two newer ones do not add up", onAll(peer(1, "", ""), peer(2, "", "c", version(2)), peer(3, "c", "", version(2))), []string{"overlap"}},
+		{"overlap not covered", onAll(peer(1, "", "c"), peer(2, "b", "", version(9))), []string{"hole [-inf, 62)", "region 1 [-inf, 63) of version 1 is older than region 2 of version 9"}},
+		{"two newer ones do not add up", onAll(peer(1, "", ""), peer(2, "", "c", version(2)), peer(3, "d", "", version(2))), []string{"hole [63, 64)", "region 1 "}},
+		// Region 2 was newer than region 1 and is itself outdated: region 1 is not brought back.
+		{"older than an outdated one", onAll(peer(1, "", "c"), peer(2, "b", "e", version(2)), peer(3, "c", "", version(3))), []string{"hole [-inf, 63)", "region 2 "}},
+		{"two ranges of one version", peers{1: {peer(1, "", "")}, 2: {peer(1, "", "b")}, 3: {peer(1, "", "")}}, []string{"region 1 has two ranges of version 1 on stores [1 2 3]"}},
+		{"a tombstone knows more", peers{1: {whole}, 2: {whole}, 3: {peer(1, "", "", logs(5, 11, 0), tombstone)}}, []string{"1 tombstones have a longer log", "region 1 on store 3"}},
+		{"tombstones over a hole", onAll(peer(1, "", "b"), peer(2, "b", "", tombstone)), []string{"hole [62, +inf)", "region 2 [62, +inf) is a tombstone on store 1"}},
 		{"same version twice", onAll(peer(1, "", ""), peer(2, "", "")), []string{"overlap [-inf, +inf)"}},
-		{"twice on a store", resolve.Metas{1: {whole, whole}, 2: {whole}}, []string{"store 1 reported region 1 twice"}},
+		{"twice on a store", peers{1: {whole, whole}, 2: {whole}}, []string{"store 1 reported region 1 twice"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := resolve.MakePlan(c.metas, 3)
+			plan, err := makePlan(t, c.metas, 3)
 			require.Nil(t, plan)
 			require.Equal(t, failure.Corrupt, failure.KindOf(err))
 			for _, want := range c.want {
@@ -108,7 +132,7 @@ func TestMakePlan_ManyShortRegions_AreCountedAndFirstNamed(t *testing.T) {
 	for i := range 25 {
 		metas = append(metas, peer(cluster.RegionID(i+1), fmt.Sprintf("%03d", i), fmt.Sprintf("%03d", i+1)))
 	}
-	_, err := resolve.MakePlan(resolve.Metas{4: metas}, 5)
+	_, err := makePlan(t, peers{4: metas}, 5)
 	require.ErrorContains(t, err, "25 regions are on fewer than 3 of 5 replicas")
 	require.ErrorContains(t, err, "region 10 on 1 store(s), and 15 more")
 	require.NotEmpty(t, failure.HintOf(err))
@@ -118,15 +142,21 @@ func TestMakePlan_NewerRegion_WinsOverOlderThatItCovers(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name    string
-		metas   resolve.Metas
+		metas   peers
 		leaders []cluster.RegionID
 		dropped []cluster.RegionID
 	}{
 		{"whole range", onAll(peer(1, "", "", version(3)), peer(2, "b", "c", version(2))), []cluster.RegionID{1}, []cluster.RegionID{2}},
 		{"same start", onAll(peer(1, "", "b", version(2)), peer(2, "", "", version(3))), []cluster.RegionID{2}, []cluster.RegionID{1}},
 		{"several followers", onAll(peer(1, "", "", version(9)), peer(2, "b", "c", version(2)), peer(3, "d", "e", version(3)), peer(4, "f", "", version(4))), []cluster.RegionID{1}, []cluster.RegionID{2, 3, 4}},
+		// Region 2 was merged into 1, which was then split into 1 and 3; one follower has done neither.
+		{"several newer ones", peers{
+			1: {peer(1, "", "b", version(4)), peer(3, "b", "", version(4))},
+			2: {peer(1, "", "b", version(4)), peer(3, "b", "", version(4))},
+			3: {peer(1, "", "a", version(2)), peer(2, "a", "", version(2))},
+		}, []cluster.RegionID{1, 3}, []cluster.RegionID{2}},
 		// A merge that one follower has not applied: what was merged is left there, on one store.
-		{"merge not applied on one store", resolve.Metas{
+		{"merge not applied on one store", peers{
 			1: {peer(1, "", "", version(3))},
 			2: {peer(1, "", "", version(3))},
 			3: {peer(1, "", "b", version(2)), peer(2, "b", "", version(1))},
@@ -135,14 +165,18 @@ func TestMakePlan_NewerRegion_WinsOverOlderThatItCovers(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := resolve.MakePlan(c.metas, 3)
+			plan, err := makePlan(t, c.metas, 3)
 			require.NoError(t, err)
 			var led []cluster.RegionID
 			for _, l := range plan.Leaders {
 				led = append(led, l.Region)
 			}
 			require.Equal(t, c.leaders, led)
-			require.Equal(t, c.dropped, plan.Dropped)
+			var dropped []cluster.RegionID
+			for _, o := range plan.Dropped {
+				dropped = append(dropped, o.Region)
+			}
+			require.Equal(t, c.dropped, dropped)
 			for store, commands := range plan.Commands {
 				for _, cmd := range commands {
 					require.NotContains(t, c.dropped, cmd.Region, "store %s", store)
@@ -155,12 +189,12 @@ func TestMakePlan_NewerRegion_WinsOverOlderThatItCovers(t *testing.T) {
 func TestMakePlan_EqualLogs_PeerThatAppliedTheSplitLeads(t *testing.T) {
 	t.Parallel()
 	// Store 1 has the split in its log and has not applied it: it still says the old range.
-	metas := resolve.Metas{
+	metas := peers{
 		1: {peer(1, "", "", version(1))},
 		2: {peer(1, "", "b", version(2)), peer(2, "b", "", version(2))},
 		3: {peer(1, "", "b", version(2)), peer(2, "b", "", version(2))},
 	}
-	plan, err := resolve.MakePlan(metas, 3)
+	plan, err := makePlan(t, metas, 3)
 	require.NoError(t, err)
 	require.NotEqual(t, cluster.StoreID(1), plan.Leaders[0].Store)
 	require.Equal(t, []cluster.RegionID{1}, plan.Uneven)
@@ -169,7 +203,7 @@ func TestMakePlan_EqualLogs_PeerThatAppliedTheSplitLeads(t *testing.T) {
 
 func TestMakePlan_AllocID_IsLargestOfAllIDs(t *testing.T) {
 	t.Parallel()
-	cases := map[string]resolve.Metas{
+	cases := map[string]peers{
 		"store":     {4000: {peer(1, "", "")}, 2: {peer(1, "", "")}},
 		"region":    {1: {peer(1, "", ""), {Region: 4000, Tombstone: true}}, 2: {peer(1, "", "")}},
 		"peer":      {1: {peer(1, "", "", func(m *tikv.RegionMeta) { m.PeerID = 4000 })}, 2: {peer(1, "", "")}},
@@ -178,7 +212,7 @@ func TestMakePlan_AllocID_IsLargestOfAllIDs(t *testing.T) {
 	for name, metas := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := resolve.MakePlan(metas, 3)
+			plan, err := makePlan(t, metas, 3)
 			require.NoError(t, err)
 			require.EqualValues(t, 4000, plan.AllocID)
 		})
@@ -188,10 +222,10 @@ func TestMakePlan_AllocID_IsLargestOfAllIDs(t *testing.T) {
 func TestMakePlan_MetasOutOfOrder_GiveTheSamePlan(t *testing.T) {
 	t.Parallel()
 	a, b := peer(1, "", "b"), peer(2, "b", "")
-	sorted, err := resolve.MakePlan(onAll(a, b), 3)
+	sorted, err := makePlan(t, onAll(a, b), 3)
 	require.NoError(t, err)
-	mixed := resolve.Metas{1: {b, a}, 2: {a, b}, 3: {b, a}}
-	plan, err := resolve.MakePlan(mixed, 3)
+	mixed := peers{1: {b, a}, 2: {a, b}, 3: {b, a}}
+	plan, err := makePlan(t, mixed, 3)
 	require.NoError(t, err)
 	require.Equal(t, sorted, plan)
 	require.Equal(t, cluster.RegionID(2), mixed[1][0].Region, "the input is not changed")

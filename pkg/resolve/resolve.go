@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,11 @@ type Config struct {
 	Run      cluster.RunID
 	BackupTS cluster.TS // what every key returns to; never above the resolved ts of the backup
 	Stores   []cluster.StoreID
-	Replicas int    // voters of a region; zero is 3
-	AllocID  uint64 // the manifest's; the plan's may be higher
+	// TolerateStores are the stores of the backup that the cluster is brought up without. They are not asked,
+	// may be missing from PD, and every region must have a quorum on the others. They may be listed in Stores too.
+	TolerateStores []cluster.StoreID
+	Replicas       int    // voters of a region; zero is 3
+	AllocID        uint64 // the manifest's; the plan's may be higher
 	// StoreConcurrency is how many flashback calls a store gets at once; zero is 16.
 	StoreConcurrency int
 	// Stall is how long nothing may change before the run gives up; zero is 5 min.
@@ -57,7 +61,7 @@ type Resolver struct {
 	tikv TiKV
 	log  *zap.Logger
 
-	metas   Metas
+	metas   *Metas
 	plan    *Plan
 	stamps  Stamps
 	recover *recovery
@@ -108,6 +112,9 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	if cfg.Stall == 0 {
 		cfg.Stall = 5 * time.Minute
 	}
+	cfg.Stores = slices.DeleteFunc(slices.Clone(cfg.Stores), func(id cluster.StoreID) bool {
+		return slices.Contains(cfg.TolerateStores, id)
+	})
 	r.cfg, r.pd = cfg, p
 }
 
@@ -150,7 +157,7 @@ func retried(s phase.Step) phase.Step {
 }
 
 func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
-	plan, err := MakePlan(r.metas, r.cfg.Replicas)
+	plan, err := MakePlan(r.metas, Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores})
 	if err != nil {
 		return err
 	}
@@ -161,7 +168,7 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	}
 	s.Note("%d regions with %d peers, %d of them behind their leader", len(plan.Leaders), plan.Peers, plan.Lagging)
 	if len(plan.Dropped) > 0 {
-		s.Warn("%d regions (such as region %s) are covered by newer ones and will have no leader", len(plan.Dropped), plan.Dropped[0])
+		s.Warn("%d regions (such as region %s) are covered by newer ones and will have no leader", len(plan.Dropped), plan.Dropped[0].Region)
 	}
 	if len(plan.Uneven) > 0 {
 		s.Warn("the peers of %d regions (such as region %s) disagree about the version: a split or merge fell into the cut of the backup",

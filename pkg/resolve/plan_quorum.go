@@ -1,0 +1,148 @@
+package resolve
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+const hintQuorum = "restore another backup: a store's volumes are missing, or the hold of this one was broken"
+
+// quorum refuses regions that fewer than a majority of their replicas hold. The metas do not tell who the
+// replicas are. While no store is lost, all of them have reported, and those that are left of a replica that
+// was moved away do no harm. With a lost store only those count that know the last peer that came to the
+// region: what is left of a moved replica does not.
+func (p *Plan) quorum(e *election, tables []*StoreMetas, kept []uint32, rules Rules) error {
+	need := rules.Replicas/2 + 1
+	count := func(s *seat) int {
+		if len(rules.Lost) > 0 {
+			return int(s.current)
+		}
+		return int(s.replicas)
+	}
+	var short []uint32
+	p.Fewest = rules.Replicas
+	for _, i := range kept {
+		switch n := count(&e.seats[i]); {
+		case n < need:
+			short = append(short, i)
+		case n < rules.Replicas:
+			p.Degraded = append(p.Degraded, cluster.RegionID(e.seats[i].region))
+			p.Fewest = min(p.Fewest, n)
+		}
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	coming := map[uint32]int{}
+	if len(rules.Lost) == 0 {
+		coming = e.unsplit(tables, short)
+	}
+	var wrong []string
+	for _, i := range short {
+		s := &e.seats[i]
+		if n := count(s) + coming[i]; n >= need {
+			p.Degraded = append(p.Degraded, cluster.RegionID(s.region))
+			p.Fewest = min(p.Fewest, n)
+			continue
+		}
+		wrong = append(wrong, fmt.Sprintf("region %d on %d store(s)%s", s.region, count(s), p.buried(s.region)))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	without := ""
+	if len(rules.Lost) > 0 {
+		without = fmt.Sprintf(" without store %s", joined(rules.Lost))
+	}
+	return failure.New(failure.Corrupt, "plan recovery", "", "%d regions are on fewer than %d of %d replicas%s, so committed writes may be lost: %s",
+		len(wrong), need, rules.Replicas, without, list(wrong)).WithHint("%s", hintQuorum)
+}
+
+// unsplit counts the stores that will hold a region as soon as they have applied the split that made it: they
+// hold, at an older version, a region that is alive and that had the keys then. Nothing was committed in the
+// new region by such a store, so nothing of it is lost.
+func (e *election) unsplit(tables []*StoreMetas, short []uint32) map[uint32]int {
+	coming := map[uint32]int{}
+	for _, id := range e.uneven {
+		at, _ := e.find(uint64(id))
+		parent := &e.seats[at]
+		for _, t := range tables {
+			row := t.find(parent.region)
+			if row == nil || row.version == parent.version || row.peer != parent.peer {
+				continue
+			}
+			first, _ := slices.BinarySearchFunc(short, row.start, func(i uint32, start keyID) int {
+				return t.keys.compare(e.seats[i].start, start)
+			})
+			for _, i := range short[first:] {
+				child := &e.seats[i]
+				if row.end != 0 && !t.keys.beyond(row.end, child.start) {
+					break
+				}
+				within := row.end == 0 || child.end != 0 && t.keys.compare(child.end, row.end) <= 0
+				if within && child.region != parent.region && child.version > row.version && t.find(child.region) == nil {
+					coming[i]++
+				}
+			}
+		}
+	}
+	return coming
+}
+
+// buried tells of a region's tombstones.
+func (p *Plan) buried(region uint64) string {
+	n := 0
+	for _, t := range p.Tombstones {
+		if t.Region == cluster.RegionID(region) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and a tombstone on %d", n)
+}
+
+// bury lists the tombstones.
+func (p *Plan) bury(e *election, tables []*StoreMetas, keys *keyTable) {
+	for i, table := range tables {
+		for k := range table.tombstones {
+			t := &table.tombstones[k]
+			e.allocID = max(e.allocID, t.region, t.peer)
+			p.Tombstones = append(p.Tombstones, Tombstone{
+				Region: cluster.RegionID(t.region), Store: e.stores[i], term: t.term, index: t.index,
+				Keys: cluster.KeyRange{Start: keys.bytes(t.start), End: keys.bytes(t.end)},
+			})
+		}
+	}
+}
+
+// outlived refuses a region with a tombstone that has a longer log than the best peer that is left: the region
+// was merged away, and what took its place is not in the metas.
+func (p *Plan) outlived(e *election, kept []uint32) error {
+	if len(p.Tombstones) == 0 {
+		return nil
+	}
+	alive := make([]bool, len(e.seats))
+	for _, i := range kept {
+		alive[i] = true
+	}
+	var wrong []string
+	for _, t := range p.Tombstones {
+		i, ok := e.find(uint64(t.Region))
+		if !ok || !alive[i] {
+			continue
+		}
+		if s := &e.seats[i]; t.term > s.term || t.term == s.term && t.index > s.index {
+			wrong = append(wrong, fmt.Sprintf("region %s on store %s", t.Region, t.Store))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return failure.New(failure.Corrupt, "plan recovery", "", "%d tombstones have a longer log than the peers that are left of their regions: %s",
+		len(wrong), list(wrong)).WithHint("%s", hintQuorum)
+}
