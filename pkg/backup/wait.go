@@ -24,13 +24,14 @@ func (t *task) wait(ctx context.Context, s *phase.Scope) error {
 	wanted := ids(t.sets.all())
 	s.Expect(int64(100*len(wanted)), "% of snapshots")
 	progress, moved := int64(-1), time.Now()
+	told := map[cluster.SnapshotID]bool{} // of strange states
 	for interval := firstPoll; ; interval = min(interval*3/2, lastPoll) {
 		found, err := t.EBS.DescribeSnapshots(ctx, wanted)
 		if err != nil && !retryable(err) {
 			return failure.Annotate(err, "describe snapshots", "")
 		}
 		if err == nil {
-			done, sum, err := t.judge(s, wanted, found)
+			done, sum, err := t.judge(s, wanted, found, told)
 			if err != nil || done {
 				return err
 			}
@@ -54,21 +55,24 @@ func retryable(err error) bool {
 	return k == failure.Unknown || k == failure.Limited
 }
 
-// judge decides by state: completed counts, error fails, all others wait.
-func (t *task) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot) (done bool, sum int64, err error) {
+// judge decides by state; see ebs.SnapshotState.Outcome. A strange state is told once.
+func (t *task) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, told map[cluster.SnapshotID]bool) (done bool, sum int64, err error) {
 	var completed, largest, bytes int64
 	for _, snap := range found {
-		switch snap.State {
-		case ebs.SnapshotCompleted:
+		switch snap.State.Outcome() {
+		case ebs.SnapshotDone:
 			completed++
 			sum += 100
-		case ebs.SnapshotError:
+		case ebs.SnapshotFailed:
 			return false, 0, failure.New(failure.Unknown, "wait for snapshots", string(snap.ID),
-				"EC2 says it failed (%s); with it the whole set", snap.Message).WithHint("run the backup again")
-		case ebs.SnapshotPending:
+				"EC2 says it failed: its state is %q (%s), and with it the whole set is lost", snap.State, snap.Message).WithHint("run the backup again")
+		case ebs.SnapshotWaits:
 			sum += int64(min(snap.Progress, 99))
-		default:
-			s.Warn("snapshot %s is %q: waiting for what EC2 makes of it", snap.ID, snap.State)
+		case ebs.SnapshotStrange:
+			if !told[snap.ID] {
+				s.Warn("snapshot %s is %q: waiting for what EC2 makes of it", snap.ID, snap.State)
+			}
+			told[snap.ID] = true
 		}
 		bytes += snap.FullBytes
 		largest = max(largest, snap.FullBytes)
