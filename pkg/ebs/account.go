@@ -12,6 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
+// probeModifyGiB is a size that every type of a TiKV's volume may grow to: a modification that changes nothing
+// is refused for that.
+const probeModifyGiB = 16384
+
 // Probe asks EC2 by DryRun whether the action, with tags where the real call has them, would be allowed on
 // the target. A refusal is Denied and its hint names the action. Target is an instance for CreateSnapshots,
 // a snapshot for DeleteSnapshot, EnableFastSnapshotRestores and CreateVolume ("" there asks for an empty volume in zone), a volume for
@@ -77,7 +81,9 @@ func (c *Client) probe(action Action, target string, zone cluster.Zone) (send fu
 		}, false
 	case ActionModifyVolume:
 		return func(ctx context.Context) error {
-			_, err := c.ec2.ModifyVolume(ctx, &ec2.ModifyVolumeInput{DryRun: dry, VolumeId: aws.String(target)})
+			_, err := c.ec2.ModifyVolume(ctx, &ec2.ModifyVolumeInput{
+				DryRun: dry, VolumeId: aws.String(target), Size: aws.Int32(probeModifyGiB),
+			})
 			return err
 		}, false
 	case ActionEnableFastRestore:
