@@ -213,7 +213,7 @@ func (r *Resolver) stamp(ctx context.Context, _ *phase.Scope) error {
 }
 
 // service is the run's name among PD's GC safe points.
-func (r *Resolver) service() string { return "tisnap-" + string(r.cfg.Run) }
+func (r *Resolver) service() string { return servicePrefix + string(r.cfg.Run) }
 
 func (r *Resolver) address(store cluster.StoreID) string {
 	r.mu.Lock()

@@ -94,7 +94,9 @@ func (t *task) warn(s *phase.Scope, text string) {
 func names(tasks []pd.Task) string {
 	out := make([]string, len(tasks))
 	for i, task := range tasks {
-		out[i] = strings.ReplaceAll(string(task.Kind), "-", " ") + " " + task.Name
+		out[i] = taskName(task)
 	}
 	return strings.Join(out, ", ")
 }
+
+func taskName(t pd.Task) string { return strings.ReplaceAll(string(t.Kind), "-", " ") + " " + t.Name }

@@ -60,6 +60,15 @@ func (t *task) markRecovering(ctx context.Context, _ *phase.Scope) error {
 	if !marked {
 		return failure.New(failure.Unknown, "mark recovering", target, "PD took the mark and does not have it")
 	}
+	return t.raiseTS(ctx, nil)
+}
+
+// raiseTS makes PD's timestamps larger than every one in the data.
+func (t *task) raiseTS(ctx context.Context, _ *phase.Scope) error {
+	if t.resolved {
+		return nil
+	}
+	target := t.opts.Target.String()
 	ts := max(t.manifest.MaxTS, t.manifest.BackupTS)
 	if err := t.pd.RaiseTS(ctx, ts); err != nil {
 		return failure.Annotate(err, "raise timestamp", target)

@@ -84,6 +84,8 @@ type Options struct {
 	Visibility time.Duration
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
+	// BreakLock takes the target's lock from a run that is known to be dead. Resolve alone looks at it.
+	BreakLock bool
 }
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
@@ -110,6 +112,7 @@ type task struct {
 	cancel  context.CancelCauseFunc
 
 	manifest *manifest.Manifest
+	resolved bool // the data are at the backup ts already: an earlier run was killed after that
 	existing bool // the target was made by somebody else, for this restore
 	volumes  []Volume
 	created  createdVolumes

@@ -1,0 +1,21 @@
+package resolve
+
+import (
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// servicePrefix begins the names of the GC safe points that runs of tisnap hold.
+const servicePrefix = "tisnap-"
+
+// IsService reports whether a GC safe point of this name is a run's of tisnap.
+func IsService(name string) bool { return strings.HasPrefix(name, servicePrefix) }
+
+// Done reports whether the whole key space of the cluster was flashed back to the backup ts.
+func (p *Progress) Done(clusterID uint64, backupTS cluster.TS) bool {
+	return p.suits(clusterID, backupTS) && newCoverage(p.Flashed...).contains(cluster.KeyRange{})
+}
+
+// Plan is what the step "plan" made; nil before it.
+func (r *Resolver) Plan() *Plan { return r.plan }
