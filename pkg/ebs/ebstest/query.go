@@ -51,7 +51,7 @@ func (q query[T]) run(req request) (found []T, next string, err error) {
 }
 
 func (q query[T]) pick(rows []T) ([]T, error) {
-	known := map[string]bool{}
+	known, asked := map[string]bool{}, map[string]bool{}
 	for _, row := range rows {
 		known[q.id(row)] = true
 	}
@@ -62,8 +62,9 @@ func (q query[T]) pick(rows []T) ([]T, error) {
 		if !known[id] {
 			return nil, q.unknown(id)
 		}
+		asked[id] = true
 	}
-	return slices.DeleteFunc(rows, func(t T) bool { return !slices.Contains(q.ids, q.id(t)) }), nil
+	return slices.DeleteFunc(rows, func(t T) bool { return !asked[q.id(t)] }), nil
 }
 
 // page takes a page; the token is the last id of the page before.
@@ -97,13 +98,7 @@ func (q query[T]) filter(rows []T, name string, values []string) ([]T, error) {
 	if len(values) > filterValues {
 		return nil, refusal("FilterLimitExceeded", "The maximum number of filter values specified on a single call is %d", filterValues)
 	}
-	patterns := make([]*regexp.Regexp, len(values))
-	for i, value := range values {
-		patterns[i] = wildcard(value)
-	}
-	matches := func(text string) bool {
-		return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) })
-	}
+	matches := matcher(values)
 	if key, ok := strings.CutPrefix(name, "tag:"); ok {
 		return slices.DeleteFunc(rows, func(t T) bool {
 			value, has := q.tags(t)[key]
@@ -125,6 +120,22 @@ func (q query[T]) filter(rows []T, name string, values []string) ([]T, error) {
 		value, _ := q.field(t, name)
 		return !matches(value)
 	}), nil
+}
+
+// matcher reports whether a text is one of the values, or like one that has wildcards.
+func matcher(values []string) func(string) bool {
+	plain := map[string]bool{}
+	var patterns []*regexp.Regexp
+	for _, value := range values {
+		if strings.ContainsAny(value, `*?\`) {
+			patterns = append(patterns, wildcard(value))
+		} else {
+			plain[value] = true
+		}
+	}
+	return func(text string) bool {
+		return plain[text] || slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) })
+	}
 }
 
 // wildcard compiles a filter value: * is any text, ? one character, and a backslash takes that away.
