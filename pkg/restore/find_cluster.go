@@ -16,6 +16,9 @@ import (
 // findCluster connects to a cluster that a restore has left in recovery mode, and says how far it has come. One
 // that serves is refused: a flashback would take back what was written to it since the backup.
 func (t *task) findCluster(ctx context.Context, s *phase.Scope) error {
+	if err := t.checkTolerated(); err != nil {
+		return err
+	}
 	tc, err := t.Kube.Cluster(ctx, t.opts.Target)
 	if err != nil {
 		return err
@@ -48,6 +51,21 @@ func (t *task) findCluster(ctx context.Context, s *phase.Scope) error {
 			WithHint("restore the backup into a new cluster: tisnap restore %s --to CLUSTER", t.opts.Backup)
 	}
 	return t.checkOrigin(ctx, s)
+}
+
+// checkTolerated refuses stores that the backup does not have.
+func (t *task) checkTolerated() error {
+	var ids []cluster.StoreID
+	for _, st := range t.manifest.Source.Stores {
+		ids = append(ids, st.ID)
+	}
+	for _, id := range t.opts.TolerateStores {
+		if !slices.Contains(ids, id) {
+			return failure.New(failure.Usage, "resolve", t.opts.Target.String(), "backup %s has no store %s", t.opts.Backup, id).
+				WithHint("its stores are %v", ids)
+		}
+	}
+	return nil
 }
 
 // wasResolved reports whether an earlier run has flashed back the whole key space of this very cluster.

@@ -84,6 +84,9 @@ type Options struct {
 	Visibility time.Duration
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
+	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
+	// on the others. Resolve alone looks at it.
+	TolerateStores []cluster.StoreID
 	// BreakLock takes the target's lock from a run that is known to be dead. Resolve alone looks at it.
 	BreakLock bool
 }

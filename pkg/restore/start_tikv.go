@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,17 +19,24 @@ func (t *task) startTiKV(ctx context.Context, _ *phase.Scope) error {
 	return t.Kube.StartTiKV(ctx, t.opts.Target)
 }
 
-// awaitStores waits until PD lists exactly the backup's stores, all of them up, and hands them to the resolver.
+// awaitStores waits until PD lists exactly the backup's stores, all of them up but those that the cluster is to
+// do without, and hands them to the resolver.
 func (t *task) awaitStores(ctx context.Context, s *phase.Scope) error {
-	var ids []cluster.StoreID
+	var all, ids []cluster.StoreID
 	for _, st := range t.manifest.Source.Stores {
-		ids = append(ids, st.ID)
+		all = append(all, st.ID)
+		if !slices.Contains(t.opts.TolerateStores, st.ID) {
+			ids = append(ids, st.ID)
+		}
 	}
 	s.Expect(int64(len(ids)), "stores")
 	err := until(ctx, "wait for stores", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
 		up, err := t.upStores(ctx)
 		if err != nil {
 			return false, err
+		}
+		for _, id := range t.opts.TolerateStores {
+			delete(up, id)
 		}
 		s.Reached(int64(len(up)))
 		return len(up) == len(ids), t.missing(ctx, ids, up)
@@ -38,7 +46,7 @@ func (t *task) awaitStores(ctx context.Context, s *phase.Scope) error {
 	}
 	t.stores = ids
 	t.resolver.Target(resolve.Config{
-		Cluster: t.opts.Target, Run: t.opts.Run, BackupTS: t.manifest.BackupTS, Stores: ids,
+		Cluster: t.opts.Target, Run: t.opts.Run, BackupTS: t.manifest.BackupTS, Stores: all, TolerateStores: t.opts.TolerateStores,
 		AllocID: t.manifest.AllocID, Replicas: t.manifest.Replicas, Stall: min(stall, t.opts.Timeout),
 	}, t.pd)
 	return nil
