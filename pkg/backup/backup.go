@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -26,12 +27,26 @@ const (
 	phaseGC         = "pause GC"
 	phaseTS         = "get backup ts"
 	phaseSnapshots  = "volume snapshots"
+	phaseAgain      = "hold again" // between two attempts at the hold
 	phaseSeal       = "seal"
 )
+
+// PD is what a backup needs of the placement driver.
+type PD interface {
+	hold.PD
+	pd.Imports
+}
+
+// TiKV is what a backup needs of the stores.
+type TiKV interface {
+	tikv.Holder
+	tikv.ImportModes
+}
 
 // EBS is what a backup needs of EC2.
 type EBS interface {
 	ebs.Snapshots
+	ebs.Instances
 	ebs.Volumes
 	ebs.Account
 }
@@ -39,53 +54,12 @@ type EBS interface {
 // Deps are the systems around a backup. All are required but Sink and Log.
 type Deps struct {
 	Kube  kube.Clusters
-	PD    hold.PD
-	TiKV  tikv.Holder
+	PD    PD
+	TiKV  TiKV
 	EBS   EBS
 	Store objstore.Store
 	Sink  phase.Sink
 	Log   *zap.Logger
-}
-
-// Options are what the user chose.
-type Options struct {
-	Cluster cluster.Name
-	Backup  cluster.BackupID
-	Run     cluster.RunID
-	Owner   runlock.Owner
-	Tool    string // version of the program, for the manifest
-	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
-	MaxLag time.Duration
-	// PendingQuota is the account's limit of pending snapshots; zero is EC2's default of 100.
-	PendingQuota int
-	// MaxHold is the budget of the hold; zero is 2 min.
-	MaxHold time.Duration
-	// Lease is how long the cluster stays held after the process died; zero is 30 s.
-	Lease time.Duration
-	// Stuck is how long the snapshots' progress may stand still; zero is 2 h.
-	Stuck time.Duration
-	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
-	Timeout time.Duration
-	// Visibility is how long EC2 may hide a snapshot that exists; zero is 30 s, longer than the 20 s that were seen.
-	Visibility time.Duration
-}
-
-func (o *Options) defaults() {
-	for _, d := range []struct {
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{&o.MaxLag, 5 * time.Minute},
-		{&o.MaxHold, 2 * time.Minute},
-		{&o.Lease, 30 * time.Second},
-		{&o.Stuck, 2 * time.Hour},
-		{&o.Timeout, 48 * time.Hour},
-		{&o.Visibility, 30 * time.Second},
-	} {
-		if *d.value == 0 {
-			*d.value = d.fallback
-		}
-	}
 }
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
@@ -96,7 +70,11 @@ type Result struct {
 	Timings  phase.Timings
 	Started  time.Time
 	Finished time.Time
-	Hold     HoldTimes
+	Hold     HoldTimes // of the last attempt
+	// FailedAttempts are those whose hold broke, and whose snapshots were thrown away.
+	FailedAttempts []phase.Attempt
+	// Attempts is how often the cluster was held.
+	Attempts int
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not tell.
 	DataBytes, LargestBytes int64
 }
@@ -109,6 +87,7 @@ type HoldTimes struct {
 	Cut      time.Duration
 	Skew     time.Duration // between the first and the last snapshot's start, as EC2 tells it
 	Parts    []hold.Part
+	Stores   []hold.StoreParts
 }
 
 // task is one run under way.
@@ -118,24 +97,32 @@ type task struct {
 	catalog catalog.Catalog
 	cancel  context.CancelCauseFunc
 
-	source   *preflight.Source
-	lock     *runlock.Kept
-	hold     *hold.Hold
-	backupTS cluster.TS
-	sets     *sets
-	result   Result
+	source    *preflight.Source
+	rules     preflight.TSRules
+	lock      *runlock.Kept
+	hold      *hold.Hold
+	backupTS  cluster.TS
+	sets      *sets
+	discarded map[cluster.SnapshotID]bool // snapshots of attempts that failed
+	result    Result
 }
 
 // Run takes the backup. The error's kind says what the caller can do; kind Held means that the cluster was
 // not let go and a person has to act.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	opts.defaults()
+	if err := opts.Validate(); err != nil {
+		return &Result{}, err
+	}
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t := &task{Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: cancel, sets: newSets()}
+	t := &task{
+		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: cancel,
+		sets: newSets(), discarded: map[cluster.SnapshotID]bool{},
+	}
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Run:     opts.Run,
@@ -143,14 +130,16 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Sink:    deps.Sink,
 		Log:     deps.Log,
 		About:   about{Operation: "backup", Cluster: opts.Cluster, Backup: opts.Backup, Tool: opts.Tool},
+		Again:   t.again(),
 	})
 	t.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, t.steps())
 	t.result.Finished = time.Now().UTC()
 	t.result.Timings = engine.Timings()
 	t.result.Source = t.source
+	t.result.FailedAttempts = engine.FailedAttempts()
 	if t.hold != nil {
-		t.result.Hold.Parts = t.hold.Parts()
+		t.result.Hold.Parts, t.result.Hold.Stores = t.hold.Parts(), t.storeParts()
 	}
 	return &t.result, err
 }
@@ -165,29 +154,53 @@ type about struct {
 
 // steps is the runbook.
 func (t *task) steps() []phase.Step {
-	return []phase.Step{
-		{Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true},
+	steps := t.checks()
+	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
+	holding, releasing := t.opts.MaxHold+watchdogMargin, t.opts.MaxHold+t.opts.Lease
+	return append(steps, []phase.Step{
 		{Phase: phaseTask, Name: "lock", Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
 		{Phase: phaseTask, Name: "claim", Deadline: time.Minute, Do: t.claim},
-		{Phase: phaseTask, Name: "connect", Deadline: time.Minute, Do: t.connect, Undo: t.letGo, UndoFirst: true},
+		{Phase: phaseTask, Name: stepConnect, Deadline: time.Minute, Do: t.connect, Undo: t.disconnect, UndoFirst: true},
 
-		{Phase: phaseScheduling, Name: stepHold, Deadline: t.opts.MaxHold, Do: t.pause, Undo: t.letGo, UndoFirst: true},
-		{Phase: phaseGC, Name: "hold-gc", Deadline: t.opts.MaxHold, Do: t.pauseGC},
-		{Phase: phaseTS, Name: "backup-ts", Deadline: t.opts.MaxHold, Do: t.readTS},
+		{Phase: phaseScheduling, Name: stepHold, Deadline: holding, Do: t.pause, Undo: t.letGo, UndoDeadline: releasing, UndoFirst: true},
+		{Phase: phaseGC, Name: stepHoldGC, Deadline: holding, Do: t.pauseGC},
+		{Phase: phaseTS, Name: stepTS, Deadline: holding, Do: t.readTS},
 
-		{Phase: phaseSnapshots, Name: "cut", Deadline: t.opts.MaxHold, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: stepRelease, Deadline: t.opts.MaxHold, Do: t.release, Ends: []string{"connect", stepHold}, NoWait: true},
+		{Phase: phaseSnapshots, Name: "cut", Deadline: holding, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
+		{Phase: phaseSnapshots, Name: stepRelease, Deadline: releasing, Do: t.release, Ends: []string{stepConnect, stepHold}, NoWait: true},
 		{Phase: phaseSnapshots, Name: "record", Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget, Retry: true},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: t.opts.Timeout, Do: t.wait},
 
 		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Retry: true, Ends: []string{"cut", "record"}},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{"lock"}},
+	}...)
+}
+
+// watchdogMargin is how much later than the hold's own watchdog a step's deadline ends what it does.
+const watchdogMargin = 10 * time.Second
+
+// checks are the steps before anything is changed.
+func (t *task) checks() []phase.Step {
+	steps := []phase.Step{{Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true}}
+	if t.opts.OnImport == preflight.WaitOnImport {
+		steps = append(steps, phase.Step{
+			Phase: phaseTask, Name: "await-imports", Deadline: t.opts.ImportTimeout + time.Minute, Do: t.awaitImports, ReadOnly: true,
+		})
 	}
+	if t.opts.ConsistentNow {
+		steps = append(steps, phase.Step{
+			Phase: phaseTask, Name: "await-resolved-ts", Deadline: t.opts.ConsistentTimeout + time.Minute, Do: t.awaitTS, ReadOnly: true,
+		})
+	}
+	return steps
 }
 
 // Plan does the checks of a backup and nothing else, for a dry run.
 func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, error) {
 	opts.defaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}

@@ -1,9 +1,11 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +30,8 @@ func (t *task) cut(ctx context.Context, s *phase.Scope) error {
 	}
 	ctx, cancel := t.hold.Context(ctx)
 	defer cancel()
-	if err := s.Intent(ctx, "create-snapshots", intents); err != nil {
+	attached, err := t.ready(ctx, s, intents)
+	if err != nil {
 		return err
 	}
 	s.Expect(int64(len(stores)), "instances")
@@ -38,7 +41,12 @@ func (t *task) cut(ctx context.Context, s *phase.Scope) error {
 	var wg sync.WaitGroup
 	for i, st := range stores {
 		wg.Go(func() {
-			if err := t.cutStore(ctx, st, intents[st.ID]); err != nil {
+			begin := time.Now()
+			req := intents[st.ID]
+			req.Attached = attached
+			err := t.catchCut(ctx, st, req)
+			t.sets.time(st.ID, time.Since(begin))
+			if err != nil {
 				errs[i] = failure.Annotate(err, "snapshot volumes", fmt.Sprintf("store %s on %s", st.ID, st.Instance))
 				cancel() // the set is lost: do not keep the cluster waiting for the others
 				return
@@ -48,13 +56,48 @@ func (t *task) cut(ctx context.Context, s *phase.Scope) error {
 	}
 	wg.Wait()
 	t.result.Hold.Cut = time.Since(start)
-	if err := firstCause(errs); errors.Is(err, context.Canceled) {
+	if err = firstCause(errs); errors.Is(err, context.Canceled) {
 		return failure.Annotate(context.Cause(ctx), "snapshot volumes", t.opts.Cluster.String())
 	} else if err != nil {
 		return err
 	}
 	s.Result("snapshots", ids(t.sets.all()))
 	return t.setSkew()
+}
+
+// ready writes the intents and meanwhile looks at the instances. A hold that breaks ends both.
+func (t *task) ready(ctx context.Context, s *phase.Scope, intents map[cluster.StoreID]ebs.CutRequest) (attached ebs.Attachments, err error) {
+	err = t.hold.Under(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var lookErr error
+		var looking sync.WaitGroup
+		looking.Go(func() { attached, lookErr = t.lookAtInstances(ctx) })
+		intentErr := s.Intent(ctx, "create-snapshots", intents)
+		if intentErr != nil {
+			cancel()
+		}
+		looking.Wait()
+		return cmp.Or(intentErr, lookErr)
+	})
+	return attached, err
+}
+
+// lookAtInstances reads what is attached to all instances of the cut, by one paged call for all of them.
+func (t *task) lookAtInstances(ctx context.Context) (found ebs.Attachments, err error) {
+	defer failure.Catch(&err, "describe instances")
+	instances := make([]cluster.InstanceID, 0, len(t.source.Topology.Stores))
+	for _, st := range t.source.Topology.Stores {
+		instances = append(instances, st.Instance)
+	}
+	found, err = t.EBS.Attachments(ctx, instances)
+	return found, failure.Annotate(err, "look at the instances", t.opts.Cluster.String())
+}
+
+// catchCut is cutStore in a goroutine of its own: a panic fails the cut, and what it made is deleted.
+func (t *task) catchCut(ctx context.Context, st cluster.Store, req ebs.CutRequest) (err error) {
+	defer failure.Catch(&err, "snapshot volumes")
+	return t.cutStore(ctx, st, req)
 }
 
 // firstCause prefers an error that is not the echo of another store's.
@@ -107,6 +150,7 @@ func (t *task) cutStore(ctx context.Context, st cluster.Store, req ebs.CutReques
 	defer cancel()
 	for {
 		found, findErr := t.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(t.opts.Run), ebs.TagStore: st.ID.String()})
+		found = slices.DeleteFunc(found, func(s ebs.Snapshot) bool { return t.discarded[s.ID] })
 		if findErr == nil && complete(req, found) == nil {
 			t.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
 			t.sets.put(st.ID, found)

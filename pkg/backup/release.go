@@ -21,6 +21,14 @@ const (
 	stepHold         = "hold"
 	stepRelease      = "release"
 	intentSchedulers = "pause-schedulers"
+	intentLimits     = "lower-limits"
+)
+
+// Names of other steps.
+const (
+	stepConnect = "connect"
+	stepHoldGC  = "hold-gc"
+	stepTS      = "backup-ts"
 )
 
 // journalAge is how old a journal may be to be looked at: pauses expire long before.
@@ -30,12 +38,25 @@ const journalAge = 24 * time.Hour
 type ReleaseOptions struct {
 	Cluster cluster.Name
 	Force   bool // break the lock of a run that is known to be dead
-	All     bool // resume all schedulers, whoever paused them
+	All     bool // resume all schedulers and drop all overrides that a hold makes, whoever made them
 }
 
-// Release lets go what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
-// unless Force breaks it: a run that lives after all then ends.
-func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
+// Leftover is what dead runs hold of a cluster, by their journals and by PD. The leases and suspensions on the
+// stores cannot be read: a release ends them all.
+type Leftover struct {
+	hold.Leftover
+	// Status is all that is paused in PD, whoever did it.
+	Status *hold.Status
+	// Dead are the runs whose journals say that they held the cluster and did not let it go.
+	Dead []cluster.RunID
+
+	lock *runlock.Record
+}
+
+// PlanRelease finds out what a release would let go, and changes nothing. It is Conflict while the lock of a
+// run is alive, unless Force is to break it.
+func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o ReleaseOptions) (*Leftover, error) {
+	left := &Leftover{Leftover: hold.Leftover{Cluster: o.Cluster, All: o.All}}
 	lock, _, err := runlock.Read(ctx, store, o.Cluster)
 	switch {
 	case failure.Is(err, failure.NotFound):
@@ -46,22 +67,37 @@ func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder
 			lock.Owner, lock.FreeAt().UTC().Format(time.RFC3339)).
 			WithHint("end that run, which lets the cluster go; if it is dead, use --force or wait until its lock expires")
 	case lock.Held(time.Now()):
-		if err := runlock.Break(ctx, store, o.Cluster, lock.Epoch); err != nil {
-			return nil, err
-		}
+		left.lock = lock
 	}
-	names, err := pausedByRuns(ctx, store, o.Cluster)
+	if err := left.fromJournals(ctx, store); err != nil {
+		return nil, err
+	}
+	if left.Status, err = hold.Look(ctx, p); err != nil {
+		return nil, failure.Annotate(err, "release", o.Cluster.String())
+	}
+	return left, nil
+}
+
+// Release lets go what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
+// unless Force breaks it: a run that lives after all then ends.
+func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
+	left, err := PlanRelease(ctx, store, p, o)
 	if err != nil {
 		return nil, err
 	}
-	return hold.Recover(ctx, hold.Leftover{Cluster: o.Cluster, Schedulers: names, All: o.All}, p, t)
+	if left.lock != nil {
+		if err := runlock.Break(ctx, store, o.Cluster, left.lock.Epoch); err != nil {
+			return nil, err
+		}
+	}
+	return hold.Recover(ctx, left.Leftover, p, t)
 }
 
-// pausedByRuns lists the schedulers that runs of the cluster have paused and not resumed, by their journals.
-func pausedByRuns(ctx context.Context, store objstore.Store, name cluster.Name) ([]string, error) {
+// fromJournals lists what runs of the cluster have paused in PD and not let go, by their journals.
+func (l *Leftover) fromJournals(ctx context.Context, store objstore.Store) error {
 	objects, err := store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
-		return nil, failure.Annotate(err, "list runs", name.String())
+		return failure.Annotate(err, "list runs", l.Cluster.String())
 	}
 	var runs []cluster.RunID
 	for _, o := range objects {
@@ -70,37 +106,51 @@ func pausedByRuns(ctx context.Context, store objstore.Store, name cluster.Name) 
 			runs = append(runs, run)
 		}
 	}
-	var names []string
 	for _, run := range runs {
 		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {
-			continue // it names no scheduler that can be trusted: what stays paused is shown
+			continue // it names nothing that can be trusted: what stays paused is shown
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		names = append(names, pausedBy(records, name)...)
+		if paused, held := pausedBy(records, l.Cluster); held {
+			l.Dead = append(l.Dead, run)
+			l.Schedulers = append(l.Schedulers, paused.schedulers...)
+			l.Limits = append(l.Limits, paused.limits...)
+		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.Sort(l.Schedulers)
+	l.Schedulers = slices.Compact(l.Schedulers)
+	slices.Sort(l.Limits)
+	l.Limits = slices.Compact(l.Limits)
+	return nil
 }
 
-// pausedBy reads one journal: nil if the run is of another cluster, never held it, or let it go.
-func pausedBy(records []phase.Record, name cluster.Name) []string {
+// paused is what one run had paused in PD.
+type paused struct{ schedulers, limits []string }
+
+// pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
+func pausedBy(records []phase.Record, name cluster.Name) (what paused, held bool) {
 	var of about
 	if len(records) == 0 || json.Unmarshal(records[0].Data, &of) != nil || of.Cluster != name {
-		return nil
+		return paused{}, false
 	}
-	var names []string
 	for _, r := range records {
+		var err error
 		switch {
+		case r.Type == phase.RecordBegin && r.Step == stepHold:
+			held = true
 		case r.Type == phase.RecordIntent && r.Name == intentSchedulers:
-			if json.Unmarshal(r.Data, &names) != nil {
-				return nil
-			}
+			err = json.Unmarshal(r.Data, &what.schedulers)
+		case r.Type == phase.RecordIntent && r.Name == intentLimits:
+			err = json.Unmarshal(r.Data, &what.limits)
 		case r.Type == phase.RecordDone && r.Step == stepRelease, r.Type == phase.RecordUndone && r.Step == stepHold:
-			names = nil
+			what, held = paused{}, false
+		}
+		if err != nil {
+			return paused{}, false
 		}
 	}
-	return names
+	return what, held
 }

@@ -14,10 +14,27 @@ type sets struct {
 	byStore  map[cluster.StoreID][]ebs.Snapshot
 	doubtful map[cluster.StoreID]ebs.CutRequest // nobody knows whether EC2 carried it out
 	asked    time.Time                          // when the last doubtful request ended
+	times    map[cluster.StoreID]time.Duration  // from a request to its answer
 }
 
 func newSets() *sets {
-	return &sets{byStore: map[cluster.StoreID][]ebs.Snapshot{}, doubtful: map[cluster.StoreID]ebs.CutRequest{}}
+	return &sets{
+		byStore: map[cluster.StoreID][]ebs.Snapshot{}, doubtful: map[cluster.StoreID]ebs.CutRequest{},
+		times: map[cluster.StoreID]time.Duration{},
+	}
+}
+
+func (s *sets) time(id cluster.StoreID, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.times[id] = took
+}
+
+func (s *sets) took(id cluster.StoreID) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took, ok := s.times[id]
+	return took, ok
 }
 
 func (s *sets) put(id cluster.StoreID, snaps []ebs.Snapshot) {

@@ -11,7 +11,7 @@ import (
 // PauseGC holds garbage collection at ts and refuses if it has passed ts already. A later call may raise ts.
 func (h *Hold) PauseGC(ctx context.Context, ts cluster.TS) error {
 	defer h.parts.start("pause gc")()
-	return h.under(ctx, func(ctx context.Context) error {
+	return h.Under(ctx, func(ctx context.Context) error {
 		h.begin(ctx)
 		h.mu.Lock()
 		h.safePoint = ts

@@ -127,8 +127,9 @@ func (h *Hold) watchOver(what string, f func()) {
 	}
 }
 
-// under runs a part of acquiring, which ends when the hold breaks. A hold that broke pauses nothing more.
-func (h *Hold) under(ctx context.Context, f func(context.Context) error) error {
+// Under runs f in a Context of the hold. If f fails and the hold has broken, the error is why it broke; f does
+// not begin under a hold that has.
+func (h *Hold) Under(ctx context.Context, f func(context.Context) error) error {
 	if reason := h.reason(); reason != nil {
 		return reason
 	}

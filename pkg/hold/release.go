@@ -37,6 +37,21 @@ func (h *Hold) Release(ctx context.Context) (broke, err error) {
 	return h.reason(), err
 }
 
+// Disconnect closes the streams and ends all work of the hold. It lets nothing go: that is Release's.
+func (h *Hold) Disconnect() {
+	h.stopGuard()
+	h.stopKeeper()
+	for _, s := range h.stores {
+		s.mu.Lock()
+		lease := s.lease
+		s.lease = nil
+		s.mu.Unlock()
+		if lease != nil {
+			lease.Close()
+		}
+	}
+}
+
 func (h *Hold) letGo(ctx context.Context) error {
 	var broke error
 	err := each(ctx, []func(context.Context) error{

@@ -55,7 +55,7 @@ func (h *Hold) Lowered(ctx context.Context) ([]string, error) {
 // paused stays theirs: it is not resumed by Release.
 func (h *Hold) PauseScheduling(ctx context.Context) error {
 	defer h.parts.start("pause schedulers")()
-	return h.under(ctx, h.pauseScheduling)
+	return h.Under(ctx, h.pauseScheduling)
 }
 
 func (h *Hold) pauseScheduling(ctx context.Context) error {

@@ -26,7 +26,7 @@ func (h *Hold) Connect(ctx context.Context) error {
 // PauseStores denies imports and raft admin commands on all stores at the same time, then waits until no
 // admin command is pending, the leaders' ranges cover the key space, and every region has applied its log.
 func (h *Hold) PauseStores(ctx context.Context) error {
-	return h.under(ctx, func(ctx context.Context) error {
+	return h.Under(ctx, func(ctx context.Context) error {
 		h.begin(ctx)
 		for _, part := range []func(context.Context) error{h.pauseImports, h.pauseAdmin, h.awaitAdmin, h.awaitApply} {
 			if err := part(ctx); err != nil {

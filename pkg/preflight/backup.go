@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -18,8 +17,10 @@ const DefaultPending = 100
 
 // Limits are what a backup may count on.
 type Limits struct {
-	// MaxLag is how far the resolved ts may lie behind PD's clock.
-	MaxLag time.Duration
+	// TS is what the resolved ts has to meet.
+	TS TSRules
+	// AwaitsTS says that the resolved ts is waited for later: here it only has to be reported.
+	AwaitsTS bool
 	// Pending is the account's limit of pending snapshots; zero is DefaultPending.
 	Pending int
 }
@@ -69,7 +70,7 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	if err := describeVolumes(ctx, e, src); err != nil {
 		return nil, err
 	}
-	if err := checkResolvedTS(ctx, p, name, limits.MaxLag); err != nil {
+	if err := checkResolvedTS(ctx, p, name, limits); err != nil {
 		return nil, err
 	}
 	if err := checkAccount(ctx, e, &src.Topology, cmp.Or(limits.Pending, DefaultPending)); err != nil {

@@ -19,7 +19,7 @@ const maxLag = 5 * time.Minute
 func TestBackup_SoundCluster_IsDescribed(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
+	src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
 	require.NoError(t, err)
 	top := src.Topology
 	require.Equal(t, prod, top.Cluster)
@@ -42,7 +42,7 @@ func TestBackup_TombstonesAndTiFlash_DoNotCount(t *testing.T) {
 	w := newWorld()
 	w.stores = append(w.stores, pd.Store{ID: 8, State: pd.StoreTombstone},
 		pd.Store{ID: 9, State: pd.StoreDown, Labels: map[string]string{"engine": "tiflash"}})
-	_, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
+	_, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
 	require.NoError(t, err)
 }
 
@@ -71,10 +71,11 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 		{"a volume elsewhere", func(w *world) { w.volumes[3].Instance = "i-9" }, failure.Unready, `attached to "i-9"`, ""},
 		{"a volume in a wrong state", func(w *world) { w.volumes[3].State = ebs.VolumeError }, failure.Unready, "state is error", ""},
 		{"no resolved ts", func(w *world) { w.resolved.TS = 0 }, failure.Unready, "it is 0", "resolved-ts.enable"},
+		{"a resolved ts that PD does not follow", func(w *world) { w.resolved.RealTime, w.resolved.Interval = false, 0 }, failure.Unready, "min-resolved-ts-persistence-interval is 0", "resolved-ts.enable"},
 		{"an old resolved ts", func(w *world) {
 			w.resolved.TS = cluster.MakeTS(now().Add(-time.Hour), 0)
 			w.resolved.Stores[2] = w.resolved.TS
-		}, failure.Unready, "lags 1h0m0s behind, more than --max-lag 5m0s; the lowest is store 2's", "leaders"},
+		}, failure.Unready, "lags 1h0m0s behind, more than --max-lag 5m0s; the lowest is that of store 2 (prod-tikv-1:20160), 1h0m0s behind", "leaders"},
 		{"GC is past it", func(w *world) { w.gc = w.resolved.TS + 1 }, failure.Unready, "GC safe point", "tidb_gc_life_time"},
 		{"too many pending snapshots", func(w *world) { w.pending = 95 }, failure.Limited, "95 are pending, 6 more", "wait"},
 		{"no permission", func(w *world) {
@@ -86,7 +87,7 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 			t.Parallel()
 			w := newWorld()
 			c.breaks(w)
-			src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
+			src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
 			require.Nil(t, src)
 			require.ErrorContains(t, err, c.says)
 			require.Equal(t, c.kind, failure.KindOf(err))
@@ -99,7 +100,7 @@ func TestBackup_AsManyPendingAsAllowed_IsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.pending = 94
-	_, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
+	_, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
 	require.NoError(t, err)
 }
 
@@ -114,7 +115,7 @@ func TestBackup_AnyCallFails_ItsKindComesThrough(t *testing.T) {
 			w := newWorld()
 			reason := errors.New("out of order")
 			w.fail[method] = failure.Wrap(reason, failure.Limited, "ask", method)
-			src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{MaxLag: maxLag})
+			src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
 			require.ErrorIs(t, err, reason)
 			require.Equal(t, failure.Limited, failure.KindOf(err))
 			require.Nil(t, src)

@@ -33,6 +33,8 @@ type world struct {
 	pending  int
 	probe    error
 	fail     map[string]error // by method
+	tasks    []pd.ImportTask
+	modes    map[string]bool // import mode by address
 }
 
 func newWorld() *world {
@@ -41,7 +43,7 @@ func newWorld() *world {
 			Name: prod, Version: "v8.5.0", PDReplicas: 1, TiKVReplicas: 3, TiDBReplicas: 2,
 			PDAddresses: []string{"http://pd:2379"}, Stores: map[cluster.StoreID]string{}, Object: []byte(`{"kind":"TidbCluster"}`),
 		},
-		resolved: pd.ResolvedTS{TS: cluster.MakeTS(now().Add(-time.Second), 0), Stores: map[cluster.StoreID]cluster.TS{}},
+		resolved: pd.ResolvedTS{RealTime: true, Interval: time.Second, TS: cluster.MakeTS(now().Add(-time.Second), 0), Stores: map[cluster.StoreID]cluster.TS{}},
 		fail:     map[string]error{},
 	}
 	for i := range 3 {
@@ -86,6 +88,14 @@ func (w *world) Now(context.Context) (cluster.TS, error) {
 
 func (w *world) ResolvedTS(context.Context) (pd.ResolvedTS, error) {
 	return w.resolved, w.fail["ResolvedTS"]
+}
+
+func (w *world) ImportTasks(context.Context) ([]pd.ImportTask, error) {
+	return w.tasks, w.fail["ImportTasks"]
+}
+
+func (w *world) ImportMode(_ context.Context, address string) (bool, error) {
+	return w.modes[address], w.fail["ImportMode"]
 }
 
 func (w *world) SafePoints(context.Context) ([]pd.SafePoint, cluster.TS, error) {

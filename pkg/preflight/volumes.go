@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"context"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -61,55 +60,4 @@ func checkAccount(ctx context.Context, e ebs.Account, t *cluster.Topology, quota
 	return failure.Annotate(
 		e.Probe(ctx, ebs.ActionCreateSnapshots, string(t.Stores[0].Instance), t.Stores[0].Volumes[0].Zone),
 		"check permissions", string(t.Stores[0].Instance))
-}
-
-// settings are what keeps the resolved ts at 0 when one of them is off (TiDB Operator's FAQ).
-const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-interval (TiKV) and min-resolved-ts-persistence-interval (PD)"
-
-// checkResolvedTS refuses a resolved ts that is off, too old, or behind GC.
-func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, maxLag time.Duration) error {
-	got, err := p.ResolvedTS(ctx)
-	if err != nil {
-		return failure.Annotate(err, "read resolved ts", name.String())
-	}
-	return CheckResolvedTS(ctx, p, name, got.TS, laggard(got.Stores), maxLag)
-}
-
-// CheckResolvedTS is the check of a resolved ts, for preflight and for the one that becomes the backup ts.
-func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS, slowest string, maxLag time.Duration) error {
-	if ts == 0 {
-		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is 0: the stores do not report it").
-			WithHint("turn on %s, or wait a minute after the cluster's start", settings)
-	}
-	now, err := p.Now(ctx)
-	if err != nil {
-		return failure.Annotate(err, "take timestamp", name.String())
-	}
-	if lag := ts.Lag(now.Time()); lag > maxLag {
-		return failure.New(failure.Unready, "check resolved ts", name.String(), "it lags %s behind, more than --max-lag %s%s", lag, maxLag, slowest).
-			WithHint("restart or transfer the leaders of the store that lags, or look for a very long transaction")
-	}
-	_, gc, err := p.SafePoints(ctx)
-	if err != nil {
-		return failure.Annotate(err, "list safe points", name.String())
-	}
-	if gc > ts {
-		return failure.New(failure.Unready, "check resolved ts", name.String(), "the GC safe point %d is past the resolved ts %d", gc, ts).
-			WithHint("raise tidb_gc_life_time, and find out why the resolved ts lags behind")
-	}
-	return nil
-}
-
-// laggard names the store with the lowest resolved ts.
-func laggard(stores map[cluster.StoreID]cluster.TS) string {
-	var worst cluster.StoreID
-	for id, ts := range stores {
-		if worst == 0 || ts < stores[worst] {
-			worst = id
-		}
-	}
-	if worst == 0 {
-		return ""
-	}
-	return "; the lowest is store " + worst.String() + "'s"
 }

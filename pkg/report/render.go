@@ -101,6 +101,12 @@ func (r *Report) page(o TableOptions) page {
 			p.notes = append(p.notes, line)
 		}
 	}
+	if r.Hold != nil {
+		for _, a := range r.Hold.Failed {
+			p.notes = append(p.notes, fmt.Sprintf("attempt %d failed at %s in %s: %s",
+				a.Number, a.At.UTC().Format("15:04:05Z"), a.Step, strings.ReplaceAll(a.Error, "\n", "; ")))
+		}
+	}
 	for _, w := range r.Warnings {
 		p.notes = append(p.notes, "warning: "+w)
 	}

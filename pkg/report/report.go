@@ -70,7 +70,9 @@ type Phase struct {
 	// Share is of the run's total, 0 to 1.
 	Share   float64       `json:"share"`
 	Outcome phase.Outcome `json:"outcome"`
-	Steps   []Step        `json:"steps,omitempty"`
+	// Attempt is 2 for a phase of the second attempt at the hold, and so on; 0 for the first.
+	Attempt int    `json:"attempt,omitempty"`
+	Steps   []Step `json:"steps,omitempty"`
 }
 
 // Step is how long a step of a phase took.
@@ -98,8 +100,27 @@ type Hold struct {
 	// SkewSeconds is between the first and the last snapshot's own start times, as EC2 tells them.
 	SkewSeconds float64 `json:"skewSeconds"`
 	// Attempts is how often the cluster was held; more than 1 if a set of snapshots was thrown away.
-	Attempts int    `json:"attempts"`
-	Parts    []Part `json:"parts,omitempty"`
+	Attempts int `json:"attempts"`
+	// Failed are the attempts whose hold broke, and whose snapshots were thrown away.
+	Failed []Attempt `json:"failed,omitempty"`
+	Parts  []Part    `json:"parts,omitempty"`
+	// Stores are the parts on each store, in the order of the topology.
+	Stores []HoldStore `json:"stores,omitempty"`
+}
+
+// Attempt is one at the hold that failed.
+type Attempt struct {
+	Number int       `json:"number"`
+	At     time.Time `json:"at"`
+	Step   string    `json:"step"`
+	Error  string    `json:"error"` // names the store, or what of PD
+}
+
+// HoldStore is how long the parts of the hold took on one store: connect, suspend imports, pause admin
+// commands, wait apply, cut and release.
+type HoldStore struct {
+	Store cluster.StoreID `json:"store"`
+	Parts []Part          `json:"parts"`
 }
 
 // VolumeSettings are what restored volumes were made with. Zero is the type's own default.
@@ -117,7 +138,7 @@ func New(h Header, timings phase.Timings) *Report {
 	}
 	for _, t := range timings {
 		r.Phases = append(r.Phases, Phase{
-			Name: t.Phase, Seconds: t.Seconds, Share: r.share(t.Seconds), Outcome: t.Outcome, Steps: steps(t.Steps),
+			Name: t.Phase, Seconds: t.Seconds, Share: r.share(t.Seconds), Outcome: t.Outcome, Attempt: t.Attempt, Steps: steps(t.Steps),
 		})
 	}
 	return r

@@ -21,10 +21,11 @@ func (r *Report) phaseTable(o TableOptions, expected []string) table.Writer {
 		t.AppendRow(table.Row{indent(depth, name), Duration(seconds), percent(r.share(seconds)), remark})
 	}
 	ran := map[string]bool{}
-	for _, p := range r.Phases {
+	cut := r.last(VolumeSnapshots) // the hold's figures are those of the last attempt
+	for i, p := range r.Phases {
 		ran[p.Name] = true
-		add(0, p.Name, p.Seconds, note(p.Outcome))
-		if p.Name == VolumeSnapshots {
+		add(0, p.Name, p.Seconds, p.note())
+		if i == cut {
 			r.holdRows(o, add)
 		}
 		if o.Details {
@@ -44,6 +45,25 @@ func (r *Report) phaseTable(o TableOptions, expected []string) table.Writer {
 	}
 	t.AppendFooter(table.Row{"total", Duration(r.TotalSeconds), "100%", ""})
 	return t
+}
+
+// last is the index of the last phase of that name, or -1.
+func (r *Report) last(name string) int {
+	for i := len(r.Phases) - 1; i >= 0; i-- {
+		if r.Phases[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// note is what a row says about the phase.
+func (p Phase) note() string {
+	remark := note(p.Outcome)
+	if p.Attempt == 0 {
+		return remark
+	}
+	return strings.TrimSuffix(fmt.Sprintf("attempt %d, %s", p.Attempt, remark), ", ")
 }
 
 // holdRows shows the length of the hold and of the cut, which are within the phases and not in addition.

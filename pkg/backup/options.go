@@ -1,0 +1,104 @@
+package backup
+
+import (
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// Options are what the user chose.
+type Options struct {
+	Cluster cluster.Name
+	Backup  cluster.BackupID
+	Run     cluster.RunID
+	Owner   runlock.Owner
+	Tool    string // version of the program, for the manifest
+	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
+	MaxLag time.Duration
+	// PendingQuota is the account's limit of pending snapshots; zero is EC2's default of 100.
+	PendingQuota int
+	// MaxHold is the budget of one hold; zero is 2 min.
+	MaxHold time.Duration
+	// Lease is how long the cluster stays held after the process died; zero is 30 s, or half of MaxHold if that
+	// is less. It is renewed at a third of it, and is below MaxHold.
+	Lease time.Duration
+	// HoldAttempts is how often the cluster is held at most if the hold breaks; zero is 3.
+	HoldAttempts int
+	// Steady is how long all stores have to be up, without a restart, before another attempt; zero is 16 s, as EC2
+	// takes no second snapshot of a volume within 15 s.
+	Steady time.Duration
+	// SteadyTimeout is how long that is waited for; zero is 5 min.
+	SteadyTimeout time.Duration
+	// ConsistentNow makes everything that was committed before the run started part of the backup: the resolved
+	// ts has to reach the time of the start first.
+	ConsistentNow bool
+	// ConsistentTimeout is how long that may take; zero is 10 min.
+	ConsistentTimeout time.Duration
+	// OnImport is what to do if an import runs; empty is to refuse.
+	OnImport preflight.ImportPolicy
+	// ImportTimeout is how long imports are waited for; zero is 1 h.
+	ImportTimeout time.Duration
+	// Stuck is how long the snapshots' progress may stand still; zero is 2 h.
+	Stuck time.Duration
+	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
+	Timeout time.Duration
+	// Visibility is how long EC2 may hide a snapshot that exists; zero is 30 s, longer than the 20 s that were seen.
+	Visibility time.Duration
+}
+
+func (o *Options) defaults() {
+	for _, d := range []struct {
+		value    *time.Duration
+		fallback time.Duration
+	}{
+		{&o.MaxLag, 5 * time.Minute},
+		{&o.MaxHold, 2 * time.Minute},
+		{&o.Steady, 16 * time.Second},
+		{&o.SteadyTimeout, 5 * time.Minute},
+		{&o.ConsistentTimeout, 10 * time.Minute},
+		{&o.ImportTimeout, time.Hour},
+		{&o.Stuck, 2 * time.Hour},
+		{&o.Timeout, 48 * time.Hour},
+		{&o.Visibility, 30 * time.Second},
+	} {
+		if *d.value == 0 {
+			*d.value = d.fallback
+		}
+	}
+	if o.Lease == 0 {
+		o.Lease = max(leastLease, min(30*time.Second, (o.MaxHold/2).Truncate(time.Second)))
+	}
+	if o.HoldAttempts == 0 {
+		o.HoldAttempts = 3
+	}
+	if o.OnImport == "" {
+		o.OnImport = preflight.RefuseOnImport
+	}
+}
+
+// leastLease can be renewed thrice, a second apart.
+const leastLease = 3 * time.Second
+
+// Validate is Usage if the options contradict each other. Zero values stand for the defaults.
+func (o *Options) Validate() error {
+	c := *o
+	c.defaults()
+	refuse := func(format string, args ...any) error {
+		return failure.New(failure.Usage, "check options", "", format, args...)
+	}
+	switch {
+	case c.Lease < leastLease:
+		return refuse("--lease %s is too short to be renewed: want at least %s, and --max-hold above it", c.Lease, leastLease)
+	case c.Lease >= c.MaxHold:
+		return refuse("--lease %s has to be less than --max-hold %s: a process that dies must not hold longer than one that lives", c.Lease, c.MaxHold)
+	case c.HoldAttempts < 1:
+		return refuse("--hold-attempts %d: want at least 1", c.HoldAttempts)
+	case c.SteadyTimeout < c.Steady:
+		return refuse("--steady-timeout %s is less than --steady %s", c.SteadyTimeout, c.Steady)
+	}
+	_, err := preflight.ParseImportPolicy(string(c.OnImport))
+	return err
+}

@@ -1,0 +1,161 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// TSRules are what a resolved ts has to meet to become a backup ts.
+type TSRules struct {
+	// MaxLag is how far it may lie behind PD's clock.
+	MaxLag time.Duration
+	// NotBelow is the backup ts of the newest sealed backup of the cluster, 0 if there is none: a resolved ts
+	// never goes back, so one below it is not this cluster's, or PD's clock went back.
+	NotBelow cluster.TS
+	// Newest is the backup that NotBelow is of.
+	Newest cluster.BackupID
+	// Passes is a timestamp that it has to have reached, or 0.
+	Passes cluster.TS
+}
+
+// settings are what keeps the resolved ts at 0 when one of them is off (TiDB Operator's FAQ).
+const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-interval (TiKV) and min-resolved-ts-persistence-interval (PD)"
+
+// advice is what helps against a resolved ts that stands still (tikv/tikv#15520, tikv/tikv#13838).
+const advice = "transfer the leaders away from the store that lags and restart it, or look for a very long transaction"
+
+func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, limits Limits) error {
+	got, err := p.ResolvedTS(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read resolved ts", name.String())
+	}
+	if limits.AwaitsTS {
+		return reported(name, got)
+	}
+	return CheckResolvedTS(ctx, p, name, got, limits.TS)
+}
+
+// reported fails for a resolved ts of 0: the feature is off, or the cluster has just started.
+func reported(name cluster.Name, got pd.ResolvedTS) error {
+	switch {
+	case got.TS == 0:
+		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is 0: the stores do not report it").
+			WithHint("turn on %s, or wait a minute after the cluster's start", settings)
+	case !got.RealTime && got.Interval == 0:
+		return failure.New(failure.Unready, "check resolved ts", name.String(),
+			"PD does not follow it any more: min-resolved-ts-persistence-interval is 0").
+			WithHint("turn on %s", settings)
+	}
+	return nil
+}
+
+// CheckResolvedTS refuses a resolved ts that is off, too old, behind GC or behind an earlier backup, and names
+// the store that keeps it back. It is the check of preflight and of the one that becomes the backup ts.
+func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, got pd.ResolvedTS, rules TSRules) error {
+	if err := reported(name, got); err != nil {
+		return err
+	}
+	now, err := p.Now(ctx)
+	if err != nil {
+		return failure.Annotate(err, "take timestamp", name.String())
+	}
+	if lag := got.TS.Lag(now.Time()); lag > rules.MaxLag {
+		return failure.New(failure.Unready, "check resolved ts", name.String(), "it lags %s behind, more than --max-lag %s%s",
+			lag, rules.MaxLag, laggard(ctx, p, got, now)).WithHint(advice)
+	}
+	if got.TS < rules.NotBelow {
+		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is %s (%s), below that of the earlier backup %s, %s (%s)",
+			got.TS, got.TS.Time(), rules.Newest, rules.NotBelow, rules.NotBelow.Time()).
+			WithHint("find out why PD's time or the resolved ts went back; wait until it has passed the earlier backup's")
+	}
+	if got.TS < rules.Passes {
+		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is %s, below %s that --consistent-now waited for", got.TS, rules.Passes).
+			WithHint("run it again")
+	}
+	_, gc, err := p.SafePoints(ctx)
+	if err != nil {
+		return failure.Annotate(err, "list safe points", name.String())
+	}
+	if gc > got.TS {
+		return failure.New(failure.Unready, "check resolved ts", name.String(), "the GC safe point %d is past the resolved ts %d%s",
+			gc, got.TS, laggard(ctx, p, got, now)).
+			WithHint("raise tidb_gc_life_time, and find out why the resolved ts lags behind")
+	}
+	return nil
+}
+
+// How often AwaitResolvedTS looks: TiKV advances its resolved ts every 20 s by default, or once a second.
+const (
+	firstLook = 100 * time.Millisecond
+	lastLook  = 2 * time.Second
+)
+
+// AwaitResolvedTS returns when the resolved ts has reached ts, so that everything that was committed up to
+// ts lies below it. It is Unready, and names the store that lags, if that takes longer than limit. note is told
+// now and then what is waited for.
+func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS, limit time.Duration, note func(string)) error {
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	told := time.Now()
+	for interval := firstLook; ; interval = min(interval*3/2, lastLook) {
+		got, err := p.ResolvedTS(waiting)
+		if err == nil && got.TS >= ts {
+			return nil
+		}
+		if err != nil && waiting.Err() == nil && !failure.Is(err, failure.Limited) && !failure.Is(err, failure.Unknown) {
+			return failure.Annotate(err, "read resolved ts", name.String())
+		}
+		if wait.For(waiting, interval) == nil {
+			if err == nil && time.Since(told) > 5*lastLook {
+				told = time.Now()
+				note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(got.TS, ts), laggard(ctx, p, got, ts)))
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return failure.Annotate(context.Cause(ctx), "wait for resolved ts", name.String())
+		}
+		if err != nil {
+			return failure.Annotate(err, "read resolved ts", name.String())
+		}
+		return failure.New(failure.Unready, "wait for resolved ts", name.String(), "within %s it did not reach the time of this run's start, %s: it is %s behind%s",
+			limit, ts.Time(), lag(got.TS, ts), laggard(ctx, p, got, ts)).WithHint(advice)
+	}
+}
+
+// lag is how far ts lies behind now; a ts of 0 is not reported yet.
+func lag(ts, now cluster.TS) string {
+	if ts == 0 {
+		return "unknown how far"
+	}
+	return ts.Lag(now.Time()).Round(time.Millisecond).String()
+}
+
+// laggard names the store with the lowest resolved ts, with its address if PD tells it.
+func laggard(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) string {
+	var worst cluster.StoreID
+	for id, ts := range got.Stores {
+		if worst == 0 || cmp.Or(cmp.Compare(ts, got.Stores[worst]), cmp.Compare(id, worst)) < 0 {
+			worst = id
+		}
+	}
+	if worst == 0 {
+		return ""
+	}
+	where := ""
+	if stores, err := p.Stores(ctx); err == nil {
+		for _, s := range stores {
+			if s.ID == worst {
+				where = " (" + s.Address + ")"
+			}
+		}
+	}
+	return fmt.Sprintf("; the lowest is that of store %s%s, %s behind", worst, where, lag(got.Stores[worst], now))
+}
