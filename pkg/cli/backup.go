@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,12 @@ type backupFlags struct {
 	name, run             string
 	maxLag, maxHold       time.Duration
 	lease, stuck, timeout time.Duration
+	attempts              int
+	steady, steadyTimeout time.Duration
+	consistentNow         bool
+	consistentTimeout     time.Duration
+	onImport              string
+	importTimeout         time.Duration
 	pending               int
 	dryRun                bool
 }
@@ -31,7 +38,12 @@ func (a *app) backupCommand() *cobra.Command {
 Schedulers, GC, imports and raft admin commands are held for the seconds in which EC2
 accepts the snapshots; reads and writes go on. The command then waits until the
 snapshots are completed and seals the backup. It ends with 0 only if it is sealed.
-On any failure the cluster is let go and the snapshots of the run are deleted.` + "\n" + exitStatus(),
+On any failure the cluster is let go and the snapshots of the run are deleted.
+
+If the hold breaks, as when a store restarts, its snapshots are thrown away and the
+cluster is held again, --hold-attempts times at most, once all stores have been up for
+--steady. A backup holds what was committed up to its backup ts, seconds before the
+command's end; with --consistent-now certainly all that was committed before its start.` + "\n" + exitStatus(),
 		Example: `  # a backup of cluster prod in namespace tidb
   tisnap backup prod -n tidb --storage s3://backups/prod
 
@@ -43,6 +55,9 @@ On any failure the cluster is let go and the snapshots of the run are deleted.` 
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("lease") {
+				f.lease = 0 // the default gives way to a short --max-hold
+			}
 			if err := f.validate(); err != nil {
 				return usage(cmd, err)
 			}
@@ -52,8 +67,16 @@ On any failure the cluster is let go and the snapshots of the run are deleted.` 
 	fl := cmd.Flags()
 	fl.StringVar(&f.name, "name", "", "name of the backup (default: CLUSTER and the time)")
 	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
-	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "how long the cluster may be held at most")
-	fl.DurationVar(&f.lease, "lease", 30*time.Second, "how long it stays held if this process dies")
+	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "how long the cluster may be held at most, each time")
+	fl.DurationVar(&f.lease, "lease", 30*time.Second, "how long it stays held if this process dies; at least 3s and less than --max-hold")
+	fl.IntVar(&f.attempts, "hold-attempts", 3, "how often the cluster is held at most if the hold breaks")
+	fl.DurationVar(&f.steady, "steady", 16*time.Second, "how long all stores have to be up, without a restart, before it is held again")
+	fl.DurationVar(&f.steadyTimeout, "steady-timeout", 5*time.Minute, "how long to wait for that")
+	fl.BoolVar(&f.consistentNow, "consistent-now", false, "first wait until all that was committed before the start is in the backup")
+	fl.DurationVar(&f.consistentTimeout, "consistent-timeout", 10*time.Minute, "how long --consistent-now may wait")
+	fl.StringVar(&f.onImport, "on-import", string(preflight.RefuseOnImport), "if TiDB Lightning, br restore or IMPORT INTO runs: "+strings.Join(preflight.ImportPolicies(), "|"))
+	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
+	complete(cmd, "on-import", preflight.ImportPolicies()...)
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stand still")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
@@ -68,8 +91,10 @@ func (f *backupFlags) validate() error {
 		value time.Duration
 		least time.Duration
 	}{
-		{"max-hold", f.maxHold, time.Second}, {"lease", f.lease, 3 * time.Second}, {"max-lag", f.maxLag, time.Second},
+		{"max-hold", f.maxHold, time.Second}, {"max-lag", f.maxLag, time.Second},
 		{"stuck", f.stuck, time.Second}, {"timeout", f.timeout, time.Second},
+		{"steady", f.steady, 0}, {"steady-timeout", f.steadyTimeout, time.Second},
+		{"consistent-timeout", f.consistentTimeout, time.Second}, {"import-timeout", f.importTimeout, time.Second},
 	} {
 		if d.value < d.least {
 			return fmt.Errorf("--%s %s: want at least %s", d.flag, d.value, d.least)
@@ -78,7 +103,20 @@ func (f *backupFlags) validate() error {
 	if f.pending < 1 {
 		return fmt.Errorf("--pending-quota %d: want at least 1", f.pending)
 	}
-	return nil
+	if f.attempts < 1 {
+		return fmt.Errorf("--hold-attempts %d: want at least 1", f.attempts)
+	}
+	return f.options().Validate()
+}
+
+// options are those that flags alone decide.
+func (f *backupFlags) options() *backup.Options {
+	return &backup.Options{
+		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, Stuck: f.stuck, Timeout: f.timeout,
+		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
+		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
+		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout,
+	}
 }
 
 func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
@@ -162,9 +200,7 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 		id = cluster.BackupID(name.Name + "-" + now.UTC().Format("20060102-150405"))
 	}
 	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log}
-	opts = backup.Options{
-		Cluster: name, Backup: id, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
-		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, Stuck: f.stuck, Timeout: f.timeout,
-	}
+	opts = *f.options()
+	opts.Cluster, opts.Backup, opts.Run, opts.Owner, opts.Tool = name, id, run, owner(cmd, run), a.version.Version
 	return deps, opts, nil
 }
