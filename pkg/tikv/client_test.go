@@ -1,6 +1,7 @@
 package tikv_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -80,6 +81,7 @@ func TestRegionMetas_StreamsInOrderAndStopsOnError(t *testing.T) {
 	ctx := within(t, 5*time.Second)
 	var metas []tikv.RegionMeta
 	require.NoError(t, client.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
+		m.Start, m.End = bytes.Clone(m.Start), bytes.Clone(m.End)
 		metas = append(metas, m)
 		return nil
 	}))

@@ -58,7 +58,8 @@ type Command struct {
 
 // Recoverer is what resolving needs of a store in recovery mode.
 type Recoverer interface {
-	// RegionMetas streams the store's peers in region-id order to each. Outside recovery mode: Unready.
+	// RegionMetas streams the store's peers in region-id order to each, which must copy the keys if it keeps
+	// them: they are valid until it returns. Outside recovery mode: Unready.
 	RegionMetas(ctx context.Context, address string, each func(RegionMeta) error) error
 	// Recover makes the store lead the regions marked AsLeader and returns when all of them lead and have
 	// applied their log. TiKV answers only each 10 s and never gives up: give ctx a deadline.

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	recoverdata "github.com/pingcap/kvproto/pkg/recoverdatapb"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -13,8 +14,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// RegionMetas streams the store's peers to each, one at a time. An error of each ends the stream and is returned
-// as it is. The peers seen before an error count for nothing: ask again from the start.
+const readRegionMeta = "/recover_data.RecoverData/ReadRegionMeta"
+
+// RegionMetas streams the store's peers to each, one at a time; the keys are valid until each returns. An error of
+// each ends the stream and is returned as it is. The peers seen before an error count for nothing: ask again from the start.
 func (c *Client) RegionMetas(ctx context.Context, address string, each func(RegionMeta) error) error {
 	const op = "read region metas"
 	conn, err := c.connection(address)
@@ -23,24 +26,30 @@ func (c *Client) RegionMetas(ctx context.Context, address string, each func(Regi
 	}
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := recoverdata.NewRecoverDataClient(conn).ReadRegionMeta(streamCtx, &recoverdata.ReadRegionMetaRequest{})
+	stream, err := conn.NewStream(streamCtx, &grpc.StreamDesc{ServerStreams: true}, readRegionMeta, grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
 		return translate(ctx, err, op, address, hintRecovery)
 	}
+	if err := stream.SendMsg(&recoverdata.ReadRegionMetaRequest{}); err != nil && !errors.Is(err, io.EOF) {
+		return translate(ctx, err, op, address, hintRecovery) // after io.EOF the status comes with the answer
+	}
+	if err := stream.CloseSend(); err != nil {
+		return translate(ctx, err, op, address, hintRecovery)
+	}
+	var raw rawMessage
+	var meta RegionMeta
 	for {
-		m, err := stream.Recv()
+		err := stream.RecvMsg(&raw)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return translate(ctx, err, op, address, hintRecovery)
 		}
-		err = each(RegionMeta{
-			Region: cluster.RegionID(m.RegionId), PeerID: cluster.PeerID(m.PeerId), LastLogTerm: m.LastLogTerm,
-			LastIndex: m.LastIndex, CommitIndex: m.CommitIndex, Version: m.Version, Tombstone: m.Tombstone,
-			Start: m.StartKey, End: m.EndKey,
-		})
-		if err != nil {
+		if err := decodeRegionMeta(raw.data, &meta); err != nil {
+			return failure.Wrap(err, failure.Corrupt, op, target(address))
+		}
+		if err := each(meta); err != nil {
 			return err
 		}
 	}
