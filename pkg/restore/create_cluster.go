@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -26,7 +27,16 @@ func (t *task) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("cluster %s is kept", t.opts.Target)
 		return nil
 	}
-	return t.Kube.DeleteCluster(ctx, t.opts.Target, t.opts.Run)
+	stay, lookErr := t.Kube.Provisioned(ctx, t.opts.Target, t.opts.Run)
+	err := t.Kube.DeleteCluster(ctx, t.opts.Target, t.opts.Run)
+	switch {
+	case lookErr != nil:
+		s.Warn("which volumes of PD stay is not known: %v", lookErr)
+	case len(stay) > 0:
+		s.Warn("these persistent volumes, of PD, have the reclaim policy Retain and stay: %s", strings.Join(stay, ", "))
+		t.leave("these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: %s", strings.Join(stay, ", "))
+	}
+	return err
 }
 
 // awaitPD waits until a majority of PD's members are healthy and answer: with the address of one alone, its

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -22,9 +23,29 @@ type Volume struct {
 	Snapshot cluster.SnapshotID `json:"snapshot"`
 	Zone     cluster.Zone       `json:"zone"`
 	Spec     ebs.VolumeSpec     `json:"spec"`
-	ID       cluster.VolumeID   `json:"id"` // empty until it is made
+	// Encrypted and KMSKey are those of the volume: the snapshot's, or the key of a re-key.
+	Encrypted bool             `json:"encrypted,omitempty"`
+	KMSKey    string           `json:"kmsKey,omitempty"`
+	ID        cluster.VolumeID `json:"id"` // empty until it is made
+	// Seconds is how long EC2 took until it was available.
+	Seconds float64 `json:"seconds,omitempty"`
+	// Initialized is how much of its data is on it when the restore ends, in percent; nil where EC2 does not tell.
+	Initialized *int `json:"initializedPercent,omitempty"`
+	// After is what it is changed to once its data serve; nil leaves it.
+	After *ebs.VolumeSpec `json:"after,omitempty"`
 
 	claim, object json.RawMessage
+	names         kube.Names
+	generation    int // of its client token
+	modified      bool
+}
+
+// asRestored is the volume in Kubernetes' words.
+func (v *Volume) asRestored(target cluster.Name, run cluster.RunID) kube.RestoredVolume {
+	return kube.RestoredVolume{
+		Cluster: target, Run: run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
+		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.claim, Object: v.object,
+	}
 }
 
 // load reads the manifest, which must be sealed and whole.
@@ -40,7 +61,7 @@ func (t *task) load(ctx context.Context, s *phase.Scope) error {
 
 // planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
 // together: stores get the target's ordinals in the order of their own.
-func planVolumes(m *manifest.Manifest, wanted ebs.VolumeSpec, zone cluster.Zone) ([]Volume, error) {
+func planVolumes(m *manifest.Manifest, wanted ebs.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {
 	stores := slices.Clone(m.Source.Stores)
 	slices.SortFunc(stores, func(a, b cluster.Store) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
@@ -56,7 +77,8 @@ func planVolumes(m *manifest.Manifest, wanted ebs.VolumeSpec, zone cluster.Zone)
 			}
 			v := Volume{
 				Store: st.ID, Ordinal: ordinal, Role: snap.Role, Mount: snap.MountPath, Snapshot: snap.ID,
-				Zone: cmp.Or(zone, snap.Zone), Spec: spec,
+				Zone: cmp.Or(zones[snap.Zone], snap.Zone), Spec: spec,
+				Encrypted: snap.Encrypted || kmsKey != "", KMSKey: cmp.Or(kmsKey, snap.KMSKey), generation: 1,
 			}
 			for _, source := range st.Volumes {
 				if source.ID == snap.Volume {

@@ -39,7 +39,7 @@ func scaledIn() *manifest.Manifest {
 
 func TestPlanVolumes_OrdinalsWithGaps_KeepAStoresVolumesTogether(t *testing.T) {
 	t.Parallel()
-	volumes, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "")
+	volumes, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "", nil)
 	require.NoError(t, err)
 	require.Len(t, volumes, 9)
 	from := map[int]int{0: 0, 1: 2, 2: 5}
@@ -58,14 +58,15 @@ func TestPlanVolumes_OrdinalsWithGaps_KeepAStoresVolumesTogether(t *testing.T) {
 
 func TestPlanVolumes_Zone_OverridesEachVolumesOwn(t *testing.T) {
 	t.Parallel()
-	own, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "")
+	own, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "", nil)
 	require.NoError(t, err)
 	zones := map[cluster.Zone]int{}
 	for _, v := range own {
 		zones[v.Zone]++
 	}
 	require.Len(t, zones, 3)
-	moved, err := planVolumes(scaledIn(), ebs.VolumeSpec{Type: "io2", IOPS: 7000}, "us-west-2d")
+	all := map[cluster.Zone]cluster.Zone{"us-west-2a": "us-west-2d", "us-west-2b": "us-west-2d", "us-west-2c": "us-west-2d"}
+	moved, err := planVolumes(scaledIn(), ebs.VolumeSpec{Type: "io2", IOPS: 7000}, "", all)
 	require.NoError(t, err)
 	for _, v := range moved {
 		require.EqualValues(t, "us-west-2d", v.Zone)
@@ -77,22 +78,25 @@ func TestPlanVolumes_WhatCannotWork_IsRefused(t *testing.T) {
 	t.Parallel()
 	m := scaledIn()
 	m.Kubernetes.PVCs = m.Kubernetes.PVCs[1:]
-	_, err := planVolumes(m, ebs.VolumeSpec{}, "")
+	_, err := planVolumes(m, ebs.VolumeSpec{}, "", nil)
 	require.Equal(t, failure.Corrupt, failure.KindOf(err))
 	require.ErrorContains(t, err, "no PVC or PV")
-	_, err = planVolumes(scaledIn(), ebs.VolumeSpec{SizeGiB: 50}, "")
+	_, err = planVolumes(scaledIn(), ebs.VolumeSpec{SizeGiB: 50}, "", nil)
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 }
 
 func TestToken_IsOfOneVolumeOfOneRun(t *testing.T) {
 	t.Parallel()
-	volumes, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "")
+	volumes, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "", nil)
 	require.NoError(t, err)
 	tokens := map[string]bool{}
 	for i := range volumes {
-		require.Equal(t, token("run", &volumes[i]), token("run", &volumes[i]))
-		require.Len(t, token("run", &volumes[i]), 64)
-		tokens[token("run", &volumes[i])], tokens[token("other", &volumes[i])] = true, true
+		v := &volumes[i]
+		require.Equal(t, token("run", v, 0), token("run", v, 0))
+		require.Len(t, token("run", v, 0), 64)
+		tokens[token("run", v, 0)], tokens[token("other", v, 0)], tokens[token("run", v, 100)] = true, true, true
+		v.generation++
+		tokens[token("run", v, 0)] = true
 	}
-	require.Len(t, tokens, 18)
+	require.Len(t, tokens, 36)
 }

@@ -19,19 +19,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// The phases that a user sees timed, by the names of the published tables.
-const (
-	phaseCluster = "create cluster"
-	phaseVolumes = "restore volumes"
-	phaseTiKV    = "start TiKV"
-	phaseData    = "resolve data"
-	phaseTiDB    = "start TiDB"
-)
-
 // Kube is what a restore needs of Kubernetes.
 type Kube interface {
 	kube.Clusters
 	kube.Restorer
+	kube.Undoer
 }
 
 // EBS is what a restore needs of EC2.
@@ -39,6 +31,13 @@ type EBS interface {
 	ebs.Snapshots
 	ebs.Volumes
 	ebs.Account
+	ebs.ZoneIDs
+	ebs.Quotas
+	ebs.Modifier
+	ebs.FastRestores
+	ebs.Initializations
+	// AccountID is the 12-digit number of the account that calls go to.
+	AccountID(ctx context.Context) (string, error)
 }
 
 // TiKV is what a restore needs of the stores.
@@ -74,14 +73,29 @@ type Options struct {
 	Tool   string
 	// Volume is the type, IOPS and throughput of the new volumes; empty fields keep the source's.
 	Volume ebs.VolumeSpec
-	// Zone puts all volumes there; empty keeps each volume's zone.
-	Zone cluster.Zone
+	// Zone puts all volumes there; empty keeps each volume's zone, or what Zones says of it.
+	Zone  cluster.Zone
+	Zones []ZonePair
+	// KMSKey encrypts the volumes anew; empty keeps each snapshot's key.
+	KMSKey string
+	// InitializationMiB is the most MiB/s at which EC2 fills each volume, for money; 0 leaves it to the reads.
+	InitializationMiB int64
+	// FastRestore enables fast snapshot restore for the time in which the volumes are made.
+	FastRestore bool
+	// After is the type, IOPS and throughput that the volumes get once their data serve; the zero value changes nothing.
+	After ebs.VolumeSpec
+	// Account is the account that the restore has to be in; empty takes any.
+	Account string
+	// Kubernetes is the API server of the target, for the journal: gc compares it with its own.
+	Kubernetes string
 	// KeepOnFailure leaves what a failed run made for a person to look at.
 	KeepOnFailure bool
 	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.
 	Timeout time.Duration
 	// Visibility is how long EC2 may hide a volume that exists; zero is 30 s, longer than the 20 s that were seen.
 	Visibility time.Duration
+	// Now is the clock that EC2's times are compared with; nil is time.Now.
+	Now func() time.Time
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
 	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
@@ -101,6 +115,10 @@ type Result struct {
 	Resolve  resolve.Stats
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not tell.
 	DataBytes, LargestBytes int64
+	// Account is the AWS account of the volumes.
+	Account string
+	// Left is what the run could not do or undo and a person has to see to.
+	Left []string
 	// Tasks are the log backups and changefeeds that read the restored cluster's changes.
 	Tasks []pd.Task
 	// Warnings are what a person has to look at though the run went on.
@@ -120,11 +138,16 @@ type task struct {
 	volumes  []Volume
 	created  createdVolumes
 	asked    bool // volumes were asked for, so some may exist that no answer told of
-	lock     *runlock.Kept
-	pd       PD
-	resolver *resolve.Resolver
-	stores   []cluster.StoreID // of the backup, once PD lists exactly these
-	result   Result
+	started  bool // TiKV was told to start, so pods may use the volumes
+	fill     fill
+	// fastBefore are enabled without us; fastMine by us, until we disabled them.
+	fastBefore map[pair]bool
+	fastMine   map[cluster.Zone][]cluster.SnapshotID
+	lock       *runlock.Kept
+	pd         PD
+	resolver   *resolve.Resolver
+	stores     []cluster.StoreID // of the backup, once PD lists exactly these
+	result     Result
 }
 
 // Run restores the backup. The error's kind says what the caller can do.
@@ -150,10 +173,16 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    deps.Sink,
 		Log:     deps.Log,
-		About:   about{Operation: "restore", Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool},
+		About: about{
+			Operation: "restore", Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool,
+			Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure,
+		},
 	})
 	t.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, t.steps())
+	if err == nil {
+		err = t.left()
+	}
 	t.result.Finished = time.Now().UTC()
 	t.result.Timings = engine.Timings()
 	t.result.Manifest, t.result.Volumes = t.manifest, t.volumes
@@ -161,53 +190,15 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	return &t.result, err
 }
 
-// about is the journal's first record.
-type about struct {
-	Operation string           `json:"operation"`
-	Cluster   cluster.Name     `json:"cluster"`
-	Backup    cluster.BackupID `json:"backup"`
-	Tool      string           `json:"tool"`
-}
-
-// steps is the runbook.
-func (t *task) steps() []phase.Step {
-	wait := t.opts.Timeout
-	steps := []phase.Step{
-		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: t.load, ReadOnly: true},
-		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true},
-		{Phase: phaseCluster, Name: "lock", Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
-		{Phase: phaseCluster, Name: "create-cluster", Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true},
-		{Phase: phaseCluster, Name: "await-pd", Deadline: wait, Do: t.awaitPD},
-		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: t.markRecovering, Retry: true},
-
-		{
-			Phase: phaseVolumes, Name: "create-volumes", Deadline: wait, Do: t.createVolumes,
-			Undo: t.deleteVolumes, UndoDeadline: wait, State: &t.created,
-		},
-		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: t.awaitVolumes},
-		{Phase: phaseVolumes, Name: "bind-volumes", Deadline: 10 * time.Minute, Do: t.bindVolumes, Retry: true},
-
-		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: t.startTiKV, Retry: true},
-		{Phase: phaseTiKV, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
-		{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: t.checkTasks, Retry: true},
-	}
-	steps = append(steps, t.resolver.Steps(phaseData)...)
-	return append(steps,
-		phase.Step{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: t.checkTasksAgain, Retry: true},
-		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery, Retry: true},
-		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
-		// From here on the data serve: what fails later must not delete them.
-		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders, Ends: []string{"create-cluster", "create-volumes", "recover"}},
-		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
-		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{"freeze-scheduling"}, Retry: true},
-		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{"lock"}},
-	)
-}
-
 // Plan is what a restore would do.
 type Plan struct {
 	Manifest *manifest.Manifest
 	Volumes  []Volume
+	Region   string
+	Account  string
+	// InitializationMiB is the rate of each volume, Waves in how many groups they go; 0 and 1 without one.
+	InitializationMiB int64
+	Waves             int
 }
 
 // MakePlan does the checks of a restore and nothing else, for a dry run.
@@ -223,5 +214,8 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	if err := engine.Run(ctx, t.steps()[:2]); err != nil {
 		return nil, err
 	}
-	return &Plan{Manifest: t.manifest, Volumes: t.volumes}, nil
+	return &Plan{
+		Manifest: t.manifest, Volumes: t.volumes, Region: t.EBS.Region(), Account: t.result.Account,
+		InitializationMiB: t.fill.rate, Waves: t.fill.waves(len(t.volumes)),
+	}, nil
 }

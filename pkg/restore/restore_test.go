@@ -79,7 +79,7 @@ func volumeError(t *testing.T, l *lab) {
 	}
 	for _, keep := range []bool{true, false} {
 		l.faults.Clear()
-		require.NoError(t, l.faults.Add(fault.Rule{Point: "ec2.DescribeVolumes", Do: fail, Position: fault.Slow}))
+		require.NoError(t, l.faults.Add(fault.Rule{Point: "ec2.DescribeVolumes", Do: fail, Position: fault.Slow, Times: -1}))
 		_, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.KeepOnFailure = keep })
 		require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
 		require.ErrorContains(t, err, "its state is error")

@@ -16,6 +16,7 @@ import (
 
 // startTiKV tells the Operator that the volumes are ready.
 func (t *task) startTiKV(ctx context.Context, _ *phase.Scope) error {
+	t.started = true
 	return t.Kube.StartTiKV(ctx, t.opts.Target)
 }
 

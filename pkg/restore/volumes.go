@@ -2,17 +2,18 @@ package restore
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -20,20 +21,42 @@ import (
 // createdVolumes maps a snapshot to the volume that was made of it. It is journalled.
 type createdVolumes map[cluster.SnapshotID]cluster.VolumeID
 
-// createVolumes asks for all volumes at the same time; the adapter paces the calls. A lost answer is asked
-// for again with the same token, which gives the same volume.
+// createVolumes asks for all volumes at the same time, or in waves where EC2 is to fill them; the adapter paces
+// the calls. A lost answer is asked for again with the same token, which gives the same volume.
 func (t *task) createVolumes(ctx context.Context, s *phase.Scope) error {
 	if err := s.Intent(ctx, "create-volumes", t.volumes); err != nil {
 		return err
 	}
 	s.Expect(int64(len(t.volumes)), "volumes")
 	t.asked = true
-	errs := make([]error, len(t.volumes))
+	wave := len(t.volumes)
+	if t.fill.rate > 0 {
+		wave = t.fill.most
+	}
+	var before []*Volume
+	for first := 0; first < len(t.volumes); first += wave {
+		if first > 0 {
+			if err := t.awaitFill(ctx, s, before, 0); err != nil {
+				return err
+			}
+		}
+		before = nil
+		for i := first; i < min(first+wave, len(t.volumes)); i++ {
+			before = append(before, &t.volumes[i])
+		}
+		if err := t.createWave(ctx, s, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *task) createWave(ctx context.Context, s *phase.Scope, wave []*Volume) error {
+	errs := make([]error, len(wave))
 	var wg sync.WaitGroup
-	for i := range t.volumes {
+	for i, v := range wave {
 		wg.Go(func() {
-			v := &t.volumes[i]
-			id, err := t.createVolume(ctx, v)
+			id, err := t.createVolume(ctx, s, v)
 			if err != nil {
 				errs[i] = failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
 				return
@@ -43,7 +66,7 @@ func (t *task) createVolumes(ctx context.Context, s *phase.Scope) error {
 		})
 	}
 	wg.Wait()
-	for _, v := range t.volumes {
+	for _, v := range wave {
 		if v.ID != "" {
 			t.created[v.Snapshot] = v.ID
 		}
@@ -51,20 +74,33 @@ func (t *task) createVolumes(ctx context.Context, s *phase.Scope) error {
 	return errors.Join(errs...)
 }
 
-func (t *task) createVolume(ctx context.Context, v *Volume) (cluster.VolumeID, error) {
-	req := ebs.VolumeRequest{
-		Token: token(t.opts.Run, v), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec,
-		Tags: ebs.Tags{
-			ebs.TagRun: string(t.opts.Run), ebs.TagBackup: string(t.opts.Backup), ebs.TagCluster: t.opts.Target.String(),
-			ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		},
-	}
+// mostGenerations bounds the new tokens of one volume: EC2 burns about one in a thousand, so a volume that
+// vanishes again and again has another reason, a key that may not be used for one.
+const mostGenerations = 4
+
+// createVolume asks until EC2 has answered. A burned token, whose volume vanished while it was made, is
+// followed by the next one; a rate that EC2 has no room for is given up, with a warning.
+func (t *task) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cluster.VolumeID, error) {
+	rate := t.fill.rate
 	for interval := look; ; interval = min(2*interval, 10*time.Second) {
-		made, err := t.EBS.CreateVolume(ctx, req)
-		if err == nil {
+		made, err := t.EBS.CreateVolume(ctx, t.request(v, rate))
+		switch {
+		case err == nil:
+			s.Result("volume", map[string]any{"snapshot": v.Snapshot, "volume": made.ID, "generation": v.generation})
 			return made.ID, nil
+		case ebs.TokenBurned(err):
+			if v.generation >= mostGenerations {
+				return "", failure.New(failure.Corrupt, "create volume", string(v.Snapshot), "%d volumes of it vanished: %w", v.generation, err).
+					WithHint("see that the KMS key of the snapshot is enabled and may be used by this role")
+			}
+			v.generation++
+			continue
+		case rate > 0 && failure.Is(err, failure.Limited) && ctx.Err() == nil:
+			s.Warn("EC2 has no room to fill the volume of %s at %d MiB/s, it is made without: %v", v.Snapshot, rate, err)
+			rate = 0
+			continue
 		}
-		if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited {
+		if !transient(err) {
 			return "", err
 		}
 		if wait.For(ctx, interval) != nil {
@@ -73,45 +109,115 @@ func (t *task) createVolume(ctx context.Context, v *Volume) (cluster.VolumeID, e
 	}
 }
 
-// token is the same for the same volume of the same run, so that asking again never makes a second volume.
-func token(run cluster.RunID, v *Volume) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%s", run, v.Store, v.Role, v.Snapshot))
-	return hex.EncodeToString(sum[:])
+// request is what EC2 is asked for. The driver's and the Operator's tags are what they look a volume up by,
+// and what the driver's usual IAM policy allows it to delete or resize.
+func (t *task) request(v *Volume, rate int64) ebs.VolumeRequest {
+	return ebs.VolumeRequest{
+		Token: token(t.opts.Run, v, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec, InitializationMiB: rate,
+		Encrypted: t.opts.KMSKey != "", KMSKey: t.opts.KMSKey,
+		Tags: ebs.Tags{
+			ebs.TagRun: string(t.opts.Run), ebs.TagBackup: string(t.opts.Backup), ebs.TagCluster: t.opts.Target.String(),
+			ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
+			"CSIVolumeName":                           v.names.PV,
+			"ebs.csi.aws.com/cluster":                 "true",
+			"kubernetes.io/created-for/pv/name":       v.names.PV,
+			"kubernetes.io/created-for/pvc/name":      v.names.Claim,
+			"kubernetes.io/created-for/pvc/namespace": t.opts.Target.Namespace,
+		},
+	}
 }
 
-// awaitVolumes waits until all volumes are available and have what was asked for.
+// token is the same for the same volume of the same run, so that asking again never makes a second volume.
+// Other parameters need another one.
+func token(run cluster.RunID, v *Volume, rate int64) string {
+	return ebs.Token(v.generation, string(run), v.Store.String(), string(v.Role), string(v.Snapshot), strconv.FormatInt(rate, 10))
+}
+
+// awaitVolumes waits until all volumes are available and have what was asked for. One that EC2 does not show
+// for longer than it may hide a new one has vanished, and is asked for again.
 func (t *task) awaitVolumes(ctx context.Context, s *phase.Scope) error {
-	var ids []cluster.VolumeID
 	wanted := map[cluster.VolumeID]*Volume{}
 	for i := range t.volumes {
 		v := &t.volumes[i]
-		v.ID = t.created[v.Snapshot] // a resumed run knows them from the journal
-		ids = append(ids, v.ID)
+		if id := t.created[v.Snapshot]; id != "" {
+			v.ID = id // a resumed run knows them from the journal
+		}
 		wanted[v.ID] = v
 	}
-	s.Expect(int64(len(ids)), "volumes")
-	return until(ctx, "wait for volumes", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
-		found, err := t.EBS.DescribeVolumes(ctx, ids)
+	start := time.Now()
+	shown := map[cluster.VolumeID]time.Time{}
+	s.Expect(int64(len(wanted)), "volumes")
+	err := until(ctx, "wait for volumes", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		found, err := t.EBS.DescribeVolumes(ctx, slices.Collect(maps.Keys(wanted)))
 		if err != nil {
 			return false, err
 		}
 		ready := 0
 		for _, v := range found {
-			switch v.State {
-			case ebs.VolumeAvailable, ebs.VolumeInUse:
-				if err := matches(wanted[v.ID], v); err != nil {
-					return false, err
-				}
+			shown[v.ID] = time.Now()
+			usable, err := t.usable(s, wanted[v.ID], v)
+			if err != nil {
+				return false, err
+			}
+			if usable {
 				ready++
-			case ebs.VolumeError, ebs.VolumeDeleting, ebs.VolumeDeleted:
-				return false, failure.New(failure.Corrupt, "create volume", string(v.ID), "its state is %s", v.State).
-					WithHint("run the restore again")
-			case ebs.VolumeCreating: // not yet
+				if wanted[v.ID].Seconds == 0 {
+					wanted[v.ID].Seconds = time.Since(start).Seconds()
+				}
 			}
 		}
 		s.Reached(int64(ready))
-		return ready == len(ids), nil
+		if ready == len(wanted) {
+			return true, nil
+		}
+		return false, t.replaceVanished(ctx, s, wanted, shown)
 	})
+	if err == nil {
+		t.noteInitialization(ctx, s)
+	}
+	return err
+}
+
+// usable decides for every state of a volume.
+func (t *task) usable(s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
+	switch v.State.Outcome() {
+	case ebs.VolumeUsable:
+		return true, matches(want, v)
+	case ebs.VolumeFailed:
+		hint := "run the restore again"
+		if want.Encrypted {
+			hint = "see that KMS key " + want.KMSKey + " is enabled and may be used by this role, then run the restore again"
+		}
+		return false, failure.New(failure.Corrupt, "create volume", string(v.ID), "its state is %s", v.State).WithHint("%s", hint)
+	case ebs.VolumeStrange:
+		s.Note("volume %s is %q: waiting for what EC2 makes of it", v.ID, v.State)
+	case ebs.VolumeWaits: // not yet
+	}
+	return false, nil
+}
+
+// replaceVanished asks again for volumes that were not shown for too long. With the same token EC2 gives the
+// same volume, if it only hid it; a token that is burned is followed by the next one.
+func (t *task) replaceVanished(ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, shown map[cluster.VolumeID]time.Time) error {
+	for id, v := range wanted {
+		if shown[id].IsZero() {
+			shown[id] = time.Now() // from now on it is missed
+		}
+		if time.Since(shown[id]) <= t.opts.Visibility {
+			continue
+		}
+		again, err := t.createVolume(ctx, s, v)
+		if err != nil {
+			return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
+		}
+		if again != id {
+			s.Warn("volume %s vanished while EC2 made it: %s takes its place", id, again)
+			delete(wanted, id)
+			v.ID, wanted[again], t.created[v.Snapshot] = again, v, again
+		}
+		shown[again] = time.Now()
+	}
+	return nil
 }
 
 // matches checks that EC2 made what was asked for.
@@ -123,9 +229,16 @@ func matches(want *Volume, got ebs.Volume) error {
 		got.Spec.SizeGiB != want.Spec.SizeGiB, got.Zone != want.Zone:
 		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it is %+v in %s, and %+v in %s was asked for",
 			got.Spec, got.Zone, want.Spec, want.Zone)
+	case want.Encrypted && !got.Encrypted, isARN(want.KMSKey) && isARN(got.KMSKey) && got.KMSKey != want.KMSKey:
+		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it has KMS key %q (encrypted: %t), and %q was asked for",
+			got.KMSKey, got.Encrypted, want.KMSKey)
 	}
 	return nil
 }
+
+// isARN reports whether the key is named in a way in which two names of it can be compared: an alias may be
+// another name of the same key.
+func isARN(key string) bool { return strings.HasPrefix(key, "arn:") && strings.Contains(key, ":key/") }
 
 // bindVolumes makes the PVs and PVCs that the target's pods look for.
 func (t *task) bindVolumes(ctx context.Context, s *phase.Scope) error {
@@ -137,13 +250,23 @@ func (t *task) bindVolumes(ctx context.Context, s *phase.Scope) error {
 		wg.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			errs[i] = t.Kube.BindVolume(ctx, kube.RestoredVolume{
-				Cluster: t.opts.Target, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
-				Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.claim, Object: v.object,
-			})
+			errs[i] = t.Kube.BindVolume(ctx, v.asRestored(t.opts.Target, t.opts.Run))
 			s.Advance(1)
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
+// own they went with it. Once TiKV was told to start, its pods use them, and they stay with their volumes.
+func (t *task) unbindVolumes(ctx context.Context, s *phase.Scope) error {
+	if !t.existing || t.opts.KeepOnFailure {
+		return nil
+	}
+	if t.started {
+		return failure.New(failure.Partial, "unbind volumes", t.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
+			WithHint("delete TidbCluster %s and its PVCs, then run: tisnap gc", t.opts.Target)
+	}
+	return t.Kube.DeleteRestored(ctx, t.opts.Target, t.opts.Run)
 }

@@ -1,0 +1,227 @@
+package restore
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Names in the journal that gc reads.
+const (
+	intentFast = "enable-fast-restore"
+	resultFast = "fast-restore-disabled"
+)
+
+// Fast snapshot restore takes 60 minutes a TiB to get ready, and gives the first volume when it has a whole
+// credit: it starts with none and gains min(10, 1024 GiB ÷ size) of them in an hour.
+const (
+	optimizeTime = time.Hour // a TiB
+	mostCredits  = 10.0      // an hour
+	fastDeadline = 72 * time.Hour
+)
+
+// pair is a snapshot in a zone.
+type pair struct {
+	snapshot cluster.SnapshotID
+	zone     cluster.Zone
+}
+
+// firstCredit is how long after it became enabled a snapshot of this size has a whole credit.
+func firstCredit(sizeGiB int64) time.Duration {
+	return time.Duration(float64(time.Hour) / min(mostCredits, 1024/float64(max(sizeGiB, 1))))
+}
+
+// fastTime bounds the whole wait: twice what EC2 documents, for the largest snapshot.
+func (t *task) fastTime() time.Duration {
+	var longest time.Duration
+	for _, v := range t.volumes {
+		size := t.snapshotSize(v.Snapshot)
+		longest = max(longest, time.Duration(float64(optimizeTime)*float64(size)/1024)+firstCredit(size))
+	}
+	return max(2*longest, t.opts.Timeout)
+}
+
+func (t *task) snapshotSize(id cluster.SnapshotID) int64 {
+	for _, s := range t.manifest.Snapshots {
+		if s.ID == id {
+			return s.SizeGiB
+		}
+	}
+	return 0
+}
+
+// fastPairs lists which snapshot is wanted in which zone, by zone.
+func (t *task) fastPairs() map[cluster.Zone][]cluster.SnapshotID {
+	out := map[cluster.Zone][]cluster.SnapshotID{}
+	for _, v := range t.volumes {
+		out[v.Zone] = append(out[v.Zone], v.Snapshot)
+	}
+	return out
+}
+
+// checkFast finds what would refuse fast snapshot restore, before anything is changed. What is enabled
+// already, by whomever, stays when the restore is over.
+func (t *task) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
+	if !t.opts.FastRestore {
+		return nil
+	}
+	for _, v := range t.volumes {
+		if size := t.snapshotSize(v.Snapshot); size > 16<<10 {
+			return failure.New(failure.Usage, "check fast snapshot restore", string(v.Snapshot), "it has %d GiB, and 16 TiB is the most", size).
+				WithHint("leave --fsr out")
+		}
+	}
+	known, err := t.EBS.FastRestores(ctx, nil)
+	if err != nil {
+		return failure.Annotate(err, "read fast snapshot restores", t.EBS.Region())
+	}
+	t.fastBefore = map[pair]bool{}
+	used := map[cluster.SnapshotID]bool{}
+	for _, f := range known {
+		if f.State != ebs.FastRestoreDisabled && f.State != ebs.FastRestoreDisabling {
+			t.fastBefore[pair{f.Snapshot, f.Zone}] = true
+			used[f.Snapshot] = true
+		}
+	}
+	before := len(used)
+	for _, v := range t.volumes {
+		used[v.Snapshot] = true
+	}
+	if quotas.FastRestores > 0 && int64(len(used)) > quotas.FastRestores {
+		return failure.New(failure.Limited, "check fast snapshot restore", t.EBS.Region(),
+			"%d snapshots would be enabled, %d are already, and the quota is %d", len(used)-before, before, quotas.FastRestores).
+			WithHint("raise the quota of fast snapshot restore in the region, or leave --fsr out")
+	}
+	return nil
+}
+
+// enableFast asks for it, and waits until every snapshot is enabled and has a whole credit: a volume made
+// before is as cold as any.
+func (t *task) enableFast(ctx context.Context, s *phase.Scope) error {
+	mine := map[cluster.Zone][]cluster.SnapshotID{}
+	for zone, ids := range t.fastPairs() {
+		for _, id := range ids {
+			if !t.fastBefore[pair{id, zone}] {
+				mine[zone] = append(mine[zone], id)
+			}
+		}
+	}
+	t.fastMine = mine
+	for zone, ids := range mine {
+		// One intent for each zone would hide the others from gc: it names them all, each with each.
+		if err := s.Intent(ctx, intentFast, fastIntent(mine)); err != nil {
+			return err
+		}
+		if _, err := t.EBS.EnableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
+			return failure.Annotate(err, "enable fast snapshot restore", string(zone))
+		}
+	}
+	s.Expect(int64(len(t.volumes)), "snapshots")
+	ctx, cancel := context.WithTimeout(ctx, t.fastTime())
+	defer cancel()
+	seen := map[pair]time.Time{}
+	return until(ctx, "wait for fast snapshot restore", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		ids := t.manifest.SnapshotIDs()
+		found, err := t.EBS.FastRestores(ctx, ids)
+		if err != nil {
+			return false, err
+		}
+		ready, err := t.fastReady(found, seen)
+		s.Reached(int64(ready))
+		return ready == len(t.volumes), err
+	})
+}
+
+// fastReady counts the volumes whose snapshot has a credit in the volume's zone.
+func (t *task) fastReady(found []ebs.FastRestore, seen map[pair]time.Time) (int, error) {
+	state := map[pair]ebs.FastRestore{}
+	for _, f := range found {
+		state[pair{f.Snapshot, f.Zone}] = f
+	}
+	ready := 0
+	for _, v := range t.volumes {
+		p := pair{v.Snapshot, v.Zone}
+		f, known := state[p]
+		switch {
+		case !known || f.State == ebs.FastRestoreEnabling || f.State == ebs.FastRestoreOptimizing:
+		case f.State == ebs.FastRestoreEnabled:
+			since := f.EnabledAt
+			if since.IsZero() {
+				if seen[p].IsZero() {
+					seen[p] = t.now()
+				}
+				since = seen[p]
+			}
+			if t.now().Sub(since) >= firstCredit(t.snapshotSize(v.Snapshot)) {
+				ready++
+			}
+		default:
+			return ready, failure.New(failure.Corrupt, "enable fast snapshot restore", string(v.Snapshot), "in %s it is %s: %s", v.Zone, f.State, f.Reason).
+				WithHint("run the restore again, or leave --fsr out")
+		}
+	}
+	return ready, nil
+}
+
+func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) any {
+	var out struct {
+		Snapshots []cluster.SnapshotID `json:"snapshots"`
+		Zones     []cluster.Zone       `json:"zones"`
+	}
+	for zone, ids := range mine {
+		out.Zones = append(out.Zones, zone)
+		out.Snapshots = append(out.Snapshots, ids...)
+	}
+	return out
+}
+
+// disableFast ends what this run enabled: it is billed by the hour.
+func (t *task) disableFast(ctx context.Context, s *phase.Scope) error {
+	for zone, ids := range t.fastMine {
+		if err := t.EBS.DisableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
+			return failure.Annotate(err, "disable fast snapshot restore", string(zone))
+		}
+		delete(t.fastMine, zone)
+	}
+	s.Result(resultFast, nil)
+	return nil
+}
+
+// endFast is disableFast once the volumes are made. The hours that it took are not thrown away because the
+// end of it failed: the run goes on, tries again at its end, and says what is left.
+func (t *task) endFast(ctx context.Context, s *phase.Scope) error {
+	for try := range 5 {
+		err := t.disableFast(ctx, s)
+		if err == nil {
+			return nil
+		}
+		s.Warn("fast snapshot restore is still enabled, and costs money: %v", err)
+		if sleep(ctx, look<<try) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// lastFast is the last try of a run that succeeded otherwise.
+func (t *task) lastFast(ctx context.Context, s *phase.Scope) error {
+	if len(t.fastMine) == 0 {
+		return nil
+	}
+	if err := t.disableFast(ctx, s); err != nil {
+		t.leave("fast snapshot restore is still enabled and costs money by the hour, end it with `tisnap gc`: %v", err)
+	}
+	return nil
+}
+
+// now is the time by which EC2's are compared.
+func (t *task) now() time.Time {
+	if t.opts.Now != nil {
+		return t.opts.Now()
+	}
+	return time.Now()
+}

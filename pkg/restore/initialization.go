@@ -1,0 +1,123 @@
+package restore
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// fill is how volumes are asked to be filled at a rate: EC2 has one sum for all that are being filled in a
+// region, so a slower rate comes before waiting, and waiting before none at all.
+type fill struct {
+	rate int64 // MiB/s of each volume; 0 asks for none
+	most int   // volumes that may be filled at the same time
+}
+
+// planFill keeps all volumes together under the region's sum. The rate that the user asked for is the most:
+// with many volumes it is lower, as the sum is shared, and below the least rate they go in waves.
+func planFill(asked int64, volumes int) fill {
+	if asked == 0 || volumes == 0 {
+		return fill{}
+	}
+	rate := min(asked, max(ebs.InitializationRateSum/int64(volumes), ebs.LeastInitializationRate))
+	return fill{rate: rate, most: int(ebs.InitializationRateSum / rate)}
+}
+
+// waves is in how many groups so many volumes go.
+func (f fill) waves(volumes int) int {
+	if f.rate == 0 || volumes == 0 {
+		return 1
+	}
+	return (volumes + f.most - 1) / f.most
+}
+
+// seconds is about how long all volumes take, the fullest one after the other.
+func (f fill) seconds(volumes int, largestBytes int64) float64 {
+	if f.rate == 0 {
+		return 0
+	}
+	return float64(f.waves(volumes)) * float64(largestBytes) / float64(f.rate<<20)
+}
+
+// checkRate refuses what EC2 would.
+func checkRate(rate int64) error {
+	if rate == 0 || (rate >= ebs.LeastInitializationRate && rate <= ebs.MostInitializationRate) {
+		return nil
+	}
+	return failure.New(failure.Usage, "check initialization rate", "", "%d MiB/s is not possible", rate).
+		WithHint("choose a rate from %d to %d MiB/s", ebs.LeastInitializationRate, ebs.MostInitializationRate)
+}
+
+// fillLook is how often EC2 is asked how far volumes are: its answer is up to 5 minutes old.
+const fillLook = 15 * time.Second
+
+// wavesDeadline bounds the making of volumes in waves: each wave has a bound of its own.
+const wavesDeadline = 72 * time.Hour
+
+// waveTime bounds one wave: twice what EC2 needs for the fullest volume, and the user's patience.
+func (t *task) waveTime() time.Duration {
+	return time.Duration(2*fill{rate: t.fill.rate, most: 1}.seconds(1, t.result.LargestBytes)*float64(time.Second)) + t.opts.Timeout
+}
+
+// awaitFill waits until so few of the volumes are still being filled that another wave has room.
+func (t *task) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, room int) error {
+	ctx, cancel := context.WithTimeout(ctx, t.waveTime())
+	defer cancel()
+	for {
+		ids := make([]cluster.VolumeID, 0, len(volumes))
+		for _, v := range volumes {
+			ids = append(ids, v.ID)
+		}
+		found, err := t.EBS.Initializations(ctx, ids)
+		if err != nil && !transient(err) {
+			return failure.Annotate(err, "ask how far volumes are", t.opts.Target.String())
+		}
+		filling := len(ids)
+		for _, i := range found {
+			if i.Done() {
+				filling--
+			}
+		}
+		if err == nil && filling <= room {
+			return nil
+		}
+		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling, t.fill.rate)
+		if err := wait.For(ctx, min(fillLook, t.opts.Timeout/20)); err != nil {
+			return failure.New(failure.Limited, "wait for initialization", t.opts.Target.String(), "%d volumes are not done: %w", filling, err).
+				WithHint("give it more time by --timeout, or leave --initialization-rate out")
+		}
+	}
+}
+
+// transient reports whether the same question may be answered later.
+func transient(err error) bool {
+	k := failure.KindOf(err)
+	return k == failure.Unknown || k == failure.Limited
+}
+
+// noteInitialization writes how far each volume is into the result. It is for the report alone: an error
+// changes nothing.
+func (t *task) noteInitialization(ctx context.Context, s *phase.Scope) {
+	byID := map[cluster.VolumeID]*Volume{}
+	ids := make([]cluster.VolumeID, 0, len(t.volumes))
+	for i := range t.volumes {
+		byID[t.volumes[i].ID] = &t.volumes[i]
+		ids = append(ids, t.volumes[i].ID)
+	}
+	found, err := t.EBS.Initializations(ctx, ids)
+	if err != nil {
+		s.Note("how far the volumes are initialised is not known: %v", err)
+		return
+	}
+	for _, i := range found {
+		if v := byID[i.Volume]; v != nil && i.Known {
+			progress := i.Progress
+			v.Initialized = &progress
+		}
+	}
+}

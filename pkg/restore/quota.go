@@ -1,0 +1,92 @@
+package restore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// checkQuotas holds what will be made against the account's quotas and what is used of them. A role that may
+// not read quotas is no obstacle: EC2 has the last word.
+func (t *task) checkQuotas(ctx context.Context, s *phase.Scope) error {
+	quotas, err := t.EBS.Quotas(ctx)
+	if err != nil {
+		if failure.Is(err, failure.Denied) || failure.Is(err, failure.Usage) {
+			s.Note("the quotas are not known: %v", err)
+			return t.checkFast(ctx, ebs.AccountQuotas{})
+		}
+		return failure.Annotate(err, "read quotas", t.EBS.Region())
+	}
+	if err := t.checkFast(ctx, quotas); err != nil {
+		return err
+	}
+	if len(quotas.StorageGiB) > 0 || len(quotas.IOPS) > 0 {
+		used, err := t.EBS.Usage(ctx)
+		if err != nil {
+			return failure.Annotate(err, "read usage of quotas", t.EBS.Region())
+		}
+		if err := overQuota(t.volumes, quotas, used); err != nil {
+			return err
+		}
+	}
+	return t.checkMost(ctx)
+}
+
+// overQuota compares per volume type. A quota that is absent or 0 is not known.
+func overQuota(volumes []Volume, quotas ebs.AccountQuotas, used ebs.Usage) error {
+	storage, iops := map[string]int64{}, map[string]int64{}
+	for _, v := range volumes {
+		storage[v.Spec.Type] += v.Spec.SizeGiB
+		iops[v.Spec.Type] += v.Spec.IOPS
+	}
+	for _, volumeType := range slices.Sorted(maps.Keys(storage)) {
+		for _, row := range []struct {
+			what              string
+			more, used, quota int64
+		}{
+			{"GiB of storage", storage[volumeType], used.StorageGiB[volumeType], quotas.StorageGiB[volumeType]},
+			{"IOPS", iops[volumeType], used.IOPS[volumeType], quotas.IOPS[volumeType]},
+		} {
+			if row.quota > 0 && row.used+row.more > row.quota {
+				return failure.New(failure.Limited, "check quotas", volumeType, "the restore needs %d %s, %d are used and the quota is %d",
+					row.more, row.what, row.used, row.quota).
+					WithHint("raise the quota of %s for %s volumes in Service Quotas, free some of it, or choose another --volume-type", row.what, volumeType)
+			}
+		}
+	}
+	return nil
+}
+
+// usualIOPS is what every region gives one gp3 volume; regions lag behind the newest documents above it.
+const usualIOPS = 16_000
+
+// checkMost asks EC2, for each type and zone with high IOPS, how many one volume may have there.
+func (t *task) checkMost(ctx context.Context) error {
+	type place struct {
+		volumeType string
+		zone       cluster.Zone
+	}
+	wanted := map[place]int64{}
+	for _, v := range t.volumes {
+		if v.Spec.IOPS > usualIOPS || (v.Spec.Type != "gp3" && v.Spec.IOPS > 0) {
+			p := place{v.Spec.Type, v.Zone}
+			wanted[p] = max(wanted[p], v.Spec.IOPS)
+		}
+	}
+	for p, iops := range wanted {
+		most, err := t.EBS.MostIOPS(ctx, p.volumeType, p.zone)
+		if err != nil {
+			return failure.Annotate(err, "ask for the most IOPS", p.volumeType+" in "+string(p.zone))
+		}
+		if most > 0 && iops > most {
+			return failure.New(failure.Usage, "check volume parameters", p.volumeType+" in "+string(p.zone), "%d IOPS are asked for, and EC2 gives one volume %d there", iops, most).
+				WithHint("choose at most %d by --volume-iops", most)
+		}
+	}
+	return nil
+}
