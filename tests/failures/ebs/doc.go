@@ -1,0 +1,3 @@
+// Package ebs has the failures of snapshots and volumes: how EC2 cuts, refuses, forgets and loses them (B),
+// how they are waited for (C), how they are deleted (D), and how volumes are made of them (E).
+package ebs
