@@ -14,6 +14,7 @@ import (
 
 type restoreFlags struct {
 	to, run, volumeType, zone string
+	onTasks                   string
 	iops, throughput, size    int64
 	timeout                   time.Duration
 	keep, dryRun              bool
@@ -60,6 +61,7 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
+	onTasksFlag(cmd, &f.onTasks)
 	complete(cmd, "volume-type", "gp3", "io1", "io2")
 	return cmd
 }
@@ -73,7 +75,7 @@ func (f *restoreFlags) validate() error {
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
 	}
-	return nil
+	return checkOnTasks(f.onTasks)
 }
 
 func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
@@ -144,6 +146,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		Volume: ebs.VolumeSpec{Type: f.volumeType, IOPS: f.iops, ThroughputMiB: f.throughput, SizeGiB: f.size},
 		Zone:   cluster.Zone(f.zone), KeepOnFailure: f.keep, Timeout: f.timeout,
+		OnTasks: restore.OnTasks(f.onTasks),
 	}
 	return deps, opts, nil
 }

@@ -51,9 +51,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 		h.TiKVs = len(r.Manifest.Source.Stores)
 	}
 	if n := r.Resolve.Uneven; n > 0 {
-		h.Warnings = append(h.Warnings, fmt.Sprintf(
-			"the peers of %d regions disagreed about their range: the cluster was not still while backup %s was cut, so check the data and restore another backup if in doubt",
-			n, opts.Backup))
+		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
 	}
 	h.Warnings = append(h.Warnings, r.Warnings...)
 	doc.Report = report.New(h, r.Timings)

@@ -88,7 +88,9 @@ func (r *Report) write(w io.Writer, s string) error {
 
 func (r *Report) page(o TableOptions) page {
 	p := page{title: r.title(), facts: r.facts(), fault: r.Error}
-	if r.Operation == Restore {
+	if r.Operation == Resolve {
+		p.tables = []table.Writer{r.phaseTable(o, restorePhases()[3:])}
+	} else if r.Operation == Restore {
 		p.tables = []table.Writer{r.restoreTable(o)}
 		if o.Details {
 			p.tables = append(p.tables, r.phaseTable(o, restorePhases()))
@@ -118,7 +120,9 @@ func (r *Report) page(o TableOptions) page {
 
 func (r *Report) title() string {
 	b := string(r.Operation)
-	if r.Operation == Restore {
+	if r.Operation == Resolve {
+		b += fmt.Sprintf(" of %s to %s", r.Cluster, orAbsent(string(r.Backup)))
+	} else if r.Operation == Restore {
 		b += fmt.Sprintf(" of %s to %s", orAbsent(string(r.Backup)), r.Cluster)
 	} else {
 		b += fmt.Sprintf(" %s of %s", orAbsent(string(r.Backup)), r.Cluster)

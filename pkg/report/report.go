@@ -20,6 +20,7 @@ type Operation string
 const (
 	Backup  Operation = "backup"
 	Restore Operation = "restore"
+	Resolve Operation = "resolve" // the second half of a restore, on its own
 )
 
 // Report is how long a run took, and on what. In JSON, fields are added between versions and never renamed.

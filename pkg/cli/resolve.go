@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+type resolveFlags struct {
+	backup, run, onTasks string
+	tolerate             []uint
+	timeout              time.Duration
+	force, dryRun        bool
+}
+
+func (a *app) resolveCommand() *cobra.Command {
+	var f resolveFlags
+	cmd := &cobra.Command{
+		Use:   "resolve CLUSTER --backup BACKUP",
+		Short: "Bring a cluster in recovery mode to a backup's ts: the second half of a restore, on its own",
+		Long: `Bring a cluster in recovery mode to a backup's ts: the second half of a restore, on its own.
+
+It is for a restore that was killed, or that kept its cluster when it failed. The stores
+are asked what they hold, every region gets the leader with the best log, every key
+returns to the backup ts, and the stores leave recovery mode. A run that is killed
+leaves how far it came in --storage: the next one goes on there with the same
+timestamps. A run that fails leaves the cluster in recovery mode, for the next try.
+
+A cluster that serves is refused, and so are volumes that are known to be of another
+backup. --dry-run asks the stores and prints the plan: leaders, overlaps, what would be
+lost.` + "\n" + exitStatus(),
+		Example: `  # what would be done
+  tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --dry-run
+
+  # the restore's process is known to be dead, and its lock has not expired
+  tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --force
+
+  # one store's volume is lost; every region has a quorum on the others
+  tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --tolerate-store 4`,
+		Args:              exactly("CLUSTER"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.validate(); err != nil {
+				return usage(cmd, err)
+			}
+			return a.resolve(cmd, f, args[0])
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.backup, "backup", "", "the sealed backup that the cluster's volumes were made from (required)")
+	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
+	fl.UintSliceVar(&f.tolerate, "tolerate-store", nil, "id of a store to do without, if every region has a quorum on the others; may be repeated")
+	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for stores and TiDB each")
+	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
+	onTasksFlag(cmd, &f.onTasks)
+	_ = cmd.RegisterFlagCompletionFunc("backup", a.completeBackups) // fails only for a flag that does not exist
+	return cmd
+}
+
+// onTasksFlag is the same for every command that flashes back.
+func onTasksFlag(cmd *cobra.Command, value *string) {
+	cmd.Flags().StringVar(value, "on-tasks", string(restore.TasksReport),
+		"if a log backup or a changefeed reads the restored cluster's changes: "+strings.Join(restore.TaskChoices(), "|"))
+	complete(cmd, "on-tasks", restore.TaskChoices()...)
+}
+
+func checkOnTasks(value string) error {
+	if !slices.Contains(restore.TaskChoices(), value) {
+		return fmt.Errorf("--on-tasks %q: want %s", value, strings.Join(restore.TaskChoices(), ", "))
+	}
+	return nil
+}
+
+func (f *resolveFlags) validate() error {
+	switch {
+	case f.backup == "":
+		return errors.New("--backup BACKUP is missing")
+	case f.timeout < time.Second:
+		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
+	case slices.Contains(f.tolerate, 0):
+		return errors.New("--tolerate-store 0: no store has that id")
+	}
+	return checkOnTasks(f.onTasks)
+}
+
+func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
+	s, err := a.session()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	conn, err := a.connections(s.log)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	ctx := cmd.Context()
+	deps, opts, err := a.resolveDeps(ctx, cmd, conn, s, f, arg)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		plan, err := restore.PlanResolve(ctx, deps, opts)
+		s.end()
+		if err != nil {
+			return err
+		}
+		return a.print(resolvePlan(opts, plan))
+	}
+	result, err := restore.Resolve(ctx, deps, opts)
+	doc := resolveResult(opts, result, err)
+	if err == nil {
+		err = storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc)
+	}
+	s.end()
+	if printErr := a.print(doc); printErr != nil && err == nil {
+		err = printErr
+	}
+	return err
+}
+
+func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f resolveFlags, arg string) (restore.Deps, restore.Options, error) {
+	var deps restore.Deps
+	var opts restore.Options
+	k, err := c.kube()
+	if err != nil {
+		return deps, opts, err
+	}
+	target, err := cluster.ParseName(arg, k.Namespace())
+	if err != nil {
+		return deps, opts, err
+	}
+	store, err := c.store(ctx)
+	if err != nil {
+		return deps, opts, err
+	}
+	run, err := runID(f.run)
+	if err != nil {
+		return deps, opts, err
+	}
+	deps = restore.Deps{
+		Kube: k, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log,
+		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) { return c.pd(ctx, addresses, target) },
+	}
+	opts = restore.Options{
+		Backup: cluster.BackupID(f.backup), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
+		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), BreakLock: f.force,
+	}
+	for _, id := range f.tolerate {
+		opts.TolerateStores = append(opts.TolerateStores, cluster.StoreID(id))
+	}
+	return deps, opts, nil
+}
+
+// storeResolveReport keeps the report beside the manifest, among those of restores.
+func storeResolveReport(ctx context.Context, c catalog.Catalog, d *resolveDoc) error {
+	body, err := encodeReport(d.Report)
+	if err != nil {
+		return err
+	}
+	err = c.PutRestoreReport(context.WithoutCancel(ctx), d.Backup, d.Run, body)
+	return failure.Wrap(err, failure.Partial, "write the report of a resolve that is done", string(d.Run))
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+// resolveDoc is the output of `tisnap resolve`.
+type resolveDoc struct {
+	header
+	Backup   cluster.BackupID `json:"backup"`
+	Run      cluster.RunID    `json:"run"`
+	Cluster  cluster.Name     `json:"cluster"`
+	Resolved bool             `json:"resolved"`
+	BackupTS cluster.TS       `json:"backupTS,string"`
+	Without  []uint64         `json:"withoutStores,omitempty"` // of --tolerate-store
+	Resolve  resolve.Stats    `json:"resolve"`
+	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
+	Report   *report.Report   `json:"report"`
+}
+
+func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveDoc {
+	h := report.Header{
+		Operation: report.Resolve, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Error: text(err), Warnings: r.Warnings,
+	}
+	doc := &resolveDoc{
+		header: newHeader("ResolveResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
+		Resolved: err == nil, Resolve: r.Resolve, Tasks: r.Tasks,
+	}
+	for _, id := range opts.TolerateStores {
+		doc.Without = append(doc.Without, uint64(id))
+	}
+	if r.Manifest != nil {
+		doc.BackupTS = r.Manifest.BackupTS
+		h.TiKVs = len(r.Manifest.Source.Stores) - len(opts.TolerateStores)
+	}
+	if n := r.Resolve.Uneven; n > 0 {
+		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
+	}
+	if len(doc.Without) > 0 {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("the replicas of stores %v are given up: PD has to make them again from the others", doc.Without))
+	}
+	doc.Report = report.New(h, r.Timings)
+	return doc
+}
+
+// unevenWarning is what a broken hold of the backup shows as.
+func unevenWarning(regions int, backup cluster.BackupID) string {
+	return fmt.Sprintf(
+		"the peers of %d regions disagreed about their range: the cluster was not still while backup %s was cut, so check the data and restore another backup if in doubt",
+		regions, backup)
+}
+
+func (d *resolveDoc) table(w io.Writer) error {
+	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
+		return err
+	}
+	if !d.Resolved {
+		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved; it can be tried again: tisnap resolve %s --backup %s\n", d.Cluster, d.Cluster, d.Backup)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s\n", d.Cluster, d.Backup, d.BackupTS)
+	return err
+}
+
+// resolvePlanDoc is the output of a dry run of a resolve.
+type resolvePlanDoc struct {
+	header
+	Backup   cluster.BackupID `json:"backup"`
+	Cluster  cluster.Name     `json:"cluster"`
+	BackupTS cluster.TS       `json:"backupTS,string"`
+	// Resolved says that the data are at the backup ts already; there is no plan then.
+	Resolved bool             `json:"resolved"`
+	Plan     *resolve.Summary `json:"plan,omitempty"`
+	Tasks    []string         `json:"tasks,omitempty"`
+}
+
+func resolvePlan(opts restore.Options, p *restore.ResolvePlan) *resolvePlanDoc {
+	doc := &resolvePlanDoc{
+		header: newHeader("ResolvePlan"), Backup: opts.Backup, Cluster: opts.Target, BackupTS: p.Manifest.BackupTS,
+		Resolved: p.Resolved, Tasks: p.Tasks,
+	}
+	if !p.Resolved {
+		doc.Plan = &p.Plan
+	}
+	return doc
+}
+
+func (d *resolvePlanDoc) table(w io.Writer) error {
+	if d.Resolved {
+		_, err := fmt.Fprintf(w, "the data of %s are at the backup ts already; would take its stores out of recovery mode and start TiDB; nothing was changed\n", d.Cluster)
+		return err
+	}
+	p := d.Plan
+	t := newTable("STORE", "LEADERS")
+	for _, s := range p.Stores {
+		t.row(s.Store, s.Leaders)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	facts := newTable("WHAT", "COUNT", "FIRST")
+	facts.row("regions", p.Regions, fmt.Sprintf("%d peers, the fewest of a region are %d", p.Peers, p.Fewest))
+	facts.row("lagging peers", p.Lagging, fmt.Sprintf("at most %d log entries behind their leader", p.Behind))
+	facts.row("overlaps", p.Overlaps.Count, first(p.Overlaps.First))
+	facts.row("tombstones", p.Tombstones.Count, first(p.Tombstones.First))
+	facts.row("uneven regions", p.Uneven.Count, first(words(p.Uneven.First)))
+	facts.row("doubtful regions", p.Doubtful.Count, first(words(p.Doubtful.First)))
+	facts.row("degraded regions", p.Degraded.Count, first(words(p.Degraded.First)))
+	facts.row("alloc id", p.AllocID, "PD's next ids are raised above it")
+	facts.row("log backups, changefeeds", len(d.Tasks), first(d.Tasks))
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := facts.write(w); err != nil {
+		return err
+	}
+	for _, lost := range p.Lost {
+		if _, err := fmt.Fprintf(w, "would be lost: %s\n", lost); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "\nwould resolve %s to backup %s at ts %s, and give up every write after it; nothing was changed\n", d.Cluster, d.Backup, d.BackupTS)
+	return err
+}
+
+// first shows a few of many.
+func first(items []string) string {
+	const few = 3
+	if len(items) > few {
+		return strings.Join(items[:few], ", ") + ", …"
+	}
+	return strings.Join(items, ", ")
+}
+
+func words(ids []cluster.RegionID) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = id.String()
+	}
+	return out
+}
