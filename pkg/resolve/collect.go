@@ -12,89 +12,69 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/tikv"
-	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // again is how often a store that is not there yet is asked again.
 const again = 200 * time.Millisecond
 
-// collect reads the metas of all stores at the same time. The stores in PD must be exactly those of the
-// manifest.
+// collect reads the metas of all stores at the same time, each as soon as PD lists it. The stores in PD must
+// be exactly those of the manifest, and none may have restarted since it was read.
 func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
-	addresses, err := r.expectStores(ctx)
-	if err != nil {
-		return err
+	if len(r.cfg.Stores) == 0 {
+		return failure.New(failure.Unready, "read region metas", r.cfg.Cluster.String(), "the backup has no store that is not left out")
 	}
 	r.mu.Lock()
-	r.addresses = addresses
+	r.addresses = map[cluster.StoreID]string{}
 	r.mu.Unlock()
+	start := time.Now()
 	s.Expect(int64(len(r.cfg.Stores)), "stores")
-	metas := NewMetas()
-	err = r.eachStore(ctx, func(ctx context.Context, _ int, store cluster.StoreID) error {
-		err := r.collectStore(ctx, store, metas)
-		s.Advance(1)
-		return err
-	})
-	r.metas = metas
-	return err
-}
-
-// collectStore asks again while a store does not answer, as one that restarts does, but not for ever: a process
-// that dies on its volumes each time would hold up the run until its deadline.
-func (r *Resolver) collectStore(ctx context.Context, store cluster.StoreID, metas *Metas) error {
-	moved := time.Now()
+	g := newGathering(r)
+	defer g.stop()
 	for {
-		table := metas.Begin(store)
-		err := r.tikv.RegionMetas(ctx, r.address(store), func(m tikv.RegionMeta) error {
-			moved = time.Now()
-			return table.Add(&m)
-		})
+		g.settle()
+		found, wrong, err := r.findStores(ctx)
+		if len(wrong) > 0 {
+			return failure.New(failure.Unready, "match stores with the backup", r.cfg.Cluster.String(), "%s", strings.Join(wrong, ", "))
+		}
 		if err == nil {
-			return nil
+			g.begin(ctx, found)
 		}
-		if time.Since(moved) > r.cfg.Stall {
-			return failure.New(failure.Limited, "read region metas", r.name(store), "nothing came for %s: %w", r.cfg.Stall, err).
-				WithHint("look at the log of the store's pod: its process may not run on what its volumes hold")
+		read := g.read()
+		s.Reached(int64(read))
+		if read == len(r.cfg.Stores) && err == nil {
+			break
 		}
-		if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited {
-			return failure.Annotate(err, "read region metas", r.name(store))
+		if err := g.judge(err); err != nil {
+			return err
 		}
-		if wait.For(ctx, again) != nil {
-			return failure.Annotate(err, "read region metas", r.name(store))
+		if err := g.await(ctx); err != nil {
+			return failure.Annotate(err, "read region metas", r.cfg.Cluster.String())
 		}
 	}
+	r.metas = g.metas
+	took := time.Since(start)
+	s.Note("%d peers on %d stores, %.0f a second", g.metas.Len(), len(r.cfg.Stores), float64(g.metas.Len())/max(took.Seconds(), 1e-3))
+	return nil
 }
 
-// expectStores returns the addresses of the stores and refuses any difference between PD and the manifest.
-func (r *Resolver) expectStores(ctx context.Context) (map[cluster.StoreID]string, error) {
+// findStores returns the stores of the backup that PD lists, and what is wrong: the data of a store that is not
+// of the backup would mix with the backup's.
+func (r *Resolver) findStores(ctx context.Context) (found map[cluster.StoreID]pd.Store, wrong []string, err error) {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil {
-		return nil, failure.Annotate(err, "list stores", r.cfg.Cluster.String())
+		return nil, nil, failure.Annotate(err, "list stores", r.cfg.Cluster.String())
 	}
-	addresses := map[cluster.StoreID]string{}
-	var wrong []string
+	found = map[cluster.StoreID]pd.Store{}
 	for _, st := range stores {
-		if st.State == pd.StoreTombstone || !st.IsTiKV() {
-			continue
-		}
-		addresses[st.ID] = st.Address
-		if slices.Contains(r.cfg.TolerateStores, st.ID) {
-			continue
-		}
-		if !slices.Contains(r.cfg.Stores, st.ID) {
+		switch {
+		case st.State == pd.StoreTombstone || !st.IsTiKV() || slices.Contains(r.cfg.TolerateStores, st.ID):
+		case slices.Contains(r.cfg.Stores, st.ID):
+			found[st.ID] = st
+		default:
 			wrong = append(wrong, "store "+st.ID.String()+" is not in the backup")
 		}
 	}
-	for _, id := range r.cfg.Stores {
-		if addresses[id] == "" {
-			wrong = append(wrong, "store "+id.String()+" is missing")
-		}
-	}
-	if len(wrong) > 0 {
-		return nil, failure.New(failure.Unready, "match stores with the backup", r.cfg.Cluster.String(), "%s", strings.Join(wrong, ", "))
-	}
-	return addresses, nil
+	return found, wrong, nil
 }
 
 func (r *Resolver) name(store cluster.StoreID) string {

@@ -62,10 +62,16 @@ type StoreMetas struct {
 	blocks     [][]peerRow // all but the last are full
 	unsorted   bool
 	tombstones []peerRow
+	largest    uint64 // of the region and peer ids
 }
 
-// Add notes one peer. The keys are copied.
+// Add notes one peer. The keys are copied. A peer of version 0 has no data yet: it waits for its first snapshot
+// and does not know its range, so that of it only the ids count.
 func (s *StoreMetas) Add(m *tikv.RegionMeta) error {
+	s.largest = max(s.largest, uint64(m.Region), uint64(m.PeerID))
+	if m.Version == 0 && !m.Tombstone {
+		return nil
+	}
 	start, okStart := s.keys.intern(m.Start)
 	end, okEnd := s.keys.intern(m.End)
 	if !okStart || !okEnd {
@@ -110,7 +116,7 @@ func (s *StoreMetas) inOrder() *StoreMetas {
 	}
 	rows := slices.Concat(s.blocks...)
 	slices.SortStableFunc(rows, func(a, b peerRow) int { return cmp.Compare(a.region, b.region) })
-	sorted := &StoreMetas{keys: s.keys, tombstones: s.tombstones}
+	sorted := &StoreMetas{keys: s.keys, tombstones: s.tombstones, largest: s.largest}
 	for chunk := range slices.Chunk(rows, rowBlock) {
 		sorted.blocks = append(sorted.blocks, chunk)
 	}
@@ -137,4 +143,15 @@ func (s *StoreMetas) find(region uint64) *peerRow {
 		return s.at(i)
 	}
 	return nil
+}
+
+// Len is the number of peers on all stores.
+func (m *Metas) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, s := range m.stores {
+		n += s.Len()
+	}
+	return n
 }

@@ -35,7 +35,6 @@ type election struct {
 	seats []seat
 	may   []uint16 // of all seats that have a choice
 
-	allocID  uint64
 	peers    int
 	lagging  int
 	behind   uint64
@@ -93,7 +92,7 @@ func join(parts []*election) *election {
 			p.seats[i].may += base
 		}
 		all.seats, all.may = append(all.seats, p.seats...), append(all.may, p.may...)
-		all.allocID, all.behind = max(all.allocID, p.allocID), max(all.behind, p.behind)
+		all.behind = max(all.behind, p.behind)
 		all.peers, all.lagging = all.peers+p.peers, all.lagging+p.lagging
 		all.uneven, all.doubtful = append(all.uneven, p.uneven...), append(all.doubtful, p.doubtful...)
 	}
@@ -173,7 +172,6 @@ func (e *election) seat() error {
 	if doubtful {
 		e.doubtful = append(e.doubtful, cluster.RegionID(s.region))
 	}
-	e.allocID = max(e.allocID, s.region, peer)
 	e.peers += len(e.row)
 	e.seats = append(e.seats, s)
 	return nil

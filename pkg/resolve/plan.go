@@ -94,7 +94,7 @@ func MakePlan(metas *Metas, rules Rules) (*Plan, error) {
 	if len(e.seats) == 0 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store holds a region")
 	}
-	plan := &Plan{Lost: rules.Lost}
+	plan := &Plan{Lost: rules.Lost, AllocID: largestID(tables, stores, rules.Lost)}
 	plan.bury(e, tables, metas.keys)
 	order := byStart(e.seats, metas.keys)
 	tiled := tiles(e.seats, order)
@@ -115,6 +115,18 @@ func MakePlan(metas *Metas, rules Rules) (*Plan, error) {
 	return plan, nil
 }
 
+// largestID is the largest store, region or peer id.
+func largestID(tables []*StoreMetas, stores ...[]cluster.StoreID) uint64 {
+	largest := uint64(0)
+	for _, t := range tables {
+		largest = max(largest, t.largest)
+	}
+	for _, id := range slices.Concat(stores...) {
+		largest = max(largest, uint64(id))
+	}
+	return largest
+}
+
 // fill lets the stores share the leaders and writes the plan down.
 func (p *Plan) fill(e *election, order []uint32, keys *keyTable) {
 	load := balance(e, order)
@@ -132,14 +144,10 @@ func (p *Plan) fill(e *election, order []uint32, keys *keyTable) {
 		})
 		commands[s.store] = append(commands[s.store], tikv.Command{Region: cluster.RegionID(s.region), AsLeader: true})
 	}
-	p.AllocID, p.Peers, p.Lagging, p.Behind = e.allocID, e.peers, e.lagging, e.behind
+	p.Peers, p.Lagging, p.Behind = e.peers, e.lagging, e.behind
 	p.Uneven, p.Doubtful = e.uneven, e.doubtful
 	for i, id := range e.stores {
 		p.Commands[id] = commands[i]
-		p.AllocID = max(p.AllocID, uint64(id))
-	}
-	for _, id := range p.Lost {
-		p.AllocID = max(p.AllocID, uint64(id))
 	}
 	slices.Sort(p.Degraded)
 }

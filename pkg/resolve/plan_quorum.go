@@ -111,7 +111,6 @@ func (p *Plan) bury(e *election, tables []*StoreMetas, keys *keyTable) {
 	for i, table := range tables {
 		for k := range table.tombstones {
 			t := &table.tombstones[k]
-			e.allocID = max(e.allocID, t.region, t.peer)
 			p.Tombstones = append(p.Tombstones, Tombstone{
 				Region: cluster.RegionID(t.region), Store: e.stores[i], term: t.term, index: t.index,
 				Keys: cluster.KeyRange{Start: keys.bytes(t.start), End: keys.bytes(t.end)},

@@ -98,6 +98,7 @@ func TestMakePlan_WhatCannotBeProven_IsRefused(t *testing.T) {
 		{"no region", peers{1: nil, 2: nil, 3: nil}, []string{"no store holds a region"}},
 		{"tombstones only", onAll(peer(1, "", "", tombstone)), []string{"no store holds a region"}},
 		{"quorum", peers{1: {peer(1, "", "b"), peer(2, "b", ""), peer(9, "", "", tombstone)}, 2: {peer(1, "", "b")}, 3: nil}, []string{"region 2 on 1 store(s)", "fewer than 2 of 3"}},
+		{"a peer without data is no replica", peers{1: {whole}, 2: {peer(1, "", "", version(0))}, 3: nil}, []string{"region 1 on 1 store(s)"}},
 		{"tombstone is no replica", peers{1: {whole}, 2: {peer(1, "", "", tombstone)}, 3: nil}, []string{"region 1 on 1 store(s) and a tombstone on 1"}},
 		{"hole at the start", onAll(peer(1, "a", "")), []string{"hole [-inf, 61)"}},
 		{"hole in the middle", onAll(peer(1, "", "b"), peer(2, "c", "")), []string{"hole [62, 63)"}},
@@ -207,6 +208,7 @@ func TestMakePlan_AllocID_IsLargestOfAllIDs(t *testing.T) {
 		"store":     {4000: {peer(1, "", "")}, 2: {peer(1, "", "")}},
 		"region":    {1: {peer(1, "", ""), {Region: 4000, Tombstone: true}}, 2: {peer(1, "", "")}},
 		"peer":      {1: {peer(1, "", "", func(m *tikv.RegionMeta) { m.PeerID = 4000 })}, 2: {peer(1, "", "")}},
+		"no data":   {1: {peer(1, "", ""), {Region: 2, PeerID: 4000}}, 2: {peer(1, "", "")}},
 		"tombstone": {1: {peer(1, "", ""), {Region: 2, PeerID: 4000, Tombstone: true}}, 2: {peer(1, "", "")}},
 	}
 	for name, metas := range cases {

@@ -24,7 +24,7 @@ func TestResolver(t *testing.T) {
 	}{
 		{"quiet day: rows are those at the backup ts, nothing is left in PD", quietDay},
 		{"a store restarts while regions are recovered", func(t *testing.T, o *original) { restartAt(t, o, "RecoverRegion") }},
-		{"a store restarts while it applies", func(t *testing.T, o *original) { restartAt(t, o, "WaitApply") }},
+		{"a store restarts while it applies", func(t *testing.T, o *original) { restartAt(t, o, "WaitApply", quickLooks) }},
 		{"a store restarts while regions are prepared", func(t *testing.T, o *original) { restartAt(t, o, "KvPrepareFlashbackToVersion") }},
 		{"a store restarts while keys are flashed back", func(t *testing.T, o *original) { restartAt(t, o, "KvFlashbackToVersion") }},
 		{"answers of a flashback are lost", func(t *testing.T, o *original) {
@@ -40,8 +40,10 @@ func TestResolver(t *testing.T) {
 				fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Nth: 5, Code: "epoch_not_match", Times: 2})
 		}},
 		{"a recover call is refused, another one loses its answer", func(t *testing.T, o *original) {
-			withFaults(t, o,
+			l := restoreLab(t, o, 1, quickLooks)
+			underFaults(t, o, l,
 				fault.Rule{Point: "tikv.*.RecoverRegion", Times: 2},
+				fault.Rule{Point: "tikv.*.RecoverRegion", Nth: 2, Position: fault.After},
 				fault.Rule{Point: "tikv.*.WaitApply", Position: fault.After})
 		}},
 		{"region metas end half-way", func(t *testing.T, o *original) {
@@ -82,8 +84,8 @@ func quietDay(t *testing.T, o *original) {
 }
 
 // restartAt kills the first store that gets this call, and starts it again on another port.
-func restartAt(t *testing.T, o *original, rpc string) {
-	l := restoreLab(t, o, 1)
+func restartAt(t *testing.T, o *original, rpc string, tune ...func(*lab)) {
+	l := restoreLab(t, o, 1, tune...)
 	hit, bounced := make(chan int, len(l.stores)), make(chan struct{})
 	for i, s := range l.stores {
 		point := fmt.Sprintf("tikv.%d.%s", s.ID(), rpc)
@@ -106,7 +108,10 @@ func restartAt(t *testing.T, o *original, rpc string) {
 }
 
 func withFaults(t *testing.T, o *original, rules ...fault.Rule) {
-	l := restoreLab(t, o, 1)
+	underFaults(t, o, restoreLab(t, o, 1), rules...)
+}
+
+func underFaults(t *testing.T, o *original, l *lab, rules ...fault.Rule) {
 	for _, r := range rules {
 		require.NoError(t, l.faults.Add(r))
 	}
@@ -175,7 +180,7 @@ func refusals(t *testing.T, o *original) {
 			return map[string]func(){"timestamps": func() { l.pd.SetGCSafePoint(uint64(cfg.BackupTS) + 1) }}
 		}, failure.Corrupt, "GC safe point"},
 		{"store missing", func(_ *testing.T, _ *lab, cfg *resolve.Config) map[string]func() {
-			cfg.Stores = append(cfg.Stores, 999)
+			cfg.Stores, cfg.Stall = append(cfg.Stores, 999), time.Second
 			return nil
 		}, failure.Unready, "store 999 is missing"},
 		{"store too many", func(_ *testing.T, _ *lab, cfg *resolve.Config) map[string]func() {

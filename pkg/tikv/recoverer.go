@@ -43,6 +43,9 @@ func (c *Client) RegionMetas(ctx context.Context, address string, each func(Regi
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if status.Code(err) == codes.Canceled && ctx.Err() == nil {
+			return failure.Wrap(err, failure.Unknown, op, target(address)) // a store that shuts down cancels its calls
+		}
 		if err != nil {
 			return translate(ctx, err, op, address, hintRecovery)
 		}
