@@ -193,7 +193,14 @@ func (r *rig) fault(t *testing.T, rule fault.Rule) {
 // spyEBS is the real adapter; a test may look at its calls.
 type spyEBS struct {
 	backup.EBS
-	describe func()
+	describe, attachments func()
+}
+
+func (s *spyEBS) Attachments(ctx context.Context, ids []cluster.InstanceID) (ebs.Attachments, error) {
+	if s.attachments != nil {
+		s.attachments()
+	}
+	return s.EBS.Attachments(ctx, ids)
 }
 
 func (s *spyEBS) DescribeSnapshots(ctx context.Context, ids []cluster.SnapshotID) ([]ebs.Snapshot, error) {

@@ -103,31 +103,38 @@ const (
 func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS, limit time.Duration, note func(string)) error {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var last pd.ResolvedTS
+	var reason error // of the last look, if it failed
 	told := time.Now()
 	for interval := firstLook; ; interval = min(interval*3/2, lastLook) {
 		got, err := p.ResolvedTS(waiting)
-		if err == nil && got.TS >= ts {
+		switch {
+		case err == nil && got.TS >= ts:
 			return nil
-		}
-		if err != nil && waiting.Err() == nil && !failure.Is(err, failure.Limited) && !failure.Is(err, failure.Unknown) {
-			return failure.Annotate(err, "read resolved ts", name.String())
-		}
-		if wait.For(waiting, interval) == nil {
-			if err == nil && time.Since(told) > 5*lastLook {
-				told = time.Now()
-				note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(got.TS, ts), laggard(ctx, p, got, ts)))
+		case err == nil:
+			last, reason = got, nil
+		case waiting.Err() == nil:
+			if !failure.Is(err, failure.Limited) && !failure.Is(err, failure.Unknown) {
+				return failure.Annotate(err, "read resolved ts", name.String())
 			}
-			continue
+			reason = err
 		}
-		if ctx.Err() != nil {
-			return failure.Annotate(context.Cause(ctx), "wait for resolved ts", name.String())
+		if wait.For(waiting, interval) != nil {
+			break
 		}
-		if err != nil {
-			return failure.Annotate(err, "read resolved ts", name.String())
+		if reason == nil && time.Since(told) > 5*lastLook {
+			told = time.Now()
+			note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(last.TS, ts), laggard(ctx, p, last, ts)))
 		}
-		return failure.New(failure.Unready, "wait for resolved ts", name.String(), "within %s it did not reach the time of this run's start, %s: it is %s behind%s",
-			limit, ts.Time(), lag(got.TS, ts), laggard(ctx, p, got, ts)).WithHint(advice)
 	}
+	switch {
+	case ctx.Err() != nil:
+		return failure.Annotate(context.Cause(ctx), "wait for resolved ts", name.String())
+	case reason != nil:
+		return failure.Annotate(reason, "read resolved ts", name.String())
+	}
+	return failure.New(failure.Unready, "wait for resolved ts", name.String(), "within %s it did not reach the time of this run's start, %s: it is %s behind%s",
+		limit, ts.Time(), lag(last.TS, ts), laggard(ctx, p, last, ts)).WithHint(advice)
 }
 
 // lag is how far ts lies behind now; a ts of 0 is not reported yet.
