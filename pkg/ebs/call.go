@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -41,24 +42,39 @@ func (op operation) needs() string {
 	return string(op.action)
 }
 
+// reads reports whether the calls of the operation change nothing.
+func (op operation) reads() bool {
+	_, name, _ := strings.Cut(string(op.action), ":")
+	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Get")
+}
+
 // call sends a request until it is answered, refused for good, or ctx ends. What certainly had no effect
 // is sent again until ctx ends; what may have had one only if the operation is repeatable.
+// An error of a call that may have happened all the same is marked so; see MayHaveHappened.
 func (c *Client) call(ctx context.Context, op operation, target string, send func(context.Context) error) error {
+	lost, err := c.tries(ctx, op, target, send)
+	if err != nil && lost > 0 && !op.reads() {
+		return doubtful(err)
+	}
+	return err
+}
+
+// tries sends a request and counts the tries of which nobody knows what became.
+func (c *Client) tries(ctx context.Context, op operation, target string, send func(context.Context) error) (lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	defer c.pace.gate.begin(op.priority)()
 	place := op.lane.place(op.priority)
-	lost := 0
 	var before error // of the try before
 	for try := 0; ; try++ {
 		if err := c.turn(ctx, op, place); err != nil {
-			return outOfTime(err, before, op, target)
+			return lost, outOfTime(err, before, op, target)
 		}
 		err := c.once(ctx, op, send)
 		v := classify(err)
 		op.lane.answered(err != nil && v.again == throttled)
 		if err == nil {
-			return nil
+			return lost, nil
 		}
 		if v.again == ambiguous {
 			lost++
@@ -67,10 +83,10 @@ func (c *Client) call(ctx context.Context, op operation, target string, send fun
 			err = fmt.Errorf("%w; the try before: %w", err, before)
 		}
 		if v.again == never || ctx.Err() != nil || (v.again == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
-			return translate(err, op, target)
+			return lost, translate(err, op, target)
 		}
 		if waitErr := c.pause(ctx, op, v.again, try); waitErr != nil {
-			return translate(fmt.Errorf("gave up after %d tries: %w", try+1, err), op, target)
+			return lost, translate(fmt.Errorf("gave up after %d tries: %w", try+1, err), op, target)
 		}
 		before = err
 	}

@@ -104,13 +104,13 @@ func outdated(err error) bool {
 // checkSet compares an answer with what was asked for.
 func checkSet(target string, made []Snapshot, wanted []cluster.VolumeID) error {
 	if len(made) == 0 {
-		return failure.New(failure.Unknown, "create snapshots", target, "the answer holds no snapshots")
+		return doubtful(failure.New(failure.Unknown, "create snapshots", target, "the answer holds no snapshots"))
 	}
 	got := make([]cluster.VolumeID, len(made))
 	for i, s := range made {
 		got[i] = s.Volume
 		if s.ID == "" {
-			return failure.New(failure.Unknown, "create snapshots", target, "the answer has a snapshot without an id")
+			return doubtful(failure.New(failure.Unknown, "create snapshots", target, "the answer has a snapshot without an id"))
 		}
 	}
 	slices.Sort(got)

@@ -3,6 +3,7 @@ package ebs
 import (
 	"errors"
 	"net"
+	"strings"
 
 	"github.com/aws/smithy-go"
 
@@ -35,7 +36,8 @@ const (
 	hintQuota       = "raise the quota in Service Quotas, or free some of it"
 )
 
-// codes is the whole knowledge of EC2's and STS's error codes. A code that is missing is Unknown.
+// codes is the whole knowledge of EC2's, STS's and Service Quotas' error codes. A code that is missing is read
+// by its name, and Unknown if that says nothing.
 // Sources: AWS's list of EC2 error codes, and what others met.
 var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 	"RequestLimitExceeded":      {failure.Limited, throttled, "run fewer tools against this account and region, or ask AWS for a larger bucket"},
@@ -48,6 +50,7 @@ var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 	"SnapshotCreationPerVolumeRateExceeded": {failure.Limited, spaced, "wait 15 s after the last snapshot of the volume"},
 	"PendingSnapshotLimitExceeded":          {failure.Limited, queued, hintPending},
 	"ConcurrentSnapshotLimitExceeded":       {failure.Limited, queued, "wait for the volume's pending snapshots to complete; deleted and failed ones count too"},
+	"FilterLimitExceeded":                   {failure.Usage, never, ""},
 	"ResourceLimitExceeded":                 {failure.Limited, queued, hintQuota},
 	"CopyVolumesLimitExceeded":              {failure.Limited, queued, hintQuota},
 	"SnapshotLimitExceeded":                 {failure.Limited, never, "delete old backups, or raise the quota of snapshots in the region"},
@@ -82,8 +85,12 @@ var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 	"InvalidZone.NotFound":       {failure.NotFound, never, "choose a zone of this region"},
 
 	"IdempotentParameterMismatch": {failure.Conflict, never, "use a new client token"},
+	"NoSuchResourceException":     {failure.NotFound, never, ""},
+	"TooManyRequestsException":    {failure.Limited, throttled, ""},
+	"ServiceException":            {failure.Unknown, ambiguous, ""},
 	"VolumeInUse":                 {failure.Conflict, never, "detach the volume first"},
 	"InvalidVolume.ZoneMismatch":  {failure.Conflict, never, ""},
+	"SnapshotLocked":              {failure.Conflict, never, "wait until the snapshot's lock expires"},
 	"InvalidSnapshot.InUse":       {failure.Conflict, never, "deregister the image that uses the snapshot first"},
 	"IncorrectState":              {failure.Unready, never, ""},
 	"IncorrectInstanceState":      {failure.Unready, never, ""},
@@ -139,6 +146,9 @@ func classify(err error) verdict {
 		if v, ok := codes[code]; ok {
 			return v
 		}
+		if v, ok := byName(code); ok {
+			return v
+		}
 		var api smithy.APIError
 		if errors.As(err, &api); api.ErrorFault() == smithy.FaultServer || serverStatus(err) {
 			return verdict{again: ambiguous}
@@ -150,6 +160,20 @@ func classify(err error) verdict {
 		return verdict{again: unsent, hint: "check the network and the endpoint URL"}
 	}
 	return verdict{again: ambiguous} // no answer, half an answer, or the caller went away
+}
+
+// byName reads a code that is not in the table by the way in which EC2 names its codes.
+func byName(code string) (verdict, bool) {
+	switch {
+	case strings.HasSuffix(code, "LimitExceeded"):
+		return verdict{failure.Limited, never, hintQuota}, true
+	case strings.HasSuffix(code, ".NotFound"):
+		return verdict{failure.NotFound, never, ""}, true
+	case strings.HasSuffix(code, ".Malformed"):
+		return verdict{failure.Usage, never, ""}, true
+	default:
+		return verdict{}, false
+	}
 }
 
 // serverStatus reports an HTTP status of 500 or more.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,53 +16,71 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
+// known is what is expected of each code of the table.
+var known = []struct {
+	kind  failure.Kind
+	again again
+	codes string
+}{
+	{failure.Conflict, never, `IdempotentParameterMismatch InvalidSnapshot.InUse InvalidVolume.ZoneMismatch
+		SnapshotLocked VolumeInUse`},
+	{failure.Denied, never, `AccessDenied AccessDeniedException AuthFailure Blocked ExpiredToken ExpiredTokenException
+		IncompleteSignature InvalidClientTokenId MissingAuthenticationToken OperationNotPermitted
+		OptInRequired PendingVerification RequestExpired SignatureDoesNotMatch
+		UnauthorizedOperation UnrecognizedClientException`},
+	{failure.Limited, never, `InsufficientVolumeCapacity MaxIOPSLimitExceeded SnapshotLimitExceeded VolumeIOPSLimit
+		VolumeLimitExceeded VolumeModificationRateExceeded VolumeModificationSizeLimitExceeded`},
+	{failure.Limited, queued, `ConcurrentSnapshotLimitExceeded CopyVolumesLimitExceeded PendingSnapshotLimitExceeded
+		ResourceLimitExceeded`},
+	{failure.Limited, spaced, `SnapshotCreationPerVolumeRateExceeded`},
+	{failure.Limited, throttled, `EC2ThrottledException RequestLimitExceeded RequestThrottled RequestThrottledException
+		Throttling ThrottlingException TooManyRequestsException`},
+	{failure.NotFound, never, `InvalidInstanceID.NotFound InvalidSnapshot.NotFound InvalidVolume.NotFound
+		InvalidZone.NotFound NoSuchResourceException`},
+	{failure.Unknown, ambiguous, `InternalError InternalFailure RequestTimeout ServerInternal ServiceException
+		ServiceUnavailable Unavailable`},
+	{failure.Unready, never, `IncorrectInstanceState IncorrectModificationState IncorrectState`},
+	{failure.Usage, never, `FilterLimitExceeded InvalidAction InvalidArgument InvalidInstanceID.Malformed
+		InvalidParameter InvalidParameterCombination InvalidParameterValue InvalidRequest
+		InvalidSnapshotID.Malformed InvalidTagKey.Malformed InvalidVolumeID.Malformed
+		MissingAction MissingParameter TagLimitExceeded UnknownParameter UnsupportedOperation
+		ValidationError VolumeTypeNotAvailableInZone`},
+}
+
 func TestClassify_Code_KindAndRetry(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[string]struct {
-		kind  failure.Kind
-		again again
-	}{
-		"RequestLimitExceeded":                  {failure.Limited, throttled},
-		"SnapshotCreationPerVolumeRateExceeded": {failure.Limited, spaced},
-		"PendingSnapshotLimitExceeded":          {failure.Limited, queued},
-		"ConcurrentSnapshotLimitExceeded":       {failure.Limited, queued},
-		"SnapshotLimitExceeded":                 {failure.Limited, never},
-		"ResourceLimitExceeded":                 {failure.Limited, queued},
-		"TagLimitExceeded":                      {failure.Usage, never},
-		"VolumeLimitExceeded":                   {failure.Limited, never},
-		"VolumeIOPSLimit":                       {failure.Limited, never},
-		"VolumeTypeNotAvailableInZone":          {failure.Usage, never},
-		"IdempotentParameterMismatch":           {failure.Conflict, never},
-		"VolumeInUse":                           {failure.Conflict, never},
-		"IncorrectState":                        {failure.Unready, never},
-		"InvalidSnapshot.NotFound":              {failure.NotFound, never},
-		"InvalidVolume.NotFound":                {failure.NotFound, never},
-		"InvalidInstanceID.NotFound":            {failure.NotFound, never},
-		"InvalidZone.NotFound":                  {failure.NotFound, never},
-		"CopyVolumesLimitExceeded":              {failure.Limited, queued},
-		"InvalidParameterValue":                 {failure.Usage, never},
-		"InvalidParameterCombination":           {failure.Usage, never},
-		"UnauthorizedOperation":                 {failure.Denied, never},
-		"AuthFailure":                           {failure.Denied, never},
-		"ExpiredToken":                          {failure.Denied, never},
-		"InternalError":                         {failure.Unknown, ambiguous},
-		"ServiceUnavailable":                    {failure.Unknown, ambiguous},
-		"NeverHeardOf":                          {failure.Unknown, never},
-	} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
+	tested := 0
+	for _, row := range known {
+		for _, code := range strings.Fields(row.codes) {
+			tested++
 			err := fmt.Errorf("operation error EC2: %w", &smithy.GenericAPIError{Code: code, Message: "text"})
 			got := classify(err)
-			require.Equal(t, want.kind, got.kind)
-			require.Equal(t, want.again, got.again)
+			require.Equal(t, row.kind, got.kind, code)
+			require.Equal(t, row.again, got.again, code)
 			out := translate(err, operation{verb: "create volume", action: ActionCreateVolume, tagged: true}, "vol-1")
-			require.Equal(t, want.kind, failure.KindOf(out))
+			require.Equal(t, row.kind, failure.KindOf(out), code)
 			require.ErrorContains(t, out, "create volume of vol-1: ")
 			require.ErrorContains(t, out, code)
-			if want.kind == failure.Denied {
-				require.NotEmpty(t, failure.HintOf(out))
+			if row.kind == failure.Denied {
+				require.NotEmpty(t, failure.HintOf(out), code)
 			}
-		})
+		}
+	}
+	require.Len(t, codes, tested, "each code of the table has a row here")
+}
+
+func TestClassify_CodeNotInTheTable_ByItsName(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]failure.Kind{
+		"SomethingNewLimitExceeded": failure.Limited,
+		"InvalidThing.NotFound":     failure.NotFound,
+		"InvalidThing.Malformed":    failure.Usage,
+		"NeverHeardOf":              failure.Unknown,
+	} {
+		got := classify(&smithy.GenericAPIError{Code: code})
+		require.Equal(t, want, got.kind, code)
+		require.Equal(t, never, got.again, code)
+		require.NotContains(t, codes, code)
 	}
 }
 

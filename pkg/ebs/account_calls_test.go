@@ -1,0 +1,236 @@
+package ebs_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+func TestAttachments_ManyInstances_TwoCallsAndCutsAskNothingMore(t *testing.T) {
+	t.Parallel()
+	const instances = 210 // more than EC2 takes in one filter
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.PendingInAccount = 1000 })
+	volumes := map[cluster.InstanceID][]cluster.VolumeID{}
+	var ids []cluster.InstanceID
+	for range instances {
+		i, v := a.instance(t, 2)
+		ids, volumes[i] = append(ids, i), v
+	}
+	look, err := a.Attachments(t.Context(), append(ids, ids[0]))
+	require.NoError(t, err)
+	require.Len(t, look, instances)
+	require.Equal(t, 2, a.faults.Calls("ec2.DescribeInstances"))
+	for _, id := range ids[:20] {
+		require.Len(t, look[id], 3, "two and the boot volume")
+		made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: id, Volumes: volumes[id], Attached: look})
+		require.NoError(t, err)
+		require.Len(t, made, 2)
+	}
+	require.Equal(t, 2, a.faults.Calls("ec2.DescribeInstances"), "a cut looked again")
+
+	_, err = a.Attachments(t.Context(), append(ids, "i-0fffffffffffffff0"))
+	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "i-0fffffffffffffff0")
+	_, err = a.Attachments(t.Context(), nil)
+	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+}
+
+func TestCut_ExcludedVolumeGoneSinceTheLook_LooksAgainAndCuts(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 3)
+	look, err := a.Attachments(t.Context(), []cluster.InstanceID{i})
+	require.NoError(t, err)
+	require.NoError(t, a.server.Detach(volumes[2]))
+	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:2], Attached: look})
+	require.NoError(t, err)
+	require.Len(t, made, 2)
+	require.Equal(t, 2, a.faults.Calls("ec2.DescribeInstances"))
+}
+
+func TestCut_VolumeComeSinceTheLook_ConflictWithAllThatWasMade(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 2)
+	look, err := a.Attachments(t.Context(), []cluster.InstanceID{i})
+	require.NoError(t, err)
+	late, err := a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
+	require.NoError(t, err)
+	require.NoError(t, a.server.Attach(late, i))
+	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Attached: look})
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, string(late))
+	require.False(t, ebs.MayHaveHappened(err), "what was made is known")
+	require.Len(t, made, 3, "so that the caller can delete them")
+	require.Len(t, a.server.Snapshots(), 3)
+}
+
+func TestMayHaveHappened_OnlyWhereNobodyKnows(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		rule fault.Rule
+		want bool
+	}{
+		"answer lost":    {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.After}, true},
+		"internal error": {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before}, true},
+		"limit":          {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "SnapshotLimitExceeded"}, false},
+		"denied":         {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "UnauthorizedOperation"}, false},
+		"unheard of":     {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "NeverHeardOf"}, false},
+		"look refused":   {fault.Rule{Point: "ec2.DescribeInstances", Position: fault.Before, Code: "UnauthorizedOperation"}, false},
+		"look lost":      {fault.Rule{Point: "ec2.DescribeInstances", Position: fault.After, Times: 8}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAccount(t)
+			i, volumes := a.instance(t, 1)
+			a.fault(t, test.rule)
+			_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes})
+			require.Error(t, err)
+			require.Equal(t, test.want, ebs.MayHaveHappened(err), "%v", err)
+		})
+	}
+}
+
+func TestQuotas_StandIn_AllPagesRead(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Rules.StorageGiB = map[string]int64{"gp3": 51200, "io2": 20480, "io1": 1536}
+		c.Rules.IOPS = map[string]int64{"io2": 100_000}
+		c.Rules.PendingInAccount = 77
+	})
+	q, err := a.Quotas(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, ebs.AccountQuotas{
+		StorageGiB: map[string]int64{"gp3": 51200, "io2": 20480, "io1": 1536}, IOPS: map[string]int64{"io2": 100_000},
+		PendingSnapshots: 77, Snapshots: 100_000, FastRestores: 5,
+	}, q)
+	a.server.Deny("ListServiceQuotas")
+	_, err = a.Quotas(t.Context())
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.Contains(t, failure.HintOf(err), "servicequotas:ListServiceQuotas")
+}
+
+func TestUsage_AllVolumes_AddedUpByType(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	a.instance(t, 2) // two of 10 GiB and a boot volume
+	_, err := a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "io2", SizeGiB: 100, IOPS: 5000}, nil)
+	require.NoError(t, err)
+	used, err := a.Usage(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(100), used.StorageGiB["io2"])
+	require.Equal(t, int64(5000), used.IOPS["io2"])
+	var want int64
+	for _, v := range a.server.Volumes() {
+		if v.Spec.Type == "gp3" {
+			want += v.Spec.SizeGiB
+		}
+	}
+	require.Equal(t, want, used.StorageGiB["gp3"])
+	require.Greater(t, want, int64(20))
+}
+
+func TestMostIOPS_DryRun_TellsTheZonesLimit(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.MostIOPS = map[string]int64{"gp3": 16000} })
+	most, err := a.MostIOPS(t.Context(), "gp3", zone)
+	require.NoError(t, err)
+	require.Equal(t, int64(16000), most)
+	most, err = a.MostIOPS(t.Context(), "io2", zone)
+	require.NoError(t, err)
+	require.Equal(t, int64(256_000), most)
+	require.Empty(t, a.server.Volumes())
+	_, err = a.MostIOPS(t.Context(), "gp2", zone)
+	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+	_, err = a.MostIOPS(t.Context(), "gp3", "eu-west-1a")
+	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+	a.server.Deny("CreateVolume")
+	_, err = a.MostIOPS(t.Context(), "gp3", zone)
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+}
+
+func TestZoneIDs_StandIn_OneEach(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	ids, err := a.ZoneIDs(t.Context())
+	require.NoError(t, err)
+	zones, err := a.Zones(t.Context())
+	require.NoError(t, err)
+	require.Len(t, ids, len(zones))
+	for _, z := range zones {
+		require.NotEmpty(t, ids[z])
+	}
+}
+
+func TestInventory_RunsOfAll_OthersLeftOut(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible = ebstest.Span{} })
+	for _, tags := range []ebs.Tags{{ebs.TagRun: "one"}, {ebs.TagRun: "two"}, {"other": "x"}} {
+		i, volumes := a.instance(t, 1)
+		_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: tags})
+		require.NoError(t, err)
+		_, err = a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags)
+		require.NoError(t, err)
+	}
+	snapshots, err := a.AllSnapshots(t.Context())
+	require.NoError(t, err)
+	require.Len(t, snapshots, 2)
+	volumes, err := a.AllVolumes(t.Context())
+	require.NoError(t, err)
+	require.Len(t, volumes, 2)
+	for _, v := range volumes {
+		require.WithinDuration(t, time.Now(), v.CreatedAt, 24*time.Hour)
+	}
+}
+
+func TestSnapshotLocks_Locked_ToldAndDeleteRefused(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible = ebstest.Span{} })
+	locked, free := a.source(t), a.source(t)
+	answer, err := http.PostForm(a.server.URL(), url.Values{ //nolint:noctx // a stand-in on loopback
+		"Action": {"LockSnapshot"}, "SnapshotId": {string(locked.ID)}, "LockMode": {"governance"}, "LockDuration": {"1"},
+	})
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	locks, err := a.SnapshotLocks(t.Context(), []cluster.SnapshotID{locked.ID, free.ID, "snap-0fffffffffffffff0"})
+	require.NoError(t, err)
+	require.Len(t, locks, 1)
+	require.Equal(t, locked.ID, locks[0].Snapshot)
+	require.True(t, locks[0].Holds())
+	require.False(t, locks[0].ExpiresAt.IsZero())
+	err = a.DeleteSnapshot(t.Context(), locked.ID)
+	require.Error(t, err)
+	require.Contains(t, []failure.Kind{failure.Conflict, failure.Denied}, failure.KindOf(err), "%v", err)
+	require.Len(t, a.server.Snapshots(), 2)
+	none, err := a.SnapshotLocks(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+func TestStates_Outcome_DecidedForEach(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[ebs.SnapshotState]ebs.SnapshotOutcome{
+		ebs.SnapshotPending: ebs.SnapshotWaits, ebs.SnapshotCompleted: ebs.SnapshotDone, ebs.SnapshotError: ebs.SnapshotFailed,
+		ebs.SnapshotRecoverable: ebs.SnapshotFailed, ebs.SnapshotRecovering: ebs.SnapshotWaits,
+		"weird": ebs.SnapshotStrange, "": ebs.SnapshotStrange,
+	} {
+		require.Equal(t, want, state.Outcome(), state)
+	}
+	for state, want := range map[ebs.VolumeState]ebs.VolumeOutcome{
+		ebs.VolumeCreating: ebs.VolumeWaits, ebs.VolumeAvailable: ebs.VolumeUsable, ebs.VolumeInUse: ebs.VolumeUsable,
+		ebs.VolumeError: ebs.VolumeFailed, ebs.VolumeDeleting: ebs.VolumeFailed, ebs.VolumeDeleted: ebs.VolumeFailed,
+		"weird": ebs.VolumeStrange,
+	} {
+		require.Equal(t, want, state.Outcome(), state)
+	}
+}
