@@ -2,23 +2,21 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
 type restoreFlags struct {
-	to, run, volumeType, zone string
-	onTasks                   string
-	iops, throughput, size    int64
-	timeout                   time.Duration
-	keep, dryRun              bool
-	compare                   bool
+	volumeFlags
+	to, run, onTasks      string
+	timeout               time.Duration
+	keep, dryRun, compare bool
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -38,6 +36,10 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod \
     --volume-type gp3 --volume-iops 7000 --volume-throughput 400 --compare
 
+  # fast volumes for the restore, filled by EC2, and cheaper ones for running afterwards
+  tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type gp3 \
+    --volume-iops 16000 --volume-throughput 1000 --initialization-rate 300 --after-restore-iops 4000 --after-restore-throughput 250
+
   # what would be done, without doing it
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --dry-run`,
 		Args:              exactly("BACKUP"),
@@ -52,17 +54,12 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	fl := cmd.Flags()
 	fl.StringVar(&f.to, "to", "", "cluster to make: NAME or NAMESPACE/NAME (required)")
 	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
-	fl.StringVar(&f.volumeType, "volume-type", "", "type of the new volumes: gp3|io1|io2 (default: the source's)")
-	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each new volume (default: the source's, or the type's)")
-	fl.Int64Var(&f.throughput, "volume-throughput", 0, "MiB/s of each new gp3 volume (default: the source's, or the type's)")
-	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each new volume, not less than the source's (default: the source's)")
-	fl.StringVar(&f.zone, "target-az", "", "availability zone of all new volumes (default: each volume's own)")
+	f.add(cmd)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
 	onTasksFlag(cmd, &f.onTasks)
-	complete(cmd, "volume-type", "gp3", "io1", "io2")
 	return cmd
 }
 
@@ -70,10 +67,11 @@ func (f *restoreFlags) validate() error {
 	switch {
 	case f.to == "":
 		return fmt.Errorf("--to CLUSTER is missing")
-	case f.iops < 0, f.throughput < 0, f.size < 0:
-		return fmt.Errorf("--volume-iops, --volume-throughput and --volume-size cannot be negative")
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
+	}
+	if err := f.volumeFlags.validate(); err != nil {
+		return err
 	}
 	return checkOnTasks(f.onTasks)
 }
@@ -105,8 +103,8 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 	result, err := restore.Run(ctx, deps, opts)
 	doc := restoreResult(opts, result, err)
 	doc.compare = f.compare
-	if err == nil {
-		err = storeRestoreReport(ctx, deps.Store, opts, doc.Report)
+	if result.Restored {
+		err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
 	}
 	s.end()
 	if printErr := a.print(doc); printErr != nil && err == nil {
@@ -144,9 +142,8 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
-		Volume: ebs.VolumeSpec{Type: f.volumeType, IOPS: f.iops, ThroughputMiB: f.throughput, SizeGiB: f.size},
-		Zone:   cluster.Zone(f.zone), KeepOnFailure: f.keep, Timeout: f.timeout,
+		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
 		OnTasks: restore.OnTasks(f.onTasks),
 	}
-	return deps, opts, nil
+	return deps, opts, f.into(&opts)
 }

@@ -27,6 +27,8 @@ type restoreDoc struct {
 	Volumes  []restore.Volume `json:"volumes"`
 	Resolve  resolve.Stats    `json:"resolve"`
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
+	Account  string           `json:"account,omitempty"`
+	Left     []string         `json:"left,omitempty"` // what the run could not do or undo: a person has to see to it
 	Report   *report.Report   `json:"report"`
 
 	compare bool
@@ -44,7 +46,8 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	}
 	doc := &restoreDoc{
 		header: newHeader("RestoreResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
-		Restored: err == nil, Volumes: r.Volumes, Resolve: r.Resolve, Tasks: r.Tasks,
+		Restored: r.Restored, Volumes: r.Volumes, Resolve: r.Resolve, Tasks: r.Tasks,
+		Account: r.Account, Left: r.Left,
 	}
 	if r.Manifest != nil {
 		doc.BackupTS = r.Manifest.BackupTS
@@ -54,6 +57,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
 	}
 	h.Warnings = append(h.Warnings, r.Warnings...)
+	h.Warnings = append(h.Warnings, r.Left...)
 	doc.Report = report.New(h, r.Timings)
 	return doc
 }
@@ -95,12 +99,22 @@ type restorePlanDoc struct {
 	Cluster  cluster.Name     `json:"cluster"`
 	BackupTS cluster.TS       `json:"backupTS,string"`
 	Volumes  []restore.Volume `json:"volumes"`
+	Region   string           `json:"region"`
+	Account  string           `json:"account"`
+	// InitializationMiB is the rate of each volume, in so many Waves.
+	InitializationMiB int64 `json:"initializationMiB,omitempty"`
+	Waves             int   `json:"waves,omitempty"`
 }
 
 func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {
-	return &restorePlanDoc{
+	d := &restorePlanDoc{
 		header: newHeader("RestorePlan"), Backup: opts.Backup, Cluster: opts.Target, BackupTS: p.Manifest.BackupTS, Volumes: p.Volumes,
+		Region: p.Region, Account: p.Account,
 	}
+	if p.InitializationMiB > 0 {
+		d.InitializationMiB, d.Waves = p.InitializationMiB, p.Waves
+	}
+	return d
 }
 
 func (d *restorePlanDoc) table(w io.Writer) error {
@@ -112,6 +126,12 @@ func (d *restorePlanDoc) table(w io.Writer) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nwould restore backup %s to %s: %d CreateVolume calls; nothing was changed\n", d.Backup, d.Cluster, len(d.Volumes))
+	if d.Waves > 0 {
+		if _, err := fmt.Fprintf(w, "\nEC2 would fill each volume at %d MiB/s, in %d wave(s)\n", d.InitializationMiB, d.Waves); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "\nwould restore backup %s to %s in account %s, %s: %d CreateVolume calls; nothing was changed\n",
+		d.Backup, d.Cluster, d.Account, d.Region, len(d.Volumes))
 	return err
 }

@@ -115,6 +115,8 @@ type Result struct {
 	Resolve  resolve.Stats
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not tell.
 	DataBytes, LargestBytes int64
+	// Restored is true once the cluster serves and the run is over, whatever is Left.
+	Restored bool
 	// Account is the AWS account of the volumes.
 	Account string
 	// Left is what the run could not do or undo and a person has to see to.
@@ -180,7 +182,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	})
 	t.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, t.steps())
-	if err == nil {
+	if t.result.Restored = err == nil; err == nil {
 		err = t.left()
 	}
 	t.result.Finished = time.Now().UTC()

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+// volumeFlags say what the new volumes are like, where they are, and how they get their data.
+type volumeFlags struct {
+	volumeType, zone, kmsKey, account string
+	iops, throughput, size            int64
+	azMap                             []string
+	initialization                    int64
+	fsr                               bool
+	afterType                         string
+	afterIOPS, afterThroughput        int64
+}
+
+func (f *volumeFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.volumeType, "volume-type", "", "type of the new volumes: gp3|io1|io2 (default: the source's)")
+	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each new volume (default: the source's, or the type's)")
+	fl.Int64Var(&f.throughput, "volume-throughput", 0, "MiB/s of each new gp3 volume (default: the source's, or the type's)")
+	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each new volume, not less than the source's (default: the source's)")
+	fl.StringVar(&f.zone, "target-az", "", "availability zone of all new volumes, by name or id (default: each volume's own)")
+	fl.StringSliceVar(&f.azMap, "az-map", nil, "zones of the backup and where their volumes go, by name or id: 2a=2b,2c=2d")
+	fl.StringVar(&f.kmsKey, "kms-key", "", "KMS key to encrypt the new volumes with: id, alias or ARN (default: each snapshot's)")
+	fl.StringVar(&f.account, "account", "", "AWS account that the restore has to be in, by its 12 digits (default: that of the credentials)")
+	fl.Int64Var(&f.initialization, "initialization-rate", 0, "MiB/s at most at which EC2 fills each volume, 100 to 300, for money (default: as it is read)")
+	fl.BoolVar(&f.fsr, "fsr", false, "enable fast snapshot restore while the volumes are made, for money; takes an hour a TiB and more")
+	fl.StringVar(&f.afterType, "after-restore-type", "", "type of the volumes once their data serve: gp3|io1|io2 (default: as restored)")
+	fl.Int64Var(&f.afterIOPS, "after-restore-iops", 0, "IOPS of each volume once its data serve (default: as restored)")
+	fl.Int64Var(&f.afterThroughput, "after-restore-throughput", 0, "MiB/s of each gp3 volume once its data serve (default: as restored)")
+	complete(cmd, "volume-type", volumeTypes()...)
+	complete(cmd, "after-restore-type", volumeTypes()...)
+}
+
+func volumeTypes() []string { return []string{"gp3", "io1", "io2"} }
+
+func (f *volumeFlags) validate() error {
+	for _, row := range []struct {
+		flag  string
+		value int64
+	}{
+		{"volume-iops", f.iops}, {"volume-throughput", f.throughput}, {"volume-size", f.size},
+		{"after-restore-iops", f.afterIOPS}, {"after-restore-throughput", f.afterThroughput},
+	} {
+		if row.value < 0 {
+			return fmt.Errorf("--%s %d: it cannot be negative", row.flag, row.value)
+		}
+	}
+	if f.initialization != 0 && (f.initialization < ebs.LeastInitializationRate || f.initialization > ebs.MostInitializationRate) {
+		return fmt.Errorf("--initialization-rate %d: want %d to %d", f.initialization, ebs.LeastInitializationRate, ebs.MostInitializationRate)
+	}
+	if f.afterType != "" && !slices.Contains(volumeTypes(), f.afterType) {
+		return fmt.Errorf("--after-restore-type %q: want gp3, io1 or io2", f.afterType)
+	}
+	if f.account != "" && !regexp.MustCompile(`^[0-9]{12}$`).MatchString(f.account) {
+		return fmt.Errorf("--account %q: want 12 digits", f.account)
+	}
+	switch {
+	case f.fsr && f.initialization != 0:
+		return fmt.Errorf("--fsr and --initialization-rate exclude each other: EC2 takes the rate and ignores fast snapshot restore")
+	case f.zone != "" && len(f.azMap) > 0:
+		return fmt.Errorf("--target-az and --az-map exclude each other")
+	}
+	_, err := restore.ParseZonePairs(f.azMap)
+	return err
+}
+
+// into writes the flags, which validate has accepted, into the options.
+func (f *volumeFlags) into(o *restore.Options) error {
+	pairs, err := restore.ParseZonePairs(f.azMap)
+	if err != nil {
+		return err
+	}
+	o.Volume = ebs.VolumeSpec{Type: f.volumeType, IOPS: f.iops, ThroughputMiB: f.throughput, SizeGiB: f.size}
+	o.After = ebs.VolumeSpec{Type: f.afterType, IOPS: f.afterIOPS, ThroughputMiB: f.afterThroughput}
+	o.Zone, o.Zones = cluster.Zone(f.zone), pairs
+	o.KMSKey, o.Account = f.kmsKey, f.account
+	o.InitializationMiB, o.FastRestore = f.initialization, f.fsr
+	return nil
+}
