@@ -3,23 +3,44 @@ package resolve
 import (
 	"context"
 	"errors"
+	"time"
 
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// prepare blocks every region of the key space for everything but this flashback.
+// The longest that a region may take on average, and what there is to begin with: a prepare is one entry of the
+// raft log after what is in it, a flashback rewrites keys at some 40 µs each.
+const (
+	sweepBase     = 30 * time.Minute
+	prepareEach   = 500 * time.Millisecond
+	flashbackEach = 5 * time.Second
+)
+
+// prepare blocks every region of the key space for everything but this flashback. What is flashed back already
+// is left alone: it would stay blocked for ever.
 func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
-	return r.sweep(ctx, s, func(ctx context.Context, address string, f tikv.Flashback) error {
-		return r.tikv.PrepareFlashback(ctx, address, f)
-	})
+	for _, done := range r.flashed.list() {
+		r.prepared.add(done)
+	}
+	ctx, cancel := r.bounded(ctx, "prepare", sweepBase, prepareEach)
+	defer cancel()
+	if err := r.checkGC(ctx); err != nil {
+		return err
+	}
+	err := r.sweep(ctx, s, "prepare", r.prepared, r.tikv.PrepareFlashback)
+	return r.noted(ctx, err)
 }
 
 // flashback returns every key to the backup ts. A region that says that it is not prepared is prepared
 // again with the same timestamps: if it was done already, both calls change nothing.
 func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
-	return r.sweep(ctx, s, func(ctx context.Context, address string, f tikv.Flashback) error {
+	ctx, cancel := r.bounded(ctx, "flash back", sweepBase, flashbackEach)
+	defer cancel()
+	if err := r.checkGC(ctx); err != nil {
+		return err
+	}
+	err := r.sweep(ctx, s, "flash back", r.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
 		err := r.tikv.Flashback(ctx, address, f)
 		var region *tikv.RegionError
 		if !errors.As(err, &region) || region.Kind != tikv.RegionNotPrepared {
@@ -30,18 +51,20 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 		}
 		return r.tikv.Flashback(ctx, address, f)
 	})
+	if err = r.noted(ctx, err); err != nil {
+		return err
+	}
+	return r.checkGC(ctx)
 }
 
-// final reports whether an error of one call ends the sweep: only what no retry can mend.
-func final(err error) bool {
-	var region *tikv.RegionError
-	if errors.As(err, &region) {
-		return false
+// noted writes the progress down at the end of a sweep, whatever its end. That the write fails does not end the
+// run: one that goes on has more to do again, and that changes nothing. But two runs do not go on together.
+func (r *Resolver) noted(ctx context.Context, sweepErr error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteDeadline)
+	defer cancel()
+	saveErr := r.cfg.Progress.Save(ctx, r.snapshot())
+	if sweepErr != nil {
+		return sweepErr
 	}
-	switch failure.KindOf(err) {
-	case failure.Unknown, failure.Limited, failure.Conflict, failure.Unready, failure.NotFound:
-		return false
-	default:
-		return true
-	}
+	return r.tolerate(saveErr)
 }

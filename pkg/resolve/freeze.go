@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // frozen are the limits that keep PD from moving leaders and peers of the recovering cluster. They work from
@@ -24,11 +26,21 @@ var frozen = map[string]any{
 // freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until thaw.
 const freezeTTL = 10 * time.Minute
 
-// freeze lowers PD's limits and keeps them, and the pauses of its schedulers, until thaw: the flashback of a
-// large cluster takes longer than one TTL.
+// The looks at PD's scheduling: often until its coordinator has started and all its schedulers are paused, then
+// now and then, because a change of PD's leader forgets pauses without a word.
+const (
+	thawedLook = 250 * time.Millisecond
+	frozenLook = 5 * time.Second
+)
+
+// freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
+// thaw: the flashback of a large cluster takes longer than one TTL.
 func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
-	if err := r.pd.SetTTLConfig(ctx, frozen, freezeTTL); err != nil {
-		return failure.Annotate(err, "lower limits", r.cfg.Cluster.String())
+	if err := r.lowerLimits(ctx); err != nil {
+		return err
+	}
+	if r.unfreeze != nil {
+		return nil // a second try of the step: what keeps it runs
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.unfreeze = cancel
@@ -36,38 +48,60 @@ func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
 	return nil
 }
 
-// keepFrozen renews until ctx ends. A failed renewal is tried again at the next turn, which is in time.
+// lowerLimits overrides the limits for one TTL from now. PD answers with success also where it does nothing.
+func (r *Resolver) lowerLimits(ctx context.Context) error {
+	if err := r.pd.SetTTLConfig(ctx, frozen, freezeTTL); err != nil {
+		return failure.Annotate(err, "lower limits", r.cfg.Cluster.String())
+	}
+	inForce, err := r.pd.TTLConfig(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read limits back", r.cfg.Cluster.String())
+	}
+	for _, item := range slices.Sorted(maps.Keys(frozen)) {
+		if inForce[item] != "0" {
+			return failure.New(failure.Unknown, "lower limits", r.cfg.Cluster.String(), "PD took %s and has %q", item, inForce[item])
+		}
+	}
+	return nil
+}
+
+// keepFrozen renews until ctx ends. What fails is tried again at the next look, which is in time.
 func (r *Resolver) keepFrozen(ctx context.Context) {
-	ticker := time.NewTicker(freezeTTL / 3)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	renewed, pause := time.Now(), thawedLook
+	for wait.For(ctx, pause) == nil {
+		var err error
+		if time.Since(renewed) > freezeTTL/3 {
+			if err = r.renew(ctx); err == nil {
+				renewed = time.Now()
+			}
 		}
-		err := r.pd.SetTTLConfig(ctx, frozen, freezeTTL)
-		if err == nil {
-			_, err = r.renewPauses(ctx)
+		paused, pauseErr := r.pauseSchedulers(ctx)
+		if pause = thawedLook; paused {
+			pause = frozenLook
 		}
-		if err != nil && ctx.Err() == nil {
+		r.lookAtGC(ctx)
+		if err = errors.Join(err, pauseErr); err != nil && ctx.Err() == nil {
 			r.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
 		}
 	}
 }
 
-// renewPauses pauses every scheduler that PD lists for one TTL from now.
-func (r *Resolver) renewPauses(ctx context.Context) (int, error) {
+// renew makes limits, pauses and the GC hold last for one TTL from now.
+func (r *Resolver) renew(ctx context.Context) error {
+	if err := r.lowerLimits(ctx); err != nil {
+		return err
+	}
 	list, err := r.pd.Schedulers(ctx)
 	if err != nil {
-		return 0, failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
+		return failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
 	}
 	for _, s := range list {
 		if err := r.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
-			return 0, failure.Annotate(err, "pause scheduler", s.Name)
+			return failure.Annotate(err, "pause scheduler", s.Name)
 		}
 	}
-	return len(list), nil
+	_, err = r.pd.HoldGC(ctx, r.service(), r.cfg.BackupTS, gcTTL)
+	return failure.Annotate(err, "hold gc", r.cfg.Cluster.String())
 }
 
 // pauseSchedulers pauses by name what PD lists by now and reads it back; done is false while PD lists none.
@@ -101,6 +135,7 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	if r.unfreeze != nil {
 		r.unfreeze()
 		r.freezing.Wait()
+		r.unfreeze = nil
 	}
 	if r.lostToOther.Load() {
 		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
@@ -122,5 +157,11 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
 }
 
-// Thaw lets PD schedule again and releases GC. Call it when TiDB is up.
-func (r *Resolver) Thaw(ctx context.Context, s *phase.Scope) error { return r.thaw(ctx, s) }
+// Thaw lets PD schedule again, releases GC, and clears the progress: what is written to the cluster from now on
+// must not be flashed back. Call it when TiDB is up.
+func (r *Resolver) Thaw(ctx context.Context, s *phase.Scope) error {
+	if err := r.thaw(ctx, s); err != nil {
+		return err
+	}
+	return failure.Annotate(r.cfg.Progress.Clear(ctx), "remove progress", r.cfg.Cluster.String())
+}

@@ -39,6 +39,7 @@ type lab struct {
 	faults  *fault.Plan
 	oracle  *pd.Client
 	client  *tikv.Client
+	looks   time.Duration // of RecoverRegion at its regions; zero is TiKV's 10 s
 
 	mu      sync.Mutex
 	stores  []*tikvtest.Store
@@ -76,7 +77,7 @@ func (l *lab) start(t *testing.T, i int) {
 	s, err := tikvtest.Start(within(t), tikvtest.Config{
 		Data: l.devices[i][0], RaftLog: l.devices[i][1], PD: l.pd, Network: l.network, Seed: int64(i), Faults: l.faults,
 		Options: tikvtest.Options{
-			TickInterval: 20 * time.Millisecond, ApplyLag: 2 * time.Millisecond,
+			TickInterval: 20 * time.Millisecond, ApplyLag: 2 * time.Millisecond, RecoverCheckInterval: l.looks,
 			StoreHeartbeatInterval: 100 * time.Millisecond, RegionHeartbeatInterval: 200 * time.Millisecond,
 		},
 	})
@@ -187,9 +188,12 @@ func (l *lab) quiet(ctx context.Context, t *testing.T, leases []tikv.Lease) bool
 }
 
 // restoreLab starts stores on the copies, as a restore does before it resolves.
-func restoreLab(t *testing.T, o *original, members int) *lab {
+func restoreLab(t *testing.T, o *original, members int, tune ...func(*lab)) *lab {
 	t.Helper()
 	l := newLab(t, members)
+	for _, f := range tune {
+		f(l)
+	}
 	require.NoError(t, l.oracle.MarkRecovering(within(t)))
 	require.NoError(t, l.oracle.RaiseTS(within(t), o.ts+cluster.TS(time.Hour.Milliseconds())<<18))
 	for i, pair := range o.images {
@@ -205,10 +209,15 @@ func restoreLab(t *testing.T, o *original, members int) *lab {
 	return l
 }
 
+// quickLooks makes RecoverRegion answer soon, and yet later than in the second in which the stores started:
+// PD tells a restart by whole seconds.
+func quickLooks(l *lab) { l.looks = 1500 * time.Millisecond }
+
 // config is a resolve of all stores to the original's ts.
 func (l *lab) config(o *original, run cluster.RunID) resolve.Config {
 	cfg := resolve.Config{
 		Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: run, BackupTS: o.ts, AllocID: 5000, Stall: 20 * time.Second,
+		WaitApply: l.looks > 0,
 	}
 	for _, s := range l.stores {
 		cfg.Stores = append(cfg.Stores, cluster.StoreID(s.ID()))

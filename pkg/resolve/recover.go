@@ -3,7 +3,6 @@ package resolve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // recovery keeps a RecoverRegion call open to every store. TiKV answers it only each 10 s and never gives
@@ -45,11 +43,16 @@ func (c *call) over() (bool, error) {
 	}
 }
 
-// elect makes the planned leaders lead. It returns when PD knows the planned leader of every region.
-//
-// Not waiting for RecoverRegion's answer is safe: a leader was elected by a majority against its own log, so
-// it has every committed entry; what is in its log is before anything proposed later, so the prepare that
-// goes through raft is applied after it.
+// elect makes the planned leaders lead. It returns when PD knows the planned leader of every region, and does
+// not wait for RecoverRegion's answers unless Config.WaitApply says so. That is safe:
+//   - A leader was elected by a majority against their own logs, so it has every committed entry.
+//   - A prepare is an entry of the leader's own term, after all that is in its log. Its answer means that it is
+//     applied on the leader, and so is all before it; entries of older terms are committed with it. A flashback
+//     comes after it and sees all of that.
+//   - The other peers apply the same log in the same order, now or after the restart out of recovery mode.
+//     Whoever leads later has the prepare and the flashback in its log, because a majority has.
+//   - RecoverRegion, still at work, only looks at its regions each 10 s and lets those that do not lead stand
+//     for election; a leader that stands is left as it is.
 func (r *Resolver) elect(ctx context.Context, s *phase.Scope) error {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil {
@@ -61,6 +64,8 @@ func (r *Resolver) elect(ctx context.Context, s *phase.Scope) error {
 	for _, store := range r.cfg.Stores {
 		r.send(store, started[store]) //nolint:contextcheck // the recovery outlives the step that asked
 	}
+	ctx, stop := r.bounded(ctx, "elect leaders", electBase, electEach)
+	defer stop()
 	return r.awaitLeaders(ctx, s)
 }
 
@@ -96,61 +101,6 @@ func startTimes(stores []pd.Store) map[cluster.StoreID]time.Time {
 	return out
 }
 
-// awaitLeaders polls PD until every planned region has its planned leader; meanwhile it pauses PD's
-// schedulers as they appear and asks restarted stores again. Nothing new for Config.Stall is an error.
-func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(r.plan.Leaders)), "regions")
-	best, moved := -1, time.Now()
-	for {
-		if _, err := r.pauseSchedulers(ctx); err != nil {
-			r.log.Warn("schedulers are not paused yet", zap.Error(err))
-		}
-		if err := r.resend(ctx); err != nil {
-			return err
-		}
-		led, missing, err := r.led(ctx)
-		if err != nil {
-			r.log.Warn("regions cannot be read yet", zap.Error(err))
-		}
-		if led > best && err == nil {
-			best, moved = led, time.Now()
-			s.Reached(int64(led))
-		}
-		if err == nil && len(missing) == 0 {
-			return nil
-		}
-		if time.Since(moved) > r.cfg.Stall {
-			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
-				"%d of %d regions lead and nothing changed for %s: %s", best, len(r.plan.Leaders), r.cfg.Stall, list(missing)).
-				WithHint("look at the stores' logs for these regions, then run the restore again")
-		}
-		if err := wait.For(ctx, again); err != nil {
-			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
-				best, len(r.plan.Leaders), list(missing), err)
-		}
-	}
-}
-
-// led counts the planned regions whose leader in PD is on the planned store.
-func (r *Resolver) led(ctx context.Context) (n int, missing []string, err error) {
-	regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
-	if err != nil {
-		return 0, nil, err
-	}
-	leaders := make(map[cluster.RegionID]cluster.StoreID, len(regions))
-	for _, reg := range regions {
-		leaders[reg.ID] = reg.Leader.Store
-	}
-	for _, l := range r.plan.Leaders {
-		if leaders[l.Region] == l.Store {
-			n++
-			continue
-		}
-		missing = append(missing, fmt.Sprintf("region %s on store %s", l.Region, l.Store))
-	}
-	return n, missing, nil
-}
-
 // resend asks the stores again that restarted since they were asked: their leaders are gone for good. It
 // fails when another run recovers the cluster: asking again would take the stores from each other for ever.
 func (r *Resolver) resend(ctx context.Context) error {
@@ -177,13 +127,35 @@ func (r *Resolver) resend(ctx context.Context) error {
 		}
 		r.log.Info("asking store again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt), zap.Error(ended))
 		r.setAddress(st.ID, st.Address)
+		r.resent.Add(1)
 		r.send(st.ID, st.StartedAt) //nolint:contextcheck // the recovery outlives the step that asked
 	}
 	return nil
 }
 
+// nudge asks stores again whose regions do not move though nothing seems to be wrong: an election that was lost
+// in a store's full queues (tikv/tikv#15122), or a restart within the second to which PD tells it.
+func (r *Resolver) nudge(stores []cluster.StoreID) {
+	r.resending.Lock()
+	defer r.resending.Unlock()
+	for _, store := range stores {
+		r.recover.mu.Lock()
+		last := r.recover.calls[store]
+		r.recover.mu.Unlock()
+		if last == nil {
+			continue // not ours
+		}
+		r.log.Info("asking store again, whose regions stand still", zap.Stringer("store", store))
+		r.resent.Add(1)
+		r.send(store, last.started)
+	}
+}
+
 // takenOver fails if another run's call ended one of ours.
 func (r *Resolver) takenOver() error {
+	if r.recover == nil {
+		return nil // nothing was asked for yet
+	}
 	r.recover.mu.Lock()
 	defer r.recover.mu.Unlock()
 	for _, store := range r.cfg.Stores {
@@ -201,35 +173,6 @@ func (r *Resolver) takenOver() error {
 // else recovers the cluster.
 func lost(err error) bool {
 	return err != nil && !failure.Is(err, failure.Conflict) && !errors.Is(err, context.Canceled)
-}
-
-// apply waits until every store has applied the logs of all its peers. A store whose calls have
-// failed for Config.Stall ends the run; one that works on its log may take as long as it takes.
-func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(r.cfg.Stores)), "stores")
-	return r.eachStore(ctx, func(ctx context.Context, _ int, store cluster.StoreID) error {
-		var failing time.Time // since when every call failed
-		for {
-			err := r.tikv.WaitApply(ctx, r.address(store), store)
-			if err == nil {
-				s.Advance(1)
-				return nil
-			}
-			if failing.IsZero() {
-				failing = time.Now()
-			}
-			if time.Since(failing) > r.cfg.Stall {
-				return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
-					WithHint("look at the log of the store's pod, then run the restore again")
-			}
-			if !lost(err) || wait.For(ctx, again) != nil {
-				return failure.Annotate(err, "wait apply", r.name(store))
-			}
-			if err := r.resend(ctx); err != nil {
-				return err
-			}
-		}
-	})
 }
 
 // endRecover ends the calls that are still open. The leaders stay.

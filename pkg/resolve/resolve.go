@@ -41,17 +41,16 @@ type Config struct {
 	TolerateStores []cluster.StoreID
 	Replicas       int    // voters of a region; zero is 3
 	AllocID        uint64 // the manifest's; the plan's may be higher
-	// StoreConcurrency is how many flashback calls a store gets at once; zero is 16.
-	StoreConcurrency int
+	// MaxTS is a timestamp that none in the data is above; PD's oracle is raised above it. Zero means that
+	// the caller has done so.
+	MaxTS cluster.TS
 	// Stall is how long nothing may change before the run gives up; zero is 5 min.
 	Stall time.Duration
-}
-
-// Stamps are the timestamps of a flashback. They are fixed once a run and journalled, so that a repeated
-// call is the same call.
-type Stamps struct {
-	Start  cluster.TS `json:"start,string"`
-	Commit cluster.TS `json:"commit,string"`
+	// WaitApply waits for the answer of every RecoverRegion, which takes TiKV 10 or 20 s, and until every
+	// peer has applied its log, before the flashback begins. The data are the same without.
+	WaitApply bool
+	// Progress is where the run notes how far it is, for one that goes on if it is killed. Nil keeps nothing.
+	Progress ProgressStore
 }
 
 // Resolver resolves one cluster. Its steps run in order.
@@ -63,15 +62,22 @@ type Resolver struct {
 
 	metas   *Metas
 	plan    *Plan
-	stamps  Stamps
 	recover *recovery
 	stats   Stats
+
+	// What a run that goes on needs. Sub-phases that come after each other own it.
+	clusterID         uint64
+	stamps            Stamps
+	prepared, flashed *coverage
+	resumed           bool // regions may be prepared by the run before
 
 	unfreeze context.CancelFunc // ends the renewal of PD's pauses
 	freezing sync.WaitGroup
 
 	resending   sync.Mutex  // one look at the stores at a time
 	lostToOther atomic.Bool // another run recovers the cluster: what is set in PD is its own now
+	resent      atomic.Int64
+	passed      atomic.Uint64 // the GC safe point, once it is above the backup ts
 
 	mu        sync.Mutex
 	addresses map[cluster.StoreID]string
@@ -91,6 +97,8 @@ type Stats struct {
 	AllocID uint64 `json:"allocID"`
 	// Retries counts flashback calls that had to be sent again.
 	Retries int64 `json:"retries"`
+	// Resent counts stores that were asked to recover again: after a restart, or because they stood still.
+	Resent int64 `json:"resent"`
 }
 
 // New makes a resolver whose steps can be planned. Target has to be called before they run.
@@ -98,7 +106,7 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Resolver{tikv: t, log: log}
+	return &Resolver{tikv: t, log: log, prepared: newCoverage(), flashed: newCoverage()}
 }
 
 // Target says what is resolved: it is known only when the restored cluster's PD is up.
@@ -106,8 +114,8 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	if cfg.Replicas == 0 {
 		cfg.Replicas = 3
 	}
-	if cfg.StoreConcurrency == 0 {
-		cfg.StoreConcurrency = 16
+	if cfg.Progress == nil {
+		cfg.Progress = NoProgress{}
 	}
 	if cfg.Stall == 0 {
 		cfg.Stall = 5 * time.Minute
@@ -119,11 +127,14 @@ func (r *Resolver) Target(cfg Config, p PD) {
 }
 
 // Stats is valid after the steps ran.
-func (r *Resolver) Stats() Stats { return r.stats }
+func (r *Resolver) Stats() Stats {
+	stats := r.stats
+	stats.Resent = r.resent.Load()
+	return stats
+}
 
-// deadline bounds a step by the size of the work: flashback of a changed key takes TiKV about 40 µs, so
-// hours are for the largest clusters only; the stall detector ends a run that stands still much earlier.
-const deadline = 6 * time.Hour
+// deadline bounds a step whose own bound grows with the work, or that ends when nothing moves any more.
+const deadline = 48 * time.Hour
 
 // Steps are the sub-phases in order, all timed under the given phase.
 func (r *Resolver) Steps(phaseName string) []phase.Step {
@@ -141,9 +152,9 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 		step("plan", r.makePlan),
 		retried(step("alloc-id", r.raiseAllocID)),
 		retried(freeze),
+		retried(stamp),
 		elect,
 		step("apply", r.apply),
-		retried(stamp),
 		step("prepare", r.prepare),
 		step("flashback", r.flashback),
 		step("end-recover", r.endRecover),
@@ -183,37 +194,6 @@ func (r *Resolver) raiseAllocID(ctx context.Context, _ *phase.Scope) error {
 	r.stats.AllocID = id
 	return failure.Annotate(r.pd.RaiseAllocID(ctx, id), "raise alloc id", r.cfg.Cluster.String())
 }
-
-// stamp takes the flashback's timestamps. PD's oracle was raised above every timestamp in the data before.
-func (r *Resolver) stamp(ctx context.Context, _ *phase.Scope) error {
-	if r.cfg.BackupTS == 0 {
-		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(), "the backup ts is 0: every row would be deleted")
-	}
-	var err error
-	if r.stamps.Start, err = r.pd.Now(ctx); err != nil {
-		return failure.Annotate(err, "take timestamp", r.cfg.Cluster.String())
-	}
-	if r.stamps.Commit, err = r.pd.Now(ctx); err != nil {
-		return failure.Annotate(err, "take timestamp", r.cfg.Cluster.String())
-	}
-	if r.stamps.Start <= r.cfg.BackupTS || r.stamps.Commit <= r.stamps.Start {
-		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(),
-			"PD's timestamps %s and %s are not above the backup ts %s", r.stamps.Start, r.stamps.Commit, r.cfg.BackupTS)
-	}
-	lowest, err := r.pd.HoldGC(ctx, r.service(), r.cfg.BackupTS, 24*time.Hour)
-	if err != nil {
-		return failure.Annotate(err, "hold gc", r.cfg.Cluster.String())
-	}
-	if lowest > r.cfg.BackupTS {
-		return failure.New(failure.Corrupt, "hold gc", r.cfg.Cluster.String(),
-			"the GC safe point %s is above the backup ts %s: versions of that time may be gone", lowest, r.cfg.BackupTS).
-			WithHint("restore into a new cluster, and let nothing but the restore use it until it is done")
-	}
-	return nil
-}
-
-// service is the run's name among PD's GC safe points.
-func (r *Resolver) service() string { return servicePrefix + string(r.cfg.Run) }
 
 func (r *Resolver) address(store cluster.StoreID) string {
 	r.mu.Lock()

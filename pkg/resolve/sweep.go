@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,193 +11,198 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/tikv"
-	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// callDeadline bounds one flashback call: a region of 10,000 changed keys takes TiKV 0.4 s, and one whose
-// majority is gone never answers.
-const callDeadline = 2 * time.Minute
+// The clocks of a sweep.
+const (
+	sweepTick  = 25 * time.Millisecond
+	shownEvery = 200 * time.Millisecond
+	// savedEvery is how much work a killed run may have to do again.
+	savedEvery = 2 * time.Second
+	// firstLimit bounds the first call to a region: 10,000 changed keys take TiKV 0.4 s, and a region whose
+	// majority is gone never answers. Each next call to it gets twice the time, up to lastLimit.
+	firstLimit = 2 * time.Minute
+	lastLimit  = time.Hour
+)
 
-// epoch identifies a region's range: a split or merge raises the version.
-type epoch struct {
-	id      cluster.RegionID
-	version uint64
-}
-
-// sweep is one call to every region of the key space, with proof that none was left out.
+// sweep is one kind of call to every region of the key space. One goroutine, that of run, owns all of it; calls,
+// look-ups and writes of progress run beside it and answer through channels.
+//
+// It is over when the ranges of the calls that succeeded cover the key space, whatever PD lists: a store carries
+// a call out only if the range and epoch are those of the region.
 type sweep struct {
 	r    *Resolver
-	call func(ctx context.Context, address string, f tikv.Flashback) error
 	s    *phase.Scope
+	verb string
+	call func(ctx context.Context, address string, f tikv.Flashback) error
+	done *coverage
 
-	mu    sync.Mutex
-	done  map[epoch]bool
-	last  map[cluster.RegionID]error // why a region was not done at its last try
-	fatal error
-	// unproven is why the regions that PD listed last do not cover the key space.
-	unproven error
-	moved    time.Time
+	lanes  map[cluster.StoreID]*lane
+	taken  map[cluster.RegionID]time.Time // waits in a lane (zero), or is being called since then
+	parked map[cluster.RegionID]parked
+
+	answers chan answer
+	beside  sync.WaitGroup // all that answers through a channel
+	routes  lookups
+	resends errand
+	saves   errand
+
+	finished int
+	slowest  time.Duration // of the calls that succeeded
+	moved    time.Time     // when a region was done last
+	nudged   time.Time
+	shown    time.Time
+	dirty    bool
 }
 
-// sweep calls every region until each region that PD lists is done and they cover the key space exactly.
-// Rounds of retries have no limit but the stall detector's and the step's deadline.
-func (r *Resolver) sweep(ctx context.Context, s *phase.Scope, call func(context.Context, string, tikv.Flashback) error) error {
-	w := &sweep{r: r, call: call, s: s, done: map[epoch]bool{}, last: map[cluster.RegionID]error{}, moved: time.Now()}
-	s.Expect(int64(len(r.plan.Leaders)), "regions")
-	for {
-		if err := r.takenOver(); err != nil {
-			return err
-		}
-		regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
-		if err != nil {
-			r.log.Warn("regions cannot be read", zap.Error(err))
-		} else {
-			left := w.left(regions)
-			if len(left) == 0 {
-				// PD may list too few regions for a moment after a change of its leader.
-				if err = proven(regions); err == nil {
-					return nil
-				}
-				w.unproven = err
-			} else {
-				w.round(ctx, left)
-			}
-		}
-		if w.fatal != nil {
-			return w.fatal
-		}
-		if w.idle() > r.cfg.Stall {
-			return w.stalled("nothing changed for "+r.cfg.Stall.String(), nil)
-		}
-		if len(w.last) == 0 && err == nil {
-			continue // all done: look once more for what the round did not see
-		}
-		if err := wait.For(ctx, again); err != nil {
-			return w.stalled("", err)
-		}
-		if err := r.resend(ctx); err != nil {
-			return err
-		}
-	}
+// parked is a region that was not done, and waits for its route to be looked up.
+type parked struct {
+	task task
+	due  time.Time
 }
 
-// proven fails unless the regions, all of them done, cover the key space exactly once.
-func proven(regions []cluster.Region) error {
-	ranges := make([]cluster.KeyRange, 0, len(regions))
-	for _, reg := range regions {
-		ranges = append(ranges, cluster.KeyRange{Start: reg.Start, End: reg.End})
-	}
-	return failure.Annotate(cluster.Tile(ranges, 5), "prove flashback", "")
+// answer is how a call ended.
+type answer struct {
+	task  task
+	store cluster.StoreID
+	sent  time.Time
+	err   error
 }
 
-func (w *sweep) left(regions []cluster.Region) []cluster.Region {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var left []cluster.Region
-	for _, reg := range regions {
-		if !w.done[epoch{reg.ID, reg.Version}] {
-			left = append(left, reg)
-		}
+// sweep calls every region that done does not hold yet, until it holds all keys.
+func (r *Resolver) sweep(
+	ctx context.Context, s *phase.Scope, verb string, done *coverage,
+	call func(context.Context, string, tikv.Flashback) error,
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	now := time.Now()
+	w := &sweep{
+		r: r, s: s, verb: verb, call: call, done: done,
+		lanes: map[cluster.StoreID]*lane{}, taken: map[cluster.RegionID]time.Time{}, parked: map[cluster.RegionID]parked{},
+		answers: make(chan answer), routes: newLookups(), resends: newErrand(), saves: newErrand(), moved: now, nudged: now,
 	}
-	return left
-}
-
-// round tries the regions once, each store with its own workers, so that a slow store holds up itself alone.
-func (w *sweep) round(ctx context.Context, regions []cluster.Region) {
-	w.forget(regions)
-	byStore := map[cluster.StoreID][]cluster.Region{}
-	for _, reg := range regions {
-		if w.r.address(reg.Leader.Store) == "" {
-			w.last[reg.ID] = fmt.Errorf("PD knows no leader")
-			continue
-		}
-		byStore[reg.Leader.Store] = append(byStore[reg.Leader.Store], reg)
-	}
-	var wg sync.WaitGroup
-	for store, mine := range byStore {
-		queue := make(chan cluster.Region, len(mine))
-		for _, reg := range mine {
-			queue <- reg
-		}
-		close(queue)
-		for range min(w.r.cfg.StoreConcurrency, len(mine)) {
-			wg.Go(func() { w.work(ctx, w.r.address(store), queue) })
-		}
-	}
-	wg.Wait()
-}
-
-// forget drops the errors of regions that are not tried again: PD does not list them any more.
-func (w *sweep) forget(regions []cluster.Region) {
-	kept := make(map[cluster.RegionID]error, len(w.last))
-	for _, reg := range regions {
-		if err := w.last[reg.ID]; err != nil {
-			kept[reg.ID] = err
-		}
-	}
-	w.last = kept
-}
-
-func (w *sweep) work(ctx context.Context, address string, queue <-chan cluster.Region) {
-	for reg := range queue {
-		if ctx.Err() != nil || w.idle() > w.r.cfg.Stall {
-			return // the queue is buffered: what is left in it is tried in the next round, if there is one
-		}
-		keys, err := tikv.DecodeRange(cluster.KeyRange{Start: reg.Start, End: reg.End})
-		if err == nil {
-			err = w.one(ctx, address, tikv.Flashback{
-				Region: reg, Keys: keys, Version: w.r.cfg.BackupTS, StartTS: w.r.stamps.Start, CommitTS: w.r.stamps.Commit,
-			})
-		}
-		w.note(reg, err)
-	}
-}
-
-func (w *sweep) one(ctx context.Context, address string, f tikv.Flashback) error {
-	ctx, cancel := context.WithTimeout(ctx, callDeadline)
+	defer w.beside.Wait()
 	defer cancel()
-	return w.call(ctx, address, f)
+	err := w.run(ctx)
+	w.s.Reached(int64(w.finished))
+	return err
 }
 
-// idle is how long no region was done.
-func (w *sweep) idle() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Since(w.moved)
-}
-
-func (w *sweep) note(reg cluster.Region, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil {
-		w.last[reg.ID] = err
-		w.r.stats.Retries++
-		if final(err) && w.fatal == nil {
-			w.fatal = failure.Annotate(err, "flash back", "region "+reg.ID.String())
+func (w *sweep) run(ctx context.Context) error {
+	ticker := time.NewTicker(sweepTick)
+	defer ticker.Stop()
+	w.look(ctx, nil)
+	for !w.over() {
+		var err error
+		select {
+		case a := <-w.answers:
+			err = w.take(ctx, a)
+		case l := <-w.routes.found:
+			w.route(ctx, l)
+		case err = <-w.resends.ended:
+			w.resends.done(time.Now())
+		case err = <-w.saves.ended:
+			w.saves.done(time.Now())
+			if err != nil && !failure.Is(err, failure.Conflict) {
+				w.r.log.Warn("progress is not written; trying again", zap.Error(err))
+				w.dirty, err = true, nil
+			}
+		case now := <-ticker.C:
+			err = w.tick(ctx, now)
+		case <-ctx.Done():
+			return w.stuck("", context.Cause(ctx))
 		}
-		return
+		if err != nil {
+			return err
+		}
 	}
-	w.done[epoch{reg.ID, reg.Version}] = true
-	delete(w.last, reg.ID)
-	w.moved = time.Now()
-	w.s.Advance(1)
+	return nil
 }
 
-func (w *sweep) stalled(why string, cause error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var items []string
-	for id, err := range w.last {
-		items = append(items, fmt.Sprintf("region %s (%v)", id, err))
+// over reports whether nothing is left: no call is under way, and all keys are done.
+func (w *sweep) over() bool { return w.still() && w.done.whole() }
+
+// still reports whether no region waits for anything.
+func (w *sweep) still() bool { return len(w.taken) == 0 && len(w.parked) == 0 }
+
+// pump sends what a store may get now.
+func (w *sweep) pump(ctx context.Context, l *lane) {
+	now := time.Now()
+	for t, ok := l.next(now); ok; t, ok = l.next(now) {
+		w.taken[t.region.ID] = now
+		w.beside.Go(func() {
+			a := answer{task: t, store: l.store, sent: time.Now(), err: w.one(ctx, l.store, t)}
+			select {
+			case w.answers <- a:
+			case <-ctx.Done():
+			}
+		})
 	}
-	if w.unproven != nil && len(items) == 0 {
-		return failure.Annotate(w.unproven, "flash back", w.r.cfg.Cluster.String())
-	}
-	if cause == nil {
-		return failure.New(failure.Limited, "flash back", w.r.cfg.Cluster.String(), "%d regions are done and %d are not, %s: %s",
-			len(w.done), len(w.last), why, list(items)).
-			WithHint("look at the stores' logs for these regions, then run the restore again")
-	}
-	return failure.New(failure.Limited, "flash back", w.r.cfg.Cluster.String(), "%d regions are done and %d are not: %s: %w",
-		len(w.done), len(w.last), list(items), cause)
 }
+
+func (w *sweep) one(ctx context.Context, store cluster.StoreID, t task) error {
+	ctx, cancel := context.WithTimeout(ctx, t.limit)
+	defer cancel()
+	keys, err := tikv.DecodeRange(rangeOf(t.region))
+	if err != nil {
+		return err
+	}
+	return w.call(ctx, w.r.address(store), tikv.Flashback{
+		Region: t.region, Keys: keys, Version: w.r.cfg.BackupTS, StartTS: w.r.stamps.Start, CommitTS: w.r.stamps.Commit,
+	})
+}
+
+// tick does what time brings: look-ups, questions to PD, progress shown and written, and the end of patience.
+func (w *sweep) tick(ctx context.Context, now time.Time) error {
+	if err := w.r.spoiled(); err != nil {
+		return err
+	}
+	for _, l := range w.lanes {
+		w.pump(ctx, l)
+	}
+	w.lookAgain(ctx, now)
+	if idle := now.Sub(w.moved); idle > max(w.r.cfg.Stall, 4*w.slowest) {
+		return w.stuck("nothing changed for "+w.r.cfg.Stall.String(), nil)
+	} else if third := w.r.cfg.Stall / 3; idle > third && now.Sub(w.nudged) > third {
+		w.nudged = now
+		w.r.nudge(w.leaderless()) //nolint:contextcheck // the recovery outlives the step that asked
+	}
+	if w.troubled() && w.resends.due(now, again) {
+		w.errand(&w.resends, func() error { return w.r.resend(ctx) })
+	}
+	if w.dirty && w.saves.due(now, max(savedEvery, 20*w.saves.took)) {
+		p := w.r.snapshot()
+		w.dirty = false
+		w.errand(&w.saves, func() error { return w.r.cfg.Progress.Save(ctx, p) })
+	}
+	if now.Sub(w.shown) > shownEvery {
+		w.shown = now
+		w.s.Reached(int64(w.finished))
+	}
+	return nil
+}
+
+// errand runs f beside the sweep; one at a time of its kind.
+func (w *sweep) errand(e *errand, f func() error) {
+	e.running, e.began = true, time.Now()
+	w.beside.Go(func() { e.ended <- f() })
+}
+
+// errand is something that is done beside a sweep now and then.
+type errand struct {
+	ended   chan error // holds one, so that the sweep may end first
+	running bool
+	began   time.Time
+	last    time.Time
+	took    time.Duration
+}
+
+func newErrand() errand { return errand{ended: make(chan error, 1)} }
+
+func (e *errand) done(now time.Time) { e.running, e.last, e.took = false, now, now.Sub(e.began) }
+
+func (e *errand) due(now time.Time, every time.Duration) bool {
+	return !e.running && now.Sub(e.last) >= every
+}
+
+func rangeOf(r cluster.Region) cluster.KeyRange { return cluster.KeyRange{Start: r.Start, End: r.End} }

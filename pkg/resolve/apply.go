@@ -1,0 +1,133 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// The time to apply logs in, at most.
+const (
+	applyBase = time.Hour
+	applyEach = 500 * time.Millisecond
+)
+
+// apply waits, if it is asked to, until every store has answered RecoverRegion and has applied the logs of all
+// its peers. Otherwise each region's prepare waits for its own log (see elect), and is counted when it has.
+func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
+	if !r.cfg.WaitApply {
+		s.Note("not waited for as a whole: each region is prepared when its own log is applied")
+		return nil
+	}
+	if r.resumed {
+		s.Note("not waited for: TiKV does not answer while a region is prepared, and the run before may have prepared some")
+		return nil
+	}
+	s.Expect(2*int64(len(r.cfg.Stores)), "answers")
+	ctx, cancel := r.bounded(ctx, "apply logs of", applyBase, applyEach)
+	defer cancel()
+	missing := &roster{left: map[cluster.StoreID]string{}}
+	for _, store := range r.cfg.Stores {
+		missing.set(store, "elects and applies")
+	}
+	err := r.eachStore(ctx, func(ctx context.Context, _ int, store cluster.StoreID) error {
+		if err := r.awaitRecovered(ctx, store); err != nil {
+			return err
+		}
+		s.Advance(1)
+		missing.set(store, "applies")
+		if err := r.awaitApplied(ctx, store); err != nil {
+			return err
+		}
+		s.Advance(1)
+		missing.set(store, "")
+		return nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return failure.New(failure.Limited, "wait apply", r.cfg.Cluster.String(), "%w: %s", context.Cause(ctx), missing)
+	}
+	return err
+}
+
+// roster is what each store still has to do.
+type roster struct {
+	mu   sync.Mutex
+	left map[cluster.StoreID]string
+}
+
+func (m *roster) set(store cluster.StoreID, what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left[store] = what; what == "" {
+		delete(m.left, store)
+	}
+}
+
+// String lists the stores.
+func (m *roster) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	items := make([]string, 0, len(m.left))
+	for store, what := range m.left {
+		items = append(items, fmt.Sprintf("store %s %s", store, what))
+	}
+	return strings.Join(items, ", ")
+}
+
+// awaitRecovered waits until the last RecoverRegion that the store was sent is answered. The store is asked again
+// when it restarts.
+func (r *Resolver) awaitRecovered(ctx context.Context, store cluster.StoreID) error {
+	for {
+		r.recover.mu.Lock()
+		last := r.recover.calls[store]
+		r.recover.mu.Unlock()
+		if over, err := last.over(); over && err == nil {
+			return nil
+		}
+		select {
+		case <-last.ended:
+		case <-ctx.Done():
+			return failure.Annotate(context.Cause(ctx), "recover regions", r.name(store))
+		}
+		if err := r.resend(ctx); err != nil {
+			return err
+		}
+		if over, err := last.over(); over && err != nil {
+			if wait.For(ctx, again) != nil {
+				return failure.Annotate(err, "recover regions", r.name(store))
+			}
+		}
+	}
+}
+
+// awaitApplied asks one store until it has applied. One whose calls have failed for Config.Stall ends the run;
+// one that works on its log may take as long as it takes.
+func (r *Resolver) awaitApplied(ctx context.Context, store cluster.StoreID) error {
+	var failing time.Time // since when every call failed
+	for {
+		err := r.tikv.WaitApply(ctx, r.address(store), store)
+		if err == nil {
+			return nil
+		}
+		if failing.IsZero() {
+			failing = time.Now()
+		}
+		if time.Since(failing) > r.cfg.Stall {
+			return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
+				WithHint("look at the log of the store's pod, then run it again")
+		}
+		if !lost(err) || wait.For(ctx, again) != nil {
+			return failure.Annotate(err, "wait apply", r.name(store))
+		}
+		if err := r.resend(ctx); err != nil {
+			return err
+		}
+	}
+}

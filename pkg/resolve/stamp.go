@@ -1,0 +1,117 @@
+package resolve
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Stamps are the timestamps of a flashback. They are fixed once, before the first region is prepared, and kept
+// over retries, restarts and runs that go on, so that a repeated call is the same call.
+type Stamps struct {
+	Start  cluster.TS `json:"start,string"`
+	Commit cluster.TS `json:"commit,string"`
+}
+
+// noteDeadline bounds a write of progress that nothing else bounds.
+const noteDeadline = 30 * time.Second
+
+const hintGC = "restore into a new cluster, and let nothing but the restore use it until it is done"
+
+// stamp takes the flashback's timestamps, or those of the run that this one goes on after, and writes them down
+// before anything is prepared with them.
+func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
+	if r.cfg.BackupTS == 0 {
+		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(), "the backup ts is 0: every row would be deleted")
+	}
+	id, err := r.pd.ClusterID(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read cluster id", r.cfg.Cluster.String())
+	}
+	saved, found, err := r.cfg.Progress.Load(ctx)
+	if failure.Is(err, failure.Corrupt) {
+		s.Warn("what an earlier run wrote down cannot be read; all regions are flashed back from the start: %v", err)
+		err = nil
+	}
+	if err != nil {
+		return failure.Annotate(err, "read progress", r.cfg.Cluster.String())
+	}
+	if found && saved.suits(id, r.cfg.BackupTS) && saved.Stamps.Start > r.cfg.MaxTS {
+		err = r.goOn(ctx, s, saved)
+	} else {
+		err = r.begin(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if r.stamps.Start <= max(r.cfg.BackupTS, r.cfg.MaxTS) || r.stamps.Commit <= r.stamps.Start {
+		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(),
+			"PD's timestamps %s and %s are not above the backup ts %s and the last ts %s of the data",
+			r.stamps.Start, r.stamps.Commit, r.cfg.BackupTS, r.cfg.MaxTS)
+	}
+	r.clusterID = id
+	if err := r.cfg.Progress.Save(ctx, r.snapshot()); err != nil {
+		return failure.Annotate(err, "write timestamps down", r.cfg.Cluster.String())
+	}
+	return r.holdGC(ctx)
+}
+
+// begin takes new timestamps. PD's oracle is raised first: a commit ts below one in the data kills TiKV.
+func (r *Resolver) begin(ctx context.Context) error {
+	r.prepared, r.flashed = newCoverage(), newCoverage()
+	if err := r.raiseTS(ctx, r.cfg.MaxTS); err != nil {
+		return err
+	}
+	var err error
+	if r.stamps.Start, err = r.pd.Now(ctx); err != nil {
+		return failure.Annotate(err, "take timestamp", r.cfg.Cluster.String())
+	}
+	if r.stamps.Commit, err = r.pd.Now(ctx); err != nil {
+		return failure.Annotate(err, "take timestamp", r.cfg.Cluster.String())
+	}
+	return nil
+}
+
+// goOn takes over where another run stopped.
+func (r *Resolver) goOn(ctx context.Context, s *phase.Scope, saved Progress) error {
+	r.stamps = saved.Stamps
+	r.prepared, r.flashed = newCoverage(saved.Prepared...), newCoverage(saved.Flashed...)
+	if saved.Run != r.cfg.Run {
+		r.resumed = true
+		s.Note("goes on where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
+	}
+	return r.raiseTS(ctx, saved.Stamps.Commit) // rows at the commit ts have to be visible
+}
+
+func (r *Resolver) raiseTS(ctx context.Context, ts cluster.TS) error {
+	if ts == 0 {
+		return nil
+	}
+	return failure.Annotate(r.pd.RaiseTS(ctx, ts), "raise timestamp", r.cfg.Cluster.String())
+}
+
+// snapshot is the progress as it is now. The sweep alone may call it while one runs.
+func (r *Resolver) snapshot() Progress {
+	return Progress{
+		ClusterID: r.clusterID, BackupTS: r.cfg.BackupTS, Run: r.cfg.Run, Stamps: r.stamps,
+		Prepared: r.prepared.list(), Flashed: r.flashed.list(),
+	}
+}
+
+// tolerate lets the run go on without a write of progress, unless another run has written.
+func (r *Resolver) tolerate(err error) error {
+	if err == nil {
+		return nil
+	}
+	if failure.Is(err, failure.Conflict) {
+		r.lostToOther.Store(true)
+		return failure.Annotate(err, "write progress", r.cfg.Cluster.String())
+	}
+	r.log.Warn("progress is not written: a run that goes on would have more to do", zap.Error(err))
+	return nil
+}
