@@ -43,7 +43,7 @@ test: ## run all tests with the race detector, in random order
 
 .PHONY: test-failures
 test-failures: ## run a test for each failure that users have reported, on the testbed
-	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./tests/failures/...
+	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=$(P) -parallel=8 ./tests/failures/...
 
 .PHONY: test-emulators
 test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; the first run installs them
@@ -56,6 +56,11 @@ soak: build ## N random backups and restores, each proven row by row; repeat one
 .PHONY: bench
 bench: ## run the benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
+
+.PHONY: bench-resolve
+bench-resolve: build ## measure resolving at the size of the largest clusters; JSON in bin/bench-resolve.json
+	bin/testbed bench-resolve > bin/bench-resolve.json
+	@echo "bin/bench-resolve.json holds the figures; go test -bench 'Plan|Collect' -count 10 ./pkg/resolve is for benchstat"
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME

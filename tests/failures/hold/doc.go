@@ -1,0 +1,6 @@
+// Package hold holds a test for each reported failure of the hold: of what a backup pauses in a live cluster, for
+// how long, and how it ends. The names A1 to A23 and B12 are those of the catalogue; each test cites its source.
+//
+// Every test injects its fault into a testbed, runs the program's own command line against it, and looks at two
+// things: what the run says, and that nothing is held afterwards, read from the stand-ins themselves.
+package hold

@@ -1,0 +1,118 @@
+package hold_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+)
+
+// program builds the shipped program, once for all tests, as make build does.
+var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // built once
+	dir, err := os.MkdirTemp("", "tisnap-failures-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "tisnap")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../../../cmd/tisnap") //nolint:noctx // bounded by the test's timeout
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", &exec.Error{Name: string(out), Err: err}
+	}
+	return path, nil
+})
+
+// process is a backup in a process of its own.
+type process struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	ended  <-chan error
+}
+
+// launch starts a backup and waits until it hangs in its first CreateSnapshots call, with the cluster held.
+func launch(t *testing.T, p *place, args ...string) *process {
+	t.Helper()
+	path, err := program()
+	require.NoError(t, err)
+	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Stall, Times: -1})
+	b := &process{}
+	b.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, append([]string{
+		"backup", prod.String(), "--storage", storage, "--lease", lease.String(), "--max-hold", "2m", "--run-id", "dead",
+	}, args...)...)
+	b.cmd.Env = append(os.Environ(), p.Env()...)
+	b.cmd.Stderr = &b.stderr
+	require.NoError(t, b.cmd.Start())
+	t.Cleanup(func() { _ = b.cmd.Process.Kill() })
+	ended := make(chan error, 1)
+	go func() { ended <- b.cmd.Wait() }()
+	b.ended = ended
+	await(t, time.Minute, "the cut", func() bool {
+		select {
+		case err := <-ended:
+			require.Fail(t, "the program ended before the cut", "%v\n%s", err, b.stderr.String())
+		default:
+		}
+		return len(p.faults.Unreached()) == 0
+	})
+	held := p.c.Held()
+	for _, want := range []string{"scheduler ", "limit ", "safe point tisnap-dead", "store " + id(p.c.Stores()[0]) + " lease", "store " + id(p.c.Stores()[2]) + " imports"} {
+		require.True(t, slices.ContainsFunc(held, func(s string) bool { return len(s) >= len(want) && s[:len(want)] == want }), "%s is held: %v", want, held)
+	}
+	return b
+}
+
+// kill ends the process as the kernel does.
+func (b *process) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
+	require.Error(t, <-b.ended)
+}
+
+// What a dead client paused ends by itself within a lease, and by `tisnap release` at once.
+// https://github.com/tikv/tikv/blob/master/components/raftstore/src/store/snapshot_backup.rs
+func TestA12_ProcessKilled(t *testing.T) {
+	t.Parallel()
+	t.Run("it expires", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t, 3)
+		launch(t, p).kill(t)
+		p.letsGoWithin(t, lease+time.Second)
+	})
+	t.Run("a person releases it", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t, 3)
+		launch(t, p, "--lease", "1m").kill(t)
+		e := p.run(within(t, time.Minute), "release", prod.String(), "--yes", "--force")
+		require.Zero(t, e.code, e.String())
+		p.nothingHeld(t)
+		for _, s := range p.c.Stores() {
+			assert.Contains(t, s.MutatingCalls(), "Finish")
+		}
+		p.faults.Clear()
+		// The next backup finds nothing in its way.
+		p.sealed(t, p.backup(t), 6)
+	})
+	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
+		t.Run(name+" lets go", func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, 3)
+			b := launch(t, p, "--lease", "1m")
+			require.NoError(t, b.cmd.Process.Signal(signal))
+			var exit *exec.ExitError
+			require.ErrorAs(t, <-b.ended, &exit)
+			require.Equal(t, 128+int(signal), exit.ExitCode(), b.stderr.String())
+			p.leftNothing(t)
+		})
+	}
+}
