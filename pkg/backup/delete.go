@@ -45,7 +45,11 @@ func (t *task) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 			gone[id] = true
 			s.Reached(int64(len(gone)))
 		}
-		if time.Now().After(t.sets.hiddenUntil(seen, t.opts.Visibility)) {
+		if hidden := t.sets.hiddenUntil(seen, t.opts.Visibility); time.Now().After(hidden) {
+			if !hidden.IsZero() {
+				s.Warn("an answer of CreateSnapshots was lost, and for %s EC2 showed nothing that it made: if it did, the snapshots "+
+					"carry the tag %s=%s, and tisnap gc deletes them", t.opts.Visibility, ebs.TagRun, t.opts.Run)
+			}
 			return nil
 		}
 		if err := wait.For(ctx, lookAgain); err != nil {

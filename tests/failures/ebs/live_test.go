@@ -3,6 +3,8 @@ package ebs_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,11 +15,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
@@ -36,6 +39,8 @@ type live struct {
 	faults *fault.Plan
 	deps   backup.Deps
 	calls  *watchedEBS
+	client *ebs.Client
+	warned *warnings
 	runs   int
 	scale  float64
 }
@@ -71,8 +76,8 @@ func newLive(t *testing.T, stores int, scale float64, change ...func(*testbed.Co
 	t.Cleanup(e.Close)
 	kv := tikv.Open(tikv.Config{})
 	t.Cleanup(kv.Close)
-	l.calls = &watchedEBS{EBS: e}
-	l.deps = backup.Deps{Kube: k, PD: p, TiKV: kv, EBS: l.calls, Store: objstoretest.NewMemory(nil)}
+	l.calls, l.warned, l.client = &watchedEBS{EBS: e}, &warnings{}, e
+	l.deps = backup.Deps{Kube: k, PD: p, TiKV: kv, EBS: l.calls, Store: objstoretest.NewMemory(nil), Sink: l.warned}
 	return l
 }
 
@@ -87,6 +92,27 @@ func (w *watchedEBS) DescribeSnapshots(ctx context.Context, ids []cluster.Snapsh
 		w.describe()
 	}
 	return w.EBS.DescribeSnapshots(ctx, ids)
+}
+
+// warnings are what a run said and went on.
+type warnings struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Emit keeps warnings alone.
+func (w *warnings) Emit(e phase.Event) {
+	if e.Type == phase.Warning {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.lines = append(w.lines, e.Message)
+	}
+}
+
+func (w *warnings) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.lines, "\n")
 }
 
 // options are those of the next run.
@@ -158,6 +184,16 @@ func (l *live) snapshotsOf(o backup.Options) []ebs.Snapshot {
 
 func (l *live) stored(t *testing.T, key string) error {
 	t.Helper()
-	_, _, err := objstore.Store(l.deps.Store).Get(t.Context(), key)
+	_, _, err := l.deps.Store.Get(t.Context(), key)
 	return err
+}
+
+// collected requires that gc deletes all snapshots, as soon as EC2 shows them.
+func (l *live) collected(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := gc.Collect(t.Context(), gc.Deps{EBS: l.client, Store: l.deps.Store}, gc.Options{Rate: 100})
+		require.NoError(t, err)
+		return len(l.EC2.Snapshots()) == 0
+	}, 30*time.Second, 200*time.Millisecond, "left in the account")
 }
