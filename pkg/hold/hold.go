@@ -17,6 +17,7 @@ import (
 type PD interface {
 	pd.Members
 	pd.Scheduling
+	pd.Overrides
 	pd.GC
 }
 

@@ -56,8 +56,22 @@ func TestLook_ShowsWhatIsPaused(t *testing.T) {
 	require.True(t, status.Held())
 	require.Len(t, status.Schedulers, len(running))
 	require.WithinDuration(t, time.Now().Add(time.Minute), status.Schedulers[0].Until, 10*time.Second)
-	require.Contains(t, status.Limits, hold.Limit{Item: "schedule.leader-schedule-limit", Value: "0", Ours: true})
-	require.Contains(t, status.Limits, hold.Limit{Item: "schedule.max-merge-region-size", Value: "7"})
+	status.Attribute("run-1", running[:1], []string{"schedule.leader-schedule-limit", "schedule.max-merge-region-size"})
+	limits := map[string]hold.Limit{}
+	for _, l := range status.Limits {
+		require.WithinDuration(t, time.Now().Add(time.Minute), l.Until, 10*time.Second, l.Item)
+		l.Until = time.Time{}
+		limits[l.Item] = l
+	}
+	require.Len(t, limits, 8+1)
+	require.Equal(t, hold.Limit{Item: "schedule.leader-schedule-limit", Value: "0", Ours: true, By: "run-1"}, limits["schedule.leader-schedule-limit"])
+	require.Equal(t, hold.Limit{Item: "schedule.max-merge-region-size", Value: "7"}, limits["schedule.max-merge-region-size"], "no hold makes it")
+	by := map[string]string{}
+	for _, s := range status.Schedulers {
+		by[s.Name] = string(s.By)
+	}
+	require.Equal(t, "run-1", by[running[0]])
+	require.Empty(t, by[running[1]])
 	require.Len(t, status.SafePoints, 1)
 	require.Equal(t, "run-1", string(status.SafePoints[0].Run))
 }

@@ -22,10 +22,12 @@ type Status struct {
 	SafePoints []SafePoint       `json:"safePoints"`
 }
 
-// PausedScheduler is paused, by whomever: PD does not tell.
+// PausedScheduler is paused, by whomever: PD does not tell, but journals of runs may.
 type PausedScheduler struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until"`
+	// By is the run that paused it; empty if none is known to.
+	By cluster.RunID `json:"by,omitempty"`
 }
 
 // Limit is a config item that is overridden for a while.
@@ -34,6 +36,10 @@ type Limit struct {
 	Value string `json:"value"`
 	// Ours says that a hold sets this item to this value, as br does for some.
 	Ours bool `json:"ours"`
+	// Until is when the override runs out; zero where PD does not tell.
+	Until time.Time `json:"until,omitzero"`
+	// By is the run that overrode it; empty if none is known to.
+	By cluster.RunID `json:"by,omitempty"`
 }
 
 // SafePoint is a GC safe point of a run of tisnap.
@@ -52,7 +58,7 @@ func Look(ctx context.Context, p PD) (*Status, error) {
 	if err != nil {
 		return nil, failure.Annotate(err, "list schedulers", "")
 	}
-	overrides, err := p.TTLConfig(ctx)
+	overrides, err := p.Overrides(ctx)
 	if err != nil {
 		return nil, failure.Annotate(err, "read ttl config", "")
 	}
@@ -66,8 +72,8 @@ func Look(ctx context.Context, p PD) (*Status, error) {
 			s.Schedulers = append(s.Schedulers, PausedScheduler{Name: sch.Name, Until: sch.ResumeAt})
 		}
 	}
-	for item, value := range overrides {
-		s.Limits = append(s.Limits, Limit{Item: item, Value: value, Ours: ours(item, value)})
+	for _, o := range overrides {
+		s.Limits = append(s.Limits, Limit{Item: o.Item, Value: o.Value, Ours: ours(o.Item, o.Value), Until: o.Until})
 	}
 	slices.SortFunc(s.Limits, func(a, b Limit) int { return strings.Compare(a.Item, b.Item) })
 	for _, point := range services {
@@ -76,6 +82,20 @@ func Look(ctx context.Context, p PD) (*Status, error) {
 		}
 	}
 	return s, nil
+}
+
+// Attribute notes that a run paused these schedulers and overrode these limits, as its journal says.
+func (s *Status) Attribute(run cluster.RunID, schedulers, limits []string) {
+	for i := range s.Schedulers {
+		if slices.Contains(schedulers, s.Schedulers[i].Name) {
+			s.Schedulers[i].By = run
+		}
+	}
+	for i := range s.Limits {
+		if s.Limits[i].Ours && slices.Contains(limits, s.Limits[i].Item) {
+			s.Limits[i].By = run
+		}
+	}
 }
 
 func runOf(p pd.SafePoint) (cluster.RunID, bool) {

@@ -39,6 +39,7 @@ type Client struct {
 var (
 	_ Members    = (*Client)(nil)
 	_ Scheduling = (*Client)(nil)
+	_ Overrides  = (*Client)(nil)
 	_ GC         = (*Client)(nil)
 	_ Recovery   = (*Client)(nil)
 )

@@ -89,6 +89,19 @@ type Scheduling interface {
 	DropTTLConfig(ctx context.Context, items []string) error
 }
 
+// Override is a config item that is overridden for a while.
+type Override struct {
+	Item  string
+	Value string
+	Until time.Time // zero where PD does not tell
+}
+
+// Overrides tells until when TTL configs are in force; Scheduling tells their values alone.
+type Overrides interface {
+	// Overrides lists the overrides in force by item. It asks PD once for each.
+	Overrides(ctx context.Context) ([]Override, error)
+}
+
 // GC holds garbage collection back.
 type GC interface {
 	// SafePoints lists the service safe points and the cluster's GC safe point.

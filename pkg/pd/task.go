@@ -130,6 +130,7 @@ func changefeedState(value []byte) string {
 type etcdPair struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value"`
+	Lease int64  `json:"lease,string"` // 0 for a key that stays
 }
 
 // etcdPrefix reads the keys that start with prefix, in order. The prefix ends in '/'.

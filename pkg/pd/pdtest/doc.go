@@ -15,7 +15,7 @@
 //
 // Fault points are "pd." and a call. gRPC calls have the method's name: pd.Tso, pd.AllocID,
 // pd.UpdateServiceGCSafePoint, pd.ScanRegions, … HTTP calls: pd.Schedulers, pd.PauseScheduler,
-// pd.ResumeScheduler, pd.SetTTLConfig, pd.DropTTLConfig, pd.TTLConfig, pd.SetConfig, pd.Config,
+// pd.ResumeScheduler, pd.SetTTLConfig, pd.DropTTLConfig, pd.TTLConfig, pd.LeaseTTL, pd.SetConfig, pd.Config,
 // pd.MarkRecovering, pd.UnmarkRecovering, pd.Recovering, pd.RaiseAllocID, pd.ResetTS, pd.SafePoints,
 // pd.DeleteSafePoint, pd.MinResolvedTS, pd.Stores, pd.Store, pd.Regions, pd.Region, pd.Operators,
 // pd.AddOperator, pd.DropOperators, pd.Members, pd.Health, pd.ClusterVersion. The code of a refusal is a

@@ -3,7 +3,9 @@ package pdtest
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/meta_storagepb"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -112,6 +114,23 @@ func (s *Server) etcdPut(r *request) answer {
 	return answer{body: map[string]any{"header": map[string]string{
 		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": "3", "raft_term": "2",
 	}}, compact: true, call: "EtcdPut " + string(req.Key)}
+}
+
+// etcdLease tells how long a lease has left, as etcd's gateway does: whole seconds, -1 for one that is not there.
+func (s *Server) etcdLease(r *request) answer {
+	var req struct {
+		ID int64 `json:"ID,string"`
+	}
+	if err := json.Unmarshal(r.body, &req); err != nil {
+		return answer{status: 400, body: map[string]any{"error": err.Error(), "code": 3, "message": err.Error()}}
+	}
+	left := int64(-1)
+	for _, t := range s.ttlLocked() {
+		if t.lease == req.ID {
+			left = int64(t.expires.Sub(s.now()) / time.Second)
+		}
+	}
+	return answer{body: map[string]any{"ID": strconv.FormatInt(req.ID, 10), "TTL": strconv.FormatInt(left, 10)}, compact: true}
 }
 
 // SetEtcd puts a key into PD's etcd, as br, TiCDC and TiDB do.

@@ -24,6 +24,7 @@ func (s *Server) schedulingRoutes() []route {
 		{"POST " + api + "/config/replicate", named("SetConfig"), false, s.postConfigOf("replication")},
 		{"GET " + api + "/config/cluster-version", named("ClusterVersion"), false, s.getClusterVersion},
 		{"POST /v3/kv/range", etcdPoint, false, s.etcdRange},
+		{"POST /v3/lease/timetolive", named("LeaseTTL"), false, s.etcdLease},
 		{"POST /v3/kv/put", named("EtcdPut"), false, s.etcdPut},
 	}
 }
