@@ -139,8 +139,8 @@ func (t *task) cutStore(ctx context.Context, st cluster.Store, req ebs.CutReques
 	if err == nil {
 		return complete(req, snaps)
 	}
-	if k := failure.KindOf(err); k != failure.Unknown && k != failure.Limited && ctx.Err() == nil {
-		return err
+	if !ebs.MayHaveHappened(err) {
+		return err // refused or never sent: looking for a set would only make the hold longer
 	}
 	t.sets.doubt(st.ID, req, time.Now())
 	if ctx.Err() != nil {
