@@ -53,6 +53,10 @@ test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; t
 soak: build ## N random backups and restores, each proven row by row; repeat one with SEED=...
 	bin/testbed soak --runs=$(N) $(if $(SEED),--seed=$(SEED))
 
+.PHONY: soak-ebs
+soak-ebs: build ## N backups, restores and deletes under lost answers and kills: EC2 holds what is named and nothing else
+	bin/testbed soak-ebs --runs=$(N) $(if $(SEED),--seed=$(SEED))
+
 .PHONY: bench
 bench: ## run the benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
