@@ -15,6 +15,6 @@ var (
 )
 
 func main() {
-	streams := cli.Streams{Out: os.Stdout, Err: os.Stderr}
+	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	os.Exit(int(cli.Main(context.Background(), os.Args[1:], streams, cli.Version{Version: version, Commit: commit})))
 }

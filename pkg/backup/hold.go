@@ -24,6 +24,7 @@ func (t *task) connect(ctx context.Context, s *phase.Scope) error {
 	h, err := hold.New(hold.Config{
 		Cluster: t.opts.Cluster, Run: t.opts.Run, Stores: targets,
 		Lease: t.opts.Lease, MaxHold: t.opts.MaxHold, Log: s.Log,
+		Command: "tisnap release " + t.opts.Cluster.String() + " --storage " + t.Store.URL() + " --yes",
 	}, t.PD, t.TiKV)
 	if err != nil {
 		return err

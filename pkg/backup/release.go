@@ -69,13 +69,47 @@ func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o Release
 	case lock.Held(time.Now()):
 		left.lock = lock
 	}
-	if err := left.fromJournals(ctx, store); err != nil {
+	held, err := holdings(ctx, store, o.Cluster)
+	if err != nil {
 		return nil, err
 	}
-	if left.Status, err = hold.Look(ctx, p); err != nil {
+	for _, h := range held {
+		left.Dead = append(left.Dead, h.run)
+		left.Schedulers = append(left.Schedulers, h.schedulers...)
+		left.Limits = append(left.Limits, h.limits...)
+	}
+	slices.Sort(left.Schedulers)
+	left.Schedulers = slices.Compact(left.Schedulers)
+	slices.Sort(left.Limits)
+	left.Limits = slices.Compact(left.Limits)
+	if left.Status, err = look(ctx, p, held); err != nil {
 		return nil, failure.Annotate(err, "release", o.Cluster.String())
 	}
 	return left, nil
+}
+
+// Status shows what is paused in PD, and by which runs as far as the journals in the storage tell. A nil store
+// tells nothing. Nothing is changed.
+func Status(ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name) (*hold.Status, error) {
+	var held []holding
+	if store != nil {
+		var err error
+		if held, err = holdings(ctx, store, name); err != nil {
+			return nil, err
+		}
+	}
+	return look(ctx, p, held)
+}
+
+func look(ctx context.Context, p hold.PD, held []holding) (*hold.Status, error) {
+	status, err := hold.Look(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range held {
+		status.Attribute(h.run, h.schedulers, h.limits)
+	}
+	return status, nil
 }
 
 // Release lets go what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
@@ -93,11 +127,17 @@ func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder
 	return hold.Recover(ctx, left.Leftover, p, t)
 }
 
-// fromJournals lists what runs of the cluster have paused in PD and not let go, by their journals.
-func (l *Leftover) fromJournals(ctx context.Context, store objstore.Store) error {
+// holding is what one run has paused in PD and not let go.
+type holding struct {
+	run                cluster.RunID
+	schedulers, limits []string
+}
+
+// holdings lists what runs of the cluster have paused in PD and not let go, by their journals.
+func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]holding, error) {
 	objects, err := store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
-		return failure.Annotate(err, "list runs", l.Cluster.String())
+		return nil, failure.Annotate(err, "list runs", name.String())
 	}
 	var runs []cluster.RunID
 	for _, o := range objects {
@@ -106,35 +146,28 @@ func (l *Leftover) fromJournals(ctx context.Context, store objstore.Store) error
 			runs = append(runs, run)
 		}
 	}
+	var held []holding
 	for _, run := range runs {
 		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {
 			continue // it names nothing that can be trusted: what stays paused is shown
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if paused, held := pausedBy(records, l.Cluster); held {
-			l.Dead = append(l.Dead, run)
-			l.Schedulers = append(l.Schedulers, paused.schedulers...)
-			l.Limits = append(l.Limits, paused.limits...)
+		if h, holds := pausedBy(records, name); holds {
+			h.run = run
+			held = append(held, h)
 		}
 	}
-	slices.Sort(l.Schedulers)
-	l.Schedulers = slices.Compact(l.Schedulers)
-	slices.Sort(l.Limits)
-	l.Limits = slices.Compact(l.Limits)
-	return nil
+	return held, nil
 }
 
-// paused is what one run had paused in PD.
-type paused struct{ schedulers, limits []string }
-
 // pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
-func pausedBy(records []phase.Record, name cluster.Name) (what paused, held bool) {
+func pausedBy(records []phase.Record, name cluster.Name) (what holding, held bool) {
 	var of about
 	if len(records) == 0 || json.Unmarshal(records[0].Data, &of) != nil || of.Cluster != name {
-		return paused{}, false
+		return holding{}, false
 	}
 	for _, r := range records {
 		var err error
@@ -146,10 +179,10 @@ func pausedBy(records []phase.Record, name cluster.Name) (what paused, held bool
 		case r.Type == phase.RecordIntent && r.Name == intentLimits:
 			err = json.Unmarshal(r.Data, &what.limits)
 		case r.Type == phase.RecordDone && r.Step == stepRelease, r.Type == phase.RecordUndone && r.Step == stepHold:
-			what, held = paused{}, false
+			what, held = holding{}, false
 		}
 		if err != nil {
-			return paused{}, false
+			return holding{}, false
 		}
 	}
 	return what, held

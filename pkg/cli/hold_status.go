@@ -9,9 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -42,9 +44,12 @@ func (a *app) holdCommand() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use:   "status CLUSTER",
 		Short: "Show what is paused, by whom and until when",
-		Long: `Show what is paused in a cluster's PD, by whom as far as PD tells, and until when.
-With --storage it shows the run that has the cluster's lock too. The leases on the stores
-cannot be read without taking them over: they are not shown. Nothing is changed.` + "\n" + exitStatus(),
+		Long: `Show what is paused in a cluster's PD, by whom and until when.
+
+PD does not tell who paused a scheduler or overrode a limit. With --storage the journals
+of the runs tell, and the run that has the cluster's lock is shown too. The leases on the
+stores cannot be read without taking them over: they are not shown, and last as long as
+the GC safe point of their run. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap hold status tidb/prod
   tisnap hold status tidb/prod --storage s3://backups/prod
   tisnap hold status prod -n tidb -o json`,
@@ -66,23 +71,23 @@ func (a *app) holdStatus(ctx context.Context, arg string) error {
 		return err
 	}
 	doc := &holdDoc{header: newHeader("HoldStatus"), Cluster: name}
+	var store objstore.Store
 	if a.global.storage != "" {
-		if doc.Lock, err = c.lockOf(ctx, name); err != nil {
+		if store, err = c.store(ctx); err != nil {
+			return err
+		}
+		if doc.Lock, err = lockOf(ctx, store, name); err != nil {
 			return err
 		}
 	}
-	if doc.Status, err = hold.Look(ctx, p); err != nil {
+	if doc.Status, err = backup.Status(ctx, store, p, name); err != nil {
 		return err
 	}
 	return a.print(doc)
 }
 
 // lockOf is the lock of a run that is alive, or nil.
-func (c *connections) lockOf(ctx context.Context, name cluster.Name) (*lockDoc, error) {
-	store, err := c.store(ctx)
-	if err != nil {
-		return nil, err
-	}
+func lockOf(ctx context.Context, store objstore.Store, name cluster.Name) (*lockDoc, error) {
 	r, _, err := runlock.Read(ctx, store, name)
 	switch {
 	case failure.Is(err, failure.NotFound):
@@ -107,19 +112,38 @@ func (d *holdDoc) table(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "nothing is paused in PD of cluster %s\n", d.Cluster)
 		return err
 	}
+	return statusTable(d.Status).write(w)
+}
+
+// statusTable has a row for each thing that is paused.
+func statusTable(s *hold.Status) *table {
 	t := newTable("HELD", "NAME", "VALUE", "BY", "UNTIL")
-	for _, s := range d.Schedulers {
-		t.row("scheduler", s.Name, "paused", "", s.Until.UTC().Format(time.RFC3339))
+	for _, s := range s.Schedulers {
+		t.row("scheduler", s.Name, "paused", byRun(s.By, "not known"), until(s.Until))
 	}
-	for _, l := range d.Limits {
+	for _, l := range s.Limits {
 		by := "somebody else"
 		if l.Ours {
-			by = "a backup"
+			by = "not known"
 		}
-		t.row("limit", l.Item, l.Value, by, "")
+		t.row("limit", l.Item, l.Value, byRun(l.By, by), until(l.Until))
 	}
-	for _, p := range d.SafePoints {
-		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), "run "+string(p.Run), p.Until.UTC().Format(time.RFC3339))
+	for _, p := range s.SafePoints {
+		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), byRun(p.Run, ""), until(p.Until))
 	}
-	return t.write(w)
+	return t
+}
+
+func byRun(run cluster.RunID, otherwise string) string {
+	if run == "" {
+		return otherwise
+	}
+	return "run " + string(run)
+}
+
+func until(t time.Time) string {
+	if t.IsZero() {
+		return "not known"
+	}
+	return t.UTC().Format(time.RFC3339)
 }

@@ -16,8 +16,11 @@ import (
 
 // Streams are where a command reads and writes.
 type Streams struct {
+	In  io.Reader // answers of a person; nil if there is none
 	Out io.Writer // results only
 	Err io.Writer // progress, logs, errors
+
+	asTerminal bool // for tests: In is a terminal
 }
 
 // Main runs the command line and returns the exit code. The first SIGINT or SIGTERM ends the run, which

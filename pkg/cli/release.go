@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -15,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-type releaseFlags struct{ yes, force, all bool }
+type releaseFlags struct{ yes, force, all, dryRun bool }
 
 // releasedDoc is the output of `tisnap release`.
 type releasedDoc struct {
@@ -33,13 +34,19 @@ func (a *app) releaseCommand() *cobra.Command {
 
 A backup lets the cluster go on every way out, and what it holds expires by itself if
 its process is killed. This command does not wait for that: it ends the leases and the
-suspension of imports on all stores, drops tisnap's GC safe points and limits in PD, and
-resumes the schedulers that the journals of dead runs name. It may be run again.
+suspension of imports on all stores, drops tisnap's GC safe points in PD, and
+puts back the schedulers and limits that the journals of dead runs name. It may be run
+again. What nobody is known to have paused stays, unless --all is given.
+
+On a terminal it shows what is paused and asks; elsewhere it needs --yes.
 
 It refuses while a run holds the cluster's lock. --force breaks the lock: use it only if
 you know that the run is dead, as one that lives loses its hold and fails.` + "\n" + exitStatus(),
 		Example: `  # what is held, and until when
   tisnap hold status tidb/prod --storage s3://backups/prod
+
+  # what would be let go, without doing it
+  tisnap release tidb/prod --storage s3://backups/prod --dry-run
 
   # let it go
   tisnap release tidb/prod --storage s3://backups/prod --yes
@@ -49,8 +56,8 @@ you know that the run is dead, as one that lives loses its hold and fails.` + "\
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !f.yes {
-				return usage(cmd, errors.New("it changes the running cluster, so it needs --yes"))
+			if !f.yes && !f.dryRun && !a.asks() {
+				return usage(cmd, errors.New("it changes the running cluster, so it needs --yes; --dry-run shows what"))
 			}
 			return a.release(cmd.Context(), f, args[0])
 		},
@@ -58,7 +65,8 @@ you know that the run is dead, as one that lives loses its hold and fails.` + "\
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
 	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
-	fl.BoolVar(&f.all, "all", false, "resume all paused schedulers, whoever paused them")
+	fl.BoolVar(&f.all, "all", false, "resume all paused schedulers and drop all limits that a backup lowers, whoever did it")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be let go; change nothing")
 	return cmd
 }
 
@@ -76,11 +84,69 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	done, err := backup.Release(ctx, store, p, c.tikv(), backup.ReleaseOptions{Cluster: name, Force: f.force, All: f.all})
+	o := backup.ReleaseOptions{Cluster: name, Force: f.force, All: f.all}
+	if f.dryRun || !f.yes {
+		left, err := backup.PlanRelease(ctx, store, p, o)
+		if err != nil {
+			return err
+		}
+		plan := newReleasePlan(left)
+		if f.dryRun {
+			return a.print(plan)
+		}
+		if err := plan.table(a.streams.Err); err != nil {
+			return err
+		}
+		if err := a.confirm(ctx, fmt.Sprintf("let go what is held of cluster %s?", name)); err != nil {
+			return err
+		}
+	}
+	done, err := backup.Release(ctx, store, p, c.tikv(), o)
 	if done == nil {
 		return err
 	}
 	return errors.Join(err, a.print(&releasedDoc{header: newHeader("Released"), Cluster: name, Released: done}))
+}
+
+// releasePlan is the output of a dry run of `tisnap release`.
+type releasePlan struct {
+	header
+	Cluster cluster.Name `json:"cluster"`
+	// Dead are the runs that held the cluster and did not let it go.
+	Dead []cluster.RunID `json:"dead"`
+	// Schedulers and Limits would be put back; all leases and suspensions on the stores would be ended.
+	Schedulers []string     `json:"schedulers"`
+	Limits     []string     `json:"limits"`
+	Status     *hold.Status `json:"status"`
+}
+
+func newReleasePlan(left *backup.Leftover) *releasePlan {
+	d := &releasePlan{
+		header: newHeader("ReleasePlan"), Cluster: left.Cluster, Dead: append([]cluster.RunID{}, left.Dead...),
+		Schedulers: []string{}, Limits: []string{}, Status: left.Status,
+	}
+	for _, s := range left.Status.Schedulers {
+		if left.All || slices.Contains(left.Schedulers, s.Name) {
+			d.Schedulers = append(d.Schedulers, s.Name)
+		}
+	}
+	for _, l := range left.Status.Limits {
+		if l.Ours && (left.All || slices.Contains(left.Limits, l.Item)) {
+			d.Limits = append(d.Limits, l.Item)
+		}
+	}
+	return d
+}
+
+func (d *releasePlan) table(w io.Writer) error {
+	if d.Status.Held() {
+		if err := statusTable(d.Status).write(w); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "\nwould put back %d schedulers and %d limits, drop %d GC safe points, and end all leases and suspensions of imports on the stores of %s\n",
+		len(d.Schedulers), len(d.Limits), len(d.Status.SafePoints), d.Cluster)
+	return err
 }
 
 // running connects to the PD of a cluster that runs.
@@ -102,7 +168,7 @@ func (c *connections) running(ctx context.Context, arg string) (cluster.Name, *p
 }
 
 func (d *releasedDoc) table(w io.Writer) error {
-	if !d.Any() && len(d.Kept) == 0 {
+	if !d.Any() && len(d.Kept)+len(d.KeptLimits) == 0 {
 		_, err := fmt.Fprintf(w, "nothing of cluster %s was held\n", d.Cluster)
 		return err
 	}
@@ -112,16 +178,16 @@ func (d *releasedDoc) table(w io.Writer) error {
 		names []string
 	}{
 		{"scheduler", d.Schedulers}, {"limit", d.Limits}, {"GC safe point", d.SafePoints},
-		{"lease", storeNames(d.Leases)}, {"imports", storeNames(d.Imports)}, {"KEPT: scheduler", d.Kept},
+		{"lease", storeNames(d.Leases)}, {"imports", storeNames(d.Imports)}, {"KEPT: scheduler", d.Kept}, {"KEPT: limit", d.KeptLimits},
 	} {
 		for _, name := range row.names {
 			t.row(row.what, name)
 		}
 	}
-	if err := t.write(w); err != nil || len(d.Kept) == 0 {
+	if err := t.write(w); err != nil || len(d.Kept)+len(d.KeptLimits) == 0 {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nno dead run is known to have paused the schedulers kept: they expire by themselves, or use --all")
+	_, err := fmt.Fprintln(w, "\nno dead run is known to have paused what is kept: it expires by itself, or use --all")
 	return err
 }
 

@@ -33,7 +33,9 @@ type Config struct {
 	MaxHold time.Duration
 	// Grace is how long a hold that broke waits for Release before it lets go by itself; zero is 5 s.
 	Grace time.Duration
-	Log   *zap.Logger
+	// Command is what lets the cluster go if Release cannot, for a person; empty is "tisnap release CLUSTER".
+	Command string
+	Log     *zap.Logger
 }
 
 // Target is a store to hold.
@@ -89,6 +91,9 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
+	}
+	if cfg.Command == "" {
+		cfg.Command = "tisnap release " + cfg.Cluster.String()
 	}
 	h := &Hold{cfg: cfg, pd: p, tikv: t, log: cfg.Log, foreign: map[string]bool{}, lost: make(chan struct{})}
 	for _, target := range cfg.Stores {

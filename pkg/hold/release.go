@@ -104,7 +104,7 @@ func (h *Hold) held(err error) error {
 	}
 	return &failure.Error{
 		Op: "release", Target: "cluster " + h.cfg.Cluster.String(), Kind: failure.Held,
-		Hint: "run: tisnap release " + h.cfg.Cluster.String() + " (what is left expires by itself at " + until.UTC().Format(time.RFC3339) + ")",
+		Hint: "run: " + h.cfg.Command + " (what is left expires by itself at " + until.UTC().Format(time.RFC3339) + ")",
 		Err:  err,
 	}
 }
