@@ -12,12 +12,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// The wait looks often at first, as an incremental snapshot may take seconds, and rarely later.
-const (
-	firstPoll = 500 * time.Millisecond
-	lastPoll  = 15 * time.Second
-)
-
 // wait returns when all snapshots are completed. It waits by progress: only a set that stands still for
 // Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does.
 func (t *task) wait(ctx context.Context, s *phase.Scope) error {
@@ -25,7 +19,7 @@ func (t *task) wait(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(100*len(wanted)), "% of snapshots")
 	progress, moved := int64(-1), time.Now()
 	told := map[cluster.SnapshotID]bool{} // of strange states
-	for interval := firstPoll; ; interval = min(interval*3/2, lastPoll) {
+	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
 		found, err := t.EBS.DescribeSnapshots(ctx, wanted)
 		if err != nil && !retryable(err) {
 			return failure.Annotate(err, "describe snapshots", "")
