@@ -12,7 +12,20 @@ import (
 
 // cityOfRegions is a large cluster's regions by arithmetic: tables of many regions, three peers each on stores
 // chosen at random, and logs of which some lag.
-type cityOfRegions struct{ regions, stores int }
+type cityOfRegions struct {
+	regions, stores int
+	byStore         [][]int32 // the numbers of each store's regions
+}
+
+func newCity(regions, stores int) *cityOfRegions {
+	c := &cityOfRegions{regions: regions, stores: stores, byStore: make([][]int32, stores)}
+	for i := range int32(regions) {
+		for _, s := range c.on(int(i)) {
+			c.byStore[s] = append(c.byStore[s], i)
+		}
+	}
+	return c
+}
 
 // regionsPerTable makes the keys alike for 10 bytes and more, as those of a large table are.
 const regionsPerTable = 10_000
@@ -26,7 +39,7 @@ func mix(x uint64) uint64 {
 }
 
 // on is the three stores of region number i.
-func (c cityOfRegions) on(i int) [3]int {
+func (c *cityOfRegions) on(i int) [3]int {
 	r, n := mix(uint64(i)), uint64(c.stores)
 	a := r % n
 	b := (a + 1 + (r>>20)%(n-1)) % n
@@ -40,7 +53,7 @@ func (c cityOfRegions) on(i int) [3]int {
 }
 
 // key is the start of region number i: a row of a table as TiDB and TiKV encode it.
-func (c cityOfRegions) key(buf []byte, i int) []byte {
+func (c *cityOfRegions) key(buf []byte, i int) []byte {
 	if i == 0 || i == c.regions {
 		return buf[:0]
 	}
@@ -52,33 +65,19 @@ func (c cityOfRegions) key(buf []byte, i int) []byte {
 	return codec.EncodeBytes(buf[:0], raw[:])
 }
 
-// meta is what store number s says of region number i, if it has it.
-func (c cityOfRegions) meta(s, i int, start, end []byte) (tikv.RegionMeta, bool) {
-	for _, on := range c.on(i) {
-		if on == s {
-			lag := uint64(0)
-			if r := mix(uint64(i)<<8 | uint64(s)); r%3 == 0 {
-				lag = r >> 8 % 100
-			}
-			return tikv.RegionMeta{
-				Region: cluster.RegionID(i + 1), PeerID: cluster.PeerID(4*c.regions + i), LastLogTerm: 6, LastIndex: 10_000 - lag,
-				Version: uint64(60 + i%7), Start: start, End: end,
-			}, true
-		}
-	}
-	return tikv.RegionMeta{}, false
-}
-
 // each hands out what store number s says, in the order of region ids. The keys are overwritten by the next.
-func (c cityOfRegions) each(s int, f func(*tikv.RegionMeta) error) error {
+func (c *cityOfRegions) each(s int, f func(*tikv.RegionMeta) error) error {
+	m := tikv.RegionMeta{LastLogTerm: 6}
 	start, end := make([]byte, 0, 32), make([]byte, 0, 32)
-	for i := range c.regions {
-		m, ok := c.meta(s, i, nil, nil)
-		if !ok {
-			continue
+	for _, n := range c.byStore[s] {
+		i := int(n)
+		lag := uint64(0)
+		if r := mix(uint64(i)<<8 | uint64(s)); r%3 == 0 {
+			lag = r >> 8 % 100
 		}
 		start, end = c.key(start, i), c.key(end, i+1)
-		m.Start, m.End = start, end
+		m.Region, m.PeerID, m.LastIndex = cluster.RegionID(i+1), cluster.PeerID(4*c.regions+i), 10_000-lag
+		m.Version, m.Start, m.End = uint64(60+i%7), start, end
 		if err := f(&m); err != nil {
 			return err
 		}
@@ -87,14 +86,12 @@ func (c cityOfRegions) each(s int, f func(*tikv.RegionMeta) error) error {
 }
 
 // keyBytes is the length of all keys, each counted once.
-func (c cityOfRegions) keyBytes() float64 {
+func (c *cityOfRegions) keyBytes() float64 {
 	return float64(c.regions-1) * float64(len(c.key(nil, 1)))
 }
 
-// message is the meta on the wire.
-func message(m *tikv.RegionMeta) *recoverdata.RegionMeta {
-	return &recoverdata.RegionMeta{
-		RegionId: uint64(m.Region), PeerId: uint64(m.PeerID), LastLogTerm: m.LastLogTerm, LastIndex: m.LastIndex,
-		Version: m.Version, StartKey: m.Start, EndKey: m.End,
-	}
+// message writes the meta as it is on the wire.
+func message(m *tikv.RegionMeta, pb *recoverdata.RegionMeta) {
+	pb.RegionId, pb.PeerId, pb.LastLogTerm, pb.LastIndex = uint64(m.Region), uint64(m.PeerID), m.LastLogTerm, m.LastIndex
+	pb.Version, pb.StartKey, pb.EndKey = m.Version, m.Start, m.End
 }

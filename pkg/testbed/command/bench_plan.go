@@ -22,13 +22,13 @@ type planRun struct {
 // benchPlan measures the plan of all regions, and of four times as many.
 func benchPlan(ctx context.Context, o benchOptions, add func(figure)) error {
 	size := fmt.Sprintf("%d regions x 3 peers on %d stores", o.regions, o.stores)
-	one, err := measurePlan(ctx, cityOfRegions{o.regions, o.stores})
+	city := newCity(o.regions, o.stores)
+	one, err := measurePlan(ctx, city)
 	if err != nil {
 		return err
 	}
 	add(figure{Name: "plan", Value: one.seconds, Unit: "s", AtMost: 2 * float64(o.regions) / 1e6, How: "best of 5 plans of " + size})
 	add(figure{Name: "plan, processor time", Value: one.cpu, Unit: "s", How: "of the same plan, all threads"})
-	city := cityOfRegions{o.regions, o.stores}
 	add(figure{
 		Name: "plan, peak memory beyond the keys", Value: (one.peak - city.keyBytes()) / float64(one.plan.Peers), Unit: "bytes a peer", AtMost: 400,
 		How: "heap with garbage, looked at each ms, while the metas are filled in and planned",
@@ -38,7 +38,7 @@ func benchPlan(ctx context.Context, o benchOptions, add func(figure)) error {
 		return nil
 	}
 	one.plan = nil
-	four, err := measurePlan(ctx, cityOfRegions{4 * o.regions, o.stores})
+	four, err := measurePlan(ctx, newCity(4*o.regions, o.stores))
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func benchPlan(ctx context.Context, o benchOptions, add func(figure)) error {
 	return nil
 }
 
-func measurePlan(ctx context.Context, city cityOfRegions) (planRun, error) {
+func measurePlan(ctx context.Context, city *cityOfRegions) (planRun, error) {
 	heap := watchHeap()
 	metas := resolve.NewMetas()
 	for s := range city.stores {
