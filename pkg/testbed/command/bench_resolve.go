@@ -74,6 +74,7 @@ func benchParts() []benchPart {
 	return []benchPart{
 		{"plan", benchPlan},
 		{"collect", benchCollect},
+		{"flashback", benchFlashback},
 	}
 }
 
