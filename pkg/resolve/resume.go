@@ -17,5 +17,11 @@ func (p *Progress) Done(clusterID uint64, backupTS cluster.TS) bool {
 	return p.suits(clusterID, backupTS) && newCoverage(p.Flashed...).contains(cluster.KeyRange{})
 }
 
+// Yield says that another run may have the cluster: nothing that is set in PD is this one's to end any more.
+func (r *Resolver) Yield() { r.lostToOther.Store(true) }
+
+// TakenOver reports whether another run recovers the cluster, or may.
+func (r *Resolver) TakenOver() bool { return r.lostToOther.Load() }
+
 // Plan is what the step "plan" made; nil before it.
 func (r *Resolver) Plan() *Plan { return r.plan }

@@ -27,6 +27,10 @@ func (t *task) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("cluster %s is kept", t.opts.Target)
 		return nil
 	}
+	if t.resolver.TakenOver() {
+		s.Warn("cluster %s is kept: another run may have gone on with it", t.opts.Target)
+		return nil
+	}
 	stay, lookErr := t.Kube.Provisioned(ctx, t.opts.Target, t.opts.Run)
 	err := t.Kube.DeleteCluster(ctx, t.opts.Target, t.opts.Run)
 	switch {

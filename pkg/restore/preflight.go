@@ -187,10 +187,14 @@ func (t *task) checkSnapshots(ctx context.Context) error {
 // without ending a restore.
 const lockTTL = 10 * time.Minute
 
-// takeLock admits one run at a time to the target. A lock that is lost ends the run.
+// takeLock admits one run at a time to the target. A lock that is lost ends the run: what is there may be another
+// run's by now, and is kept.
 func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
 	var err error
-	t.lock, err = runlock.Take(ctx, t.Store, t.opts.Target, t.opts.Owner, lockTTL, func(reason error) { t.cancel(reason) })
+	t.lock, err = runlock.Take(ctx, t.Store, t.opts.Target, t.opts.Owner, lockTTL, func(reason error) {
+		t.resolver.Yield()
+		t.cancel(reason)
+	})
 	return err
 }
 
