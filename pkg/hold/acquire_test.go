@@ -106,6 +106,33 @@ func TestPauseScheduling_LimitOfSomebodyElse_IsConflict(t *testing.T) {
 	require.Equal(t, map[string]string{"schedule.merge-schedule-limit": "3"}, r.server.TTLConfigs())
 }
 
+// An override of theirs with the value that the hold needs stays theirs, with the time that it has left.
+func TestRelease_LimitLoweredBySomebodyElse_StaysLowered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := within(t, 30*time.Second)
+	require.NoError(t, r.pd.SetTTLConfig(ctx, map[string]any{"schedule.merge-schedule-limit": 0}, 10*time.Minute))
+	h := r.newHold(t)
+	lowered, err := h.Lowered(ctx)
+	require.NoError(t, err)
+	require.Len(t, lowered, 7)
+	require.NoError(t, r.acquire(ctx, h))
+	require.NoError(t, h.Prove(ctx))
+	broke, err := h.Release(ctx)
+	require.NoError(t, broke)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"schedule.merge-schedule-limit": "0"}, r.server.TTLConfigs())
+	left, err := r.pd.Overrides(ctx)
+	require.NoError(t, err)
+	require.Greater(t, time.Until(left[0].Until), 9*time.Minute)
+
+	// Dropped by them within a hold, it is not in force any more.
+	h = r.newHold(t, func(c *hold.Config) { c.Run = "run-2" })
+	require.NoError(t, r.acquire(ctx, h))
+	require.NoError(t, r.pd.DropTTLConfig(ctx, []string{"schedule.merge-schedule-limit"}))
+	require.ErrorContains(t, h.Prove(ctx), "merge-schedule-limit")
+}
+
 func TestPauseScheduling_NoCoordinator_IsUnready(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

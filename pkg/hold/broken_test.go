@@ -64,22 +64,38 @@ func TestHold_ImportsResumedBySomebody_IsBrokenAtTheRenewal(t *testing.T) {
 	require.ErrorContains(t, broken(t, h), "imports")
 }
 
-func TestHold_StoreKilled_IsBrokenAndReleaseSaysHeld(t *testing.T) {
+func TestHold_StoreKilled_IsBrokenAndNamesTheStore(t *testing.T) {
 	t.Parallel()
 	r, h := held(t)
+	before := time.Now()
 	r.stores[0].Kill()
-	require.ErrorContains(t, broken(t, h), r.stores[0].Addr())
+	err := broken(t, h)
+	require.ErrorContains(t, err, r.stores[0].Addr())
+	var why *hold.BrokenError
+	require.ErrorAs(t, err, &why)
+	require.WithinRange(t, why.At, before, time.Now())
+	require.Positive(t, why.After)
+	require.ErrorContains(t, err, why.At.UTC().Format("15:04:05.000Z"))
+}
+
+func TestRelease_StoreKilled_SaysHeldUntilItsLeaseHasRunOut(t *testing.T) {
+	t.Parallel()
+	r, h := held(t, func(c *hold.Config) { c.Lease = 12 * time.Second })
+	r.stores[0].Kill()
 	start := time.Now()
 	broke, err := h.Release(within(t, 10*time.Second))
-	require.Error(t, broke)
+	require.ErrorContains(t, broke, r.stores[0].Addr())
 	require.Equal(t, failure.Held, failure.KindOf(err))
 	require.ErrorContains(t, err, r.stores[0].Addr())
 	hint := failure.HintOf(err)
 	require.Contains(t, hint, "tisnap release tidb/prod")
 	require.Contains(t, hint, "expires by itself at "+start.UTC().Format("2006-01-02T"))
 	require.Empty(t, r.left(t), "all the others")
-	_, err = h.Release(within(t, 10*time.Second))
-	require.Equal(t, failure.Held, failure.KindOf(err), "the second try does not forget the store")
+	require.Eventually(t, func() bool {
+		_, err := h.Release(t.Context())
+		return err == nil
+	}, 30*time.Second, 100*time.Millisecond, "what has run out is not held")
+	require.Greater(t, time.Since(start), 8*time.Second)
 }
 
 // The lease outlives its stream: it is ended by a new one.

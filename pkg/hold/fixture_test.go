@@ -36,12 +36,16 @@ type rig struct {
 	splits int
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, change ...func(*pdtest.Config)) *rig {
 	t.Helper()
 	r := &rig{faults: &fault.Plan{}}
 	ctx := within(t, 60*time.Second)
 	var err error
-	r.server, err = pdtest.New(pdtest.Config{CoordinatorDelay: 10 * time.Millisecond, Faults: r.faults})
+	cfg := pdtest.Config{CoordinatorDelay: 10 * time.Millisecond, Faults: r.faults}
+	for _, f := range change {
+		f(&cfg)
+	}
+	r.server, err = pdtest.New(cfg)
 	require.NoError(t, err)
 	require.NoError(t, r.server.Start())
 	t.Cleanup(r.server.Close)
