@@ -19,8 +19,9 @@ const (
 	shownEvery = 200 * time.Millisecond
 	// savedEvery is how much work a killed run may have to do again.
 	savedEvery = 2 * time.Second
-	// firstLimit bounds the first call to a region: 10,000 changed keys take TiKV 0.4 s, and a region whose
-	// majority is gone never answers. Each next call to it gets twice the time, up to lastLimit.
+	// firstLimit bounds the first call to a region, or a third of Config.Stall does: 10,000 changed keys take
+	// TiKV 0.4 s, and a region whose majority is gone never answers. Each next call to it gets twice the
+	// time, up to lastLimit.
 	firstLimit = 2 * time.Minute
 	lastLimit  = time.Hour
 )

@@ -128,7 +128,7 @@ func (w *sweep) place(reg cluster.Region, before task, now time.Time) {
 	if _, waits := w.parked[reg.ID]; waits {
 		return
 	}
-	t := task{region: reg, tries: before.tries, limit: max(before.limit, firstLimit)}
+	t := task{region: reg, tries: before.tries, limit: max(before.limit, min(firstLimit, w.r.cfg.Stall/3))}
 	store := reg.Leader.Store
 	if store == 0 || w.r.address(store) == "" {
 		t.tries++

@@ -86,7 +86,8 @@ type RegionErrorKind int
 const (
 	RegionOther       RegionErrorKind = iota // try again later
 	RegionStale                              // not leader, epoch, not found, key not in region: read PD again
-	RegionBusy                               // server is busy: slow down
+	RegionBusy                               // the store is busy: slow down
+	RegionUnready                            // this region alone cannot be served yet: try it again a little later
 	RegionNotPrepared                        // the flash call found no prepared state: done already, or prepare is missing
 	RegionInFlashback                        // prepared by some start_ts
 )

@@ -110,11 +110,11 @@ var regionVerdicts = []regionVerdict{ //nolint:gochecknoglobals // a constant ta
 	{RegionStale, func(e *errorpb.Error) bool { return e.RegionNotInitialized != nil }},
 	{RegionStale, func(e *errorpb.Error) bool { return e.IsWitness != nil }},
 	{RegionBusy, func(e *errorpb.Error) bool { return e.ServerIsBusy != nil }},
-	{RegionBusy, func(e *errorpb.Error) bool { return e.ReadIndexNotReady != nil }},
-	{RegionBusy, func(e *errorpb.Error) bool { return e.ProposalInMergingMode != nil }},
-	{RegionBusy, func(e *errorpb.Error) bool { return e.MaxTimestampNotSynced != nil }},
-	{RegionBusy, func(e *errorpb.Error) bool { return e.RecoveryInProgress != nil }},
-	{RegionBusy, func(e *errorpb.Error) bool { return e.DataIsNotReady != nil }},
+	{RegionUnready, func(e *errorpb.Error) bool { return e.ReadIndexNotReady != nil }},
+	{RegionUnready, func(e *errorpb.Error) bool { return e.ProposalInMergingMode != nil }},
+	{RegionUnready, func(e *errorpb.Error) bool { return e.MaxTimestampNotSynced != nil }},
+	{RegionUnready, func(e *errorpb.Error) bool { return e.RecoveryInProgress != nil }},
+	{RegionUnready, func(e *errorpb.Error) bool { return e.DataIsNotReady != nil }},
 }
 
 // regionError turns a region error of a response into ours.
