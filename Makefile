@@ -66,6 +66,10 @@ bench-resolve: build ## measure resolving at the size of the largest clusters; J
 	bin/testbed bench-resolve > bin/bench-resolve.json
 	@echo "bin/bench-resolve.json holds the figures; go test -bench 'Plan|Collect' -count 10 ./pkg/resolve is for benchstat"
 
+.PHONY: bench-hold
+bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON on stdout
+	@bin/testbed bench-hold
+
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' pkg | while IFS=: read -r file name; do \

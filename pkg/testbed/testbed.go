@@ -41,6 +41,8 @@ type Config struct {
 	// PodStart is how long a pod takes from its node to its process, in virtual time.
 	PodStart time.Duration
 	Logf     func(format string, args ...any)
+	// Observe is called when EC2 has answered a call that is no dry run, with what it took in real time. nil is not.
+	Observe func(action string, took time.Duration)
 }
 
 // Testbed is the running stand-ins. Close it.
@@ -119,7 +121,11 @@ func (t *Testbed) Close() {
 // serveAWS is the one endpoint of AWS_ENDPOINT_URL: EC2 and STS are form posts to /, all else is S3.
 func (t *Testbed) serveAWS(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost && r.URL.Path == "/" && r.URL.RawQuery == "" {
+		start := time.Now()
 		t.EC2.ServeHTTP(w, r)
+		if t.cfg.Observe != nil && r.Form.Get("DryRun") != "true" {
+			t.cfg.Observe(r.Form.Get("Action"), time.Since(start))
+		}
 		return
 	}
 	t.S3.ServeHTTP(w, r)

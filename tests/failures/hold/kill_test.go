@@ -101,7 +101,7 @@ func TestA12_ProcessKilled(t *testing.T) {
 		}
 		p.faults.Clear()
 		// The next backup finds nothing in its way.
-		p.sealed(t, p.backup(t), 6)
+		p.sealed(t, p.backup(t, "--name", "next"), 6)
 	})
 	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
 		t.Run(name+" lets go", func(t *testing.T) {
