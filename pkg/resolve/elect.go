@@ -40,6 +40,7 @@ type election struct {
 	behind   uint64
 	uneven   []cluster.RegionID
 	doubtful []cluster.RegionID
+	crowded  []cluster.RegionID
 
 	stores []cluster.StoreID
 	row    []*peerRow // of the region at hand, and the stores that hold them
@@ -95,6 +96,7 @@ func join(parts []*election) *election {
 		all.behind = max(all.behind, p.behind)
 		all.peers, all.lagging = all.peers+p.peers, all.lagging+p.lagging
 		all.uneven, all.doubtful = append(all.uneven, p.uneven...), append(all.doubtful, p.doubtful...)
+		all.crowded = append(all.crowded, p.crowded...)
 	}
 	return all
 }
@@ -115,6 +117,9 @@ func (e *election) run(line queue, replicas int) error {
 		}
 		if err := e.seat(); err != nil {
 			return err
+		}
+		if len(e.row) > replicas {
+			e.crowded = append(e.crowded, cluster.RegionID(id))
 		}
 	}
 	return nil

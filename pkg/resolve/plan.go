@@ -66,6 +66,9 @@ type Plan struct {
 	// Doubtful lists regions with a peer of a lower term that has more log than the leader. TiKV 8.5 tells
 	// the term of the vote and not that of the log, so the leader may be one that the others do not elect.
 	Doubtful []cluster.RegionID
+	// Crowded lists regions with more peers than replicas: one is a learner, or left of a replica that was
+	// moved away. If such a peer is chosen because its log is as good as any, the others do not elect it.
+	Crowded []cluster.RegionID
 	// Degraded lists regions that have a majority of their replicas, but not all.
 	Degraded []cluster.RegionID
 	Fewest   int // replicas that the region with the fewest has
@@ -145,7 +148,7 @@ func (p *Plan) fill(e *election, order []uint32, keys *keyTable) {
 		commands[s.store] = append(commands[s.store], tikv.Command{Region: cluster.RegionID(s.region), AsLeader: true})
 	}
 	p.Peers, p.Lagging, p.Behind = e.peers, e.lagging, e.behind
-	p.Uneven, p.Doubtful = e.uneven, e.doubtful
+	p.Uneven, p.Doubtful, p.Crowded = e.uneven, e.doubtful, e.crowded
 	for i, id := range e.stores {
 		p.Commands[id] = commands[i]
 	}

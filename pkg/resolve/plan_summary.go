@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // Summary is a plan as a dry run prints it. Lists of regions are cut after the first few; their counts are not.
@@ -24,6 +25,7 @@ type Summary struct {
 	Tombstones Lines    `json:"tombstones"` // destroyed peers, which are left as they are
 	Uneven     Regions  `json:"uneven"`     // peers disagree about the version
 	Doubtful   Regions  `json:"doubtful"`   // the metas do not tell for sure whose log is the best
+	Crowded    Regions  `json:"crowded"`    // more peers than replicas: a learner, or one that was moved away
 	Degraded   Regions  `json:"degraded"`   // a majority of the replicas, but not all
 	Fewest     int      `json:"fewestReplicas"`
 	Without    []uint64 `json:"withoutStores,omitempty"`
@@ -54,7 +56,7 @@ type Lines struct {
 func (p *Plan) Summary() Summary {
 	s := Summary{
 		Regions: len(p.Leaders), Peers: p.Peers, AllocID: p.AllocID, Lagging: p.Lagging, Behind: p.Behind,
-		Uneven: regions(p.Uneven), Doubtful: regions(p.Doubtful), Degraded: regions(p.Degraded), Fewest: p.Fewest,
+		Uneven: regions(p.Uneven), Doubtful: regions(p.Doubtful), Crowded: regions(p.Crowded), Degraded: regions(p.Degraded), Fewest: p.Fewest,
 		Overlaps: Lines{Count: len(p.Dropped)}, Tombstones: Lines{Count: len(p.Tombstones)}, Lost: []string{},
 	}
 	for store, commands := range p.Commands {
@@ -93,3 +95,7 @@ func (p *Plan) losses(out []string) []string {
 func regions(ids []cluster.RegionID) Regions {
 	return Regions{Count: len(ids), First: slices.Clone(ids[:min(most, len(ids))])}
 }
+
+// PlanSteps are the steps collect and plan: with them alone nothing is changed, and Plan tells what the others
+// would do.
+func (r *Resolver) PlanSteps(phaseName string) []phase.Step { return r.Steps(phaseName)[:2] }
