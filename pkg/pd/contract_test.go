@@ -21,6 +21,7 @@ func contractSuite() map[string]func(*testing.T, *pd.Client) {
 		"Clock":      contractClock,
 		"Schedulers": contractSchedulers,
 		"TTLConfig":  contractTTLConfig,
+		"ResolvedTS": contractResolvedTS,
 		"GC":         contractGC,
 		"Recovery":   contractRecovery,
 	}
@@ -28,12 +29,14 @@ func contractSuite() map[string]func(*testing.T, *pd.Client) {
 
 func TestContract_StandIn_Holds(t *testing.T) {
 	t.Parallel()
-	for name, check := range contractSuite() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := running(t, pdtest.Config{}, 5)
-			check(t, open(t, s.URLs()...))
-		})
+	for _, version := range []string{"7.5.0", "8.1.0", "8.5.0"} {
+		for name, check := range contractSuite() {
+			t.Run(version+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				s := running(t, pdtest.Config{Version: version}, 5)
+				check(t, open(t, s.URLs()...))
+			})
+		}
 	}
 }
 
@@ -194,4 +197,23 @@ func requireMarked(ctx context.Context, t *testing.T, c *pd.Client, want bool) {
 	marked, err := c.Recovering(ctx)
 	require.NoError(t, err)
 	require.Equal(t, want, marked)
+}
+
+// A store that leads a region has a resolved ts, or 0 before it has reported; the minimum is over these.
+func contractResolvedTS(t *testing.T, c *pd.Client) {
+	got, err := c.ResolvedTS(t.Context())
+	require.NoError(t, err)
+	require.True(t, got.RealTime)
+	require.Positive(t, got.Interval)
+	require.NotEmpty(t, got.Stores)
+	stores, err := c.Stores(t.Context())
+	require.NoError(t, err)
+	known := map[cluster.StoreID]bool{}
+	for _, s := range stores {
+		known[s.ID] = true
+	}
+	for id, ts := range got.Stores {
+		require.True(t, known[id], "store %s", id)
+		require.GreaterOrEqual(t, ts, got.TS, "store %s", id)
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -157,7 +159,8 @@ const (
 )
 
 // ResolvedTS reads the minimum resolved ts. Stores that do not count for it (tombstones, TiFlash, those
-// without leaders) are left out of Stores; one that leads regions but has not reported is there with 0.
+// without leaders) are left out of Stores; one that leads regions but has not reported is there with 0. A PD
+// without the scope is asked for each store.
 func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
 	const op = "read resolved ts"
 	var answer struct {
@@ -171,7 +174,7 @@ func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
 		return ResolvedTS{}, translate(ctx, err, op, "")
 	}
 	resolved := ResolvedTS{RealTime: answer.RealTime, Stores: map[cluster.StoreID]cluster.TS{}}
-	if answer.TS != math.MaxUint64 {
+	if answer.TS != doesNotCount {
 		resolved.TS = cluster.TS(answer.TS)
 	}
 	if answer.Interval != "" {
@@ -179,15 +182,58 @@ func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
 			return ResolvedTS{}, failure.Wrap(err, failure.Unknown, op, "")
 		}
 	}
+	if answer.Stores == nil {
+		resolved.Stores, err = c.resolvedByStore(ctx)
+		return resolved, err
+	}
 	for text, ts := range answer.Stores {
 		id, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			return ResolvedTS{}, failure.Wrap(err, failure.Unknown, op, "store "+text)
 		}
-		// The largest number stands for "does not count".
-		if ts != math.MaxUint64 {
+		if ts != doesNotCount {
 			resolved.Stores[cluster.StoreID(id)] = cluster.TS(ts)
 		}
 	}
 	return resolved, nil
+}
+
+// doesNotCount is PD's resolved ts of a store that does not count, or does not exist.
+const doesNotCount = math.MaxUint64
+
+// askAtOnce bounds the calls for the resolved ts of single stores.
+const askAtOnce = 16
+
+// resolvedByStore asks for each store that may count.
+func (c *Client) resolvedByStore(ctx context.Context) (map[cluster.StoreID]cluster.TS, error) {
+	stores, err := c.Stores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stores = slices.DeleteFunc(stores, func(s Store) bool { return s.State == StoreTombstone || !s.IsTiKV() })
+	all, errs := make([]uint64, len(stores)), make([]error, len(stores))
+	slots := make(chan struct{}, askAtOnce)
+	var asking sync.WaitGroup
+	for i, s := range stores {
+		slots <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-slots }()
+			var answer struct {
+				TS uint64 `json:"min_resolved_ts"`
+			}
+			errs[i] = c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts/"+s.ID.String(), nil, &answer, again)
+			all[i] = answer.TS
+		})
+	}
+	asking.Wait()
+	found := map[cluster.StoreID]cluster.TS{}
+	for i, s := range stores {
+		if errs[i] != nil {
+			return nil, translate(ctx, errs[i], "read resolved ts", "store "+s.ID.String())
+		}
+		if all[i] != doesNotCount {
+			found[s.ID] = cluster.TS(all[i])
+		}
+	}
+	return found, nil
 }

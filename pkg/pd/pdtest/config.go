@@ -2,6 +2,9 @@ package pdtest
 
 import (
 	"crypto/tls"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
@@ -12,7 +15,7 @@ import (
 type Config struct {
 	Members   int    // number of PD members; 0 is 1
 	Addr      string // host:port of the first member; "" is 127.0.0.1:0. The others take free ports of its host
-	Version   string // cluster version, "8.5.0" if empty
+	Version   string // cluster version, "8.5.0" if empty: the stand-in has what a PD of that version has
 	ClusterID uint64 // 0: a random one
 	Faults    *fault.Plan
 	Clock     timescale.Clock // all TTLs, timestamps and delays run on it
@@ -51,6 +54,38 @@ func (c Config) withDefaults() Config {
 		c.ElectionTimeout = defaultElectionTimeout
 	}
 	return c
+}
+
+// The versions in which PD got what younger clients may use. Everything else that a backup or restore asks for
+// is the same in 7.5, 8.1 and 8.5: one exercise of 39 steps passed on all three.
+const (
+	scopeSince = "8.0" // min-resolved-ts?scope=; 7.5 is played without it, as its early releases may be
+	batchSince = "8.3" // BatchScanRegions
+	mergeSince = "8.4" // regions of 256 MiB, and merges to suit them
+)
+
+// since reports whether the version played is at least this one.
+func (c Config) since(version string) bool {
+	have, want := numbers(c.Version), numbers(version)
+	return slices.Compare(have[:min(len(have), len(want))], want) >= 0
+}
+
+func numbers(version string) []int {
+	var out []int
+	for part := range strings.SplitSeq(version, ".") {
+		n, _ := strconv.Atoi(part) // "0-alpha" counts as 0
+		out = append(out, n)
+	}
+	return out
+}
+
+// configOf is the base config of the version played.
+func (c Config) configOf() map[string]any {
+	items := baseConfig()
+	if !c.since(mergeSince) {
+		items["schedule.max-merge-region-size"], items["schedule.max-merge-region-keys"] = 20, 200000
+	}
+	return items
 }
 
 // baseConfig is the part of PD's configuration that a backup or restore may meet, with PD 8.5's defaults.

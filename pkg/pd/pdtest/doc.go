@@ -1,5 +1,5 @@
-// Package pdtest is a stand-in for TiDB's placement driver, PD 8.5: a state machine behind PD's gRPC and
-// HTTP API on one port, with the habits of the real one, bad ones included.
+// Package pdtest is a stand-in for TiDB's placement driver, PD 8.5 or, by Config.Version, 8.1 or 7.5: a state
+// machine behind PD's gRPC and HTTP API on one port, with the habits of the real one, bad ones included.
 //
 //   - Scheduler pauses are lost on restart and change of leader; TTL configs, service safe points, the
 //     recovering mark, the id allocator and the TSO window are kept.

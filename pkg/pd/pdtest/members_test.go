@@ -111,8 +111,10 @@ func TestFault_RestartsPDInAGRPCCall_ClientComesBack(t *testing.T) {
 		return err == nil
 	}, patience, tick)
 	require.Contains(t, s.ServiceSafePoints(), "x")
-	_, err = c.Now(t.Context())
-	require.NoError(t, err)
+	require.Eventually(t, func() bool { // its stream of timestamps is another, and is opened anew
+		_, err = c.Now(t.Context())
+		return err == nil
+	}, patience, tick)
 }
 
 func TestFault_Refused_SaysItsCode(t *testing.T) {

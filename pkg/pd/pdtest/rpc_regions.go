@@ -55,7 +55,10 @@ func (r *rpcServer) ScanRegions(_ context.Context, req *pdpb.ScanRegionsRequest)
 }
 
 // BatchScanRegions lists the regions of several ranges, each region once.
-func (r *rpcServer) BatchScanRegions(_ context.Context, req *pdpb.BatchScanRegionsRequest) (*pdpb.BatchScanRegionsResponse, error) {
+func (r *rpcServer) BatchScanRegions(ctx context.Context, req *pdpb.BatchScanRegionsRequest) (*pdpb.BatchScanRegionsResponse, error) {
+	if !r.cfg.since(batchSince) {
+		return r.unimplemented.BatchScanRegions(ctx, req)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.disk.bootstrapped {

@@ -53,7 +53,7 @@ func newDisk(cfg Config) *disk {
 		services:   map[string]serviceSafePoint{},
 		ttl:        map[string]ttlItem{},
 		lastLease:  7784368589222112624,
-		config:     baseConfig(),
+		config:     cfg.configOf(),
 		stores:     map[uint64]*metapb.Store{},
 		regions:    newRegionTree(),
 		schedulers: defaultSchedulers(),

@@ -119,7 +119,7 @@ func (s *Server) minResolvedAnswer(ts uint64) minResolved {
 func (s *Server) getMinResolved(r *request) answer {
 	body := s.minResolvedAnswer(s.minResolvedLocked())
 	scope := r.URL.Query().Get("scope")
-	if scope == "" {
+	if scope == "" || !s.cfg.since(scopeSince) {
 		return answer{body: body}
 	}
 	var ids []uint64
