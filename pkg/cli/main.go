@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -49,12 +50,25 @@ func await(done <-chan ExitCode, signals <-chan os.Signal, cancel context.Cancel
 				reason, code = errTerminated, ExitTerminated
 			}
 			if stopping {
-				fmt.Fprintln(w, "stopped at once: what was held expires by itself; `tisnap hold status` shows it, `tisnap release` ends it")
+				say(w, "stopped at once: what was held expires by itself; `tisnap hold status` shows it, `tisnap release` ends it")
 				return code
 			}
-			fmt.Fprintln(w, "stopping: the run is being undone; a second signal stops at once")
 			cancel(reason)
+			say(w, "stopping: the run is being undone; a second signal stops at once")
 		}
+	}
+}
+
+// say prints a line, and does not wait long for one who does not read it.
+func say(w io.Writer, line string) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintln(w, line)
+	}()
+	select {
+	case <-said:
+	case <-time.After(time.Second):
 	}
 }
 

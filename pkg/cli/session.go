@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"regexp"
@@ -24,6 +25,7 @@ type session struct {
 	progress *ui.Progress
 	log      *zap.Logger
 	file     *os.File
+	mute     func() // writes nothing more to stderr
 }
 
 func (a *app) session() (*session, error) {
@@ -35,7 +37,7 @@ func (a *app) session() (*session, error) {
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read --log-level", a.global.logLevel)
 	}
-	s := &session{}
+	s := &session{mute: func() { a.streams.Err = io.Discard }}
 	if a.global.logFile != "" {
 		s.file, err = os.OpenFile(a.global.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -62,8 +64,11 @@ func encoder(format string) zapcore.Encoder {
 
 // end takes the live line down before results are printed. It may be called twice.
 func (s *session) end() {
-	_ = s.log.Sync()       // a log on a terminal cannot be synced, and says so
-	_ = s.progress.Close() // a stderr that is gone must not fail the run
+	_ = s.log.Sync() // a log on a terminal cannot be synced, and says so
+	// A stderr that is gone must not fail the run, and one that nobody reads must not hang it.
+	if err := s.progress.Close(); errors.Is(err, ui.ErrUnread) {
+		s.mute()
+	}
 	if s.file != nil {
 		_ = s.file.Close()
 		s.file = nil

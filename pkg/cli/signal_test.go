@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"syscall"
 	"testing"
@@ -55,4 +56,18 @@ func TestAwait_SecondSignal_ReturnsWithTheRunStillGoing(t *testing.T) {
 			assert.Contains(t, out.String(), "expires by itself")
 		})
 	}
+}
+
+// A full pipe must not keep a signal from ending the run.
+func TestAwait_NobodyReadsStderr_RunIsUndone(t *testing.T) {
+	t.Parallel()
+	reader, writer := io.Pipe()
+	done, signals := make(chan ExitCode, 1), make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	code := await(done, signals, func(reason error) {
+		assert.ErrorIs(t, reason, errTerminated)
+		done <- ExitTerminated
+	}, writer)
+	assert.Equal(t, ExitTerminated, code)
+	require.NoError(t, reader.Close()) // lets the write under way go
 }

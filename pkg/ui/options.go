@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -47,6 +48,9 @@ type Options struct {
 	Width func() int
 	// Env reads the environment: NO_COLOR, TERM, CI, and LC_ALL, LC_CTYPE, LANG; nil is os.Getenv.
 	Env func(string) string
+	// Patience is how long Close waits for one who reads nothing; 0 is 10 s, and for ever on a terminal: a person
+	// may have stopped it.
+	Patience time.Duration
 }
 
 // fallbackWidth is used while the terminal does not tell its own.
@@ -74,6 +78,9 @@ func (o Options) complete() Options {
 			}
 			return width
 		}
+	}
+	if o.Patience == 0 && !o.IsTerminal() {
+		o.Patience = 10 * time.Second
 	}
 	o.Mode = o.resolve()
 	return o

@@ -2,9 +2,11 @@ package ui
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -22,14 +24,19 @@ type renderer interface {
 	finish(now time.Time)
 }
 
+// ErrUnread says that nobody reads the stream: a pipe is full and stays so.
+var ErrUnread = errors.New("nobody reads the output")
+
 // Progress shows a run's events. It is a phase.Sink, safe for concurrent use, and must be closed.
 type Progress struct {
 	mode  Mode
 	out   *stream
 	queue *queue
 	quit  chan struct{}
-	wg    sync.WaitGroup
+	done  chan struct{} // closed when everything is written
 	once  sync.Once
+
+	patience time.Duration
 
 	mu     sync.Mutex
 	closed bool
@@ -39,7 +46,10 @@ type Progress struct {
 // New starts showing progress. Close ends it.
 func New(o Options) *Progress {
 	o = o.complete()
-	p := &Progress{mode: o.Mode, out: &stream{w: o.Out}, queue: newQueue(), quit: make(chan struct{})}
+	p := &Progress{
+		mode: o.Mode, out: &stream{w: o.Out}, queue: newQueue(), quit: make(chan struct{}), done: make(chan struct{}),
+		patience: o.Patience,
+	}
 	var r renderer
 	switch o.Mode {
 	case TTY:
@@ -51,7 +61,10 @@ func New(o Options) *Progress {
 	default:
 		r = newPlain(p.out)
 	}
-	p.wg.Go(func() { p.run(r) })
+	go func() {
+		defer close(p.done)
+		p.run(r)
+	}()
 	return p
 }
 
@@ -78,7 +91,8 @@ func (p *Progress) Emit(e phase.Event) {
 func (p *Progress) Writer() io.Writer { return lineWriter{p} }
 
 // Close shows what is queued, takes the live line down and waits for the goroutine. It may be called again.
-// It returns the first error of the stream.
+// It returns the first error of the stream. Where nobody reads the stream, it gives up with ErrUnread, and
+// nothing is written any more: a run that has done its work must not hang for its messages.
 func (p *Progress) Close() error {
 	p.once.Do(func() {
 		p.mu.Lock()
@@ -89,8 +103,33 @@ func (p *Progress) Close() error {
 		p.mu.Unlock()
 		close(p.quit)
 	})
-	p.wg.Wait()
-	return p.out.firstError()
+	return p.flushed()
+}
+
+// flushed waits until everything queued is written, or nothing was for as long as the patience lasts.
+func (p *Progress) flushed() error {
+	if p.patience == 0 {
+		<-p.done
+		return p.out.firstError()
+	}
+	if p.out.unread.Load() {
+		return ErrUnread
+	}
+	timer := time.NewTicker(p.patience)
+	defer timer.Stop()
+	for written := p.out.written.Load(); ; {
+		select {
+		case <-p.done:
+			return p.out.firstError()
+		case <-timer.C:
+			now := p.out.written.Load()
+			if now == written {
+				p.out.unread.Store(true)
+				return ErrUnread
+			}
+			written = now
+		}
+	}
 }
 
 func (p *Progress) run(r renderer) {
@@ -133,7 +172,9 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		p.wg.Wait() // what is queued comes first
+		if err := p.flushed(); errors.Is(err, ErrUnread) { // what is queued comes first
+			return 0, err
+		}
 		return p.out.Write(b)
 	}
 	end := bytes.LastIndexByte(b, '\n') + 1
@@ -147,12 +188,18 @@ func (w lineWriter) Write(b []byte) (int, error) {
 
 // stream stops writing at the first error: the reader is gone, and the run goes on without it.
 type stream struct {
+	written atomic.Int64 // writes that returned
+	unread  atomic.Bool  // nobody reads: the write under way may never return
+
 	mu  sync.Mutex
 	w   io.Writer
 	err error
 }
 
 func (s *stream) Write(b []byte) (int, error) {
+	if s.unread.Load() {
+		return 0, ErrUnread
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -160,6 +207,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	}
 	var n int
 	n, s.err = s.w.Write(b)
+	s.written.Add(1)
 	return n, s.err
 }
 

@@ -170,3 +170,20 @@ func (s *Server) Cuts() []Cut {
 	defer s.mu.Unlock()
 	return slices.Clone(s.cuts)
 }
+
+// TagVolume adds tags to a volume, as its owner does.
+func (s *Server) TagVolume(id cluster.VolumeID, tags ebs.Tags) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	if err != nil {
+		return err
+	}
+	merged := maps.Clone(v.tags)
+	maps.Copy(merged, tags)
+	if err := s.checkTags(merged); err != nil {
+		return err
+	}
+	v.tags = merged
+	return nil
+}

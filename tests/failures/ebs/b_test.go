@@ -48,13 +48,16 @@ func TestB3_PendingByOthers_RefusedInPreflight(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 10, 10)
 	l.EC2.AddForeignSnapshots(90, time.Hour)
+	before := len(l.MutatingCalls())
 	o := l.options()
 	_, err := l.backup(t, o)
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "90 are pending")
 	require.ErrorContains(t, err, "20 more")
 	require.Empty(t, l.EC2.Cuts())
-	require.NotContains(t, l.MutatingCalls(), "pd", "nothing was paused")
+	for _, call := range l.MutatingCalls()[before:] {
+		require.NotContains(t, call, "pd ", "nothing was paused")
+	}
 	l.leftNothing(t, o)
 }
 
