@@ -70,6 +70,14 @@ bench-resolve: build ## measure resolving at the size of the largest clusters; J
 bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON on stdout
 	@bin/testbed bench-hold
 
+.PHONY: bench-ebs
+bench-ebs: build ## measure cut, restore and deletes against EC2's request limits, 20 to 1,000 stores; JSON in bin/bench-ebs.json
+	bin/testbed bench-ebs > bin/bench-ebs.json
+
+.PHONY: manifests
+manifests: ## write manifests/iam-policy.json anew, from the calls that the adapters make
+	$(GO) test ./tests/arch -run TestManifest -update
+
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' pkg | while IFS=: read -r file name; do \

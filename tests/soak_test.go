@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
@@ -16,7 +17,7 @@ import (
 const roundDeadline = 2 * time.Minute
 
 // TestSoak makes rounds with random seeds: crash positions, apply lag, splits and leader moves during the
-// hold differ in each. A failure prints the seed; run it again with -seed.
+// hold differ in each. The program has the permissions of manifests/iam-policy.json and no others. A failure prints the seed; run it again with -seed.
 func TestSoak(t *testing.T) {
 	first := *seedFlag
 	if first == 0 {
@@ -27,7 +28,10 @@ func TestSoak(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 		log := &logBuffer{}
 		start := time.Now()
-		r, err := round.Run(ctx, round.Config{Dir: t.TempDir(), Tisnap: inProcess(t, log), Seed: seed, Scale: 4})
+		faults := &fault.Plan{}
+		r, err := round.Run(ctx, round.Config{
+			Dir: t.TempDir(), Tisnap: underPolicy(t, faults, inProcess(t, log)), Faults: faults, Seed: seed, Scale: 4,
+		})
 		cancel()
 		if err != nil {
 			t.Logf("output of the program:\n%s", log)

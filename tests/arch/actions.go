@@ -8,7 +8,7 @@ import (
 )
 
 // call matches a call of an AWS client by an adapter: c.ec2.CreateVolume(, s3.NewListObjectsV2Paginator(.
-var call = regexp.MustCompile(`\.(ec2|sts|client)\.([A-Z]\w*)\(ctx|\b(ec2|s3)\.New([A-Z]\w*)Paginator\(`)
+var call = regexp.MustCompile(`\.(ec2|sts|quotas|client)\.([A-Z]\w*)\(ctx|\b(ec2|s3)\.New([A-Z]\w*)Paginator\(`)
 
 // Actions lists the IAM actions that the calls in the sources of an AWS adapter need.
 func Actions(sources []Source) []string {
@@ -18,7 +18,7 @@ func Actions(sources []Source) []string {
 			continue
 		}
 		for _, m := range call.FindAllStringSubmatch(string(s.Text), -1) {
-			service := strings.Replace(m[1]+m[3], "client", "s3", 1)
+			service := strings.NewReplacer("client", "s3", "quotas", "servicequotas").Replace(m[1] + m[3])
 			operation := m[2] + m[4]
 			if operation == "ListObjectsV2" {
 				operation = "ListBucket" // S3's name for the permission

@@ -1,10 +1,9 @@
 package arch_test
 
 import (
-	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,35 +12,46 @@ import (
 	"github.com/tisnap/tisnap/tests/arch"
 )
 
+var update = flag.Bool("update", false, "write the IAM policy anew")
+
 func TestActions_Samples(t *testing.T) {
 	t.Parallel()
 	got := arch.Actions([]arch.Source{
-		{Path: "pkg/ebs/a.go", Text: []byte("c.ec2.CreateVolume(ctx, in)\nin.X{TagSpecifications: x}\nc.sts.GetCallerIdentity(ctx, y)")},
+		{Path: "pkg/ebs/a.go", Text: []byte("c.ec2.CreateVolume(ctx, in)\nin.X{TagSpecifications: x}\nc.sts.GetCallerIdentity(ctx, y)\nc.quotas.ListServiceQuotas(ctx, &in)")},
 		{Path: "pkg/objstore/b.go", Text: []byte("s3.NewListObjectsV2Paginator(s.client, in)\ns.client.GetObject(ctx, in)\ns.client.Options()")},
 		{Path: "pkg/ebs/a_test.go", Text: []byte("c.ec2.DeleteVpc(ctx, in)")},
 	})
-	assert.Equal(t, []string{"ec2:CreateTags", "ec2:CreateVolume", "s3:GetObject", "s3:ListBucket", "sts:GetCallerIdentity"}, got)
+	assert.Equal(t, []string{"ec2:CreateTags", "ec2:CreateVolume", "s3:GetObject", "s3:ListBucket", "servicequotas:ListServiceQuotas", "sts:GetCallerIdentity"}, got)
 }
 
-// The policy that users are told to attach allows what the adapters call, and nothing else.
-func TestManifest_ListsTheActionsThatAreCalled(t *testing.T) {
+// The policy that users are told to attach is made of the calls in the adapters, and of nothing else.
+func TestManifest_IsMadeOfTheActionsThatAreCalled(t *testing.T) {
 	t.Parallel()
-	var policy struct {
-		Statement []struct{ Action []string }
-	}
-	text, err := os.ReadFile(filepath.Join(root, "manifests/iam-policy.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &policy))
-	var allowed []string
-	for _, s := range policy.Statement {
-		allowed = append(allowed, s.Action...)
-	}
-	slices.Sort(allowed)
 	var adapters []arch.Source
 	for _, s := range sources(t) {
 		if folder := filepath.ToSlash(filepath.Dir(s.Path)); folder == "pkg/ebs" || folder == "pkg/objstore" {
 			adapters = append(adapters, s)
 		}
 	}
-	assert.Equal(t, arch.Actions(adapters), allowed)
+	policy, err := arch.PolicyOf(arch.Actions(adapters))
+	require.NoError(t, err)
+	want, err := policy.JSON()
+	require.NoError(t, err)
+	file := filepath.Join(root, "manifests/iam-policy.json")
+	if *update {
+		require.NoError(t, os.WriteFile(file, want, 0o644)) //nolint:gosec // everybody may read the policy
+	}
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got), "make manifests writes it anew")
+}
+
+func TestPolicyOf_ActionWithoutStatement_Error(t *testing.T) {
+	t.Parallel()
+	_, err := arch.PolicyOf([]string{"ec2:DescribeVolumes", "ec2:RunInstances"})
+	require.ErrorContains(t, err, "ec2:RunInstances")
+	p, err := arch.PolicyOf([]string{"sts:GetCallerIdentity", "ec2:DeleteVolume"})
+	require.NoError(t, err)
+	require.Len(t, p.Statement, 1, "who asks for its own identity needs no permission")
+	require.NotEmpty(t, p.Statement[0].Condition)
 }

@@ -1,0 +1,100 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Statement is a statement of an IAM policy.
+type Statement struct {
+	Sid       string
+	Effect    string
+	Action    []string
+	Resource  string
+	Condition map[string]map[string]any `json:",omitempty"`
+}
+
+// Policy is an IAM policy.
+type Policy struct {
+	Version   string
+	Statement []Statement
+}
+
+// rule says on what, and under which condition, actions are allowed.
+type rule struct {
+	sid       string
+	resource  string
+	condition map[string]map[string]any
+	holds     func(action string) bool
+}
+
+// rules are tried in order; the first that holds takes the action. An action that none takes has no place in
+// the policy yet.
+func rules() []rule {
+	is := func(actions ...string) func(string) bool {
+		return func(a string) bool { return slices.Contains(actions, a) }
+	}
+	return []rule{
+		{sid: "Look", resource: "*", holds: func(a string) bool {
+			return strings.HasPrefix(a, "ec2:Describe") || a == "servicequotas:ListServiceQuotas"
+		}},
+		{sid: "Make", resource: "*", holds: is("ec2:CreateSnapshots", "ec2:CreateVolume")},
+		{
+			sid: "TagWhatIsMade", resource: "*", holds: is("ec2:CreateTags"),
+			condition: map[string]map[string]any{
+				"StringEquals": {"ec2:CreateAction": []string{"CreateSnapshots", "CreateVolume"}},
+			},
+		},
+		{
+			sid: "ChangeOnlyWhatTisnapMade", resource: "*",
+			holds: is("ec2:DeleteSnapshot", "ec2:DeleteVolume", "ec2:ModifyVolume",
+				"ec2:EnableFastSnapshotRestores", "ec2:DisableFastSnapshotRestores"),
+			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/run": "false"}},
+		},
+		{sid: "KeepBackups", resource: "arn:aws:s3:::BUCKET/PREFIX/*", holds: is("s3:DeleteObject", "s3:GetObject", "s3:PutObject")},
+		{sid: "ListBackups", resource: "arn:aws:s3:::BUCKET", holds: is("s3:ListBucket")},
+	}
+}
+
+// needsNone lists the calls that AWS answers to everybody who has credentials.
+func needsNone() []string { return []string{"sts:GetCallerIdentity"} }
+
+// PolicyOf is the least policy that allows these actions. An action that it does not know is an error: somebody
+// has to say on what it is allowed.
+func PolicyOf(actions []string) (Policy, error) {
+	p := Policy{Version: "2012-10-17"}
+	taken := map[string]bool{}
+	for _, r := range rules() {
+		s := Statement{Sid: r.sid, Effect: "Allow", Resource: r.resource, Condition: r.condition}
+		for _, a := range slices.Sorted(slices.Values(actions)) {
+			if r.holds(a) && !taken[a] {
+				taken[a] = true
+				s.Action = append(s.Action, a)
+			}
+		}
+		if len(s.Action) > 0 {
+			p.Statement = append(p.Statement, s)
+		}
+	}
+	for _, a := range actions {
+		if !taken[a] && !slices.Contains(needsNone(), a) {
+			return Policy{}, fmt.Errorf("the policy has no statement for %s", a)
+		}
+	}
+	return p, nil
+}
+
+// JSON is the policy as it is written to a file.
+func (p Policy) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(p); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
