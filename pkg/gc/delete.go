@@ -41,11 +41,11 @@ func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	if err != nil {
 		return report, err
 	}
-	report.Items = append(report.Items, found...)
-	report.Nothing = len(report.Items) == 0
 	if err := x.check(ctx, found); err != nil {
 		return report, err
 	}
+	report.Items = append(report.Items, found...)
+	report.Nothing = len(report.Items) == 0
 	if o.DryRun || report.Nothing {
 		report.sort()
 		return report, nil

@@ -21,6 +21,7 @@ func soakEBSCommand() *cobra.Command {
 	var seed int64
 	var tisnap string
 	var deadline time.Duration
+	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "soak-ebs",
 		Short: "Make backups, restores and deletes under lost answers and kills, and prove that nothing leaks",
@@ -32,6 +33,9 @@ the snapshots and volumes that sealed manifests and clusters name. A failure pri
 			if seed == 0 {
 				seed = time.Now().UnixNano() % 1_000_000
 			}
+			if err := standInCredentials(); err != nil {
+				return err
+			}
 			collected, start := 0, time.Now()
 			for i := range int64(runs) {
 				r, err := soakEBS(cmd.Context(), tisnap, seed+i, deadline)
@@ -41,6 +45,9 @@ the snapshots and volumes that sealed manifests and clusters name. A failure pri
 				}
 				if r.GC {
 					collected++
+				}
+				if verbose {
+					fmt.Fprintln(cmd.OutOrStdout(), r.Output)
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "seed %d: %s\n", seed+i, r)
 			}
@@ -54,6 +61,7 @@ the snapshots and volumes that sealed manifests and clusters name. A failure pri
 	f.Int64Var(&seed, "seed", 0, "seed of the first run (default: the clock's)")
 	f.StringVar(&tisnap, "tisnap", beside(), "the program under test")
 	f.DurationVar(&deadline, "deadline", 3*time.Minute, "how long one run may take")
+	f.BoolVar(&verbose, "verbose", false, "print the program's output of each run")
 	return cmd
 }
 
@@ -67,6 +75,19 @@ func soakEBS(ctx context.Context, tisnap string, seed int64, deadline time.Durat
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	p := &mortal{path: tisnap}
 	return leak.Run(ctx, leak.Config{Dir: dir, Program: p.run, Kill: p.kill, Seed: seed})
+}
+
+// standInCredentials ends the AWS SDK's chain in this process, whatever the machine has.
+func standInCredentials() error {
+	for key, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "testbed", "AWS_SECRET_ACCESS_KEY": "testbed", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+	} {
+		if err := os.Setenv(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mortal is the shipped program in a process of its own, one at a time, that can be killed.
