@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -274,4 +276,67 @@ func TestOptions_Contradictions_AreUsage(t *testing.T) {
 	}
 	o := backup.Options{MaxHold: 8 * time.Second}
 	require.NoError(t, o.Validate(), "the default lease gives way")
+}
+
+// PD forgets its pauses when it restarts, and lists no scheduler for a while: the next attempt waits for them.
+func TestRun_PDRestartsDuringTheCut_IsHeldAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fault(t, fault.Rule{
+		Point: "ec2.CreateSnapshots", Nth: 3, Position: fault.Slow, Delay: 10 * time.Millisecond,
+		Do: func() {
+			if err := r.c.PD.Restart(); err != nil {
+				t.Error(err)
+			}
+		},
+	})
+	o := r.options()
+	o.HoldAttempts = 3
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, result.Attempts, 2)
+	r.requireSealed(t, o)
+}
+
+// A rolling restart: each store in turn, while the backup tries (tidb-operator#5436).
+func TestRun_RollingRestart_IsHeldAgainAfterTheLast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rolling := make(chan error, 1)
+	r.fault(t, fault.Rule{
+		Point: "ec2.CreateSnapshots", Nth: 3, Position: fault.Slow, Delay: 2 * time.Second,
+		Do: func() {
+			go func() {
+				var err error
+				for _, pod := range r.c.Pods() {
+					err = errors.Join(err, r.bed.RestartStore(t.Context(), prod, pod))
+				}
+				rolling <- err
+			}()
+		},
+	})
+	o := r.options()
+	o.HoldAttempts, o.Lease = 3, 3*time.Second
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, <-rolling)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, result.Attempts, 2)
+	r.requireSealed(t, o)
+}
+
+func TestRun_CancelledBetweenTwoAttempts_EndsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.dropLeaseAt(t, 2)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	r.events.at("again", func() { cancel(errStop) })
+	o := r.options()
+	o.HoldAttempts, o.Steady = 3, 30*time.Second
+	start := time.Now()
+	result, err := r.run(ctx, t, o)
+	require.ErrorIs(t, err, errStop)
+	require.Equal(t, 1, result.Attempts)
+	require.Less(t, time.Since(start), 25*time.Second)
+	r.requireUndone(t, o)
 }
