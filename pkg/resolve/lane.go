@@ -9,6 +9,7 @@ import (
 // The waits of a lane whose store is busy or does not answer.
 const (
 	leastRest = 50 * time.Millisecond
+	busyRest  = 500 * time.Millisecond // at most, of a busy store that does not ask for more
 	mostRest  = 2 * time.Second
 )
 
@@ -68,7 +69,7 @@ func (l *lane) busy(sent, now time.Time, asked time.Duration) {
 	l.open--
 	l.broken = false
 	l.window.refused(sent, now)
-	l.pause(now, asked)
+	l.pause(now, busyRest, asked)
 }
 
 // broke notes that the store did not answer.
@@ -76,16 +77,16 @@ func (l *lane) broke(sent, now time.Time) {
 	l.open--
 	l.broken = true
 	l.window.broke(sent, now)
-	l.pause(now, 0)
+	l.pause(now, mostRest, 0)
 }
 
 // pause makes the lane rest, each time twice as long until an answer comes; answers to calls that were sent
 // before the rest began do not make it longer.
-func (l *lane) pause(now time.Time, asked time.Duration) {
+func (l *lane) pause(now time.Time, most, asked time.Duration) {
 	if now.Before(l.until) {
 		return
 	}
-	l.rest = min(max(leastRest, 2*l.rest), mostRest)
+	l.rest = min(max(leastRest, 2*l.rest), most)
 	l.until = now.Add(max(l.rest, min(asked, mostRest)))
 }
 

@@ -3,6 +3,7 @@ package resolve_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,14 +15,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 )
 
+// resolverCase is one trouble that a resolve may meet.
+type resolverCase struct {
+	name string
+	test func(t *testing.T, o *original)
+}
+
 // TestResolver resolves the copies of one cluster again and again, each time with another trouble.
 func TestResolver(t *testing.T) {
 	t.Parallel()
 	o := makeOriginal(t)
-	for _, c := range []struct {
-		name string
-		test func(t *testing.T, o *original)
-	}{
+	for _, c := range slices.Concat(troubles(), goingOn(), []resolverCase{
 		{"quiet day: rows are those at the backup ts, nothing is left in PD", quietDay},
 		{"a store restarts while regions are recovered", func(t *testing.T, o *original) { restartAt(t, o, "RecoverRegion") }},
 		{"a store restarts while it applies", func(t *testing.T, o *original) { restartAt(t, o, "WaitApply", quickLooks) }},
@@ -52,7 +56,7 @@ func TestResolver(t *testing.T) {
 		{"PD is without a leader for a while", pdWithoutLeader},
 		{"balance-leader runs in PD", balanceLeader},
 		{"a newer run takes the cluster over", takenOver},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.test(t, o)
