@@ -111,6 +111,9 @@ func (e *Engine) ready(ctx context.Context) error {
 	s := e.scope(step)
 	s.emit(StepStarted, "")
 	err := within(ctx, "wait for another attempt", rule.Deadline, func(ctx context.Context) error { return e.call(ctx, step.Do, s) })
+	if err != nil && ctx.Err() != nil {
+		err = failure.Annotate(context.Cause(ctx), "wait for another attempt", "") // not what it happened to wait for
+	}
 	e.finish(step, s, err)
 	e.closePhase(err)
 	return err
