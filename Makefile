@@ -57,6 +57,10 @@ soak: build ## N random backups and restores, each proven row by row; repeat one
 soak-ebs: build ## N backups, restores and deletes under lost answers and kills: EC2 holds what is named and nothing else
 	bin/testbed soak-ebs --runs=$(N) $(if $(SEED),--seed=$(SEED))
 
+.PHONY: soak-hold
+soak-hold: build ## N backups during which something goes wrong at a random call; repeat one with N=1 SEED=...
+	bin/testbed soak-hold --runs=$(N) $(if $(SEED),--seed=$(SEED))
+
 .PHONY: bench
 bench: ## run the benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...

@@ -37,7 +37,7 @@ type Config struct {
 	TiKV   tikvtest.Options
 	// StaticRegions, if positive, makes all stores static: each leads so many regions, and serves no keys.
 	StaticRegions int
-	PD     pdtest.Config // its Faults are the testbed's
+	PD            pdtest.Config // its Faults are the testbed's
 	// PodStart is how long a pod takes from its node to its process, in virtual time.
 	PodStart time.Duration
 	Logf     func(format string, args ...any)

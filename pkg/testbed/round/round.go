@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
@@ -44,6 +45,8 @@ type Config struct {
 	BeforeRestore func(bed *testbed.Testbed)
 	// TiKV changes the options of all stores, of the source and of the restored cluster.
 	TiKV func(*tikvtest.Options)
+	// PD shapes the PDs of both.
+	PD pdtest.Config
 	// Timeout bounds each wait of the restore; 0 is 1 min.
 	Timeout time.Duration
 	// Say tells a person what goes on; nil says nothing.
@@ -60,6 +63,9 @@ var (
 	source = cluster.Name{Namespace: "tidb", Name: "prod"}
 	target = cluster.Name{Namespace: "tidb", Name: "copy"}
 )
+
+// Source is the name of the cluster that is backed up.
+func Source() cluster.Name { return source }
 
 func (c *Config) defaults() {
 	for _, d := range []struct {
@@ -150,7 +156,7 @@ func (s *state) start(ctx context.Context) error {
 	// The testbed outlives ctx, so that a run that ctx ends can undo what it did.
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: s.cfg.Dir, Nodes: 2 * s.cfg.Stores, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
-		TiKV: tikv,
+		TiKV: tikv, PD: s.cfg.PD,
 	})
 	if err != nil {
 		return err
