@@ -68,7 +68,7 @@ func Recover(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released
 	if err != nil {
 		return &r.done, &failure.Error{
 			Op: "release", Target: "cluster " + what.Cluster.String(), Kind: failure.Held, Err: err,
-			Hint: "run it again when PD and all stores answer; what is left expires by itself after the dead run's --lease",
+			Hint: "run: tisnap release " + what.Cluster.String() + " --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease",
 		}
 	}
 	return &r.done, nil
