@@ -49,6 +49,8 @@ type EBS interface {
 	ebs.Instances
 	ebs.Volumes
 	ebs.Account
+	ebs.Quotas
+	ebs.InProgress
 }
 
 // Deps are the systems around a backup. All are required but Sink and Log.

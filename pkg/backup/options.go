@@ -18,7 +18,7 @@ type Options struct {
 	Tool    string // version of the program, for the manifest
 	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
 	MaxLag time.Duration
-	// PendingQuota is the account's limit of pending snapshots; zero is EC2's default of 100.
+	// PendingQuota is the account's limit of pending snapshots; zero is what Service Quotas tells, else 100.
 	PendingQuota int
 	// MaxHold is the budget of one hold; zero is 2 min.
 	MaxHold time.Duration

@@ -80,7 +80,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stand still")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
-	fl.IntVar(&f.pending, "pending-quota", preflight.DefaultPending, "how many snapshots may be pending in the account, if AWS raised it")
+	fl.IntVar(&f.pending, "pending-quota", 0, "how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	return cmd
 }
@@ -100,8 +100,8 @@ func (f *backupFlags) validate() error {
 			return fmt.Errorf("--%s %s: want at least %s", d.flag, d.value, d.least)
 		}
 	}
-	if f.pending < 1 {
-		return fmt.Errorf("--pending-quota %d: want at least 1", f.pending)
+	if f.pending < 0 {
+		return fmt.Errorf("--pending-quota %d: want at least 1, or 0 for what AWS says", f.pending)
 	}
 	if f.attempts < 1 {
 		return fmt.Errorf("--hold-attempts %d: want at least 1", f.attempts)

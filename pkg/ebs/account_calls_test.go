@@ -217,6 +217,27 @@ func TestSnapshotLocks_Locked_ToldAndDeleteRefused(t *testing.T) {
 	require.Empty(t, none)
 }
 
+func TestSnapshotsInProgress_PendingAndFailed_CountedByVolume(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Rules.SnapshotBase, c.Rules.SnapshotSpacing, c.Rules.Invisible = time.Hour, 0, ebstest.Span{}
+	})
+	i, volumes := a.instance(t, 2)
+	other, otherVolumes := a.instance(t, 1)
+	for n := range 3 {
+		made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:1+n%2]})
+		require.NoError(t, err)
+		if n == 0 {
+			require.NoError(t, a.server.FailSnapshot(made[0].ID))
+		}
+	}
+	_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: other, Volumes: otherVolumes})
+	require.NoError(t, err)
+	count, err := a.SnapshotsInProgress(t.Context(), volumes)
+	require.NoError(t, err)
+	require.Equal(t, map[cluster.VolumeID]int{volumes[0]: 3, volumes[1]: 1}, count)
+}
+
 func TestStates_Outcome_DecidedForEach(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[ebs.SnapshotState]ebs.SnapshotOutcome{

@@ -55,6 +55,7 @@ var (
 	_ Locks     = (*Client)(nil)
 	_ Inventory = (*Client)(nil)
 
+	_ InProgress      = (*Client)(nil)
 	_ FastRestores    = (*Client)(nil)
 	_ Initializations = (*Client)(nil)
 )

@@ -23,6 +23,14 @@ type Usage struct {
 	IOPS       map[string]int64 // by volume type
 }
 
+// InProgress counts what EC2 limits for each volume: 5 snapshots at a time.
+type InProgress interface {
+	// SnapshotsInProgress counts the own snapshots of each of these volumes that are pending or in error, which
+	// EC2 counts alike; a volume without any is left out. Those that were deleted while pending count at EC2 and
+	// cannot be seen here.
+	SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID) (map[cluster.VolumeID]int, error)
+}
+
 // Quotas reads limits and what is used of them. Nothing here changes anything.
 type Quotas interface {
 	// Quotas asks Service Quotas. Kinds: Denied (servicequotas:ListServiceQuotas), Limited, Unknown.

@@ -2,6 +2,7 @@ package ebs
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -44,6 +45,22 @@ func (c *Client) AllSnapshots(ctx context.Context) ([]Snapshot, error) {
 func (c *Client) PendingSnapshots(ctx context.Context) (int, error) {
 	pending, err := c.ownSnapshots(ctx, filter("status", string(SnapshotPending)))
 	return len(pending), err
+}
+
+// SnapshotsInProgress counts the own snapshots of each of these volumes that are pending or in error; see
+// InProgress. Kinds: Denied, Limited, Unknown.
+func (c *Client) SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID) (map[cluster.VolumeID]int, error) {
+	count := map[cluster.VolumeID]int{}
+	for batch := range slices.Chunk(unique(ids), describeBatch) {
+		found, err := c.ownSnapshots(ctx, filter("volume-id", batch...), filter("status", string(SnapshotPending), string(SnapshotError)))
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			count[s.Volume]++
+		}
+	}
+	return count, nil
 }
 
 func (c *Client) ownSnapshots(ctx context.Context, filters ...types.Filter) ([]Snapshot, error) {

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 
@@ -21,7 +20,7 @@ type Limits struct {
 	TS TSRules
 	// AwaitsTS says that the resolved ts is waited for later: here it only has to be reported.
 	AwaitsTS bool
-	// Pending is the account's limit of pending snapshots; zero is DefaultPending.
+	// Pending is the account's limit of pending snapshots; zero is what Service Quotas tells, else DefaultPending.
 	Pending int
 }
 
@@ -29,6 +28,8 @@ type Limits struct {
 type EBS interface {
 	ebs.Volumes
 	ebs.Account
+	ebs.InProgress
+	Quotas(ctx context.Context) (ebs.AccountQuotas, error)
 }
 
 // PD is what preflight asks of the placement driver.
@@ -73,7 +74,7 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	if err := checkResolvedTS(ctx, p, name, limits); err != nil {
 		return nil, err
 	}
-	if err := checkAccount(ctx, e, &src.Topology, cmp.Or(limits.Pending, DefaultPending)); err != nil {
+	if err := checkAccount(ctx, e, &src.Topology, limits.Pending); err != nil {
 		return nil, err
 	}
 	if err := fillCluster(ctx, p, src, tc); err != nil {

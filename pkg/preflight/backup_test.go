@@ -77,6 +77,11 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 			w.resolved.Stores[2] = w.resolved.TS
 		}, failure.Unready, "lags 1h0m0s behind, more than --max-lag 5m0s; the lowest is that of store 2 (prod-tikv-1:20160), 1h0m0s behind", "leaders"},
 		{"GC is past it", func(w *world) { w.gc = w.resolved.TS + 1 }, failure.Unready, "GC safe point", "tidb_gc_life_time"},
+		{"a smaller quota", func(w *world) { w.quota, w.pending = 20, 15 }, failure.Limited, "15 are pending, 6 more", "--pending-quota"},
+		{"a quota that may not be asked", func(w *world) {
+			w.fail["Quotas"], w.pending = failure.New(failure.Denied, "list", "", "no"), 95
+		}, failure.Limited, "95 are pending, 6 more", "wait"},
+		{"a volume's snapshots in progress", func(w *world) { w.busy = map[cluster.VolumeID]int{w.volumes[4].ID: 5} }, failure.Limited, "5 snapshots in progress", "wait"},
 		{"too many pending snapshots", func(w *world) { w.pending = 95 }, failure.Limited, "95 are pending, 6 more", "wait"},
 		{"no permission", func(w *world) {
 			w.probe = failure.New(failure.Denied, "probe", "", "no").WithHint("allow ec2:CreateSnapshots")
@@ -108,7 +113,7 @@ func TestBackup_AsManyPendingAsAllowed_IsAccepted(t *testing.T) {
 func TestBackup_AnyCallFails_ItsKindComesThrough(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{
-		"Cluster", "TiKVPods", "ClusterID", "Version", "Stores", "Now", "ResolvedTS", "SafePoints", "DescribeVolumes", "PendingSnapshots",
+		"Cluster", "TiKVPods", "ClusterID", "Version", "Stores", "Now", "ResolvedTS", "SafePoints", "DescribeVolumes", "PendingSnapshots", "SnapshotsInProgress",
 	} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()

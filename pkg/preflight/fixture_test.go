@@ -31,6 +31,8 @@ type world struct {
 	resolved pd.ResolvedTS
 	gc       cluster.TS
 	pending  int
+	quota    int64 // as Service Quotas tells it
+	busy     map[cluster.VolumeID]int
 	probe    error
 	fail     map[string]error // by method
 	tasks    []pd.ImportTask
@@ -118,6 +120,14 @@ func (w *world) DescribeVolumes(_ context.Context, ids []cluster.VolumeID) ([]eb
 
 func (w *world) PendingSnapshots(context.Context) (int, error) {
 	return w.pending, w.fail["PendingSnapshots"]
+}
+
+func (w *world) Quotas(context.Context) (ebs.AccountQuotas, error) {
+	return ebs.AccountQuotas{PendingSnapshots: w.quota}, w.fail["Quotas"]
+}
+
+func (w *world) SnapshotsInProgress(context.Context, []cluster.VolumeID) (map[cluster.VolumeID]int, error) {
+	return w.busy, w.fail["SnapshotsInProgress"]
 }
 
 func (w *world) Probe(_ context.Context, action ebs.Action, _ string, _ cluster.Zone) error {

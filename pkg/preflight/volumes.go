@@ -46,18 +46,3 @@ func fillVolume(s *cluster.Store, v *cluster.Volume, byID map[cluster.VolumeID]e
 	v.Encrypted, v.KMSKey = got.Encrypted, got.KMSKey
 	return nil
 }
-
-// checkAccount checks the quota of pending snapshots and the permission to cut each instance.
-func checkAccount(ctx context.Context, e ebs.Account, t *cluster.Topology, quota int) error {
-	pending, err := e.PendingSnapshots(ctx)
-	if err != nil {
-		return failure.Annotate(err, "count pending snapshots", "")
-	}
-	if n := len(t.VolumeIDs()); pending+n > quota {
-		return failure.New(failure.Limited, "check quota", "pending snapshots", "%d are pending, %d more would be made, and EC2 allows %d", pending, n, quota).
-			WithHint("wait until other snapshots of the account are completed, or tell the account's real limit by --pending-quota")
-	}
-	return failure.Annotate(
-		e.Probe(ctx, ebs.ActionCreateSnapshots, string(t.Stores[0].Instance), t.Stores[0].Volumes[0].Zone),
-		"check permissions", string(t.Stores[0].Instance))
-}

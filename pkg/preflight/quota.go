@@ -1,0 +1,63 @@
+package preflight
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// pendingPerVolume is how many snapshots of one volume EC2 has in progress at most. st1 and sc1, with a limit of 1,
+// are no volumes for TiKV.
+const pendingPerVolume = 5
+
+// checkAccount checks that the snapshots would fit into what may be pending, in the account and on each volume,
+// and that the instances may be cut. quota is what the user says; 0 asks Service Quotas, and takes EC2's default
+// where that may not be asked or does not tell.
+func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) error {
+	if quota == 0 {
+		quota = accountQuota(ctx, e)
+	}
+	pending, err := e.PendingSnapshots(ctx)
+	if err != nil {
+		return failure.Annotate(err, "count pending snapshots", "")
+	}
+	if n := len(t.VolumeIDs()); pending+n > quota {
+		return failure.New(failure.Limited, "check quota", "pending snapshots", "%d are pending, %d more would be made, and EC2 allows %d", pending, n, quota).
+			WithHint("wait until other snapshots of the account are completed, or tell the account's real limit by --pending-quota")
+	}
+	if err := checkVolumesPending(ctx, e, t); err != nil {
+		return err
+	}
+	return failure.Annotate(
+		e.Probe(ctx, ebs.ActionCreateSnapshots, string(t.Stores[0].Instance), t.Stores[0].Volumes[0].Zone),
+		"check permissions", string(t.Stores[0].Instance))
+}
+
+// accountQuota is the account's limit of pending snapshots. That nobody tells it is no reason not to back up: the
+// cut meets the real one, and gives up within the hold's budget.
+func accountQuota(ctx context.Context, e EBS) int {
+	quotas, err := e.Quotas(ctx)
+	if err != nil || quotas.PendingSnapshots == 0 {
+		return DefaultPending
+	}
+	return int(quotas.PendingSnapshots)
+}
+
+// checkVolumesPending refuses a volume that has as many snapshots in progress as EC2 allows: the cut would wait
+// for them while the cluster is held.
+func checkVolumesPending(ctx context.Context, e EBS, t *cluster.Topology) error {
+	busy, err := e.SnapshotsInProgress(ctx, t.VolumeIDs())
+	if err != nil {
+		return failure.Annotate(err, "count pending snapshots", "of the volumes")
+	}
+	for _, v := range slices.Sorted(slices.Values(t.VolumeIDs())) {
+		if n := busy[v]; n >= pendingPerVolume {
+			return failure.New(failure.Limited, "check quota", string(v), "it has %d snapshots in progress or in error, and EC2 allows %d", n, pendingPerVolume).
+				WithHint("wait until they are completed, and delete those in error")
+		}
+	}
+	return nil
+}
