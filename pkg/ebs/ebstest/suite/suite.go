@@ -19,6 +19,14 @@ type Client interface {
 	ebs.Snapshots
 	ebs.Volumes
 	ebs.Account
+	ebs.Instances
+	ebs.Inventory
+	ebs.ZoneIDs
+	ebs.Quotas
+	ebs.Modifier
+	ebs.FastRestores
+	ebs.Initializations
+	ebs.Locks
 }
 
 // Subject is a client with an account that is the test's own.
@@ -43,10 +51,23 @@ const (
 	TraitClientToken Trait = "client token"
 	TraitExclusion   Trait = "excluded volumes"
 	TraitEscapes     Trait = "escaped wildcards in filters"
+	TraitTagLimit    Trait = "limit of 50 tags"
+	TraitLimits      Trait = "limits in the answer of a dry run"
+	TraitQuotas      Trait = "service quotas of EBS"
+	TraitModify      Trait = "modified volumes"
+	TraitFastRestore Trait = "fast snapshot restore"
+	TraitStatus      Trait = "volume status"
+	TraitLocks       Trait = "snapshot locks"
+	TraitRate        Trait = "initialization rate"
 )
 
 // Traits lists them all.
-func Traits() []Trait { return []Trait{TraitClientToken, TraitExclusion, TraitEscapes} }
+func Traits() []Trait {
+	return []Trait{
+		TraitClientToken, TraitExclusion, TraitEscapes, TraitTagLimit, TraitLimits, TraitQuotas, TraitModify,
+		TraitFastRestore, TraitStatus, TraitLocks, TraitRate,
+	}
+}
 
 func (s Subject) needs(t *testing.T, traits ...Trait) {
 	t.Helper()
@@ -83,6 +104,23 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"DeleteVolume_Attached_ConflictAndStays": deleteAttached,
 		"Probe_Allowed_NoErrorNoEffect":          probeAllowed,
 		"Zones_Listed_HoldsOwn":                  zonesListed,
+
+		"Attachments_TwoInstances_InOneLook":     attachments,
+		"Attachments_UnknownInstance_NotFound":   attachmentsNowhere,
+		"Cut_TooManyTags_UsageAndNothingMade":    cutTags,
+		"Describe_MoreThanABatch_All":            describeMany,
+		"Inventory_TaggedByRun_All":              inventory,
+		"Usage_NewVolume_Counted":                usage,
+		"Quotas_OfEBS_Told":                      quotas,
+		"MostIOPS_OfOneVolume_Told":              mostIOPS,
+		"CreateVolume_WithKey_EncryptedByIt":     createEncrypted,
+		"CreateVolume_InitializationRate_Filled": createRated,
+		"CreateVolume_RateOutOfBounds_Usage":     createRatedWrong,
+		"Modify_Volume_NewParametersHold":        modify,
+		"Modify_Smaller_UsageAndStays":           modifySmaller,
+		"FastRestore_OnAndOff_Described":         fastRestore,
+		"Initializations_EachVolume_Told":        initializations,
+		"Locks_NoneLocked_None":                  locks,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
