@@ -13,7 +13,7 @@ import (
 )
 
 // changingCodes are those by which EC2 may refuse a modification that an earlier try has begun already.
-var changingCodes = []string{"IncorrectModificationState", "VolumeModificationRateExceeded"} //nolint:gochecknoglobals // constant
+var changingCodes = []string{"IncorrectModificationState", "VolumeModificationRateExceeded", "InvalidParameterCombination"} //nolint:gochecknoglobals // constant
 
 // ModifyVolume asks for another type, size, IOPS or throughput; see Modifier. Zero fields of spec are kept from
 // the volume where its type allows it, by the rules of ResolveSpec. Before it asks, it looks: what the volume
