@@ -60,7 +60,7 @@ the snapshots and volumes that sealed manifests and clusters name. A failure pri
 	f.IntVar(&runs, "runs", 20, "number of runs")
 	f.Int64Var(&seed, "seed", 0, "seed of the first run (default: the clock's)")
 	f.StringVar(&tisnap, "tisnap", beside(), "the program under test")
-	f.DurationVar(&deadline, "deadline", 3*time.Minute, "how long one run may take")
+	f.DurationVar(&deadline, "deadline", 8*time.Minute, "how long one run may take")
 	f.BoolVar(&verbose, "verbose", false, "print the program's output of each run")
 	return cmd
 }

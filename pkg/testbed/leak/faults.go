@@ -32,7 +32,7 @@ func (s *state) start(ctx context.Context) error {
 	for _, action := range mutating() {
 		rules.Latency[action] = ebstest.Span{Most: time.Duration(s.rng.IntN(3000)) * time.Millisecond}
 	}
-	if s.rng.IntN(2) == 0 {
+	if s.rng.IntN(10) == 0 { // rare: that a token is burned is sure only after a minute of real time
 		rules.VanishOneIn = 4
 	}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{

@@ -133,7 +133,7 @@ func (s *state) run(ctx context.Context) error {
 
 // restoreArgs restore the older backup, which exists whatever became of the new one.
 func (s *state) restoreArgs() []string {
-	args := []string{"restore", "old", "--to", target.String(), "--timeout", "40s"}
+	args := []string{"restore", "old", "--to", target.String(), "--timeout", "3m"}
 	if s.rng.IntN(3) == 0 {
 		args = append(args, "--after-restore-iops", "4000")
 	}
