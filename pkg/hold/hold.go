@@ -47,11 +47,12 @@ type Target struct {
 // Hold is one hold of one cluster. Its acquiring methods are called in order by one goroutine: Connect,
 // PauseScheduling, PauseStores, PauseGC, then Context and Prove around the cut, and Release on every way out.
 type Hold struct {
-	cfg   Config
-	pd    PD
-	tikv  tikv.Holder
-	log   *zap.Logger
-	parts timings
+	cfg    Config
+	pd     PD
+	tikv   tikv.Holder
+	log    *zap.Logger
+	parts  timings
+	asking pauses
 
 	mu        sync.Mutex
 	stores    []*store
@@ -95,7 +96,8 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	if cfg.Command == "" {
 		cfg.Command = "tisnap release " + cfg.Cluster.String()
 	}
-	h := &Hold{cfg: cfg, pd: p, tikv: t, log: cfg.Log, foreign: map[string]bool{}, lost: make(chan struct{})}
+	h := &Hold{cfg: cfg, log: cfg.Log, foreign: map[string]bool{}, lost: make(chan struct{})}
+	h.pd, h.tikv = pausingPD{p, &h.asking}, pausingStores{t, &h.asking}
 	for _, target := range cfg.Stores {
 		h.stores = append(h.stores, &store{target: target})
 	}

@@ -53,6 +53,7 @@ func (h *Hold) Disconnect() {
 }
 
 func (h *Hold) letGo(ctx context.Context) error {
+	h.asking.settle()
 	var broke error
 	err := each(ctx, []func(context.Context) error{
 		func(ctx context.Context) error { var err error; broke, err = h.releaseStores(ctx); return err },

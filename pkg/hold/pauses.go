@@ -1,0 +1,118 @@
+package hold
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// pauseGrace is how long a call that pauses something goes on after its caller has given up.
+const pauseGrace = time.Second
+
+// pauses are the calls under way that pause something. Such a call is not cut off with its caller, for PD or a store
+// may carry out what nobody waits for any more: after the release, which it would undo until its lease is over. It goes
+// on for the grace, and letting go waits until all have ended.
+type pauses struct {
+	mu    sync.Mutex
+	under int
+	idle  chan struct{} // closed when the last one has ended
+}
+
+// asked makes a call that pauses something and returns its answer, or at the end of ctx the cause of that.
+func asked[T any](ctx context.Context, p *pauses, call func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan answer, 1)
+	p.begin()
+	go func() {
+		defer p.end()
+		defer cancel()
+		var a answer
+		func() {
+			defer failure.Catch(&a.err, "pause")
+			a.value, a.err = call(inner)
+		}()
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-ctx.Done():
+		time.AfterFunc(pauseGrace, cancel)
+		var none T
+		return none, failure.Annotate(context.Cause(ctx), "wait for the answer", "")
+	}
+}
+
+func (p *pauses) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.under++; p.under == 1 {
+		p.idle = make(chan struct{})
+	}
+}
+
+func (p *pauses) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.under--; p.under == 0 {
+		close(p.idle)
+	}
+}
+
+// settle waits until no call that pauses something is under way; at most for twice the grace.
+func (p *pauses) settle() {
+	p.mu.Lock()
+	idle, under := p.idle, p.under
+	p.mu.Unlock()
+	if under == 0 {
+		return
+	}
+	limit := time.NewTimer(2 * pauseGrace)
+	defer limit.Stop()
+	select {
+	case <-idle:
+	case <-limit.C:
+	}
+}
+
+// pausingPD is a PD whose pauses are seen through.
+type pausingPD struct {
+	PD
+	pauses *pauses
+}
+
+func (p pausingPD) PauseScheduler(ctx context.Context, name string, ttl time.Duration) error {
+	return p.see(ctx, func(ctx context.Context) error { return p.PD.PauseScheduler(ctx, name, ttl) })
+}
+
+func (p pausingPD) SetTTLConfig(ctx context.Context, items map[string]any, ttl time.Duration) error {
+	return p.see(ctx, func(ctx context.Context) error { return p.PD.SetTTLConfig(ctx, items, ttl) })
+}
+
+func (p pausingPD) HoldGC(ctx context.Context, service string, ts cluster.TS, ttl time.Duration) (cluster.TS, error) {
+	return asked(ctx, p.pauses, func(ctx context.Context) (cluster.TS, error) { return p.PD.HoldGC(ctx, service, ts, ttl) })
+}
+
+func (p pausingPD) see(ctx context.Context, call func(context.Context) error) error {
+	_, err := asked(ctx, p.pauses, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
+}
+
+// pausingStores are stores whose suspensions of imports are seen through. A lease needs no such care: Finish goes over
+// the stream that a renewal went over before.
+type pausingStores struct {
+	tikv.Holder
+	pauses *pauses
+}
+
+func (p pausingStores) SuspendImport(ctx context.Context, address, caller string, ttl time.Duration) (bool, error) {
+	return asked(ctx, p.pauses, func(ctx context.Context) (bool, error) { return p.Holder.SuspendImport(ctx, address, caller, ttl) })
+}
