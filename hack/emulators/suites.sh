@@ -48,6 +48,6 @@ s3_suite() {
   local url=$1 bucket=$2 log="$RUN/s3.log" status=0
   compile objstore
   (cd "$ROOT/pkg/objstore" && TISNAP_TEST_S3="s3://$bucket" AWS_ENDPOINT_URL_S3="$url" \
-    bounded 120 "$RUN/objstore.test" -test.v -test.timeout 110s -test.run '^TestContract_External$') >"$log" 2>&1 || status=$?
+    bounded 120 "$RUN/objstore.test" -test.v -test.timeout 110s -test.run '^(TestContract|TestWire)_External$') >"$log" 2>&1 || status=$?
   judge S3 "$status" "$log"
 }

@@ -77,8 +77,8 @@ func TestExplainS3_Hints_NameActionAndTarget(t *testing.T) {
 	}
 	require.Contains(t, hint(putCall, "AccessDenied"), "allow s3:PutObject on arn:aws:s3:::b/p/k to this role")
 	list := s3Call{op: "list objects", action: "s3:ListBucket", bucket: "b", key: "p/"}
-	require.Contains(t, hint(list, "AccessDenied"), "Allow s3:ListBucket on arn:aws:s3:::b to this role")
-	require.Equal(t, "Create bucket b, or correct --storage.", hint(putCall, "NoSuchBucket"))
+	require.Contains(t, hint(list, "AccessDenied"), "allow s3:ListBucket on arn:aws:s3:::b to this role")
+	require.Equal(t, "create bucket b, or correct --storage", hint(putCall, "NoSuchBucket"))
 	require.Contains(t, hint(putCall, "PermanentRedirect"), "--region")
 }
 

@@ -116,3 +116,29 @@ func TestContract_External(t *testing.T) {
 		return open(t, base+"/"+run+"/"+url.PathEscape(t.Name()), objstore.Config{})
 	})
 }
+
+func TestWire_S3(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, objstoretest.Config{Page: 50})
+	suite.RunWire(t, suite.Wire{
+		URL: server.URL(), Objects: 220,
+		Open: func(t *testing.T, endpoint string) objstore.Store {
+			return open(t, "s3://"+bucket+"/"+url.PathEscape(t.Name()), objstore.Config{Endpoint: endpoint})
+		},
+	})
+}
+
+func TestWire_External(t *testing.T) {
+	t.Parallel()
+	base, server := os.Getenv(external), os.Getenv("AWS_ENDPOINT_URL_S3")
+	if base == "" || server == "" {
+		t.Skip(external + " or AWS_ENDPOINT_URL_S3 is not set")
+	}
+	run := strconv.FormatInt(time.Now().UnixNano(), 36)
+	suite.RunWire(t, suite.Wire{
+		URL: server, Objects: 1100, // a page of S3 has 1,000
+		Open: func(t *testing.T, endpoint string) objstore.Store {
+			return open(t, base+"/wire-"+run+"/"+url.PathEscape(t.Name()), objstore.Config{Endpoint: endpoint})
+		},
+	})
+}

@@ -48,7 +48,6 @@ func createRatedWrong(t *testing.T, s Subject) {
 }
 
 func modify(t *testing.T, s Subject) {
-	s.needs(t, TraitModify)
 	_, volumes := s.Instance(t, 1)
 	want := ebs.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500}
 	m, err := s.Client.ModifyVolume(t.Context(), volumes[0], want)

@@ -51,10 +51,8 @@ const (
 	TraitClientToken Trait = "client token"
 	TraitExclusion   Trait = "excluded volumes"
 	TraitEscapes     Trait = "escaped wildcards in filters"
-	TraitTagLimit    Trait = "limit of 50 tags"
 	TraitLimits      Trait = "limits in the answer of a dry run"
 	TraitQuotas      Trait = "service quotas of EBS"
-	TraitModify      Trait = "modified volumes"
 	TraitFastRestore Trait = "fast snapshot restore"
 	TraitStatus      Trait = "volume status"
 	TraitLocks       Trait = "snapshot locks"
@@ -64,7 +62,7 @@ const (
 // Traits lists them all.
 func Traits() []Trait {
 	return []Trait{
-		TraitClientToken, TraitExclusion, TraitEscapes, TraitTagLimit, TraitLimits, TraitQuotas, TraitModify,
+		TraitClientToken, TraitExclusion, TraitEscapes, TraitLimits, TraitQuotas,
 		TraitFastRestore, TraitStatus, TraitLocks, TraitRate,
 	}
 }
