@@ -61,6 +61,10 @@ soak-ebs: build ## N backups, restores and deletes under lost answers and kills:
 soak-hold: build ## N backups during which something goes wrong at a random call; repeat one with N=1 SEED=...
 	bin/testbed soak-hold --runs=$(N) $(if $(SEED),--seed=$(SEED))
 
+.PHONY: soak-resolve
+soak-resolve: build ## N restores under faults and kills of their data phase, gone on with by resolve, each proven row by row
+	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED))
+
 .PHONY: bench
 bench: ## run the benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...

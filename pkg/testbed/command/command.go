@@ -23,7 +23,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		SilenceErrors: true, SilenceUsage: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(demoCommand(), soakCommand(), soakEBSCommand(), serveCommand(), benchResolveCommand(), benchStoresCommand(), benchEBSCommand())
+	root.AddCommand(demoCommand(), soakCommand(), soakEBSCommand(), soakResolveCommand(), serveCommand(), benchResolveCommand(), benchStoresCommand(), benchEBSCommand())
 	root.AddCommand(benchHoldCommand(), failingRunsCommand(), soakHoldCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
