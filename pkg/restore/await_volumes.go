@@ -1,0 +1,155 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// awaitVolumes waits until all volumes are available and have what was asked for. One that EC2 does not show
+// for longer than it may hide a new one has vanished, and is asked for again.
+func (t *task) awaitVolumes(ctx context.Context, s *phase.Scope) error {
+	wanted := map[cluster.VolumeID]*Volume{}
+	for i := range t.volumes {
+		v := &t.volumes[i]
+		if id := t.created[v.Snapshot]; id != "" {
+			v.ID = id // a resumed run knows them from the journal
+		}
+		wanted[v.ID] = v
+	}
+	start := time.Now()
+	shown := map[cluster.VolumeID]time.Time{}
+	s.Expect(int64(len(wanted)), "volumes")
+	err := until(ctx, "wait for volumes", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		found, err := t.EBS.DescribeVolumes(ctx, slices.Collect(maps.Keys(wanted)))
+		if err != nil {
+			return false, err
+		}
+		ready := 0
+		for _, v := range found {
+			shown[v.ID] = time.Now()
+			usable, err := t.usable(s, wanted[v.ID], v)
+			if err != nil {
+				return false, err
+			}
+			if usable {
+				ready++
+				if wanted[v.ID].Seconds == 0 {
+					wanted[v.ID].Seconds = time.Since(start).Seconds()
+				}
+			}
+		}
+		s.Reached(int64(ready))
+		if ready == len(wanted) {
+			return true, nil
+		}
+		return false, t.replaceVanished(ctx, s, wanted, shown)
+	})
+	if err == nil {
+		t.noteInitialization(ctx, s)
+	}
+	return err
+}
+
+// usable decides for every state of a volume.
+func (t *task) usable(s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
+	switch v.State.Outcome() {
+	case ebs.VolumeUsable:
+		return true, matches(want, v)
+	case ebs.VolumeFailed:
+		hint := "run the restore again"
+		if want.Encrypted {
+			hint = "see that KMS key " + want.KMSKey + " is enabled and may be used by this role, then run the restore again"
+		}
+		return false, failure.New(failure.Corrupt, "create volume", string(v.ID), "its state is %s", v.State).WithHint("%s", hint)
+	case ebs.VolumeStrange:
+		s.Note("volume %s is %q: waiting for what EC2 makes of it", v.ID, v.State)
+	case ebs.VolumeWaits: // not yet
+	}
+	return false, nil
+}
+
+// replaceVanished asks again for volumes that were not shown for too long. With the same token EC2 gives the
+// same volume, if it only hid it; a token that is burned is followed by the next one.
+func (t *task) replaceVanished(ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, shown map[cluster.VolumeID]time.Time) error {
+	for id, v := range wanted {
+		if shown[id].IsZero() {
+			shown[id] = time.Now() // from now on it is missed
+		}
+		if time.Since(shown[id]) <= t.opts.Visibility {
+			continue
+		}
+		again, err := t.createVolume(ctx, s, v)
+		if err != nil {
+			return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
+		}
+		if again != id {
+			s.Warn("volume %s vanished while EC2 made it: %s takes its place", id, again)
+			delete(wanted, id)
+			v.ID, wanted[again], t.created[v.Snapshot] = again, v, again
+		}
+		shown[again] = time.Now()
+	}
+	return nil
+}
+
+// matches checks that EC2 made what was asked for.
+func matches(want *Volume, got ebs.Volume) error {
+	switch {
+	case got.Spec.Type != want.Spec.Type,
+		want.Spec.IOPS != 0 && got.Spec.IOPS != want.Spec.IOPS,
+		want.Spec.ThroughputMiB != 0 && got.Spec.ThroughputMiB != want.Spec.ThroughputMiB,
+		got.Spec.SizeGiB != want.Spec.SizeGiB, got.Zone != want.Zone:
+		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it is %+v in %s, and %+v in %s was asked for",
+			got.Spec, got.Zone, want.Spec, want.Zone)
+	case want.Encrypted && !got.Encrypted, isARN(want.KMSKey) && isARN(got.KMSKey) && got.KMSKey != want.KMSKey:
+		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it has KMS key %q (encrypted: %t), and %q was asked for",
+			got.KMSKey, got.Encrypted, want.KMSKey)
+	}
+	return nil
+}
+
+// isARN reports whether the key is named in a way in which two names of it can be compared: an alias may be
+// another name of the same key.
+func isARN(key string) bool { return strings.HasPrefix(key, "arn:") && strings.Contains(key, ":key/") }
+
+// bindVolumes makes the PVs and PVCs that the target's pods look for.
+func (t *task) bindVolumes(ctx context.Context, s *phase.Scope) error {
+	s.Expect(int64(len(t.volumes)), "volumes")
+	errs := make([]error, len(t.volumes))
+	limit := make(chan struct{}, 16)
+	var wg sync.WaitGroup
+	for i, v := range t.volumes {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			errs[i] = t.Kube.BindVolume(ctx, v.asRestored(t.opts.Target, t.opts.Run))
+			s.Advance(1)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
+// own they went with it. Once TiKV was told to start, its pods use them, and they stay with their volumes.
+func (t *task) unbindVolumes(ctx context.Context, s *phase.Scope) error {
+	if !t.existing || t.opts.KeepOnFailure || t.givenUp(ctx) {
+		return nil
+	}
+	if t.started {
+		return failure.New(failure.Partial, "unbind volumes", t.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
+			WithHint("delete TidbCluster %s and its PVCs, then run: tisnap gc", t.opts.Target)
+	}
+	return t.Kube.DeleteRestored(ctx, t.opts.Target, t.opts.Run)
+}
