@@ -19,6 +19,7 @@ import (
 type resolveFlags struct {
 	backup, run, onTasks string
 	tolerate             []uint
+	waitApply            bool
 	timeout              time.Duration
 	force, dryRun        bool
 }
@@ -64,6 +65,7 @@ lost.` + "\n" + exitStatus(),
 	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
 	onTasksFlag(cmd, &f.onTasks)
+	waitApplyFlag(cmd, &f.waitApply)
 	_ = cmd.RegisterFlagCompletionFunc("backup", a.completeBackups) // fails only for a flag that does not exist
 	return cmd
 }
@@ -73,6 +75,12 @@ func onTasksFlag(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "on-tasks", string(restore.TasksReport),
 		"if a log backup or a changefeed reads the restored cluster's changes: "+strings.Join(restore.TaskChoices(), "|"))
 	complete(cmd, "on-tasks", restore.TaskChoices()...)
+}
+
+// waitApplyFlag is the same for every command that flashes back.
+func waitApplyFlag(cmd *cobra.Command, value *bool) {
+	cmd.Flags().BoolVar(value, "wait-apply", false,
+		"before the flashback, wait until every store says that it has applied all logs (10 s and more); the data are the same without")
 }
 
 func checkOnTasks(value string) error {
@@ -155,7 +163,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	opts = restore.Options{
 		Backup: cluster.BackupID(f.backup), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
-		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), BreakLock: f.force,
+		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, BreakLock: f.force,
 	}
 	for _, id := range f.tolerate {
 		opts.TolerateStores = append(opts.TolerateStores, cluster.StoreID(id))

@@ -15,6 +15,7 @@ import (
 type restoreFlags struct {
 	volumeFlags
 	to, run, onTasks      string
+	waitApply             bool
 	timeout               time.Duration
 	keep, dryRun, compare bool
 }
@@ -60,6 +61,7 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
 	onTasksFlag(cmd, &f.onTasks)
+	waitApplyFlag(cmd, &f.waitApply)
 	return cmd
 }
 
@@ -143,7 +145,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
-		OnTasks: restore.OnTasks(f.onTasks),
+		OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply,
 	}
 	return deps, opts, f.into(&opts)
 }

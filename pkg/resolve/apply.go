@@ -30,6 +30,7 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 		s.Note("not waited for: TiKV does not answer while a region is prepared, and the run before may have prepared some")
 		return nil
 	}
+	r.stats.WaitedApply = true
 	s.Expect(2*int64(len(r.cfg.Stores)), "answers")
 	ctx, cancel := r.bounded(ctx, "apply logs of", applyBase, applyEach)
 	defer cancel()

@@ -97,6 +97,10 @@ type Stats struct {
 	AllocID uint64 `json:"allocID"`
 	// Retries counts flashback calls that had to be sent again.
 	Retries int64 `json:"retries"`
+	// WaitedApply is whether every store's log was waited for before the flashback.
+	WaitedApply bool `json:"waitedApply,omitempty"`
+	// ResumedRun is the run that this one went on after, with its timestamps.
+	ResumedRun cluster.RunID `json:"resumedRun,omitempty"`
 	// Resent counts stores that were asked to recover again: after a restart, or because they stood still.
 	Resent int64 `json:"resent"`
 }

@@ -82,7 +82,7 @@ func (r *Resolver) goOn(ctx context.Context, s *phase.Scope, saved Progress) err
 	r.stamps = saved.Stamps
 	r.prepared, r.flashed = newCoverage(saved.Prepared...), newCoverage(saved.Flashed...)
 	if saved.Run != r.cfg.Run {
-		r.resumed = true
+		r.resumed, r.stats.ResumedRun = true, saved.Run
 		s.Note("goes on where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
 	}
 	return r.raiseTS(ctx, saved.Stamps.Commit) // rows at the commit ts have to be visible

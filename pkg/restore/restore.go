@@ -96,6 +96,8 @@ type Options struct {
 	Visibility time.Duration
 	// Now is the clock that EC2's times are compared with; nil is time.Now.
 	Now func() time.Time
+	// WaitApply waits for every store's log before the flashback begins; see resolve.Config.
+	WaitApply bool
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
 	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum

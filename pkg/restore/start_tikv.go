@@ -49,7 +49,7 @@ func (t *task) awaitStores(ctx context.Context, s *phase.Scope) error {
 	t.resolver.Target(resolve.Config{
 		Cluster: t.opts.Target, Run: t.opts.Run, BackupTS: t.manifest.BackupTS, Stores: all, TolerateStores: t.opts.TolerateStores,
 		AllocID: t.manifest.AllocID, Replicas: t.manifest.Replicas, Stall: min(stall, t.opts.Timeout),
-		MaxTS: t.manifest.MaxTS, Progress: resolve.NewProgressFile(t.Store, t.opts.Target, t.opts.Backup),
+		WaitApply: t.opts.WaitApply, MaxTS: t.manifest.MaxTS, Progress: resolve.NewProgressFile(t.Store, t.opts.Target, t.opts.Backup),
 	}, t.pd)
 	return nil
 }

@@ -19,6 +19,8 @@ type Line struct {
 	Total *int64 `json:"total,omitempty"`
 	// ElapsedSeconds is since the step started, or the phase for an event of a phase.
 	ElapsedSeconds float64 `json:"elapsedSeconds,omitempty"`
+	// RatePerSecond is smoothed; left out while it is not known.
+	RatePerSecond *float64 `json:"ratePerSecond,omitempty"`
 	// ETASeconds is an estimate by the smoothed rate; left out while there is none.
 	ETASeconds *float64 `json:"etaSeconds,omitempty"`
 }
@@ -68,6 +70,9 @@ func (j *jsonLines) write(e phase.Event) {
 	line := Line{Event: e, ElapsedSeconds: milli(e.Elapsed)}
 	if e.Type == phase.Progress {
 		line.Done, line.Total = &e.Done, &e.Total
+		if rate := math.Round(j.task.meter.rate()*1000) / 1000; rate > 0 {
+			line.RatePerSecond = &rate
+		}
 		if left, known := j.task.meter.eta(e.Done, e.Total); known {
 			seconds := milli(left)
 			line.ETASeconds = &seconds

@@ -276,6 +276,7 @@ func TestJSON_EveryLineIsAnEvent(t *testing.T) {
 		assert.InDelta(t, 100, last["done"], 0, "the last one is always written")
 		middle := shown[len(shown)/2]
 		assert.InDelta(t, 5, middle["etaSeconds"], 1)
+		assert.InDelta(t, 10, middle["ratePerSecond"], 2)
 		assert.Equal(t, "volumes", middle["unit"])
 		end := lines[len(lines)-1]
 		assert.Equal(t, "phase-finished", end["type"])
