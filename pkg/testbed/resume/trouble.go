@@ -82,7 +82,7 @@ func draw(rng *rand.Rand, h hands) trouble {
 		crash := rng.IntN(3) == 0
 		return watch(fmt.Sprintf("PD changes its leader (killed: %t)", crash), func() { h.pd(crash) })
 	}
-	return watch("tisnap is killed", h.kill)
+	return watch("the tool is killed", h.kill)
 }
 
 // regionError is what a store says while its region moves, splits or is busy.
