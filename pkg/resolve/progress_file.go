@@ -69,6 +69,10 @@ func (f *ProgressFile) Save(ctx context.Context, p Progress) error {
 		return err
 	}
 	there, version, readErr := f.get(ctx)
+	if failure.Is(readErr, failure.NotFound) {
+		return failure.New(failure.Conflict, "write progress", f.key, "another run has ended it: %w", err).
+			WithHint("make sure that no other restore of the cluster runs")
+	}
 	if readErr != nil {
 		return readErr
 	}

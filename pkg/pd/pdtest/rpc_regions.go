@@ -46,6 +46,9 @@ func (r *rpcServer) ScanRegions(_ context.Context, req *pdpb.ScanRegionsRequest)
 	}
 	answer := &pdpb.ScanRegionsResponse{Header: r.ok()}
 	for _, found := range r.disk.regions.scan(req.GetStartKey(), req.GetEndKey(), int(req.GetLimit())) {
+		if r.hiddenLocked(found) {
+			continue
+		}
 		m := found.message()
 		answer.Regions = append(answer.Regions, m)
 		answer.RegionMetas = append(answer.RegionMetas, m.GetRegion())

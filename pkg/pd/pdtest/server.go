@@ -26,6 +26,7 @@ type Server struct {
 	disk    *disk
 	mem     *memory
 	calls   []string
+	hidden  []byte // a key whose region is in no list; nil hides none
 }
 
 // New makes a stand-in that does not listen yet.
