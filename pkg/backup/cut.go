@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -122,10 +124,16 @@ func (t *task) request(st cluster.Store) ebs.CutRequest {
 		ebs.TagCluster: t.opts.Cluster.String(),
 		ebs.TagStore:   st.ID.String(),
 	}
-	req := ebs.CutRequest{Instance: st.Instance, Tags: tags}
+	req := ebs.CutRequest{Instance: st.Instance}
+	var sources []ebs.Tags
 	for _, v := range st.Volumes {
 		req.Volumes = append(req.Volumes, v.ID)
 		tags[ebs.TagVolumeOf+string(v.Role)] = string(v.ID)
+		sources = append(sources, t.source.VolumeTags[v.ID])
+	}
+	var differing []string
+	if req.Tags, differing = ebs.KeepTags(tags, t.opts.KeepTags, sources...); len(differing) > 0 {
+		t.Log.Warn("tags that differ between a store's volumes are not kept", zap.Stringer("store", st.ID), zap.Strings("keys", differing))
 	}
 	return req
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -41,6 +42,8 @@ type Options struct {
 	OnImport preflight.ImportPolicy
 	// ImportTimeout is how long imports are waited for; zero is 1 h.
 	ImportTimeout time.Duration
+	// KeepTags are tag keys of the source's volumes that their snapshots get too.
+	KeepTags []string
 	// Stuck is how long the snapshots' progress may stand still; zero is 2 h.
 	Stuck time.Duration
 	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
@@ -98,6 +101,9 @@ func (o *Options) Validate() error {
 		return refuse("--hold-attempts %d: want at least 1", c.HoldAttempts)
 	case c.SteadyTimeout < c.Steady:
 		return refuse("--steady-timeout %s is less than --steady %s", c.SteadyTimeout, c.Steady)
+	}
+	if err := ebs.CheckKeepTags(c.KeepTags); err != nil {
+		return err
 	}
 	_, err := preflight.ParseImportPolicy(string(c.OnImport))
 	return err

@@ -25,6 +25,7 @@ type backupFlags struct {
 	onImport              string
 	importTimeout         time.Duration
 	pending               int
+	keepTags              []string
 	dryRun                bool
 }
 
@@ -81,6 +82,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stand still")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
 	fl.IntVar(&f.pending, "pending-quota", 0, "how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
+	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	return cmd
 }
@@ -112,7 +114,7 @@ func (f *backupFlags) validate() error {
 // options are those that flags alone decide.
 func (f *backupFlags) options() *backup.Options {
 	return &backup.Options{
-		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, Stuck: f.stuck, Timeout: f.timeout,
+		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Stuck: f.stuck, Timeout: f.timeout,
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
 		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout,

@@ -16,7 +16,7 @@ import (
 type volumeFlags struct {
 	volumeType, zone, kmsKey, account string
 	iops, throughput, size            int64
-	azMap                             []string
+	azMap, keepTags                   []string
 	initialization                    int64
 	fsr                               bool
 	afterType                         string
@@ -38,6 +38,7 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.afterType, "after-restore-type", "", "type of the volumes once their data serve: gp3|io1|io2 (default: as restored)")
 	fl.Int64Var(&f.afterIOPS, "after-restore-iops", 0, "IOPS of each volume once its data serve (default: as restored)")
 	fl.Int64Var(&f.afterThroughput, "after-restore-throughput", 0, "MiB/s of each gp3 volume once its data serve (default: as restored)")
+	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the snapshots that their volumes get too; no others are copied")
 	complete(cmd, "volume-type", volumeTypes()...)
 	complete(cmd, "after-restore-type", volumeTypes()...)
 }
@@ -71,6 +72,9 @@ func (f *volumeFlags) validate() error {
 	case f.zone != "" && len(f.azMap) > 0:
 		return fmt.Errorf("--target-az and --az-map exclude each other")
 	}
+	if err := ebs.CheckKeepTags(f.keepTags); err != nil {
+		return err
+	}
 	_, err := restore.ParseZonePairs(f.azMap)
 	return err
 }
@@ -84,6 +88,7 @@ func (f *volumeFlags) into(o *restore.Options) error {
 	o.Volume = ebs.VolumeSpec{Type: f.volumeType, IOPS: f.iops, ThroughputMiB: f.throughput, SizeGiB: f.size}
 	o.After = ebs.VolumeSpec{Type: f.afterType, IOPS: f.afterIOPS, ThroughputMiB: f.afterThroughput}
 	o.Zone, o.Zones = cluster.Zone(f.zone), pairs
+	o.KeepTags = f.keepTags
 	o.KMSKey, o.Account = f.kmsKey, f.account
 	o.InitializationMiB, o.FastRestore = f.initialization, f.fsr
 	return nil

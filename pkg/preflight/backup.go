@@ -44,6 +44,8 @@ type Source struct {
 	TidbCluster json.RawMessage   `json:"tidbCluster"`
 	PVCs        []json.RawMessage `json:"pvcs"`
 	PVs         []json.RawMessage `json:"pvs"`
+	// VolumeTags are the volumes' tags at EC2, of which a backup may keep some.
+	VolumeTags map[cluster.VolumeID]ebs.Tags `json:"-"`
 }
 
 // Backup checks that the cluster can be backed up now and returns what it consists of.

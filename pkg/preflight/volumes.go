@@ -15,8 +15,10 @@ func describeVolumes(ctx context.Context, e ebs.Volumes, src *Source) error {
 		return failure.Annotate(err, "describe volumes", "")
 	}
 	byID := map[cluster.VolumeID]ebs.Volume{}
+	src.VolumeTags = make(map[cluster.VolumeID]ebs.Tags, len(found))
 	for _, v := range found {
 		byID[v.ID] = v
+		src.VolumeTags[v.ID] = v.Tags
 	}
 	for i := range src.Topology.Stores {
 		s := &src.Topology.Stores[i]

@@ -36,7 +36,8 @@ type Volume struct {
 
 	claim, object json.RawMessage
 	names         kube.Names
-	generation    int // of its client token
+	kept          ebs.Tags // of its snapshot
+	generation    int      // of its client token
 	modified      bool
 }
 

@@ -176,6 +176,10 @@ func (t *task) checkSnapshots(ctx context.Context) error {
 			bad = append(bad, fmt.Sprintf("%s is %s", id, snap.State))
 		}
 	}
+	for i := range t.volumes {
+		v := &t.volumes[i]
+		v.kept, _ = ebs.KeepTags(nil, t.opts.KeepTags, state[v.Snapshot].Tags)
+	}
 	if len(bad) > 0 {
 		return failure.New(failure.Corrupt, "check snapshots", string(t.opts.Backup), "%s", strings.Join(bad, ", ")).
 			WithHint("restore another backup")

@@ -78,6 +78,8 @@ type Options struct {
 	Zones []ZonePair
 	// KMSKey encrypts the volumes anew; empty keeps each snapshot's key.
 	KMSKey string
+	// KeepTags are tag keys of the snapshots that their volumes get too.
+	KeepTags []string
 	// InitializationMiB is the most MiB/s at which EC2 fills each volume, for money; 0 leaves it to the reads.
 	InitializationMiB int64
 	// FastRestore enables fast snapshot restore for the time in which the volumes are made.

@@ -147,18 +147,19 @@ func (t *task) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, er
 // request is what EC2 is asked for. The driver's and the Operator's tags are what they look a volume up by,
 // and what the driver's usual IAM policy allows it to delete or resize.
 func (t *task) request(v *Volume, rate int64) ebs.VolumeRequest {
+	own := ebs.Tags{
+		ebs.TagRun: string(t.opts.Run), ebs.TagBackup: string(t.opts.Backup), ebs.TagCluster: t.opts.Target.String(),
+		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
+		"CSIVolumeName":                           v.names.PV,
+		"ebs.csi.aws.com/cluster":                 "true",
+		"kubernetes.io/created-for/pv/name":       v.names.PV,
+		"kubernetes.io/created-for/pvc/name":      v.names.Claim,
+		"kubernetes.io/created-for/pvc/namespace": t.opts.Target.Namespace,
+	}
+	tags, _ := ebs.KeepTags(own, t.opts.KeepTags, v.kept)
 	return ebs.VolumeRequest{
 		Token: token(t.opts.Run, v, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec, InitializationMiB: rate,
-		Encrypted: t.opts.KMSKey != "", KMSKey: t.opts.KMSKey,
-		Tags: ebs.Tags{
-			ebs.TagRun: string(t.opts.Run), ebs.TagBackup: string(t.opts.Backup), ebs.TagCluster: t.opts.Target.String(),
-			ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-			"CSIVolumeName":                           v.names.PV,
-			"ebs.csi.aws.com/cluster":                 "true",
-			"kubernetes.io/created-for/pv/name":       v.names.PV,
-			"kubernetes.io/created-for/pvc/name":      v.names.Claim,
-			"kubernetes.io/created-for/pvc/namespace": t.opts.Target.Namespace,
-		},
+		Encrypted: t.opts.KMSKey != "", KMSKey: t.opts.KMSKey, Tags: tags,
 	}
 }
 
