@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// How a lane gives way to others in the account: each throttle takes a part of its rate, at most once a
-// second, and each answer gives a little back.
+// How a lane gives way to others in the account: a throttle soon after another takes a part of its rate, at most
+// once a second, and each answer gives a little back. One throttle alone, as when calls arrive late and all at
+// once, only makes it wait for a token.
 const (
 	slowDown    = 0.7
 	speedUp     = 0.1 // calls a second, for each answer
 	slowest     = 0.5 // calls a second
 	slowDownGap = time.Second
+	soonAfter   = 5 * time.Second
 )
 
 // lane is the queue before one of EC2's token buckets. Calls leave it by priority and then in the order in
@@ -27,7 +29,7 @@ type lane struct {
 	tokens float64
 	rate   float64
 	at     time.Time // when tokens was right
-	slowed time.Time
+	slowed time.Time // when the rate was last lowered, or a throttle came alone
 	queue  []*place
 	next   uint64
 }
@@ -147,8 +149,12 @@ func (l *lane) answered(throttle bool) {
 		return
 	}
 	l.tokens = 0 // EC2's bucket is empty, whatever was in ours
-	if l.at.Sub(l.slowed) >= slowDownGap {
-		l.rate = max(slowest, l.rate*slowDown)
-		l.slowed = l.at
+	since := l.at.Sub(l.slowed)
+	if since < slowDownGap {
+		return
 	}
+	if since < soonAfter {
+		l.rate = max(slowest, l.rate*slowDown)
+	}
+	l.slowed = l.at
 }

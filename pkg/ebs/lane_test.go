@@ -86,6 +86,21 @@ func TestLane_NoisyNeighbour_TakesWhatIsLeftWithoutHammering(t *testing.T) {
 	})
 }
 
+func TestLane_OneThrottleAlone_KeepsItsRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLane(realClock{}, mutatingBurst, mutatingRate)
+		for range 3 {
+			for range 4 { // that were under way at the same time
+				l.answered(true)
+			}
+			require.InDelta(t, mutatingRate, l.rate, 0.01)
+			require.Less(t, l.tokens, 1.0, "ec2 has none")
+			require.NoError(t, realClock{}.Sleep(t.Context(), 10*time.Second))
+		}
+	})
+}
+
 func TestLane_NeighbourGone_ComesBackToFullRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

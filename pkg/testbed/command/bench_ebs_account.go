@@ -20,15 +20,21 @@ import (
 const (
 	benchZone = cluster.Zone("us-west-2a")
 	// benchPending is how long the snapshots of the benchmark are pending.
-	benchPending = 5 * time.Minute
-	// The scale of time: larger sizes have more room for what this machine itself takes.
-	benchSpeed, benchFastSpeed = 10, 20
-	benchFastFrom              = 500 // stores
-	machineSlack               = 1.0 // seconds of EC2's clock: 0.1 s of this machine's
+	benchPending = 3 * time.Minute
+	machineSlack = 1.0 // seconds of EC2's clock: 0.1 s of this machine's
 )
 
 // bucketFloor is the least time that EC2's bucket of 100 calls and 5 a second gives so many calls.
 func bucketFloor(calls int) float64 { return max(0, float64(calls-100)/5) }
+
+// benchSpeed is how many of EC2's seconds pass in one of this machine's. It is least where the tenth above the
+// floor has the least room for what this machine itself takes.
+func benchSpeed(stores int) float64 {
+	if stores > 100 && stores < 500 {
+		return 5
+	}
+	return 10
+}
 
 // ec2Bench is one account with a cluster of so many stores, and what was measured there.
 type ec2Bench struct {
@@ -48,11 +54,7 @@ type ec2Bench struct {
 // benchAccount measures a backup's and a restore's calls at one size. The figures so far are returned on error too.
 func benchAccount(ctx context.Context, stores int) ([]figure, error) {
 	b := &ec2Bench{stores: stores, faults: &fault.Plan{}, attached: map[cluster.InstanceID][]cluster.VolumeID{}}
-	speed := float64(benchSpeed)
-	if stores >= benchFastFrom {
-		speed = benchFastSpeed
-	}
-	b.clock = timescale.New(speed)
+	b.clock = timescale.New(benchSpeed(stores))
 	b.rules = ebstest.RealRules()
 	b.rules.PendingInAccount = 2 * stores * volumesPerStore // an account of this size has asked AWS for it
 	b.rules.StorageGiB, b.rules.IOPS = nil, nil
