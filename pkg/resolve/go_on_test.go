@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,12 +64,17 @@ func (l *lab) calls(name string) int {
 	return n
 }
 
-// abort runs the resolver's steps and ends them when the point is reached for the nth time.
+// abort runs the resolver's steps and ends them soon after the point is reached for the nth time, so that answers
+// of the calls before it have arrived.
 func (l *lab) abort(t *testing.T, cfg resolve.Config, point string, nth int, undo bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
-	require.NoError(t, l.faults.Add(fault.Rule{Point: point, Nth: nth, Position: fault.After, Do: cancel}))
+	soon := func() {
+		<-time.After(300 * time.Millisecond)
+		cancel()
+	}
+	require.NoError(t, l.faults.Add(fault.Rule{Point: point, Nth: nth, Position: fault.After, Do: soon}))
 	r := resolve.New(l.client, nil)
 	r.Target(cfg, l.oracle)
 	steps := r.Steps("resolve data")

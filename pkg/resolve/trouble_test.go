@@ -24,9 +24,11 @@ func troubles() []resolverCase {
 		{"stores are busy again and again", busyStores},
 		{"a region is never ready", regionNeverReady},
 		{"GC passes while regions are prepared", gcPasses},
+		{"GC passes while regions are flashed back", gcPassesLater},
 		{"PD takes limits and does not keep them", limitsNotKept},
 		{"schedulers are resumed by somebody", schedulersResumed},
 		{"everything is waited for", waitedFor},
+		{"each sub-phase is counted", countedSubPhases},
 	}
 }
 
@@ -98,6 +100,16 @@ func gcPasses(t *testing.T, o *original) {
 	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "GC safe point")
 	require.Zero(t, l.calls("KvFlashbackToVersion"))
+}
+
+// gcPassesLater: some regions are done by then, but nobody is told that the cluster is.
+func gcPassesLater(t *testing.T, o *original) {
+	l := restoreLab(t, o, 1)
+	pass := func() { l.pd.SetGCSafePoint(uint64(o.ts) + 1) }
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Nth: 3, Position: fault.Slow, Do: pass}))
+	_, err := l.run(t, l.config(o, "run"), nil)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "GC safe point")
 }
 
 // forgetful is a PD that answers a TTL config with success and does not have it.
