@@ -114,7 +114,8 @@ func (t *task) stores(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(schedulers) == 0 {
-		return "", failure.New(failure.Unready, "check pd", t.opts.Cluster.String(), "it lists no scheduler, so its coordinator has not started")
+		return "", failure.New(failure.Unready, "check pd", t.opts.Cluster.String(), "it lists no scheduler, so its coordinator has not started").
+			WithHint("wait a minute after a restart or change of leader of PD")
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, ","), nil

@@ -50,6 +50,9 @@ func (t *task) inspect(ctx context.Context, awaitsTS bool) error {
 	if err != nil {
 		return err
 	}
+	if _, err = t.stores(ctx); err != nil {
+		return err
+	}
 	t.source = src
 	return nil
 }

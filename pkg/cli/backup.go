@@ -71,7 +71,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "how long the cluster may be held at most, each time")
 	fl.DurationVar(&f.lease, "lease", 30*time.Second, "how long it stays held if this process dies; at least 3s and less than --max-hold")
 	fl.IntVar(&f.attempts, "hold-attempts", 3, "how often the cluster is held at most if the hold breaks")
-	fl.DurationVar(&f.steady, "steady", 16*time.Second, "how long all stores have to be up, without a restart, before it is held again")
+	fl.DurationVar(&f.steady, "steady", 16*time.Second, "how long all stores have to be up, without a restart, before it is held again; EC2 takes no second snapshot of a volume within 15s, so less is waited for within the hold")
 	fl.DurationVar(&f.steadyTimeout, "steady-timeout", 5*time.Minute, "how long to wait for that")
 	fl.BoolVar(&f.consistentNow, "consistent-now", false, "first wait until all that was committed before the start is in the backup")
 	fl.DurationVar(&f.consistentTimeout, "consistent-timeout", 10*time.Minute, "how long --consistent-now may wait")

@@ -143,8 +143,9 @@ func (d *releasePlan) table(w io.Writer) error {
 		if err := statusTable(d.Status).write(w); err != nil {
 			return err
 		}
+		fmt.Fprintln(w)
 	}
-	_, err := fmt.Fprintf(w, "\nwould put back %d schedulers and %d limits, drop %d GC safe points, and end all leases and suspensions of imports on the stores of %s\n",
+	_, err := fmt.Fprintf(w, "would put back %d schedulers and %d limits, drop %d GC safe points, and end all leases and suspensions of imports on the stores of %s\n",
 		len(d.Schedulers), len(d.Limits), len(d.Status.SafePoints), d.Cluster)
 	return err
 }
