@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,11 +137,10 @@ func failingRunsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "failing-runs", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return scale.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), func(ctx context.Context) int {
+			return scale.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), func(ctx context.Context, n int) int {
 				ctx, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
-				return int(cli.Run(ctx, slices.Concat(scale.FailingBackup(), []string{"--log-level", "error"}),
-					cli.Streams{Out: io.Discard, Err: io.Discard}, cli.Version{Version: "bench"}))
+				return int(cli.Run(ctx, scale.FailingBackup(n), cli.Streams{Out: io.Discard, Err: io.Discard}, cli.Version{Version: "bench"}))
 			})
 		},
 	}

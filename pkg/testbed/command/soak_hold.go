@@ -224,8 +224,11 @@ func (v *victim) sealed(ctx context.Context) bool {
 
 // swept requires that no snapshot is left; those of a run that was killed are gc's to delete.
 func (v *victim) swept(ctx context.Context) error {
-	if v.code < 0 {
-		if code, err := v.run(ctx, []string{"gc", "--yes", "--older-than", "0s", "--storage", round.Storage}, io.Discard, nil); err != nil || code != 0 {
+	if v.code < 0 { // its lock has not expired: a person says that it is dead
+		if code, err := v.run(ctx, []string{"release", round.Source().String(), "--yes", "--force", "--storage", round.Storage}, nil, nil); err != nil || code != 0 {
+			return fmt.Errorf("%w: release after a kill ended with %d: %w", errWrong, code, err)
+		}
+		if code, err := v.run(ctx, []string{"gc", "--yes", "--older-than", "0s", "--storage", round.Storage}, nil, nil); err != nil || code != 0 {
 			return fmt.Errorf("%w: gc after a kill ended with %d: %w", errWrong, code, err)
 		}
 	}

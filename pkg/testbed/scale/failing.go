@@ -41,11 +41,11 @@ func Failures() []fault.Rule {
 }
 
 // Serve runs the program once for each line that it reads, and answers with a sample: the other end of Fail.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, run func(context.Context) int) error {
+func Serve(ctx context.Context, in io.Reader, out io.Writer, run func(ctx context.Context, n int) int) error {
 	lines := bufio.NewScanner(in)
 	answers := json.NewEncoder(out)
 	for n := 1; lines.Scan(); n++ {
-		code := run(ctx)
+		code := run(ctx, n)
 		if err := answers.Encode(Look(ctx, n, code)); err != nil {
 			return err
 		}
@@ -146,10 +146,10 @@ func least(samples []Sample) Sample {
 // Cluster is the name of the clusters of this package.
 func Cluster() cluster.Name { return prod }
 
-// FailingBackup is the command line of the runs that fail.
-func FailingBackup() []string {
+// FailingBackup is the command line of the nth run that fails.
+func FailingBackup(n int) []string {
 	return []string{
-		"backup", prod.String(), "--storage", storage, "-o", "json", "--progress", "none",
+		"backup", prod.String(), "--name", fmt.Sprintf("failing-%d", n), "--storage", storage, "-o", "json", "--progress", "none",
 		"--lease", "3s", "--max-hold", "5s", "--hold-attempts", "1",
 	}
 }
