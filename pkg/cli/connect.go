@@ -57,15 +57,27 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 		return nil, failure.New(failure.Usage, "", "", "--storage is missing").
 			WithHint("say where backups are kept: --storage s3://bucket/prefix, or TISNAP_STORAGE")
 	}
-	return objstore.Open(ctx, c.global.storage, objstore.Config{
+	store, err := objstore.Open(ctx, c.global.storage, objstore.Config{
 		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if closer, ok := store.(interface{ Close() }); ok {
+		c.later(closer.Close)
+	}
+	return store, nil
 }
 
 func (c *connections) kube() (*kube.Client, error) {
-	return kube.Open(kube.Config{
+	client, err := kube.Open(kube.Config{
 		Kubeconfig: c.global.kubeconfig, Context: c.global.context, Namespace: c.global.namespace, AsUser: c.global.as,
 	})
+	if err != nil {
+		return nil, err
+	}
+	c.later(client.Close)
+	return client, nil
 }
 
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -25,7 +26,12 @@ type s3Store struct {
 	client *s3.Client
 	bucket string
 	prefix string // empty, or ends in '/'
+
+	transport *http.Transport
 }
+
+// Close ends idle connections. Calls that are under way go on.
+func (s *s3Store) Close() { s.transport.CloseIdleConnections() }
 
 // s3Call says what a request is, for errors.
 type s3Call struct {

@@ -45,6 +45,11 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		return nil, (&failure.Error{Op: "open storage", Target: "s3://" + bucket, Kind: failure.Usage, Err: err}).
 			WithHint("correct AWS_PROFILE, --profile or the files in ~/.aws")
 	}
+	transport := &http.Transport{}
+	if buildable, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok { // with AWS_CA_BUNDLE's certificates
+		transport = buildable.GetTransport()
+		loaded.HTTPClient = &http.Client{Transport: transport, CheckRedirect: sameMethodOnly}
+	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		if c.Endpoint != "" {
 			o.BaseEndpoint = aws.String(c.Endpoint)
@@ -65,7 +70,16 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &s3Store{client: client, bucket: bucket, prefix: prefix}, nil
+	return &s3Store{client: client, bucket: bucket, prefix: prefix, transport: transport}, nil
+}
+
+// sameMethodOnly follows the redirects that keep the method and the body, as the SDK's own client does.
+func sameMethodOnly(req *http.Request, _ []*http.Request) error {
+	switch req.Response.StatusCode {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return nil
+	}
+	return http.ErrUseLastResponse
 }
 
 // newRetryer is the SDK's standard one, and repeats a conditional write that met another in flight, as S3
