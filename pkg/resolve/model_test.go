@@ -83,7 +83,6 @@ type choice struct {
 	best, newest tikv.RegionMeta
 	stores       []cluster.StoreID
 	replicas     int
-	peer         cluster.PeerID
 }
 
 // model is the slow and plain way: choose, drop what any newer one overlaps, count replicas, look at every key.
@@ -98,7 +97,6 @@ func model(p peers, replicas int) (map[cluster.RegionID]choice, error) {
 			}
 			c, known := chosen[m.Region]
 			c.replicas++
-			c.peer = max(c.peer, m.PeerID)
 			if !known || m.Version > c.newest.Version {
 				c.newest = m
 			}
@@ -130,7 +128,7 @@ func model(p peers, replicas int) (map[cluster.RegionID]choice, error) {
 		return nil, fmt.Errorf("nothing")
 	}
 	for id, c := range kept {
-		if c.replicas+coming(p, chosen, c) < replicas/2+1 {
+		if c.replicas+coming(p, c) < replicas/2+1 {
 			return nil, fmt.Errorf("region %s has no quorum", id)
 		}
 	}
@@ -144,17 +142,15 @@ func model(p peers, replicas int) (map[cluster.RegionID]choice, error) {
 }
 
 // coming counts the stores that have yet to apply the split that made the region.
-func coming(p peers, chosen map[cluster.RegionID]choice, c choice) int {
+func coming(p peers, c choice) int {
 	n := 0
 	for _, list := range p {
-		holds, splits := false, false
+		holds, behind := false, false
 		for _, m := range list {
-			parent := chosen[m.Region]
 			holds = holds || m.Region == c.best.Region && !m.Tombstone
-			splits = splits || !m.Tombstone && m.Version < parent.newest.Version && m.PeerID == parent.peer &&
-				m.Version < c.newest.Version && contains(m, c.newest)
+			behind = behind || !m.Tombstone && m.Version < c.newest.Version && overlap(m, c.newest)
 		}
-		if splits && !holds {
+		if behind && !holds {
 			n++
 		}
 	}

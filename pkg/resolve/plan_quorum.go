@@ -38,7 +38,7 @@ func (p *Plan) quorum(e *election, tables []*StoreMetas, kept []uint32, rules Ru
 	}
 	coming := map[uint32]int{}
 	if len(rules.Lost) == 0 {
-		coming = e.unsplit(tables, short)
+		coming = p.unsplit(e, tables, short)
 	}
 	var wrong []string
 	for _, i := range short {
@@ -62,34 +62,47 @@ func (p *Plan) quorum(e *election, tables []*StoreMetas, kept []uint32, rules Ru
 }
 
 // unsplit counts the stores that will hold a region as soon as they have applied the split that made it: they
-// hold, at an older version, a region that is alive and that had the keys then. Nothing was committed in the
-// new region by such a store, so nothing of it is lost.
-func (e *election) unsplit(tables []*StoreMetas, short []uint32) map[uint32]int {
-	coming := map[uint32]int{}
+// hold, at an older version, a region of the same keys. Nothing was committed in the new region by such a store,
+// so nothing of it is lost.
+func (p *Plan) unsplit(e *election, tables []*StoreMetas, short []uint32) map[uint32]int {
+	behind := make([]uint64, 0, len(e.uneven)+len(p.Dropped)) // only their peers can be of older versions
 	for _, id := range e.uneven {
-		at, _ := e.find(uint64(id))
-		parent := &e.seats[at]
-		for _, t := range tables {
-			row := t.find(parent.region)
-			if row == nil || row.version == parent.version || row.peer != parent.peer {
-				continue
+		behind = append(behind, uint64(id))
+	}
+	for i := range p.Dropped {
+		behind = append(behind, uint64(p.Dropped[i].Region))
+	}
+	coming := map[uint32]int{}
+	for _, t := range tables {
+		seen := map[uint32]bool{}
+		for _, id := range behind {
+			if row := t.find(id); row != nil {
+				e.children(t, row, short, func(i uint32) { seen[i] = true })
 			}
-			first, _ := slices.BinarySearchFunc(short, row.start, func(i uint32, start keyID) int {
-				return t.keys.compare(e.seats[i].start, start)
-			})
-			for _, i := range short[first:] {
-				child := &e.seats[i]
-				if row.end != 0 && !t.keys.beyond(row.end, child.start) {
-					break
-				}
-				within := row.end == 0 || child.end != 0 && t.keys.compare(child.end, row.end) <= 0
-				if within && child.region != parent.region && child.version > row.version && t.find(child.region) == nil {
-					coming[i]++
-				}
+		}
+		for i := range seen {
+			if t.find(e.seats[i].region) == nil {
+				coming[i]++
 			}
 		}
 	}
 	return coming
+}
+
+// children finds the regions that hold keys of the row and are newer; short is in the order of the keys.
+func (e *election) children(t *StoreMetas, row *peerRow, short []uint32, each func(uint32)) {
+	first, _ := slices.BinarySearchFunc(short, row.start, func(i uint32, start keyID) int {
+		return t.keys.compare(e.seats[i].start, start)
+	})
+	for _, i := range short[max(0, first-1):] { // the one before may reach into the row
+		s := &e.seats[i]
+		if row.end != 0 && !t.keys.beyond(row.end, s.start) {
+			return
+		}
+		if t.keys.beyond(s.end, row.start) && s.version > row.version {
+			each(i)
+		}
+	}
 }
 
 // buried tells of a region's tombstones.
