@@ -142,6 +142,9 @@ func (t *task) checkTarget(ctx context.Context) error {
 		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "it has %d TiKV stores already", len(tc.Stores)).
 			WithHint("choose another --to, or delete the cluster and make it anew: a restore needs one that never ran")
 	}
+	if err := t.checkShape(tc); err != nil {
+		return err
+	}
 	t.existing = true
 	return t.noClaims(ctx)
 }
