@@ -51,7 +51,12 @@ func (t *task) steady(ctx context.Context, s *phase.Scope) error {
 	}
 	var seen string
 	since, reason := time.Now(), error(nil)
-	unsteady := func(why error) { since, reason = time.Now(), why }
+	unsteady := func(why error) {
+		since = time.Now()
+		if ctx.Err() == nil { // the end of the wait is not what kept it waiting
+			reason = why
+		}
+	}
 	for told := ""; ; {
 		now, err := t.stores(ctx)
 		switch {
