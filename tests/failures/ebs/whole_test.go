@@ -73,7 +73,13 @@ type ended struct {
 
 func (w *whole) run(t *testing.T, args ...string) ended {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	return w.runIn(t.Context(), t, args...)
+}
+
+// runIn runs a command until the context ends it, as Ctrl-C does.
+func (w *whole) runIn(ctx context.Context, t *testing.T, args ...string) ended {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	args = append(args, "--storage", wholeStorage, "--endpoint-url", w.AWS(), "--region", testbed.Region,
