@@ -74,7 +74,10 @@ func (l *live) count(ctx context.Context, pair []cluster.VolumeID) error {
 		}
 	}
 	number := make([]byte, 8)
+	tick := time.NewTicker(500 * time.Microsecond) // leaves the machine to the cluster
+	defer tick.Stop()
 	for n := uint64(1); ctx.Err() == nil; n++ {
+		<-tick.C
 		binary.LittleEndian.PutUint64(number, n)
 		for _, device := range devices {
 			if _, err := device.WriteAt(number, device.Size()-disk.PageSize); err != nil {

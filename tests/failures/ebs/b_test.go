@@ -84,7 +84,7 @@ func TestB3_QuotaReachedDuringTheCut_BoundedRetryThenCleanAbort(t *testing.T) {
 // https://github.com/pingcap/tidb/issues/55672
 func TestB4_NoisyNeighbourInTheBucket_150StoresWithinTheHoldsBudget(t *testing.T) {
 	t.Parallel()
-	const scale, stores = 5, 150
+	const scale, stores = 3, 150
 	l := newLive(t, stores, scale, func(c *testbed.Config) {
 		c.Rules.Neighbours = map[string]float64{"CreateSnapshots": 4}
 		c.Rules.PendingInAccount = 1000

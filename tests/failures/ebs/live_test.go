@@ -57,7 +57,7 @@ func newLive(t *testing.T, stores int, scale float64, change ...func(*testbed.Co
 	for _, f := range change {
 		f(&cfg)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // 150 stores, on a machine that is busy
 	defer cancel()
 	var err error
 	l.Testbed, err = testbed.Start(context.WithoutCancel(ctx), cfg)
@@ -122,7 +122,7 @@ func (l *live) options() backup.Options {
 	return backup.Options{
 		Cluster: liveName, Backup: cluster.BackupID(fmt.Sprintf("b-%d", l.runs)), Run: run, Tool: "test",
 		Owner:   runlock.Owner{Run: run, Host: "here", PID: 1, Command: "backup"},
-		MaxHold: 30 * time.Second, Lease: 5 * time.Second, Timeout: time.Minute, Visibility: 5 * time.Second, HoldAttempts: 1,
+		MaxHold: 30 * time.Second, Lease: 10 * time.Second, Timeout: time.Minute, Visibility: 5 * time.Second, HoldAttempts: 1,
 	}
 }
 
