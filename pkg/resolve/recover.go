@@ -151,7 +151,8 @@ func (r *Resolver) nudge(stores []cluster.StoreID) {
 	}
 }
 
-// takenOver fails if another run's call ended one of ours.
+// takenOver fails if another run's call ended one of ours, or if a store has left recovery mode, as it does when
+// another run has finished.
 func (r *Resolver) takenOver() error {
 	if r.recover == nil {
 		return nil // nothing was asked for yet
@@ -160,9 +161,15 @@ func (r *Resolver) takenOver() error {
 	defer r.recover.mu.Unlock()
 	for _, store := range r.cfg.Stores {
 		if c := r.recover.calls[store]; c != nil {
-			if over, err := c.over(); over && failure.Is(err, failure.Conflict) {
+			over, err := c.over()
+			switch {
+			case over && failure.Is(err, failure.Conflict):
 				r.lostToOther.Store(true)
 				return failure.Annotate(err, "keep leaders", r.name(store))
+			case over && failure.Is(err, failure.Unready):
+				r.lostToOther.Store(true)
+				return failure.New(failure.Conflict, "keep leaders", r.name(store), "it is not in recovery mode any more: %w", err).
+					WithHint("look for another run that has gone on with the cluster; if there is none, delete the store's pod and run: tisnap resolve")
 			}
 		}
 	}
