@@ -33,6 +33,9 @@ func places(regions int) []place {
 	}
 }
 
+// recordsBeforeTiKV is more than a restore writes to object storage before it tells TiKV to start.
+const recordsBeforeTiKV = 32
+
 // trouble is a fault, in words for whoever reads a failed run.
 type trouble struct {
 	text string
@@ -81,6 +84,13 @@ func draw(rng *rand.Rand, h hands) trouble {
 	case n < 86:
 		crash := rng.IntN(3) == 0
 		return watch(fmt.Sprintf("PD changes its leader (killed: %t)", crash), func() { h.pd(crash) })
+	}
+	// A restore that is killed before its stores run has nothing to be resolved yet.
+	switch at.point {
+	case "pd.Tso", "pd.Recovering":
+		rule.Nth = 2
+	case "s3.PutObject":
+		rule.Nth = recordsBeforeTiKV + rng.IntN(at.calls-recordsBeforeTiKV)
 	}
 	return watch("the tool is killed", h.kill)
 }

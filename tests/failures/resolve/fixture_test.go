@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,7 +88,12 @@ func newPlace(t *testing.T, change ...func(*round.Config)) *place {
 		f(&cfg)
 	}
 	var err error
-	p.Prepared, err = round.Prepare(within(t), cfg)
+	for range 3 { // the workload's PD client gives up at once if the machine is too slow when it is opened
+		if p.Prepared, err = round.Prepare(within(t), cfg); err == nil {
+			break
+		}
+		t.Logf("trying again: %v", err)
+	}
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p
@@ -210,4 +216,28 @@ func (p *place) untouched(t *testing.T, name cluster.Name) {
 		require.NotContains(t, s.MutatingCalls(), "KvPrepareFlashbackToVersion")
 		require.NotContains(t, s.MutatingCalls(), "KvFlashbackToVersion")
 	}
+}
+
+// line is what the tests read of a line of --progress json.
+type line struct {
+	Step, Unit  string
+	Done, Total int64
+	ETASeconds  *float64
+}
+
+// progress runs one command line that has to succeed, and returns its progress.
+func (p *place) progress(t *testing.T, args ...string) []line {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	args = append(args, "--storage", round.Storage, "--endpoint-url", p.Bed().AWS(), "--region", testbed.Region,
+		"--kubeconfig", p.Bed().Kubeconfig(), "--progress", "json")
+	code := cli.Run(within(t), args, cli.Streams{Out: &stdout, Err: &stderr}, cli.Version{Version: "test"})
+	require.Zero(t, code, stderr.String())
+	var lines []line
+	for text := range strings.Lines(stderr.String()) {
+		var l line
+		require.NoError(t, json.Unmarshal([]byte(text), &l), text)
+		lines = append(lines, l)
+	}
+	return lines
 }

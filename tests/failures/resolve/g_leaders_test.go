@@ -1,0 +1,129 @@
+package resolve_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// TestG1 restarts a store in each sub-phase: it loses its leaders, and is asked again (pingcap/tidb#45206).
+func TestG1_StoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, point := range []string{
+		"tikv.*.ReadRegionMeta", "tikv.*.RecoverRegion", "tikv.*.KvPrepareFlashbackToVersion", "tikv.*.KvFlashbackToVersion", "pd.UnmarkRecovering",
+	} {
+		name := p.next()
+		var restarting sync.WaitGroup
+		p.fault(t, fault.Rule{Point: point, Position: fault.Slow, Do: func() {
+			pods := p.cluster(name).Pods()
+			restarting.Go(func() {
+				if err := p.Bed().RestartStore(within(t), name, pods[1]); err != nil {
+					t.Errorf("restart %s: %v", pods[1], err)
+				}
+			})
+		}})
+		e := p.restore(t, name)
+		require.Zero(t, e.code, "%s: %s", point, e)
+		restarting.Wait()
+		p.reached(t)
+		_, err := p.Bed().AwaitCluster(within(t), name)
+		require.NoError(t, err)
+		p.verify(t, name)
+	}
+}
+
+// TestG3 lets RecoverRegion stand still on all stores (tikv/tikv#15122, tikv/tikv#15296): for ever.
+func TestG3_LeadersAreNotElected_EndsWithTheRegionsNamed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	name := p.next()
+	p.fault(t, fault.Rule{Point: "tikv.*.RecoverRegion", Position: fault.Stall, Times: -1})
+	e := p.restore(t, name, "--keep-on-failure", "--timeout", "10s")
+	require.Equal(t, exitLimited, e.code, e.String())
+	p.reached(t)
+	require.Regexp(t, `\d of \d+ regions lead.*region \d+ on store \d`, e.doc.Report.Error)
+	require.Contains(t, e.stderr, `"hint":"`)
+	p.untouched(t, name)
+
+	e = p.resolve(t, name)
+	require.Zero(t, e.code, e.String())
+	p.verify(t, name)
+}
+
+// TestG7 has a cluster of one region, which PD knows no leader of for seconds (pingcap/tidb#41058).
+func TestG7_NoLeaderInPDForSeconds_IsWaitedFor(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, func(c *round.Config) { c.Accounts, c.Regions = 50, 1 })
+	name := p.next()
+	var clear *time.Timer
+	p.fault(t, fault.Rule{Point: "tikv.*.RecoverRegion", Position: fault.Slow, Do: func() {
+		clear = time.AfterFunc(5*time.Second, p.faults.Clear)
+	}})
+	p.fault(t, fault.Rule{Point: "tikv.*.RegionHeartbeat", Times: -1})
+	e := p.restore(t, name)
+	require.Zero(t, e.code, e.String())
+	require.NotNil(t, clear)
+	require.False(t, clear.Stop(), "it ended while PD knew no leader")
+	p.verify(t, name)
+}
+
+// TestG8 plans for 30,000 regions whose peers are all alike: no store leads more than a tenth more than another
+// (pingcap/tidb#39404).
+func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
+	t.Parallel()
+	const regions, stores = 30_000, 3
+	metas := resolve.NewMetas()
+	for store := cluster.StoreID(1); store <= stores; store++ {
+		table := metas.Begin(store)
+		for i := range regions {
+			m := tikv.RegionMeta{Region: cluster.RegionID(100 + i), PeerID: 9, LastLogTerm: 6, LastIndex: 50, Version: 7}
+			if i > 0 {
+				m.Start = fmt.Appendf(nil, "k%06d", i)
+			}
+			if i < regions-1 {
+				m.End = fmt.Appendf(nil, "k%06d", i+1)
+			}
+			require.NoError(t, table.Add(&m))
+		}
+	}
+	plan, err := resolve.MakePlan(metas, resolve.Rules{Replicas: 3})
+	require.NoError(t, err)
+	summary := plan.Summary()
+	require.Len(t, summary.Stores, stores)
+	require.Equal(t, regions, summary.Regions)
+	require.LessOrEqual(t, summary.Imbalance, 10.0)
+}
+
+// TestG8 again over a whole cluster: a dry run tells the shares, and changes nothing.
+func TestG8_DryRun_TellsTheShares(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	name := p.halfway(t)
+	before := p.Bed().MutatingCalls()
+	e := p.resolve(t, name, "--dry-run")
+	require.Zero(t, e.code, e.String())
+	require.Equal(t, before, p.Bed().MutatingCalls(), "a dry run changes nothing")
+	require.NotNil(t, e.doc.Plan)
+	sum := 0
+	for _, s := range e.doc.Plan.Stores {
+		sum += s.Leaders
+	}
+	require.Equal(t, e.doc.Plan.Regions, sum)
+	require.Equal(t, 3*sum, e.doc.Plan.Peers)
+	require.Positive(t, e.doc.Plan.AllocID)
+	require.Empty(t, e.doc.Plan.Lost)
+
+	e = p.resolve(t, name)
+	require.Zero(t, e.code, e.String())
+	p.verify(t, name)
+}
