@@ -10,8 +10,8 @@ import (
 // Each lane spends a bucket but for one call, and refills it a little more slowly than EC2 does; what others in
 // the account take shows as throttling, and slows the lane down.
 const (
-	mutatingBurst, mutatingRate = 99, 4.95 // of 100 and 5: CreateSnapshots, CreateVolume and the deletes
-	otherBurst, otherRate       = 49, 4.95 // of 50 and 5: mutating calls that EC2's list does not name
+	mutatingBurst, mutatingRate = 99, 4.98 // of 100 and 5: CreateSnapshots, CreateVolume and the deletes
+	otherBurst, otherRate       = 49, 4.98 // of 50 and 5: mutating calls that EC2's list does not name
 	pagedBurst, pagedRate       = 99, 19   // of 100 and 20: describes with filter or page
 	listedBurst, listedRate     = 49, 9.5  // of 50 and 10: describes of ids without filter and page
 )

@@ -39,6 +39,7 @@ func benchSpeed(stores int) float64 {
 // ec2Bench is one account with a cluster of so many stores, and what was measured there.
 type ec2Bench struct {
 	stores int
+	speed  float64
 	clock  timescale.Clock
 	server *ebstest.Server
 	faults *fault.Plan
@@ -52,9 +53,9 @@ type ec2Bench struct {
 }
 
 // benchAccount measures a backup's and a restore's calls at one size. The figures so far are returned on error too.
-func benchAccount(ctx context.Context, stores int) ([]figure, error) {
-	b := &ec2Bench{stores: stores, faults: &fault.Plan{}, attached: map[cluster.InstanceID][]cluster.VolumeID{}}
-	b.clock = timescale.New(benchSpeed(stores))
+func benchAccount(ctx context.Context, stores int, speed float64) ([]figure, error) {
+	b := &ec2Bench{stores: stores, speed: speed, faults: &fault.Plan{}, attached: map[cluster.InstanceID][]cluster.VolumeID{}}
+	b.clock = timescale.New(speed)
 	b.rules = ebstest.RealRules()
 	b.rules.PendingInAccount = 2 * stores * volumesPerStore // an account of this size has asked AWS for it
 	b.rules.StorageGiB, b.rules.IOPS = nil, nil
@@ -249,7 +250,7 @@ func (b *ec2Bench) timed(what string, took time.Duration, calls int, answer time
 	floor := bucketFloor(calls)
 	f := figure{
 		Name: what, Value: math.Round(took.Seconds()*100) / 100, Unit: "s", AtMost: 1.1 * floor,
-		How: "at most 1.1 times the bucket's floor",
+		How: fmt.Sprintf("at most 1.1 times the bucket's floor; time runs %g times as fast", b.speed),
 	}
 	if floor < 10*answer.Seconds() {
 		f.AtMost = 1.1*(floor+answer.Seconds()) + machineSlack
