@@ -29,10 +29,16 @@ func (w *sweep) take(ctx context.Context, a answer) error {
 		w.pump(ctx, l)
 		return nil
 	}
-	if ctx.Err() != nil {
-		l.wrong()
-		return nil // run sees it too
+	if ctx.Err() == nil { // or run ends, and says what is not done
+		return w.refused(ctx, l, a)
 	}
+	l.wrong()
+	return nil
+}
+
+// refused notes why a region was not done, and when it is to be tried again.
+func (w *sweep) refused(ctx context.Context, l *lane, a answer) error {
+	now, t := time.Now(), a.task
 	w.r.stats.Retries++
 	t.tries++
 	t.why = a.err

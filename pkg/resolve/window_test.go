@@ -13,7 +13,6 @@ type simulated struct {
 	slots []time.Duration // when each is free again
 	now   time.Duration
 	open  ends
-	free  int // answered and not sent again yet
 }
 
 // ends is a heap of calls under way, by their end.

@@ -185,7 +185,7 @@ func (lab flashLab) start(ctx context.Context, server *pdtest.Server) ([]*flashs
 	var stores []*flashstore.Store
 	for i := range lab.stores {
 		s, err := flashstore.Start(ctx, flashstore.Config{
-			ID: uint64(i + 1), PD: server, Regions: held[i], Slots: flashSlots, Cost: lab.cost(i), //nolint:gosec // a small number
+			ID: uint64(i + 1), PD: server, Regions: held[i], Slots: flashSlots, Cost: lab.cost(i),
 		})
 		if err != nil {
 			return stores, err
@@ -203,13 +203,13 @@ func (lab flashLab) region(i int) *metapb.Region {
 		}
 		return codec.EncodeBytes(nil, fmt.Appendf(nil, "t%012d_r%08d", i/100, i))
 	}
-	id := uint64(100_000 + 10*i) //nolint:gosec // a small number
+	id := uint64(100_000 + 10*i)
 	region := &metapb.Region{
 		Id: id, StartKey: bound(i), EndKey: bound(i + 1), RegionEpoch: &metapb.RegionEpoch{ConfVer: 5, Version: 30},
 	}
 	for n := range 3 {
 		region.Peers = append(region.Peers, &metapb.Peer{
-			Id: id + 1 + uint64(n), StoreId: uint64((i+n)%lab.stores + 1), //nolint:gosec // small numbers
+			Id: id + 1 + uint64(n), StoreId: uint64((i+n)%lab.stores + 1),
 		})
 	}
 	return region
@@ -224,7 +224,7 @@ func (lab flashLab) resolve(ctx context.Context, p *pd.Client, stores []*flashst
 	}
 	cfg := resolve.Config{Cluster: cluster.Name{Namespace: "bench", Name: "bench"}, Run: "bench", BackupTS: ts, MaxTS: ts}
 	for i := range stores {
-		cfg.Stores = append(cfg.Stores, cluster.StoreID(i+1)) //nolint:gosec // a small number
+		cfg.Stores = append(cfg.Stores, cluster.StoreID(i+1))
 	}
 	progress := resolve.NewProgressFile(objstoretest.NewMemory(nil), cfg.Cluster, "bench")
 	cfg.Progress = progress
