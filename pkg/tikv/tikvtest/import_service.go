@@ -60,7 +60,10 @@ func (i *importService) SuspendImportRPC(
 }
 
 // GetMode implements import_sstpb.ImportSSTServer.
-func (i *importService) GetMode(context.Context, *import_sstpb.GetModeRequest) (*import_sstpb.GetModeResponse, error) {
+func (i *importService) GetMode(ctx context.Context, _ *import_sstpb.GetModeRequest) (*import_sstpb.GetModeResponse, error) {
+	if err := i.s.strikeAt(ctx, "GetMode").before(); err != nil {
+		return nil, err
+	}
 	if i.s.imports.running.Load() {
 		return &import_sstpb.GetModeResponse{Mode: import_sstpb.SwitchMode_Import}, nil
 	}
