@@ -1,0 +1,165 @@
+package gc
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	now  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	prod = cluster.Name{Namespace: "tidb", Name: "prod"}
+)
+
+// dead is a world in which run r of backup b died long ago, and with it a restore v that bound its volumes.
+func dead() *judge {
+	return &judge{
+		olderThan: time.Hour,
+		world: world{
+			now:     now,
+			backups: map[cluster.BackupID]catalog.Entry{"b": {ID: "b", Run: "r", State: catalog.StateUnsealed}},
+			named:   map[cluster.SnapshotID]cluster.BackupID{}, broken: map[cluster.BackupID]string{},
+			known: map[cluster.RunID]bool{"r": true, "v": true},
+			runs: map[cluster.RunID]*run{
+				"r": {ID: "r", Operation: operationBackup, Cluster: prod, Backup: "b", Last: now.Add(-2 * time.Hour)},
+				"v": {ID: "v", Operation: operationRestore, Cluster: prod, Backup: "b", Last: now.Add(-2 * time.Hour), Bound: true, Kubernetes: "k"},
+			},
+			doubts: map[cluster.RunID]error{}, locks: map[cluster.Name]*runlock.Record{}, unread: map[cluster.Name]error{},
+			handles: map[cluster.VolumeID]string{}, kubernetes: "k", locked: map[cluster.SnapshotID]ebs.SnapshotLock{},
+		},
+	}
+}
+
+func lockOf(id cluster.RunID, until time.Time) *runlock.Record {
+	return &runlock.Record{Cluster: prod, Owner: runlock.Owner{Run: id}, ExpiresAt: until, RenewedAt: until.Add(-10 * time.Minute)}
+}
+
+func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change func(*judge)
+		want   Action
+	}{
+		"its run died":                {func(*judge) {}, ActionDelete},
+		"its run failed":              {func(j *judge) { j.runs["r"].Ended, j.runs["r"].Error = true, "no" }, ActionDelete},
+		"sealed without it":           {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "r", State: catalog.StateSealed} }, ActionDelete},
+		"its backup was removed":      {func(j *judge) { delete(j.backups, "b") }, ActionDelete},
+		"its backup is being removed": {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", State: catalog.StateRemoving} }, ActionDelete},
+		"the lock is another's":       {func(j *judge) { j.locks[prod] = lockOf("x", now.Add(time.Hour)) }, ActionDelete},
+		"the lock has expired":        {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(-10*time.Minute)) }, ActionDelete},
+		"the lock is alive":           {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(time.Minute)) }, ActionInUse},
+		"alive by another clock":      {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(-20*time.Second)) }, ActionInUse},
+		"the lock cannot be read":     {func(j *judge) { j.unread[prod] = errors.New("garbage") }, ActionKeep},
+		"a sealed manifest names it":  {func(j *judge) { j.named["snap-1"] = "b" }, ActionInUse},
+		"another's manifest names it": {func(j *judge) { j.named["snap-1"] = "other" }, ActionInUse},
+		"too young":                   {func(j *judge) { j.runs["r"].Last = now.Add(-59 * time.Minute) }, ActionKeep},
+		"locked":                      {func(j *judge) { j.locked["snap-1"] = ebs.SnapshotLock{Snapshot: "snap-1", Mode: "governance"} }, ActionKeep},
+		"its lock has expired":        {func(j *judge) { j.locked["snap-1"] = ebs.SnapshotLock{Snapshot: "snap-1", Mode: "expired"} }, ActionDelete},
+		"locked, and being removed": {func(j *judge) {
+			j.backups["b"] = catalog.Entry{State: catalog.StateRemoving}
+			j.locked["snap-1"] = ebs.SnapshotLock{Mode: "compliance"}
+		}, ActionKeep},
+		"its backup is damaged":           {func(j *judge) { j.broken["b"] = "truncated" }, ActionKeep},
+		"its journal is damaged":          {func(j *judge) { delete(j.runs, "r"); j.doubts["r"] = errors.New("gap") }, ActionKeep},
+		"its journal was not read":        {func(j *judge) { delete(j.runs, "r") }, ActionKeep},
+		"its journal is of another one":   {func(j *judge) { j.runs["r"].Backup = "c" }, ActionKeep},
+		"its journal is of a restore":     {func(j *judge) { j.runs["r"].Operation = operationRestore }, ActionKeep},
+		"the backup is of another run":    {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateUnsealed} }, ActionKeep},
+		"sealed by another run, its name": {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateSealed} }, ActionKeep},
+	} {
+		j := dead()
+		row.change(j)
+		got, ours := j.snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "r", ebs.TagBackup: "b"}})
+		require.True(t, ours, name)
+		require.Equal(t, row.want, got.Action, "%s: %s", name, got.Reason)
+		require.NotEmpty(t, got.Reason, name)
+	}
+	_, ours := dead().snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "elsewhere", ebs.TagBackup: "b"}})
+	require.False(t, ours, "another storage's")
+}
+
+func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change func(*judge, *ebs.Volume)
+		want   Action
+	}{
+		"its run died":             {func(*judge, *ebs.Volume) {}, ActionDelete},
+		"in error":                 {func(_ *judge, v *ebs.Volume) { v.State = ebs.VolumeError }, ActionDelete},
+		"attached":                 {func(_ *judge, v *ebs.Volume) { v.Instance = "i-1" }, ActionInUse},
+		"in use":                   {func(_ *judge, v *ebs.Volume) { v.State = ebs.VolumeInUse }, ActionInUse},
+		"the lock is alive":        {func(j *judge, _ *ebs.Volume) { j.locks[prod] = lockOf("v", now.Add(time.Minute)) }, ActionInUse},
+		"too young":                {func(j *judge, _ *ebs.Volume) { j.runs["v"].Last = now }, ActionKeep},
+		"its data served":          {func(j *judge, _ *ebs.Volume) { j.runs["v"].Served = true }, ActionKeep},
+		"its restore succeeded":    {func(j *judge, _ *ebs.Volume) { j.runs["v"].Ended = true }, ActionKeep},
+		"told to keep":             {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep = true }, ActionKeep},
+		"told to keep, and --kept": {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
+		"a PV names it":            {func(j *judge, _ *ebs.Volume) { j.handles["vol-1"] = "pv" }, ActionKeep},
+		"PVs are not known":        {func(j *judge, _ *ebs.Volume) { j.noHandles = errors.New("no kubeconfig") }, ActionKeep},
+		"bound elsewhere":          {func(j *judge, _ *ebs.Volume) { j.kubernetes = "other" }, ActionKeep},
+		"bound nobody knows where": {func(j *judge, _ *ebs.Volume) { j.runs["v"].Kubernetes = "" }, ActionKeep},
+		"never bound":              {func(j *judge, _ *ebs.Volume) { j.kubernetes, j.runs["v"].Bound = "other", false }, ActionDelete},
+		"its journal is damaged":   {func(j *judge, _ *ebs.Volume) { delete(j.runs, "v"); j.doubts["v"] = errors.New("gap") }, ActionKeep},
+		"of another cluster":       {func(j *judge, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
+		"of a backup":              {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = operationBackup }, ActionKeep},
+	} {
+		j := dead()
+		v := ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}}
+		row.change(j, &v)
+		got, ours := j.volume(v)
+		require.True(t, ours, name)
+		require.Equal(t, row.want, got.Action, "%s: %s", name, got.Reason)
+	}
+	_, ours := dead().volume(ebs.Volume{ID: "vol-1", Tags: ebs.Tags{ebs.TagRun: "elsewhere"}})
+	require.False(t, ours)
+}
+
+func TestFastRestores_OnlyThoseOfDeadRuns_AreEnded(t *testing.T) {
+	t.Parallel()
+	pair := ebs.FastRestore{Snapshot: "snap-1", Zone: "a", State: ebs.FastRestoreEnabled}
+	j := dead()
+	require.Empty(t, j.fastRestores([]ebs.FastRestore{pair}), "somebody else's")
+	j.runs["v"].Fast = fastPairs{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a"}}
+	got := j.fastRestores([]ebs.FastRestore{pair, {Snapshot: "snap-1", Zone: "b", State: ebs.FastRestoreEnabled}, {Snapshot: "snap-1", Zone: "a", State: ebs.FastRestoreDisabled}})
+	require.Len(t, got, 1)
+	require.Equal(t, ActionDelete, got[0].Action)
+	j.runs["w"] = &run{ID: "w", Operation: operationRestore, Cluster: cluster.Name{Namespace: "tidb", Name: "w"}, Last: now, Fast: j.runs["v"].Fast}
+	require.Equal(t, ActionKeep, j.fastRestores([]ebs.FastRestore{pair})[0].Action, "a younger run uses it too")
+}
+
+func TestReadRun_WhatItDoesNotUnderstand_IsCorrupt(t *testing.T) {
+	t.Parallel()
+	about := func(text string) phase.Record {
+		return phase.Record{Type: phase.RecordRun, Data: json.RawMessage(text)}
+	}
+	for name, records := range map[string][]phase.Record{
+		"empty": nil, "no head": {{Type: phase.RecordBegin}}, "garbage": {about(`[`)}, "a newer operation": {about(`{"operation":"copy"}`)},
+		"garbage in an intent": {about(`{"operation":"restore"}`), {Type: phase.RecordIntent, Name: intentFast, Data: json.RawMessage(`7`)}},
+	} {
+		_, err := readRun("r", records)
+		require.Equal(t, failure.Corrupt, failure.KindOf(err), name)
+	}
+	head := about(`{"operation":"restore","backup":"b","keepOnFailure":true,"kubernetes":"k"}`)
+	end := phase.Record{Type: phase.RecordEnd, Error: "no", Time: now}
+	r, err := readRun("r", []phase.Record{head, {Type: phase.RecordBegin, Step: stepBind}, end})
+	require.NoError(t, err)
+	require.True(t, r.Ended && r.Bound && r.Keep && !r.Served)
+	require.Equal(t, now, r.Last)
+	r, err = readRun("r", []phase.Record{head, end, {Type: phase.RecordDone, Step: stepServing}})
+	require.NoError(t, err)
+	require.True(t, r.Served)
+	require.False(t, r.Ended, "it was resumed")
+}
