@@ -16,8 +16,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// lookSteady is how often the stores are looked at between two attempts.
-const lookSteady = 500 * time.Millisecond
+// steadyInterval is how often the stores are looked at between two attempts.
+const steadyInterval = 500 * time.Millisecond
 
 // again makes everything from the first connection to the release one group: if the hold breaks, all of it is
 // let go, its snapshots are deleted, and it is held again, a bounded number of times.
@@ -49,41 +49,60 @@ func (t *task) steady(ctx context.Context, s *phase.Scope) error {
 	if err := t.discard(ctx); err != nil {
 		return err
 	}
-	var seen string
-	since, reason := time.Now(), error(nil)
-	unsteady := func(why error) {
-		since = time.Now()
-		if ctx.Err() == nil { // the end of the wait is not what kept it waiting
-			reason = why
-		}
-	}
+	w := &watch{since: time.Now()}
 	for told := ""; ; {
-		now, err := t.stores(ctx)
-		switch {
-		case err != nil:
-			unsteady(err)
-		case seen != "" && now != seen:
-			unsteady(failure.New(failure.Unready, "check stores", t.opts.Cluster.String(), "a store has restarted, joined or left"))
-		case time.Since(since) >= t.opts.Steady:
-			if err = t.inspect(ctx, false); err == nil {
-				return t.lookForImports(ctx, s)
-			}
-			if k := failure.KindOf(err); k != failure.Unready && k != failure.Limited && k != failure.Unknown {
-				return err
-			}
-			unsteady(err)
+		ready, err := t.lookSteady(ctx, w)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			seen = now
+		if ready {
+			return t.lookForImports(ctx, s)
 		}
-		if reason != nil && reason.Error() != told && ctx.Err() == nil {
-			told = reason.Error()
+		if w.reason != nil && w.reason.Error() != told {
+			told = w.reason.Error()
 			s.Note("not held again yet: %s", told)
 		}
-		if err := wait.For(ctx, min(lookSteady, t.opts.Steady)); err != nil {
-			return t.neverSteady(err, reason)
+		if err := wait.For(ctx, min(steadyInterval, t.opts.Steady)); err != nil {
+			return t.neverSteady(err, w.reason)
 		}
 	}
+}
+
+// watch is what was seen of the stores between two attempts.
+type watch struct {
+	stores string
+	since  time.Time // when something was last amiss, or the watch began
+	reason error     // what was
+}
+
+// lookSteady looks once. Its error is one that waiting does not mend.
+func (t *task) lookSteady(ctx context.Context, w *watch) (ready bool, err error) {
+	amiss := func(why error) {
+		w.since = time.Now()
+		if ctx.Err() == nil { // the end of the wait is not what kept it waiting
+			w.reason = why
+		}
+	}
+	now, err := t.stores(ctx)
+	if err != nil {
+		amiss(err)
+		return false, nil
+	}
+	before := w.stores
+	w.stores = now
+	switch {
+	case before != "" && now != before:
+		amiss(failure.New(failure.Unready, "check stores", t.opts.Cluster.String(), "a store has restarted, joined or left"))
+		return false, nil
+	case time.Since(w.since) < t.opts.Steady:
+		return false, nil
+	}
+	err = t.inspect(ctx, false)
+	if k := failure.KindOf(err); err == nil || k != failure.Unready && k != failure.Limited && k != failure.Unknown {
+		return err == nil, err
+	}
+	amiss(err)
+	return false, nil
 }
 
 func (t *task) neverSteady(ended, reason error) error {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +26,7 @@ func (a *app) confirm(ctx context.Context, question string) error {
 	answer := make(chan string, 1)
 	go func() { // a read of a terminal cannot be cancelled: it ends with the process
 		line, err := bufio.NewReader(a.streams.In).ReadString('\n')
-		if err != nil && err != io.EOF { //nolint:errorlint // readers give io.EOF as it is
+		if err != nil && !errors.Is(err, io.EOF) {
 			line = ""
 		}
 		answer <- line
