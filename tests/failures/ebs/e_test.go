@@ -66,6 +66,18 @@ func TestE1_VolumesCreatingForMinutes_AreWaitedForAndErrorsNamed(t *testing.T) {
 	w.balanced(t)
 }
 
+// A volume may vanish while it is made, its token burned for 12 hours: it is asked for again with the next one.
+// https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/pkg/cloud/cloud.go
+func TestE1_VolumesVanish_AreAskedForWithTheNextToken(t *testing.T) {
+	t.Parallel()
+	w := backedUp(t, 3)
+	w.EC2.VanishNext(2)
+	e := w.ok(t, "restore", "b", "--to", wholeTarget.String(), "--timeout", "3m")
+	require.Contains(t, e.stderr, "takes its place")
+	require.Len(t, w.restored(), 6)
+	w.balanced(t)
+}
+
 // A restore that fails half-way through its volumes deletes those that it made.
 // https://github.com/pingcap/tidb-operator/issues/5638
 func TestE2_FailsInTheMiddleOfItsVolumes_LeavesNone(t *testing.T) {
