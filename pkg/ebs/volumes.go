@@ -52,7 +52,7 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 		return volume, nil
 	}
 	switch code := codeOf(err); {
-	case code == tokenMismatch:
+	case code == mismatchCode:
 		return Volume{}, c.mismatch(ctx, req, op, target, err)
 	case slices.Contains(quotaCodes, code):
 		if volume, ok := c.madeBefore(ctx, req, lost); ok {
@@ -62,8 +62,8 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 	return Volume{}, err
 }
 
-// tokenMismatch is EC2's refusal of a token that was used with other parameters, or whose volume is gone.
-const tokenMismatch = "IdempotentParameterMismatch"
+// mismatchCode is EC2's refusal of a token that was used with other parameters, or whose volume is gone.
+const mismatchCode = "IdempotentParameterMismatch"
 
 // mismatch tells the two meanings apart by looking for a volume with the request's tags, until one that an
 // earlier try made must be visible. Without tags nobody can know, and the error stays a Conflict.

@@ -39,7 +39,7 @@ func TestManifest_IsMadeOfTheActionsThatAreCalled(t *testing.T) {
 	require.NoError(t, err)
 	file := filepath.Join(root, "manifests/iam-policy.json")
 	if *update {
-		require.NoError(t, os.WriteFile(file, want, 0o644)) //nolint:gosec // everybody may read the policy
+		require.NoError(t, os.WriteFile(file, want, 0o644))
 	}
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
