@@ -20,6 +20,9 @@ func (p *Progress) Done(clusterID uint64, backupTS cluster.TS) bool {
 // Yield says that another run may have the cluster: nothing that is set in PD is this one's to end any more.
 func (r *Resolver) Yield() { r.lostToOther.Store(true) }
 
+// Reclaim takes Yield back: the other run has ended.
+func (r *Resolver) Reclaim() { r.lostToOther.Store(false) }
+
 // TakenOver reports whether another run recovers the cluster, or may.
 func (r *Resolver) TakenOver() bool { return r.lostToOther.Load() }
 

@@ -88,6 +88,10 @@ func (t *task) checkOrigin(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
+	if len(pods) == 0 {
+		return failure.New(failure.Unready, "resolve", t.opts.Target.String(), "it has no TiKV pod: its restore ended before its stores were started").
+			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER", t.opts.Target, t.opts.Backup)
+	}
 	var runs []cluster.RunID
 	unknown := 0
 	for _, p := range pods {

@@ -2,7 +2,9 @@ package restore
 
 import (
 	"context"
+	"time"
 
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -19,4 +21,28 @@ func (t *task) givenUp(ctx context.Context) bool {
 		return true
 	}
 	return false
+}
+
+// dataSteps are the resolver's. A run that lost the cluster leaves what is set in PD to the one that has it; if that
+// has ended, what this one has set since is its own to end.
+func (t *task) dataSteps() []phase.Step {
+	steps := t.resolver.Steps(phaseData)
+	for i := range steps {
+		if undo := steps[i].Undo; steps[i].Name == "freeze-scheduling" {
+			steps[i].Undo = func(ctx context.Context, s *phase.Scope) error {
+				if t.resolver.TakenOver() && t.othersHaveEnded(ctx) {
+					t.resolver.Reclaim()
+					defer t.resolver.Yield()
+				}
+				return undo(ctx, s)
+			}
+		}
+	}
+	return steps
+}
+
+// othersHaveEnded reports whether another run has had the cluster's lock after this one, and has let it go.
+func (t *task) othersHaveEnded(ctx context.Context) bool {
+	lock, _, err := runlock.Read(ctx, t.Store, t.opts.Target)
+	return err == nil && lock.Owner.Run != t.opts.Run && !lock.Held(time.Now())
 }

@@ -68,7 +68,7 @@ func (t *task) resolveSteps() []phase.Step {
 		{Phase: phaseData, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
 		{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: t.checkTasks, Retry: true},
 	}
-	for _, step := range t.resolver.Steps(phaseData) {
+	for _, step := range t.dataSteps() {
 		steps = append(steps, t.unlessResolved(step))
 	}
 	return append(steps,

@@ -88,7 +88,7 @@ func draw(rng *rand.Rand, h hands) trouble {
 	// A restore that is killed before its stores run has nothing to be resolved yet.
 	switch at.point {
 	case "pd.Tso", "pd.Recovering":
-		rule.Nth = 2
+		rule.Point, rule.Nth = "pd.RaiseAllocID", 1
 	case "s3.PutObject":
 		rule.Nth = recordsBeforeTiKV + rng.IntN(at.calls-recordsBeforeTiKV)
 	}
