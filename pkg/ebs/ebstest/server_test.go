@@ -162,9 +162,9 @@ func TestServer_CloseDuringStall_Returns(t *testing.T) {
 
 func TestServer_Bucket_EmptiesAndRefills(t *testing.T) {
 	t.Parallel()
-	w := start(t, 1, func(r *ebstest.Rules) { r.Listed = ebstest.Bucket{Size: 3, Refill: 20} })
+	w := start(t, 0.1, func(r *ebstest.Rules) { r.Listed = ebstest.Bucket{Size: 3, Refill: 20} }) // 2 in a real second
 	refused := 0
-	for range 5 {
+	for range 20 {
 		if w.call(t, "DescribeVolumes").Code == "RequestLimitExceeded" {
 			refused++
 		}

@@ -107,7 +107,7 @@ func usage(t *testing.T, s Subject) {
 
 func quotas(t *testing.T, s Subject) {
 	s.needs(t, TraitQuotas)
-	q, err := s.Client.Quotas(t.Context())
+	q, err := s.Client.Quotas(s.bounded(t))
 	require.NoError(t, err)
 	require.Positive(t, q.PendingSnapshots)
 	require.Positive(t, q.Snapshots)
@@ -119,7 +119,7 @@ func quotas(t *testing.T, s Subject) {
 func mostIOPS(t *testing.T, s Subject) {
 	s.needs(t, TraitLimits)
 	for _, kind := range []string{"gp3", "io2"} {
-		most, err := s.Client.MostIOPS(t.Context(), kind, s.Zone)
+		most, err := s.Client.MostIOPS(s.bounded(t), kind, s.Zone)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, most, int64(16000), kind)
 	}
@@ -129,7 +129,7 @@ func locks(t *testing.T, s Subject) {
 	s.needs(t, TraitLocks)
 	i, volumes := s.Instance(t, 1)
 	made := s.completed(t, i, volumes)
-	found, err := s.Client.SnapshotLocks(t.Context(), []cluster.SnapshotID{made[0].ID})
+	found, err := s.Client.SnapshotLocks(s.bounded(t), []cluster.SnapshotID{made[0].ID})
 	require.NoError(t, err)
 	require.Empty(t, found)
 }

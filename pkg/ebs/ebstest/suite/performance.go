@@ -80,7 +80,7 @@ func fastRestore(t *testing.T, s Subject) {
 	i, volumes := s.Instance(t, 1)
 	ids := []cluster.SnapshotID{s.completed(t, i, volumes)[0].ID}
 	zones := []cluster.Zone{s.Zone}
-	enabled, err := s.Client.EnableFastRestore(t.Context(), ids, zones)
+	enabled, err := s.Client.EnableFastRestore(s.bounded(t), ids, zones)
 	require.NoError(t, err)
 	require.Len(t, enabled, 1)
 	state := func() ebs.FastRestoreState {
@@ -106,7 +106,7 @@ func initializations(t *testing.T, s Subject) {
 	v := s.restored(t, s.completed(t, i, volumes)[0], "status")
 	ids := []cluster.VolumeID{v.ID, volumes[0], "vol-0123456789abcdef0"}
 	s.eventually(t, "told", func() bool {
-		found, err := s.Client.Initializations(t.Context(), ids)
+		found, err := s.Client.Initializations(s.bounded(t), ids)
 		require.NoError(t, err)
 		return len(found) == 2 && holds(found, func(i ebs.Initialization) bool { return i.Volume == v.ID && i.Done() })
 	})

@@ -3,6 +3,7 @@
 package suite
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -76,6 +77,14 @@ func (s Subject) needs(t *testing.T, traits ...Trait) {
 			}
 		}
 	}
+}
+
+// bounded ends with the patience: a server that lacks a call may answer it with nonsense for ever.
+func (s Subject) bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func (s Subject) eventually(t *testing.T, what string, check func() bool) {
