@@ -15,6 +15,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // pdTimeout is how long one request to PD may take.
@@ -31,12 +32,7 @@ func Connect(ctx context.Context, addresses []string) (*Cluster, error) {
 	const op = "connect workload"
 	target := fmt.Sprint(addresses)
 	// The client outlives ctx: ctx is only for connecting.
-	client, err := pd.NewClientWithContext(context.WithoutCancel(ctx), caller.Component("workload"), addresses,
-		pd.SecurityOption{},
-		// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
-		opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1),
-		// It would make its metrics anew, while other clients write to them.
-		opt.WithInitMetricsOption(false))
+	client, err := openPD(ctx, addresses)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Unknown, op, target)
 	}
@@ -49,6 +45,25 @@ func Connect(ctx context.Context, addresses []string) (*Cluster, error) {
 		return nil, failure.Wrap(err, failure.Unknown, op, target)
 	}
 	return &Cluster{store: store, pd: codec}, nil
+}
+
+// connectTries is how often PD is asked before it counts as away: the client gives up after one slow answer.
+const connectTries = 5
+
+func openPD(ctx context.Context, addresses []string) (client pd.Client, err error) {
+	for range connectTries {
+		// The client outlives ctx: ctx is only for connecting.
+		client, err = pd.NewClientWithContext(context.WithoutCancel(ctx), caller.Component("workload"), addresses,
+			pd.SecurityOption{},
+			// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
+			opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1),
+			// It would make its metrics anew, while other clients write to them.
+			opt.WithInitMetricsOption(false))
+		if err == nil || wait.For(ctx, retryPause) != nil {
+			break
+		}
+	}
+	return client, err
 }
 
 // Close ends all connections and waits for client-go's goroutines, but for those that look for a store that was
