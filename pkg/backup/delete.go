@@ -2,7 +2,10 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,13 +40,13 @@ func (t *task) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 		}
 		note(found)
 		s.Expect(int64(len(doomed)+len(gone)), "snapshots")
-		for id := range doomed {
-			if err := t.EBS.DeleteSnapshot(ctx, id); err != nil {
-				return t.leftover(doomed, err)
-			}
+		left := ebs.DeleteEach(ctx, slices.Sorted(maps.Keys(doomed)), t.EBS.DeleteSnapshot, func(id cluster.SnapshotID) {
 			delete(doomed, id)
 			gone[id] = true
 			s.Reached(int64(len(gone)))
+		})
+		if len(left) > 0 {
+			return t.leftover(doomed, errors.Join(slices.Collect(maps.Values(left))...))
 		}
 		if hidden := t.sets.hiddenUntil(seen, t.opts.Visibility); time.Now().After(hidden) {
 			if !hidden.IsZero() {
