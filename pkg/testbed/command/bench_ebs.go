@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +15,7 @@ import (
 const volumesPerStore = 2
 
 func benchEBSCommand() *cobra.Command {
-	sizes, speed := []int{20, 100, 300, 1000}, 0.0
+	sizes, speed := []int{20, 100, 300, 1000}, benchSpeed
 	cmd := &cobra.Command{
 		Use:   "bench-ebs",
 		Short: "Measure cutting, restoring and deleting volumes against EC2's request limits, as JSON",
@@ -31,14 +30,14 @@ and to stderr as a table, each figure beside what it must reach. The exit status
 					return fmt.Errorf("%d stores cannot be measured; 1 to 5000 can", n)
 				}
 			}
-			if speed < 0 || speed > 100 {
-				return fmt.Errorf("--speed %g: want up to 100", speed)
+			if speed <= 0 || speed > 100 {
+				return fmt.Errorf("--speed %g: want more than 0, and up to 100", speed)
 			}
 			return benchEBS(cmd.Context(), sizes, speed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().IntSliceVar(&sizes, "stores", sizes, "numbers of stores to measure, of 2 volumes each")
-	cmd.Flags().Float64Var(&speed, "speed", 0, "EC2's seconds in one of this machine's; less is less noisy (default: 5 or 10, by size)")
+	cmd.Flags().Float64Var(&speed, "speed", speed, "EC2's seconds in one of this machine's; less is less noisy")
 	return cmd
 }
 
@@ -52,7 +51,7 @@ func benchEBS(ctx context.Context, sizes []int, speed float64, stdout, stderr io
 	}
 	result := benchResult{Kind: "EBSBenchmark", Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Met: true}
 	for _, stores := range sizes {
-		found, err := benchAccount(ctx, stores, cmp.Or(speed, benchSpeed(stores)))
+		found, err := benchAccount(ctx, stores, speed)
 		for _, f := range found {
 			f = f.judged()
 			fmt.Fprintln(stderr, f)

@@ -21,20 +21,14 @@ const (
 	benchZone = cluster.Zone("us-west-2a")
 	// benchPending is how long the snapshots of the benchmark are pending.
 	benchPending = 3 * time.Minute
-	machineSlack = 1.0 // seconds of EC2's clock: 0.1 s of this machine's
+	machineSlack = 1.0 // seconds of EC2's clock
+	// benchSpeed is how many of EC2's seconds pass in one of this machine's. A stall of this machine counts as many
+	// times.
+	benchSpeed = 5.0
 )
 
 // bucketFloor is the least time that EC2's bucket of 100 calls and 5 a second gives so many calls.
 func bucketFloor(calls int) float64 { return max(0, float64(calls-100)/5) }
-
-// benchSpeed is how many of EC2's seconds pass in one of this machine's. It is least where the tenth above the
-// floor has the least room for what this machine itself takes.
-func benchSpeed(stores int) float64 {
-	if stores > 100 && stores < 500 {
-		return 5
-	}
-	return 10
-}
 
 // ec2Bench is one account with a cluster of so many stores, and what was measured there.
 type ec2Bench struct {
