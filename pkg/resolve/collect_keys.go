@@ -46,7 +46,7 @@ func (t *keyTable) intern(key []byte) (keyID, bool) {
 	s := &t.shards[n]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, ok := s.find(uint32(h>>32), key) //nolint:gosec // the upper half of the hash
+	i, ok := s.find(uint32(h>>32), key)
 	return keyID(i)<<keyShardBits | keyID(n), ok
 }
 

@@ -129,29 +129,17 @@ func (e *election) run(line queue, replicas int) error {
 // has applied a split or merge proves that it was committed, so that it is in the best log too. Of equal logs
 // those may lead that have applied the newest version themselves.
 func (e *election) seat() error {
-	best, newest := e.row[0], e.row[0]
-	uneven, peer := false, uint64(0)
-	for _, m := range e.row {
-		switch {
-		case m.version > newest.version:
-			newest, uneven = m, true
-		case m.version < newest.version:
-			uneven = true
-		}
-		if cmp.Or(better(m, best), cmp.Compare(best.version, m.version)) < 0 {
-			best = m
-		}
-		peer = max(peer, m.peer)
-	}
+	best, newest, peer := e.compare()
 	s := seat{
 		region: best.region, version: newest.version, start: newest.start, end: newest.end, term: best.term, index: best.index,
 		peer: peer, replicas: uint16(len(e.row)), may: uint32(len(e.may)), //nolint:gosec // no more than stores and peers
 	}
-	doubtful := false
+	doubtful, uneven := false, false
 	for i, m := range e.row {
 		if m.peer == peer {
 			s.current++
 		}
+		uneven = uneven || m.version != newest.version
 		if m.version == newest.version && (m.start != newest.start || m.end != newest.end) {
 			return failure.New(failure.Corrupt, "plan recovery", "", "region %d has two ranges of version %d on stores %v", m.region, m.version, e.names())
 		}
@@ -180,6 +168,21 @@ func (e *election) seat() error {
 	e.peers += len(e.row)
 	e.seats = append(e.seats, s)
 	return nil
+}
+
+// compare finds the best log of the region at hand, the newest version and the largest peer id.
+func (e *election) compare() (best, newest *peerRow, peer uint64) {
+	best, newest = e.row[0], e.row[0]
+	for _, m := range e.row {
+		if m.version > newest.version {
+			newest = m
+		}
+		if cmp.Or(better(m, best), cmp.Compare(best.version, m.version)) < 0 {
+			best = m
+		}
+		peer = max(peer, m.peer)
+	}
+	return best, newest, peer
 }
 
 // names lists the stores that hold the region at hand.

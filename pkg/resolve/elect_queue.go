@@ -19,7 +19,7 @@ type queue []cursor
 func newQueue(tables []*StoreMetas, from, to uint64, last bool) queue {
 	q := make(queue, 0, len(tables))
 	for i, t := range tables {
-		c := cursor{store: uint16(i), table: t, next: t.from(from), end: t.Len()} //nolint:gosec // the caller has counted the stores
+		c := cursor{store: uint16(i), table: t, next: t.from(from), end: t.Len()}
 		if !last {
 			c.end = t.from(to)
 		}

@@ -190,11 +190,6 @@ func compareLogs(a, b tikv.RegionMeta) int {
 		cmp.Compare(a.CommitIndex, b.CommitIndex), cmp.Compare(a.Version, b.Version))
 }
 
-func contains(outer, inner tikv.RegionMeta) bool {
-	return bytes.Compare(outer.Start, inner.Start) <= 0 &&
-		(len(outer.End) == 0 || len(inner.End) > 0 && bytes.Compare(outer.End, inner.End) >= 0)
-}
-
 // leastMost is the smallest possible number of regions that the busiest store leads, by trying all.
 func leastMost(choices []choice) int {
 	best := math.MaxInt

@@ -12,7 +12,7 @@ import (
 func byStart(seats []seat, keys *keyTable) []uint32 {
 	items := make([]keyed, len(seats))
 	for i := range items {
-		items[i].seat = uint32(i) //nolint:gosec // 2^32 regions do not occur
+		items[i].seat = uint32(i)
 	}
 	o := ordering{seats: seats, keys: keys}
 	o.sort(items, 0)

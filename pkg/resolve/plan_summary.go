@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -62,7 +63,7 @@ func (p *Plan) Summary() Summary {
 	for store, commands := range p.Commands {
 		s.Stores = append(s.Stores, StoreShare{Store: store, Leaders: len(commands)})
 	}
-	slices.SortFunc(s.Stores, func(a, b StoreShare) int { return int(a.Store) - int(b.Store) })
+	slices.SortFunc(s.Stores, func(a, b StoreShare) int { return cmp.Compare(a.Store, b.Store) })
 	low, high := len(p.Leaders), 0
 	for _, share := range s.Stores {
 		low, high = min(low, share.Leaders), max(high, share.Leaders)

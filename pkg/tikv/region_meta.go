@@ -57,7 +57,7 @@ func decodeRegionMeta(data []byte, m *RegionMeta) error {
 			if n <= 0 {
 				return badVarint(n)
 			}
-			if size > uint64(len(data)-n) {
+			if size > uint64(len(data)-n) { //nolint:gosec // n is not more than is there
 				return errCutOff
 			}
 			if !m.setBytes(field, data[n:n+int(size)]) { //nolint:gosec // not more than is there
