@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,14 +29,11 @@ func (t *task) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 		doomed, findErr := t.doomed(ctx, gone)
 		s.Expect(int64(len(doomed)+len(gone)), "volumes")
 		errs := []error{findErr}
-		for _, id := range doomed {
-			if err := t.deleteVolume(ctx, id); err != nil {
-				errs = append(errs, err)
-				continue
-			}
+		left := ebs.DeleteEach(ctx, doomed, t.deleteVolume, func(id cluster.VolumeID) {
 			gone[id] = true
 			s.Reached(int64(len(gone)))
-		}
+		})
+		errs = append(errs, slices.Collect(maps.Values(left))...)
 		if err := errors.Join(errs...); err != nil {
 			return t.leftover(doomed, gone, err)
 		}
