@@ -49,6 +49,7 @@ type EBS interface {
 	ebs.Instances
 	ebs.Volumes
 	ebs.Account
+	ebs.ZoneIDs
 	ebs.Quotas
 	ebs.InProgress
 }
@@ -104,6 +105,7 @@ type task struct {
 	lock      *runlock.Kept
 	hold      *hold.Hold
 	backupTS  cluster.TS
+	zones     map[cluster.Zone]string
 	sets      *sets
 	discarded map[cluster.SnapshotID]bool // snapshots of attempts that failed
 	result    Result

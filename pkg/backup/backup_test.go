@@ -38,6 +38,9 @@ func TestRun_SealsAndLetsGoBeforeTheFirstPoll(t *testing.T) {
 	require.NotZero(t, result.Manifest.BackupTS)
 	require.Greater(t, result.Manifest.MaxTS, result.Manifest.BackupTS)
 	require.Len(t, result.Manifest.Snapshots, 6)
+	for _, snap := range result.Manifest.Snapshots {
+		require.Regexp(t, `^usw2-az\d$`, result.Manifest.ZoneIDs[snap.Zone], "another account knows the zone by its id")
+	}
 	require.Positive(t, result.Hold.Length)
 	require.LessOrEqual(t, result.Hold.Cut, result.Hold.Length)
 	records := r.journal(t, o)

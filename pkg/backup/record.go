@@ -12,7 +12,10 @@ import (
 
 // record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
 // bound everything that the snapshots hold.
-func (t *task) record(ctx context.Context, _ *phase.Scope) error {
+func (t *task) record(ctx context.Context, s *phase.Scope) error {
+	if t.zones == nil {
+		t.zones = t.zoneIDs(ctx, s)
+	}
 	maxTS, err := t.PD.Now(ctx)
 	if err != nil {
 		return failure.Annotate(err, "take timestamp", t.opts.Cluster.String())
@@ -23,7 +26,7 @@ func (t *task) record(ctx context.Context, _ *phase.Scope) error {
 	}
 	m := &manifest.Manifest{
 		ID: t.opts.Backup, Run: t.opts.Run, Tool: t.opts.Tool, Region: t.EBS.Region(),
-		BackupTS: t.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters,
+		BackupTS: t.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters, ZoneIDs: t.zones,
 		CreatedAt: t.result.Started, CutStartedAt: t.result.Hold.CutStart,
 		CutEndedAt: t.result.Hold.CutStart.Add(t.result.Hold.Cut),
 		Source:     t.source.Topology, Snapshots: t.snapshots(),
@@ -37,6 +40,23 @@ func (t *task) record(ctx context.Context, _ *phase.Scope) error {
 	}
 	t.result.Manifest = m
 	return nil
+}
+
+// zoneIDs tells which places the volumes' zones are: a restore in another account needs it, where the names
+// differ. A backup without them is as good in its own account, so an error is only told.
+func (t *task) zoneIDs(ctx context.Context, s *phase.Scope) map[cluster.Zone]string {
+	out := map[cluster.Zone]string{}
+	all, err := t.EBS.ZoneIDs(ctx)
+	if err != nil {
+		s.Note("the ids of the zones are not known: %v", err)
+		return out
+	}
+	for _, snap := range t.snapshots() {
+		if id := all[snap.Zone]; id != "" {
+			out[snap.Zone] = id
+		}
+	}
+	return out
 }
 
 // regionFacts is the largest id of a store, region or peer that PD knows after the cut, and the smallest
