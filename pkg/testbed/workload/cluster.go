@@ -27,14 +27,31 @@ type Cluster struct {
 	pd    pd.Client
 }
 
-// Connect connects to the cluster of these PD addresses. It fails if PD does not answer.
-func Connect(ctx context.Context, addresses []string) (*Cluster, error) {
-	const op = "connect workload"
-	target := fmt.Sprint(addresses)
+// connectTries is how often a connection is tried before PD counts as away: the client gives up after one slow
+// answer, and cancels its first timestamps when PD's leader is looked up at the same time.
+const connectTries = 5
+
+// Connect connects to the cluster of these PD addresses. It fails if PD does not answer, after connectTries.
+func Connect(ctx context.Context, addresses []string) (c *Cluster, err error) {
+	for range connectTries {
+		c, err = connect(ctx, addresses)
+		if err == nil || wait.For(ctx, retryPause) != nil {
+			break
+		}
+	}
+	return c, failure.Wrap(err, failure.Unknown, "connect workload", fmt.Sprint(addresses))
+}
+
+func connect(ctx context.Context, addresses []string) (*Cluster, error) {
 	// The client outlives ctx: ctx is only for connecting.
-	client, err := openPD(ctx, addresses)
+	client, err := pd.NewClientWithContext(context.WithoutCancel(ctx), caller.Component("workload"), addresses,
+		pd.SecurityOption{},
+		// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
+		opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1),
+		// It would make its metrics anew, while other clients write to them.
+		opt.WithInitMetricsOption(false))
 	if err != nil {
-		return nil, failure.Wrap(err, failure.Unknown, op, target)
+		return nil, err
 	}
 	codec := tikv.NewCodecPDClient(tikv.ModeTxn, unguarded{client})
 	rpc := tikv.NewRPCClient(tikv.WithCodec(codec.GetCodec()))
@@ -42,28 +59,9 @@ func Connect(ctx context.Context, addresses []string) (*Cluster, error) {
 	if err != nil {
 		_ = rpc.Close()
 		client.Close()
-		return nil, failure.Wrap(err, failure.Unknown, op, target)
+		return nil, err
 	}
 	return &Cluster{store: store, pd: codec}, nil
-}
-
-// connectTries is how often PD is asked before it counts as away: the client gives up after one slow answer.
-const connectTries = 5
-
-func openPD(ctx context.Context, addresses []string) (client pd.Client, err error) {
-	for range connectTries {
-		// The client outlives ctx: ctx is only for connecting.
-		client, err = pd.NewClientWithContext(context.WithoutCancel(ctx), caller.Component("workload"), addresses,
-			pd.SecurityOption{},
-			// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
-			opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1),
-			// It would make its metrics anew, while other clients write to them.
-			opt.WithInitMetricsOption(false))
-		if err == nil || wait.For(ctx, retryPause) != nil {
-			break
-		}
-	}
-	return client, err
 }
 
 // Close ends all connections and waits for client-go's goroutines, but for those that look for a store that was
