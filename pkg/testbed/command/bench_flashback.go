@@ -45,6 +45,7 @@ type flashDone struct {
 	last               []float64
 	prepares, flashes  []int64
 	most               int64 // calls at a store at once
+	busy               time.Duration
 	stats              resolve.Stats
 }
 
@@ -76,6 +77,8 @@ func benchEvenStores(ctx context.Context, lab flashLab, add func(figure)) error 
 	add(figure{Name: "prepare, of the stores' floor", Value: done.prepare / least, Unit: "times", AtMost: 1.5, How: how})
 	add(figure{Name: "flashback, of the stores' floor", Value: done.flashback / least, Unit: "times", AtMost: 1.5, How: how})
 	add(figure{Name: "flashback", Value: float64(lab.regions) / done.flashback, Unit: "regions/s", How: how})
+	slow := done.busy.Seconds() / (2 * float64(lab.regions) * flashCost.Seconds())
+	add(figure{Name: "a call's time at the store, of what it should take", Value: slow, Unit: "times", How: "above 1.1 the machine is loaded, and the figures above are too"})
 	add(figure{Name: "calls at a store at once, at most", Value: float64(done.most), Unit: "calls", How: how})
 	return nil
 }
@@ -286,6 +289,7 @@ func (d *flashDone) count(ctx context.Context, progress resolve.ProgressStore, s
 		d.flashes = append(d.flashes, c.Flashbacks.Load())
 		d.last = append(d.last, time.Duration(c.Last.Load()-begun).Seconds())
 		d.most = max(d.most, c.Most.Load())
+		d.busy += time.Duration(c.Busy.Load())
 	}
 	if undone > 0 || len(noted.Flashed) != 1 {
 		return fmt.Errorf("%d regions are not flashed back, and %d ranges are noted as done instead of the one key space", undone, len(noted.Flashed))

@@ -59,6 +59,8 @@ type state struct {
 // Calls counts what a store worked on, refusals left out.
 type Calls struct {
 	Prepares, Flashbacks atomic.Int64
+	// Busy is for how many nanoseconds slots were taken: more than calls times cost on a machine that is loaded.
+	Busy atomic.Int64
 	// Last is when the last of them ended, in Unix nanoseconds.
 	Last atomic.Int64
 	// Most is how many calls were at the store at once, waiting ones included.
@@ -158,7 +160,11 @@ func (s *Store) work(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-s.slots }()
+	begin := time.Now()
+	defer func() {
+		s.calls.Busy.Add(int64(time.Since(begin)))
+		<-s.slots
+	}()
 	timer := time.NewTimer(s.cfg.Cost)
 	defer timer.Stop()
 	select {
