@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
@@ -62,9 +65,14 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 func (r *Resolver) noted(ctx context.Context, sweepErr error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteDeadline)
 	defer cancel()
-	saveErr := r.cfg.Progress.Save(ctx, r.snapshot())
-	if sweepErr != nil {
+	saveErr := r.save(ctx, r.snapshot())
+	switch {
+	case sweepErr != nil:
 		return sweepErr
+	case failure.Is(saveErr, failure.Conflict):
+		return failure.Annotate(saveErr, "write progress", r.cfg.Cluster.String())
+	case saveErr != nil:
+		r.log.Warn("progress is not written: a run that goes on would have more to do", zap.Error(saveErr))
 	}
-	return r.tolerate(saveErr)
+	return nil
 }

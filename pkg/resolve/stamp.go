@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -55,7 +53,7 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 			r.stamps.Start, r.stamps.Commit, r.cfg.BackupTS, r.cfg.MaxTS)
 	}
 	r.clusterID = id
-	if err := r.cfg.Progress.Save(ctx, r.snapshot()); err != nil {
+	if err := r.save(ctx, r.snapshot()); err != nil {
 		return failure.Annotate(err, "write timestamps down", r.cfg.Cluster.String())
 	}
 	return r.holdGC(ctx)
@@ -103,15 +101,11 @@ func (r *Resolver) snapshot() Progress {
 	}
 }
 
-// tolerate lets the run go on without a write of progress, unless another run has written.
-func (r *Resolver) tolerate(err error) error {
-	if err == nil {
-		return nil
-	}
+// save writes the progress. A Conflict tells of another run: what is set in PD is its own from now on.
+func (r *Resolver) save(ctx context.Context, p Progress) error {
+	err := r.cfg.Progress.Save(ctx, p)
 	if failure.Is(err, failure.Conflict) {
 		r.lostToOther.Store(true)
-		return failure.Annotate(err, "write progress", r.cfg.Cluster.String())
 	}
-	r.log.Warn("progress is not written: a run that goes on would have more to do", zap.Error(err))
-	return nil
+	return err
 }

@@ -174,7 +174,7 @@ func (w *sweep) tick(ctx context.Context, now time.Time) error {
 	if w.dirty && w.saves.due(now, max(savedEvery, 20*w.saves.took)) {
 		p := w.r.snapshot()
 		w.dirty = false
-		w.errand(&w.saves, func() error { return w.r.cfg.Progress.Save(ctx, p) })
+		w.errand(&w.saves, func() error { return w.r.save(ctx, p) })
 	}
 	if now.Sub(w.shown) > shownEvery {
 		w.shown = now
