@@ -164,7 +164,7 @@ func (g *gathering) judge(pdErr error) error {
 	if len(late) == 0 {
 		return nil
 	}
-	return failure.New(failure.Unready, "read region metas", g.r.cfg.Cluster.String(), "for %s: %s", g.r.cfg.Stall, list(late)).
+	return failure.New(failure.Limited, "read region metas", g.r.cfg.Cluster.String(), "for %s: %s", g.r.cfg.Stall, list(late)).
 		WithHint("look at the log of the store's pod: its process may not run on what its volumes hold; " +
 			"a store that does not come back can be left out with --tolerate-store if every region has a quorum on the others")
 }

@@ -183,8 +183,8 @@ func TestCollect_WhatDoesNotCome_EndsTheRun(t *testing.T) {
 		}, failure.Unready, []string{"store 4 is not in the backup"}, 0},
 		{"a store too few", func(k *rack) {
 			k.list = func(int) ([]pd.Store, error) { return upStores(1, 1, 3), nil }
-		}, failure.Unready, []string{"store 2 is missing", "for 1m0s"}, time.Minute},
-		{"a stream that stands still", func(k *rack) { k.hang["store-3"] = true }, failure.Unready, []string{"nothing comes from store 3 (store-3)"}, time.Minute},
+		}, failure.Limited, []string{"store 2 is missing", "for 1m0s"}, time.Minute},
+		{"a stream that stands still", func(k *rack) { k.hang["store-3"] = true }, failure.Limited, []string{"nothing comes from store 3 (store-3)"}, time.Minute},
 		{"a store that breaks each time", func(k *rack) {
 			k.tell = func(address string, _ int, each func(tikv.RegionMeta) error) error {
 				if address == "store-1" {
@@ -192,7 +192,7 @@ func TestCollect_WhatDoesNotCome_EndsTheRun(t *testing.T) {
 				}
 				return each(peer(1, "", ""))
 			}
-		}, failure.Unready, []string{"nothing comes from store 1 (store-1)", "connection refused"}, time.Minute},
+		}, failure.Limited, []string{"nothing comes from store 1 (store-1)", "connection refused"}, time.Minute},
 		{"a store out of recovery mode", func(k *rack) {
 			k.tell = func(string, int, func(tikv.RegionMeta) error) error {
 				return failure.New(failure.Unready, "read region metas", "", "unimplemented")

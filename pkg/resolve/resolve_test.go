@@ -186,7 +186,7 @@ func refusals(t *testing.T, o *original) {
 		{"store missing", func(_ *testing.T, _ *lab, cfg *resolve.Config) map[string]func() {
 			cfg.Stores, cfg.Stall = append(cfg.Stores, 999), time.Second
 			return nil
-		}, failure.Unready, "store 999 is missing"},
+		}, failure.Limited, "store 999 is missing"},
 		{"store too many", func(_ *testing.T, _ *lab, cfg *resolve.Config) map[string]func() {
 			cfg.Stores = cfg.Stores[:2]
 			return nil

@@ -123,7 +123,7 @@ func mapZones(source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet
 
 func noZone(word string, target zoneSet) error {
 	return failure.New(failure.Usage, "check zone", word, "this account and region have %s", target).
-		WithHint("choose one of them: %s", target)
+		WithHint("name one of them with --target-az or --az-map, by name or id")
 }
 
 func first(z zoneSet) cluster.Zone {
