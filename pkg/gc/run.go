@@ -55,18 +55,8 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 		return nil, failure.New(failure.Corrupt, "read journal", string(id), "operation %q is not known: a newer tisnap made it", r.Operation)
 	}
 	for _, record := range records {
-		r.Last = record.Time
-		switch {
-		case record.Type == phase.RecordBegin && record.Step == stepBind:
-			r.Bound = true
-		case record.Type == phase.RecordDone && record.Step == stepServing:
-			r.Served = true
-		case record.Type == phase.RecordIntent && record.Name == intentFast:
-			if err := json.Unmarshal(record.Data, &r.Fast); err != nil {
-				return nil, failure.Wrap(err, failure.Corrupt, "read journal", string(id))
-			}
-		case record.Type == phase.RecordResult && record.Name == resultFast:
-			r.Fast = fastPairs{}
+		if err := r.follow(record); err != nil {
+			return nil, failure.Wrap(err, failure.Corrupt, "read journal", string(id))
 		}
 	}
 	// A record after the end is of a run that was resumed.
@@ -74,6 +64,22 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 		r.Ended, r.Error = true, last.Error
 	}
 	return r, nil
+}
+
+// follow notes how far the run came with this record.
+func (r *run) follow(record phase.Record) error {
+	r.Last = record.Time
+	switch {
+	case record.Type == phase.RecordBegin && record.Step == stepBind:
+		r.Bound = true
+	case record.Type == phase.RecordDone && record.Step == stepServing:
+		r.Served = true
+	case record.Type == phase.RecordIntent && record.Name == intentFast:
+		return json.Unmarshal(record.Data, &r.Fast)
+	case record.Type == phase.RecordResult && record.Name == resultFast:
+		r.Fast = fastPairs{}
+	}
+	return nil
 }
 
 // fate says why nobody needs what the run left; only for a run that is not alive.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -75,18 +77,11 @@ func (t *task) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 // awaitModified waits until EC2 has taken on what it accepted, and notes what failed afterwards.
 func (t *task) awaitModified(ctx context.Context, s *phase.Scope, errs []error) {
 	for {
-		index := map[cluster.VolumeID]int{}
-		var ids []cluster.VolumeID
-		for i, v := range t.volumes {
-			if errs[i] == nil && v.After != nil && *v.After != v.Spec && !v.modified {
-				index[v.ID] = i
-				ids = append(ids, v.ID)
-			}
-		}
-		if len(ids) == 0 {
+		index := t.toModify(errs)
+		if len(index) == 0 {
 			return
 		}
-		found, err := t.EBS.Modifications(ctx, ids)
+		found, err := t.EBS.Modifications(ctx, slices.Collect(maps.Keys(index)))
 		if err != nil && !transient(err) {
 			for _, i := range index {
 				errs[i] = err
@@ -112,6 +107,17 @@ func (t *task) awaitModified(ctx context.Context, s *phase.Scope, errs []error) 
 			return
 		}
 	}
+}
+
+// toModify are the volumes whose change EC2 has accepted and not yet taken on, by their place in t.volumes.
+func (t *task) toModify(errs []error) map[cluster.VolumeID]int {
+	index := map[cluster.VolumeID]int{}
+	for i, v := range t.volumes {
+		if errs[i] == nil && v.After != nil && *v.After != v.Spec && !v.modified {
+			index[v.ID] = i
+		}
+	}
+	return index
 }
 
 // leave notes something that the run could not do and that needs a person, though the cluster serves.

@@ -201,10 +201,10 @@ func (t *task) endFast(ctx context.Context, s *phase.Scope) error {
 		}
 		s.Warn("fast snapshot restore is still enabled, and costs money: %v", err)
 		if sleep(ctx, look<<try) != nil {
-			return nil
+			break
 		}
 	}
-	return nil
+	return nil //nolint:nilerr // told above, and tried again by lastFast
 }
 
 // lastFast is the last try of a run that succeeded otherwise.

@@ -33,7 +33,7 @@ type Scene struct {
 	// Signal is sent to the program.
 	Signal func(syscall.Signal)
 
-	ctx  context.Context //nolint:containedctx // bounds what mishaps began, until Wait
+	ctx  context.Context // bounds what mishaps began, until Wait
 	work sync.WaitGroup
 }
 

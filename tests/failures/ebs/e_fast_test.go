@@ -32,7 +32,7 @@ var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals
 		return "", err
 	}
 	path := filepath.Join(dir, "tisnap")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../../../cmd/tisnap") //nolint:noctx // bounded by the test's timeout
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../../../cmd/tisnap")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", &exec.Error{Name: string(out), Err: err}

@@ -194,13 +194,8 @@ func TestE6_ThreeZonesIntoTwo_VolumesAndAffinityFollowTheMap(t *testing.T) {
 // https://github.com/pingcap/tidb-operator/issues/5185
 func TestE7_RegionNowhere_SaysWhatToSet(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-		value, had := os.LookupEnv(name)
+		t.Setenv(name, "") // is undone after the test, and so is what follows
 		require.NoError(t, os.Unsetenv(name))
-		t.Cleanup(func() {
-			if had {
-				require.NoError(t, os.Setenv(name, value))
-			}
-		})
 	}
 	w := newWhole(t, 3, noData)
 	for _, args := range [][]string{{"gc", "--dry-run"}, restoreInto("--dry-run")} {

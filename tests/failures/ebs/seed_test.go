@@ -65,7 +65,7 @@ func (w *whole) seal(t *testing.T, run cluster.RunID, id cluster.BackupID, snaps
 	}
 	for n, s := range snapshots {
 		v := cluster.Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%017x", n)), Role: cluster.RoleData, Zone: testbed.Region + "a", Type: "gp3", SizeGiB: 1}
-		st := cluster.Store{ID: cluster.StoreID(n + 1), Volumes: []cluster.Volume{v}} //nolint:gosec // small
+		st := cluster.Store{ID: cluster.StoreID(n + 1), Volumes: []cluster.Volume{v}}
 		m.Source.Stores = append(m.Source.Stores, st)
 		m.Snapshots = append(m.Snapshots, manifest.NewSnapshot(s, st.ID, v, now))
 	}

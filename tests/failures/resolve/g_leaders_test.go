@@ -65,15 +65,15 @@ func TestG7_NoLeaderInPDForSeconds_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *round.Config) { c.Accounts, c.Regions = 50, 1 })
 	name := p.next()
-	var clear *time.Timer
+	var heal *time.Timer
 	p.fault(t, fault.Rule{Point: "tikv.*.RecoverRegion", Position: fault.Slow, Do: func() {
-		clear = time.AfterFunc(5*time.Second, p.faults.Clear)
+		heal = time.AfterFunc(5*time.Second, p.faults.Clear)
 	}})
 	p.fault(t, fault.Rule{Point: "tikv.*.RegionHeartbeat", Times: -1})
 	e := p.restore(t, name)
 	require.Zero(t, e.code, e.String())
-	require.NotNil(t, clear)
-	require.False(t, clear.Stop(), "it ended while PD knew no leader")
+	require.NotNil(t, heal)
+	require.False(t, heal.Stop(), "it ended while PD knew no leader")
 	p.verify(t, name)
 }
 

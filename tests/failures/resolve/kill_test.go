@@ -24,7 +24,7 @@ var built = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals /
 		return "", err
 	}
 	path := filepath.Join(dir, "tisnap")
-	build := exec.Command("go", "build", "-o", path, "github.com/tisnap/tisnap/cmd/tisnap") //nolint:noctx // all tests wait for it
+	build := exec.Command("go", "build", "-o", path, "github.com/tisnap/tisnap/cmd/tisnap")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
