@@ -33,6 +33,9 @@ func (t *task) awaitStores(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(ids)), "stores")
 	err := until(ctx, "wait for stores", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
 		up, err := t.upStores(ctx)
+		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no store is up yet
+			err, up = nil, map[cluster.StoreID]time.Time{}
+		}
 		if err != nil {
 			return false, err
 		}
