@@ -166,7 +166,7 @@ func (g *gathering) judge(pdErr error) error {
 	}
 	return failure.New(failure.Limited, "read region metas", g.r.cfg.Cluster.String(), "for %s: %s", g.r.cfg.Stall, list(late)).
 		WithHint("look at the log of the store's pod: its process may not run on what its volumes hold; " +
-			"a store that does not come back can be left out with --tolerate-store if every region has a quorum on the others")
+			"a store that does not come back can be left out with tisnap resolve --tolerate-store if every region has a quorum on the others")
 }
 
 // await returns when a stream has ended, or it is time to look at PD again.
