@@ -1,16 +1,21 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/testbed/fault"
 )
 
 // csi is the EBS CSI driver: it makes and attaches the stand-in's volumes.
-type csi struct{ ec2 *ebstest.Server }
+type csi struct {
+	ec2    *ebstest.Server
+	faults *fault.Plan
+}
 
 // Provision makes a gp3 volume.
 func (c csi) Provision(_ context.Context, zone cluster.Zone, sizeGiB int64, _ string) (cluster.VolumeID, error) {
@@ -19,8 +24,11 @@ func (c csi) Provision(_ context.Context, zone cluster.Zone, sizeGiB int64, _ st
 	})
 }
 
-// Attach is idempotent, as ControllerPublishVolume is.
+// Attach is idempotent, as ControllerPublishVolume is. A strike at csi.Attach refuses it.
 func (c csi) Attach(_ context.Context, v cluster.VolumeID, i cluster.InstanceID) error {
+	if strike := c.faults.At("csi.Attach"); strike != nil {
+		return fmt.Errorf("attach %s to %s: %s", v, i, cmp.Or(strike.Code, "AttachmentLimitExceeded"))
+	}
 	if got, ok := c.ec2.Volume(v); ok && got.Instance == i && got.State == ebs.VolumeInUse {
 		return nil
 	}

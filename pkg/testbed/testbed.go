@@ -90,7 +90,7 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 		}
 	}
 	t.Nodes = newKubelet(t, cfg)
-	operator := kubetest.NewOperator(t.Kube, t.Nodes, csi{t.EC2}, kubetest.OperatorConfig{
+	operator := kubetest.NewOperator(t.Kube, t.Nodes, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
 		Clock: clock, PodStart: cfg.PodStart, Poll: 200 * time.Millisecond,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })

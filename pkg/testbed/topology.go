@@ -27,17 +27,30 @@ func (t *Testbed) CreateCluster(ctx context.Context, name cluster.Name, stores i
 	return t.AwaitCluster(ctx, name)
 }
 
-// AwaitCluster waits until TiDB answers, all stores are up in PD and its schedulers run.
+// AwaitCluster waits until TiDB answers, all stores are up in PD and in the Operator's status, and PD's schedulers
+// run.
 func (t *Testbed) AwaitCluster(ctx context.Context, name cluster.Name) (*Cluster, error) {
 	for {
 		c := t.Nodes.Cluster(name)
-		if c != nil && t.Nodes.TiDBReady(name) > 0 && c.pdReady(ctx) {
+		if c != nil && t.Nodes.TiDBReady(name) > 0 && t.allStores(name) && c.pdReady(ctx) {
 			return c, nil
 		}
 		if err := wait.For(ctx, poll); err != nil {
 			return nil, fmt.Errorf("wait for cluster %s: %w", name, err)
 		}
 	}
+}
+
+// allStores reports whether the Operator's status of the cluster has a store for each TiKV pod: it writes it a while
+// after they are up.
+func (t *Testbed) allStores(name cluster.Name) bool {
+	tc := t.Kube.Get("tidbclusters", name.Namespace, name.Name)
+	if tc == nil {
+		return false
+	}
+	want, _, _ := unstructured.NestedInt64(tc.Object, "spec", "tikv", "replicas")
+	known, _, _ := unstructured.NestedMap(tc.Object, "status", "tikv", "stores")
+	return int64(len(known)) >= want
 }
 
 // SplitAt splits the cluster at raw keys.
