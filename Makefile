@@ -43,7 +43,7 @@ test: ## run all tests with the race detector, in random order
 
 .PHONY: test-failures
 test-failures: ## run a test for each failure that users have reported, on the testbed
-	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=$(P) -parallel=8 ./tests/failures/...
+	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=1 -parallel=4 ./tests/failures/...
 
 .PHONY: test-emulators
 test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; the first run installs them

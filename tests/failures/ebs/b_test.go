@@ -83,7 +83,6 @@ func TestB3_QuotaReachedDuringTheCut_BoundedRetryThenCleanAbort(t *testing.T) {
 // The bucket of 100 calls and 5 a second is shared with everybody else of the account.
 // https://github.com/pingcap/tidb/issues/55672
 func TestB4_NoisyNeighbourInTheBucket_150StoresWithinTheHoldsBudget(t *testing.T) {
-	t.Parallel()
 	const scale, stores = 3, 150
 	l := newLive(t, stores, scale, func(c *testbed.Config) {
 		c.Rules.Neighbours = map[string]float64{"CreateSnapshots": 4}

@@ -3,4 +3,6 @@
 //
 // Every test injects its fault into a testbed, runs the program's own command line against it, and looks at two
 // things: what the run says, and that nothing is held afterwards, read from the stand-ins themselves.
+//
+// Tests that load the whole machine are not parallel: the short leases of the others would end meanwhile.
 package hold

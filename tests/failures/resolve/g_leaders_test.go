@@ -80,7 +80,6 @@ func TestG7_NoLeaderInPDForSeconds_IsWaitedFor(t *testing.T) {
 // TestG8 plans for 30,000 regions whose peers are all alike: no store leads more than a tenth more than another
 // (pingcap/tidb#39404).
 func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
-	t.Parallel()
 	const regions, stores = 30_000, 3
 	metas := resolve.NewMetas()
 	for store := cluster.StoreID(1); store <= stores; store++ {
