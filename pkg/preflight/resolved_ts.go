@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -68,7 +71,7 @@ func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, got pd.Resolv
 	}
 	if lag := got.TS.Lag(now.Time()); lag > rules.MaxLag {
 		return failure.New(failure.Unready, "check resolved ts", name.String(), "it lags %s behind, more than --max-lag %s%s",
-			lag, rules.MaxLag, laggard(ctx, p, got, now)).WithHint(advice)
+			lag, rules.MaxLag, laggards(ctx, p, got, now)).WithHint(advice)
 	}
 	if got.TS < rules.NotBelow {
 		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is %s (%s), below that of the earlier backup %s, %s (%s)",
@@ -85,7 +88,7 @@ func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, got pd.Resolv
 	}
 	if gc > got.TS {
 		return failure.New(failure.Unready, "check resolved ts", name.String(), "the GC safe point %d is past the resolved ts %d%s",
-			gc, got.TS, laggard(ctx, p, got, now)).
+			gc, got.TS, laggards(ctx, p, got, now)).
 			WithHint("raise tidb_gc_life_time, and find out why the resolved ts lags behind")
 	}
 	return nil
@@ -124,7 +127,7 @@ func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS
 		}
 		if reason == nil && time.Since(told) > 5*lastLook {
 			told = time.Now()
-			note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(last.TS, ts), laggard(ctx, p, last, ts)))
+			note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(last.TS, ts), laggards(ctx, p, last, ts)))
 		}
 	}
 	switch {
@@ -134,7 +137,7 @@ func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS
 		return failure.Annotate(reason, "read resolved ts", name.String())
 	}
 	return failure.New(failure.Unready, "wait for resolved ts", name.String(), "within %s it did not reach the time of this run's start, %s: it is %s behind%s",
-		limit, ts.Time(), lag(last.TS, ts), laggard(ctx, p, last, ts)).WithHint(advice)
+		limit, ts.Time(), lag(last.TS, ts), laggards(ctx, p, last, ts)).WithHint(advice)
 }
 
 // lag is how far ts lies behind now; a ts of 0 is not reported yet.
@@ -145,24 +148,36 @@ func lag(ts, now cluster.TS) string {
 	return ts.Lag(now.Time()).Round(time.Millisecond).String()
 }
 
-// laggard names the store with the lowest resolved ts, with its address if PD tells it.
-func laggard(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) string {
-	var worst cluster.StoreID
-	for id, ts := range got.Stores {
-		if worst == 0 || cmp.Or(cmp.Compare(ts, got.Stores[worst]), cmp.Compare(id, worst)) < 0 {
-			worst = id
-		}
-	}
-	if worst == 0 {
+// together is how far apart the resolved ts of stores may be to stand still for one reason: a region whose leader
+// does not advance keeps back every store that holds a peer of it (tikv/tikv#15520).
+const together = 2 * time.Second
+
+// laggards names the stores that keep the resolved ts back, the worst first, with their addresses if PD tells them.
+func laggards(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) string {
+	ids := slices.SortedFunc(maps.Keys(got.Stores), func(a, b cluster.StoreID) int {
+		return cmp.Or(cmp.Compare(got.Stores[a], got.Stores[b]), cmp.Compare(a, b))
+	})
+	if len(ids) == 0 {
 		return ""
 	}
-	where := ""
+	lowest := got.Stores[ids[0]]
+	ids = slices.DeleteFunc(ids, func(id cluster.StoreID) bool { return got.Stores[id].Time().Sub(lowest.Time()) > together })
+	addresses := map[cluster.StoreID]string{}
 	if stores, err := p.Stores(ctx); err == nil {
 		for _, s := range stores {
-			if s.ID == worst {
-				where = " (" + s.Address + ")"
-			}
+			addresses[s.ID] = " (" + s.Address + ")"
 		}
 	}
-	return fmt.Sprintf("; the lowest is that of store %s%s, %s behind", worst, where, lag(got.Stores[worst], now))
+	var names []string
+	for i, id := range ids {
+		if i == mostNamed {
+			names = append(names, fmt.Sprintf("%d more", len(ids)-i))
+			break
+		}
+		names = append(names, "store "+id.String()+addresses[id])
+	}
+	return fmt.Sprintf("; the lowest is that of %s, %s behind", strings.Join(names, ", "), lag(lowest, now))
 }
+
+// mostNamed is how many stores a message names.
+const mostNamed = 5
