@@ -148,6 +148,7 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	if err := ctx.Err(); err != nil {
 		return failure.Annotate(context.Cause(ctx), step.Name, "")
 	}
+	s := e.scope(step) // its time begins here: that the intent is written down is part of the step
 	e.writer.add(Record{Type: RecordBegin, Step: step.Name}, nil)
 	if !step.ReadOnly {
 		e.writer.start()
@@ -158,7 +159,6 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 		}
 	}
 	e.remember(step)
-	s := e.scope(step)
 	s.emit(StepStarted, "")
 	err := within(ctx, step.Name, step.Deadline, func(ctx context.Context) error { return e.try(ctx, step, s) })
 	e.finish(step, s, err)
