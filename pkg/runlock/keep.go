@@ -37,7 +37,7 @@ func (l *Lock) keep(ctx context.Context) error {
 		case <-timer.C:
 		}
 		// The end of the lease ends a renewal that hangs, with a margin to stop what needs the lock.
-		limit := l.leaseEnd().Add(-l.ttl / 10)
+		limit := l.seen.leaseEnd().Add(-l.ttl / 10)
 		attempt, cancel := context.WithDeadlineCause(ctx, limit, context.DeadlineExceeded)
 		err := l.Renew(attempt)
 		cancel()
@@ -55,12 +55,6 @@ func (l *Lock) keep(ctx context.Context) error {
 		}
 		timer.Reset(wait)
 	}
-}
-
-func (l *Lock) leaseEnd() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.until
 }
 
 func (l *Lock) name() string {

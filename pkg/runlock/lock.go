@@ -16,10 +16,14 @@ type Lock struct {
 	store objstore.Store
 	ttl   time.Duration
 
+	cluster cluster.Name // these two never change
+	nonce   string
+
+	looking sync.Mutex // one look of Check at a time
 	mu      sync.Mutex
 	record  Record
 	version objstore.Version
-	until   time.Time // when the lease runs out by our monotonic clock
+	seen    sighting
 }
 
 // MinTTL is the shortest lease: a renewal is three requests to S3 at worst.
@@ -47,10 +51,11 @@ func Acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner
 		next.Epoch = old.Epoch + 1
 	}
 	next.AcquiredAt, next.RenewedAt, next.ExpiresAt = start.UTC(), start.UTC(), start.Add(ttl).UTC()
-	l := &Lock{store: store, ttl: ttl, record: next, until: start.Add(ttl)}
+	l := &Lock{store: store, ttl: ttl, cluster: name, nonce: next.Nonce, record: next}
 	if l.version, err = write(ctx, store, &next, version); err != nil {
 		return nil, l.lostRace(ctx, err)
 	}
+	l.seen.renewed(start, ttl)
 	return l, nil
 }
 
@@ -77,7 +82,8 @@ func (l *Lock) Renew(ctx context.Context) error {
 	if err != nil {
 		return failure.Annotate(err, "renew lock", next.Cluster.String())
 	}
-	l.record, l.version, l.until = next, version, start.Add(l.ttl)
+	l.record, l.version = next, version
+	l.seen.renewed(start, l.ttl)
 	return nil
 }
 
@@ -97,7 +103,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	if err != nil {
 		return failure.Annotate(err, "release lock", next.Cluster.String())
 	}
-	l.record, l.version, l.until = next, version, time.Time{}
+	l.record, l.version = next, version
+	l.seen.renewed(time.Time{}, 0)
 	return nil
 }
 
