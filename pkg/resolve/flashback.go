@@ -49,10 +49,16 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 		if !errors.As(err, &region) || region.Kind != tikv.RegionNotPrepared {
 			return err
 		}
-		if err := r.tikv.PrepareFlashback(ctx, address, f); err != nil {
-			return err
+		for _, call := range []func(context.Context, string, tikv.Flashback) error{r.tikv.PrepareFlashback, r.tikv.Flashback} {
+			// The answer may be old: another run may have finished since, and the region serve.
+			if err := r.stillOurs(ctx); err != nil {
+				return err
+			}
+			if err := call(ctx, address, f); err != nil {
+				return err
+			}
 		}
-		return r.tikv.Flashback(ctx, address, f)
+		return nil
 	})
 	if err = r.noted(ctx, err); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ func goingOn() []resolverCase {
 		{"a run that does not know of the killed one begins anew", unknownToEachOther},
 		{"progress of another cluster of that name is not believed", progressOfAnother},
 		{"another run writes progress", progressTaken},
+		{"another run has the cluster while regions are prepared", takenWhilePreparing},
+		{"another run has finished while a flashback was under way", takenWhileFlashing},
 		{"object storage is away while regions are flashed back", progressAway},
 	}
 }
@@ -188,6 +191,50 @@ func progressTaken(t *testing.T, o *original) {
 	require.ErrorContains(t, err, "run second has taken over")
 	require.Zero(t, l.calls("KvFlashbackToVersion"))
 	require.NotEmpty(t, l.pd.TTLConfigs(), "they are the second one's now")
+}
+
+// takenWhilePreparing: what is not prepared when the lock turns out to be another run's is not prepared.
+func takenWhilePreparing(t *testing.T, o *original) {
+	l := restoreLab(t, o, 1)
+	cfg := l.config(o, "first")
+	var asked atomic.Int64
+	cfg.StillOurs = func(context.Context) error {
+		if asked.Add(1) > 4 {
+			return failure.New(failure.Conflict, "check lock", "", "taken over by run second")
+		}
+		return nil
+	}
+	_, err := l.run(t, cfg, nil)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "taken over by run second")
+	require.LessOrEqual(t, l.calls("KvPrepareFlashbackToVersion"), 4)
+	require.Zero(t, l.calls("KvFlashbackToVersion"))
+	require.NotEmpty(t, l.pd.TTLConfigs(), "they are the second one's now")
+}
+
+// takenWhileFlashing: a store says that a region is not prepared, because the other run is done with it and the
+// cluster serves. To prepare it again would block it for ever.
+func takenWhileFlashing(t *testing.T, o *original) {
+	l := restoreLab(t, o, 1)
+	cfg := l.config(o, "first")
+	var taken atomic.Bool
+	cfg.StillOurs = func(context.Context) error {
+		if taken.Load() {
+			return failure.New(failure.Conflict, "check lock", "", "taken over by run second")
+		}
+		return nil
+	}
+	var prepared atomic.Int64
+	require.NoError(t, l.faults.Add(fault.Rule{
+		Point: "tikv.*.KvFlashbackToVersion", Code: "flashback_not_prepared", Do: func() {
+			prepared.Store(int64(l.calls("KvPrepareFlashbackToVersion")))
+			taken.Store(true)
+		},
+	}))
+	_, err := l.run(t, cfg, nil)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.Empty(t, l.faults.Unreached())
+	require.EqualValues(t, prepared.Load(), l.calls("KvPrepareFlashbackToVersion"))
 }
 
 // progressAway: what cannot be noted is not lost, it is only not noted.

@@ -51,6 +51,9 @@ type Config struct {
 	WaitApply bool
 	// Progress is where the run notes how far it is, for one that goes on if it is killed. Nil keeps nothing.
 	Progress ProgressStore
+	// StillOurs is asked right before each call that changes the data: a Conflict says that another run may have
+	// the cluster, and ends this one. It has to be quick as a rule. Nil asks nobody.
+	StillOurs func(context.Context) error
 }
 
 // Resolver resolves one cluster. Its steps run in order.
@@ -120,6 +123,9 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	}
 	if cfg.Progress == nil {
 		cfg.Progress = NoProgress{}
+	}
+	if cfg.StillOurs == nil {
+		cfg.StillOurs = func(context.Context) error { return nil }
 	}
 	if cfg.Stall == 0 {
 		cfg.Stall = 5 * time.Minute

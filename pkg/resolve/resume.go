@@ -1,9 +1,11 @@
 package resolve
 
 import (
+	"context"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // servicePrefix begins the names of the GC safe points that runs of tisnap hold.
@@ -25,6 +27,15 @@ func (r *Resolver) Reclaim() { r.lostToOther.Store(false) }
 
 // TakenOver reports whether another run recovers the cluster, or may.
 func (r *Resolver) TakenOver() bool { return r.lostToOther.Load() }
+
+// stillOurs is Config.StillOurs. A Conflict is noted, so that the sweep ends with it.
+func (r *Resolver) stillOurs(ctx context.Context) error {
+	err := r.cfg.StillOurs(ctx)
+	if failure.Is(err, failure.Conflict) {
+		r.lostToOther.Store(true)
+	}
+	return err
+}
 
 // Plan is what the step "plan" made; nil before it.
 func (r *Resolver) Plan() *Plan { return r.plan }

@@ -148,6 +148,9 @@ func (w *sweep) one(ctx context.Context, store cluster.StoreID, t task) error {
 	if err != nil {
 		return err
 	}
+	if err := w.r.stillOurs(ctx); err != nil {
+		return err
+	}
 	return w.call(ctx, w.r.address(store), tikv.Flashback{
 		Region: t.region, Keys: keys, Version: w.r.cfg.BackupTS, StartTS: w.r.stamps.Start, CommitTS: w.r.stamps.Commit,
 	})

@@ -2,8 +2,10 @@ package restore
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -21,6 +23,34 @@ func (t *task) givenUp(ctx context.Context) bool {
 		return true
 	}
 	return false
+}
+
+// locked makes the steps that change something, from the one that takes the lock on, look first whether the lock
+// is this run's still: a process that stood still must not go on with a cluster that serves by now.
+func (t *task) locked(steps []phase.Step) []phase.Step {
+	taken := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == "lock" })
+	for i := range steps {
+		if i <= taken || steps[i].ReadOnly || steps[i].Name == "unlock" {
+			continue
+		}
+		do := steps[i].Do
+		steps[i].Do = func(ctx context.Context, s *phase.Scope) error {
+			if err := t.ours(ctx); err != nil {
+				return err
+			}
+			return do(ctx, s)
+		}
+	}
+	return steps
+}
+
+// ours is an error if another run may have the cluster.
+func (t *task) ours(ctx context.Context) error {
+	err := t.lock.Check(ctx)
+	if failure.Is(err, failure.Conflict) {
+		t.resolver.Yield()
+	}
+	return err
 }
 
 // dataSteps are the resolver's. A run that lost the cluster leaves what is set in PD to the one that has it; if that

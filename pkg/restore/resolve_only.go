@@ -35,7 +35,7 @@ func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		About:   about{Operation: "resolve", Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool},
 	})
 	t.result.Started = time.Now().UTC()
-	err := engine.Run(ctx, t.resolveSteps())
+	err := engine.Run(ctx, t.locked(t.resolveSteps()))
 	t.result.Finished = time.Now().UTC()
 	t.result.Timings = engine.Timings()
 	t.result.Manifest = t.manifest

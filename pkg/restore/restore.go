@@ -185,7 +185,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		},
 	})
 	t.result.Started = time.Now().UTC()
-	err := engine.Run(ctx, t.steps())
+	err := engine.Run(ctx, t.locked(t.steps()))
 	if t.result.Restored = err == nil; err == nil {
 		err = t.left()
 	}
