@@ -166,10 +166,10 @@ func TestA11_RaftAdminCommandsInTheWindow(t *testing.T) {
 		t.Parallel()
 		p := newRegions(t)
 		p.fault(t, fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.WaitApply.Region", Code: "epoch_not_match", Times: -1})
-		e := p.backup(t, "--max-hold", "3s")
-		p.reached(t)
+		e := p.backup(t, "--max-hold", "5s")
 		require.Equal(t, exitLimited, e.code, e.String())
-		require.Contains(t, e.stderr, "--max-hold 3s")
+		p.reached(t)
+		require.Contains(t, e.stderr, "--max-hold 5s")
 		p.leftNothing(t)
 	})
 }
