@@ -3,9 +3,7 @@ package tests
 import (
 	"context"
 	"flag"
-	"fmt"
 	"io"
-	"os"
 	"testing"
 
 	"github.com/pingcap/log"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
@@ -24,16 +23,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The AWS SDK's chain ends here, whatever the machine has; endpoints are flags.
-	for key, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "testbed", "AWS_SECRET_ACCESS_KEY": "testbed", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-	} {
-		if err := os.Setenv(key, value); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
+	awsenv.MustIsolate()
 	// client-go of the workload logs through this global to stdout.
 	log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()})
 	goleak.VerifyTestMain(m,

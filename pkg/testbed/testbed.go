@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/timescale"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
@@ -139,11 +140,7 @@ func (t *Testbed) AWS() string { return t.aws.URL }
 
 // Env is what a process needs in its environment to reach the testbed.
 func (t *Testbed) Env() []string {
-	return []string{
-		"AWS_ENDPOINT_URL=" + t.AWS(), "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=testbed", "AWS_SECRET_ACCESS_KEY=testbed",
-		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null",
-		"KUBECONFIG=" + t.Kubeconfig(),
-	}
+	return append(awsenv.List(), "AWS_ENDPOINT_URL="+t.AWS(), "AWS_REGION="+Region, "KUBECONFIG="+t.Kubeconfig())
 }
 
 // MutatingCalls lists all calls over the network that changed something in EC2, S3 and Kubernetes, and in

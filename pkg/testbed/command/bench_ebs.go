@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 )
 
 // volumesPerStore is TiKV's data and its raft log.
@@ -42,12 +43,8 @@ and to stderr as a table, each figure beside what it must reach. The exit status
 }
 
 func benchEBS(ctx context.Context, sizes []int, speed float64, stdout, stderr io.Writer) error {
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_EC2_METADATA_DISABLED": "true",
-	} {
-		if err := os.Setenv(name, value); err != nil {
-			return err
-		}
+	if err := awsenv.Isolate(); err != nil {
+		return err
 	}
 	result := benchResult{Kind: "EBSBenchmark", Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Met: true}
 	for _, stores := range sizes {

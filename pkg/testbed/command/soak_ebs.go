@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/leak"
 )
 
@@ -33,7 +34,7 @@ the snapshots and volumes that sealed manifests and clusters name. A failure pri
 			if seed == 0 {
 				seed = time.Now().UnixNano() % 1_000_000
 			}
-			if err := standInCredentials(); err != nil {
+			if err := awsenv.Isolate(); err != nil {
 				return err
 			}
 			collected, start := 0, time.Now()
@@ -75,19 +76,6 @@ func soakEBS(ctx context.Context, tisnap string, seed int64, deadline time.Durat
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	p := &mortal{path: tisnap}
 	return leak.Run(ctx, leak.Config{Dir: dir, Program: p.run, Kill: p.kill, Seed: seed})
-}
-
-// standInCredentials ends the AWS SDK's chain in this process, whatever the machine has.
-func standInCredentials() error {
-	for key, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "testbed", "AWS_SECRET_ACCESS_KEY": "testbed", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-	} {
-		if err := os.Setenv(key, value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // mortal is the shipped program in a process of its own, one at a time, that can be killed.

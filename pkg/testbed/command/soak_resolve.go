@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/resume"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
@@ -38,7 +39,7 @@ nothing may be held, and the regions have to cover the key space. A failure prin
 			if seed == 0 {
 				seed = time.Now().UnixNano() % 1_000_000
 			}
-			if err := standInCredentials(); err != nil {
+			if err := awsenv.Isolate(); err != nil {
 				return err
 			}
 			defer s.close()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
@@ -39,16 +39,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	// The AWS SDK's chain ends here, whatever the machine has; endpoints are flags.
-	for key, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "testbed", "AWS_SECRET_ACCESS_KEY": "testbed", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-	} {
-		if err := os.Setenv(key, value); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
+	awsenv.MustIsolate()
 	// client-go of the workload logs through this global to stdout.
 	log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()})
 	goleak.VerifyTestMain(m,
