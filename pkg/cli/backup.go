@@ -122,39 +122,29 @@ func (f *backupFlags) options() *backup.Options {
 }
 
 func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
-	s, err := a.session()
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	conn, err := a.connections(s.log)
-	if err != nil {
-		return err
-	}
-	defer conn.close()
-	ctx := cmd.Context()
-	deps, opts, err := a.backupDeps(ctx, cmd, conn, s, f, arg)
-	if err != nil {
-		return err
-	}
-	if f.dryRun {
-		source, err := backup.Plan(ctx, deps, opts)
-		s.end()
+	return a.operate(cmd, f.dryRun, func(ctx context.Context, c *connections, s *session) (work, error) {
+		deps, opts, err := a.backupDeps(ctx, cmd, c, s, f, arg)
 		if err != nil {
-			return err
+			return work{}, err
 		}
-		return a.print(backupPlan(opts, source))
-	}
-	result, err := backup.Run(ctx, deps, opts)
-	doc := backupResult(opts, result, err)
-	if result.Sealed {
-		err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
-	}
-	s.end()
-	if printErr := a.print(doc); printErr != nil && err == nil {
-		err = printErr
-	}
-	return err
+		return work{
+			plan: func(ctx context.Context) (document, error) {
+				source, err := backup.Plan(ctx, deps, opts)
+				if err != nil {
+					return nil, err
+				}
+				return backupPlan(opts, source), nil
+			},
+			run: func(ctx context.Context) (document, error) {
+				result, err := backup.Run(ctx, deps, opts)
+				doc := backupResult(opts, result, err)
+				if result.Sealed {
+					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
+				}
+				return doc, err
+			},
+		}, nil
+	})
 }
 
 // joinReport makes a report that could not be written a partial success: the backup itself is sealed.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -14,9 +13,10 @@ import (
 )
 
 type deleteFlags struct {
-	run               string
-	rate              float64
-	last, dryRun, yes bool
+	removal
+
+	run  string
+	last bool
 }
 
 func (a *app) deleteCommand() *cobra.Command {
@@ -49,10 +49,8 @@ its snapshots by their tags.` + "\n" + exitStatus(),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.run, "run-id", "", "run that made it, if the storage does not know it any more")
-	fl.Float64Var(&f.rate, "delete-rate", 1, "deletions a second at most")
 	fl.BoolVar(&f.last, "last", false, "delete it even if its cluster has no other backup that can be restored")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be deleted; change nothing")
-	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
+	f.add(fl)
 	return cmd
 }
 
@@ -60,15 +58,10 @@ func (f *deleteFlags) validate(id string) error {
 	if err := manifest.CheckID(cluster.BackupID(id)); err != nil {
 		return err
 	}
-	switch {
-	case f.run != "" && !runIDs().MatchString(f.run):
+	if f.run != "" && !runIDs().MatchString(f.run) {
 		return fmt.Errorf("--run-id %q: want up to 40 lower-case letters, digits and hyphens", f.run)
-	case !validRate(f.rate):
-		return fmt.Errorf("--delete-rate %v: want more than 0 and at most 100", f.rate)
-	case !f.yes && !f.dryRun:
-		return errors.New("it deletes, so it needs --yes; --dry-run shows what")
 	}
-	return nil
+	return f.removal.validate()
 }
 
 func (a *app) deleteBackup(ctx context.Context, f deleteFlags, id cluster.BackupID) error {

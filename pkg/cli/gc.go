@@ -14,9 +14,10 @@ import (
 )
 
 type gcFlags struct {
-	olderThan         time.Duration
-	rate              float64
-	kept, dryRun, yes bool
+	removal
+
+	olderThan time.Duration
+	kept      bool
 }
 
 func (a *app) gcCommand() *cobra.Command {
@@ -50,26 +51,17 @@ listed with the reason. Sealed backups whose snapshots are gone are reported (ex
 	}
 	fl := cmd.Flags()
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
-	fl.Float64Var(&f.rate, "delete-rate", 1, "deletions a second at most")
 	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores were told to keep (--keep-on-failure)")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be deleted; change nothing")
-	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
+	f.add(fl)
 	return cmd
 }
 
 func (f *gcFlags) validate() error {
-	switch {
-	case f.olderThan < 0:
+	if f.olderThan < 0 {
 		return fmt.Errorf("--older-than %s: want 0 or more", f.olderThan)
-	case !validRate(f.rate):
-		return fmt.Errorf("--delete-rate %v: want more than 0 and at most 100", f.rate)
-	case !f.yes && !f.dryRun:
-		return errors.New("it deletes, so it needs --yes; --dry-run shows what")
 	}
-	return nil
+	return f.removal.validate()
 }
-
-func validRate(r float64) bool { return r > 0 && r <= 100 }
 
 func (a *app) gc(ctx context.Context, f gcFlags) error {
 	c, err := a.connections(zap.NewNop())

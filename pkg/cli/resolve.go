@@ -103,39 +103,29 @@ func (f *resolveFlags) validate() error {
 }
 
 func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
-	s, err := a.session()
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	conn, err := a.connections(s.log)
-	if err != nil {
-		return err
-	}
-	defer conn.close()
-	ctx := cmd.Context()
-	deps, opts, err := a.resolveDeps(ctx, cmd, conn, s, f, arg)
-	if err != nil {
-		return err
-	}
-	if f.dryRun {
-		plan, err := restore.PlanResolve(ctx, deps, opts)
-		s.end()
+	return a.operate(cmd, f.dryRun, func(ctx context.Context, c *connections, s *session) (work, error) {
+		deps, opts, err := a.resolveDeps(ctx, cmd, c, s, f, arg)
 		if err != nil {
-			return err
+			return work{}, err
 		}
-		return a.print(resolvePlan(opts, plan))
-	}
-	result, err := restore.Resolve(ctx, deps, opts)
-	doc := resolveResult(opts, result, err)
-	if err == nil {
-		err = storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc)
-	}
-	s.end()
-	if printErr := a.print(doc); printErr != nil && err == nil {
-		err = printErr
-	}
-	return err
+		return work{
+			plan: func(ctx context.Context) (document, error) {
+				plan, err := restore.PlanResolve(ctx, deps, opts)
+				if err != nil {
+					return nil, err
+				}
+				return resolvePlan(opts, plan), nil
+			},
+			run: func(ctx context.Context) (document, error) {
+				result, err := restore.Resolve(ctx, deps, opts)
+				doc := resolveResult(opts, result, err)
+				if err == nil {
+					err = storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc)
+				}
+				return doc, err
+			},
+		}, nil
+	})
 }
 
 func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f resolveFlags, arg string) (restore.Deps, restore.Options, error) {

@@ -79,40 +79,30 @@ func (f *restoreFlags) validate() error {
 }
 
 func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
-	s, err := a.session()
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	conn, err := a.connections(s.log)
-	if err != nil {
-		return err
-	}
-	defer conn.close()
-	ctx := cmd.Context()
-	deps, opts, err := a.restoreDeps(ctx, cmd, conn, s, f, id)
-	if err != nil {
-		return err
-	}
-	if f.dryRun {
-		plan, err := restore.MakePlan(ctx, deps, opts)
-		s.end()
+	return a.operate(cmd, f.dryRun, func(ctx context.Context, c *connections, s *session) (work, error) {
+		deps, opts, err := a.restoreDeps(ctx, cmd, c, s, f, id)
 		if err != nil {
-			return err
+			return work{}, err
 		}
-		return a.print(restorePlan(opts, plan))
-	}
-	result, err := restore.Run(ctx, deps, opts)
-	doc := restoreResult(opts, result, err)
-	doc.compare = f.compare
-	if result.Restored {
-		err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
-	}
-	s.end()
-	if printErr := a.print(doc); printErr != nil && err == nil {
-		err = printErr
-	}
-	return err
+		return work{
+			plan: func(ctx context.Context) (document, error) {
+				plan, err := restore.MakePlan(ctx, deps, opts)
+				if err != nil {
+					return nil, err
+				}
+				return restorePlan(opts, plan), nil
+			},
+			run: func(ctx context.Context) (document, error) {
+				result, err := restore.Run(ctx, deps, opts)
+				doc := restoreResult(opts, result, err)
+				doc.compare = f.compare
+				if result.Restored {
+					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
+				}
+				return doc, err
+			},
+		}, nil
+	})
 }
 
 func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f restoreFlags, id string) (restore.Deps, restore.Options, error) {

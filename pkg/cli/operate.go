@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// work is what a long command does once it is connected: plan, or run. Both give the document to print.
+type work struct {
+	plan func(context.Context) (document, error)
+	// run's document is printed also after an error, which it tells of.
+	run func(context.Context) (doc document, err error)
+}
+
+// operate connects, and then prints the plan (--dry-run), or does the work with its progress and prints what became
+// of it. The progress has ended before anything is printed.
+func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Context, *connections, *session) (work, error)) error {
+	s, err := a.session()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	conn, err := a.connections(s.log)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	ctx := cmd.Context()
+	w, err := prepare(ctx, conn, s)
+	if err != nil {
+		return err
+	}
+	if dryRun {
+		doc, err := w.plan(ctx)
+		s.end()
+		if err != nil {
+			return err
+		}
+		return a.print(doc)
+	}
+	doc, err := w.run(ctx)
+	s.end()
+	if printErr := a.print(doc); printErr != nil && err == nil {
+		err = printErr
+	}
+	return err
+}
