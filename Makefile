@@ -75,8 +75,8 @@ bench-resolve: build ## measure resolving at the size of the largest clusters; J
 	@echo "bin/bench-resolve.json holds the figures; go test -bench 'Plan|Collect' -count 10 ./pkg/resolve is for benchstat"
 
 .PHONY: bench-hold
-bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON on stdout
-	@bin/testbed bench-hold
+bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON in bin/bench-hold.json
+	bin/testbed bench-hold > bin/bench-hold.json
 
 .PHONY: bench-ebs
 bench-ebs: build ## measure cut, restore and deletes against EC2's request limits, 20 to 1,000 stores; JSON in bin/bench-ebs.json
