@@ -33,6 +33,7 @@ type rig struct {
 	faults *fault.Plan
 	pd     *pd.Client
 	tikv   *tikv.Client
+	holder tikv.Holder // nil is tikv
 	splits int
 }
 
@@ -82,7 +83,11 @@ func (r *rig) newHold(t *testing.T, change ...func(*hold.Config)) *hold.Hold {
 	for _, f := range change {
 		f(&cfg)
 	}
-	h, err := hold.New(cfg, r.pd, r.tikv)
+	holder := tikv.Holder(r.tikv)
+	if r.holder != nil {
+		holder = r.holder
+	}
+	h, err := hold.New(cfg, r.pd, holder)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)

@@ -2,6 +2,7 @@ package hold_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // prompt is far less than a hang lasts, and far more than a call takes.
@@ -38,6 +40,35 @@ func TestRelease_StoreHangs_LetsTheOthersGoAndEnds(t *testing.T) {
 	}
 	_, err := h.Release(within(t, 10*time.Second))
 	require.NoError(t, err, "by a new stream")
+	r.requireFree(t)
+}
+
+// lateStreams lets streams that were opened before, and given up, reach the stores after the next ones.
+type lateStreams struct {
+	tikv.Holder
+
+	late atomic.Int32 // how many are still to come
+}
+
+func (l *lateStreams) OpenLease(ctx context.Context, address string) (tikv.Lease, error) {
+	if l.late.Add(-1) >= 0 {
+		return nil, failure.New(failure.Conflict, "open prepare-snapshot stream", address, "the loop has been aborted by server")
+	}
+	return l.Holder.OpenLease(ctx, address)
+}
+
+// A stream of our own that was given up ends the one that is to finish the lease: another one is opened.
+func TestRelease_OldStreamComesLate_FinishesByAnotherOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	late := &lateStreams{Holder: r.tikv}
+	r.holder = late
+	h := r.newHold(t)
+	require.NoError(t, r.acquire(within(t, 20*time.Second), h))
+	r.fault(t, fault.Rule{Point: "tikv." + itoa(r.stores[1].ID()) + ".PrepareSnapshotBackup.Finish", Code: "Unavailable"})
+	late.late.Store(2)
+	_, err := h.Release(within(t, 10*time.Second))
+	require.NoError(t, err)
 	r.requireFree(t)
 }
 

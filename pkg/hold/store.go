@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // store is one store's share of the hold. Its lease takes renewals while WaitApply is under way.
@@ -133,8 +134,21 @@ func (s *store) finish(ctx context.Context, t tikv.Holder) (broke, err error) {
 	return failure.Annotate(broke, "finish lease", s.name()), nil
 }
 
-// finishAnew ends the lease by a stream of its own: a lease outlives the stream that took it.
+// anewTries is how often finishAnew opens a stream at most.
+const anewTries = 3
+
+// finishAnew ends the lease by a stream of its own: a lease outlives the stream that took it. If that is ended by
+// another one, it is most likely one of ours, given up while it was opened and late at the store: it is tried again.
 func (s *store) finishAnew(ctx context.Context, t tikv.Holder) error {
+	for try := 1; ; try++ {
+		err := s.finishOnce(ctx, t)
+		if !failure.Is(err, failure.Conflict) || try == anewTries || wait.For(ctx, settleInterval) != nil {
+			return err
+		}
+	}
+}
+
+func (s *store) finishOnce(ctx context.Context, t tikv.Holder) error {
 	lease, err := t.OpenLease(ctx, s.target.Address)
 	if err != nil {
 		return err
