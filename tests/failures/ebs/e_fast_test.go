@@ -5,8 +5,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,29 +19,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 	"github.com/tisnap/tisnap/pkg/testbed/timescale"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// program builds the shipped program once.
-var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // built once
-	dir, err := os.MkdirTemp("", "tisnap-failures-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "tisnap")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../../../cmd/tisnap")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
-	}
-	return path, nil
-})
-
 // killed runs the program and kills it, as the kernel does, in the call at which the rule strikes.
 func (w *whole) killed(t *testing.T, r fault.Rule, args ...string) {
 	t.Helper()
-	path, err := program()
+	path, err := shipped.Program()
 	require.NoError(t, err)
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, append(args, "--storage", wholeStorage)...)

@@ -6,9 +6,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 	"github.com/tisnap/tisnap/pkg/tikv"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -46,7 +47,7 @@ var prod = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknogloba
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit))
 }
 
 // place is a testbed with one cluster.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,22 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
-
-// program builds the shipped program, once for all tests, as make build does.
-var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // built once
-	dir, err := os.MkdirTemp("", "tisnap-failures-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "tisnap")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../../../cmd/tisnap")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
-	}
-	return path, nil
-})
 
 // process is a backup in a process of its own.
 type process struct {
@@ -43,7 +27,7 @@ type process struct {
 // launch starts a backup and waits until it hangs in its first CreateSnapshots call, with the cluster held.
 func launch(t *testing.T, p *place, args ...string) *process {
 	t.Helper()
-	path, err := program()
+	path, err := shipped.Program()
 	require.NoError(t, err)
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Stall, Times: -1})
 	b := &process{}

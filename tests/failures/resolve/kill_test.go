@@ -2,11 +2,8 @@ package resolve_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -15,22 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
-
-// built is the shipped program, built once for all tests; the folder goes with the machine's temporary files.
-var built = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // it is built once
-	dir, err := os.MkdirTemp("", "tisnap-failures-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "tisnap")
-	build := exec.Command("go", "build", "-o", path, "github.com/tisnap/tisnap/cmd/tisnap")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return path, nil
-})
 
 // process is tisnap in a process of its own.
 type process struct {
@@ -41,7 +24,7 @@ type process struct {
 // start starts the shipped program.
 func (p *place) start(t *testing.T, args ...string) *process {
 	t.Helper()
-	path, err := built()
+	path, err := shipped.Program()
 	require.NoError(t, err)
 	c := &process{cmd: exec.CommandContext(within(t), path, append(args, "--storage", round.Storage, "--timeout", "1m", "--progress", "plain")...)}
 	c.cmd.Env = append(os.Environ(), p.Bed().Env()...)
