@@ -39,5 +39,5 @@ func Exit(code int) {
 	if folder != "" {
 		_ = os.RemoveAll(folder) // what stays is in the machine's temporary files
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // goleak leaves that to its cleanup
 }
