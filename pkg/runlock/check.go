@@ -12,7 +12,7 @@ import (
 // The look of Check: how long one counts, and how long object storage may take to answer it.
 const (
 	freshFor    = 2 * time.Second
-	lookTimeout = 5 * time.Second
+	lookTimeout = 2 * time.Second
 )
 
 // sighting is when the lock was last seen to be ours.
@@ -72,7 +72,10 @@ func (l *Lock) Check(ctx context.Context) error {
 		return failure.Annotate(context.Cause(ctx), "check lock", l.cluster.String())
 	case failure.Is(err, failure.NotFound):
 		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "the lock's object was deleted")
+	case failure.Is(err, failure.Corrupt):
+		return failure.Annotate(err, "check lock", l.cluster.String())
 	case err != nil && start.Before(l.seen.leaseEnd()):
+		start = time.Now() // a look that took its whole time counts from its end, or all calls would wait for looks
 	case err != nil:
 		return &failure.Error{Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err, Hint: "see why object storage does not answer, then run again"}
 	case current.Nonce != l.nonce:
