@@ -1,0 +1,33 @@
+package restore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// A run whose lock was given away while it stood still learns it before its next step changes anything, long before
+// it would renew the lock, and deletes nothing.
+func TestRun_LockGivenAwayWhileItStoodStill_NextStepDoesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ctx := within(t)
+	sink := &cancelAt{step: "bind-volumes", cancel: func() {
+		lock, _, err := runlock.Read(ctx, l.store, target())
+		require.NoError(t, err)
+		require.NoError(t, runlock.Break(ctx, l.store, target(), lock.Epoch))
+		require.NoError(t, wait.For(ctx, 2500*time.Millisecond), "a look at the lock counts for 2 s")
+	}}
+	_, err := l.restore(ctx, t, sink, nil)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "released by somebody else")
+	require.True(t, sink.hit)
+	require.Len(t, l.volumes(), 6, "they may be another run's by now")
+	require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
+	require.Empty(t, l.bed.Kube.List("persistentvolumeclaims", "tidb"), "nothing was bound")
+}
