@@ -39,11 +39,11 @@ demo: build ## back up and restore a whole cluster on the testbed, on this machi
 .PHONY: test
 test: ## run all tests with the race detector, in random order
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
-	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=$(P) $$($(GO) list ./... | grep -v /tests/failures)
+	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) $$($(GO) list ./... | grep -v /tests/failures)
 
 .PHONY: test-failures
 test-failures: ## run a test for each failure that users have reported, on the testbed
-	$(GO) test $(RACE) -shuffle=on -timeout=$(TIMEOUT) -p=1 -parallel=4 ./tests/failures/...
+	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=1 -parallel=4 ./tests/failures/...
 
 .PHONY: test-emulators
 test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; the first run installs them

@@ -17,10 +17,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 	"github.com/tisnap/tisnap/pkg/testbed"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
 )
 
 // policyActions is what manifests/iam-policy.json allows.

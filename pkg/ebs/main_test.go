@@ -11,9 +11,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest/suite"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
 )
 
 func TestMain(m *testing.M) {

@@ -14,9 +14,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
 

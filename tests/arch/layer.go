@@ -26,8 +26,8 @@ func violation(where, format string, args ...any) Violation {
 func layers() [][]string {
 	return [][]string{
 		{"failure", "wait"},
-		{"cluster"},
-		{"testbed/disk", "testbed/fault", "testbed/timescale"},
+		{"cluster", "parallel"},
+		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"phase"},
@@ -51,7 +51,7 @@ func siblings() map[[2]string]string {
 // suites, the testbed itself.
 func testOnly(pkg string) bool {
 	rel := strings.TrimPrefix(pkg, Module+"/")
-	if anyBelow(rel, []string{"pkg/testbed", "tests", "cmd/testbed"}) {
+	if anyBelow(rel, []string{"pkg/testbed", "pkg/standin", "tests", "cmd/testbed"}) {
 		return true
 	}
 	parts := strings.Split(rel, "/")
@@ -59,7 +59,7 @@ func testOnly(pkg string) bool {
 }
 
 // part is the layer table's name for a package below pkg: "ebs" for pkg/ebs and all below it, but
-// "testbed/disk" for a leaf of the testbed.
+// "standin/disk" for a helper of the stand-ins.
 func part(pkg string, known map[string]int) string {
 	rel := strings.TrimPrefix(pkg, Module+"/pkg/")
 	for name := rel; name != "."; name = path.Dir(name) {

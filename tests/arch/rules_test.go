@@ -22,7 +22,7 @@ func TestLayering_Samples(t *testing.T) {
 		{"report takes the engine's timings", "pkg/report", "pkg/phase", ""},
 		{"restore resolves", "pkg/restore", "pkg/resolve", ""},
 		{"a stand-in to its adapter", "pkg/ebs/ebstest", "pkg/ebs", ""},
-		{"a stand-in to a leaf of the testbed", "pkg/ebs/ebstest", "pkg/testbed/fault", ""},
+		{"a stand-in to a helper of the stand-ins", "pkg/ebs/ebstest", "pkg/standin/fault", ""},
 		{"the testbed to stand-ins", "pkg/testbed", "pkg/tikv/tikvtest", ""},
 		{"a part of the testbed to an adapter", "pkg/testbed/workload", "pkg/pd", ""},
 		{"a command to the command line", "cmd/tisnap", "pkg/cli", ""},
@@ -36,7 +36,7 @@ func TestLayering_Samples(t *testing.T) {
 		{"sibling use cases", "pkg/backup", "pkg/restore", "sibling"},
 		{"sibling stand-ins", "pkg/pd/pdtest", "pkg/tikv/tikvtest", "sibling"},
 		{"an adapter to its stand-in", "pkg/ebs", "pkg/ebs/ebstest", "for tests"},
-		{"a use case to the testbed", "pkg/backup", "pkg/testbed/fault", "for tests"},
+		{"a use case to the testbed", "pkg/backup", "pkg/standin/fault", "for tests"},
 		{"a shipped command to the testbed", "cmd/tisnap", "pkg/testbed", "for tests"},
 		{"to a command", "pkg/cli", "cmd/tisnap", "no layer below"},
 		{"a command to a command", "cmd/br", "cmd/tisnap", "no layer below"},
@@ -95,7 +95,7 @@ func TestLinked_Samples(t *testing.T) {
 	t.Parallel()
 	for dependency, want := range map[string]string{
 		"fmt": "", in("pkg/ebs"): "", "github.com/aws/aws-sdk-go-v2/service/ec2": "",
-		in("pkg/testbed/fault"): "links", in("pkg/ebs/ebstest"): "links", in("pkg/tikv/tikvtest/mvcc"): "links",
+		in("pkg/standin/fault"): "links", in("pkg/ebs/ebstest"): "links", in("pkg/tikv/tikvtest/mvcc"): "links",
 		"testing": "links", "testing/iotest": "links", "github.com/stretchr/testify/assert": "links",
 		"go.etcd.io/raft/v3/raftpb": "links",
 	} {

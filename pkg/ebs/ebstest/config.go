@@ -2,8 +2,8 @@ package ebstest
 
 import (
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 // Config describes an account in a region. The zero value is us-west-2 with three zones at real speed,

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // action is one API. Its run is called with the lock held, at a random instant within the call's latency.

@@ -2,7 +2,7 @@
 // speaks EC2's query protocol (and STS's GetCallerIdentity) on a loopback listener, so that aws-sdk-go-v2
 // and the aws command talk to it by AWS_ENDPOINT_URL.
 //
-// Volumes have bytes (pkg/testbed/disk). A CreateSnapshots call copies all its volumes at one instant inside
+// Volumes have bytes (pkg/standin/disk). A CreateSnapshots call copies all its volumes at one instant inside
 // the call; snapshots then go from pending to completed by a model of their dirty data. EC2's bad habits are
 // kept: new ids that Describe denies for a while, id lists that fail for one unknown id, token buckets, 15 s
 // between snapshots of a volume, 5 pending ones of a volume and 100 of the account, 50 tags, sets that fail

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
-	"github.com/tisnap/tisnap/pkg/testbed/disk"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
 )
 
 func TestSnapshot_DirtyData_SetsItsDuration(t *testing.T) {

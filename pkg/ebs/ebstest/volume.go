@@ -7,7 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/testbed/disk"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
 )
 
 // volume is an EBS volume. Its state follows from its times, so nothing has to run in the background.

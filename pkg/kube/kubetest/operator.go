@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 // OperatorConfig tunes an Operator. Delays are in virtual time; zero values are the defaults.

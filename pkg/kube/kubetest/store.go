@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 // object is a stored object. Objects in the store are never changed: writes put a new one.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // Memory is an objstore.Store in memory. As on S3, the same content has the same version. Faults struck

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // Config sets up a Server.

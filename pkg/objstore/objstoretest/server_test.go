@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 // Config is how a stand-in is set up. The zero value is one member on a free port of 127.0.0.1.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 func TestSchedulers_BeforeCoordinator_PausingAllDoesNothing(t *testing.T) {

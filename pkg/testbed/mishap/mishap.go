@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
 
-	"github.com/tisnap/tisnap/pkg/testbed/disk"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // PD is what a store asks of PD, in process. The methods are those of PD's gRPC service; ReportRegion is one

@@ -10,7 +10,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/tidwall/btree"
 
-	"github.com/tisnap/tisnap/pkg/testbed/disk"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest/mvcc"
 )
 

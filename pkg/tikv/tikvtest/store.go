@@ -14,7 +14,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"google.golang.org/grpc"
 
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // Store is one TiKV process. All methods are safe for concurrent use.

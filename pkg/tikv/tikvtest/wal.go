@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"sync"
 
-	"github.com/tisnap/tisnap/pkg/testbed/disk"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
 )
 
 // errCorrupt is a record that is wrong although a good one follows it: not a torn tail.

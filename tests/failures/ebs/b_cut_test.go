@@ -15,8 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
 	"github.com/tisnap/tisnap/pkg/testbed"
-	"github.com/tisnap/tisnap/pkg/testbed/disk"
 )
 
 // All volumes of a store are cut at one instant: what is written to one after the other is never cut the other

@@ -17,10 +17,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 	"github.com/tisnap/tisnap/pkg/testbed"
-	"github.com/tisnap/tisnap/pkg/testbed/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 

@@ -1,4 +1,4 @@
-// Package timescale is the testbed's clock: virtual time that runs Factor times as fast as real time, so
+// Package timescale is the stand-ins' clock: virtual time that runs Factor times as fast as real time, so
 // that hours of an EBS snapshot pass in seconds.
 package timescale
 

@@ -1,4 +1,4 @@
-// Package disk is the block device behind the testbed's EBS volumes: sparse, copy-on-write, with a cut of
+// Package disk is the block device behind the stand-ins' EBS volumes: sparse, copy-on-write, with a cut of
 // several devices at one instant.
 //
 // What is written is on the device at once; what a process has only buffered is not, and is lost by a

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tisnap/tisnap/pkg/testbed/timescale"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 func TestClock_RunsFactorTimesAsFast(t *testing.T) {

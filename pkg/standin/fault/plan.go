@@ -1,4 +1,4 @@
-// Package fault injects faults by name into the testbed's stand-ins.
+// Package fault injects faults by name into the stand-ins.
 //
 // A stand-in asks the plan at named points ("ec2.CreateSnapshots", "pd.PauseScheduler", "tikv.1.RecoverRegion");
 // a rule matches a point by path.Match pattern, a call number and a position. Rules that were never reached

@@ -1,0 +1,50 @@
+package parallel
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Each calls f once for every item, for at most limit of them at the same time (0 or less: for all at once), and
+// returns when all calls have ended. An error of one item does not stop the others: the result joins the errors
+// of all, in the order of the items. A panic in f is the error of its item, with the stack in the chain.
+//
+// When ctx ends, calls under way see it, and items that have not begun are not begun: their error is ctx's cause,
+// joined once however many they are.
+func Each[T any](ctx context.Context, limit int, items []T, f func(ctx context.Context, i int, item T) error) error {
+	if limit <= 0 || limit > len(items) {
+		limit = len(items)
+	}
+	errs := make([]error, len(items)+1)
+	room := make(chan struct{}, limit)
+	var wg sync.WaitGroup
+	for i, item := range items {
+		if !enter(ctx, room) {
+			errs[len(items)] = context.Cause(ctx)
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-room }()
+			defer failure.Catch(&errs[i], "run in parallel")
+			errs[i] = f(ctx, i, item)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// enter waits for room; false if ctx ends first, or has ended, room or not.
+func enter(ctx context.Context, room chan<- struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case room <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
