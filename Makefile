@@ -18,6 +18,9 @@ P         ?= 2
 RACE      ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
 LINT      := $(GO) tool -modfile=hack/go.tools.mod golangci-lint
+# Without this tag grpc links golang.org/x/net/trace, its html/template calls methods by name, and the linker then
+# keeps every method of the EC2 client: 101 MB in place of 47.
+TAGS      := grpcnotrace
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .PHONY: help
@@ -29,7 +32,7 @@ build: ## build the commands into bin/, static and with the version in them
 	@mkdir -p bin
 	@for c in $(COMMANDS); do \
 	  echo "build bin/$$c $(VERSION)"; \
-	  CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$c ./cmd/$$c; \
+	  CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/$$c ./cmd/$$c; \
 	done
 
 .PHONY: demo

@@ -26,7 +26,8 @@ func build() (string, error) {
 	}
 	folder = dir
 	path := filepath.Join(dir, "tisnap")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/tisnap/tisnap/cmd/tisnap") //nolint:gosec // our own path
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", //nolint:gosec // our own path
+		"-o", path, "github.com/tisnap/tisnap/cmd/tisnap")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build tisnap: %w: %s", err, out)
