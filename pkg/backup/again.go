@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -23,7 +24,7 @@ const steadyInterval = 500 * time.Millisecond
 // let go, its snapshots are deleted, and it is held again, a bounded number of times.
 func (t *task) again() *phase.Again {
 	return &phase.Again{
-		From: stepConnect, To: stepRelease, Attempts: t.opts.HoldAttempts, Worth: worth,
+		From: journal.StepConnect, To: journal.StepRelease, Attempts: t.opts.HoldAttempts, Worth: worth,
 		Phase: phaseAgain, Ready: t.steady, Deadline: t.opts.SteadyTimeout,
 	}
 }
@@ -39,7 +40,7 @@ func worth(step string, err error) bool {
 		return true
 	}
 	kind := failure.KindOf(err)
-	return kind != failure.Held && slices.Contains([]string{stepConnect, stepHold, stepHoldGC, stepTS}, step) &&
+	return kind != failure.Held && slices.Contains([]string{journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS}, step) &&
 		(kind == failure.Unknown || kind == failure.Limited)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -133,7 +134,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    deps.Sink,
 		Log:     deps.Log,
-		About:   about{Operation: "backup", Cluster: opts.Cluster, Backup: opts.Backup, Tool: opts.Tool},
+		About:   journal.About{Operation: journal.Backup, Cluster: opts.Cluster, Backup: opts.Backup, Tool: opts.Tool},
 		Again:   t.again(),
 	})
 	t.result.Started = time.Now().UTC()
@@ -148,35 +149,27 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	return &t.result, err
 }
 
-// about is the journal's first record.
-type about struct {
-	Operation string           `json:"operation"`
-	Cluster   cluster.Name     `json:"cluster"`
-	Backup    cluster.BackupID `json:"backup"`
-	Tool      string           `json:"tool"`
-}
-
 // steps is the runbook.
 func (t *task) steps() []phase.Step {
 	steps := t.checks()
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := t.opts.MaxHold+watchdogMargin, t.opts.MaxHold+t.opts.Lease
 	return append(steps, []phase.Step{
-		{Phase: phaseTask, Name: "lock", Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
+		{Phase: phaseTask, Name: journal.StepLock, Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
 		{Phase: phaseTask, Name: "claim", Deadline: time.Minute, Do: t.claim},
-		{Phase: phaseTask, Name: stepConnect, Deadline: time.Minute, Do: t.connect, Undo: t.disconnect, UndoFirst: true},
+		{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: t.connect, Undo: t.disconnect, UndoFirst: true},
 
-		{Phase: phaseScheduling, Name: stepHold, Deadline: holding, Do: t.pause, Undo: t.letGo, UndoDeadline: releasing, UndoFirst: true},
-		{Phase: phaseGC, Name: stepHoldGC, Deadline: holding, Do: t.pauseGC},
-		{Phase: phaseTS, Name: stepTS, Deadline: holding, Do: t.readTS},
+		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: t.pause, Undo: t.letGo, UndoDeadline: releasing, UndoFirst: true},
+		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: t.pauseGC},
+		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: t.readTS},
 
-		{Phase: phaseSnapshots, Name: "cut", Deadline: holding, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: stepRelease, Deadline: releasing, Do: t.release, Ends: []string{stepConnect, stepHold}, NoWait: true},
-		{Phase: phaseSnapshots, Name: "record", Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget, Retry: true},
+		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
+		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: t.release, Ends: []string{journal.StepConnect, journal.StepHold}, NoWait: true},
+		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget, Retry: true},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: t.opts.Timeout, Do: t.wait},
 
-		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Retry: true, Ends: []string{"cut", "record"}},
-		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{"lock"}},
+		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Retry: true, Ends: []string{journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{journal.StepLock}},
 	}...)
 }
 

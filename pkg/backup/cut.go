@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -63,7 +64,7 @@ func (t *task) cut(ctx context.Context, s *phase.Scope) error {
 	} else if err != nil {
 		return err
 	}
-	s.Result("snapshots", ids(t.sets.all()))
+	s.Result(journal.ResultSnapshots, ids(t.sets.all()))
 	return t.setSkew()
 }
 
@@ -75,7 +76,7 @@ func (t *task) ready(ctx context.Context, s *phase.Scope, intents map[cluster.St
 		var lookErr error
 		var looking sync.WaitGroup
 		looking.Go(func() { attached, lookErr = t.lookAtInstances(ctx) })
-		intentErr := s.Intent(ctx, "create-snapshots", intents)
+		intentErr := s.Intent(ctx, journal.IntentCreateSnapshots, intents)
 		if intentErr != nil {
 			cancel()
 		}

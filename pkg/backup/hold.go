@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
@@ -62,10 +62,10 @@ func (t *task) intend(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Intent(ctx, intentLimits, lowered); err != nil {
+	if err := s.Intent(ctx, journal.IntentLimits, lowered); err != nil {
 		return err
 	}
-	return s.Intent(ctx, intentSchedulers, running)
+	return s.Intent(ctx, journal.IntentSchedulers, running)
 }
 
 // pauseGC holds GC at the resolved ts of this moment: the backup ts is read later and so is not below it.
@@ -94,9 +94,7 @@ func (t *task) readTS(ctx context.Context, s *phase.Scope) error {
 	}
 	t.backupTS = got.TS
 	s.Note("backup ts %s (%s)", got.TS, got.TS.Time().Format(time.RFC3339Nano))
-	s.Result("backup-ts", struct {
-		TS cluster.TS `json:"ts,string"`
-	}{got.TS})
+	s.Result(journal.ResultBackupTS, journal.BackupTS{TS: got.TS})
 	return nil
 }
 

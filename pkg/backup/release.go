@@ -9,26 +9,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/tikv"
-)
-
-// Names in the journal that a later release reads.
-const (
-	stepHold         = "hold"
-	stepRelease      = "release"
-	intentSchedulers = "pause-schedulers"
-	intentLimits     = "lower-limits"
-)
-
-// Names of other steps.
-const (
-	stepConnect = "connect"
-	stepHoldGC  = "hold-gc"
-	stepTS      = "backup-ts"
 )
 
 // journalAge is how old a journal may be to be looked at: pauses expire long before.
@@ -165,20 +151,22 @@ func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]h
 
 // pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
 func pausedBy(records []phase.Record, name cluster.Name) (what holding, held bool) {
-	var of about
-	if len(records) == 0 || json.Unmarshal(records[0].Data, &of) != nil || of.Cluster != name {
+	if len(records) == 0 {
+		return holding{}, false
+	}
+	if about, err := journal.ReadAbout(records[0].Run, records[0]); err != nil || about.Cluster != name {
 		return holding{}, false
 	}
 	for _, r := range records {
 		var err error
 		switch {
-		case r.Type == phase.RecordBegin && r.Step == stepHold:
+		case r.Type == phase.RecordBegin && r.Step == journal.StepHold:
 			held = true
-		case r.Type == phase.RecordIntent && r.Name == intentSchedulers:
+		case r.Type == phase.RecordIntent && r.Name == journal.IntentSchedulers:
 			err = json.Unmarshal(r.Data, &what.schedulers)
-		case r.Type == phase.RecordIntent && r.Name == intentLimits:
+		case r.Type == phase.RecordIntent && r.Name == journal.IntentLimits:
 			err = json.Unmarshal(r.Data, &what.limits)
-		case r.Type == phase.RecordDone && r.Step == stepRelease, r.Type == phase.RecordUndone && r.Step == stepHold:
+		case r.Type == phase.RecordDone && r.Step == journal.StepRelease, r.Type == phase.RecordUndone && r.Step == journal.StepHold:
 			what, held = holding{}, false
 		}
 		if err != nil {

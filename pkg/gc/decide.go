@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/journal"
 )
 
 // judge decides what becomes of what was found. It has no I/O.
@@ -50,7 +51,7 @@ func (j *judge) snapshot(s ebs.Snapshot) (verdict Item, ok bool) {
 	switch {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
-	case r.Operation != operationBackup || r.Backup != it.Backup:
+	case r.Operation != journal.Backup || r.Backup != it.Backup:
 		return it.verdict(ActionKeep, "its tags say backup %s and the journal of its run says %s %s", it.Backup, r.Operation, r.Backup), true
 	}
 	if e, there := j.backups[it.Backup]; there && e.Run != it.Run {
@@ -111,7 +112,7 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	switch {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
-	case r.Operation != operationRestore || r.Cluster.String() != it.Cluster:
+	case r.Operation != journal.Restore || r.Cluster.String() != it.Cluster:
 		return it.verdict(ActionKeep, "its tags say cluster %s and the journal of its run says %s %s", it.Cluster, r.Operation, r.Cluster), true
 	}
 	if because, alive := j.busy(r); alive {

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -34,8 +35,8 @@ func dead() *judge {
 			named:   map[cluster.SnapshotID]cluster.BackupID{}, broken: map[cluster.BackupID]string{},
 			known: map[cluster.RunID]bool{"r": true, "v": true},
 			runs: map[cluster.RunID]*run{
-				"r": {ID: "r", Operation: operationBackup, Cluster: prod, Backup: "b", Last: now.Add(-2 * time.Hour)},
-				"v": {ID: "v", Operation: operationRestore, Cluster: prod, Backup: "b", Last: now.Add(-2 * time.Hour), Bound: true, Kubernetes: "k"},
+				"r": {ID: "r", About: journal.About{Operation: journal.Backup, Cluster: prod, Backup: "b"}, Last: now.Add(-2 * time.Hour)},
+				"v": {ID: "v", About: journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Kubernetes: "k"}, Last: now.Add(-2 * time.Hour), Bound: true},
 			},
 			doubts: map[cluster.RunID]error{}, locks: map[cluster.Name]*runlock.Record{}, unread: map[cluster.Name]error{},
 			handles: map[cluster.VolumeID]string{}, kubernetes: "k", locked: map[cluster.SnapshotID]ebs.SnapshotLock{},
@@ -76,7 +77,7 @@ func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 		"its journal is damaged":          {func(j *judge) { delete(j.runs, "r"); j.doubts["r"] = errors.New("gap") }, ActionKeep},
 		"its journal was not read":        {func(j *judge) { delete(j.runs, "r") }, ActionKeep},
 		"its journal is of another one":   {func(j *judge) { j.runs["r"].Backup = "c" }, ActionKeep},
-		"its journal is of a restore":     {func(j *judge) { j.runs["r"].Operation = operationRestore }, ActionKeep},
+		"its journal is of a restore":     {func(j *judge) { j.runs["r"].Operation = journal.Restore }, ActionKeep},
 		"the backup is of another run":    {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateUnsealed} }, ActionKeep},
 		"sealed by another run, its name": {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateSealed} }, ActionKeep},
 	} {
@@ -114,7 +115,7 @@ func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 		"never bound":              {func(j *judge, _ *ebs.Volume) { j.kubernetes, j.runs["v"].Bound = "other", false }, ActionDelete},
 		"its journal is damaged":   {func(j *judge, _ *ebs.Volume) { delete(j.runs, "v"); j.doubts["v"] = errors.New("gap") }, ActionKeep},
 		"of another cluster":       {func(j *judge, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
-		"of a backup":              {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = operationBackup }, ActionKeep},
+		"of a backup":              {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
 	} {
 		j := dead()
 		v := ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}}
@@ -132,11 +133,11 @@ func TestFastRestores_OnlyThoseOfDeadRuns_AreEnded(t *testing.T) {
 	pair := ebs.FastRestore{Snapshot: "snap-1", Zone: "a", State: ebs.FastRestoreEnabled}
 	j := dead()
 	require.Empty(t, j.fastRestores([]ebs.FastRestore{pair}), "somebody else's")
-	j.runs["v"].Fast = fastPairs{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a"}}
+	j.runs["v"].Fast = journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a"}}
 	got := j.fastRestores([]ebs.FastRestore{pair, {Snapshot: "snap-1", Zone: "b", State: ebs.FastRestoreEnabled}, {Snapshot: "snap-1", Zone: "a", State: ebs.FastRestoreDisabled}})
 	require.Len(t, got, 1)
 	require.Equal(t, ActionDelete, got[0].Action)
-	j.runs["w"] = &run{ID: "w", Operation: operationRestore, Cluster: cluster.Name{Namespace: "tidb", Name: "w"}, Last: now, Fast: j.runs["v"].Fast}
+	j.runs["w"] = &run{ID: "w", About: journal.About{Operation: journal.Restore, Cluster: cluster.Name{Namespace: "tidb", Name: "w"}}, Last: now, Fast: j.runs["v"].Fast}
 	require.Equal(t, ActionKeep, j.fastRestores([]ebs.FastRestore{pair})[0].Action, "a younger run uses it too")
 }
 
@@ -147,18 +148,18 @@ func TestReadRun_WhatItDoesNotUnderstand_IsCorrupt(t *testing.T) {
 	}
 	for name, records := range map[string][]phase.Record{
 		"empty": nil, "no head": {{Type: phase.RecordBegin}}, "garbage": {about(`[`)}, "a newer operation": {about(`{"operation":"copy"}`)},
-		"garbage in an intent": {about(`{"operation":"restore"}`), {Type: phase.RecordIntent, Name: intentFast, Data: json.RawMessage(`7`)}},
+		"garbage in an intent": {about(`{"operation":"restore"}`), {Type: phase.RecordIntent, Name: journal.IntentFastRestore, Data: json.RawMessage(`7`)}},
 	} {
 		_, err := readRun("r", records)
 		require.Equal(t, failure.Corrupt, failure.KindOf(err), name)
 	}
 	head := about(`{"operation":"restore","backup":"b","keepOnFailure":true,"kubernetes":"k"}`)
 	end := phase.Record{Type: phase.RecordEnd, Error: "no", Time: now}
-	r, err := readRun("r", []phase.Record{head, {Type: phase.RecordBegin, Step: stepBind}, end})
+	r, err := readRun("r", []phase.Record{head, {Type: phase.RecordBegin, Step: journal.StepBindVolumes}, end})
 	require.NoError(t, err)
 	require.True(t, r.Ended && r.Bound && r.Keep && !r.Served)
 	require.Equal(t, now, r.Last)
-	r, err = readRun("r", []phase.Record{head, end, {Type: phase.RecordDone, Step: stepServing}})
+	r, err = readRun("r", []phase.Record{head, end, {Type: phase.RecordDone, Step: journal.StepAwaitLeaders}})
 	require.NoError(t, err)
 	require.True(t, r.Served)
 	require.False(t, r.Ended, "it was resumed")

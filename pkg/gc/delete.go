@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
@@ -116,7 +117,7 @@ func (x *deletion) makers() []cluster.RunID {
 		ids = append(ids, x.manifest.Run)
 	}
 	for _, r := range x.runs {
-		if r.Operation == operationBackup {
+		if r.Operation == journal.Backup {
 			ids = append(ids, r.ID)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/journal"
 )
 
 // remains decides about what is in the storage of backups that were never sealed or are being removed.
@@ -45,7 +46,7 @@ func (j *judge) unsealed(it Item) Item {
 	switch {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt)
-	case r.Backup != it.Backup || r.Operation != operationBackup:
+	case r.Backup != it.Backup || r.Operation != journal.Backup:
 		return it.verdict(ActionKeep, "the journal of its run says %s %s", r.Operation, r.Backup)
 	}
 	if because, alive := j.busy(r); alive {

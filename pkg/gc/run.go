@@ -6,52 +6,35 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
-)
-
-// Names in the journals of backups and restores.
-const (
-	operationBackup  = "backup"
-	operationRestore = "restore"
-	stepServing      = "await-leaders" // of a restore: from its end on the volumes hold live data
-	stepBind         = "bind-volumes"  // of a restore: from its begin on persistent volumes may name the volumes
-	intentFast       = "enable-fast-restore"
-	resultFast       = "fast-restore-disabled"
 )
 
 // run is what a journal tells of a run.
 type run struct {
-	ID        cluster.RunID    `json:"-"`
-	Operation string           `json:"operation"`
-	Cluster   cluster.Name     `json:"cluster"` // source of a backup, target of a restore
-	Backup    cluster.BackupID `json:"backup"`
-	// Kubernetes is the API server of a restore's target; "" where the run did not note it.
-	Kubernetes string `json:"kubernetes"`
-	// Keep is the user's word that a failed run keeps what it made.
-	Keep bool `json:"keepOnFailure"`
+	journal.About
+	ID cluster.RunID
 
-	Last   time.Time `json:"-"` // when it wrote its journal last
-	Ended  bool      `json:"-"`
-	Error  string    `json:"-"` // of a run that ended with one
-	Served bool      `json:"-"`
-	Bound  bool      `json:"-"`
+	Last   time.Time // when it wrote its journal last
+	Ended  bool
+	Error  string // of a run that ended with one
+	Served bool
+	Bound  bool
 	// Fast are the pairs for which it enabled fast snapshot restore and did not say that they are disabled.
-	Fast fastPairs `json:"-"`
-}
-
-// fastPairs are snapshots and zones, each with each.
-type fastPairs struct {
-	Snapshots []cluster.SnapshotID `json:"snapshots"`
-	Zones     []cluster.Zone       `json:"zones"`
+	Fast journal.FastRestore
 }
 
 // readRun understands a journal; one that it does not is Corrupt.
 func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
-	r := &run{ID: id}
-	if len(records) == 0 || records[0].Type != phase.RecordRun || json.Unmarshal(records[0].Data, r) != nil {
-		return nil, failure.New(failure.Corrupt, "read journal", string(id), "it does not say what the run is")
+	if len(records) == 0 {
+		return nil, failure.New(failure.Corrupt, "read journal", string(id), "it has no record")
 	}
-	if r.Operation != operationBackup && r.Operation != operationRestore {
+	about, err := journal.ReadAbout(id, records[0])
+	if err != nil {
+		return nil, err
+	}
+	r := &run{ID: id, About: about}
+	if r.Operation != journal.Backup && r.Operation != journal.Restore {
 		return nil, failure.New(failure.Corrupt, "read journal", string(id), "operation %q is not known: a newer tisnap made it", r.Operation)
 	}
 	for _, record := range records {
@@ -70,14 +53,14 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 func (r *run) follow(record phase.Record) error {
 	r.Last = record.Time
 	switch {
-	case record.Type == phase.RecordBegin && record.Step == stepBind:
+	case record.Type == phase.RecordBegin && record.Step == journal.StepBindVolumes:
 		r.Bound = true
-	case record.Type == phase.RecordDone && record.Step == stepServing:
+	case record.Type == phase.RecordDone && record.Step == journal.StepAwaitLeaders:
 		r.Served = true
-	case record.Type == phase.RecordIntent && record.Name == intentFast:
+	case record.Type == phase.RecordIntent && record.Name == journal.IntentFastRestore:
 		return json.Unmarshal(record.Data, &r.Fast)
-	case record.Type == phase.RecordResult && record.Name == resultFast:
-		r.Fast = fastPairs{}
+	case record.Type == phase.RecordResult && record.Name == journal.ResultFastRestoreEnded:
+		r.Fast = journal.FastRestore{}
 	}
 	return nil
 }

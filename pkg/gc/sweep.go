@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -129,7 +130,7 @@ func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 	case lock.Owner.Run == id && lock.Held(time.Now()):
 		return failure.New(failure.Conflict, "delete", "what run "+string(id)+" left", "it is alive: %s", lock.Owner)
 	}
-	if e, there := s.world.backups[r.Backup]; r.Operation == operationBackup && there && e.State == catalog.StateUnsealed {
+	if e, there := s.world.backups[r.Backup]; r.Operation == journal.Backup && there && e.State == catalog.StateUnsealed {
 		return s.catalog.Bury(ctx, r.Backup, "gc: "+r.fate(), true)
 	}
 	return nil

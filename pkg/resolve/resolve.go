@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -151,9 +152,9 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 	step := func(name string, do func(context.Context, *phase.Scope) error) phase.Step {
 		return phase.Step{Phase: phaseName, Name: name, Deadline: deadline, Do: do}
 	}
-	freeze := step("freeze-scheduling", r.freeze)
+	freeze := step(journal.StepFreezeScheduling, r.freeze)
 	freeze.Undo, freeze.UndoFirst, freeze.UndoDeadline = r.thaw, true, time.Minute // before the cluster is deleted
-	elect := step("recover", r.elect)
+	elect := step(journal.StepRecover, r.elect)
 	elect.Undo, elect.UndoFirst, elect.UndoDeadline = r.endRecover, true, time.Minute
 	stamp := step("timestamps", r.stamp)
 	stamp.State = &r.stamps

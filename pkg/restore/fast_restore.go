@@ -7,13 +7,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
-)
-
-// Names in the journal that gc reads.
-const (
-	intentFast = "enable-fast-restore"
-	resultFast = "fast-restore-disabled"
 )
 
 // Fast snapshot restore takes 60 minutes a TiB to get ready, and gives the first volume when it has a whole
@@ -113,7 +108,7 @@ func (t *task) enableFast(ctx context.Context, s *phase.Scope) error {
 	t.fastMine = mine
 	for zone, ids := range mine {
 		// One intent for each zone would hide the others from gc: it names them all, each with each.
-		if err := s.Intent(ctx, intentFast, fastIntent(mine)); err != nil {
+		if err := s.Intent(ctx, journal.IntentFastRestore, fastIntent(mine)); err != nil {
 			return err
 		}
 		if _, err := t.EBS.EnableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
@@ -167,11 +162,8 @@ func (t *task) fastReady(found []ebs.FastRestore, seen map[pair]time.Time) (int,
 	return ready, nil
 }
 
-func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) any {
-	var out struct {
-		Snapshots []cluster.SnapshotID `json:"snapshots"`
-		Zones     []cluster.Zone       `json:"zones"`
-	}
+func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) journal.FastRestore {
+	var out journal.FastRestore
 	for zone, ids := range mine {
 		out.Zones = append(out.Zones, zone)
 		out.Snapshots = append(out.Snapshots, ids...)
@@ -187,7 +179,7 @@ func (t *task) disableFast(ctx context.Context, s *phase.Scope) error {
 		}
 		delete(t.fastMine, zone)
 	}
-	s.Result(resultFast, nil)
+	s.Result(journal.ResultFastRestoreEnded, nil)
 	return nil
 }
 

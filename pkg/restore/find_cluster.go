@@ -7,6 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -143,12 +144,12 @@ func (t *task) backupOf(ctx context.Context, run cluster.RunID) (cluster.BackupI
 		return "", failure.Annotate(err, "read the journal of run", string(run))
 	}
 	var first phase.Record
-	var of about
 	if err := json.Unmarshal(body, &first); err != nil {
 		return "", failure.Wrap(err, failure.Corrupt, "read the journal of run", string(run))
 	}
-	if err := json.Unmarshal(first.Data, &of); err != nil || of.Operation != "restore" {
+	about, err := journal.ReadAbout(run, first)
+	if err != nil || about.Operation != journal.Restore {
 		return "", failure.New(failure.Corrupt, "read the journal of run", string(run), "it is not of a restore")
 	}
-	return of.Backup, nil
+	return about.Backup, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -28,7 +29,7 @@ func (t *task) givenUp(ctx context.Context) bool {
 // locked makes the steps that change something, from the one that takes the lock on, look first whether the lock
 // is this run's still: a process that stood still must not go on with a cluster that serves by now.
 func (t *task) locked(steps []phase.Step) []phase.Step {
-	taken := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == "lock" })
+	taken := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == journal.StepLock })
 	for i := range steps {
 		if i <= taken || steps[i].ReadOnly || steps[i].Name == "unlock" {
 			continue
@@ -58,7 +59,7 @@ func (t *task) ours(ctx context.Context) error {
 func (t *task) dataSteps() []phase.Step {
 	steps := t.resolver.Steps(phaseData)
 	for i := range steps {
-		if undo := steps[i].Undo; steps[i].Name == "freeze-scheduling" {
+		if undo := steps[i].Undo; steps[i].Name == journal.StepFreezeScheduling {
 			steps[i].Undo = func(ctx context.Context, s *phase.Scope) error {
 				if t.resolver.TakenOver() && t.othersHaveEnded(ctx) {
 					t.resolver.Reclaim()

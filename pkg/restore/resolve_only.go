@@ -7,6 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
@@ -32,7 +33,7 @@ func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    t.Sink,
 		Log:     t.Log,
-		About:   about{Operation: "resolve", Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool},
+		About:   journal.About{Operation: journal.Resolve, Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool},
 	})
 	t.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, t.locked(t.resolveSteps()))
@@ -63,7 +64,7 @@ func (t *task) resolveSteps() []phase.Step {
 	steps := []phase.Step{
 		{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: t.load, ReadOnly: true},
 		{Phase: phaseData, Name: "find-cluster", Deadline: 5 * time.Minute, Do: t.findCluster, ReadOnly: true},
-		{Phase: phaseData, Name: "lock", Deadline: time.Minute, Do: t.lockResolve, Undo: t.dropLock},
+		{Phase: phaseData, Name: journal.StepLock, Deadline: time.Minute, Do: t.lockResolve, Undo: t.dropLock},
 		{Phase: phaseData, Name: "raise-ts", Deadline: 5 * time.Minute, Do: t.raiseTS, Retry: true},
 		{Phase: phaseData, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
 		{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: t.checkTasks, Retry: true},
@@ -75,10 +76,10 @@ func (t *task) resolveSteps() []phase.Step {
 		phase.Step{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: t.checkTasksAgain, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
-		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders, Ends: []string{"recover"}},
+		phase.Step{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: t.awaitLeaders, Ends: []string{journal.StepRecover}},
 		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
-		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.thawAll, Ends: []string{"freeze-scheduling"}, Retry: true},
-		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{"lock"}},
+		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.thawAll, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
+		phase.Step{Phase: phaseTiDB, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{journal.StepLock}},
 	)
 }
 

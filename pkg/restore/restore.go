@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -179,8 +180,8 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    deps.Sink,
 		Log:     deps.Log,
-		About: about{
-			Operation: "restore", Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool,
+		About: journal.About{
+			Operation: journal.Restore, Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool,
 			Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure,
 		},
 	})

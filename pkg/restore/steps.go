@@ -3,8 +3,8 @@ package restore
 import (
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -23,25 +23,14 @@ const (
 	phaseAfter = "set running profile"
 )
 
-// about is the journal's first record.
-type about struct {
-	Operation string           `json:"operation"`
-	Cluster   cluster.Name     `json:"cluster"`
-	Backup    cluster.BackupID `json:"backup"`
-	Tool      string           `json:"tool"`
-	// Kubernetes and Keep are what gc has to know of the run.
-	Kubernetes string `json:"kubernetes,omitempty"`
-	Keep       bool   `json:"keepOnFailure,omitempty"`
-}
-
 // steps is the runbook.
 func (t *task) steps() []phase.Step {
 	wait := t.opts.Timeout
 	steps := []phase.Step{
 		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: t.load, ReadOnly: true},
 		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true},
-		{Phase: phaseCluster, Name: "lock", Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
-		{Phase: phaseCluster, Name: "create-cluster", Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true},
+		{Phase: phaseCluster, Name: journal.StepLock, Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
+		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true},
 		{Phase: phaseCluster, Name: "await-pd", Deadline: wait, Do: t.awaitPD},
 		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: t.markRecovering, Retry: true},
 	}
@@ -57,9 +46,9 @@ func (t *task) steps() []phase.Step {
 		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
 		// From here on the data serve: what fails later must not delete them.
-		phase.Step{Phase: phaseTiDB, Name: "await-leaders", Deadline: wait, Do: t.awaitLeaders, Ends: []string{"create-cluster", "create-volumes", "bind-volumes", "recover"}},
+		phase.Step{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: t.awaitLeaders, Ends: []string{journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepRecover}},
 		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
-		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{"freeze-scheduling"}, Retry: true},
+		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
 	)
 	last := phaseTiDB
 	if t.opts.After != (ebs.VolumeSpec{}) {
@@ -69,7 +58,7 @@ func (t *task) steps() []phase.Step {
 	if t.opts.FastRestore {
 		steps = append(steps, phase.Step{Phase: last, Name: "end-fast-restore-again", Deadline: 5 * time.Minute, Do: t.lastFast})
 	}
-	return append(steps, phase.Step{Phase: last, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{"lock"}})
+	return append(steps, phase.Step{Phase: last, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{journal.StepLock}})
 }
 
 // volumeSteps makes the volumes and binds them. With fast snapshot restore, that ends as soon as all volumes
@@ -82,7 +71,7 @@ func (t *task) volumeSteps() []phase.Step {
 	}
 	steps := []phase.Step{
 		{
-			Phase: phaseVolumes, Name: "create-volumes", Deadline: making, Do: t.createVolumes,
+			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: t.createVolumes,
 			Undo: t.deleteVolumes, UndoDeadline: wait, State: &t.created,
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: t.awaitVolumes},
@@ -95,6 +84,6 @@ func (t *task) volumeSteps() []phase.Step {
 		steps = append(steps, phase.Step{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: t.endFast})
 	}
 	return append(steps, phase.Step{
-		Phase: phaseVolumes, Name: "bind-volumes", Deadline: 10 * time.Minute, Do: t.bindVolumes, Undo: t.unbindVolumes, Retry: true,
+		Phase: phaseVolumes, Name: journal.StepBindVolumes, Deadline: 10 * time.Minute, Do: t.bindVolumes, Undo: t.unbindVolumes, Retry: true,
 	})
 }

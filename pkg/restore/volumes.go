@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -21,7 +22,7 @@ type createdVolumes map[cluster.SnapshotID]cluster.VolumeID
 // createVolumes asks for all volumes at the same time, or in waves where EC2 is to fill them; the adapter paces
 // the calls. A lost answer is asked for again with the same token, which gives the same volume.
 func (t *task) createVolumes(ctx context.Context, s *phase.Scope) error {
-	if err := s.Intent(ctx, "create-volumes", t.volumes); err != nil {
+	if err := s.Intent(ctx, journal.IntentCreateVolumes, t.volumes); err != nil {
 		return err
 	}
 	s.Expect(int64(len(t.volumes)), "volumes")
@@ -83,7 +84,7 @@ func (t *task) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (clu
 		made, err := t.ask(ctx, v, rate)
 		switch {
 		case err == nil:
-			s.Result("volume", map[string]any{"snapshot": v.Snapshot, "volume": made.ID, "generation": v.generation})
+			s.Result(journal.ResultVolume, journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: made.ID})
 			return made.ID, nil
 		case ebs.TokenBurned(err):
 			if v.generation >= mostGenerations {

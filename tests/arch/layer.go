@@ -31,7 +31,7 @@ func layers() [][]string {
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"phase"},
-		{"catalog", "runlock"},
+		{"catalog", "runlock", "journal"},
 		{"hold"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve

@@ -1,0 +1,43 @@
+package journal
+
+import (
+	"encoding/json"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Operation is what a run does.
+type Operation string
+
+// The operations.
+const (
+	Backup  Operation = "backup"
+	Restore Operation = "restore"
+	Resolve Operation = "resolve" // the part of a restore that comes after the volumes, alone
+)
+
+// About is the journal's first record: what the run is.
+type About struct {
+	Operation Operation        `json:"operation"`
+	Cluster   cluster.Name     `json:"cluster"` // source of a backup, target of a restore
+	Backup    cluster.BackupID `json:"backup"`
+	Tool      string           `json:"tool"`
+	// Kubernetes is the API server of a restore's target; "" where the run did not note it.
+	Kubernetes string `json:"kubernetes,omitempty"`
+	// Keep is the user's word that a failed run keeps what it made.
+	Keep bool `json:"keepOnFailure,omitempty"`
+}
+
+// ReadAbout reads what the run is from its journal's first record; Corrupt if that record does not say so.
+func ReadAbout(run cluster.RunID, first phase.Record) (About, error) {
+	var a About
+	if first.Type != phase.RecordRun {
+		return a, failure.New(failure.Corrupt, "read journal", string(run), "it does not say what the run is")
+	}
+	if err := json.Unmarshal(first.Data, &a); err != nil {
+		return About{}, failure.New(failure.Corrupt, "read journal", string(run), "it does not say what the run is: %w", err)
+	}
+	return a, nil
+}

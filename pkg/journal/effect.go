@@ -1,0 +1,21 @@
+package journal
+
+import "github.com/tisnap/tisnap/pkg/cluster"
+
+// FastRestore is the data of IntentFastRestore: snapshots and zones, each with each.
+type FastRestore struct {
+	Snapshots []cluster.SnapshotID `json:"snapshots"`
+	Zones     []cluster.Zone       `json:"zones"`
+}
+
+// BackupTS is the data of ResultBackupTS.
+type BackupTS struct {
+	TS cluster.TS `json:"ts,string"`
+}
+
+// Volume is the data of ResultVolume: a volume that was made of a snapshot.
+type Volume struct {
+	Generation int                `json:"generation"` // how many client tokens were burned before
+	Snapshot   cluster.SnapshotID `json:"snapshot"`
+	Volume     cluster.VolumeID   `json:"volume"`
+}

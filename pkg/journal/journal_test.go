@@ -1,0 +1,85 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// The journals of released versions hold these bytes: a row is never changed.
+func TestData_IsWrittenAsInEveryReleasedVersion(t *testing.T) {
+	t.Parallel()
+	prod := cluster.Name{Namespace: "tidb", Name: "prod"}
+	for name, row := range map[string]struct {
+		data any
+		want string
+	}{
+		"of a backup": {
+			journal.About{Operation: journal.Backup, Cluster: prod, Backup: "b", Tool: "v1"},
+			`{"operation":"backup","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1"}`,
+		},
+		"of a restore": {
+			journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Tool: "v1", Kubernetes: "https://k", Keep: true},
+			`{"operation":"restore","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1","kubernetes":"https://k","keepOnFailure":true}`,
+		},
+		"of a resolve": {
+			journal.About{Operation: journal.Resolve, Cluster: prod, Backup: "b", Tool: "v1"},
+			`{"operation":"resolve","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1"}`,
+		},
+		"fast restore": {
+			journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a", "b"}},
+			`{"snapshots":["snap-1"],"zones":["a","b"]}`,
+		},
+		"backup ts": {journal.BackupTS{TS: 449000000000000001}, `{"ts":"449000000000000001"}`},
+		"volume":    {journal.Volume{Generation: 1, Snapshot: "snap-1", Volume: "vol-1"}, `{"generation":1,"snapshot":"snap-1","volume":"vol-1"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body, err := json.Marshal(row.data)
+			require.NoError(t, err)
+			require.Equal(t, row.want, string(body))
+		})
+	}
+}
+
+// Another version of tisnap looks for these names: a name is never changed.
+func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{
+		"lock", "connect", "hold", "hold-gc", "backup-ts", "cut", "release", "record",
+		"create-cluster", "create-volumes", "bind-volumes", "freeze-scheduling", "recover", "await-leaders",
+		"pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore",
+		"backup-ts", "snapshots", "volume", "fast-restore-disabled",
+	}, []string{
+		journal.StepLock, journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS, journal.StepCut,
+		journal.StepRelease, journal.StepRecord,
+		journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepFreezeScheduling,
+		journal.StepRecover, journal.StepAwaitLeaders,
+		journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore,
+		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded,
+	})
+}
+
+func TestReadAbout_OnlyAFirstRecordSaysWhatTheRunIs(t *testing.T) {
+	t.Parallel()
+	got, err := journal.ReadAbout("r", phase.Record{Type: phase.RecordRun, Data: json.RawMessage(`{"operation":"restore","backup":"b","newer":1}`)})
+	require.NoError(t, err)
+	require.Equal(t, journal.About{Operation: journal.Restore, Backup: "b"}, got)
+	for name, first := range map[string]phase.Record{
+		"another record": {Type: phase.RecordBegin, Step: "lock"},
+		"no data":        {Type: phase.RecordRun},
+		"garbage":        {Type: phase.RecordRun, Data: json.RawMessage(`[`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := journal.ReadAbout("r", first)
+			require.Equal(t, failure.Corrupt, failure.KindOf(err))
+		})
+	}
+}

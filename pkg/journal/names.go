@@ -1,0 +1,42 @@
+package journal
+
+// Steps of a backup that another step, `tisnap release` or a retry of the hold refers to.
+const (
+	StepConnect  = "connect" // opens a stream to every store; with it an attempt at the hold begins
+	StepHold     = "hold"    // from its begin on the cluster may be held
+	StepHoldGC   = "hold-gc"
+	StepBackupTS = "backup-ts"
+	StepCut      = "cut"     // from its begin on snapshots may exist
+	StepRelease  = "release" // at its end the cluster is let go
+	StepRecord   = "record"
+)
+
+// Steps of a restore that another step or gc refers to.
+const (
+	StepCreateCluster    = "create-cluster"
+	StepCreateVolumes    = "create-volumes"
+	StepBindVolumes      = "bind-volumes" // from its begin on persistent volumes may name the volumes
+	StepFreezeScheduling = "freeze-scheduling"
+	StepRecover          = "recover"
+	StepAwaitLeaders     = "await-leaders" // from its end on the volumes hold live data
+)
+
+// StepLock is the step that takes the cluster's lock, in every run.
+const StepLock = "lock"
+
+// Names of intents: what a run is about to do.
+const (
+	IntentSchedulers      = "pause-schedulers" // data: the schedulers' names
+	IntentLimits          = "lower-limits"     // data: the config items' names
+	IntentCreateSnapshots = "create-snapshots"
+	IntentCreateVolumes   = "create-volumes"
+	IntentFastRestore     = "enable-fast-restore" // data: FastRestore
+)
+
+// Names of results: what an effect gave.
+const (
+	ResultBackupTS         = "backup-ts" // data: BackupTS
+	ResultSnapshots        = "snapshots" // data: the snapshots' ids
+	ResultVolume           = "volume"    // data: Volume
+	ResultFastRestoreEnded = "fast-restore-disabled"
+)
