@@ -41,7 +41,6 @@ type PD interface {
 // TiKV is what a backup needs of the stores.
 type TiKV interface {
 	tikv.Holder
-	tikv.ImportModes
 }
 
 // EBS is what a backup needs of EC2.

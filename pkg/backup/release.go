@@ -88,7 +88,7 @@ func Status(ctx context.Context, store objstore.Store, p hold.PD, name cluster.N
 }
 
 func look(ctx context.Context, p hold.PD, held []holding) (*hold.Status, error) {
-	status, err := hold.Look(ctx, p)
+	status, err := hold.Describe(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder
 			return nil, err
 		}
 	}
-	return hold.Recover(ctx, left.Leftover, p, t)
+	return hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
 }
 
 // holding is what one run has paused in PD and not let go.

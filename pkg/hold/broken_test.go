@@ -33,7 +33,7 @@ func TestHold_LeaseLost_IsBrokenAndNamesTheStore(t *testing.T) {
 	r.requireFree(t)
 }
 
-// Between two renewals only the store's own word at the end tells.
+// Between two renewals only the store's own answer at the end shows it.
 func TestRelease_LeaseLostJustBefore_IsBroken(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Lease = time.Minute })
@@ -190,7 +190,7 @@ func TestContext_EndedByItsParent_HasTheParentsCause(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), reason)
 	cancel()
 	cancel() // may be called again
-	require.NoError(t, h.Prove(within(t, 5*time.Second)), "the hold itself goes on")
+	require.NoError(t, h.Prove(within(t, 5*time.Second)), "the hold itself continues")
 }
 
 func TestHold_OverItsBudget_IsBroken(t *testing.T) {

@@ -172,7 +172,7 @@ func broken(t *testing.T, h *hold.Hold) error {
 	defer cancel()
 	select {
 	case <-ctx.Done():
-	case <-time.After(15 * time.Second):
+	case <-within(t, 15*time.Second).Done():
 		require.Fail(t, "the hold did not break")
 	}
 	err := context.Cause(ctx)

@@ -35,7 +35,7 @@ func TestRelease_StoreHangs_LetsTheOthersGoAndEnds(t *testing.T) {
 	case err := <-released:
 		require.Equal(t, failure.Held, failure.KindOf(err))
 		require.ErrorContains(t, err, r.stores[1].Addr())
-	case <-time.After(prompt):
+	case <-within(t, prompt).Done():
 		require.Fail(t, "Release hangs with the store")
 	}
 	_, err := h.Release(within(t, 10*time.Second))
@@ -43,7 +43,7 @@ func TestRelease_StoreHangs_LetsTheOthersGoAndEnds(t *testing.T) {
 	r.requireFree(t)
 }
 
-// lateStreams lets streams that were opened before, and given up, reach the stores after the next ones.
+// lateStreams lets streams that were opened before, and cancelled, reach the stores after the next ones.
 type lateStreams struct {
 	tikv.Holder
 
@@ -57,7 +57,7 @@ func (l *lateStreams) OpenLease(ctx context.Context, address string) (tikv.Lease
 	return l.Holder.OpenLease(ctx, address)
 }
 
-// A stream of our own that was given up ends the one that is to finish the lease: another one is opened.
+// A stream of our own that was cancelled ends the one that is to finish the lease: another one is opened.
 func TestRelease_OldStreamComesLate_FinishesByAnotherOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

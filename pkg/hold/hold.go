@@ -17,7 +17,6 @@ import (
 type PD interface {
 	pd.Members
 	pd.Scheduling
-	pd.Overrides
 	pd.GC
 }
 
@@ -52,7 +51,7 @@ type Hold struct {
 	tikv   tikv.Holder
 	log    *zap.Logger
 	parts  timings
-	asking pauses
+	asking pauseCalls
 
 	mu        sync.Mutex
 	stores    []*store
@@ -191,9 +190,9 @@ func (h *Hold) Started() time.Time {
 // renewal is how often leases are renewed: three fit into one.
 func (h *Hold) renewal() time.Duration { return h.cfg.Lease / 3 }
 
-// leastCall is what a call to a store may take at least before it counts as hanging.
-const leastCall = 5 * time.Second
+// minCall is how long a call to a store may take at least before it counts as hanging.
+const minCall = 5 * time.Second
 
 // callLimit bounds one call to a store that changes what it holds: a store that hangs must not keep the others
 // held, nor keep Release from ending.
-func (h *Hold) callLimit() time.Duration { return max(h.renewal(), leastCall) }
+func (h *Hold) callLimit() time.Duration { return max(h.renewal(), minCall) }

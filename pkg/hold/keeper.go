@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -31,12 +32,12 @@ func (h *Hold) keep(ctx context.Context) {
 func (h *Hold) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.renewal())
 	defer cancel()
-	return each(ctx, []func(context.Context) error{h.renewStores, h.renewPD},
-		func(ctx context.Context, f func(context.Context) error) error { return f(ctx) })
+	return parallel.Each(ctx, 0, []func(context.Context) error{h.renewStores, h.renewPD},
+		func(ctx context.Context, _ int, renew func(context.Context) error) error { return renew(ctx) })
 }
 
 func (h *Hold) renewStores(ctx context.Context) error {
-	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
+	return parallel.Each(ctx, 0, h.stores, func(ctx context.Context, _ int, s *store) error {
 		s.mu.Lock()
 		held := s.answered
 		s.mu.Unlock()
@@ -51,8 +52,8 @@ func (h *Hold) renewStores(ctx context.Context) error {
 	})
 }
 
-// renewPD tries until its third of the lease is over: a new PD leader needs a moment. What PD says clearly
-// is not tried again.
+// renewPD tries until its third of the lease is over: a new PD leader needs a moment. A conflict
+// that PD reports is not tried again.
 func (h *Hold) renewPD(ctx context.Context) error {
 	for {
 		err := h.unbroken(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // Prove fails unless everything is held at this moment and was since it was paused. Call it after the cut's
@@ -16,8 +17,8 @@ func (h *Hold) Prove(ctx context.Context) error {
 	if err := h.reason(); err != nil {
 		return err
 	}
-	err := each(ctx, []func(context.Context) error{h.checkScheduling, h.checkGC},
-		func(ctx context.Context, check func(context.Context) error) error { return check(ctx) })
+	err := parallel.Each(ctx, 0, []func(context.Context) error{h.checkScheduling, h.checkGC},
+		func(ctx context.Context, _ int, check func(context.Context) error) error { return check(ctx) })
 	if err != nil {
 		h.breakWith(err)
 		return h.reason()
@@ -26,10 +27,10 @@ func (h *Hold) Prove(ctx context.Context) error {
 }
 
 // Release lets everything go, at the same time, and puts back what was there before. It may be called again
-// and then tries what is left; a store's share that has run out meanwhile counts as let go. It ends within
-// seconds also if a store hangs. broke says that the hold had not held: the set cut under it is worth nothing.
+// and then releases what is left; a store's share that has run out meanwhile counts as let go. It ends within
+// seconds also if a store hangs. broken says that the hold had not held: the set cut under it is worth nothing.
 // err, of kind Held, says what could not be let go and when it expires by itself.
-func (h *Hold) Release(ctx context.Context) (broke, err error) {
+func (h *Hold) Release(ctx context.Context) (broken, err error) {
 	defer h.parts.start("release")()
 	defer h.stopGuard() // last: it watches over this call too
 	h.stopKeeper()
@@ -54,14 +55,14 @@ func (h *Hold) Disconnect() {
 
 func (h *Hold) letGo(ctx context.Context) error {
 	h.asking.settle()
-	var broke error
-	err := each(ctx, []func(context.Context) error{
-		func(ctx context.Context) error { var err error; broke, err = h.releaseStores(ctx); return err },
+	var broken error
+	err := parallel.Each(ctx, 0, []func(context.Context) error{
+		func(ctx context.Context) error { var err error; broken, err = h.releaseStores(ctx); return err },
 		h.releaseScheduling,
 		h.releaseGC,
-	}, func(ctx context.Context, f func(context.Context) error) error { return f(ctx) })
-	if broke != nil {
-		h.breakWith(broke)
+	}, func(ctx context.Context, _ int, release func(context.Context) error) error { return release(ctx) })
+	if broken != nil {
+		h.breakWith(broken)
 	}
 	if err != nil {
 		return h.held(err)
@@ -72,29 +73,28 @@ func (h *Hold) letGo(ctx context.Context) error {
 	return nil
 }
 
-func (h *Hold) releaseStores(ctx context.Context) (broke, err error) {
-	brokes := make([]error, 2*len(h.stores))
-	err = each(ctx, indexes(h.stores), func(ctx context.Context, i int) error {
+func (h *Hold) releaseStores(ctx context.Context) (broken, err error) {
+	reasons := make([]error, 2*len(h.stores))
+	err = parallel.Each(ctx, 0, h.stores, func(ctx context.Context, i int, s *store) error {
 		var finishErr, importErr error
-		s := h.stores[i]
 		defer s.times.start("release")()
 		var both sync.WaitGroup
 		both.Go(func() {
 			defer failure.Catch(&finishErr, "finish lease")
 			ctx, cancel := context.WithTimeout(ctx, h.callLimit())
 			defer cancel()
-			brokes[2*i], finishErr = s.finish(ctx, h.tikv)
+			reasons[2*i], finishErr = s.finish(ctx, h.tikv)
 		})
 		both.Go(func() {
 			defer failure.Catch(&importErr, "resume imports")
 			ctx, cancel := context.WithTimeout(ctx, h.callLimit())
 			defer cancel()
-			brokes[2*i+1], importErr = s.resumeImports(ctx, h.tikv, h.Service())
+			reasons[2*i+1], importErr = s.resumeImports(ctx, h.tikv, h.Service())
 		})
 		both.Wait()
 		return errors.Join(finishErr, importErr)
 	})
-	return errors.Join(brokes...), err
+	return errors.Join(reasons...), err
 }
 
 // held says what is left, until when, and how to end it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // limits are the config items that keep PD from starting operators, as br lowers them, and more: with the
@@ -132,7 +133,7 @@ func (h *Hold) renewScheduling(ctx context.Context) error {
 			return failure.Annotate(err, "lower limits", h.cfg.Cluster.String())
 		}
 	}
-	return each(ctx, names, func(ctx context.Context, name string) error {
+	return parallel.Each(ctx, 0, names, func(ctx context.Context, _ int, name string) error {
 		return failure.Annotate(h.pd.PauseScheduler(ctx, name, h.cfg.Lease), "pause scheduler", name)
 	})
 }
@@ -174,11 +175,11 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 	h.mu.Unlock()
 	if len(running) > 0 {
 		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s", strings.Join(running, ", ")).
-			WithHint("look whether PD restarted or changed its leader, or somebody resumed them; then run again")
+			WithHint("check whether PD restarted or changed its leader, or somebody resumed them; then run again")
 	}
 	if len(gone) > 0 {
-		return failure.New(failure.Unready, "hold schedulers", h.cfg.Cluster.String(), "PD lists no more: %s", strings.Join(gone, ", ")).
-			WithHint("look whether PD restarted or changed its leader; then run again")
+		return failure.New(failure.Unready, "hold schedulers", h.cfg.Cluster.String(), "PD no longer lists: %s", strings.Join(gone, ", ")).
+			WithHint("check whether PD restarted or changed its leader; then run again")
 	}
 	overrides, err := h.pd.TTLConfig(ctx)
 	if err != nil {
@@ -199,7 +200,7 @@ func (h *Hold) releaseScheduling(ctx context.Context) error {
 	names, items := slices.Clone(h.paused), slices.Clone(h.items)
 	h.still = false
 	h.mu.Unlock()
-	err := each(ctx, names, func(ctx context.Context, name string) error {
+	err := parallel.Each(ctx, 0, names, func(ctx context.Context, _ int, name string) error {
 		if err := h.pd.ResumeScheduler(ctx, name); err != nil && !failure.Is(err, failure.NotFound) {
 			return failure.Annotate(err, "resume scheduler", name)
 		}

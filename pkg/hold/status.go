@@ -22,7 +22,7 @@ type Status struct {
 	SafePoints []SafePoint       `json:"safePoints"`
 }
 
-// PausedScheduler is paused, by whomever: PD does not tell, but journals of runs may.
+// PausedScheduler is a paused scheduler. PD does not say who paused it, but journals of runs may.
 type PausedScheduler struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until"`
@@ -36,7 +36,7 @@ type Limit struct {
 	Value string `json:"value"`
 	// Ours says that a hold sets this item to this value, as br does for some.
 	Ours bool `json:"ours"`
-	// Until is when the override runs out; zero where PD does not tell.
+	// Until is when the override runs out; zero where PD does not say.
 	Until time.Time `json:"until,omitzero"`
 	// By is the run that overrode it; empty if none is known to.
 	By cluster.RunID `json:"by,omitempty"`
@@ -52,8 +52,8 @@ type SafePoint struct {
 // Held reports whether anything is paused.
 func (s *Status) Held() bool { return len(s.Schedulers)+len(s.Limits)+len(s.SafePoints) > 0 }
 
-// Look reads what is paused in PD. It changes nothing.
-func Look(ctx context.Context, p PD) (*Status, error) {
+// Describe reads what is paused in PD. It changes nothing.
+func Describe(ctx context.Context, p PD) (*Status, error) {
 	schedulers, err := p.Schedulers(ctx)
 	if err != nil {
 		return nil, failure.Annotate(err, "list schedulers", "")

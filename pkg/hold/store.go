@@ -104,9 +104,9 @@ func (s *store) suspendImports(ctx context.Context, t tikv.Holder, caller string
 	return nil
 }
 
-// finish ends the lease. broke says that it was not valid to the end, or that this cannot be proven because
+// finish ends the lease. broken says that it was not valid to the end, or that this cannot be proven because
 // the stream was lost; the lease is then ended by a new stream.
-func (s *store) finish(ctx context.Context, t tikv.Holder) (broke, err error) {
+func (s *store) finish(ctx context.Context, t tikv.Holder) (broken, err error) {
 	s.mu.Lock()
 	lease, leased := s.lease, s.leased
 	s.lease = nil
@@ -119,30 +119,31 @@ func (s *store) finish(ctx context.Context, t tikv.Holder) (broke, err error) {
 	}
 	valid := false
 	if lease != nil {
-		valid, broke = lease.Finish(ctx)
+		valid, broken = lease.Finish(ctx)
 	}
 	switch {
-	case failure.Is(broke, failure.Conflict): // another client has taken the store over: the lease is theirs now
-	case broke != nil || lease == nil:
-		if err := s.finishAnew(ctx, t); err != nil && !s.expired() {
-			return failure.Annotate(broke, "finish lease", s.name()), failure.Annotate(err, "finish lease", s.name())
+	case failure.Is(broken, failure.Conflict): // the lease is lost to another client
+	case broken != nil || lease == nil:
+		if err := s.finishByNewStream(ctx, t); err != nil && !s.expired() {
+			return failure.Annotate(broken, "finish lease", s.name()), failure.Annotate(err, "finish lease", s.name())
 		}
 	case !valid:
-		broke = failure.New(failure.Conflict, "", "", "the lease was not valid to the end")
+		broken = failure.New(failure.Conflict, "", "", "the lease was not valid to the end")
 	}
 	s.note(func() { s.leased, s.answered.lease = false, false })
-	return failure.Annotate(broke, "finish lease", s.name()), nil
+	return failure.Annotate(broken, "finish lease", s.name()), nil
 }
 
-// anewTries is how often finishAnew opens a stream at most.
-const anewTries = 3
+// maxFinishTries is how often finishByNewStream opens a stream at most.
+const maxFinishTries = 3
 
-// finishAnew ends the lease by a stream of its own: a lease outlives the stream that took it. If that is ended by
-// another one, it is most likely one of ours, given up while it was opened and late at the store: it is tried again.
-func (s *store) finishAnew(ctx context.Context, t tikv.Holder) error {
+// finishByNewStream ends the lease by a stream of its own: a lease outlives the stream that took it. If that is ended
+// by another one, it is most likely one of ours that was cancelled while it was opened and reached the store late: it
+// is tried again.
+func (s *store) finishByNewStream(ctx context.Context, t tikv.Holder) error {
 	for try := 1; ; try++ {
 		err := s.finishOnce(ctx, t)
-		if !failure.Is(err, failure.Conflict) || try == anewTries || wait.For(ctx, settleInterval) != nil {
+		if !failure.Is(err, failure.Conflict) || try == maxFinishTries || wait.For(ctx, settleInterval) != nil {
 			return err
 		}
 	}
@@ -158,7 +159,7 @@ func (s *store) finishOnce(ctx context.Context, t tikv.Holder) error {
 	return err
 }
 
-func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string) (broke, err error) {
+func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string) (broken, err error) {
 	s.mu.Lock()
 	held := s.imports
 	s.mu.Unlock()

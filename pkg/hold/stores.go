@@ -8,16 +8,17 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// settleInterval is how often pending admin commands and aborted regions are looked at again.
+// settleInterval is how often pending admin commands and aborted regions are checked again.
 const settleInterval = 50 * time.Millisecond
 
 // Connect opens a stream to every store. Nothing is paused: if one store does not answer, none was.
 func (h *Hold) Connect(ctx context.Context) error {
 	defer h.parts.start("connect")()
-	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
+	return parallel.Each(ctx, 0, h.stores, func(ctx context.Context, _ int, s *store) error {
 		defer s.times.start("connect")()
 		return s.connect(ctx, h.tikv)
 	})
@@ -41,7 +42,7 @@ func (h *Hold) pauseImports(ctx context.Context) error {
 	defer h.parts.start("suspend imports")()
 	ctx, cancel := context.WithTimeout(ctx, h.callLimit())
 	defer cancel()
-	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
+	return parallel.Each(ctx, 0, h.stores, func(ctx context.Context, _ int, s *store) error {
 		defer s.times.start("suspend imports")()
 		return s.suspendImports(ctx, h.tikv, h.Service(), h.cfg.Lease)
 	})
@@ -51,7 +52,7 @@ func (h *Hold) pauseAdmin(ctx context.Context) error {
 	defer h.parts.start("pause admin commands")()
 	ctx, cancel := context.WithTimeout(ctx, h.callLimit())
 	defer cancel()
-	return each(ctx, h.stores, func(ctx context.Context, s *store) error {
+	return parallel.Each(ctx, 0, h.stores, func(ctx context.Context, _ int, s *store) error {
 		defer s.times.start("pause admin commands")()
 		return s.renew(ctx, h.cfg.Lease)
 	})
@@ -62,12 +63,12 @@ func (h *Hold) awaitAdmin(ctx context.Context) error {
 	defer h.parts.start("pending admin commands")()
 	for {
 		pending := make([][]cluster.RegionID, len(h.stores))
-		err := each(ctx, indexes(h.stores), func(ctx context.Context, i int) error {
+		err := parallel.Each(ctx, 0, h.stores, func(ctx context.Context, i int, s *store) error {
 			ctx, cancel := context.WithTimeout(ctx, h.callLimit())
 			defer cancel()
-			ids, _, err := h.tikv.PendingAdmin(ctx, h.stores[i].target.Address)
+			ids, _, err := h.tikv.PendingAdmin(ctx, s.target.Address)
 			pending[i] = ids
-			return failure.Annotate(err, "check pending admin commands", h.stores[i].name())
+			return failure.Annotate(err, "check pending admin commands", s.name())
 		})
 		if err != nil {
 			return err
@@ -111,7 +112,7 @@ func (h *Hold) awaitApply(ctx context.Context) error {
 			return err
 		}
 		if len(done) >= len(regions) {
-			continue // look once more: nothing may have changed meanwhile
+			continue // list the regions once more: nothing may have changed meanwhile
 		}
 		if err := wait.For(ctx, settleInterval); err != nil {
 			return failure.New(failure.Limited, "wait apply", h.cfg.Cluster.String(), "%d regions left: %w", len(regions)-len(done), err)
@@ -121,8 +122,7 @@ func (h *Hold) awaitApply(ctx context.Context) error {
 
 func (h *Hold) applyOnce(ctx context.Context, byStore map[cluster.StoreID][]cluster.Region, done map[cluster.RegionID]uint64) error {
 	failed := make([]map[cluster.RegionID]error, len(h.stores))
-	err := each(ctx, indexes(h.stores), func(ctx context.Context, i int) error {
-		s := h.stores[i]
+	err := parallel.Each(ctx, 0, h.stores, func(ctx context.Context, i int, s *store) error {
 		if len(byStore[s.target.ID]) == 0 {
 			return nil
 		}
@@ -182,12 +182,4 @@ func led(regions []cluster.Region, held map[cluster.StoreID]bool) error {
 		ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
 	}
 	return cluster.Tile(ranges, 3)
-}
-
-func indexes[T any](items []T) []int {
-	out := make([]int, len(items))
-	for i := range items {
-		out[i] = i
-	}
-	return out
 }

@@ -39,7 +39,6 @@ type Client struct {
 var (
 	_ Members    = (*Client)(nil)
 	_ Scheduling = (*Client)(nil)
-	_ Overrides  = (*Client)(nil)
 	_ GC         = (*Client)(nil)
 	_ Recovery   = (*Client)(nil)
 )
@@ -75,7 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	stop := context.AfterFunc(ctx, cancel)
 	c.rpc, err = pdclient.NewClientWithContext(life, caller.Component("tisnap"), urls, pdclient.SecurityOption{},
 		opt.WithEnableRouterClient(false), // PD 8.5 and older have no QueryRegion: region look-ups would hang
-		opt.WithInitMetricsOption(false),  // it would make them anew, while other clients write to them
+		opt.WithInitMetricsOption(false),  // it would make them again, while other clients write to them
 		opt.WithCustomTimeoutOption(rpcTimeout),
 		opt.WithMaxErrorRetry(openTries),
 		opt.WithGRPCDialOptions(
@@ -96,7 +95,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// explain finds out by HTTP why the opening went wrong: pd/client says only that it did.
+// explain finds out by HTTP why the opening failed: pd/client says only that it did.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if strings.Contains(err.Error(), "unmatched cluster id") {
 		return err

@@ -38,7 +38,7 @@ func (s Store) IsTiKV() bool { return s.Labels["engine"] != "tiflash" }
 type Scheduler struct {
 	Name     string
 	Paused   bool
-	ResumeAt time.Time // zero if not paused or not told
+	ResumeAt time.Time // zero if not paused or not known
 }
 
 // SafePoint is a service GC safe point.
@@ -73,6 +73,13 @@ type Members interface {
 	ResolvedTS(ctx context.Context) (ResolvedTS, error)
 }
 
+// Override is a config item that is overridden for a while.
+type Override struct {
+	Item  string
+	Value string
+	Until time.Time // zero where PD does not say
+}
+
 // Scheduling pauses and resumes what moves regions about.
 type Scheduling interface {
 	// Schedulers lists all schedulers; the list is empty until PD's coordinator has started.
@@ -85,21 +92,10 @@ type Scheduling interface {
 	SetTTLConfig(ctx context.Context, items map[string]any, ttl time.Duration) error
 	// TTLConfig reads the overrides in force, by item.
 	TTLConfig(ctx context.Context) (map[string]string, error)
+	// Overrides lists the overrides in force by item, with their ends. It asks PD once for each.
+	Overrides(ctx context.Context) ([]Override, error)
 	// DropTTLConfig removes overrides; removing one that is not there succeeds.
 	DropTTLConfig(ctx context.Context, items []string) error
-}
-
-// Override is a config item that is overridden for a while.
-type Override struct {
-	Item  string
-	Value string
-	Until time.Time // zero where PD does not tell
-}
-
-// Overrides tells until when TTL configs are in force; Scheduling tells their values alone.
-type Overrides interface {
-	// Overrides lists the overrides in force by item. It asks PD once for each.
-	Overrides(ctx context.Context) ([]Override, error)
 }
 
 // GC holds garbage collection back.

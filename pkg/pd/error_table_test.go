@@ -73,7 +73,7 @@ func TestClassify_EveryRow_GivesItsKind(t *testing.T) {
 		"unknown authority":        {fmt.Errorf("get: %w", x509.UnknownAuthorityError{}), failure.Denied},
 		"tls in grpc":              {status.Error(codes.Unavailable, "tls: failed to verify certificate: x509: ..."), failure.Denied},
 		"connection refused":       {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, failure.Limited},
-		"connection broke":         {fmt.Errorf("post: %w", io.EOF), failure.Limited},
+		"connection reset":         {fmt.Errorf("post: %w", io.EOF), failure.Limited},
 		"something else":           {errors.New("who knows"), failure.Unknown},
 		"an answer not understood": {fmt.Errorf("read answer: %w", errors.New("invalid character")), failure.Unknown},
 	} {

@@ -11,7 +11,7 @@ type ImportTask struct {
 	Name string
 }
 
-// Imports tells which imports run.
+// Imports lists the imports that run.
 type Imports interface {
 	// ImportTasks lists the imports that registered themselves: TiDB Lightning, br restore and IMPORT INTO since
 	// TiDB 7.1. A task that died is listed until its lease of 3 min has run out. ADD INDEX and older tools do

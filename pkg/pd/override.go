@@ -28,7 +28,7 @@ func (c *Client) Overrides(ctx context.Context) ([]Override, error) {
 	return overrides, nil
 }
 
-// leaseEnd is when a lease of PD's etcd runs out; zero for no lease, and where the gateway cannot tell.
+// leaseEnd is when a lease of PD's etcd runs out; zero for no lease, and where the gateway does not know.
 func (c *Client) leaseEnd(ctx context.Context, id int64) (time.Time, error) {
 	if id == 0 {
 		return time.Time{}, nil

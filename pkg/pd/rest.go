@@ -104,7 +104,7 @@ func (r *rest) send(ctx context.Context, method, url string, body []byte, repeat
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if repeat == again {
-		// The key without a value is net/http's way to say that it may send the request anew, on a fresh
+		// The key without a value is net/http's way to say that it may send the request again, on a fresh
 		// connection, when a kept one turns out to be dead: PD's restart looks like that.
 		req.Header["Idempotency-Key"] = nil
 	}
@@ -143,7 +143,7 @@ func decode(answer []byte, out any) error {
 	return nil
 }
 
-// tryNext tells whether another member may do better than the one that gave err.
+// tryNext reports whether another member may do better than the one that gave err.
 func tryNext(err error, repeat repeatable) bool {
 	var refused *statusError
 	if errors.As(err, &refused) {
@@ -155,7 +155,7 @@ func tryNext(err error, repeat repeatable) bool {
 	return notSent || repeat == again
 }
 
-// isTransport tells whether err comes from the connection and not from PD.
+// isTransport reports whether err comes from the connection and not from PD.
 func isTransport(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)

@@ -18,7 +18,7 @@ const (
 )
 
 // Task is a log backup or a changefeed of a cluster. A flashback writes new versions of old rows, which such a
-// task passes on as if they were new: what it has made before does not go on from there.
+// task passes on as if they were new: what it has made before cannot be continued from there.
 type Task struct {
 	Kind TaskKind `json:"kind"`
 	// Name is the log backup's name, or the changefeed's as CLUSTER/NAMESPACE/ID (its id alone before TiCDC 6.2).
@@ -36,7 +36,7 @@ func (t Task) Running() bool {
 	return true
 }
 
-// Tasks looks after what reads a cluster's changes. The tasks are in PD's etcd.
+// Tasks lists and pauses what reads a cluster's changes. The tasks are in PD's etcd.
 type Tasks interface {
 	// Tasks lists log backups and changefeeds, by kind and name.
 	Tasks(ctx context.Context) ([]Task, error)

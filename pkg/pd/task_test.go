@@ -20,7 +20,7 @@ func TestTasks_NoneInANewCluster(t *testing.T) {
 }
 
 // The keys are those that br, TiKV and TiCDC write; what lies beside them is not a task.
-func TestTasks_LogBackupsAndChangefeeds_AreTold(t *testing.T) {
+func TestTasks_LogBackupsAndChangefeeds_AreListed(t *testing.T) {
 	t.Parallel()
 	s := start(t, pdtest.Config{})
 	for key, value := range map[string]string{

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // regionPage is how many regions one call asks for: some 300 bytes each, well below gRPC's 4 MiB.
@@ -139,16 +140,13 @@ func (c *Client) Now(ctx context.Context) (cluster.TS, error) {
 		if err == nil {
 			return cluster.MakeTS(time.UnixMilli(physical), uint32(logical)), nil //nolint:gosec // 18 bits
 		}
-		// PD's client ends requests under way when it opens its stream anew, as it does at the start and after a
+		// PD's client ends requests under way when it opens its stream again, as it does at the start and after a
 		// change of leader. A timestamp that is not used harms nobody.
 		ended := errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
 		if !ended || ctx.Err() != nil || try == timestampTries {
 			return 0, translate(ctx, err, "take timestamp", "")
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(timestampPause):
-		}
+		_ = wait.For(ctx, timestampPause) // the next try sees that ctx has ended
 	}
 }
 
@@ -201,8 +199,8 @@ func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
 // doesNotCount is PD's resolved ts of a store that does not count, or does not exist.
 const doesNotCount = math.MaxUint64
 
-// askAtOnce bounds the calls for the resolved ts of single stores.
-const askAtOnce = 16
+// maxAsked bounds the calls for the resolved ts of single stores at the same time.
+const maxAsked = 16
 
 // resolvedByStore asks for each store that may count.
 func (c *Client) resolvedByStore(ctx context.Context) (map[cluster.StoreID]cluster.TS, error) {
@@ -211,26 +209,20 @@ func (c *Client) resolvedByStore(ctx context.Context) (map[cluster.StoreID]clust
 		return nil, err
 	}
 	stores = slices.DeleteFunc(stores, func(s Store) bool { return s.State == StoreTombstone || !s.IsTiKV() })
-	all, errs := make([]uint64, len(stores)), make([]error, len(stores))
-	slots := make(chan struct{}, askAtOnce)
-	var asking sync.WaitGroup
-	for i, s := range stores {
-		slots <- struct{}{}
-		asking.Go(func() {
-			defer func() { <-slots }()
-			var answer struct {
-				TS uint64 `json:"min_resolved_ts"`
-			}
-			errs[i] = c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts/"+s.ID.String(), nil, &answer, again)
-			all[i] = answer.TS
-		})
+	all := make([]uint64, len(stores))
+	err = parallel.Each(ctx, maxAsked, stores, func(ctx context.Context, i int, s Store) error {
+		var answer struct {
+			TS uint64 `json:"min_resolved_ts"`
+		}
+		err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts/"+s.ID.String(), nil, &answer, again)
+		all[i] = answer.TS
+		return translate(ctx, err, "read resolved ts", "store "+s.ID.String())
+	})
+	if err != nil {
+		return nil, err
 	}
-	asking.Wait()
 	found := map[cluster.StoreID]cluster.TS{}
 	for i, s := range stores {
-		if errs[i] != nil {
-			return nil, translate(ctx, errs[i], "read resolved ts", "store "+s.ID.String())
-		}
 		if all[i] != doesNotCount {
 			found[s.ID] = cluster.TS(all[i])
 		}

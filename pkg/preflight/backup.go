@@ -20,7 +20,7 @@ type Limits struct {
 	TS TSRules
 	// AwaitsTS says that the resolved ts is waited for later: here it only has to be reported.
 	AwaitsTS bool
-	// Pending is the account's limit of pending snapshots; zero is what Service Quotas tells, else DefaultPending.
+	// Pending is the account's limit of pending snapshots; zero is what Service Quotas says, else DefaultPending.
 	Pending int
 }
 

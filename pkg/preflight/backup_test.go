@@ -69,7 +69,7 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 		{"no data volume", func(w *world) { w.pods[2].Mounts = w.pods[2].Mounts[1:] }, failure.Unready, "no EBS volume for storage.data-dir", ""},
 		{"a volume that EC2 does not know", func(w *world) { w.volumes = w.volumes[1:] }, failure.NotFound, "vol-0-storage.data-dir", "--region"},
 		{"a volume elsewhere", func(w *world) { w.volumes[3].Instance = "i-9" }, failure.Unready, `attached to "i-9"`, ""},
-		{"a volume in a wrong state", func(w *world) { w.volumes[3].State = ebs.VolumeError }, failure.Unready, "state is error", ""},
+		{"a volume in error", func(w *world) { w.volumes[3].State = ebs.VolumeError }, failure.Unready, "state is error", ""},
 		{"no resolved ts", func(w *world) { w.resolved.TS = 0 }, failure.Unready, "it is 0", "resolved-ts.enable"},
 		{"a resolved ts that PD does not follow", func(w *world) { w.resolved.RealTime, w.resolved.Interval = false, 0 }, failure.Unready, "min-resolved-ts-persistence-interval is 0", "resolved-ts.enable"},
 		{"an old resolved ts", func(w *world) {

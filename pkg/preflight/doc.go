@@ -1,4 +1,4 @@
 // Package preflight finds, before anything is changed, what would fail later: stores that Kubernetes and
-// PD disagree about, volumes on the wrong instance, a resolved ts that stands still, quotas, permissions.
+// PD disagree about, volumes on the wrong instance, a resolved ts that does not advance, quotas, permissions.
 // Nothing here changes anything.
 package preflight

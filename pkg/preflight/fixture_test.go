@@ -31,7 +31,7 @@ type world struct {
 	resolved pd.ResolvedTS
 	gc       cluster.TS
 	pending  int
-	quota    int64 // as Service Quotas tells it
+	quota    int64 // as Service Quotas says
 	busy     map[cluster.VolumeID]int
 	probe    error
 	fail     map[string]error // by method

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/pd"
-	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // ImportPolicy is what a backup does if an import runs when it begins.
@@ -20,7 +19,7 @@ type ImportPolicy string
 const (
 	RefuseOnImport ImportPolicy = "refuse" // fail before anything is changed
 	WaitOnImport   ImportPolicy = "wait"   // until it has ended
-	PauseOnImport  ImportPolicy = "pause"  // go on: TiKV refuses its files for the seconds of the hold
+	PauseOnImport  ImportPolicy = "pause"  // continue: TiKV refuses its files for the seconds of the hold
 )
 
 // ImportPolicies lists the policies, the default first.
@@ -36,9 +35,14 @@ func ParseImportPolicy(s string) (ImportPolicy, error) {
 	return ImportPolicy(s), nil
 }
 
+// importModes is what of tikv.Holder a search for imports needs.
+type importModes interface {
+	ImportMode(ctx context.Context, address string) (bool, error)
+}
+
 // RunningImports describes the imports that run: those registered in PD, and stores in import mode. Nothing is
 // found of ADD INDEX, nor of an import that neither registers nor switches whole stores.
-func RunningImports(ctx context.Context, p pd.Imports, t tikv.ImportModes, stores []cluster.Store) ([]string, error) {
+func RunningImports(ctx context.Context, p pd.Imports, t importModes, stores []cluster.Store) ([]string, error) {
 	tasks, err := p.ImportTasks(ctx)
 	if err != nil {
 		return nil, err
@@ -47,16 +51,15 @@ func RunningImports(ctx context.Context, p pd.Imports, t tikv.ImportModes, store
 	for _, task := range tasks {
 		found = append(found, task.Kind+" "+task.Name)
 	}
-	modes, errs := make([]bool, len(stores)), make([]error, len(stores))
-	var asking sync.WaitGroup
-	for i, s := range stores {
-		asking.Go(func() { modes[i], errs[i] = t.ImportMode(ctx, s.Address) })
+	modes := make([]bool, len(stores))
+	err = parallel.Each(ctx, 0, stores, func(ctx context.Context, i int, s cluster.Store) (err error) {
+		modes[i], err = t.ImportMode(ctx, s.Address)
+		return failure.Annotate(err, "check imports", "store "+s.ID.String())
+	})
+	if err != nil {
+		return nil, err
 	}
-	asking.Wait()
 	for i, s := range stores {
-		if errs[i] != nil {
-			return nil, failure.Annotate(errs[i], "check imports", "store "+s.ID.String())
-		}
 		if modes[i] {
 			found = append(found, fmt.Sprintf("store %s (%s) is in import mode", s.ID, s.Address))
 		}

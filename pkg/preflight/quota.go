@@ -15,7 +15,7 @@ const pendingPerVolume = 5
 
 // checkAccount checks that the snapshots would fit into what may be pending, in the account and on each volume,
 // and that the instances may be cut. quota is what the user says; 0 asks Service Quotas, and takes EC2's default
-// where that may not be asked or does not tell.
+// where that may not be asked or does not know.
 func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) error {
 	if quota == 0 {
 		quota = accountQuota(ctx, e)
@@ -26,7 +26,7 @@ func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) er
 	}
 	if n := len(t.VolumeIDs()); pending+n > quota {
 		return failure.New(failure.Limited, "check quota", "pending snapshots", "%d are pending, %d more would be made, and EC2 allows %d", pending, n, quota).
-			WithHint("wait until other snapshots of the account are completed, or tell the account's real limit by --pending-quota")
+			WithHint("wait until other snapshots of the account are completed, or give the account's real limit by --pending-quota")
 	}
 	if err := checkVolumesPending(ctx, e, t); err != nil {
 		return err
@@ -36,8 +36,8 @@ func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) er
 		"check permissions", string(t.Stores[0].Instance))
 }
 
-// accountQuota is the account's limit of pending snapshots. That nobody tells it is no reason not to back up: the
-// cut meets the real one, and gives up within the hold's budget.
+// accountQuota is the account's limit of pending snapshots. An unknown limit is no reason not to back up: the
+// cut meets the real one, and fails within the hold's budget.
 func accountQuota(ctx context.Context, e EBS) int {
 	quotas, err := e.Quotas(ctx)
 	if err != nil || quotas.PendingSnapshots == 0 {

@@ -31,7 +31,7 @@ type TSRules struct {
 // settings are what keeps the resolved ts at 0 when one of them is off (TiDB Operator's FAQ).
 const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-interval (TiKV) and min-resolved-ts-persistence-interval (PD)"
 
-// advice is what helps against a resolved ts that stands still (tikv/tikv#15520, tikv/tikv#13838).
+// advice is what helps against a resolved ts that does not advance (tikv/tikv#15520, tikv/tikv#13838).
 const advice = "transfer the leaders away from the store that lags and restart it, or look for a very long transaction"
 
 func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, limits Limits) error {
@@ -94,22 +94,22 @@ func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, got pd.Resolv
 	return nil
 }
 
-// How often AwaitResolvedTS looks: TiKV advances its resolved ts every 20 s by default, or once a second.
+// How often AwaitResolvedTS polls: TiKV advances its resolved ts every 20 s by default, or once a second.
 const (
-	firstLook = 100 * time.Millisecond
-	lastLook  = 2 * time.Second
+	minPollInterval = 100 * time.Millisecond
+	maxPollInterval = 2 * time.Second
 )
 
 // AwaitResolvedTS returns when the resolved ts has reached ts, so that everything that was committed up to
-// ts lies below it. It is Unready, and names the store that lags, if that takes longer than limit. note is told
-// now and then what is waited for.
+// ts lies below it. It is Unready, and names the store that lags, if that takes longer than limit. note is called
+// now and then with what is waited for.
 func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS, limit time.Duration, note func(string)) error {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last pd.ResolvedTS
-	var reason error // of the last look, if it failed
-	told := time.Now()
-	for interval := firstLook; ; interval = min(interval*3/2, lastLook) {
+	var reason error // why the last poll failed, if it did
+	noted := time.Now()
+	for interval := minPollInterval; ; interval = min(interval*3/2, maxPollInterval) {
 		got, err := p.ResolvedTS(waiting)
 		switch {
 		case err == nil && got.TS >= ts:
@@ -117,7 +117,7 @@ func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS
 		case err == nil:
 			last, reason = got, nil
 		case waiting.Err() == nil:
-			if !failure.Is(err, failure.Limited) && !failure.Is(err, failure.Unknown) {
+			if !failure.Transient(err) {
 				return failure.Annotate(err, "read resolved ts", name.String())
 			}
 			reason = err
@@ -125,8 +125,8 @@ func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS
 		if wait.For(waiting, interval) != nil {
 			break
 		}
-		if reason == nil && time.Since(told) > 5*lastLook {
-			told = time.Now()
+		if reason == nil && time.Since(noted) > 5*maxPollInterval {
+			noted = time.Now()
 			note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(last.TS, ts), laggards(ctx, p, last, ts)))
 		}
 	}
@@ -148,11 +148,11 @@ func lag(ts, now cluster.TS) string {
 	return ts.Lag(now.Time()).Round(time.Millisecond).String()
 }
 
-// together is how far apart the resolved ts of stores may be to stand still for one reason: a region whose leader
+// together is how far apart the resolved ts of stores may be to be kept back by one reason: a region whose leader
 // does not advance keeps back every store that holds a peer of it (tikv/tikv#15520).
 const together = 2 * time.Second
 
-// laggards names the stores that keep the resolved ts back, the worst first, with their addresses if PD tells them.
+// laggards names the stores that keep the resolved ts back, the worst first, with their addresses if PD knows them.
 func laggards(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) string {
 	ids := slices.SortedFunc(maps.Keys(got.Stores), func(a, b cluster.StoreID) int {
 		return cmp.Or(cmp.Compare(got.Stores[a], got.Stores[b]), cmp.Compare(a, b))
@@ -170,7 +170,7 @@ func laggards(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) stri
 	}
 	var names []string
 	for i, id := range ids {
-		if i == mostNamed {
+		if i == maxNamed {
 			names = append(names, fmt.Sprintf("%d more", len(ids)-i))
 			break
 		}
@@ -179,5 +179,5 @@ func laggards(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) stri
 	return fmt.Sprintf("; the lowest is that of %s, %s behind", strings.Join(names, ", "), lag(lowest, now))
 }
 
-// mostNamed is how many stores a message names.
-const mostNamed = 5
+// maxNamed is how many stores a message names.
+const maxNamed = 5

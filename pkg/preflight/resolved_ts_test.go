@@ -47,7 +47,7 @@ func TestBackup_ResolvedTSAwaited_MayLag(t *testing.T) {
 	require.ErrorContains(t, err, "it is 0")
 }
 
-// frozen is a world whose resolved ts stands still for a while and then jumps (tikv/tikv#15520).
+// frozen is a world whose resolved ts does not advance for a while and then jumps (tikv/tikv#15520).
 type frozen struct {
 	*world
 	until time.Time
@@ -69,23 +69,26 @@ func (f *frozen) ResolvedTS(context.Context) (pd.ResolvedTS, error) {
 func TestAwaitResolvedTS_FrozenFor8Minutes(t *testing.T) {
 	t.Parallel()
 	for limit, ok := range map[time.Duration]bool{10 * time.Minute: true, 5 * time.Minute: false} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &frozen{world: newWorld(), until: time.Now().Add(8 * time.Minute), fail: failure.New(failure.Limited, "read", "", "no leader")}
-			f.resolved.Stores[2] = cluster.MakeTS(now().Add(-8*time.Minute), 0)
-			var notes []string
-			start := time.Now()
-			err := preflight.AwaitResolvedTS(t.Context(), f, prod, cluster.MakeTS(now(), 0), limit, func(s string) { notes = append(notes, s) })
-			require.NotEmpty(t, notes)
-			require.Contains(t, notes[0], "store 2 (prod-tikv-1:20160), 8m0s behind")
-			if ok {
-				require.NoError(t, err)
-				require.InDelta(t, 8*time.Minute, time.Since(start), float64(3*time.Second))
-				return
-			}
-			require.Equal(t, failure.Unready, failure.KindOf(err))
-			require.ErrorContains(t, err, "within 5m0s it did not reach")
-			require.ErrorContains(t, err, "store 2 (prod-tikv-1:20160)")
-			require.Contains(t, failure.HintOf(err), "transfer the leaders")
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := &frozen{world: newWorld(), until: time.Now().Add(8 * time.Minute), fail: failure.New(failure.Limited, "read", "", "no leader")}
+				f.resolved.Stores[2] = cluster.MakeTS(now().Add(-8*time.Minute), 0)
+				var notes []string
+				start := time.Now()
+				err := preflight.AwaitResolvedTS(t.Context(), f, prod, cluster.MakeTS(now(), 0), limit, func(s string) { notes = append(notes, s) })
+				require.NotEmpty(t, notes)
+				require.Contains(t, notes[0], "store 2 (prod-tikv-1:20160), 8m0s behind")
+				if ok {
+					require.NoError(t, err)
+					require.InDelta(t, 8*time.Minute, time.Since(start), float64(3*time.Second))
+					return
+				}
+				require.Equal(t, failure.Unready, failure.KindOf(err))
+				require.ErrorContains(t, err, "within 5m0s it did not reach")
+				require.ErrorContains(t, err, "store 2 (prod-tikv-1:20160)")
+				require.Contains(t, failure.HintOf(err), "transfer the leaders")
+			})
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 const (
 	defaultKeepaliveTime = 30 * time.Second
 	// A store that elects thousands of leaders or deletes much data leaves pings unanswered for a minute
-	// and goes on; br gave up on such stores with "keepalive watchdog timeout".
+	// and then continues; br failed on such stores with "keepalive watchdog timeout".
 	defaultKeepaliveTimeout = 5 * time.Minute
 	defaultConnectTimeout   = 5 * time.Second
 	// A store that restarts is looked for at least this often.

@@ -18,7 +18,7 @@ type Lease interface {
 	WaitApply(ctx context.Context, regions []cluster.Region) (failed map[cluster.RegionID]error, err error)
 	// Finish ends the lease and reports whether it was valid to the end. The stream is closed in any case.
 	Finish(ctx context.Context) (wasValid bool, err error)
-	// Close gives up the stream without ending the lease.
+	// Close ends the stream without ending the lease.
 	Close()
 }
 
@@ -34,6 +34,10 @@ type Holder interface {
 	SuspendImport(ctx context.Context, address, caller string, ttl time.Duration) (already bool, err error)
 	// ResumeImport allows imports again and reports whether they were denied before.
 	ResumeImport(ctx context.Context, address, caller string) (already bool, err error)
+	// ImportMode reports whether the store is in import mode as a whole, as TiDB Lightning and br restore switch
+	// it where they pause the whole cluster's scheduling. An import into some ranges only does not show, and a
+	// TiKV that has no such call is not.
+	ImportMode(ctx context.Context, address string) (bool, error)
 }
 
 // RegionMeta is what a store in recovery mode says about one of its peers. In TiKV 8.5 LastLogTerm is the

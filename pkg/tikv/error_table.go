@@ -16,11 +16,11 @@ import (
 
 // Hints that depend on the service asked.
 const (
-	hintPrepare   = "upgrade TiKV to v6.5.8, v7.5.1, v8.1.0 or later: older ones cannot hold still for a snapshot"
-	hintRecovery  = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
-	hintTakenOver = "make sure that no other backup of the cluster runs"
-	hintReach     = "check that the store's pod runs and that its address is reachable from here"
-	hintTLS       = "check the CA, certificate and key against those of the cluster"
+	hintPrepare     = "upgrade TiKV to v6.5.8, v7.5.1, v8.1.0 or later: older ones cannot hold still for a snapshot"
+	hintRecovery    = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
+	hintOtherBackup = "make sure that no other backup of the cluster runs"
+	hintReach       = "check that the store's pod runs and that its address is reachable from here"
+	hintTLS         = "check the CA, certificate and key against those of the cluster"
 )
 
 // verdict is what a caller can do about a gRPC code.
@@ -32,7 +32,7 @@ type verdict struct {
 // verdicts is what TiKV's gRPC codes mean. A code that is missing is Unknown.
 var verdicts = map[codes.Code]verdict{ //nolint:gochecknoglobals // a constant table
 	// Another stream took the store over, which ends ours: "the loop has been aborted by server".
-	codes.Canceled: {failure.Conflict, hintTakenOver},
+	codes.Canceled: {failure.Conflict, hintOtherBackup},
 	// Another RecoverRegion or ReadRegionMeta took the store over.
 	codes.Aborted:       {failure.Conflict, "make sure that no other restore of the cluster runs"},
 	codes.AlreadyExists: {failure.Conflict, ""},
@@ -90,7 +90,7 @@ func translate(ctx context.Context, err error, op, address, missing string) erro
 	return e
 }
 
-// regionVerdict tells one region error from the others.
+// regionVerdict recognises one region error among the others.
 type regionVerdict struct {
 	kind    RegionErrorKind
 	matches func(*errorpb.Error) bool

@@ -67,10 +67,13 @@ func TestRegionError_EachError_HasItsKind(t *testing.T) {
 		}},
 	}
 	for _, tc := range cases {
-		got := regionError(5, tc.in)
-		require.Equal(t, tc.kind, got.Kind, tc.in.String())
-		require.ErrorContains(t, got, "region 5: ")
-		require.NotEmpty(t, got.Message, tc.in.String())
+		t.Run(tc.in.String(), func(t *testing.T) {
+			t.Parallel()
+			got := regionError(5, tc.in)
+			require.Equal(t, tc.kind, got.Kind, tc.in.String())
+			require.ErrorContains(t, got, "region 5: ")
+			require.NotEmpty(t, got.Message, tc.in.String())
+		})
 	}
 	busy := regionError(5, &errorpb.Error{Message: "m", ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: 1500}})
 	require.Equal(t, 1500*time.Millisecond, busy.Backoff)

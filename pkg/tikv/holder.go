@@ -23,7 +23,7 @@ const settleTime = 20 * time.Millisecond
 // store. The lease outlives ctx; Close or Finish ends its stream.
 func (c *Client) OpenLease(ctx context.Context, address string) (Lease, error) {
 	const op = "open prepare-snapshot stream"
-	// A stream that is given up while it is opened may still reach the store, and end a later one there.
+	// A stream that is cancelled while it is opened may still reach the store, and end a later one there.
 	if err := interrupted(ctx, op, target(address)); err != nil {
 		return nil, err
 	}

@@ -8,16 +8,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ImportModes tells which stores were switched to import mode.
-type ImportModes interface {
-	// ImportMode reports whether the store is in import mode as a whole, as TiDB Lightning and br restore switch
-	// it where they pause the whole cluster's scheduling. An import into some ranges only does not show, and a
-	// TiKV that cannot tell is not.
-	ImportMode(ctx context.Context, address string) (bool, error)
-}
-
-var _ ImportModes = (*Client)(nil)
-
 // ImportMode asks the store for its mode.
 func (c *Client) ImportMode(ctx context.Context, address string) (bool, error) {
 	conn, err := c.connection(address)

@@ -27,6 +27,6 @@ func TestImportMode_IsTheStoresOwn(t *testing.T) {
 	require.ErrorContains(t, err, c.store.Addr(), "no failed question is taken for an answer")
 	require.NoError(t, c.faults.Add(fault.Rule{Point: point, Code: "Unimplemented"}))
 	mode, err := c.client.ImportMode(ctx, c.store.Addr())
-	require.NoError(t, err, "a TiKV that cannot tell is not in import mode as far as is known")
+	require.NoError(t, err, "a TiKV without the call is not in import mode as far as is known")
 	require.False(t, mode)
 }

@@ -91,7 +91,7 @@ func (l *lease) deliverRenewal(valid bool) {
 }
 
 // deliverApplied gives the message to the first call that waits for the region. Only "waits already" is not
-// for the first one, which goes on waiting, but for the last.
+// for the first one, which keeps waiting, but for the last.
 func (l *lease) deliverApplied(a applied) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +113,7 @@ func (l *lease) deliverApplied(a applied) {
 }
 
 // send queues the waiter and sends the request in one step, so that waiters are in the order of the requests.
-// If ctx ends while the store takes nothing, the stream is given up: half a message cannot be taken back.
+// If ctx ends while the store takes nothing, the stream is cancelled: half a message cannot be taken back.
 func (l *lease) send(ctx context.Context, op string, req *backup.PrepareSnapshotBackupRequest, enqueue func()) error {
 	l.sending.Lock()
 	defer l.sending.Unlock()
@@ -143,7 +143,7 @@ func (l *lease) failed(ctx context.Context, op string) error {
 		return failure.New(failure.Usage, op, target(l.address), "the lease is closed")
 	case errors.Is(err, io.EOF):
 		return failure.New(failure.Conflict, op, target(l.address), "the store has ended the stream").
-			WithHint("%s", hintTakenOver)
+			WithHint("%s", hintOtherBackup)
 	}
 	return translate(ctx, err, op, l.address, hintPrepare)
 }

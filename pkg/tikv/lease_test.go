@@ -273,7 +273,7 @@ func TestLease_StreamEndedByStore_SaysWhy(t *testing.T) {
 		end  error
 		kind failure.Kind
 	}{
-		{"taken over", status.Error(codes.Canceled, "the loop has been aborted by server"), failure.Conflict},
+		{"lost to another client", status.Error(codes.Canceled, "the loop has been aborted by server"), failure.Conflict},
 		{"lease expired", status.Error(codes.FailedPrecondition, "the lease has expired"), failure.Unready},
 		{"ended without status", nil, failure.Conflict},
 		{"store went down", status.Error(codes.Unavailable, "shutting down"), failure.Unknown},

@@ -111,7 +111,7 @@ func TestFault_RestartsPDInAGRPCCall_ClientComesBack(t *testing.T) {
 		return err == nil
 	}, patience, tick)
 	require.Contains(t, s.ServiceSafePoints(), "x")
-	require.Eventually(t, func() bool { // its stream of timestamps is another, and is opened anew
+	require.Eventually(t, func() bool { // its stream of timestamps is another, and is opened again
 		_, err = c.Now(t.Context())
 		return err == nil
 	}, patience, tick)

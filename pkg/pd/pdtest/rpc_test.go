@@ -196,9 +196,11 @@ func TestHTTP_Regions_AreFound(t *testing.T) {
 		"/regions/check/pending-peer":  `{"count":0,`,
 		"/regions/check/down-peer":     `{"count":0,`,
 	} {
-		code, body := curl(t, s, "GET", api+path, "")
-		require.Equal(t, 200, code, path)
-		require.Contains(t, body, want, path)
+		t.Run(path, func(t *testing.T) { //nolint:paralleltest // what follows changes the server
+			code, body := curl(t, s, "GET", api+path, "")
+			require.Equal(t, 200, code, path)
+			require.Contains(t, body, want, path)
+		})
 	}
 	s.AddScheduler("evict-leader-scheduler")
 	_, body := curl(t, s, "GET", api+"/schedulers", "")

@@ -35,7 +35,7 @@ func newLeaders(n int) *leaders {
 	return l
 }
 
-// round reports all regions once and tells how many leaders moved.
+// round reports all regions once and returns how many leaders moved.
 func (l *leaders) round(t *testing.T, s *pdtest.Server) int {
 	t.Helper()
 	moved := 0

@@ -61,9 +61,11 @@ func TestHTTP_RecordedCalls_GiveTheRecordedAnswers(t *testing.T) {
 		{"GET", "/regions/check/miss-peer", "", 200, "{\"count\":0,\"regions\":[]}\n"},
 		{"GET", "/region/id/10", "", 200, `{"id":10,"start_key":"","end_key":"62","epoch":{"conf_ver":5,"version":3},"peers":[{"role_name":"Voter","id":11,"store_id":1},{"role_name":"Voter","id":12,"store_id":2},{"role_name":"Voter","id":13,"store_id":3}],"leader":{"role_name":"Voter","id":11,"store_id":1},"cpu_usage":0,"written_bytes":0,"read_bytes":0,"written_keys":0,"read_keys":0,"approximate_size":1,"approximate_keys":1000}` + "\n"},
 	} {
-		status, got := curl(t, s, call.method, api+call.path, call.body)
-		require.Equal(t, call.status, status, "%s %s: %s", call.method, call.path, got)
-		require.Equal(t, call.want, got, "%s %s %s", call.method, call.path, call.body)
+		t.Run(call.method+" "+call.path, func(t *testing.T) { //nolint:paralleltest // they run in this order
+			status, got := curl(t, s, call.method, api+call.path, call.body)
+			require.Equal(t, call.status, status, "%s %s: %s", call.method, call.path, got)
+			require.Equal(t, call.want, got, "%s %s %s", call.method, call.path, call.body)
+		})
 	}
 }
 

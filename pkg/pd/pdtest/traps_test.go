@@ -68,7 +68,7 @@ func TestRestart_EtcdKept_MemoryLost(t *testing.T) {
 	require.Equal(t, urls, s.URLs())
 	require.True(t, s.Recovering())
 	require.Equal(t, map[string]string{"schedule.leader-schedule-limit": "0"}, s.TTLConfigs())
-	require.Equal(t, pointsBefore, s.ServiceSafePoints(), "the TTL goes on counting")
+	require.Equal(t, pointsBefore, s.ServiceSafePoints(), "the TTL keeps counting")
 	require.Contains(t, pointsBefore, "svc")
 	next, err := s.AllocID(ctx, &pdpb.AllocIDRequest{})
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ const slowest = 4 * time.Second
 
 // Mishap is what goes wrong in one run.
 type Mishap struct {
-	// What tells a person.
+	// What describes it to a person.
 	What string
 	// Killed says that the program is ended by SIGKILL, and so cannot let go itself.
 	Killed bool

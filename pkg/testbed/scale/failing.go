@@ -46,15 +46,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, run func(ctx contex
 	answers := json.NewEncoder(out)
 	for n := 1; lines.Scan(); n++ {
 		code := run(ctx, n)
-		if err := answers.Encode(Look(ctx, n, code)); err != nil {
+		if err := answers.Encode(TakeSample(ctx, n, code)); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-// Look takes a sample of this process, once the number of goroutines has stood still for a moment.
-func Look(ctx context.Context, runs, code int) Sample {
+// TakeSample takes a sample of this process, once the number of goroutines has not changed for a moment.
+func TakeSample(ctx context.Context, runs, code int) Sample {
 	before := runtime.NumGoroutine()
 	for range 40 {
 		if wait.For(ctx, 25*time.Millisecond) != nil {
@@ -76,7 +76,7 @@ func Look(ctx context.Context, runs, code int) Sample {
 	}
 }
 
-// descriptors counts the open files of this process; 0 where the kernel does not tell.
+// descriptors counts the open files of this process; 0 where the kernel does not say.
 func descriptors() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -125,7 +125,7 @@ func Fail(runs int, held func() []string, plan *fault.Plan, to io.Writer, from i
 func Growth(samples []Sample) (Sample, error) {
 	warm := len(Failures())
 	if len(samples) < 3*warm {
-		return Sample{}, fmt.Errorf("%d runs tell nothing about growth: want at least %d", len(samples), 3*warm)
+		return Sample{}, fmt.Errorf("%d runs say nothing about growth: want at least %d", len(samples), 3*warm)
 	}
 	rest := samples[warm:]
 	first, second := least(rest[:len(rest)/2]), least(rest[len(rest)/2:])

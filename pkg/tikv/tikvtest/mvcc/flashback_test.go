@@ -60,7 +60,7 @@ func TestFlashback_RestoresVersionAndNothingElse(t *testing.T) {
 	n, err := c.flashback(mvcc.Range{}, version, ts(30, 0), ts(31, 0), 2)
 	require.NoError(t, err)
 	require.Zero(t, n, "repeating it changes nothing")
-	require.Empty(t, c.prewrite(ts(40, 0), put("kept", "2")), "and life goes on")
+	require.Empty(t, c.prewrite(ts(40, 0), put("kept", "2")), "and writes work again")
 }
 
 func TestFlashback_OnlyTheRange_IsChanged(t *testing.T) {

@@ -62,6 +62,8 @@ func TestScan_BoundsLimitAndOrder(t *testing.T) {
 			Context: &kvrpcpb.Context{CommittedLocks: []uint64{ts(40, 0)}}}, all, "a=1 b=2 d=3 e=1"},
 	}
 	for _, tc := range cases {
-		require.Equal(t, tc.want, strings.Join(c.scan(&tc.req, tc.bounds), " "), tc.name)
+		t.Run(tc.name, func(t *testing.T) { //nolint:paralleltest // one store
+			require.Equal(t, tc.want, strings.Join(c.scan(&tc.req, tc.bounds), " "), tc.name)
+		})
 	}
 }

@@ -37,11 +37,11 @@ func (r *rig) limits() []string {
 	return items
 }
 
-func TestLook_ShowsWhatIsPaused(t *testing.T) {
+func TestDescribe_ShowsWhatIsPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := within(t, 20*time.Second)
-	status, err := hold.Look(ctx, r.pd)
+	status, err := hold.Describe(ctx, r.pd)
 	require.NoError(t, err)
 	require.False(t, status.Held())
 
@@ -51,7 +51,7 @@ func TestLook_ShowsWhatIsPaused(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, r.schedulers(), running)
 	require.NoError(t, r.acquire(ctx, h))
-	status, err = hold.Look(ctx, r.pd)
+	status, err = hold.Describe(ctx, r.pd)
 	require.NoError(t, err)
 	require.True(t, status.Held())
 	require.Len(t, status.Schedulers, len(running))
@@ -76,12 +76,12 @@ func TestLook_ShowsWhatIsPaused(t *testing.T) {
 	require.Equal(t, "run-1", string(status.SafePoints[0].Run))
 }
 
-func TestRecover_AfterAKill_LeavesNothing(t *testing.T) {
+func TestReleaseLeftovers_AfterAKill_LeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := dead(t)
 	ctx := within(t, 20*time.Second)
 	require.NotEmpty(t, r.server.TTLConfigs())
-	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: r.schedulers(), Limits: r.limits()}, r.pd, r.tikv)
+	done, err := hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name, Schedulers: r.schedulers(), Limits: r.limits()}, r.pd, r.tikv)
 	require.NoError(t, err)
 	r.requireFree(t)
 	require.True(t, done.Any())
@@ -92,35 +92,35 @@ func TestRecover_AfterAKill_LeavesNothing(t *testing.T) {
 	require.Len(t, done.Imports, 3)
 	require.Empty(t, done.Kept)
 
-	done, err = hold.Recover(ctx, hold.Leftover{Cluster: name}, r.pd, r.tikv)
+	done, err = hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.False(t, done.Any(), "the second time there is nothing")
 }
 
-func TestRecover_SchedulersNobodyNames_AreKeptUnlessAll(t *testing.T) {
+func TestReleaseLeftovers_SchedulersNobodyNames_AreKeptUnlessAll(t *testing.T) {
 	t.Parallel()
 	r := dead(t)
 	ctx := within(t, 20*time.Second)
 	require.NoError(t, r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute))
 	names, limits := r.schedulers(), r.limits()
-	done, err := hold.Recover(ctx, hold.Leftover{Cluster: name, Schedulers: names[:1], Limits: limits[2:]}, r.pd, r.tikv)
+	done, err := hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name, Schedulers: names[:1], Limits: limits[2:]}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.Equal(t, names[:1], done.Schedulers)
 	require.ElementsMatch(t, names[1:], done.Kept)
 	require.ElementsMatch(t, limits[2:], done.Limits)
 	require.ElementsMatch(t, limits[:2], done.KeptLimits)
 	require.Len(t, r.left(t), 3+2+1, "the schedulers and limits kept, and an override that no hold makes")
-	done, err = hold.Recover(ctx, hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	done, err = hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.ElementsMatch(t, names[1:], done.Schedulers)
 	require.Equal(t, []string{"limit schedule.max-merge-region-size"}, r.left(t))
 }
 
-func TestRecover_StoreAway_LetsTheRestGoAndIsHeld(t *testing.T) {
+func TestReleaseLeftovers_StoreAway_LetsTheRestGoAndIsHeld(t *testing.T) {
 	t.Parallel()
 	r := dead(t)
 	r.stores[1].Kill()
-	done, err := hold.Recover(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	done, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
 	require.Equal(t, failure.Held, failure.KindOf(err))
 	require.ErrorContains(t, err, r.stores[1].Addr())
 	require.NotEmpty(t, failure.HintOf(err))
@@ -128,11 +128,11 @@ func TestRecover_StoreAway_LetsTheRestGoAndIsHeld(t *testing.T) {
 	require.Empty(t, r.left(t))
 }
 
-// A hold that lives and is taken over does not go on as if nothing had happened.
-func TestRecover_OfALiveHold_BreaksIt(t *testing.T) {
+// A live hold whose leases another process ended is broken, and does not continue as if nothing had happened.
+func TestReleaseLeftovers_OfALiveHold_BreaksIt(t *testing.T) {
 	t.Parallel()
 	r, h := held(t)
-	_, err := hold.Recover(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
 	require.NoError(t, err)
 	broken(t, h)
 	broke, err := h.Release(within(t, 10*time.Second))

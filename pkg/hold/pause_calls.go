@@ -10,20 +10,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// pauseGrace is how long a call that pauses something goes on after its caller has given up.
+// pauseGrace is how long a call that pauses something continues after its caller has stopped waiting for it.
 const pauseGrace = time.Second
 
-// pauses are the calls under way that pause something. Such a call is not cut off with its caller, for PD or a store
-// may carry out what nobody waits for any more: after the release, which it would undo until its lease is over. It goes
-// on for the grace, and letting go waits until all have ended.
-type pauses struct {
+// pauseCalls are the calls under way that pause something. Such a call is not ended with its caller: PD or a store may
+// carry out a request that nobody waits for any more, and do so after the release, so that the cluster stays paused
+// until the lease is over. It continues for the grace, and letting go waits until all of them have ended.
+type pauseCalls struct {
 	mu    sync.Mutex
 	under int
 	idle  chan struct{} // closed when the last one has ended
 }
 
 // asked makes a call that pauses something and returns its answer, or at the end of ctx the cause of that.
-func asked[T any](ctx context.Context, p *pauses, call func(context.Context) (T, error)) (T, error) {
+func asked[T any](ctx context.Context, p *pauseCalls, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -51,7 +51,7 @@ func asked[T any](ctx context.Context, p *pauses, call func(context.Context) (T,
 	}
 }
 
-func (p *pauses) begin() {
+func (p *pauseCalls) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.under++; p.under == 1 {
@@ -59,7 +59,7 @@ func (p *pauses) begin() {
 	}
 }
 
-func (p *pauses) end() {
+func (p *pauseCalls) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.under--; p.under == 0 {
@@ -68,7 +68,7 @@ func (p *pauses) end() {
 }
 
 // settle waits until no call that pauses something is under way; at most for twice the grace.
-func (p *pauses) settle() {
+func (p *pauseCalls) settle() {
 	p.mu.Lock()
 	idle, under := p.idle, p.under
 	p.mu.Unlock()
@@ -83,36 +83,36 @@ func (p *pauses) settle() {
 	}
 }
 
-// pausingPD is a PD whose pauses are seen through.
+// pausingPD is a PD whose pausing calls run to their end.
 type pausingPD struct {
 	PD
-	pauses *pauses
+	calls *pauseCalls
 }
 
 func (p pausingPD) PauseScheduler(ctx context.Context, name string, ttl time.Duration) error {
-	return p.see(ctx, func(ctx context.Context) error { return p.PD.PauseScheduler(ctx, name, ttl) })
+	return p.finish(ctx, func(ctx context.Context) error { return p.PD.PauseScheduler(ctx, name, ttl) })
 }
 
 func (p pausingPD) SetTTLConfig(ctx context.Context, items map[string]any, ttl time.Duration) error {
-	return p.see(ctx, func(ctx context.Context) error { return p.PD.SetTTLConfig(ctx, items, ttl) })
+	return p.finish(ctx, func(ctx context.Context) error { return p.PD.SetTTLConfig(ctx, items, ttl) })
 }
 
 func (p pausingPD) HoldGC(ctx context.Context, service string, ts cluster.TS, ttl time.Duration) (cluster.TS, error) {
-	return asked(ctx, p.pauses, func(ctx context.Context) (cluster.TS, error) { return p.PD.HoldGC(ctx, service, ts, ttl) })
+	return asked(ctx, p.calls, func(ctx context.Context) (cluster.TS, error) { return p.PD.HoldGC(ctx, service, ts, ttl) })
 }
 
-func (p pausingPD) see(ctx context.Context, call func(context.Context) error) error {
-	_, err := asked(ctx, p.pauses, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+func (p pausingPD) finish(ctx context.Context, call func(context.Context) error) error {
+	_, err := asked(ctx, p.calls, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
 	return err
 }
 
-// pausingStores are stores whose suspensions of imports are seen through. A lease needs no such care: Finish goes over
+// pausingStores are stores whose suspensions of imports run to their end. A lease needs no such care: Finish goes over
 // the stream that a renewal went over before.
 type pausingStores struct {
 	tikv.Holder
-	pauses *pauses
+	calls *pauseCalls
 }
 
 func (p pausingStores) SuspendImport(ctx context.Context, address, caller string, ttl time.Duration) (bool, error) {
-	return asked(ctx, p.pauses, func(ctx context.Context) (bool, error) { return p.Holder.SuspendImport(ctx, address, caller, ttl) })
+	return asked(ctx, p.calls, func(ctx context.Context) (bool, error) { return p.Holder.SuspendImport(ctx, address, caller, ttl) })
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// recoverCaller is the name under which imports are resumed for runs that died.
-const recoverCaller = servicePrefix + "release"
+// releaseCaller is the name under which imports are resumed for runs that died.
+const releaseCaller = servicePrefix + "release"
 
 // Leftover is what to let go that dead runs held. Safe points are known by their names, leases and
 // suspensions by their places; a paused scheduler and an overridden limit are not, so those are named.
@@ -43,11 +44,11 @@ func (r *Released) Any() bool {
 	return len(r.Schedulers)+len(r.Limits)+len(r.SafePoints)+len(r.Leases)+len(r.Imports) > 0
 }
 
-// Recover lets go what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that is
-// alive loses its hold: the caller has to know that none is. What could not be let go is an error of kind
+// ReleaseLeftovers lets go what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that
+// is alive loses its hold: the caller has to know that none is. What could not be let go is an error of kind
 // Held, and all else is let go nevertheless.
-func Recover(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
-	status, err := Look(ctx, p)
+func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
+	status, err := Describe(ctx, p)
 	if err != nil {
 		return nil, failure.Annotate(err, "release", what.Cluster.String())
 	}
@@ -55,13 +56,13 @@ func Recover(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released
 	if err != nil {
 		return nil, failure.Annotate(err, "list stores", what.Cluster.String())
 	}
-	r := &recovery{what: what, pd: p, tikv: t}
+	r := &leftovers{what: what, pd: p, tikv: t}
 	r.done = Released{
 		Schedulers: []string{}, Limits: []string{}, SafePoints: []string{}, Kept: []string{}, KeptLimits: []string{},
 		Leases: []cluster.StoreID{}, Imports: []cluster.StoreID{},
 	}
 	err = errors.Join(
-		r.schedulers(ctx, status), r.limits(ctx, status), r.safePoints(ctx, status), each(ctx, stores, r.store),
+		r.schedulers(ctx, status), r.limits(ctx, status), r.safePoints(ctx, status), parallel.Each(ctx, 0, stores, r.store),
 	)
 	slices.Sort(r.done.Leases)
 	slices.Sort(r.done.Imports)
@@ -74,8 +75,8 @@ func Recover(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released
 	return &r.done, nil
 }
 
-// recovery is one Recover under way.
-type recovery struct {
+// leftovers is one ReleaseLeftovers under way.
+type leftovers struct {
 	what Leftover
 	pd   PD
 	tikv tikv.Holder
@@ -84,7 +85,7 @@ type recovery struct {
 	done Released
 }
 
-func (r *recovery) schedulers(ctx context.Context, status *Status) error {
+func (r *leftovers) schedulers(ctx context.Context, status *Status) error {
 	var errs []error
 	for _, s := range status.Schedulers {
 		if !r.what.All && !slices.Contains(r.what.Schedulers, s.Name) {
@@ -100,7 +101,7 @@ func (r *recovery) schedulers(ctx context.Context, status *Status) error {
 	return errors.Join(errs...)
 }
 
-func (r *recovery) limits(ctx context.Context, status *Status) error {
+func (r *leftovers) limits(ctx context.Context, status *Status) error {
 	var items []string
 	for _, l := range status.Limits {
 		switch {
@@ -121,7 +122,7 @@ func (r *recovery) limits(ctx context.Context, status *Status) error {
 	return nil
 }
 
-func (r *recovery) safePoints(ctx context.Context, status *Status) error {
+func (r *leftovers) safePoints(ctx context.Context, status *Status) error {
 	var errs []error
 	for _, p := range status.SafePoints {
 		service := servicePrefix + string(p.Run)
@@ -135,7 +136,7 @@ func (r *recovery) safePoints(ctx context.Context, status *Status) error {
 }
 
 // store ends the lease and the suspension of imports on one TiKV store.
-func (r *recovery) store(ctx context.Context, s pd.Store) error {
+func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	if s.State == pd.StoreTombstone || !s.IsTiKV() {
 		return nil
 	}
@@ -149,7 +150,7 @@ func (r *recovery) store(ctx context.Context, s pd.Store) error {
 	if err != nil {
 		return failure.Annotate(err, "finish lease", st.name())
 	}
-	suspended, err := r.tikv.ResumeImport(ctx, s.Address, recoverCaller)
+	suspended, err := r.tikv.ResumeImport(ctx, s.Address, releaseCaller)
 	if err != nil {
 		return failure.Annotate(err, "resume imports", st.name())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // latePD is slow to carry out a pause, and carries it out also when its client has gone meanwhile, as a server does
@@ -32,7 +33,7 @@ func (p *latePD) PauseScheduler(ctx context.Context, name string, ttl time.Durat
 	}
 	done := make(chan error, 1)
 	p.pausing.Go(func() {
-		<-time.After(late)
+		_ = wait.For(context.WithoutCancel(ctx), late) // how slow it is
 		done <- p.PD.PauseScheduler(context.WithoutCancel(ctx), name, ttl)
 	})
 	p.once.Do(func() { close(p.asked) })
@@ -59,7 +60,7 @@ func TestRelease_RenewalUnderWay_IsNotCarriedOutAfterIt(t *testing.T) {
 	close(p.arm)
 	select {
 	case <-p.asked:
-	case <-time.After(20 * time.Second):
+	case <-within(t, 20*time.Second).Done():
 		require.Fail(t, "no renewal")
 	}
 	_, err = h.Release(within(t, 20*time.Second))
