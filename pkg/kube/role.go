@@ -5,13 +5,12 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // dataMountPath is where TiDB Operator mounts a store's default volume; it starts TiKV with --data-dir below it.
 const dataMountPath = "/var/lib/tikv"
 
-// folderKeys are the keys of TiKV's configuration that name a folder of its own, the most telling first: a
+// folderKeys are the keys of TiKV's configuration that name a folder of its own, the most important first: a
 // volume that holds several of them has the role of the first.
 func folderKeys() []cluster.Role {
 	return []cluster.Role{
@@ -43,30 +42,4 @@ func VolumeRole(config any, mountPath string) (cluster.Role, error) {
 
 func below(folder, mountPath string) bool {
 	return folder == mountPath || strings.HasPrefix(folder, strings.TrimSuffix(mountPath, "/")+"/")
-}
-
-func configValues(config any) (map[string]string, error) {
-	switch c := config.(type) {
-	case nil:
-		return nil, nil
-	case string:
-		return configStrings(c)
-	case map[string]any:
-		values := map[string]string{}
-		flatten(values, "", c)
-		return values, nil
-	default:
-		return nil, failure.New(failure.Corrupt, "read tikv configuration", "", "spec.tikv.config is a %T", config)
-	}
-}
-
-func flatten(into map[string]string, prefix string, from map[string]any) {
-	for k, v := range from {
-		switch v := v.(type) {
-		case string:
-			into[prefix+k] = v
-		case map[string]any:
-			flatten(into, prefix+k+".", v)
-		}
-	}
 }

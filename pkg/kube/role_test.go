@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"maps"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,12 +30,11 @@ dir = "/var/lib/quoted"
   enable = true
   dir = '/var/lib/raft/engine' # where
 [rocksdb]
+wal-dir="/var/lib/wal"
   [rocksdb.titan]
     dirname = "/titan/x"
   [rocksdb.defaultcf]
     level0 = 4
-[rocksdb]
-wal-dir="/var/lib/wal"
 `
 
 func TestVolumeRole_MountPath_IsTheFolderBelowIt(t *testing.T) {
@@ -49,43 +51,79 @@ func TestVolumeRole_MountPath_IsTheFolderBelowIt(t *testing.T) {
 		"/var/lib/quoted":    "mount:/var/lib/quoted",
 		"/var/lib/commented": "mount:/var/lib/commented",
 	} {
-		role, err := VolumeRole(tikvConfig, path)
-		require.NoError(t, err, path)
-		assert.Equal(t, want, role, path)
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			role, err := VolumeRole(tikvConfig, path)
+			require.NoError(t, err)
+			assert.Equal(t, want, role)
+		})
 	}
 }
 
-func TestVolumeRole_DottedKeysAndObject_AreRead(t *testing.T) {
+func TestVolumeRole_EveryWayToWriteAKey_IsRead(t *testing.T) {
 	t.Parallel()
-	for _, config := range []any{
-		"raft-engine.dir = \"/raft\"\n",
-		"[raft-engine]\r\ndir = \"/raft\"\r\n",
-		"[raft-engine]\ndir=\"/ra\\u0066t/x\"",
-		"raft-engine.dir = \"\"\"/raft\\\n   /x\"\"\"",
-		map[string]any{"raft-engine": map[string]any{"dir": "/raft/x"}},
+	for name, config := range map[string]any{
+		"dotted key":            "raft-engine.dir = \"/raft\"\n",
+		"quoted dotted key":     "\"raft-engine\".'dir' = \"/raft\"",
+		"windows line ends":     "[raft-engine]\r\ndir = \"/raft\"\r\n",
+		"escaped character":     "[raft-engine]\ndir=\"/ra\\u0066t/x\"",
+		"multi-line string":     "raft-engine.dir = \"\"\"/raft\\\n   /x\"\"\"",
+		"literal multi-line":    "raft-engine.dir = '''\n/raft/x'''",
+		"inline table":          "raft-engine = { enable = true, dir = \"/raft/x\" } # where",
+		"nested inline table":   "x = { y = { dir = \"/no\" } }\nraft-engine = { dir = '/raft' }",
+		"comment after a value": "[raft-engine] # dir = \"/no\"\ndir = \"/raft\" # \"/no\"",
+		"object":                map[string]any{"raft-engine": map[string]any{"dir": "/raft/x"}},
 	} {
-		role, err := VolumeRole(config, "/raft")
-		require.NoError(t, err)
-		assert.Equal(t, cluster.RoleRaftLog, role, config)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			role, err := VolumeRole(config, "/raft")
+			require.NoError(t, err)
+			assert.Equal(t, cluster.RoleRaftLog, role)
+		})
 	}
+}
+
+func TestVolumeRole_NoConfig_NamesTheMount(t *testing.T) {
+	t.Parallel()
 	role, err := VolumeRole(nil, "/raft")
 	require.NoError(t, err)
 	assert.Equal(t, cluster.Role("mount:/raft"), role)
 }
 
-func TestVolumeRole_BrokenConfig_IsCorrupt(t *testing.T) {
+func TestVolumeRole_InvalidConfig_IsCorrupt(t *testing.T) {
 	t.Parallel()
-	for _, config := range []any{"a = \"never closed\nb = 1", "a = [1, 2\nb = 3\n", "a = \"\"\"x", 7} {
-		_, err := VolumeRole(config, "/raft")
-		assert.Equal(t, failure.Corrupt, failure.KindOf(err), config)
+	for name, config := range map[string]any{
+		"open string":            "a = \"never closed\nb = 1",
+		"open array":             "a = [1, 2\nb = 3\n",
+		"open multi-line string": "a = \"\"\"x",
+		"table defined twice":    "[raft-engine]\n[raft-engine]\ndir = \"/raft\"",
+		"number":                 7,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := VolumeRole(config, "/raft")
+			assert.Equal(t, failure.Corrupt, failure.KindOf(err))
+		})
 	}
 }
 
-func FuzzConfigStrings(f *testing.F) {
+// A comment in front changes nothing, and a value that a TOML writer wrote is read back.
+func FuzzConfigValues(f *testing.F) {
 	f.Add(tikvConfig)
 	f.Add("a = [\"")
 	f.Add("[\n=\"\"\"")
-	f.Fuzz(func(_ *testing.T, text string) {
-		_, _ = configStrings(text) // must end and not panic
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := configValues(text)
+		commented, again := configValues("# [raft-engine]\n" + text)
+		require.Equal(t, failure.KindOf(err), failure.KindOf(again))
+		require.True(t, maps.Equal(values, commented))
+		if !utf8.ValidString(text) {
+			return // TOML has no such strings
+		}
+		written, err := toml.Marshal(map[string]any{"raft-engine": map[string]any{"dir": text}})
+		require.NoError(t, err)
+		values, err = configValues(string(written))
+		require.NoError(t, err)
+		require.Equal(t, text, values["raft-engine.dir"])
 	})
 }
