@@ -22,8 +22,8 @@ const steadyInterval = 500 * time.Millisecond
 
 // again makes everything from the first connection to the release one group: if the hold breaks, all of it is
 // let go, its snapshots are deleted, and it is held again, a bounded number of times.
-func (t *task) again() *phase.Again {
-	return &phase.Again{
+func (t *task) holdGroup() *phase.RetryGroup {
+	return &phase.RetryGroup{
 		From: journal.StepConnect, To: journal.StepRelease, Attempts: t.opts.HoldAttempts, Worth: worth,
 		Phase: phaseAgain, Ready: t.steady, Deadline: t.opts.SteadyTimeout,
 	}

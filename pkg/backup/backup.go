@@ -89,7 +89,7 @@ type HoldTimes struct {
 	CutStart time.Time
 	Cut      time.Duration
 	Skew     time.Duration // between the first and the last snapshot's start, as EC2 tells it
-	Parts    []hold.Part
+	Parts    []phase.Part
 	Stores   []hold.StoreParts
 }
 
@@ -134,7 +134,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Sink:    deps.Sink,
 		Log:     deps.Log,
 		About:   journal.About{Operation: journal.Backup, Cluster: opts.Cluster, Backup: opts.Backup, Tool: opts.Tool},
-		Again:   t.again(),
+		Group:   t.holdGroup(),
 	})
 	t.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, t.steps())

@@ -165,7 +165,7 @@ func (t *task) storeParts() []hold.StoreParts {
 	stores := t.hold.StoreParts()
 	for i := range stores {
 		if took, ok := t.sets.took(stores[i].Store); ok {
-			stores[i].Parts = append(stores[i].Parts, hold.Part{Name: "cut", Seconds: took.Seconds()})
+			stores[i].Parts = append(stores[i].Parts, phase.Part{Name: "cut", Seconds: took.Seconds()})
 		}
 	}
 	return stores

@@ -41,19 +41,7 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 		h.Hold = &report.Hold{
 			Start: r.Hold.Start, Seconds: r.Hold.Length.Seconds(), CutStart: r.Hold.CutStart,
 			CutSeconds: r.Hold.Cut.Seconds(), SkewSeconds: r.Hold.Skew.Seconds(), Attempts: r.Attempts,
-		}
-		for _, f := range r.FailedAttempts {
-			h.Hold.Failed = append(h.Hold.Failed, report.Attempt{Number: f.Number, At: f.At, Step: f.Step, Error: f.Error})
-		}
-		for _, s := range r.Hold.Stores {
-			store := report.HoldStore{Store: s.Store}
-			for _, p := range s.Parts {
-				store.Parts = append(store.Parts, report.Part{Name: p.Name, Seconds: p.Seconds})
-			}
-			h.Hold.Stores = append(h.Hold.Stores, store)
-		}
-		for _, p := range r.Hold.Parts {
-			h.Hold.Parts = append(h.Hold.Parts, report.Part{Name: p.Name, Seconds: p.Seconds})
+			Failed: r.FailedAttempts, Stores: r.Hold.Stores, Parts: r.Hold.Parts,
 		}
 	}
 	doc := &backupDoc{

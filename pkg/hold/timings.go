@@ -5,23 +5,18 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
-
-// Part is how long one part of acquiring or releasing took.
-type Part struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"`
-}
 
 // StoreParts is how long the parts took on one store. Parts of the same name are added up.
 type StoreParts struct {
 	Store cluster.StoreID `json:"store"`
-	Parts []Part          `json:"parts"`
+	Parts []phase.Part    `json:"parts"`
 }
 
 type timings struct {
 	mu    sync.Mutex
-	parts []Part
+	parts []phase.Part
 }
 
 // start times a part until the result is called.
@@ -30,25 +25,25 @@ func (t *timings) start(name string) func() {
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.parts = append(t.parts, Part{Name: name, Seconds: time.Since(begin).Seconds()})
+		t.parts = append(t.parts, phase.Part{Name: name, Seconds: time.Since(begin).Seconds()})
 	}
 }
 
-func (t *timings) list() []Part {
+func (t *timings) list() []phase.Part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]Part(nil), t.parts...)
+	return append([]phase.Part(nil), t.parts...)
 }
 
 // Parts lists what was timed so far, in the order in which it ended.
-func (h *Hold) Parts() []Part { return h.parts.list() }
+func (h *Hold) Parts() []phase.Part { return h.parts.list() }
 
 // StoreParts lists what was timed on each store so far: connect, suspend imports, pause admin commands, wait
 // apply and release.
 func (h *Hold) StoreParts() []StoreParts {
 	out := make([]StoreParts, 0, len(h.stores))
 	for _, s := range h.stores {
-		of := StoreParts{Store: s.target.ID, Parts: []Part{}}
+		of := StoreParts{Store: s.target.ID, Parts: []phase.Part{}}
 		at := map[string]int{}
 		for _, p := range s.times.list() {
 			i, known := at[p.Name]

@@ -23,8 +23,8 @@ type Config struct {
 	Fresh bool
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
-	// Again lets one group of steps be attempted again; nil lets none.
-	Again *Again
+	// Group is the one group of steps that may be attempted more than once; nil for none.
+	Group *RetryGroup
 }
 
 // Engine runs steps once. It is not safe for concurrent use.
@@ -59,13 +59,13 @@ func (e *Engine) Timings() Timings { return e.timings }
 // Run carries the steps out in order. If the journal holds records already, steps that are done are
 // skipped and their State is restored. When a step fails, or ctx ends, the steps that began are undone:
 // those with UndoFirst before the others, each group in reverse order. The error joins the cause and
-// every failed undo that no later one made good. A panic of a step is an error like any other.
+// every failed undo that no later one repaired. A panic of a step is an error like any other.
 func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	if err := validate(steps); err != nil {
 		return err
 	}
-	if first, last := e.group(steps); e.cfg.Again != nil && (first < 0 || last < first) {
-		return failure.New(failure.Unknown, "plan run", e.cfg.Again.From, "no such steps to attempt again")
+	if first, last := e.group(steps); e.cfg.Group != nil && (first < 0 || last < first) {
+		return failure.New(failure.Unknown, "plan run", e.cfg.Group.From, "no such steps to attempt again")
 	}
 	records, err := e.cfg.Journal.Records(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	}
 	err = e.forward(ctx, steps, finished)
 	if err != nil {
-		err = errors.Join(append([]error{err}, e.backward(ctx)...)...)
+		err = errors.Join(append([]error{err}, e.undoRun(ctx)...)...)
 	}
 	end := Record{Type: RecordEnd}
 	if err != nil {
@@ -116,23 +116,12 @@ func (e *Engine) forward(ctx context.Context, steps []Step, finished map[string]
 		if err == nil {
 			continue
 		}
-		next, err := e.again(ctx, steps, i, err)
+		next, err := e.nextAttempt(ctx, steps, i, err)
 		if err != nil {
 			return err
 		}
 		i = next - 1
 	}
-	return nil
-}
-
-func (e *Engine) skip(step *Step, data json.RawMessage) error {
-	if step.State != nil && len(data) > 0 {
-		if err := json.Unmarshal(data, step.State); err != nil {
-			return failure.Wrap(err, failure.Corrupt, "resume step", step.Name)
-		}
-	}
-	e.remember(step)
-	e.timeStep(StepTiming{Name: step.Name, Start: time.Now().UTC(), Outcome: Skipped})
 	return nil
 }
 
@@ -173,51 +162,11 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	return nil
 }
 
-// finish times the step and shows how it ended.
-func (e *Engine) finish(step *Step, s *Scope, err error) {
-	t := StepTiming{
-		Name: step.Name, Start: s.start.UTC(), Seconds: time.Since(s.start).Seconds(), Outcome: Done, Parts: s.parts,
-	}
-	if err != nil {
-		t.Outcome = Failed
-		e.timeStep(t)
-		s.emit(StepFailed, err.Error())
-		return
-	}
-	e.timeStep(t)
-	s.emit(StepFinished, "")
-}
-
 func (e *Engine) scope(step *Step) *Scope {
 	return &Scope{
 		Run: e.cfg.Run, Log: e.log.With(zap.String("step", step.Name)),
 		step: step, engine: e, writer: e.writer, start: time.Now(),
 	}
-}
-
-func (e *Engine) openPhase(step *Step, attempt int) {
-	if n := len(e.timings); n > 0 && e.timings[n-1].Phase == step.Phase && e.timings[n-1].Outcome == "" {
-		return
-	}
-	e.timings = append(e.timings, Timing{Phase: step.Phase, Start: time.Now(), Attempt: attempt})
-	e.sink.Emit(Event{Type: PhaseStarted, Time: time.Now().UTC(), Run: e.cfg.Run, Phase: step.Phase})
-}
-
-func (e *Engine) timeStep(t StepTiming) {
-	p := &e.timings[len(e.timings)-1]
-	p.Steps = append(p.Steps, t)
-}
-
-func (e *Engine) closePhase(err error) {
-	p := &e.timings[len(e.timings)-1]
-	elapsed := time.Since(p.Start)
-	p.Seconds, p.Outcome, p.Start = elapsed.Seconds(), Done, p.Start.UTC()
-	if err != nil {
-		p.Outcome = Failed
-	}
-	e.sink.Emit(Event{
-		Type: PhaseFinished, Time: time.Now().UTC(), Run: e.cfg.Run, Phase: p.Phase, Elapsed: elapsed, Message: string(p.Outcome),
-	})
 }
 
 // within runs f under a deadline and says which one passed.
@@ -229,26 +178,4 @@ func within(ctx context.Context, what string, limit time.Duration, f func(contex
 		return deadlineError(err, what, limit)
 	}
 	return err
-}
-
-// doneSteps maps the steps that are done, and were not undone since, to their states.
-func doneSteps(records []Record) map[string]json.RawMessage {
-	done := map[string]json.RawMessage{}
-	for _, r := range records {
-		switch r.Type {
-		case RecordDone:
-			done[r.Step] = r.Data
-		case RecordUndo, RecordBegin:
-			delete(done, r.Step)
-		case RecordAgain:
-			var names []string
-			if json.Unmarshal(r.Data, &names) == nil {
-				for _, name := range names {
-					delete(done, name)
-				}
-			}
-		default: // says nothing about whether the step is done
-		}
-	}
-	return done
 }

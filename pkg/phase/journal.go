@@ -13,17 +13,17 @@ type RecordType string
 
 // The records of a run.
 const (
-	RecordRun      RecordType = "run"    // first record: what the run is
-	RecordBegin    RecordType = "begin"  // before a step's first effect
-	RecordIntent   RecordType = "intent" // before one effect within a step
-	RecordResult   RecordType = "result" // after one effect within a step
-	RecordDone     RecordType = "done"   // the step is done; Data is its State
-	RecordFailed   RecordType = "failed"
-	RecordUndo     RecordType = "undo"   // before a step's undo
-	RecordUndone   RecordType = "undone" // the step's effect is gone
-	RecordUndoFail RecordType = "undo-failed"
-	RecordAgain    RecordType = "again" // a group of steps is undone and begins anew; Data is their names
-	RecordEnd      RecordType = "end"   // last record; Error is empty for a run that succeeded
+	RecordRun        RecordType = "run"    // first record: what the run is
+	RecordBegin      RecordType = "begin"  // before a step's first effect
+	RecordIntent     RecordType = "intent" // before one effect within a step
+	RecordResult     RecordType = "result" // after one effect within a step
+	RecordDone       RecordType = "done"   // the step is done; Data is its State
+	RecordFailed     RecordType = "failed"
+	RecordUndo       RecordType = "undo"   // before a step's undo
+	RecordUndone     RecordType = "undone" // the step's effect is gone
+	RecordUndoFail   RecordType = "undo-failed"
+	RecordRetryGroup RecordType = "again" // a group of steps is undone and begins from scratch; Data is their names
+	RecordEnd        RecordType = "end"   // last record; Error is empty for a run that succeeded
 )
 
 // Record is one line of a journal.

@@ -64,10 +64,10 @@ func (s *Scope) Reached(n int64) {
 	s.emit(Progress, "")
 }
 
-// Note tells the user something about the step.
+// Note shows the user a remark about the step.
 func (s *Scope) Note(format string, args ...any) { s.emit(Note, fmt.Sprintf(format, args...)) }
 
-// Warn tells the user something that needs attention but does not end the run.
+// Warn shows the user what needs attention but does not end the run.
 func (s *Scope) Warn(format string, args ...any) { s.emit(Warning, fmt.Sprintf(format, args...)) }
 
 // Part starts timing a part of the step; calling the result ends it. Parts may overlap.
@@ -76,7 +76,7 @@ func (s *Scope) Part(name string) func() {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.parts = append(s.parts, Part{Name: name, Start: start.UTC(), Seconds: time.Since(start).Seconds()})
+		s.parts = append(s.parts, Part{Name: name, Seconds: time.Since(start).Seconds()})
 	}
 }
 

@@ -27,7 +27,7 @@ type Step struct {
 	UndoFirst bool
 	// Ends names earlier steps whose effects this one ends: once this step is done, they are not undone.
 	Ends []string
-	// Retry repeats Do on an error that waiting may mend (kinds Unknown and Limited) until the deadline: for
+	// Retry repeats Do on a transient error (failure.Transient) until the deadline: for
 	// steps of few calls, so that a change of PD's leader does not undo hours of work.
 	Retry bool
 	// NoWait begins the step before the journal's records are durable: only for steps that let something go.

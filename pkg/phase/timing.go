@@ -12,11 +12,10 @@ const (
 	Skipped Outcome = "resumed" // done by an earlier process of the same run
 )
 
-// Part is a timed part of a step.
+// Part is a timed part of a step, or of the hold. Parts may overlap.
 type Part struct {
-	Name    string    `json:"name"`
-	Start   time.Time `json:"start"`
-	Seconds float64   `json:"seconds"`
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
 }
 
 // StepTiming is how long a step took. Seconds are of the monotonic clock.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -81,13 +82,7 @@ type Step struct {
 	Name    string        `json:"name"`
 	Seconds float64       `json:"seconds"`
 	Outcome phase.Outcome `json:"outcome,omitempty"`
-	Parts   []Part        `json:"parts,omitempty"`
-}
-
-// Part is how long a part of a step, or of the hold, took. Parts may overlap.
-type Part struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"`
+	Parts   []phase.Part  `json:"parts,omitempty"`
 }
 
 // Hold is how long the live cluster was held, and the cut within it. The figures are those of the last
@@ -103,25 +98,10 @@ type Hold struct {
 	// Attempts is how often the cluster was held; more than 1 if a set of snapshots was thrown away.
 	Attempts int `json:"attempts"`
 	// Failed are the attempts whose hold broke, and whose snapshots were thrown away.
-	Failed []Attempt `json:"failed,omitempty"`
-	Parts  []Part    `json:"parts,omitempty"`
+	Failed []phase.Attempt `json:"failed,omitempty"`
+	Parts  []phase.Part    `json:"parts,omitempty"`
 	// Stores are the parts on each store, in the order of the topology.
-	Stores []HoldStore `json:"stores,omitempty"`
-}
-
-// Attempt is one at the hold that failed.
-type Attempt struct {
-	Number int       `json:"number"`
-	At     time.Time `json:"at"`
-	Step   string    `json:"step"`
-	Error  string    `json:"error"` // names the store, or what of PD
-}
-
-// HoldStore is how long the parts of the hold took on one store: connect, suspend imports, pause admin
-// commands, wait apply, cut and release.
-type HoldStore struct {
-	Store cluster.StoreID `json:"store"`
-	Parts []Part          `json:"parts"`
+	Stores []hold.StoreParts `json:"stores,omitempty"`
 }
 
 // VolumeSettings are what restored volumes were made with. Zero is the type's own default.
@@ -165,11 +145,7 @@ func (r *Report) share(seconds float64) float64 {
 func steps(timings []phase.StepTiming) []Step {
 	var out []Step
 	for _, t := range timings {
-		s := Step{Name: t.Name, Seconds: t.Seconds, Outcome: t.Outcome}
-		for _, p := range t.Parts {
-			s.Parts = append(s.Parts, Part{Name: p.Name, Seconds: p.Seconds})
-		}
-		out = append(out, s)
+		out = append(out, Step{Name: t.Name, Seconds: t.Seconds, Outcome: t.Outcome, Parts: t.Parts})
 	}
 	return out
 }

@@ -44,7 +44,7 @@ func backupRun() (report.Header, phase.Timings) {
 		timing(report.PauseScheduling, 0.25),
 		timing(report.PauseGC, 0.0062),
 		timing(report.GetBackupTS, 0.0003),
-		timing(report.VolumeSnapshots, 856.4, step("cut", 2.04, phase.Part{Name: "store 4", Start: start, Seconds: 1.98}),
+		timing(report.VolumeSnapshots, 856.4, step("cut", 2.04, phase.Part{Name: "store 4", Seconds: 1.98}),
 			step("wait for snapshots", 854.2)),
 		timing("seal", 0.42),
 	}
@@ -55,7 +55,7 @@ func backupRun() (report.Header, phase.Timings) {
 		DataBytes: 90e12, DataPerVolumeBytes: 3e12,
 		Hold: &report.Hold{
 			Start: start.Add(3 * time.Second), Seconds: 5.31, CutStart: start.Add(5 * time.Second), CutSeconds: 2.04,
-			SkewSeconds: 0.9, Attempts: 1, Parts: []report.Part{{Name: "connect", Seconds: 0.21}, {Name: "wait admin", Seconds: 1.2}},
+			SkewSeconds: 0.9, Attempts: 1, Parts: []phase.Part{{Name: "connect", Seconds: 0.21}, {Name: "wait admin", Seconds: 1.2}},
 		},
 		Checks: []string{"30 of 30 snapshots completed", "all leases were valid over the whole cut"},
 	}, timings

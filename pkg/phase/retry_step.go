@@ -13,17 +13,15 @@ import (
 
 // The waits between tries of a step.
 const (
-	firstRetry = 500 * time.Millisecond
-	lastRetry  = 10 * time.Second
+	minRetryInterval = 500 * time.Millisecond
+	maxRetryInterval = 10 * time.Second
 )
 
 // try calls Do once, or again and again for a step with Retry.
 func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
-	for interval := firstRetry; ; interval = min(2*interval, lastRetry) {
+	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
 		err := e.call(ctx, step.Do, s)
-		kind := failure.KindOf(err)
-		var panicked *failure.PanicError
-		if err == nil || !step.Retry || (kind != failure.Unknown && kind != failure.Limited) || errors.As(err, &panicked) {
+		if !step.Retry || !failure.Transient(err) {
 			return err
 		}
 		s.Note("trying again: %v", err)

@@ -6,8 +6,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// backward undoes the steps that began and returns the errors of those that could not be undone.
-func (e *Engine) backward(ctx context.Context) []error {
+// undoRun undoes the steps that began and returns the errors of those that could not be undone.
+func (e *Engine) undoRun(ctx context.Context) []error {
 	steps := make([]Step, 0, len(e.order))
 	for _, step := range e.order {
 		steps = append(steps, *step)

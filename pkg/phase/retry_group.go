@@ -11,16 +11,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// stepAgain is the name under which the wait between two attempts is timed and shown.
-const stepAgain = "again"
+// stepAwaitAttempt is the name under which the wait between two attempts is timed and shown.
+const stepAwaitAttempt = "again"
 
-// Again lets a group of steps in a row be attempted again: all of it is undone, then waited for, then done anew.
-type Again struct {
+// RetryGroup is a group of steps in a row that is attempted more than once: after a failure all of it is undone,
+// then Ready waits, then it is done from scratch.
+type RetryGroup struct {
 	// From and To name the group's first and last step.
 	From, To string
 	// Attempts is how often the group is done at most, the first time included.
 	Attempts int
-	// Worth tells whether another attempt may succeed after a step of the group failed.
+	// Worth reports whether another attempt may succeed after a step of the group failed.
 	Worth func(step string, err error) bool
 	// Phase is what the wait is timed as.
 	Phase string
@@ -33,12 +34,12 @@ type Again struct {
 // Attempt is one that failed and was followed by another, or was the last.
 type Attempt struct {
 	Number int       `json:"number"`
-	Step   string    `json:"step"` // that failed
 	At     time.Time `json:"at"`
-	Error  string    `json:"error"`
+	Step   string    `json:"step"`  // that failed
+	Error  string    `json:"error"` // why, naming what it failed on
 }
 
-// FailedAttempts lists the attempts at the group of Again that failed; valid after Run returned.
+// FailedAttempts lists the attempts at Config.Group that failed; valid after Run returned.
 func (e *Engine) FailedAttempts() []Attempt { return e.attempts }
 
 // attempt is the number of the attempt under way at the step's group; 0 outside of it and for the first.
@@ -52,28 +53,28 @@ func (e *Engine) attempt(steps []Step, i int) int {
 // group is the indexes of the first and last step that may be attempted again; -1 and -2 if there are none.
 func (e *Engine) group(steps []Step) (first, last int) {
 	first, last = -1, -2
-	if e.cfg.Again == nil {
+	if e.cfg.Group == nil {
 		return first, last
 	}
 	for i := range steps {
-		if steps[i].Name == e.cfg.Again.From {
+		if steps[i].Name == e.cfg.Group.From {
 			first = i
 		}
-		if steps[i].Name == e.cfg.Again.To {
+		if steps[i].Name == e.cfg.Group.To {
 			last = i
 		}
 	}
 	return first, last
 }
 
-// again decides what follows the failure of step i: nil if the group is to be done anew, from the index
-// returned. Before that its steps are undone; if one cannot be undone there is no further attempt.
-func (e *Engine) again(ctx context.Context, steps []Step, i int, err error) (int, error) {
+// nextAttempt decides what follows the failure of step i: nil if the group is to be done from scratch, from the
+// index returned. Before that its steps are undone; if one cannot be undone there is no further attempt.
+func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error) (int, error) {
 	first, last := e.group(steps)
 	if i < first || i > last {
 		return i, err
 	}
-	rule := e.cfg.Again
+	rule := e.cfg.Group
 	e.attempts = append(e.attempts, Attempt{Number: len(e.attempts) + 1, Step: steps[i].Name, At: time.Now().UTC(), Error: err.Error()})
 	numbered := failure.Annotate(err, fmt.Sprintf("attempt %d of %d", len(e.attempts), rule.Attempts), "")
 	var panicked *failure.PanicError
@@ -91,22 +92,22 @@ func (e *Engine) again(ctx context.Context, steps []Step, i int, err error) (int
 	if len(e.undoAll(context.WithoutCancel(ctx), steps[first:last+1])) > 0 {
 		return i, err
 	}
-	if waitErr := e.ready(ctx); waitErr != nil {
+	if waitErr := e.awaitAttempt(ctx); waitErr != nil {
 		return i, errors.Join(waitErr, err)
 	}
 	names := make([]string, 0, last-first+1)
 	for j := first; j <= last; j++ {
 		names = append(names, steps[j].Name)
 	}
-	e.writer.add(Record{Type: RecordAgain, Step: steps[first].Name}, names)
+	e.writer.add(Record{Type: RecordRetryGroup, Step: steps[first].Name}, names)
 	e.log.Info("attempting again", zap.Int("attempt", len(e.attempts)+1))
 	return first, nil
 }
 
-// ready waits, timed as a phase of its own, until another attempt is worth it.
-func (e *Engine) ready(ctx context.Context) error {
-	rule := e.cfg.Again
-	step := &Step{Phase: rule.Phase, Name: stepAgain, Deadline: rule.Deadline, ReadOnly: true, Do: rule.Ready}
+// awaitAttempt waits, timed as a phase of its own, until another attempt is worth it.
+func (e *Engine) awaitAttempt(ctx context.Context) error {
+	rule := e.cfg.Group
+	step := &Step{Phase: rule.Phase, Name: stepAwaitAttempt, Deadline: rule.Deadline, ReadOnly: true, Do: rule.Ready}
 	e.openPhase(step, len(e.attempts)+1)
 	s := e.scope(step)
 	s.emit(StepStarted, "")

@@ -17,9 +17,9 @@ import (
 
 var errBroken = errors.New("broken")
 
-// group is a run of lock, hold, cut and seal whose hold and cut may be attempted three times; cut fails as
-// often as told.
-func group(tr *trace, failures int) ([]phase.Step, *phase.Again) {
+// group is a run of lock, hold, cut and seal whose hold and cut may be attempted three times; cut fails
+// as often as failures says.
+func group(tr *trace, failures int) ([]phase.Step, *phase.RetryGroup) {
 	cut := tr.step("cut", nil)
 	cut.Do = func(context.Context, *phase.Scope) error {
 		tr.did = append(tr.did, "cut")
@@ -28,18 +28,18 @@ func group(tr *trace, failures int) ([]phase.Step, *phase.Again) {
 		}
 		return nil
 	}
-	return []phase.Step{tr.step("lock", nil), tr.step("hold", nil), cut, tr.step("seal", nil)}, &phase.Again{
+	return []phase.Step{tr.step("lock", nil), tr.step("hold", nil), cut, tr.step("seal", nil)}, &phase.RetryGroup{
 		From: "hold", To: "cut", Attempts: 3, Phase: "hold again", Deadline: time.Minute,
 		Worth: func(_ string, err error) bool { return errors.Is(err, errBroken) },
 		Ready: func(context.Context, *phase.Scope) error { tr.did = append(tr.did, "ready"); return nil },
 	}
 }
 
-func TestRun_GroupBreaksTwice_IsUndoneAndDoneAnew(t *testing.T) {
+func TestRun_GroupBreaksTwice_IsUndoneAndDoneFromScratch(t *testing.T) {
 	t.Parallel()
 	j, tr := &memory{}, &trace{}
-	steps, again := group(tr, 2)
-	e := phase.New(phase.Config{Journal: j, Again: again})
+	steps, retried := group(tr, 2)
+	e := phase.New(phase.Config{Journal: j, Group: retried})
 	require.NoError(t, e.Run(t.Context(), steps))
 	require.Equal(t, []string{
 		"lock", "hold", "cut", "undo cut", "undo hold", "ready", "hold", "cut", "undo cut", "undo hold", "ready", "hold", "cut", "seal",
@@ -61,16 +61,16 @@ func TestRun_GroupBreaksTwice_IsUndoneAndDoneAnew(t *testing.T) {
 
 	// A second process that finds this journal does nothing twice.
 	tr.did = nil
-	steps, again = group(tr, 0)
-	require.NoError(t, phase.New(phase.Config{Journal: j, Again: again}).Run(t.Context(), steps))
+	steps, retried = group(tr, 0)
+	require.NoError(t, phase.New(phase.Config{Journal: j, Group: retried}).Run(t.Context(), steps))
 	require.Empty(t, tr.did)
 }
 
 func TestRun_GroupBreaksTooOften_FailsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	tr := &trace{}
-	steps, again := group(tr, 3)
-	e := phase.New(phase.Config{Journal: &memory{}, Again: again})
+	steps, retried := group(tr, 3)
+	e := phase.New(phase.Config{Journal: &memory{}, Group: retried})
 	err := e.Run(t.Context(), steps)
 	require.ErrorIs(t, err, errBroken)
 	require.EqualError(t, err, "attempt 3 of 3: store 2: broken")
@@ -80,20 +80,22 @@ func TestRun_GroupBreaksTooOften_FailsAndSaysSo(t *testing.T) {
 
 func TestRun_GroupFails_NoFurtherAttempt(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(steps []phase.Step, a *phase.Again, cancel func()){
-		"one attempt":  func(_ []phase.Step, a *phase.Again, _ func()) { a.Attempts = 1 },
-		"not worth it": func(_ []phase.Step, a *phase.Again, _ func()) { a.Worth = func(string, error) bool { return false } },
-		"never ready": func(_ []phase.Step, a *phase.Again, _ func()) {
+	for name, change := range map[string]func(steps []phase.Step, a *phase.RetryGroup, cancel func()){
+		"one attempt": func(_ []phase.Step, a *phase.RetryGroup, _ func()) { a.Attempts = 1 },
+		"not worth it": func(_ []phase.Step, a *phase.RetryGroup, _ func()) {
+			a.Worth = func(string, error) bool { return false }
+		},
+		"never ready": func(_ []phase.Step, a *phase.RetryGroup, _ func()) {
 			a.Ready = func(context.Context, *phase.Scope) error { return errors.New("unsteady") }
 		},
-		"outside of it": func(steps []phase.Step, a *phase.Again, _ func()) { a.To = "hold" },
-		"cancelled": func(steps []phase.Step, a *phase.Again, cancel func()) {
+		"outside of it": func(steps []phase.Step, a *phase.RetryGroup, _ func()) { a.To = "hold" },
+		"cancelled": func(steps []phase.Step, a *phase.RetryGroup, cancel func()) {
 			steps[2].Do = func(context.Context, *phase.Scope) error { cancel(); return errBroken }
 		},
-		"a panic": func(steps []phase.Step, _ *phase.Again, _ func()) {
+		"a panic": func(steps []phase.Step, _ *phase.RetryGroup, _ func()) {
 			steps[2].Do = func(context.Context, *phase.Scope) error { panic(errBroken) }
 		},
-		"cannot be undone": func(steps []phase.Step, _ *phase.Again, _ func()) {
+		"cannot be undone": func(steps []phase.Step, _ *phase.RetryGroup, _ func()) {
 			steps[1].Undo = func(context.Context, *phase.Scope) error {
 				return failure.New(failure.Held, "release", "", "no answer")
 			}
@@ -104,9 +106,9 @@ func TestRun_GroupFails_NoFurtherAttempt(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			tr := &trace{}
-			steps, again := group(tr, 9)
-			change(steps, again, cancel)
-			err := phase.New(phase.Config{Journal: &memory{}, Again: again}).Run(ctx, steps)
+			steps, retried := group(tr, 9)
+			change(steps, retried, cancel)
+			err := phase.New(phase.Config{Journal: &memory{}, Group: retried}).Run(ctx, steps)
 			require.Error(t, err)
 			done := 0
 			for _, did := range tr.did {
@@ -125,7 +127,7 @@ func TestRun_GroupFails_NoFurtherAttempt(t *testing.T) {
 func TestRun_UndoFailsOnceAndThenSucceeds_IsNotHeld(t *testing.T) {
 	t.Parallel()
 	tr := &trace{}
-	steps, again := group(tr, 9)
+	steps, retried := group(tr, 9)
 	undos := 0
 	steps[1].Undo = func(context.Context, *phase.Scope) error {
 		if undos++; undos == 1 {
@@ -133,7 +135,7 @@ func TestRun_UndoFailsOnceAndThenSucceeds_IsNotHeld(t *testing.T) {
 		}
 		return nil
 	}
-	err := phase.New(phase.Config{Journal: &memory{}, Again: again}).Run(t.Context(), steps)
+	err := phase.New(phase.Config{Journal: &memory{}, Group: retried}).Run(t.Context(), steps)
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, 2, undos)
 	require.NotEqual(t, failure.Held, failure.KindOf(err))
@@ -159,11 +161,11 @@ func TestRun_StepPanics_IsUndoneAndTheStackIsLogged(t *testing.T) {
 	require.Contains(t, last.Error, "nil map")
 }
 
-func TestRun_AgainNamesNoSteps_IsRefused(t *testing.T) {
+func TestRun_GroupNamesNoSteps_IsRefused(t *testing.T) {
 	t.Parallel()
 	tr := &trace{}
-	steps, again := group(tr, 0)
-	again.To = "lock"
-	require.Error(t, phase.New(phase.Config{Journal: &memory{}, Again: again}).Run(t.Context(), steps))
+	steps, retried := group(tr, 0)
+	retried.To = "lock"
+	require.Error(t, phase.New(phase.Config{Journal: &memory{}, Group: retried}).Run(t.Context(), steps))
 	require.Empty(t, tr.did)
 }
