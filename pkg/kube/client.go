@@ -41,7 +41,7 @@ const (
 	parallelRequests = 16
 )
 
-// Client is the adapter: it implements Clusters and Restorer. It is safe for concurrent use.
+// Client is the adapter: it implements Restorer and Handles. It is safe for concurrent use.
 type Client struct {
 	core      kubernetes.Interface
 	dynamic   dynamic.Interface
@@ -51,8 +51,8 @@ type Client struct {
 }
 
 var (
-	_ Clusters = (*Client)(nil)
 	_ Restorer = (*Client)(nil)
+	_ Handles  = (*Client)(nil)
 )
 
 // quietOnce guards klog's global logger, which may be set only once in a process.
@@ -62,7 +62,7 @@ func tidbClusterResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}
 }
 
-// Open reads the kubeconfig and makes a client. It contacts nobody. A missing or wrong kubeconfig, or a
+// Open reads the kubeconfig and makes a client. It contacts nobody. A missing or invalid kubeconfig, or a
 // context that is not in it, is a Usage error. It silences klog for the whole process, since client-go
 // would print into the terminal.
 func Open(cfg Config) (*Client, error) {

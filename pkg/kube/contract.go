@@ -46,18 +46,13 @@ type Mount struct {
 	Claim, Object json.RawMessage
 }
 
-// Clusters reads clusters. Nothing here changes anything.
+// Clusters is what a backup needs: it reads clusters and changes nothing.
 type Clusters interface {
 	// Cluster reads a TidbCluster. A missing one is NotFound and the hint lists those that exist in the namespace.
 	Cluster(ctx context.Context, name cluster.Name) (TidbCluster, error)
 	// TiKVPods lists the TiKV pods that exist now, with their volumes, by ordinal. Claims and volumes that no
 	// pod uses are left out. A pod whose claim is not bound to an EBS volume is Unready.
 	TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
-	// Claims lists the names of the cluster's TiKV PVCs, used or not.
-	Claims(ctx context.Context, name cluster.Name) ([]string, error)
-	// Allowed asks by SelfSubjectAccessReview for everything that a restore into the namespace does, and
-	// returns Denied naming the first verb and resource that is missing.
-	Allowed(ctx context.Context, namespace string) error
 }
 
 // RestoredVolume is a volume to be bound to a pod of the target.
@@ -74,19 +69,40 @@ type RestoredVolume struct {
 	Claim, Object json.RawMessage
 }
 
-// Restorer does the writes of a restore. Each method is idempotent for the same run.
+// Restorer is what a restore needs. Each method that writes is idempotent for the same run.
 type Restorer interface {
+	Clusters
+	// Claims lists the names of the cluster's TiKV PVCs, used or not.
+	Claims(ctx context.Context, name cluster.Name) ([]string, error)
+	// Allowed asks by SelfSubjectAccessReview for everything that a restore into the namespace does, and
+	// returns Denied naming the first verb and resource that is missing.
+	Allowed(ctx context.Context, namespace string) error
 	// CreateCluster makes the target from the source's object: name, namespace and recovery mode are set, status
 	// and what the source's server filled in are dropped. An existing cluster that another run (or a person) made is a Conflict.
 	CreateCluster(ctx context.Context, source json.RawMessage, target cluster.Name, run cluster.RunID) error
 	// BindVolume makes the PV and the PVC of a restored volume. Names are unique to the run for the PV; the
-	// PVC has the name that the target's StatefulSet looks for.
+	// PVC has the name that the target's StatefulSet expects.
 	BindVolume(ctx context.Context, v RestoredVolume) error
-	// StartTiKV sets the annotation that tells the Operator that the volumes are ready.
+	// StartTiKV sets the annotation by which the Operator knows that the volumes are ready.
 	StartTiKV(ctx context.Context, name cluster.Name) error
 	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once.
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
 	// DeleteCluster deletes the TidbCluster that the run made, with its pods, claims and PVs, and keeps the EBS volumes.
 	// A cluster that another run made is a Conflict and stays.
 	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error
+	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
+	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.
+	DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error
+	// Provisioned lists the persistent volumes that Kubernetes made for the cluster's claims (PD's, for one)
+	// and that stay when the cluster goes, since their reclaim policy is Retain: as "PV (vol-…)".
+	Provisioned(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error)
+}
+
+// Handles is what gc needs: it says which EBS volumes a Kubernetes cluster knows and changes nothing.
+type Handles interface {
+	// Handles maps every EBS volume that a persistent volume names to the name of that one, whatever its
+	// phase and whoever made it.
+	Handles(ctx context.Context) (map[cluster.VolumeID]string, error)
+	// Server is the URL of the API server: by which gc knows one Kubernetes cluster from another.
+	Server() string
 }

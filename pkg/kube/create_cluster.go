@@ -109,7 +109,7 @@ func checkAlone(spec map[string]any, target cluster.Name) error {
 		WithHint("restore the cluster that the source belongs to as a whole")
 }
 
-// keptLabels drops what deployment tools wrote: they would take the target for theirs and delete it.
+// keptLabels drops what deployment tools wrote: they would manage the target too, and delete it.
 func keptLabels(labels map[string]string, target cluster.Name) map[string]string {
 	kept := map[string]string{}
 	for k, v := range labels {
@@ -125,7 +125,7 @@ func keptLabels(labels map[string]string, target cluster.Name) map[string]string
 }
 
 // keptAnnotations drops what the source's server, Operator and deployment tools wrote. Delete slots go
-// because the target's ordinals are counted anew; the mark that volumes are ready because they are not.
+// because the target's ordinals begin at 0 again; the mark that volumes are ready because they are not.
 func keptAnnotations(annotations map[string]string) map[string]string {
 	kept := map[string]string{}
 	for k, v := range annotations {

@@ -2,8 +2,8 @@ package kube
 
 import (
 	"context"
+	"errors"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +12,13 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // DeleteCluster takes a target away again: the TidbCluster, then its pods and claims, then the run's PVs,
 // whose policy is Retain, so that the EBS volumes stay. It returns when the API server has accepted the
 // deletions; callers who need the names again poll Cluster and Claims. A target that is gone already is no
-// error, and what a broken-off call left behind is deleted.
+// error, and what an interrupted call left behind is deleted.
 //
 // PVs that Kubernetes provisioned, those of PD, are left to their reclaim policy.
 func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error {
@@ -36,8 +37,8 @@ func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run clust
 	if !madeBy(found, run) {
 		return checkMade(found, run, op, name.String())
 	}
-	// Claims that the StatefulSets made do not name the run. Once the cluster is gone nothing else would tell
-	// them from those of an earlier cluster of the name.
+	// Claims that the StatefulSets made do not name the run. Once the cluster is gone nothing else would
+	// distinguish them from those of an earlier cluster of the name.
 	if err := c.claimForRun(ctx, name, run); err != nil {
 		return err
 	}
@@ -59,14 +60,12 @@ func (c *Client) claimForRun(ctx context.Context, name cluster.Name, run cluster
 	if err != nil {
 		return wrap(err, "list claims", name.String())
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelRequests)
-	for i := range list.Items {
-		if claim := &list.Items[i]; !madeBy(claim, run) {
-			group.Go(func() error { return c.markClaim(ctx, claim.Namespace, claim.Name, run) })
+	return parallel.Each(ctx, parallelRequests, list.Items, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
+		if madeBy(&claim, run) {
+			return nil
 		}
-	}
-	return group.Wait()
+		return c.markClaim(ctx, claim.Namespace, claim.Name, run)
+	})
 }
 
 func (c *Client) markClaim(ctx context.Context, namespace, name string, run cluster.RunID) error {
@@ -92,13 +91,7 @@ func (c *Client) deletePods(ctx context.Context, name cluster.Name) error {
 	if err != nil {
 		return wrap(err, "list pods", name.String())
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelRequests)
-	for i := range list.Items {
-		pod := &list.Items[i]
-		group.Go(func() error { return c.deletePod(ctx, pod.Namespace, pod.Name, pod.UID) })
-	}
-	return group.Wait()
+	return c.deleteEachPod(ctx, list.Items)
 }
 
 // deleteRemains deletes the claims and PVs that carry the run.
@@ -112,23 +105,21 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 	if err != nil {
 		return wrap(err, "list persistent volumes", name.String())
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelRequests)
-	for i := range claims.Items {
-		claim := &claims.Items[i]
-		if madeBy(claim, run) && claim.Labels[instanceLabel] == name.Name {
-			group.Go(func() error {
-				return gone("delete claim", claim.Name, c.core.CoreV1().PersistentVolumeClaims(claim.Namespace).
-					Delete(ctx, claim.Name, onlyThis(claim.UID)))
-			})
-		}
-	}
-	for i := range volumes.Items {
-		if pv := &volumes.Items[i]; madeBy(pv, run) && reservedFor(pv, name) {
-			group.Go(func() error { return c.deleteVolume(ctx, pv) })
-		}
-	}
-	return group.Wait()
+	return errors.Join(
+		parallel.Each(ctx, parallelRequests, claims.Items, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
+			if !madeBy(&claim, run) || claim.Labels[instanceLabel] != name.Name {
+				return nil
+			}
+			api := c.core.CoreV1().PersistentVolumeClaims(claim.Namespace)
+			return gone("delete claim", claim.Name, api.Delete(ctx, claim.Name, onlyThis(claim.UID)))
+		}),
+		parallel.Each(ctx, parallelRequests, volumes.Items, func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
+			if !madeBy(&pv, run) || !reservedFor(&pv, name) {
+				return nil
+			}
+			return c.deleteVolume(ctx, &pv)
+		}),
+	)
 }
 
 // reservedFor reports whether the PV belongs to the cluster: a run has one target, but names are cheap to check.

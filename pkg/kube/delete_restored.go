@@ -12,18 +12,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Undoer takes back what a restore wrote, where DeleteCluster does not.
-type Undoer interface {
-	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
-	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.
-	DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error
-	// Provisioned lists the persistent volumes that Kubernetes made for the cluster's claims (PD's, for one)
-	// and that stay when the cluster goes, since their reclaim policy is Retain: as "PV (vol-…)".
-	Provisioned(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error)
-}
-
-var _ Undoer = (*Client)(nil)
-
 // DeleteRestored deletes what carries the run; what is gone already is no error.
 func (c *Client) DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error {
 	if run == "" {

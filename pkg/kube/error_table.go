@@ -24,7 +24,7 @@ type verdict struct {
 // reasons maps the reasons of a Status. One that is not here is Unknown, which is tried again until the step's deadline.
 func reasons() map[metav1.StatusReason]verdict {
 	const slow = "run it again when the API server is less busy"
-	const wrong = "report this as a bug: the API server does not take the object"
+	const invalid = "report this as a bug: the API server does not take the object"
 	return map[metav1.StatusReason]verdict{
 		metav1.StatusReasonUnauthorized:          {failure.Denied, "renew the credentials of the kubeconfig"},
 		metav1.StatusReasonForbidden:             {failure.Denied, "grant the verb on the resource that the message names"},
@@ -37,11 +37,11 @@ func reasons() map[metav1.StatusReason]verdict {
 		metav1.StatusReasonServerTimeout:         {failure.Limited, slow},
 		metav1.StatusReasonTimeout:               {failure.Limited, slow},
 		metav1.StatusReasonServiceUnavailable:    {failure.Limited, slow},
-		metav1.StatusReasonInvalid:               {failure.Usage, wrong},
-		metav1.StatusReasonBadRequest:            {failure.Usage, wrong},
-		metav1.StatusReasonMethodNotAllowed:      {failure.Usage, wrong},
-		metav1.StatusReasonNotAcceptable:         {failure.Usage, wrong},
-		metav1.StatusReasonUnsupportedMediaType:  {failure.Usage, wrong},
+		metav1.StatusReasonInvalid:               {failure.Usage, invalid},
+		metav1.StatusReasonBadRequest:            {failure.Usage, invalid},
+		metav1.StatusReasonMethodNotAllowed:      {failure.Usage, invalid},
+		metav1.StatusReasonNotAcceptable:         {failure.Usage, invalid},
+		metav1.StatusReasonUnsupportedMediaType:  {failure.Usage, invalid},
 		metav1.StatusReasonRequestEntityTooLarge: {failure.Usage, "make the TidbCluster object smaller"},
 		metav1.StatusReasonInternalError:         {failure.Unknown, ""},
 	}
@@ -85,7 +85,7 @@ func judge(err error) verdict {
 	return verdict{failure.Unknown, ""}
 }
 
-// noSuchResource tells the 404 of a path that is not served, as of a custom resource that is not installed,
+// noSuchResource distinguishes the 404 of a path that is not served, as of a custom resource that is not installed,
 // from that of an object that does not exist: only the latter comes with a Status, for the former client-go
 // makes one up and says so in its causes.
 func noSuchResource(s metav1.Status) bool {

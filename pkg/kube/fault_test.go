@@ -46,28 +46,31 @@ func TestWrites_AnswerLost_SucceedWhenRunAgain(t *testing.T) {
 	target := source("dst")
 	volume := recordedVolume(t, target)
 	for _, c := range []struct {
+		name  string
 		point string
-		write func() error
+		write func(context.Context) error
 	}{
-		{"kube.create.tidbclusters", func() error { return l.client.CreateCluster(t.Context(), sourceObject(t), target, run) }},
-		{"kube.create.persistentvolumes", func() error { return l.client.BindVolume(t.Context(), volume) }},
-		{"kube.create.persistentvolumeclaims", func() error { return l.client.BindVolume(t.Context(), volume) }},
-		{"kube.update.tidbclusters", func() error { return l.client.StartTiKV(t.Context(), target) }},
-		{"kube.update.tidbclusters", func() error { return l.client.LeaveRecovery(t.Context(), target) }},
-		{"kube.delete.persistentvolumeclaims", func() error { return l.client.DeleteCluster(t.Context(), target, run) }},
+		{"create cluster", "kube.create.tidbclusters", func(ctx context.Context) error { return l.client.CreateCluster(ctx, sourceObject(t), target, run) }},
+		{"create volume", "kube.create.persistentvolumes", func(ctx context.Context) error { return l.client.BindVolume(ctx, volume) }},
+		{"create claim", "kube.create.persistentvolumeclaims", func(ctx context.Context) error { return l.client.BindVolume(ctx, volume) }},
+		{"start TiKV", "kube.update.tidbclusters", func(ctx context.Context) error { return l.client.StartTiKV(ctx, target) }},
+		{"leave recovery mode", "kube.update.tidbclusters", func(ctx context.Context) error { return l.client.LeaveRecovery(ctx, target) }},
+		{"delete cluster", "kube.delete.persistentvolumeclaims", func(ctx context.Context) error { return l.client.DeleteCluster(ctx, target, run) }},
 	} {
-		require.NoError(t, l.faults.Add(fault.Rule{Point: c.point, Position: fault.After}))
-		err := c.write()
-		require.Error(t, err, c.point)
-		assert.Equal(t, failure.Unknown, failure.KindOf(err), c.point)
-		assert.Empty(t, l.faults.Unreached())
-		require.NoError(t, c.write(), c.point)
+		t.Run(c.name, func(t *testing.T) { // in this order: each builds on the one before
+			require.NoError(t, l.faults.Add(fault.Rule{Point: c.point, Position: fault.After}))
+			err := c.write(t.Context())
+			require.Error(t, err)
+			assert.Equal(t, failure.Unknown, failure.KindOf(err))
+			assert.Empty(t, l.faults.Unreached())
+			require.NoError(t, c.write(t.Context()))
+		})
 	}
 	assert.Empty(t, l.server.List("persistentvolumes", ""))
 	assert.Empty(t, l.server.List("persistentvolumeclaims", ""))
 }
 
-func TestDeleteCluster_BrokenOff_IsFinishedWhenRunAgain(t *testing.T) {
+func TestDeleteCluster_Interrupted_IsFinishedWhenRunAgain(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	target := source("dst")
@@ -94,9 +97,11 @@ func TestWrites_RefusedBefore_ChangeNothing(t *testing.T) {
 	for code, want := range map[string]failure.Kind{
 		"Forbidden": failure.Denied, "ServiceUnavailable": failure.Limited, "TooManyRequests": failure.Limited, "": failure.Unknown,
 	} {
-		require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.*", Position: fault.Before, Code: code}))
-		assert.Equal(t, want, failure.KindOf(l.client.CreateCluster(t.Context(), sourceObject(t), target, run)), code)
-		l.faults.Clear()
+		t.Run(code, func(t *testing.T) { // one after the other: they share the server
+			defer l.faults.Clear()
+			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.*", Position: fault.Before, Code: code}))
+			assert.Equal(t, want, failure.KindOf(l.client.CreateCluster(t.Context(), sourceObject(t), target, run)))
+		})
 	}
 	assert.Nil(t, l.server.Get("tidbclusters", "tidb", "dst"))
 }
@@ -137,7 +142,7 @@ func TestBindVolume_NameTaken_IsAConflict(t *testing.T) {
 	other.Run = "other"
 	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), other)), "claim of another run")
 	swapped := volume
-	swapped.Volume = "vol-0wrong"
+	swapped.Volume = "vol-0other"
 	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), swapped)), "another volume under the same name")
 }
 
@@ -164,55 +169,6 @@ func TestBindVolume_ReleasedOfOwnRun_IsMadeBindableAgain(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 	require.NoError(t, l.client.BindVolume(t.Context(), volume))
 	require.Eventually(t, bound, patience, 5*time.Millisecond)
-}
-
-func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) {
-	t.Parallel()
-	l := newServer(t)
-	require.NoError(t, l.client.Allowed(t.Context(), "tidb"))
-	for _, p := range [][2]string{{"create", "persistentvolumes"}, {"update", "tidbclusters"}, {"delete", "pods"}, {"get", "nodes"}} {
-		l.server.Deny(p[0], p[1])
-		err := l.client.Allowed(t.Context(), "tidb")
-		assert.Equal(t, failure.Denied, failure.KindOf(err))
-		assert.ErrorContains(t, err, p[0]+" "+p[1])
-		l.server.Allow(p[0], p[1])
-	}
-	assert.Empty(t, l.server.MutatingCalls())
-}
-
-// Every call of a whole restore has to be in the list that Allowed asks for.
-func TestAllowed_WholeRestore_UsesNothingElse(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	target := source("dst")
-	volume := recordedVolume(t, target)
-	asked := map[string]bool{}
-	for _, p := range kube.Permissions() {
-		asked[p] = true
-	}
-	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
-		for _, resource := range []string{"tidbclusters", "pods", "persistentvolumes", "persistentvolumeclaims", "nodes", "statefulsets"} {
-			if !asked[verb+" "+resource] {
-				l.server.Deny(verb, resource)
-			}
-		}
-	}
-	l.server.Deny("list", "events") // wanted for reasons, but not needed
-	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), target, run))
-	l.disks.Add(volume.Volume, volume.Zone, true)
-	require.NoError(t, l.client.BindVolume(t.Context(), volume))
-	require.NoError(t, l.client.StartTiKV(t.Context(), target))
-	l.awaitReady(t, target, 1)
-	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
-	l.awaitUp(t, target, 1)
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
-}
-
-func oneStore(t *testing.T) json.RawMessage {
-	t.Helper()
-	b, err := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src"), TiKV: 1}).MarshalJSON()
-	require.NoError(t, err)
-	return b
 }
 
 func TestCluster_ServerStalls_EndsWithTheContext(t *testing.T) {

@@ -115,7 +115,7 @@ func tikvPodName(name cluster.Name, ordinal int) string {
 	return fmt.Sprintf("%s-tikv-%d", name.Name, ordinal)
 }
 
-// claimName is the claim that the target's pod looks for in place of the source's claim: both begin with the
+// claimName is the name that the target's pod expects in place of the source's claim: both begin with the
 // volume's name, "tikv" or "tikv-NAME", and end with the pod's.
 func claimName(source *metav1.ObjectMeta, target cluster.Name, ordinal int) (string, error) {
 	from := source.Labels[instanceLabel]

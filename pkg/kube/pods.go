@@ -7,12 +7,12 @@ import (
 	"sort"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // podObjects is everything that the pods of a cluster lead to, read with few requests.
@@ -53,7 +53,7 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 	sort.Slice(found, func(i, j int) bool { return found[i].Ordinal < found[j].Ordinal })
 	if len(unbound) > 0 {
 		return found, failure.New(failure.Unready, "list tikv pods", name.String(), "%s", strings.Join(unbound, "; ")).
-			WithHint("look at the claims with `kubectl -n %s describe pvc`", name.Namespace)
+			WithHint("describe the claims: kubectl -n %s describe pvc", name.Namespace)
 	}
 	return found, nil
 }
@@ -116,19 +116,15 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 // fetch gets objects by name, several at a time; those that do not exist are left out.
 func fetch[T any](ctx context.Context, names []string, get func(context.Context, string, metav1.GetOptions) (*T, error)) (map[string]*T, error) {
 	list := make([]*T, len(names))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelRequests)
-	for i, name := range names {
-		group.Go(func() error {
-			o, err := get(ctx, name, metav1.GetOptions{})
-			if failure.Is(wrap(err, "", ""), failure.NotFound) {
-				return nil
-			}
-			list[i] = o
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := parallel.Each(ctx, parallelRequests, names, func(ctx context.Context, i int, name string) error {
+		o, err := get(ctx, name, metav1.GetOptions{})
+		if failure.Is(wrap(err, "", ""), failure.NotFound) {
+			return nil
+		}
+		list[i] = o
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	found := map[string]*T{}

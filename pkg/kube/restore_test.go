@@ -18,7 +18,7 @@ import (
 
 const run = cluster.RunID("rst-20260822-1")
 
-// restored makes the volumes of a restore of the pods, the target's ordinals counted anew.
+// restored makes the volumes of a restore of the pods, with ordinals from 0.
 func (l *lab) restored(pods []kube.Pod, target cluster.Name, zone cluster.Zone) []kube.RestoredVolume {
 	var list []kube.RestoredVolume
 	for i, p := range pods {

@@ -27,7 +27,7 @@ func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, p
 		Spec: *from.Spec.DeepCopy(),
 	}
 	pvc.Spec.VolumeName = pvName
-	// A selector or a data source would have the claim look for, or make, another volume.
+	// A selector or a data source would make the claim choose, or create, another volume.
 	pvc.Spec.Selector, pvc.Spec.DataSource, pvc.Spec.DataSourceRef = nil, nil, nil
 	pvc.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size(v.SizeGiB)}
 	pvc.Spec.Resources.Limits = nil
@@ -36,7 +36,7 @@ func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, p
 }
 
 // restoredVolume is the source's PV for the restored EBS volume, in its zone, reserved for the claim. It is
-// kept when the claim goes: the data must not vanish with a wrong kubectl delete.
+// kept when the claim goes: the data must not vanish with a mistaken kubectl delete.
 func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvName string) *corev1.PersistentVolume {
 	annotations := withoutPrefixes(from.Annotations,
 		"pv.kubernetes.io/bound-by-controller", temporaryVolumeKey, lastAppliedKey, RunKey)

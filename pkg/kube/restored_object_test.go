@@ -118,8 +118,11 @@ func TestTargetCluster_BadSource_IsRefused(t *testing.T) {
 		`{"spec": {"cluster": {"name": "src"}}}`: failure.Usage,
 		`{"spec": {"pdAddresses": ["http://a"]}}`: failure.Usage,
 	} {
-		_, err := targetCluster(json.RawMessage(text), cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
-		assert.Equal(t, want, failure.KindOf(err), text)
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			_, err := targetCluster(json.RawMessage(text), cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+			assert.Equal(t, want, failure.KindOf(err))
+		})
 	}
 }
 
@@ -187,11 +190,14 @@ func TestClaimName_SourceClaim_KeepsTheVolumesName(t *testing.T) {
 		{"src", "data-src-tikv-0", ""},
 		{"src", "tikv-src-pd-0", ""},
 	} {
-		name, err := claimName(&metav1.ObjectMeta{Name: c.claim, Labels: map[string]string{instanceLabel: c.instance}}, target, 4)
-		assert.Equal(t, c.want, name)
-		if c.want == "" {
-			assert.Equal(t, failure.Corrupt, failure.KindOf(err))
-		}
+		t.Run(c.claim+" of "+c.instance, func(t *testing.T) {
+			t.Parallel()
+			name, err := claimName(&metav1.ObjectMeta{Name: c.claim, Labels: map[string]string{instanceLabel: c.instance}}, target, 4)
+			assert.Equal(t, c.want, name)
+			if c.want == "" {
+				assert.Equal(t, failure.Corrupt, failure.KindOf(err))
+			}
+		})
 	}
 }
 
@@ -213,10 +219,13 @@ func TestRestoredObjects_Incomplete_IsRefused(t *testing.T) {
 		"bad claim":  {func(v *RestoredVolume) { v.Claim = json.RawMessage("{") }, failure.Corrupt},
 		"bad volume": {func(v *RestoredVolume) { v.Object = json.RawMessage("[]") }, failure.Corrupt},
 	} {
-		v := good
-		c.change(&v)
-		_, _, err := restoredObjects(v)
-		assert.Equal(t, c.want, failure.KindOf(err), name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := good
+			c.change(&v)
+			_, _, err := restoredObjects(v)
+			assert.Equal(t, c.want, failure.KindOf(err))
+		})
 	}
 }
 

@@ -8,17 +8,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Handles tells which EBS volumes a Kubernetes cluster knows. Nothing here changes anything.
-type Handles interface {
-	// Handles maps every EBS volume that a persistent volume names to the name of that one, whatever its
-	// phase and whoever made it.
-	Handles(ctx context.Context) (map[cluster.VolumeID]string, error)
-	// Server is the URL of the API server: what tells one Kubernetes cluster from another.
-	Server() string
-}
-
-var _ Handles = (*Client)(nil)
-
 // handlesPage is how many persistent volumes are asked for at a time.
 const handlesPage = 500
 

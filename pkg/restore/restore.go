@@ -20,13 +20,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// Kube is what a restore needs of Kubernetes.
-type Kube interface {
-	kube.Clusters
-	kube.Restorer
-	kube.Undoer
-}
-
 // EBS is what a restore needs of EC2.
 type EBS interface {
 	ebs.Snapshots
@@ -55,7 +48,7 @@ type PD interface {
 
 // Deps are the systems around a restore. All are required but Sink and Log.
 type Deps struct {
-	Kube  Kube
+	Kube  kube.Restorer
 	EBS   EBS
 	TiKV  TiKV
 	Store objstore.Store

@@ -45,7 +45,7 @@ func (o *Operator) launch(ctx context.Context, p TiKVPod, instance cluster.Insta
 }
 
 // detached detaches what is attached for a pod, or with pod "" for a whole cluster, whose processes have
-// been stopped; it returns true when nothing is left. What went wrong is tried again.
+// been stopped; it returns true when nothing is left. What failed is tried again.
 func (o *Operator) detached(ctx context.Context, c *clusterState, name cluster.Name, pod string) bool {
 	if c.detach.running() {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// IdleRuntime is a Runtime without processes, for tests of what goes on in Kubernetes alone: everything is
+// IdleRuntime is a Runtime without processes, for tests of Kubernetes alone: everything is
 // ready as soon as it is started. It keeps a store's id with its data volume, as TiKV does. The zero value works.
 type IdleRuntime struct {
 	mu      sync.Mutex

@@ -18,7 +18,7 @@ type MemoryDisks struct {
 	pending   map[cluster.VolumeID]bool
 }
 
-// AddInstance tells the zone of an instance.
+// AddInstance says which zone an instance is in.
 func (d *MemoryDisks) AddInstance(i cluster.InstanceID, zone cluster.Zone) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,16 +17,16 @@ type OperatorConfig struct {
 	Clock timescale.Clock
 	// PodStart passes between the scheduling of a pod and the start of its volumes and process; default none.
 	PodStart time.Duration
-	// Retry passes until a start that went wrong is tried again; default 1 s.
+	// Retry passes until a failed start is tried again; default 1 s.
 	Retry time.Duration
-	// Poll is how often processes are looked at; default 1 s, and never more often than each 20 ms of real time.
+	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time.
 	Poll time.Duration
 }
 
 const (
 	shortestPoll = 20 * time.Millisecond
 	longestPoll  = 200 * time.Millisecond
-	// settle is the real time that changes are collected before they are looked at together.
+	// settle is the real time that changes are collected before they are handled together.
 	settle = time.Millisecond
 )
 
@@ -58,32 +58,6 @@ type clusterState struct {
 
 	detach   *job
 	detachAt time.Time // not again before, after an error
-}
-
-// component is PD or TiDB: all its members are started by one call.
-type component struct {
-	job      *job
-	started  bool
-	replicas int
-	retryAt  time.Time
-}
-
-// job is work in a goroutine of its own, so that a slow attachment does not keep the others waiting.
-type job struct {
-	done chan struct{}
-	err  error // to be read after done
-}
-
-func (j *job) running() bool {
-	if j == nil {
-		return false
-	}
-	select {
-	case <-j.done:
-		return false
-	default:
-		return true
-	}
 }
 
 // NewOperator makes an Operator for the clusters of the server. Nothing happens before Run.
@@ -131,20 +105,6 @@ func (o *Operator) pause(ctx context.Context, poll time.Duration, changed <-chan
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-}
-
-// start runs f as a job and wakes the loop when it ends.
-func (o *Operator) start(ctx context.Context, f func(context.Context) error) *job {
-	j := &job{done: make(chan struct{})}
-	o.jobs.Go(func() {
-		j.err = f(ctx)
-		close(j.done)
-		select {
-		case o.wake <- struct{}{}:
-		default:
-		}
-	})
-	return j
 }
 
 func (o *Operator) now() time.Time { return o.cfg.Clock.Now() }
@@ -196,64 +156,6 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 	o.reconcileTiDB(ctx, c, spec)
 }
 
-func (o *Operator) reconcilePD(ctx context.Context, c *clusterState, spec clusterSpec) {
-	o.ensureStatefulSet(spec, "pd", spec.pd)
-	if c.pd.running() || c.pd.started && c.pd.replicas == spec.pd {
-		o.ensureMembers(spec, "pd", spec.pd, c.pd.started)
-		return
-	}
-	if o.finished(&c.pd, spec, "PD") {
-		o.ensureMembers(spec, "pd", spec.pd, true)
-		return
-	}
-	if o.now().Before(c.pd.retryAt) {
-		return
-	}
-	c.pd.replicas = spec.pd
-	c.pd.job = o.start(ctx, func(ctx context.Context) error {
-		urls, err := o.runtime.StartPD(ctx, spec.name, spec.pd)
-		if err == nil {
-			c.pdURL = urls // read only after the job is done
-		}
-		return err
-	})
-}
-
-func (o *Operator) reconcileTiDB(ctx context.Context, c *clusterState, spec clusterSpec) {
-	o.ensureStatefulSet(spec, "tidb", spec.tidb)
-	if c.tidb.running() || c.tidb.started && c.tidb.replicas == spec.tidb {
-		o.ensureMembers(spec, "tidb", spec.tidb, c.tidb.started && o.runtime.TiDBReady(spec.name) >= spec.tidb)
-		return
-	}
-	if o.finished(&c.tidb, spec, "TiDB") || o.now().Before(c.tidb.retryAt) {
-		return
-	}
-	c.tidb.replicas = spec.tidb
-	c.tidb.job = o.start(ctx, func(ctx context.Context) error {
-		return o.runtime.StartTiDB(ctx, spec.name, spec.tidb)
-	})
-}
-
-func (c *component) running() bool { return c.job.running() }
-
-// finished takes the result of a component's job; it returns false if there was none or it went wrong.
-func (o *Operator) finished(c *component, spec clusterSpec, what string) bool {
-	if c.job == nil {
-		return false
-	}
-	err := c.job.err
-	c.job = nil
-	c.started = err == nil
-	if err == nil {
-		return true
-	}
-	c.retryAt = o.now().Add(o.cfg.Retry)
-	if tc, ok := o.store.get(tidbClusters, spec.name.Namespace, spec.name.Name); ok {
-		o.warn(tc, "FailedSync", "start "+what+": "+err.Error())
-	}
-	return false
-}
-
 // tearDown stops the processes of a deleted cluster and detaches its volumes; claims and volumes stay, as
 // with the real Operator and reclaim policy Retain.
 func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterState) {
@@ -276,7 +178,7 @@ func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterSt
 }
 
 // collect deletes what was made for a cluster after it had been deleted, as the garbage collector does with
-// objects whose owner is gone. A new cluster of the name is not looked at before.
+// objects whose owner is gone. A new cluster of the name waits for that.
 func (o *Operator) collect(name cluster.Name) {
 	for _, kind := range []string{"StatefulSet", "Pod"} {
 		r, _ := resourceByKind(kind)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// request is a call for a resource, as its URL and method tell.
+// request is a call for a resource, as its URL and method say.
 type request struct {
 	resource    resource
 	namespace   string

@@ -16,7 +16,7 @@ type Runtime interface {
 	StartTiKV(ctx context.Context, p TiKVPod) error
 	// StopTiKV kills a store; afterwards it no longer touches its volumes.
 	StopTiKV(ctx context.Context, name cluster.Name, pod string)
-	// TiKV tells how a store is doing: the id that it registered with PD (0 before), its address, and
+	// TiKV reports how a store is doing: the id that it registered with PD (0 before), its address, and
 	// whether it is ready; if not, why.
 	TiKV(name cluster.Name, pod string) (id cluster.StoreID, address string, ready bool, reason string)
 	StartTiDB(ctx context.Context, name cluster.Name, replicas int) error

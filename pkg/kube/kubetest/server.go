@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
@@ -171,7 +170,7 @@ func (s *Server) sawMutation(call string) {
 	s.mutating = append(s.mutating, call)
 }
 
-// Put creates an object or replaces it, status included, as a controller in process would. The kind tells the resource.
+// Put creates an object or replaces it, status included, as a controller in process would. The resource follows from the kind.
 func (s *Server) Put(o *unstructured.Unstructured) error {
 	r, ok := resourceByKind(o.GetKind())
 	if !ok {
@@ -222,30 +221,4 @@ func (s *Server) Changed() <-chan struct{} {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	return s.store.changed
-}
-
-// AddNode adds a worker node that runs on an EC2 instance, labelled with its zone as EKS and the EBS CSI driver do.
-func (s *Server) AddNode(name string, instance cluster.InstanceID, zone cluster.Zone) error {
-	z := string(zone)
-	return s.Put(meta(object{
-		"apiVersion": "v1", "kind": "Node",
-		"metadata": object{"name": name, "labels": object{
-			"kubernetes.io/hostname":        name,
-			"topology.kubernetes.io/zone":   z,
-			"topology.kubernetes.io/region": regionOf(z),
-			"topology.ebs.csi.aws.com/zone": z,
-		}},
-		"spec": object{"providerID": "aws:///" + z + "/" + string(instance)},
-		"status": object{"conditions": []any{
-			object{"type": "Ready", "status": "True", "reason": "KubeletReady"},
-		}},
-	}))
-}
-
-// regionOf drops the zone's letter.
-func regionOf(zone string) string {
-	if zone == "" {
-		return ""
-	}
-	return zone[:len(zone)-1]
 }

@@ -85,8 +85,8 @@ func TestServer_WriteAndRead_KeepsVersionsAndUIDs(t *testing.T) {
 	_, err = api.Update(t.Context(), made, metav1.UpdateOptions{})
 	assert.True(t, apierrors.IsConflict(err), "an old version")
 
-	wrong := types.UID("wrong")
-	err = api.Delete(t.Context(), "x", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}})
+	other := types.UID("other")
+	err = api.Delete(t.Context(), "x", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
 	assert.True(t, apierrors.IsConflict(err))
 	require.NoError(t, api.Delete(t.Context(), "x", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &made.UID}}))
 	_, err = api.Get(t.Context(), "x", metav1.GetOptions{})

@@ -29,7 +29,7 @@ type change struct {
 	old      object
 }
 
-// historyLimit bounds the changes kept for watches; a watch from before that is told that it is too old.
+// historyLimit bounds the changes kept for watches; a watch from before that is refused as too old.
 const historyLimit = 20000
 
 // store holds all objects and the history of changes. It is safe for concurrent use.
@@ -158,7 +158,7 @@ func (s *store) update(r resource, o object, how write) (object, error) {
 	return clone(next), nil
 }
 
-// put stores o and tells the watches. The caller holds the lock.
+// put stores o and notifies the watches. The caller holds the lock.
 func (s *store) put(res string, key objectKey, o, old object) {
 	s.version++
 	meta(o).SetResourceVersion(strconv.FormatInt(s.version, 10))
@@ -170,10 +170,10 @@ func (s *store) put(res string, key objectKey, o, old object) {
 	if old == nil {
 		action = "ADDED"
 	}
-	s.tell(change{version: s.version, resource: res, action: action, object: o, old: old})
+	s.notify(change{version: s.version, resource: res, action: action, object: o, old: old})
 }
 
-func (s *store) tell(c change) {
+func (s *store) notify(c change) {
 	s.history = append(s.history, c)
 	if len(s.history) > historyLimit {
 		drop := len(s.history) / 2
@@ -184,7 +184,7 @@ func (s *store) tell(c change) {
 	s.changed = make(chan struct{})
 }
 
-// since returns the changes of a resource after version, the version up to which it looked, and a channel
+// since returns the changes of a resource after version, the version up to which it has read, and a channel
 // that is closed at the next change. known is false if the history does not reach back so far.
 func (s *store) since(res string, version int64) (changes []change, upTo int64, next <-chan struct{}, known bool) {
 	s.mu.Lock()

@@ -55,7 +55,7 @@ func (s *store) drop(res string, key objectKey, orphan bool) {
 	s.version++
 	last := clone(old)
 	meta(last).SetResourceVersion(strconv.FormatInt(s.version, 10))
-	s.tell(change{version: s.version, resource: res, action: "DELETED", object: last, old: old})
+	s.notify(change{version: s.version, resource: res, action: "DELETED", object: last, old: old})
 	if orphan {
 		return
 	}

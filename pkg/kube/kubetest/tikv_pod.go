@@ -85,7 +85,7 @@ func (o *Operator) reconcilePod(ctx context.Context, c *clusterState, spec clust
 	}
 }
 
-// takeResult reads the end of a job; what went wrong becomes an event, as a user would see it.
+// takeResult reads the end of a job; an error becomes an event, as a user would see it.
 func (o *Operator) takeResult(p *podState, obj *corev1.Pod) {
 	if p.job == nil {
 		return
@@ -153,7 +153,7 @@ func (o *Operator) stopped(ctx context.Context, name cluster.Name, p *podState) 
 	if p.job.running() {
 		return false
 	}
-	launched := p.process.Pod != "" // a start that went wrong may have left something behind, too
+	launched := p.process.Pod != "" // a failed start may have left something behind, too
 	if !launched || p.stage == stopping {
 		return true
 	}

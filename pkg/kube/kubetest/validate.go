@@ -19,7 +19,7 @@ const (
 	annotationLimit = 256 << 10
 )
 
-// validate refuses what the real server refuses, as far as a restore can get it wrong. old is nil at creation.
+// validate refuses what the real server refuses, of what a restore writes. old is nil at creation.
 func validate(r resource, o, old object) error {
 	var faults field.ErrorList
 	m := meta(o)

@@ -2,39 +2,13 @@ package kube
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
-
-func TestFailover_OffDuringTheRestore_IsPutBackAsItWas(t *testing.T) {
-	t.Parallel()
-	for field, during := range map[string]string{``: "null", `, "maxFailoverCount": 3`: "3", `, "maxFailoverCount": 0`: ""} {
-		source := fmt.Sprintf(`{"spec": {"tikv": {"replicas": 3%s}}}`, field)
-		o, err := targetCluster(json.RawMessage(source), cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
-		require.NoError(t, err)
-		n, there, err := unstructured.NestedInt64(o.Object, "spec", "tikv", "maxFailoverCount")
-		require.NoError(t, err)
-		require.True(t, there, field)
-		require.Zero(t, n, field)
-		require.Equal(t, during, o.GetAnnotations()[failoverKey])
-		withFailover(o)
-		require.NotContains(t, o.GetAnnotations(), failoverKey)
-		var want struct{ Spec map[string]any }
-		require.NoError(t, json.Unmarshal([]byte(source), &want))
-		want.Spec["recoveryMode"] = true
-		got, err := json.Marshal(o.Object["spec"])
-		require.NoError(t, err)
-		wanted, err := json.Marshal(want.Spec)
-		require.NoError(t, err)
-		require.JSONEq(t, string(wanted), string(got), field)
-	}
-}
 
 func TestCheckRestored_WhatLaterCallsWouldRefuse_IsFoundBeforeThem(t *testing.T) {
 	t.Parallel()
@@ -67,7 +41,10 @@ func TestCheckRestored_WhatLaterCallsWouldRefuse_IsFoundBeforeThem(t *testing.T)
 		"a claim that is none":         {r.Kubernetes.Cluster, []RestoredVolume{volume(0, json.RawMessage(`{`), object)}, failure.Corrupt},
 		"two volumes of the same name": {r.Kubernetes.Cluster, []RestoredVolume{volume(0, claim, object), volume(0, claim, object)}, failure.Corrupt},
 	} {
-		_, err := CheckRestored(row.cluster, target, "r1", row.volumes)
-		require.Equal(t, row.kind, failure.KindOf(err), "%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := CheckRestored(row.cluster, target, "r1", row.volumes)
+			require.Equal(t, row.kind, failure.KindOf(err), "%v", err)
+		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The role that users are told to make grants what a run uses, and nothing else.
+// The role that the documentation has users make grants what a run uses, and nothing else.
 func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../manifests/rbac.yaml")

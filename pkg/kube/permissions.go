@@ -7,8 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
-
-	"golang.org/x/sync/errgroup"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // permission is a verb on a resource that a restore uses.
@@ -47,24 +46,11 @@ func (p permission) String() string {
 func (c *Client) Allowed(ctx context.Context, namespace string) error {
 	all := permissions()
 	allowed := make([]bool, len(all))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelRequests)
-	for i, p := range all {
-		group.Go(func() error {
-			attributes := &authv1.ResourceAttributes{Verb: p.verb, Group: p.group, Resource: p.resource}
-			if p.namespaced() {
-				attributes.Namespace = namespace
-			}
-			review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
-			answer, err := c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-			if err != nil {
-				return wrap(err, "ask for permission", p.String())
-			}
-			allowed[i] = answer.Status.Allowed
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := parallel.Each(ctx, parallelRequests, all, func(ctx context.Context, i int, p permission) (err error) {
+		allowed[i], err = c.may(ctx, p, namespace)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for i, p := range all {
@@ -79,6 +65,20 @@ func (c *Client) Allowed(ctx context.Context, namespace string) error {
 			WithHint("grant %s %s to this user", p, where)
 	}
 	return nil
+}
+
+// may asks by SelfSubjectAccessReview for one permission.
+func (c *Client) may(ctx context.Context, p permission, namespace string) (bool, error) {
+	attributes := &authv1.ResourceAttributes{Verb: p.verb, Group: p.group, Resource: p.resource}
+	if p.namespaced() {
+		attributes.Namespace = namespace
+	}
+	review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
+	answer, err := c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, wrap(err, "ask for permission", p.String())
+	}
+	return answer.Status.Allowed, nil
 }
 
 // Permissions lists what Allowed asks for, as "verb resource", for documentation and roles.

@@ -5,35 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // leftRecoveryKey lists the uids of the pods that ran in recovery mode when it was cleared. Only those are
 // deleted: a second call must not restart TiKV once more.
 const leftRecoveryKey = "tisnap.io/restarted-pods"
-
-// StartTiKV sets the annotation on which the Operator starts TiKV. Setting it again changes nothing.
-func (c *Client) StartTiKV(ctx context.Context, name cluster.Name) error {
-	return c.updateCluster(ctx, name, "start tikv", func(o *unstructured.Unstructured) bool {
-		a := o.GetAnnotations()
-		if a[volumesReadyKey] != "" {
-			return false
-		}
-		if a == nil {
-			a = map[string]string{}
-		}
-		a[volumesReadyKey] = "true"
-		o.SetAnnotations(a)
-		return true
-	})
-}
 
 // LeaveRecovery clears recovery mode and deletes the TiKV pods that ran in it. Calling it again deletes only
 // those of them that are still there. It does not wait for the new pods.
@@ -67,14 +51,15 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelRequests)
-	for i := range list.Items {
-		if pod := &list.Items[i]; slices.Contains(uids, string(pod.UID)) {
-			group.Go(func() error { return c.deletePod(ctx, pod.Namespace, pod.Name, pod.UID) })
-		}
-	}
-	return wrap(group.Wait(), op, name.String())
+	restarted := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(uids, string(p.UID)) })
+	return wrap(c.deleteEachPod(ctx, restarted), op, name.String())
+}
+
+// deleteEachPod deletes the pods, all at once.
+func (c *Client) deleteEachPod(ctx context.Context, list []corev1.Pod) error {
+	return parallel.Each(ctx, parallelRequests, list, func(ctx context.Context, _ int, pod corev1.Pod) error {
+		return c.deletePod(ctx, pod.Namespace, pod.Name, pod.UID)
+	})
 }
 
 // deletePod deletes a pod if it is still that one; one that is gone is fine.
@@ -84,19 +69,4 @@ func (c *Client) deletePod(ctx context.Context, namespace, name string, uid type
 		return nil
 	}
 	return wrap(err, "delete pod", namespace+"/"+name)
-}
-
-// updateCluster reads, changes and writes the TidbCluster, again if somebody else wrote meanwhile, as the
-// Operator does all the time. change returns false if there is nothing to write.
-func (c *Client) updateCluster(ctx context.Context, name cluster.Name, op string, change func(*unstructured.Unstructured) bool) error {
-	api := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		o, err := c.getCluster(ctx, name)
-		if err != nil || !change(o) {
-			return err
-		}
-		_, err = api.Update(ctx, o, metav1.UpdateOptions{})
-		return err
-	})
-	return wrap(err, op, name.String())
 }

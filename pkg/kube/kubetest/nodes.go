@@ -1,0 +1,29 @@
+package kubetest
+
+import "github.com/tisnap/tisnap/pkg/cluster"
+
+// AddNode adds a worker node that runs on an EC2 instance, labelled with its zone as EKS and the EBS CSI driver do.
+func (s *Server) AddNode(name string, instance cluster.InstanceID, zone cluster.Zone) error {
+	z := string(zone)
+	return s.Put(meta(object{
+		"apiVersion": "v1", "kind": "Node",
+		"metadata": object{"name": name, "labels": object{
+			"kubernetes.io/hostname":        name,
+			"topology.kubernetes.io/zone":   z,
+			"topology.kubernetes.io/region": regionOf(z),
+			"topology.ebs.csi.aws.com/zone": z,
+		}},
+		"spec": object{"providerID": "aws:///" + z + "/" + string(instance)},
+		"status": object{"conditions": []any{
+			object{"type": "Ready", "status": "True", "reason": "KubeletReady"},
+		}},
+	}))
+}
+
+// regionOf drops the zone's letter.
+func regionOf(zone string) string {
+	if zone == "" {
+		return ""
+	}
+	return zone[:len(zone)-1]
+}

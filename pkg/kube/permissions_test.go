@@ -1,0 +1,64 @@
+package kube_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+)
+
+func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.NoError(t, l.client.Allowed(t.Context(), "tidb"))
+	for _, p := range [][2]string{{"create", "persistentvolumes"}, {"update", "tidbclusters"}, {"delete", "pods"}, {"get", "nodes"}} {
+		t.Run(p[0]+" "+p[1], func(t *testing.T) { // one after the other: they share the server
+			l.server.Deny(p[0], p[1])
+			defer l.server.Allow(p[0], p[1])
+			err := l.client.Allowed(t.Context(), "tidb")
+			assert.Equal(t, failure.Denied, failure.KindOf(err))
+			assert.ErrorContains(t, err, p[0]+" "+p[1])
+		})
+	}
+	assert.Empty(t, l.server.MutatingCalls())
+}
+
+// Every call of a whole restore has to be in the list that Allowed asks for.
+func TestAllowed_WholeRestore_UsesNothingElse(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	target := source("dst")
+	volume := recordedVolume(t, target)
+	asked := map[string]bool{}
+	for _, p := range kube.Permissions() {
+		asked[p] = true
+	}
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+		for _, resource := range []string{"tidbclusters", "pods", "persistentvolumes", "persistentvolumeclaims", "nodes", "statefulsets"} {
+			if !asked[verb+" "+resource] {
+				l.server.Deny(verb, resource)
+			}
+		}
+	}
+	l.server.Deny("list", "events") // wanted for reasons, but not needed
+	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), target, run))
+	l.disks.Add(volume.Volume, volume.Zone, true)
+	require.NoError(t, l.client.BindVolume(t.Context(), volume))
+	require.NoError(t, l.client.StartTiKV(t.Context(), target))
+	l.awaitReady(t, target, 1)
+	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
+	l.awaitUp(t, target, 1)
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+}
+
+func oneStore(t *testing.T) json.RawMessage {
+	t.Helper()
+	b, err := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src"), TiKV: 1}).MarshalJSON()
+	require.NoError(t, err)
+	return b
+}

@@ -1,0 +1,42 @@
+package kube
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// StartTiKV sets the annotation on which the Operator starts TiKV. Setting it again changes nothing.
+func (c *Client) StartTiKV(ctx context.Context, name cluster.Name) error {
+	return c.updateCluster(ctx, name, "start tikv", func(o *unstructured.Unstructured) bool {
+		a := o.GetAnnotations()
+		if a[volumesReadyKey] != "" {
+			return false
+		}
+		if a == nil {
+			a = map[string]string{}
+		}
+		a[volumesReadyKey] = "true"
+		o.SetAnnotations(a)
+		return true
+	})
+}
+
+// updateCluster reads, changes and writes the TidbCluster, again if somebody else wrote meanwhile, as the
+// Operator does all the time. change returns false if there is nothing to write.
+func (c *Client) updateCluster(ctx context.Context, name cluster.Name, op string, change func(*unstructured.Unstructured) bool) error {
+	api := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace)
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		o, err := c.getCluster(ctx, name)
+		if err != nil || !change(o) {
+			return err
+		}
+		_, err = api.Update(ctx, o, metav1.UpdateOptions{})
+		return err
+	})
+	return wrap(err, op, name.String())
+}
