@@ -53,7 +53,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, run func(ctx contex
 	return lines.Err()
 }
 
-// TakeSample takes a sample of this process, once the number of goroutines has not changed for a moment.
+// TakeSample takes a sample of this process, once the number of its goroutines stays the same for a moment.
 func TakeSample(ctx context.Context, runs, code int) Sample {
 	before := runtime.NumGoroutine()
 	for range 40 {
@@ -76,7 +76,7 @@ func TakeSample(ctx context.Context, runs, code int) Sample {
 	}
 }
 
-// descriptors counts the open files of this process; 0 where the kernel does not say.
+// descriptors counts the open files of this process; 0 where the kernel does not list them.
 func descriptors() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -117,32 +117,6 @@ func Fail(runs int, held func() []string, plan *fault.Plan, to io.Writer, from i
 		return nil, errors.New("no runs")
 	}
 	return samples, nil
-}
-
-// Growth is how much more a process has in its later runs than in its first ones: the difference between the
-// smallest samples of each half, so that what a run happened to have left for a moment does not count. The first
-// runs, one with each fault, fill what is filled once and are left out.
-func Growth(samples []Sample) (Sample, error) {
-	warm := len(Failures())
-	if len(samples) < 3*warm {
-		return Sample{}, fmt.Errorf("%d runs say nothing about growth: want at least %d", len(samples), 3*warm)
-	}
-	rest := samples[warm:]
-	first, second := least(rest[:len(rest)/2]), least(rest[len(rest)/2:])
-	return Sample{
-		Runs: len(rest), Goroutines: second.Goroutines - first.Goroutines, Descriptors: second.Descriptors - first.Descriptors,
-		HeapBytes: second.HeapBytes - min(first.HeapBytes, second.HeapBytes),
-	}, nil
-}
-
-func least(samples []Sample) Sample {
-	low := samples[0]
-	for _, s := range samples[1:] {
-		low.Goroutines = min(low.Goroutines, s.Goroutines)
-		low.Descriptors = min(low.Descriptors, s.Descriptors)
-		low.HeapBytes = min(low.HeapBytes, s.HeapBytes)
-	}
-	return low
 }
 
 // Cluster is the name of the clusters of this package.
