@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 type serveFlags struct {
@@ -122,7 +123,7 @@ func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f se
 	var runErr, churnErr error
 	wg.Go(func() { runErr = load.Run(ctx) })
 	wg.Go(func() { churnErr = load.Churn(ctx) })
-	wg.Go(func() { forget(ctx, load) })
+	wg.Go(func() { collectGarbage(ctx, c, load) })
 	wg.Wait()
 	if runErr != nil {
 		return runErr
@@ -130,22 +131,26 @@ func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f se
 	return churnErr
 }
 
-// forget keeps the history of a long run from growing: nobody verifies it here.
-func forget(ctx context.Context, load *workload.Workload) {
-	ticker := time.NewTicker(10 * time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// Garbage collection of a served cluster: what is older than gcLifeTime is dropped each gcInterval, so that serving
+// for hours takes no more memory than serving for a minute.
+const (
+	gcInterval = 5 * time.Second
+	gcLifeTime = 30 * time.Second
+)
+
+// collectGarbage drops old versions in the stores and in the history of the transfers, which nobody verifies here.
+func collectGarbage(ctx context.Context, c *testbed.Cluster, load *workload.Workload) {
+	for wait.For(ctx, gcInterval) == nil {
 		db, err := load.Cluster(ctx)
 		if err != nil {
 			continue
 		}
-		if now, err := db.Now(ctx); err == nil {
-			load.History().Forget(now)
+		now, err := db.Now(ctx)
+		if err != nil {
+			continue
 		}
+		old := cluster.MakeTS(now.Time().Add(-gcLifeTime), 0)
+		load.History().Forget(old)
+		_, _ = c.CollectGarbage(ctx, old) // refused by a PD that is being restarted: it is tried again
 	}
 }
