@@ -102,7 +102,7 @@ type task struct {
 
 	source    *preflight.Source
 	rules     preflight.TSRules
-	lock      *runlock.Kept
+	lock      *runlock.HeldLock
 	hold      *hold.Hold
 	backupTS  cluster.TS
 	zones     map[cluster.Zone]string

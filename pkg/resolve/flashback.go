@@ -51,7 +51,7 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 		}
 		for _, call := range []func(context.Context, string, tikv.Flashback) error{r.tikv.PrepareFlashback, r.tikv.Flashback} {
 			// The answer may be old: another run may have finished since, and the region serve.
-			if err := r.stillOurs(ctx); err != nil {
+			if err := r.cfg.Fence.Check(ctx); err != nil {
 				return err
 			}
 			if err := call(ctx, address, f); err != nil {

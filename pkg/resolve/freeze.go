@@ -130,14 +130,14 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 }
 
 // thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one.
-// If another run took the cluster over, only the GC hold is this run's to end.
+// While another run has the cluster, only the GC hold is this run's to end.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	if r.unfreeze != nil {
 		r.unfreeze()
 		r.freezing.Wait()
 		r.unfreeze = nil
 	}
-	if r.lostToOther.Load() {
+	if r.cfg.Fence.Lost() && !r.cfg.Fence.Reclaim(ctx) {
 		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
 	}
 	list, err := r.pd.Schedulers(ctx)

@@ -198,12 +198,12 @@ func takenWhilePreparing(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	cfg := l.config(o, "first")
 	var asked atomic.Int64
-	cfg.StillOurs = func(context.Context) error {
+	cfg.Fence = &checkFence{check: func(context.Context) error {
 		if asked.Add(1) > 4 {
 			return failure.New(failure.Conflict, "check lock", "", "taken over by run second")
 		}
 		return nil
-	}
+	}}
 	_, err := l.run(t, cfg, nil)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "taken over by run second")
@@ -218,12 +218,12 @@ func takenWhileFlashing(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	cfg := l.config(o, "first")
 	var taken atomic.Bool
-	cfg.StillOurs = func(context.Context) error {
+	cfg.Fence = &checkFence{check: func(context.Context) error {
 		if taken.Load() {
 			return failure.New(failure.Conflict, "check lock", "", "taken over by run second")
 		}
 		return nil
-	}
+	}}
 	var prepared atomic.Int64
 	require.NoError(t, l.faults.Add(fault.Rule{
 		Point: "tikv.*.KvFlashbackToVersion", Code: "flashback_not_prepared", Do: func() {
@@ -250,3 +250,21 @@ func progressAway(t *testing.T, o *original) {
 	require.NoError(t, err)
 	require.Empty(t, noted.Flashed, fmt.Sprint("nothing but the timestamps could be written: ", noted))
 }
+
+// checkFence is a fence whose Check is a test's.
+type checkFence struct {
+	check func(context.Context) error
+	lost  atomic.Bool
+}
+
+func (f *checkFence) Check(ctx context.Context) error {
+	err := f.check(ctx)
+	if failure.Is(err, failure.Conflict) {
+		f.Lose(err)
+	}
+	return err
+}
+
+func (f *checkFence) Lose(error)                   { f.lost.Store(true) }
+func (f *checkFence) Lost() bool                   { return f.lost.Load() }
+func (f *checkFence) Reclaim(context.Context) bool { return false }

@@ -164,16 +164,20 @@ func (r *Resolver) takenOver() error {
 			over, err := c.over()
 			switch {
 			case over && failure.Is(err, failure.Conflict):
-				r.lostToOther.Store(true)
-				return failure.Annotate(err, "keep leaders", r.name(store))
+				return r.lose(failure.Annotate(err, "keep leaders", r.name(store)))
 			case over && failure.Is(err, failure.Unready):
-				r.lostToOther.Store(true)
-				return failure.New(failure.Conflict, "keep leaders", r.name(store), "it is not in recovery mode any more: %w", err).
-					WithHint("look for another run that has gone on with the cluster; if there is none, delete the store's pod and run: tisnap resolve")
+				return r.lose(failure.New(failure.Conflict, "keep leaders", r.name(store), "it is not in recovery mode any more: %w", err).
+					WithHint("look for another run that has resumed the cluster's restore; if there is none, delete the store's pod and run: tisnap resolve"))
 			}
 		}
 	}
 	return nil
+}
+
+// lose notes a loss that a store shows, and returns its reason.
+func (r *Resolver) lose(reason error) error {
+	r.cfg.Fence.Lose(reason)
+	return reason
 }
 
 // lost reports whether a call ended without having done its work. A Conflict is not asked again: somebody

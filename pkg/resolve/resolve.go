@@ -52,9 +52,8 @@ type Config struct {
 	WaitApply bool
 	// Progress is where the run notes how far it is, for one that goes on if it is killed. Nil keeps nothing.
 	Progress ProgressStore
-	// StillOurs is asked right before each call that changes the data: a Conflict says that another run may have
-	// the cluster, and ends this one. It has to be quick as a rule. Nil asks nobody.
-	StillOurs func(context.Context) error
+	// Fence is asked right before each call that changes the data. Nil is for a cluster that no other run can have.
+	Fence Fence
 }
 
 // Resolver resolves one cluster. Its steps run in order.
@@ -78,10 +77,9 @@ type Resolver struct {
 	unfreeze context.CancelFunc // ends the renewal of PD's pauses
 	freezing sync.WaitGroup
 
-	resending   sync.Mutex  // one look at the stores at a time
-	lostToOther atomic.Bool // another run recovers the cluster: what is set in PD is its own now
-	resent      atomic.Int64
-	passed      atomic.Uint64 // the GC safe point, once it is above the backup ts
+	resending sync.Mutex // one look at the stores at a time
+	resent    atomic.Int64
+	passed    atomic.Uint64 // the GC safe point, once it is above the backup ts
 
 	mu        sync.Mutex
 	addresses map[cluster.StoreID]string
@@ -125,8 +123,8 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	if cfg.Progress == nil {
 		cfg.Progress = NoProgress{}
 	}
-	if cfg.StillOurs == nil {
-		cfg.StillOurs = func(context.Context) error { return nil }
+	if cfg.Fence == nil {
+		cfg.Fence = &noOtherRun{}
 	}
 	if cfg.Stall == 0 {
 		cfg.Stall = 5 * time.Minute

@@ -101,11 +101,11 @@ func (r *Resolver) snapshot() Progress {
 	}
 }
 
-// save writes the progress. A Conflict tells of another run: what is set in PD is its own from now on.
+// save writes the progress. A Conflict means that another run goes on from it: what is set in PD is its own from now on.
 func (r *Resolver) save(ctx context.Context, p Progress) error {
 	err := r.cfg.Progress.Save(ctx, p)
 	if failure.Is(err, failure.Conflict) {
-		r.lostToOther.Store(true)
+		r.cfg.Fence.Lose(err)
 	}
 	return err
 }

@@ -148,7 +148,7 @@ func (w *sweep) one(ctx context.Context, store cluster.StoreID, t task) error {
 	if err != nil {
 		return err
 	}
-	if err := w.r.stillOurs(ctx); err != nil {
+	if err := w.r.cfg.Fence.Check(ctx); err != nil {
 		return err
 	}
 	return w.call(ctx, w.r.address(store), tikv.Flashback{

@@ -44,7 +44,7 @@ func (w *sweep) refused(ctx context.Context, l *lane, a answer) error {
 	t.why = a.err
 	var region *tikv.RegionError
 	switch {
-	case w.r.lostToOther.Load():
+	case w.r.cfg.Fence.Lost():
 		return failure.Annotate(a.err, w.verb, w.r.cfg.Cluster.String())
 	case errors.As(a.err, &region) && region.Kind == tikv.RegionBusy:
 		l.busy(a.sent, now, region.Backoff)

@@ -144,7 +144,7 @@ func (t *task) bindVolumes(ctx context.Context, s *phase.Scope) error {
 // unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
 // own they went with it. Once TiKV was told to start, its pods use them, and they stay with their volumes.
 func (t *task) unbindVolumes(ctx context.Context, s *phase.Scope) error {
-	if !t.existing || t.opts.KeepOnFailure || t.givenUp(ctx) {
+	if !t.existing || t.opts.KeepOnFailure || t.fence.Taken(ctx) {
 		return nil
 	}
 	if t.started {

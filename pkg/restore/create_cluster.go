@@ -27,7 +27,7 @@ func (t *task) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("cluster %s is kept", t.opts.Target)
 		return nil
 	}
-	if t.givenUp(ctx) {
+	if t.fence.Taken(ctx) {
 		s.Warn("cluster %s is kept: another run may have gone on with it", t.opts.Target)
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 // answer of a request is missing it looks again, until EC2 cannot hide the volume any more. One that is
 // attached is waited for, as its pod is going away, and is never forced. All are tried, whatever fails.
 func (t *task) deleteVolumes(ctx context.Context, s *phase.Scope) error {
-	if t.opts.KeepOnFailure || t.givenUp(ctx) {
+	if t.opts.KeepOnFailure || t.fence.Taken(ctx) {
 		s.Note("the volumes tagged %s=%s are kept", ebs.TagRun, t.opts.Run)
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // preflight checks everything that could fail later and changes nothing: the account, the volumes' parameters
@@ -188,32 +187,4 @@ func (t *task) checkSnapshots(ctx context.Context) error {
 			WithHint("restore another backup")
 	}
 	return nil
-}
-
-// lockTTL is how long a dead run keeps others from the target, and how long object storage may be away
-// without ending a restore.
-const lockTTL = 10 * time.Minute
-
-// takeLock admits one run at a time to the target. A lock that is lost ends the run: what is there may be another
-// run's by now, and is kept.
-func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
-	var err error
-	t.lock, err = runlock.Take(ctx, t.Store, t.opts.Target, t.opts.Owner, lockTTL, func(reason error) {
-		t.resolver.Yield()
-		t.cancel(reason)
-	})
-	return err
-}
-
-// unlock ends a run that has done its work. A lock that cannot be released frees itself, and does not make
-// the work undone.
-func (t *task) unlock(ctx context.Context, s *phase.Scope) error {
-	if err := t.dropLock(ctx, s); err != nil {
-		s.Warn("the lock frees itself within %s: %v", lockTTL, err)
-	}
-	return nil
-}
-
-func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error {
-	return t.lock.Release(ctx)
 }

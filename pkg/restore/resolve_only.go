@@ -36,7 +36,7 @@ func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		About:   journal.About{Operation: journal.Resolve, Cluster: opts.Target, Backup: opts.Backup, Tool: opts.Tool},
 	})
 	t.result.Started = time.Now().UTC()
-	err := engine.Run(ctx, t.locked(t.resolveSteps()))
+	err := engine.Run(ctx, t.fenced(t.resolveSteps()))
 	t.result.Finished = time.Now().UTC()
 	t.result.Timings = engine.Timings()
 	t.result.Manifest = t.manifest
@@ -55,6 +55,7 @@ func newTask(deps Deps, opts Options) *task {
 	return &task{
 		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: func(error) {},
 		resolver: resolve.New(deps.TiKV, deps.Log), existing: true,
+		fence: runlock.NewFence(deps.Store, opts.Target, opts.Owner),
 	}
 }
 
@@ -69,7 +70,7 @@ func (t *task) resolveSteps() []phase.Step {
 		{Phase: phaseData, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
 		{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: t.checkTasks, Retry: true},
 	}
-	for _, step := range t.dataSteps() {
+	for _, step := range t.resolver.Steps(phaseData) {
 		steps = append(steps, t.unlessResolved(step))
 	}
 	return append(steps,

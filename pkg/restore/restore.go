@@ -143,7 +143,7 @@ type task struct {
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.
 	fastBefore map[pair]bool
 	fastMine   map[cluster.Zone][]cluster.SnapshotID
-	lock       *runlock.Kept
+	fence      *runlock.Fence
 	pd         PD
 	resolver   *resolve.Resolver
 	stores     []cluster.StoreID // of the backup, once PD lists exactly these
@@ -166,6 +166,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	t := &task{
 		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: cancel,
 		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
+		fence: runlock.NewFence(deps.Store, opts.Target, opts.Owner),
 	}
 	engine := phase.New(phase.Config{
 		Fresh:   true,
@@ -179,7 +180,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		},
 	})
 	t.result.Started = time.Now().UTC()
-	err := engine.Run(ctx, t.locked(t.steps()))
+	err := engine.Run(ctx, t.fenced(t.steps()))
 	if t.result.Restored = err == nil; err == nil {
 		err = t.left()
 	}

@@ -15,7 +15,7 @@ import (
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark.
 func (t *task) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
 	target := t.opts.Target.String()
-	if t.givenUp(ctx) {
+	if t.fence.Taken(ctx) {
 		return failure.New(failure.Conflict, "leave recovery mode", target, "another run has gone on with it").
 			WithHint("look at what became of that run: this one has nothing more to do")
 	}

@@ -53,7 +53,7 @@ func (t *task) awaitStores(ctx context.Context, s *phase.Scope) error {
 		Cluster: t.opts.Target, Run: t.opts.Run, BackupTS: t.manifest.BackupTS, Stores: all, TolerateStores: t.opts.TolerateStores,
 		AllocID: t.manifest.AllocID, Replicas: t.manifest.Replicas, Stall: min(stall, t.opts.Timeout),
 		WaitApply: t.opts.WaitApply, MaxTS: t.manifest.MaxTS, Progress: resolve.NewProgressFile(t.Store, t.opts.Target, t.opts.Backup),
-		StillOurs: t.ours,
+		Fence: t.fence,
 	}, t.pd)
 	return nil
 }

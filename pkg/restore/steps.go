@@ -40,7 +40,7 @@ func (t *task) steps() []phase.Step {
 		{Phase: phaseTiKV, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
 		{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: t.checkTasks, Retry: true},
 	}...)
-	steps = append(steps, t.dataSteps()...)
+	steps = append(steps, t.resolver.Steps(phaseData)...)
 	steps = append(steps,
 		phase.Step{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: t.checkTasksAgain, Retry: true},
 		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery, Retry: true},

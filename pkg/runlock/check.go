@@ -5,68 +5,64 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// The look of Check: how long one counts, and how long object storage may take to answer it.
+// How long a confirmation counts, and how long object storage may take to answer one.
 const (
-	freshFor    = 2 * time.Second
-	lookTimeout = 2 * time.Second
+	confirmedFor = 2 * time.Second
+	checkTimeout = 2 * time.Second
 )
 
-// sighting is when the lock was last seen to be ours.
-type sighting struct {
+// confirmation is when the lock was last known to be held, and until when its lease runs.
+type confirmation struct {
 	mu    sync.Mutex
 	at    time.Time
-	until time.Time // when the lease runs out by our clocks
+	until time.Time // when the lease ends by our clocks
 }
 
-func (s *sighting) renewed(at time.Time, ttl time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at, s.until = at, at.Add(ttl)
+func (c *confirmation) renewed(at time.Time, ttl time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.until = at, at.Add(ttl)
 }
 
-func (s *sighting) again(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at.After(s.at) {
-		s.at = at
+func (c *confirmation) confirm(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.After(c.at) {
+		c.at = at
 	}
 }
 
-// fresh reports whether the lock was seen a moment ago. A machine that was suspended may tell only by its wall
+// fresh reports whether the lock was confirmed a moment ago. A machine that was suspended may show only by its wall
 // clock that it was.
-func (s *sighting) fresh(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return now.Sub(s.at) < freshFor && now.Round(0).Sub(s.at.Round(0)) < freshFor
+func (c *confirmation) fresh(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Sub(c.at) < confirmedFor && now.Round(0).Sub(c.at.Round(0)) < confirmedFor
 }
 
-func (s *sighting) leaseEnd() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.until
+func (c *confirmation) leaseEnd() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.until
 }
 
-// Check confirms that the lock is this run's still. Call it right before what two runs must not both do: a
-// process that stood still, and whose lock was given to another run meanwhile, learns of it by the next renewal
-// only, which is too late. A look counts for 2 s, so that it may be called often. It is Conflict if the lock is
-// ours no more. If object storage does not answer, the lease that it gave before counts, as long as it runs.
-func (l *Lock) Check(ctx context.Context) error {
-	if l.seen.fresh(time.Now()) {
+// check is Fence.Check of one lock.
+func (l *Lock) check(ctx context.Context) error {
+	if l.confirmed.fresh(time.Now()) {
 		return nil
 	}
-	l.looking.Lock()
-	defer l.looking.Unlock()
+	l.checking.Lock()
+	defer l.checking.Unlock()
 	start := time.Now()
-	if l.seen.fresh(start) {
-		return nil // somebody else has looked
+	if l.confirmed.fresh(start) {
+		return nil // another caller has checked
 	}
-	look, cancel := context.WithTimeout(ctx, lookTimeout)
+	read, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	current, _, err := Read(look, l.store, l.cluster)
+	current, _, err := Read(read, l.store, l.cluster)
 	switch {
 	case ctx.Err() != nil:
 		return failure.Annotate(context.Cause(ctx), "check lock", l.cluster.String())
@@ -74,23 +70,19 @@ func (l *Lock) Check(ctx context.Context) error {
 		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "the lock's object was deleted")
 	case failure.Is(err, failure.Corrupt):
 		return failure.Annotate(err, "check lock", l.cluster.String())
-	case err != nil && start.Before(l.seen.leaseEnd()):
-		start = time.Now() // a look that took its whole time counts from its end, or all calls would wait for looks
+	case err != nil && start.Before(l.confirmed.leaseEnd()):
+		start = time.Now() // a check that timed out counts from its end, or every call would wait for one
 	case err != nil:
 		return &failure.Error{Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err, Hint: "see why object storage does not answer, then run again"}
 	case current.Nonce != l.nonce:
-		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "it was taken over by %s, epoch %d", current.Owner, current.Epoch)
+		return takenOver(current)
 	case current.Released:
 		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "it was released by somebody else")
 	}
-	l.seen.again(start)
+	l.confirmed.confirm(start)
 	return nil
 }
 
-// Check is that of the lock. Nil is no lock, and nobody's.
-func (k *Kept) Check(ctx context.Context) error {
-	if k == nil {
-		return failure.New(failure.Conflict, "check lock", cluster.Name{}.String(), "it was not taken")
-	}
-	return k.lock.Check(ctx)
+func takenOver(by *Record) error {
+	return failure.New(failure.Conflict, "check lock", by.Cluster.String(), "it was taken over by %s, epoch %d", by.Owner, by.Epoch)
 }

@@ -2,7 +2,7 @@
 // conditionally. No server is needed, and a run that dies frees the lock by expiry.
 //
 // The object is never deleted. Its epoch grows by one with each owner, so that what an old owner wrote can
-// be told from what the present one writes; a released lock is the same object marked so.
+// be distinguished from what the present one writes; a released lock is the same object marked so.
 //
 // Clocks: the owner writes when the lock expires by its own clock, and others compare that with theirs.
 // A contender waits a quarter of the lease beyond the expiry before it takes over, at most 30 s, so that

@@ -37,7 +37,7 @@ func (l *Lock) keep(ctx context.Context) error {
 		case <-timer.C:
 		}
 		// The end of the lease ends a renewal that hangs, with a margin to stop what needs the lock.
-		limit := l.seen.leaseEnd().Add(-l.ttl / 10)
+		limit := l.confirmed.leaseEnd().Add(-l.ttl / 10)
 		attempt, cancel := context.WithDeadlineCause(ctx, limit, context.DeadlineExceeded)
 		err := l.Renew(attempt)
 		cancel()

@@ -19,11 +19,11 @@ type Lock struct {
 	cluster cluster.Name // these two never change
 	nonce   string
 
-	looking sync.Mutex // one look of Check at a time
-	mu      sync.Mutex
-	record  Record
-	version objstore.Version
-	seen    sighting
+	checking  sync.Mutex // one check at a time
+	mu        sync.Mutex
+	record    Record
+	version   objstore.Version
+	confirmed confirmation
 }
 
 // MinTTL is the shortest lease: a renewal is three requests to S3 at worst.
@@ -55,7 +55,7 @@ func Acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner
 	if l.version, err = write(ctx, store, &next, version); err != nil {
 		return nil, l.lostRace(ctx, err)
 	}
-	l.seen.renewed(start, ttl)
+	l.confirmed.renewed(start, ttl)
 	return l, nil
 }
 
@@ -66,8 +66,8 @@ func (l *Lock) Epoch() int64 {
 	return l.record.Epoch
 }
 
-// Renew extends the lock by its ttl from now. It is Conflict if the lock is ours no more: stop all work
-// then. After any other error the lock may still be ours until its expiry; renew again.
+// Renew extends the lock by its ttl from now. It is Conflict if the lock is lost: stop all work
+// then. After any other error the lock may still be held until its expiry; renew again.
 func (l *Lock) Renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,11 +83,11 @@ func (l *Lock) Renew(ctx context.Context) error {
 		return failure.Annotate(err, "renew lock", next.Cluster.String())
 	}
 	l.record, l.version = next, version
-	l.seen.renewed(start, l.ttl)
+	l.confirmed.renewed(start, l.ttl)
 	return nil
 }
 
-// Release frees the lock for the next run. It does nothing, and succeeds, if the lock is ours no more.
+// Release frees the lock for the next run. It does nothing, and succeeds, if the lock is lost.
 // Call it with a context that outlives the run's: on any error the lock frees itself by expiry.
 func (l *Lock) Release(ctx context.Context) error {
 	l.mu.Lock()
@@ -104,12 +104,12 @@ func (l *Lock) Release(ctx context.Context) error {
 		return failure.Annotate(err, "release lock", next.Cluster.String())
 	}
 	l.record, l.version = next, version
-	l.seen.renewed(time.Time{}, 0)
+	l.confirmed.renewed(time.Time{}, 0)
 	return nil
 }
 
 // readopt settles a Conflict: an earlier renewal whose answer was lost may have moved our own record on.
-// If the stored record is still ours it is written over, otherwise the error names the new owner.
+// If the stored record is still this owner's it is written over, otherwise the error names the new owner.
 func (l *Lock) readopt(ctx context.Context, next *Record, conflict error) (objstore.Version, error) {
 	current, version, err := Read(ctx, l.store, next.Cluster)
 	switch {

@@ -91,7 +91,7 @@ func TestAcquire_Expired_TakesOverAndFencesTheOldOwner(t *testing.T) {
 		err := old.Renew(t.Context())
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
 		require.ErrorContains(t, err, "taken over by run run-2")
-		require.NoError(t, old.Release(t.Context()), "not ours: nothing to do")
+		require.NoError(t, old.Release(t.Context()), "it was lost: nothing to do")
 		r, _, err := runlock.Read(t.Context(), store, prod)
 		require.NoError(t, err)
 		require.Equal(t, other, r.Owner)

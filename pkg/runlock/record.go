@@ -36,7 +36,7 @@ type Record struct {
 	Renewals   int64        `json:"renewals"`
 	Released   bool         `json:"released,omitempty"`
 	// Nonce is random for each owner: two contenders never write the same bytes, so that a lost answer can
-	// be told from a lost race.
+	// be distinguished from a lost race.
 	Nonce string `json:"nonce"`
 }
 

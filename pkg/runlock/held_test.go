@@ -18,34 +18,34 @@ func TestTake_ContextEnds_StaysHeldUntilReleaseAndIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		k, err := runlock.Take(ctx, store, prod, first, ttl, func(reason error) { t.Errorf("lost: %v", reason) })
+		h, err := runlock.Take(ctx, store, prod, first, ttl, func(reason error) { t.Errorf("lost: %v", reason) })
 		require.NoError(t, err)
 		cancel()
 		pass(time.Hour)
 		_, err = runlock.Acquire(t.Context(), store, prod, other, ttl)
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
-		require.NoError(t, k.Release(ctx), "a cancelled run frees its lock too")
+		require.NoError(t, h.Release(ctx), "a cancelled run frees its lock too")
 		acquire(t, store, other)
 	})
 }
 
-func TestTake_SomebodyBreaksTheLock_TellsWhy(t *testing.T) {
+func TestTake_SomebodyBreaksTheLock_SaysWhy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		lost := make(chan error, 1)
-		k, err := runlock.Take(t.Context(), store, prod, first, ttl, func(reason error) { lost <- reason })
+		h, err := runlock.Take(t.Context(), store, prod, first, ttl, func(reason error) { lost <- reason })
 		require.NoError(t, err)
 		record, _, err := runlock.Read(t.Context(), store, prod)
 		require.NoError(t, err)
 		require.NoError(t, runlock.Break(t.Context(), store, prod, record.Epoch))
 		require.Equal(t, failure.Conflict, failure.KindOf(<-lost))
-		require.NoError(t, k.Release(t.Context()), "what is not ours any more is left alone")
+		require.NoError(t, h.Release(t.Context()), "a lock that was lost is left alone")
 	})
 }
 
 func TestRelease_OfNothing_Succeeds(t *testing.T) {
 	t.Parallel()
-	var k *runlock.Kept
-	require.NoError(t, k.Release(t.Context()))
+	var h *runlock.HeldLock
+	require.NoError(t, h.Release(t.Context()))
 }

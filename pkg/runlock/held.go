@@ -12,8 +12,8 @@ import (
 // releaseDeadline bounds the one write that frees a lock.
 const releaseDeadline = time.Minute
 
-// Kept is a lock that is renewed until it is released.
-type Kept struct {
+// HeldLock is a lock that is renewed until it is released.
+type HeldLock struct {
 	lock *Lock
 	name cluster.Name
 	stop func()
@@ -21,14 +21,14 @@ type Kept struct {
 
 // Take acquires the cluster's lock and keeps it, whatever becomes of ctx, until Release. lost is called at
 // most once, with the reason, if the lock is lost: the run has to end then. The errors are those of Acquire.
-func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, lost func(error)) (*Kept, error) {
+func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, lost func(error)) (*HeldLock, error) {
 	lock, err := Acquire(ctx, store, name, owner, ttl)
 	if err != nil {
 		return nil, err
 	}
 	kept, stop := lock.Keep(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(kept, func() { lost(context.Cause(kept)) })
-	return &Kept{lock: lock, name: name, stop: func() {
+	return &HeldLock{lock: lock, name: name, stop: func() {
 		detach()
 		stop()
 	}}, nil
@@ -36,12 +36,12 @@ func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Ow
 
 // Release ends the renewals and frees the lock, also if ctx has ended: what is cancelled now is done, or
 // undone. Releasing nil succeeds. After an error the lock frees itself by expiry.
-func (k *Kept) Release(ctx context.Context) error {
-	if k == nil {
+func (h *HeldLock) Release(ctx context.Context) error {
+	if h == nil {
 		return nil
 	}
-	k.stop()
+	h.stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseDeadline)
 	defer cancel()
-	return failure.Annotate(k.lock.Release(ctx), "release lock", k.name.String())
+	return failure.Annotate(h.lock.Release(ctx), "release lock", h.name.String())
 }

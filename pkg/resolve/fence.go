@@ -1,0 +1,26 @@
+package resolve
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Fence says whether another run has, or may have, the cluster. runlock.Fence is one.
+type Fence interface {
+	// Check is a Conflict if so, and notes that. It has to be quick as a rule.
+	Check(ctx context.Context) error
+	// Lose notes that another run was seen at work.
+	Lose(reason error)
+	// Lost reports whether a loss was noted.
+	Lost() bool
+	// Reclaim reports whether the other run has ended, so that what this one has set in PD is its own to end again.
+	Reclaim(ctx context.Context) bool
+}
+
+// noOtherRun is the fence of a cluster without a lock. Only what the stores show is noted.
+type noOtherRun struct{ lost atomic.Bool }
+
+func (n *noOtherRun) Check(context.Context) error  { return nil }
+func (n *noOtherRun) Lose(error)                   { n.lost.Store(true) }
+func (n *noOtherRun) Lost() bool                   { return n.lost.Load() }
+func (n *noOtherRun) Reclaim(context.Context) bool { return false }

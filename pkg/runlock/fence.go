@@ -1,0 +1,111 @@
+package runlock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// Fence says to one run whether another run has, or may have, its cluster. It is safe for concurrent use.
+//
+// A loss is noted once, with its reason, and for good: by the renewals, by Check, by Taken, or by somebody who sees
+// it elsewhere (Lose), such as in a store that follows another run.
+type Fence struct {
+	store   objstore.Store
+	cluster cluster.Name
+	owner   Owner
+
+	mu   sync.Mutex
+	held *HeldLock
+	lost error
+}
+
+// NewFence makes the fence of a run that has not taken the lock yet.
+func NewFence(store objstore.Store, name cluster.Name, owner Owner) *Fence {
+	return &Fence{store: store, cluster: name, owner: owner}
+}
+
+// Take acquires the lock and keeps it until Release. lost is as in the function Take; the loss is noted before.
+func (f *Fence) Take(ctx context.Context, ttl time.Duration, lost func(error)) error {
+	held, err := Take(ctx, f.store, f.cluster, f.owner, ttl, func(reason error) {
+		f.Lose(reason)
+		lost(reason)
+	})
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = held
+	return nil
+}
+
+// Release is that of the lock; it succeeds if there is none.
+func (f *Fence) Release(ctx context.Context) error { return f.lock().Release(ctx) }
+
+// Check confirms that the lock is still held. Call it right before what two runs must not both do: a process that was
+// suspended while its lock was given to another run learns of it by the next renewal only, which is too late. An
+// answer counts for 2 s, so that it may be called often. It is Conflict once the lock is lost or was never taken. If
+// object storage does not answer, the lease that it gave before counts, as long as it runs.
+func (f *Fence) Check(ctx context.Context) error {
+	if reason := f.reason(); reason != nil {
+		return reason
+	}
+	held := f.lock()
+	if held == nil {
+		return failure.New(failure.Conflict, "check lock", f.cluster.String(), "it was not taken")
+	}
+	err := held.lock.check(ctx)
+	if failure.Is(err, failure.Conflict) {
+		f.Lose(err)
+	}
+	return err
+}
+
+// Lose notes that another run has, or may have, the cluster. The first reason is kept.
+func (f *Fence) Lose(reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost == nil {
+		f.lost = reason
+	}
+}
+
+// Lost reports whether a loss was noted. It asks nobody.
+func (f *Fence) Lost() bool { return f.reason() != nil }
+
+// Taken reports whether another run has, or may have, the cluster by now: ask it before anything is undone. It reads
+// the lock, if no loss was noted. A lock that cannot be read is still held: nobody could take it while it was renewed.
+func (f *Fence) Taken(ctx context.Context) bool {
+	if f.Lost() {
+		return true
+	}
+	record, _, err := Read(ctx, f.store, f.cluster)
+	if err == nil && record.Owner.Run != f.owner.Run {
+		f.Lose(takenOver(record))
+	}
+	return f.Lost()
+}
+
+// Reclaim reports whether another run has had the lock after this one and has released it, or let it expire: what
+// this run has left in the cluster is its own to clean up again. The loss stays noted.
+func (f *Fence) Reclaim(ctx context.Context) bool {
+	record, _, err := Read(ctx, f.store, f.cluster)
+	return err == nil && record.Owner.Run != f.owner.Run && !record.Held(time.Now())
+}
+
+func (f *Fence) lock() *HeldLock {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held
+}
+
+func (f *Fence) reason() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost
+}

@@ -1,0 +1,135 @@
+package runlock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+// take makes a fence that holds the lock until the test ends.
+func take(t *testing.T, store *objstoretest.Memory, owner runlock.Owner) *runlock.Fence {
+	t.Helper()
+	f := runlock.NewFence(store, prod, owner)
+	require.NoError(t, f.Take(t.Context(), ttl, func(error) {}))
+	t.Cleanup(func() { _ = f.Release(t.Context()) }) //nolint:errcheck // it ends the renewals; some tests take the store away
+	return f
+}
+
+func TestFence_Held_AsksOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plan := &fault.Plan{}
+		f := take(t, objstoretest.NewMemory(plan), first)
+		before := plan.Calls("s3.GetObject")
+		for range 100 {
+			require.NoError(t, f.Check(t.Context()))
+		}
+		require.Equal(t, before, plan.Calls("s3.GetObject"), "it was taken a moment ago")
+		pass(10 * time.Second)
+		for range 100 {
+			require.NoError(t, f.Check(t.Context()))
+		}
+		require.Equal(t, before+1, plan.Calls("s3.GetObject"))
+		require.False(t, f.Taken(t.Context()))
+		require.NoError(t, f.Release(t.Context()))
+		require.Equal(t, failure.Conflict, failure.KindOf(f.Check(t.Context())), "it was released")
+	})
+}
+
+// The lease has not ended by our clock: a person who took us for dead broke the lock.
+func TestFence_LockBrokenMeanwhile_IsConflictFromThenOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		f := take(t, store, first)
+		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
+		require.NoError(t, f.Check(t.Context()), "it was taken a moment ago")
+		pass(3 * time.Second)
+		err := f.Check(t.Context())
+		require.Equal(t, failure.Conflict, failure.KindOf(err))
+		require.ErrorContains(t, err, "released by somebody else")
+		require.True(t, f.Lost())
+		l := acquire(t, store, other)
+		require.NoError(t, l.Release(t.Context()))
+		require.ErrorContains(t, f.Check(t.Context()), "released by somebody else", "the first reason is kept")
+	})
+}
+
+// Who undoes something asks the lock itself: another run may have it without this one having noticed.
+func TestFence_TakenOver_IsReadFromTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		f := take(t, store, first)
+		require.False(t, f.Reclaim(t.Context()), "nobody else has had it")
+		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
+		l := acquire(t, store, other)
+		require.False(t, f.Lost(), "nobody has noticed yet")
+		require.True(t, f.Taken(t.Context()))
+		require.True(t, f.Lost())
+		require.ErrorContains(t, f.Check(t.Context()), "taken over by run run-2")
+		require.False(t, f.Reclaim(t.Context()), "the other run is at work")
+		require.NoError(t, l.Release(t.Context()))
+		require.True(t, f.Reclaim(t.Context()))
+		require.True(t, f.Taken(t.Context()), "but a loss stays noted")
+	})
+}
+
+func TestFence_StoreAway_TheLeaseCountsWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for _, position := range []fault.Position{fault.Before, fault.Stall} {
+		t.Run(fmt.Sprint(position), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, plan := faulty(t)
+				f := take(t, store, first)
+				require.NoError(t, plan.Add(fault.Rule{Point: "s3.*", Position: position, Times: -1}))
+				pass(ttl / 4)
+				require.NoError(t, f.Check(t.Context()))
+				asked := plan.Calls("s3.GetObject")
+				require.NoError(t, f.Check(t.Context()))
+				require.Equal(t, asked, plan.Calls("s3.GetObject"), "not every call waits for a check that times out")
+				require.False(t, f.Taken(within(t, time.Second)), "a lock that cannot be read is still held")
+				pass(ttl)
+				err := f.Check(t.Context())
+				require.Equal(t, failure.Conflict, failure.KindOf(err))
+				require.Contains(t, failure.HintOf(err), "object storage")
+				plan.Clear()
+			})
+		})
+	}
+}
+
+func TestFence_LossSeenElsewhere_IsNotedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := take(t, objstoretest.NewMemory(nil), first)
+		f.Lose(failure.New(failure.Conflict, "keep leaders", "store 1", "another run recovers it"))
+		f.Lose(failure.New(failure.Conflict, "keep leaders", "store 2", "another run recovers it"))
+		require.ErrorContains(t, f.Check(t.Context()), "store 1")
+		require.True(t, f.Taken(t.Context()))
+	})
+}
+
+func TestFence_NoLock_IsConflict(t *testing.T) {
+	t.Parallel()
+	f := runlock.NewFence(objstoretest.NewMemory(nil), prod, first)
+	require.Equal(t, failure.Conflict, failure.KindOf(f.Check(t.Context())))
+	require.NoError(t, f.Release(t.Context()))
+}
+
+func within(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
