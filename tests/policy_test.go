@@ -79,7 +79,7 @@ func useEBS(t *testing.T, allowed []string) error {
 	require.NoError(t, server.Start())
 	defer server.Close()
 	instance := server.AddInstance(zone)
-	data, err := server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
+	data, err := server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
 	require.NoError(t, err)
 	require.NoError(t, server.Attach(data, instance))
 	server.AllowOnly(allowed...)
@@ -150,7 +150,7 @@ func (u *ebsUser) fast(ctx context.Context) error {
 
 func (u *ebsUser) restore(ctx context.Context) error {
 	v, err := u.CreateVolume(ctx, ebs.VolumeRequest{
-		Token: "token", Snapshot: u.snapshot, Zone: u.zone, Spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 10},
+		Token: "token", Snapshot: u.snapshot, Zone: u.zone, Spec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 10},
 		Tags: ebs.Tags{ebs.TagRun: "r"},
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ func (u *ebsUser) restore(ctx context.Context) error {
 }
 
 func (u *ebsUser) modify(ctx context.Context) error {
-	if _, err := u.ModifyVolume(ctx, u.volume, ebs.VolumeSpec{IOPS: 4000}); err != nil {
+	if _, err := u.ModifyVolume(ctx, u.volume, cluster.VolumeSpec{IOPS: 4000}); err != nil {
 		return err
 	}
 	return u.until(func() (bool, error) {

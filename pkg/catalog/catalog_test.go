@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var created = time.Date(2026, 11, 21, 8, 10, 0, 0, time.UTC)
 
 func sample(id cluster.BackupID) *manifest.Manifest {
-	v := cluster.Volume{ID: "vol-1", Role: cluster.RoleData, Zone: "us-west-2a", Type: "gp3", SizeGiB: 100}
+	v := cluster.Volume{ID: "vol-1", Role: cluster.RoleData, Zone: "us-west-2a", VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100}}
 	return &manifest.Manifest{
 		ID: id, Run: "run-1", Region: "us-west-2", BackupTS: cluster.MakeTS(created, 0), CreatedAt: created,
 		Source: cluster.Topology{

@@ -32,7 +32,7 @@ type Entry struct {
 	Run       cluster.RunID    `json:"run"`
 	Cluster   cluster.Name     `json:"cluster"`
 	Version   string           `json:"version,omitempty"`
-	BackupTS  cluster.TS       `json:"backupTS,string"`
+	BackupTS  cluster.TS       `json:"backupTS"`
 	CreatedAt time.Time        `json:"createdAt"`
 	SealedAt  time.Time        `json:"sealedAt,omitzero"`
 	Stores    int              `json:"stores"`

@@ -22,7 +22,7 @@ type backupDoc struct {
 	Run      cluster.RunID    `json:"run"`
 	Cluster  cluster.Name     `json:"cluster"`
 	Sealed   bool             `json:"sealed"`
-	BackupTS cluster.TS       `json:"backupTS,string"`
+	BackupTS cluster.TS       `json:"backupTS"`
 	Report   *report.Report   `json:"report"`
 
 	kind failure.Kind // of the run's error

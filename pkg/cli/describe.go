@@ -24,7 +24,7 @@ type describeDoc struct {
 	Cluster   cluster.Name        `json:"cluster"`
 	Version   string              `json:"version"`
 	Region    string              `json:"region"`
-	BackupTS  cluster.TS          `json:"backupTS,string"`
+	BackupTS  cluster.TS          `json:"backupTS"`
 	CreatedAt time.Time           `json:"createdAt"`
 	SealedAt  time.Time           `json:"sealedAt"`
 	Snapshots []manifest.Snapshot `json:"snapshots"`

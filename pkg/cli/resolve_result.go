@@ -19,7 +19,7 @@ type resolveDoc struct {
 	Run      cluster.RunID    `json:"run"`
 	Cluster  cluster.Name     `json:"cluster"`
 	Resolved bool             `json:"resolved"`
-	BackupTS cluster.TS       `json:"backupTS,string"`
+	BackupTS cluster.TS       `json:"backupTS"`
 	Without  []uint64         `json:"withoutStores,omitempty"` // of --tolerate-store
 	Resolve  resolve.Stats    `json:"resolve"`
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
@@ -76,7 +76,7 @@ type resolvePlanDoc struct {
 	header
 	Backup   cluster.BackupID `json:"backup"`
 	Cluster  cluster.Name     `json:"cluster"`
-	BackupTS cluster.TS       `json:"backupTS,string"`
+	BackupTS cluster.TS       `json:"backupTS"`
 	// Resolved says that the data are at the backup ts already; there is no plan then.
 	Resolved bool             `json:"resolved"`
 	Plan     *resolve.Summary `json:"plan,omitempty"`

@@ -23,7 +23,7 @@ type restoreDoc struct {
 	Run      cluster.RunID    `json:"run"`
 	Cluster  cluster.Name     `json:"cluster"`
 	Restored bool             `json:"restored"`
-	BackupTS cluster.TS       `json:"backupTS,string"`
+	BackupTS cluster.TS       `json:"backupTS"`
 	Volumes  []restore.Volume `json:"volumes"`
 	Resolve  resolve.Stats    `json:"resolve"`
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
@@ -41,8 +41,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err),
 	}
 	if len(r.Volumes) > 0 {
-		v := r.Volumes[0].Spec
-		h.VolumeSettings = &report.VolumeSettings{Type: v.Type, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
+		h.VolumeSettings = report.SettingsOf(r.Volumes[0].Spec)
 	}
 	doc := &restoreDoc{
 		header: newHeader("RestoreResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
@@ -97,7 +96,7 @@ type restorePlanDoc struct {
 	header
 	Backup   cluster.BackupID `json:"backup"`
 	Cluster  cluster.Name     `json:"cluster"`
-	BackupTS cluster.TS       `json:"backupTS,string"`
+	BackupTS cluster.TS       `json:"backupTS"`
 	Volumes  []restore.Volume `json:"volumes"`
 	Region   string           `json:"region"`
 	Account  string           `json:"account"`

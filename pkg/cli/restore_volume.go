@@ -85,8 +85,8 @@ func (f *volumeFlags) into(o *restore.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Volume = ebs.VolumeSpec{Type: f.volumeType, IOPS: f.iops, ThroughputMiB: f.throughput, SizeGiB: f.size}
-	o.After = ebs.VolumeSpec{Type: f.afterType, IOPS: f.afterIOPS, ThroughputMiB: f.afterThroughput}
+	o.Volume = cluster.VolumeSpec{Type: f.volumeType, IOPS: f.iops, ThroughputMiB: f.throughput, SizeGiB: f.size}
+	o.After = cluster.VolumeSpec{Type: f.afterType, IOPS: f.afterIOPS, ThroughputMiB: f.afterThroughput}
 	o.Zone, o.Zones = cluster.Zone(f.zone), pairs
 	o.KeepTags = f.keepTags
 	o.KMSKey, o.Account = f.kmsKey, f.account

@@ -90,7 +90,7 @@ func TestTopology_JSON_KeepsItsNames(t *testing.T) {
 	t.Parallel()
 	body, err := json.Marshal(cluster.Topology{
 		Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, ClusterID: math.MaxUint64, PD: []string{"http://pd:2379"},
-		Stores: []cluster.Store{{ID: 1, Volumes: []cluster.Volume{{ID: "vol-1", Role: cluster.RoleData, SizeGiB: 10}}}},
+		Stores: []cluster.Store{{ID: 1, Volumes: []cluster.Volume{{ID: "vol-1", Role: cluster.RoleData, VolumeSpec: cluster.VolumeSpec{SizeGiB: 10}}}}},
 	})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"cluster":{"namespace":"tidb","name":"prod"},"clusterID":18446744073709551615,"version":"",

@@ -8,13 +8,9 @@ type Volume struct {
 	PVC       string   `json:"pvc"`
 	PV        string   `json:"pv"`
 	Zone      Zone     `json:"zone"`
-	Type      string   `json:"type"`
-	SizeGiB   int64    `json:"sizeGiB"`
-	IOPS      int64    `json:"iops,omitempty"`
-	// ThroughputMiB is in MiB/s; 0 where the type has none to choose.
-	ThroughputMiB int64  `json:"throughputMiB,omitempty"`
-	Encrypted     bool   `json:"encrypted,omitempty"`
-	KMSKey        string `json:"kmsKey,omitempty"`
+	VolumeSpec
+	Encrypted bool   `json:"encrypted,omitempty"`
+	KMSKey    string `json:"kmsKey,omitempty"`
 }
 
 // Store is one TiKV store, its pod, the instance that the pod runs on and its volumes.

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
 
 // TS is a timestamp of PD's oracle: milliseconds since 1970 in the upper 46 bits, a counter in the lower 18.
+// In JSON it is a string, as it does not fit a double.
 type TS uint64
 
 const logicalBits = 18
@@ -25,3 +27,16 @@ func (t TS) String() string { return strconv.FormatUint(uint64(t), 10) }
 
 // Lag is how far t lies behind now; negative if t is ahead.
 func (t TS) Lag(now time.Time) time.Duration { return now.Sub(t.Time()) }
+
+// MarshalText is the decimal number.
+func (t TS) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(t), 10), nil }
+
+// UnmarshalText reads a decimal number; anything else is an error.
+func (t *TS) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no timestamp: %w", text, err)
+	}
+	*t = TS(n)
+	return nil
+}

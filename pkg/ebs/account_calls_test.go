@@ -63,7 +63,7 @@ func TestCut_VolumeComeSinceTheLook_ConflictWithAllThatWasMade(t *testing.T) {
 	i, volumes := a.instance(t, 2)
 	look, err := a.Attachments(t.Context(), []cluster.InstanceID{i})
 	require.NoError(t, err)
-	late, err := a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
+	late, err := a.server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
 	require.NoError(t, err)
 	require.NoError(t, a.server.Attach(late, i))
 	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Attached: look})
@@ -123,7 +123,7 @@ func TestUsage_AllVolumes_AddedUpByType(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	a.instance(t, 2) // two of 10 GiB and a boot volume
-	_, err := a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "io2", SizeGiB: 100, IOPS: 5000}, nil)
+	_, err := a.server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "io2", SizeGiB: 100, IOPS: 5000}, nil)
 	require.NoError(t, err)
 	used, err := a.Usage(t.Context())
 	require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestInventory_RunsOfAll_OthersLeftOut(t *testing.T) {
 		i, volumes := a.instance(t, 1)
 		_, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: tags})
 		require.NoError(t, err)
-		_, err = a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags)
+		_, err = a.server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags)
 		require.NoError(t, err)
 	}
 	snapshots, err := a.AllSnapshots(t.Context())

@@ -216,7 +216,7 @@ func TestDescribe_ManyIDs_BatchedAndPaged(t *testing.T) {
 	a := newAccount(t)
 	var ids []cluster.VolumeID
 	for range 1200 {
-		id, err := a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 1}, ebs.Tags{"k": "v"})
+		id, err := a.server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, ebs.Tags{"k": "v"})
 		require.NoError(t, err)
 		ids = append(ids, id)
 	}

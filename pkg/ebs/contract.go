@@ -70,21 +70,13 @@ type Volume struct {
 	ID        cluster.VolumeID
 	State     VolumeState
 	Zone      cluster.Zone
-	Spec      VolumeSpec
+	Spec      cluster.VolumeSpec
 	Snapshot  cluster.SnapshotID // that it was made from, or ""
 	Instance  cluster.InstanceID // that it is attached to, or ""
 	Encrypted bool
 	KMSKey    string
 	CreatedAt time.Time
 	Tags      Tags
-}
-
-// VolumeSpec is the performance and size of a volume. Zero IOPS or ThroughputMiB is the type's own default.
-type VolumeSpec struct {
-	Type          string `json:"type"`
-	SizeGiB       int64  `json:"sizeGiB"`
-	IOPS          int64  `json:"iops,omitempty"`
-	ThroughputMiB int64  `json:"throughputMiB,omitempty"` // MiB/s; gp3 only
 }
 
 // CutRequest asks for one point-in-time set of an instance's volumes.
@@ -105,7 +97,7 @@ type VolumeRequest struct {
 	Token    string
 	Snapshot cluster.SnapshotID
 	Zone     cluster.Zone
-	Spec     VolumeSpec
+	Spec     cluster.VolumeSpec
 	// Encrypted asks for encryption with KMSKey (or the account's default key); false keeps the snapshot's.
 	Encrypted bool
 	KMSKey    string

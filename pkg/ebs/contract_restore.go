@@ -24,7 +24,7 @@ type Modification struct {
 	State     ModificationState
 	Message   string // EC2's reason for a failed one
 	Progress  int    // percent, 0 to 100
-	From, To  VolumeSpec
+	From, To  cluster.VolumeSpec
 	StartedAt time.Time
 	EndedAt   time.Time // zero until it is over
 }
@@ -41,7 +41,7 @@ type Modifier interface {
 	// for what the volume has already, or for what it is being made already, succeeds. A volume takes few
 	// modifications in a time, commonly one in 6 hours: beyond that the error is Limited and its hint says
 	// so. A size can only grow. Kinds: Denied, Limited, NotFound, Unready, Usage, Unknown.
-	ModifyVolume(ctx context.Context, id cluster.VolumeID, spec VolumeSpec) (Modification, error)
+	ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error)
 	// Modifications returns the newest modification of each of these volumes; one that was never modified
 	// is left out.
 	Modifications(ctx context.Context, ids []cluster.VolumeID) ([]Modification, error)

@@ -146,7 +146,7 @@ func (a *account) await(t *testing.T, made []ebs.Snapshot) []ebs.Snapshot {
 func request(from ebs.Snapshot, token string) ebs.VolumeRequest {
 	return ebs.VolumeRequest{
 		Token: token, Snapshot: from.ID, Zone: zone, Tags: ebs.Tags{ebs.TagRun: "run-1", ebs.TagSnapshot: string(from.ID)},
-		Spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 10},
+		Spec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 10},
 	}
 }
 

@@ -56,7 +56,7 @@ func (a *account) instance(t *testing.T, volumes int) (cluster.InstanceID, []clu
 	i := a.server.AddInstance(zone)
 	ids := make([]cluster.VolumeID, volumes)
 	for n := range ids {
-		id, err := a.server.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
+		id, err := a.server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
 		require.NoError(t, err)
 		require.NoError(t, a.server.Attach(id, i))
 		ids[n] = id

@@ -18,7 +18,7 @@ var changingCodes = []string{"IncorrectModificationState", "VolumeModificationRa
 // ModifyVolume asks for another type, size, IOPS or throughput; see Modifier. Zero fields of spec are kept from
 // the volume where its type allows it, by the rules of ResolveSpec. Before it asks, it looks: what the volume
 // has already costs none of the few modifications that EC2 allows.
-func (c *Client) ModifyVolume(ctx context.Context, id cluster.VolumeID, spec VolumeSpec) (Modification, error) {
+func (c *Client) ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error) {
 	const verb = "modify volume"
 	if id == "" {
 		return Modification{}, failure.New(failure.Usage, verb, "", "no id given")
@@ -60,7 +60,7 @@ func (c *Client) ModifyVolume(ctx context.Context, id cluster.VolumeID, spec Vol
 }
 
 // begun is the volume's newest modification if it makes the volume what is wanted.
-func (c *Client) begun(ctx context.Context, id cluster.VolumeID, wanted VolumeSpec) (Modification, bool) {
+func (c *Client) begun(ctx context.Context, id cluster.VolumeID, wanted cluster.VolumeSpec) (Modification, bool) {
 	found, err := c.Modifications(ctx, []cluster.VolumeID{id})
 	if err != nil || len(found) != 1 { // the refusal is the better answer
 		return Modification{}, false
@@ -70,13 +70,13 @@ func (c *Client) begun(ctx context.Context, id cluster.VolumeID, wanted VolumeSp
 }
 
 // satisfies reports whether a volume of spec has is what is wanted. What is left to the type is not compared.
-func satisfies(has, wanted VolumeSpec) bool {
+func satisfies(has, wanted cluster.VolumeSpec) bool {
 	return has.Type == wanted.Type && has.SizeGiB == wanted.SizeGiB &&
 		(wanted.IOPS == 0 || has.IOPS == wanted.IOPS) &&
 		(wanted.ThroughputMiB == 0 || has.ThroughputMiB == wanted.ThroughputMiB)
 }
 
-func modifyInput(id cluster.VolumeID, spec VolumeSpec) *ec2.ModifyVolumeInput {
+func modifyInput(id cluster.VolumeID, spec cluster.VolumeSpec) *ec2.ModifyVolumeInput {
 	in := &ec2.ModifyVolumeInput{
 		VolumeId:   aws.String(string(id)),
 		VolumeType: types.VolumeType(spec.Type),
@@ -133,11 +133,11 @@ func (c *Client) Modifications(ctx context.Context, ids []cluster.VolumeID) ([]M
 }
 
 func modificationOf(m types.VolumeModification) Modification {
-	spec := func(kind types.VolumeType, size, iops, throughput *int32) VolumeSpec {
-		return VolumeSpec{
+	spec := func(kind types.VolumeType, size, iops, throughput *int32) cluster.VolumeSpec {
+		return settable(cluster.VolumeSpec{
 			Type: string(kind), SizeGiB: int64(aws.ToInt32(size)),
 			IOPS: int64(aws.ToInt32(iops)), ThroughputMiB: int64(aws.ToInt32(throughput)),
-		}.settable()
+		})
 	}
 	return Modification{
 		Volume:    cluster.VolumeID(aws.ToString(m.VolumeId)),

@@ -51,10 +51,10 @@ func TestModifyVolume_NewProfile_HoldsAndCostsOneCall(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none)
 
-	wanted := ebs.VolumeSpec{IOPS: 5000, ThroughputMiB: 500}
+	wanted := cluster.VolumeSpec{IOPS: 5000, ThroughputMiB: 500}
 	m, err := a.ModifyVolume(t.Context(), v.ID, wanted)
 	require.NoError(t, err)
-	require.Equal(t, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10, IOPS: 5000, ThroughputMiB: 500}, m.To)
+	require.Equal(t, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10, IOPS: 5000, ThroughputMiB: 500}, m.To)
 	again, err := a.ModifyVolume(t.Context(), v.ID, wanted)
 	require.NoError(t, err, "asked again while EC2 is at it")
 	require.Equal(t, m.To, again.To)
@@ -68,7 +68,7 @@ func TestModifyVolume_NewProfile_HoldsAndCostsOneCall(t *testing.T) {
 	require.Equal(t, ebs.ModificationCompleted, m.State)
 	require.Equal(t, calls, a.faults.Calls("ec2.ModifyVolume"), "what the volume has costs no modification")
 
-	_, err = a.ModifyVolume(t.Context(), v.ID, ebs.VolumeSpec{IOPS: 3000})
+	_, err = a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 3000})
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
 	require.Contains(t, failure.HintOf(err), "6 hours")
 }
@@ -78,7 +78,7 @@ func TestModifyVolume_AnswerLost_FoundAsBegun(t *testing.T) {
 	a := newAccount(t)
 	v := a.volume(t)
 	a.fault(t, fault.Rule{Point: "ec2.ModifyVolume", Position: fault.After})
-	m, err := a.ModifyVolume(t.Context(), v.ID, ebs.VolumeSpec{IOPS: 4000})
+	m, err := a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 4000})
 	require.NoError(t, err)
 	require.Equal(t, int64(4000), m.To.IOPS)
 }
@@ -89,14 +89,14 @@ func TestModifyVolume_Refused_KindSaysWhy(t *testing.T) {
 	v := a.volume(t)
 	for name, test := range map[string]struct {
 		id   cluster.VolumeID
-		spec ebs.VolumeSpec
+		spec cluster.VolumeSpec
 		kind failure.Kind
 	}{
-		"no id":      {"", ebs.VolumeSpec{IOPS: 4000}, failure.Usage},
-		"gone":       {"vol-0fffffffffffffff0", ebs.VolumeSpec{IOPS: 4000}, failure.NotFound},
-		"smaller":    {v.ID, ebs.VolumeSpec{SizeGiB: 9}, failure.Usage},
-		"impossible": {v.ID, ebs.VolumeSpec{IOPS: 100_000}, failure.Usage},
-		"another":    {v.ID, ebs.VolumeSpec{Type: "io2"}, failure.Usage},
+		"no id":      {"", cluster.VolumeSpec{IOPS: 4000}, failure.Usage},
+		"gone":       {"vol-0fffffffffffffff0", cluster.VolumeSpec{IOPS: 4000}, failure.NotFound},
+		"smaller":    {v.ID, cluster.VolumeSpec{SizeGiB: 9}, failure.Usage},
+		"impossible": {v.ID, cluster.VolumeSpec{IOPS: 100_000}, failure.Usage},
+		"another":    {v.ID, cluster.VolumeSpec{Type: "io2"}, failure.Usage},
 	} {
 		_, err := a.ModifyVolume(t.Context(), test.id, test.spec)
 		require.Equal(t, test.kind, failure.KindOf(err), "%s: %v", name, err)
@@ -110,11 +110,11 @@ func TestModifyVolume_FailsAtEC2_ToldAndNotTakenForBegun(t *testing.T) {
 		c.Rules.Modification.Modifying = ebstest.Span{Least: time.Hour, Most: time.Hour}
 	})
 	v := a.volume(t)
-	_, err := a.ModifyVolume(t.Context(), v.ID, ebs.VolumeSpec{IOPS: 4000})
+	_, err := a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 4000})
 	require.NoError(t, err)
 	require.NoError(t, a.server.FailModification(v.ID, "no capacity"))
 	require.Equal(t, "no capacity", a.modification(t, v.ID, ebs.ModificationFailed).Message)
-	_, err = a.ModifyVolume(t.Context(), v.ID, ebs.VolumeSpec{IOPS: 4000})
+	_, err = a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 4000})
 	require.Error(t, err)
 }
 

@@ -5,23 +5,24 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // span is an inclusive range; the zero value allows nothing to be set.
-type span struct{ least, most int64 }
+type span struct{ min, max int64 }
 
 func (s span) settable() bool      { return s != span{} }
-func (s span) holds(n int64) bool  { return n >= s.least && n <= s.most }
-func (s span) String() string      { return fmt.Sprintf("%d to %d", s.least, s.most) }
-func (s span) clamp(n int64) int64 { return min(max(n, s.least), s.most) }
+func (s span) holds(n int64) bool  { return n >= s.min && n <= s.max }
+func (s span) String() string      { return fmt.Sprintf("%d to %d", s.min, s.max) }
+func (s span) clamp(n int64) int64 { return min(max(n, s.min), s.max) }
 
 // typeRule is what EC2 allows for one volume type.
 type typeRule struct {
 	size         span // GiB
 	iops         span
 	throughput   span  // MiB/s
-	iopsPerGiB   int64 // above the least IOPS
+	iopsPerGiB   int64 // above the minimum
 	iopsRequired bool
 }
 
@@ -40,9 +41,9 @@ var typeRules = map[string]typeRule{ //nolint:gochecknoglobals // a constant tab
 	"standard": {size: span{1, 1024}},
 }
 
-// Validate reports what EC2 would refuse, as a Usage error whose hint says what is allowed. Zero IOPS and
+// ValidateSpec reports what EC2 would refuse, as a Usage error whose hint says what is allowed. Zero IOPS and
 // ThroughputMiB mean the type's own default; io1 and io2 have none, so IOPS must be set there.
-func (s VolumeSpec) Validate() error {
+func ValidateSpec(s cluster.VolumeSpec) error {
 	rule, ok := typeRules[s.Type]
 	if !ok {
 		return refuse(s, "unknown volume type %q", s.Type).WithHint("choose gp3, io1, io2 or gp2")
@@ -63,21 +64,21 @@ func (s VolumeSpec) Validate() error {
 		return refuse(s, "a throughput of %d MiB/s is not possible for %s", s.ThroughputMiB, s.Type).
 			WithHint("choose a throughput from %s MiB/s", rule.throughput)
 	}
-	return s.validateRatios(rule)
+	return validateRatios(s, rule)
 }
 
-func (s VolumeSpec) validateRatios(rule typeRule) error {
-	if most := rule.iops.clamp(s.SizeGiB * rule.iopsPerGiB); s.IOPS > most {
+func validateRatios(s cluster.VolumeSpec, rule typeRule) error {
+	if limit := rule.iops.clamp(s.SizeGiB * rule.iopsPerGiB); s.IOPS > limit {
 		return refuse(s, "%d iops are too many for %d GiB of %s: %d per GiB are allowed", s.IOPS, s.SizeGiB, s.Type, rule.iopsPerGiB).
-			WithHint("set iops to at most %d, or the size to at least %d GiB", most, ceilDiv(s.IOPS, rule.iopsPerGiB))
+			WithHint("set iops to at most %d, or the size to at least %d GiB", limit, ceilDiv(s.IOPS, rule.iopsPerGiB))
 	}
 	if !rule.throughput.settable() {
 		return nil
 	}
-	iops := cmp.Or(s.IOPS, rule.iops.least)
-	if most := rule.throughput.clamp(iops / gp3IOPSPerMiB); s.ThroughputMiB > most {
+	iops := cmp.Or(s.IOPS, rule.iops.min)
+	if limit := rule.throughput.clamp(iops / gp3IOPSPerMiB); s.ThroughputMiB > limit {
 		return refuse(s, "a throughput of %d MiB/s is too high for %d iops", s.ThroughputMiB, iops).
-			WithHint("set throughput to at most %d MiB/s, or iops to at least %d", most, s.ThroughputMiB*gp3IOPSPerMiB)
+			WithHint("set throughput to at most %d MiB/s, or iops to at least %d", limit, s.ThroughputMiB*gp3IOPSPerMiB)
 	}
 	return nil
 }
@@ -85,9 +86,9 @@ func (s VolumeSpec) validateRatios(rule typeRule) error {
 // ResolveSpec completes what a user wants for a restored volume and checks it. Zero fields of wanted are
 // filled in this order: type and size from source; IOPS and throughput from source if the type stays, else
 // the new type's own default. The size is never below the snapshot's. Errors are Usage.
-func ResolveSpec(wanted, source VolumeSpec, snapshotSizeGiB int64) (VolumeSpec, error) {
+func ResolveSpec(wanted, source cluster.VolumeSpec, snapshotSizeGiB int64) (cluster.VolumeSpec, error) {
 	spec := wanted
-	source = source.settable()
+	source = settable(source)
 	spec.Type = strings.ToLower(cmp.Or(spec.Type, source.Type))
 	if spec.SizeGiB == 0 {
 		spec.SizeGiB = max(source.SizeGiB, snapshotSizeGiB)
@@ -97,17 +98,17 @@ func ResolveSpec(wanted, source VolumeSpec, snapshotSizeGiB int64) (VolumeSpec, 
 		spec.ThroughputMiB = cmp.Or(spec.ThroughputMiB, source.ThroughputMiB)
 	}
 	if spec.SizeGiB < snapshotSizeGiB {
-		return VolumeSpec{}, refuse(spec, "a volume of %d GiB cannot hold a snapshot of %d GiB", spec.SizeGiB, snapshotSizeGiB).
+		return cluster.VolumeSpec{}, refuse(spec, "a volume of %d GiB cannot hold a snapshot of %d GiB", spec.SizeGiB, snapshotSizeGiB).
 			WithHint("set the size to at least %d GiB, or leave it out", snapshotSizeGiB)
 	}
-	if err := spec.Validate(); err != nil {
-		return VolumeSpec{}, err
+	if err := ValidateSpec(spec); err != nil {
+		return cluster.VolumeSpec{}, err
 	}
 	return spec, nil
 }
 
 // settable is the spec without what EC2 reports but does not take: gp2's IOPS, io2's throughput.
-func (s VolumeSpec) settable() VolumeSpec {
+func settable(s cluster.VolumeSpec) cluster.VolumeSpec {
 	rule, ok := typeRules[s.Type]
 	if !ok {
 		return s
@@ -121,20 +122,8 @@ func (s VolumeSpec) settable() VolumeSpec {
 	return s
 }
 
-// String is "gp3 100 GiB, 3000 iops, 125 MiB/s", without what is left to the type.
-func (s VolumeSpec) String() string {
-	parts := []string{fmt.Sprintf("%s %d GiB", s.Type, s.SizeGiB)}
-	if s.IOPS != 0 {
-		parts = append(parts, fmt.Sprintf("%d iops", s.IOPS))
-	}
-	if s.ThroughputMiB != 0 {
-		parts = append(parts, fmt.Sprintf("%d MiB/s", s.ThroughputMiB))
-	}
-	return strings.Join(parts, ", ")
-}
-
-func refuse(s VolumeSpec, format string, args ...any) *failure.Error {
-	return failure.New(failure.Usage, "check volume parameters", s.String(), format, args...)
+func refuse(s cluster.VolumeSpec, format string, args ...any) *failure.Error {
+	return failure.New(failure.Usage, "check volume parameters", s.Text(), format, args...)
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

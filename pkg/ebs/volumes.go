@@ -134,7 +134,7 @@ func (r VolumeRequest) validate() error {
 		return refuse("an initialization rate of %d MiB/s is not possible; %d to %d are",
 			r.InitializationMiB, LeastInitializationRate, MostInitializationRate)
 	}
-	return r.Spec.Validate()
+	return ValidateSpec(r.Spec)
 }
 
 func (r VolumeRequest) input() *ec2.CreateVolumeInput {

@@ -50,7 +50,7 @@ func volumeOf(v types.Volume) Volume {
 		ID:    cluster.VolumeID(aws.ToString(v.VolumeId)),
 		State: VolumeState(v.State),
 		Zone:  cluster.Zone(aws.ToString(v.AvailabilityZone)),
-		Spec: VolumeSpec{
+		Spec: cluster.VolumeSpec{
 			Type:          string(v.VolumeType),
 			SizeGiB:       int64(aws.ToInt32(v.Size)),
 			IOPS:          int64(aws.ToInt32(v.Iops)),
@@ -67,7 +67,7 @@ func volumeOf(v types.Volume) Volume {
 			out.Instance = cluster.InstanceID(aws.ToString(a.InstanceId))
 		}
 	}
-	out.Spec = out.Spec.settable()
+	out.Spec = settable(out.Spec)
 	return out
 }
 

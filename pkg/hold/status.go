@@ -45,7 +45,7 @@ type Limit struct {
 // SafePoint is a GC safe point of a run of tisnap.
 type SafePoint struct {
 	Run   cluster.RunID `json:"run"`
-	TS    cluster.TS    `json:"ts,string"`
+	TS    cluster.TS    `json:"ts"`
 	Until time.Time     `json:"until"`
 }
 

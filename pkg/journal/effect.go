@@ -10,7 +10,7 @@ type FastRestore struct {
 
 // BackupTS is the data of ResultBackupTS.
 type BackupTS struct {
-	TS cluster.TS `json:"ts,string"`
+	TS cluster.TS `json:"ts"`
 }
 
 // Volume is the data of ResultVolume: a volume that was made of a snapshot.

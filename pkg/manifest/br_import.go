@@ -76,7 +76,7 @@ func (m *Manifest) importStore(s BRStore, bound map[string]binding) {
 		b := bound[v.ID]
 		volume := cluster.Volume{
 			ID: cluster.VolumeID(v.ID), Role: cluster.Role(v.Role), MountPath: v.MountPath,
-			PVC: b.claim, PV: b.volume, Zone: cluster.Zone(v.Zone), SizeGiB: b.sizeGiB,
+			PVC: b.claim, PV: b.volume, Zone: cluster.Zone(v.Zone), VolumeSpec: cluster.VolumeSpec{SizeGiB: b.sizeGiB},
 		}
 		if store.Pod == "" && b.pod != "" {
 			store.Pod = b.pod

@@ -26,7 +26,7 @@ func TestFromBackupMeta_Recorded_CanBeRestored(t *testing.T) {
 	require.Equal(t, 0, first.Ordinal)
 	require.Equal(t, cluster.Volume{
 		ID: "vol-9c5ee71d6f3913d86", Role: cluster.RoleData, MountPath: "/var/lib/tikv", PVC: "tikv-src-tikv-0",
-		PV: "pvc-dc27b5ee-01d3-4297-b569-ec54bd77aaf8", Zone: "us-west-2a", SizeGiB: 10,
+		PV: "pvc-dc27b5ee-01d3-4297-b569-ec54bd77aaf8", Zone: "us-west-2a", VolumeSpec: cluster.VolumeSpec{SizeGiB: 10},
 	}, first.Volumes[0])
 
 	again, err := manifest.Decode(encoded(t, m))

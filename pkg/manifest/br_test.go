@@ -20,7 +20,7 @@ func recorded(t testing.TB) *manifest.Manifest {
 	m.Source.Version = "v7.5.1"
 	m.Source.Stores, m.Snapshots = nil, nil
 	for i, id := range []cluster.VolumeID{"vol-9c5ee71d6f3913d86", "vol-5c08cff595af61aa8", "vol-7e8f654d4379082bf"} {
-		v := cluster.Volume{ID: id, Role: cluster.RoleData, MountPath: "/var/lib/tikv", Zone: "us-west-2a", SizeGiB: 10}
+		v := cluster.Volume{ID: id, Role: cluster.RoleData, MountPath: "/var/lib/tikv", Zone: "us-west-2a", VolumeSpec: cluster.VolumeSpec{SizeGiB: 10}}
 		s := cluster.Store{ID: cluster.StoreID(4 + i), Ordinal: i, Volumes: []cluster.Volume{v}}
 		m.Source.Stores = append(m.Source.Stores, s)
 		snapshot := cluster.SnapshotID("snap-" + id[4:])

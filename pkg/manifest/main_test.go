@@ -66,7 +66,7 @@ func sample() *manifest.Manifest {
 			v := cluster.Volume{
 				ID: cluster.VolumeID(fmt.Sprintf("vol-%d%c", i, role[0])), Role: role, MountPath: "/var/lib/" + string(role),
 				PVC: fmt.Sprintf("%s-prod-tikv-%d", role, i), PV: fmt.Sprintf("pv-%d", i), Zone: "us-west-2a",
-				Type: "gp3", SizeGiB: 100, IOPS: 4000, ThroughputMiB: 400,
+				VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100, IOPS: 4000, ThroughputMiB: 400},
 			}
 			store.Volumes = append(store.Volumes, v)
 			id := cluster.SnapshotID(fmt.Sprintf("snap-%d%c", i, role[0]))

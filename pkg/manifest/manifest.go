@@ -29,10 +29,10 @@ type Manifest struct {
 	ZoneIDs map[cluster.Zone]string `json:"zoneIds,omitempty"`
 
 	// BackupTS is the resolved ts that was read inside the hold, before the cut: a restore returns to it.
-	BackupTS cluster.TS `json:"backupTS,string"`
+	BackupTS cluster.TS `json:"backupTS"`
 	// MaxTS is PD's timestamp right after the cut; no timestamp in the snapshots is higher. A restore
 	// raises PD's oracle above it. 0 if it was not read (a backup made by br).
-	MaxTS cluster.TS `json:"maxTS,string"`
+	MaxTS cluster.TS `json:"maxTS"`
 	// AllocID is the largest store, region or peer id that was seen; 0 if it was not read.
 	AllocID uint64 `json:"allocID,omitempty,string"`
 
@@ -62,14 +62,10 @@ type Snapshot struct {
 	Role      cluster.Role       `json:"role"`
 	MountPath string             `json:"mountPath"`
 	Zone      cluster.Zone       `json:"zone"`
-	Type      string             `json:"type"`
-	SizeGiB   int64              `json:"sizeGiB"`
-	IOPS      int64              `json:"iops,omitempty"`
-	// ThroughputMiB is in MiB/s; 0 where the type has none to choose.
-	ThroughputMiB int64     `json:"throughputMiB,omitempty"`
-	Encrypted     bool      `json:"encrypted,omitempty"`
-	KMSKey        string    `json:"kmsKey,omitempty"`
-	StartedAt     time.Time `json:"startedAt"` // EC2's start time
+	cluster.VolumeSpec
+	Encrypted bool      `json:"encrypted,omitempty"`
+	KMSKey    string    `json:"kmsKey,omitempty"`
+	StartedAt time.Time `json:"startedAt"` // EC2's start time
 }
 
 // Kubernetes holds whole objects as the API server gave them, unknown fields included.
@@ -82,9 +78,9 @@ type Kubernetes struct {
 // NewSnapshot describes the snapshot id of volume v of a store as v is now.
 func NewSnapshot(id cluster.SnapshotID, store cluster.StoreID, v cluster.Volume, startedAt time.Time) Snapshot {
 	return Snapshot{
-		ID: id, Store: store, Volume: v.ID, Role: v.Role, MountPath: v.MountPath, Zone: v.Zone, Type: v.Type,
-		SizeGiB: v.SizeGiB, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB,
-		Encrypted: v.Encrypted, KMSKey: v.KMSKey, StartedAt: startedAt.UTC(),
+		ID: id, Store: store, Volume: v.ID, Role: v.Role, MountPath: v.MountPath, Zone: v.Zone,
+		VolumeSpec: v.VolumeSpec,
+		Encrypted:  v.Encrypted, KMSKey: v.KMSKey, StartedAt: startedAt.UTC(),
 	}
 }
 

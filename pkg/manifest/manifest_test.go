@@ -143,7 +143,7 @@ func TestEncode_LargeCluster_RoundTrips(t *testing.T) {
 	for i := range 300 {
 		s := cluster.Store{ID: cluster.StoreID(i + 1)}
 		for j, role := range []cluster.Role{cluster.RoleData, cluster.RoleRaftLog, cluster.RoleWAL, "log.file"} {
-			v := cluster.Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d-%d", i, j)), Role: role, SizeGiB: 1}
+			v := cluster.Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d-%d", i, j)), Role: role, VolumeSpec: cluster.VolumeSpec{SizeGiB: 1}}
 			s.Volumes = append(s.Volumes, v)
 			m.Snapshots = append(m.Snapshots, manifest.NewSnapshot(cluster.SnapshotID("snap-"+v.ID), s.ID, v, created))
 			m.Kubernetes.PVs = append(m.Kubernetes.PVs, pv)

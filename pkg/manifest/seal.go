@@ -26,7 +26,7 @@ type SealRecord struct {
 	Run       cluster.RunID `json:"run"`
 	Cluster   cluster.Name  `json:"cluster"`
 	Version   string        `json:"version"`
-	BackupTS  cluster.TS    `json:"backupTS,string"`
+	BackupTS  cluster.TS    `json:"backupTS"`
 	CreatedAt time.Time     `json:"createdAt"`
 	Stores    int           `json:"stores"`
 	Snapshots int           `json:"snapshots"`

@@ -32,8 +32,8 @@ func TestBackup_SoundCluster_IsDescribed(t *testing.T) {
 	require.Len(t, src.PVs, 6)
 	v := top.Stores[1].Volumes[0]
 	require.Equal(t, cluster.Volume{
-		ID: "vol-1-storage.data-dir", Role: cluster.RoleData, PVC: "pvc", PV: "pv", Zone: "us-west-2a", Type: "gp3",
-		SizeGiB: 100, IOPS: 3000, ThroughputMiB: 125, Encrypted: true, KMSKey: "key",
+		ID: "vol-1-storage.data-dir", Role: cluster.RoleData, PVC: "pvc", PV: "pv", Zone: "us-west-2a",
+		VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100, IOPS: 3000, ThroughputMiB: 125}, Encrypted: true, KMSKey: "key",
 	}, v)
 }
 

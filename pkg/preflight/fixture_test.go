@@ -59,7 +59,7 @@ func newWorld() *world {
 			pod.Mounts = append(pod.Mounts, kube.Mount{Role: role, Volume: v, PVC: "pvc", PV: "pv", Claim: []byte(`{}`), Object: []byte(`{}`)})
 			w.volumes = append(w.volumes, ebs.Volume{
 				ID: v, State: ebs.VolumeInUse, Zone: "us-west-2a", Instance: pod.Instance,
-				Spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 100, IOPS: 3000, ThroughputMiB: 125}, Encrypted: true, KMSKey: "key",
+				Spec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100, IOPS: 3000, ThroughputMiB: 125}, Encrypted: true, KMSKey: "key",
 			})
 		}
 		w.pods = append(w.pods, pod)

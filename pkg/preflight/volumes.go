@@ -43,8 +43,7 @@ func fillVolume(s *cluster.Store, v *cluster.Volume, byID map[cluster.VolumeID]e
 	case got.State != ebs.VolumeInUse:
 		return failure.New(failure.Unready, "check volume", target, "its state is %s", got.State)
 	}
-	v.Zone, v.Type, v.SizeGiB = got.Zone, got.Spec.Type, got.Spec.SizeGiB
-	v.IOPS, v.ThroughputMiB = got.Spec.IOPS, got.Spec.ThroughputMiB
+	v.Zone, v.VolumeSpec = got.Zone, got.Spec
 	v.Encrypted, v.KMSKey = got.Encrypted, got.KMSKey
 	return nil
 }

@@ -111,6 +111,11 @@ type VolumeSettings struct {
 	ThroughputMiB int64  `json:"throughputMiB,omitempty"` // MiB/s
 }
 
+// SettingsOf are the settings of a volume; its size is no setting.
+func SettingsOf(v cluster.VolumeSpec) *VolumeSettings {
+	return &VolumeSettings{Type: v.Type, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
+}
+
 // New makes the report of a run from what is known about it and the engine's timings.
 func New(h Header, timings phase.Timings) *Report {
 	r := &Report{APIVersion: APIVersion, Kind: Kind, Header: h, TotalSeconds: timings.Total(), Phases: []Phase{}}

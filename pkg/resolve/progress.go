@@ -12,7 +12,7 @@ import (
 // made anew under the same name has other data and begins from the start.
 type Progress struct {
 	ClusterID uint64     `json:"clusterID,string"`
-	BackupTS  cluster.TS `json:"backupTS,string"`
+	BackupTS  cluster.TS `json:"backupTS"`
 	// Run is the last writer. One that finds another's name in the place of its own has been taken over.
 	Run cluster.RunID `json:"run"`
 	// Stamps are written before the first region is prepared, and never change: with other ones a region

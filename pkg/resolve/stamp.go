@@ -12,8 +12,8 @@ import (
 // Stamps are the timestamps of a flashback. They are fixed once, before the first region is prepared, and kept
 // over retries, restarts and runs that go on, so that a repeated call is the same call.
 type Stamps struct {
-	Start  cluster.TS `json:"start,string"`
-	Commit cluster.TS `json:"commit,string"`
+	Start  cluster.TS `json:"start"`
+	Commit cluster.TS `json:"commit"`
 }
 
 // noteDeadline bounds a write of progress that nothing else bounds.

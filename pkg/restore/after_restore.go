@@ -18,8 +18,8 @@ import (
 )
 
 // planAfter completes the profile that the volumes get once their data serve, and checks it.
-func planAfter(volumes []Volume, after ebs.VolumeSpec) error {
-	if after == (ebs.VolumeSpec{}) {
+func planAfter(volumes []Volume, after cluster.VolumeSpec) error {
+	if after == (cluster.VolumeSpec{}) {
 		return nil
 	}
 	for i := range volumes {

@@ -110,8 +110,8 @@ func matches(want *Volume, got ebs.Volume) error {
 		want.Spec.IOPS != 0 && got.Spec.IOPS != want.Spec.IOPS,
 		want.Spec.ThroughputMiB != 0 && got.Spec.ThroughputMiB != want.Spec.ThroughputMiB,
 		got.Spec.SizeGiB != want.Spec.SizeGiB, got.Zone != want.Zone:
-		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it is %+v in %s, and %+v in %s was asked for",
-			got.Spec, got.Zone, want.Spec, want.Zone)
+		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it is %s in %s, and %s in %s was asked for",
+			got.Spec.Text(), got.Zone, want.Spec.Text(), want.Zone)
 	case want.Encrypted && !got.Encrypted, isARN(want.KMSKey) && isARN(got.KMSKey) && got.KMSKey != want.KMSKey:
 		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it has KMS key %q (encrypted: %t), and %q was asked for",
 			got.KMSKey, got.Encrypted, want.KMSKey)

@@ -22,7 +22,7 @@ type Volume struct {
 	Mount    string             `json:"mountPath"`
 	Snapshot cluster.SnapshotID `json:"snapshot"`
 	Zone     cluster.Zone       `json:"zone"`
-	Spec     ebs.VolumeSpec     `json:"spec"`
+	Spec     cluster.VolumeSpec `json:"spec"`
 	// Encrypted and KMSKey are those of the volume: the snapshot's, or the key of a re-key.
 	Encrypted bool             `json:"encrypted,omitempty"`
 	KMSKey    string           `json:"kmsKey,omitempty"`
@@ -32,7 +32,7 @@ type Volume struct {
 	// Initialized is how much of its data is on it when the restore ends, in percent; nil where EC2 does not tell.
 	Initialized *int `json:"initializedPercent,omitempty"`
 	// After is what it is changed to once its data serve; nil leaves it.
-	After *ebs.VolumeSpec `json:"after,omitempty"`
+	After *cluster.VolumeSpec `json:"after,omitempty"`
 
 	claim, object json.RawMessage
 	names         kube.Names
@@ -62,7 +62,7 @@ func (t *task) load(ctx context.Context, s *phase.Scope) error {
 
 // planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
 // together: stores get the target's ordinals in the order of their own.
-func planVolumes(m *manifest.Manifest, wanted ebs.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {
+func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {
 	stores := slices.Clone(m.Source.Stores)
 	slices.SortFunc(stores, func(a, b cluster.Store) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
@@ -71,8 +71,7 @@ func planVolumes(m *manifest.Manifest, wanted ebs.VolumeSpec, kmsKey string, zon
 	var out []Volume
 	for ordinal, st := range stores {
 		for _, snap := range m.SnapshotsOf(st.ID) {
-			source := ebs.VolumeSpec{Type: snap.Type, SizeGiB: snap.SizeGiB, IOPS: snap.IOPS, ThroughputMiB: snap.ThroughputMiB}
-			spec, err := ebs.ResolveSpec(wanted, source, snap.SizeGiB)
+			spec, err := ebs.ResolveSpec(wanted, snap.VolumeSpec, snap.SizeGiB)
 			if err != nil {
 				return nil, failure.Annotate(err, "plan volume", "store "+st.ID.String()+" "+string(snap.Role))
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
@@ -26,7 +25,8 @@ func scaledIn() *manifest.Manifest {
 			st.Volumes = append(st.Volumes, cluster.Volume{ID: cluster.VolumeID("vol-" + name), Role: role, PVC: name, PV: "pv-" + name})
 			m.Snapshots = append(m.Snapshots, manifest.Snapshot{
 				ID: cluster.SnapshotID("snap-" + name), Volume: cluster.VolumeID("vol-" + name), Store: st.ID, Role: role,
-				MountPath: "/" + string(role), Zone: "us-west-2" + cluster.Zone("abc"[i]), Type: "gp3", SizeGiB: 100, IOPS: 3000, ThroughputMiB: 125,
+				MountPath: "/" + string(role), Zone: "us-west-2" + cluster.Zone("abc"[i]),
+				VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100, IOPS: 3000, ThroughputMiB: 125},
 			})
 			object := func(name string) json.RawMessage { return fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name) }
 			m.Kubernetes.PVCs = append(m.Kubernetes.PVCs, object(name))
@@ -39,7 +39,7 @@ func scaledIn() *manifest.Manifest {
 
 func TestPlanVolumes_OrdinalsWithGaps_KeepAStoresVolumesTogether(t *testing.T) {
 	t.Parallel()
-	volumes, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "", nil)
+	volumes, err := planVolumes(scaledIn(), cluster.VolumeSpec{}, "", nil)
 	require.NoError(t, err)
 	require.Len(t, volumes, 9)
 	from := map[int]int{0: 0, 1: 2, 2: 5}
@@ -58,7 +58,7 @@ func TestPlanVolumes_OrdinalsWithGaps_KeepAStoresVolumesTogether(t *testing.T) {
 
 func TestPlanVolumes_Zone_OverridesEachVolumesOwn(t *testing.T) {
 	t.Parallel()
-	own, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "", nil)
+	own, err := planVolumes(scaledIn(), cluster.VolumeSpec{}, "", nil)
 	require.NoError(t, err)
 	zones := map[cluster.Zone]int{}
 	for _, v := range own {
@@ -66,11 +66,11 @@ func TestPlanVolumes_Zone_OverridesEachVolumesOwn(t *testing.T) {
 	}
 	require.Len(t, zones, 3)
 	all := map[cluster.Zone]cluster.Zone{"us-west-2a": "us-west-2d", "us-west-2b": "us-west-2d", "us-west-2c": "us-west-2d"}
-	moved, err := planVolumes(scaledIn(), ebs.VolumeSpec{Type: "io2", IOPS: 7000}, "", all)
+	moved, err := planVolumes(scaledIn(), cluster.VolumeSpec{Type: "io2", IOPS: 7000}, "", all)
 	require.NoError(t, err)
 	for _, v := range moved {
 		require.EqualValues(t, "us-west-2d", v.Zone)
-		require.Equal(t, ebs.VolumeSpec{Type: "io2", SizeGiB: 100, IOPS: 7000}, v.Spec)
+		require.Equal(t, cluster.VolumeSpec{Type: "io2", SizeGiB: 100, IOPS: 7000}, v.Spec)
 	}
 }
 
@@ -78,16 +78,16 @@ func TestPlanVolumes_WhatCannotWork_IsRefused(t *testing.T) {
 	t.Parallel()
 	m := scaledIn()
 	m.Kubernetes.PVCs = m.Kubernetes.PVCs[1:]
-	_, err := planVolumes(m, ebs.VolumeSpec{}, "", nil)
+	_, err := planVolumes(m, cluster.VolumeSpec{}, "", nil)
 	require.Equal(t, failure.Corrupt, failure.KindOf(err))
 	require.ErrorContains(t, err, "no PVC or PV")
-	_, err = planVolumes(scaledIn(), ebs.VolumeSpec{SizeGiB: 50}, "", nil)
+	_, err = planVolumes(scaledIn(), cluster.VolumeSpec{SizeGiB: 50}, "", nil)
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 }
 
 func TestToken_IsOfOneVolumeOfOneRun(t *testing.T) {
 	t.Parallel()
-	volumes, err := planVolumes(scaledIn(), ebs.VolumeSpec{}, "", nil)
+	volumes, err := planVolumes(scaledIn(), cluster.VolumeSpec{}, "", nil)
 	require.NoError(t, err)
 	tokens := map[string]bool{}
 	for i := range volumes {

@@ -66,7 +66,7 @@ type Options struct {
 	Owner  runlock.Owner
 	Tool   string
 	// Volume is the type, IOPS and throughput of the new volumes; empty fields keep the source's.
-	Volume ebs.VolumeSpec
+	Volume cluster.VolumeSpec
 	// Zone puts all volumes there; empty keeps each volume's zone, or what Zones says of it.
 	Zone  cluster.Zone
 	Zones []ZonePair
@@ -79,7 +79,7 @@ type Options struct {
 	// FastRestore enables fast snapshot restore for the time in which the volumes are made.
 	FastRestore bool
 	// After is the type, IOPS and throughput that the volumes get once their data serve; the zero value changes nothing.
-	After ebs.VolumeSpec
+	After cluster.VolumeSpec
 	// Account is the account that the restore has to be in; empty takes any.
 	Account string
 	// Kubernetes is the API server of the target, for the journal: gc compares it with its own.

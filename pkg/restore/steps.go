@@ -3,7 +3,7 @@ package restore
 import (
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -51,7 +51,7 @@ func (t *task) steps() []phase.Step {
 		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
 	)
 	last := phaseTiDB
-	if t.opts.After != (ebs.VolumeSpec{}) {
+	if t.opts.After != (cluster.VolumeSpec{}) {
 		last = phaseAfter
 		steps = append(steps, phase.Step{Phase: last, Name: "modify-volumes", Deadline: modifyDeadline + time.Minute, Do: t.modifyVolumes})
 	}

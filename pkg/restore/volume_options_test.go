@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/restore"
@@ -17,8 +17,8 @@ func TestRun_AfterRestore_VolumesGetTheRunningProfileAndRefusalsAreTold(t *testi
 	t.Parallel()
 	l := newLab(t)
 	fast := func(o *restore.Options) {
-		o.Volume = ebs.VolumeSpec{IOPS: 7000, ThroughputMiB: 400}
-		o.After = ebs.VolumeSpec{IOPS: 4000, ThroughputMiB: 200}
+		o.Volume = cluster.VolumeSpec{IOPS: 7000, ThroughputMiB: 400}
+		o.After = cluster.VolumeSpec{IOPS: 4000, ThroughputMiB: 200}
 	}
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "ec2.ModifyVolume", Code: "VolumeModificationRateExceeded", Nth: 6, Times: -1}))
 	result, err := l.restore(within(t), t, nil, fast)

@@ -19,7 +19,7 @@ type csi struct {
 
 // Provision makes a gp3 volume.
 func (c csi) Provision(_ context.Context, zone cluster.Zone, sizeGiB int64, _ string) (cluster.VolumeID, error) {
-	return c.ec2.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: sizeGiB}, ebs.Tags{
+	return c.ec2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: sizeGiB}, ebs.Tags{
 		"ebs.csi.aws.com/cluster": "true",
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
 )
 
 // copiedVolume is the source volume that EC2 tells of a copy.
@@ -87,7 +86,7 @@ func (s *Server) AddForeignSnapshots(count int, pending time.Duration) {
 	for range count {
 		id := cluster.SnapshotID(s.newID("snap"))
 		s.snapshots[id] = &snapshot{
-			id: id, volume: cluster.VolumeID(s.newID("vol")), spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags: map[string]string{},
+			id: id, volume: cluster.VolumeID(s.newID("vol")), spec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags: map[string]string{},
 			set: &set{}, startedAt: now, visibleAt: now, completeAt: now.Add(pending),
 		}
 	}

@@ -20,7 +20,7 @@ func (s *Server) AddInstance(zone cluster.Zone) cluster.InstanceID {
 	defer s.mu.Unlock()
 	i := &instance{id: cluster.InstanceID(s.newID("i")), zone: zone, launchedAt: s.now()}
 	s.instances[i.id] = i
-	spec, _ := s.completeSpec(ebs.VolumeSpec{Type: "gp3", SizeGiB: bootGiB}) // is right
+	spec, _ := s.completeSpec(cluster.VolumeSpec{Type: "gp3", SizeGiB: bootGiB}) // is right
 	boot := s.addVolume(&volume{zone: zone, spec: spec, tags: map[string]string{}})
 	_ = s.attach(boot, i, rootDevice) // both are new
 	i.boot = boot.id
@@ -39,7 +39,7 @@ func (s *Server) TerminateInstance(id cluster.InstanceID) {
 
 // CreateVolumeDirect makes an empty volume that is available and visible at once. The specification is
 // checked by EC2's rules.
-func (s *Server) CreateVolumeDirect(zone cluster.Zone, spec ebs.VolumeSpec, tags ebs.Tags) (cluster.VolumeID, error) {
+func (s *Server) CreateVolumeDirect(zone cluster.Zone, spec cluster.VolumeSpec, tags ebs.Tags) (cluster.VolumeID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.checkZone(zone); err != nil {

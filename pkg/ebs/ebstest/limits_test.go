@@ -104,7 +104,7 @@ func TestSnapshots_InRegion_Limited(t *testing.T) {
 func TestSnapshot_ColdVolume_OnePendingAtATime(t *testing.T) {
 	t.Parallel()
 	w := start(t, 1, func(r *ebstest.Rules) { r.SnapshotSpacing, r.SnapshotBase = 0, time.Hour })
-	v, err := w.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "st1", SizeGiB: 125}, nil)
+	v, err := w.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "st1", SizeGiB: 125}, nil)
 	require.NoError(t, err)
 	require.Empty(t, w.call(t, "CreateSnapshot", "VolumeId", string(v)).Code)
 	require.Equal(t, "ConcurrentSnapshotLimitExceeded", w.call(t, "CreateSnapshot", "VolumeId", string(v)).Code)

@@ -11,7 +11,7 @@ import (
 // modification is a volume's newest change. The new parameters hold from appliedAt on.
 type modification struct {
 	volume                        *volume
-	from, to                      ebs.VolumeSpec
+	from, to                      cluster.VolumeSpec
 	startedAt, appliedAt, endedAt time.Time
 	failed                        string // EC2's reason
 }
@@ -88,10 +88,10 @@ func (s *Server) modifyVolume(req request) (any, error) {
 }
 
 // modifiedSpec is what a call makes of a volume: what it does not name stays, where the type has it.
-func (s *Server) modifiedSpec(v *volume, req request) (ebs.VolumeSpec, error) {
+func (s *Server) modifiedSpec(v *volume, req request) (cluster.VolumeSpec, error) {
 	to := v.spec
 	if req.has("VolumeType") && req.text("VolumeType") != to.Type {
-		to = ebs.VolumeSpec{Type: req.text("VolumeType"), SizeGiB: to.SizeGiB}
+		to = cluster.VolumeSpec{Type: req.text("VolumeType"), SizeGiB: to.SizeGiB}
 		if p := paramsOf[to.Type]; v.spec.IOPS >= p.minIOPS && p.minIOPS != 0 {
 			to.IOPS = v.spec.IOPS
 		}

@@ -154,7 +154,7 @@ func TestModifyVolume_Lifecycle_OnceInSixHours(t *testing.T) {
 	}
 	eventually(t, "optimizing", func() bool { return describe().ModificationState == types.VolumeModificationStateOptimizing })
 	after, _ := w.Volume(id)
-	require.Equal(t, ebs.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 250}, after.Spec)
+	require.Equal(t, cluster.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 250}, after.Spec)
 	eventually(t, "completed", func() bool { return describe().ModificationState == types.VolumeModificationStateCompleted })
 	require.EqualValues(t, 100, *describe().Progress)
 	require.NotNil(t, describe().EndTime)

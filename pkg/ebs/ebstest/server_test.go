@@ -97,7 +97,7 @@ func (w *wire) try(ctx context.Context, action string, pairs ...string) (a answe
 func (w *wire) volume(t *testing.T) (cluster.VolumeID, cluster.InstanceID) {
 	t.Helper()
 	i := w.AddInstance(zone)
-	v, err := w.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
+	v, err := w.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
 	require.NoError(t, err)
 	require.NoError(t, w.Attach(v, i))
 	return v, i
@@ -218,7 +218,7 @@ func TestServer_Pages_EveryVolumeOnce(t *testing.T) {
 	w := start(t, 1)
 	want := map[string]bool{}
 	for n := range 23 {
-		v, err := w.CreateVolumeDirect(zone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 1}, ebs.Tags{"even": fmt.Sprint(n%2 == 0)})
+		v, err := w.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, ebs.Tags{"even": fmt.Sprint(n%2 == 0)})
 		require.NoError(t, err)
 		if n%2 == 0 {
 			want[string(v)] = true

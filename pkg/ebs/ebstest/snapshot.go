@@ -21,7 +21,7 @@ type snapshot struct {
 	id          cluster.SnapshotID
 	volume      cluster.VolumeID
 	image       *disk.Image
-	spec        ebs.VolumeSpec
+	spec        cluster.VolumeSpec
 	fullBytes   int64
 	encrypted   bool
 	kmsKey      string

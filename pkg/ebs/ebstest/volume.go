@@ -14,7 +14,7 @@ import (
 type volume struct {
 	id        cluster.VolumeID
 	zone      cluster.Zone
-	spec      ebs.VolumeSpec // with the type's defaults filled in
+	spec      cluster.VolumeSpec // with the type's defaults filled in
 	snapshot  cluster.SnapshotID
 	encrypted bool
 	kmsKey    string

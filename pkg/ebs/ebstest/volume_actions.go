@@ -151,7 +151,7 @@ func (s *Server) defaultKey() string {
 }
 
 // checkQuota holds a new volume, or one that is changed, against the quotas of its type.
-func (s *Server) checkQuota(spec ebs.VolumeSpec, changed *volume) error {
+func (s *Server) checkQuota(spec cluster.VolumeSpec, changed *volume) error {
 	now := s.now()
 	size, iops := spec.SizeGiB, spec.IOPS
 	for _, v := range s.volumes {

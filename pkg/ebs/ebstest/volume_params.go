@@ -3,7 +3,7 @@ package ebstest
 import (
 	"cmp"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 // params is what EC2 allows for a volume type. This is written apart from the adapter's own rules, so that
@@ -27,8 +27,8 @@ var paramsOf = map[string]params{ //nolint:gochecknoglobals // a constant table
 }
 
 // readSpec reads the parameters of CreateVolume and fills in the type's defaults.
-func (s *Server) readSpec(req request, source *snapshot) (ebs.VolumeSpec, error) {
-	spec := ebs.VolumeSpec{Type: cmp.Or(req.text("VolumeType"), "gp2")}
+func (s *Server) readSpec(req request, source *snapshot) (cluster.VolumeSpec, error) {
+	spec := cluster.VolumeSpec{Type: cmp.Or(req.text("VolumeType"), "gp2")}
 	var err error
 	if spec.SizeGiB, err = req.number("Size"); err != nil {
 		return spec, err
@@ -53,7 +53,7 @@ func (s *Server) readSpec(req request, source *snapshot) (ebs.VolumeSpec, error)
 }
 
 // completeSpec checks a specification by EC2's rules and fills in the type's defaults.
-func (s *Server) completeSpec(spec ebs.VolumeSpec) (ebs.VolumeSpec, error) {
+func (s *Server) completeSpec(spec cluster.VolumeSpec) (cluster.VolumeSpec, error) {
 	p, ok := paramsOf[spec.Type]
 	switch {
 	case !ok:
@@ -76,7 +76,7 @@ func (s *Server) completeSpec(spec ebs.VolumeSpec) (ebs.VolumeSpec, error) {
 }
 
 // checkRates checks IOPS and throughput against the type's limits and each other.
-func (p params) checkRates(spec ebs.VolumeSpec) error {
+func (p params) checkRates(spec cluster.VolumeSpec) error {
 	switch {
 	case spec.IOPS != 0 && spec.IOPS < p.minIOPS:
 		return refusal("InvalidParameterValue", "Volume iops of %d is too low; minimum is %d.", spec.IOPS, p.minIOPS)

@@ -120,7 +120,7 @@ func TestVolume_States_FromCreatingToGone(t *testing.T) {
 func TestAttach_OtherZone_Refused(t *testing.T) {
 	t.Parallel()
 	w := start(t, 1)
-	v, err := w.CreateVolumeDirect("us-west-2b", ebs.VolumeSpec{Type: "gp3", SizeGiB: 1}, nil)
+	v, err := w.CreateVolumeDirect("us-west-2b", cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "InvalidVolume.ZoneMismatch", ebstest.CodeOf(w.Attach(v, w.AddInstance(zone))))
 }
@@ -148,7 +148,7 @@ func TestDescribeVolumes_Filters_EachField(t *testing.T) {
 	t.Parallel()
 	w := start(t, 1)
 	v, i := w.volume(t)
-	free, err := w.CreateVolumeDirect("us-west-2b", ebs.VolumeSpec{Type: "io2", SizeGiB: 7, IOPS: 100}, ebs.Tags{"k*": "a*b"})
+	free, err := w.CreateVolumeDirect("us-west-2b", cluster.VolumeSpec{Type: "io2", SizeGiB: 7, IOPS: 100}, ebs.Tags{"k*": "a*b"})
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		filter, value string

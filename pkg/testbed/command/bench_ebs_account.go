@@ -79,7 +79,7 @@ func (b *ec2Bench) build(context.Context) error {
 		i := b.server.AddInstance(benchZone)
 		b.instances = append(b.instances, i)
 		for range volumesPerStore {
-			v, err := b.server.CreateVolumeDirect(benchZone, ebs.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
+			v, err := b.server.CreateVolumeDirect(benchZone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
 			if err != nil {
 				return err
 			}
@@ -170,7 +170,7 @@ func (b *ec2Bench) restore(ctx context.Context) error {
 		s := b.snapshots[n]
 		v, err := b.client.CreateVolume(ctx, ebs.VolumeRequest{
 			Token: ebs.Token(1, "bench", string(s)), Snapshot: s, Zone: benchZone,
-			Spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 10, IOPS: 4000, ThroughputMiB: 500},
+			Spec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 10, IOPS: 4000, ThroughputMiB: 500},
 			Tags: ebs.Tags{ebs.TagRun: "bench", ebs.TagSnapshot: string(s)},
 		})
 		ids[n] = v.ID

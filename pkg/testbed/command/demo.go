@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
@@ -17,7 +17,7 @@ func demoCommand() *cobra.Command {
 	var accounts, regions, clients int
 	var seed int64
 	var tisnap string
-	var volume ebs.VolumeSpec
+	var volume cluster.VolumeSpec
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Back up a running cluster, destroy it, restore it, and prove every row",

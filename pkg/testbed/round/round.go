@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -36,7 +35,7 @@ type Config struct {
 	Clients  int // 0 is 8
 	// Warm is how long the transfers run before the backup; 0 is 300 ms.
 	Warm   time.Duration
-	Volume ebs.VolumeSpec // of the restored volumes
+	Volume cluster.VolumeSpec // of the restored volumes
 	Scale  float64
 	Faults *fault.Plan
 	// During runs while the backup does, in the soak's tests: it breaks what a real day breaks.
@@ -80,7 +79,7 @@ func (c *Config) defaults() {
 		c.Warm = 300 * time.Millisecond
 	}
 	if c.Volume.Type == "" {
-		c.Volume = ebs.VolumeSpec{Type: "gp3", IOPS: 7000, ThroughputMiB: 400}
+		c.Volume = cluster.VolumeSpec{Type: "gp3", IOPS: 7000, ThroughputMiB: 400}
 	}
 	if c.TiKV == nil {
 		c.TiKV = func(*tikvtest.Options) {}

@@ -64,7 +64,7 @@ func (w *whole) seal(t *testing.T, run cluster.RunID, id cluster.BackupID, snaps
 		Source: cluster.Topology{Cluster: liveName, ClusterID: 7, Version: "8.5.0"},
 	}
 	for n, s := range snapshots {
-		v := cluster.Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%017x", n)), Role: cluster.RoleData, Zone: testbed.Region + "a", Type: "gp3", SizeGiB: 1}
+		v := cluster.Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%017x", n)), Role: cluster.RoleData, Zone: testbed.Region + "a", VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}}
 		st := cluster.Store{ID: cluster.StoreID(n + 1), Volumes: []cluster.Volume{v}}
 		m.Source.Stores = append(m.Source.Stores, st)
 		m.Snapshots = append(m.Snapshots, manifest.NewSnapshot(s, st.ID, v, now))
@@ -86,7 +86,7 @@ func TestD4_1000Snapshots37Orphans5Dangling_AreReportedExactly(t *testing.T) {
 	node := func(volumes int) cluster.InstanceID {
 		i := w.EC2.AddInstance(testbed.Region + "a")
 		for range volumes {
-			v, err := w.EC2.CreateVolumeDirect(testbed.Region+"a", ebs.VolumeSpec{Type: "gp3", SizeGiB: 1}, nil)
+			v, err := w.EC2.CreateVolumeDirect(testbed.Region+"a", cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, nil)
 			require.NoError(t, err)
 			require.NoError(t, w.EC2.Attach(v, i))
 		}

@@ -49,7 +49,7 @@ func createRatedWrong(t *testing.T, s Subject) {
 
 func modify(t *testing.T, s Subject) {
 	_, volumes := s.Instance(t, 1)
-	want := ebs.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500}
+	want := cluster.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500}
 	m, err := s.Client.ModifyVolume(t.Context(), volumes[0], want)
 	require.NoError(t, err)
 	require.Equal(t, want, m.To)
@@ -68,7 +68,7 @@ func modify(t *testing.T, s Subject) {
 
 func modifySmaller(t *testing.T, s Subject) {
 	_, volumes := s.Instance(t, 1)
-	_, err := s.Client.ModifyVolume(t.Context(), volumes[0], ebs.VolumeSpec{Type: "gp3", SizeGiB: 5})
+	_, err := s.Client.ModifyVolume(t.Context(), volumes[0], cluster.VolumeSpec{Type: "gp3", SizeGiB: 5})
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 	found, err := s.Client.DescribeVolumes(t.Context(), volumes)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ func (s Subject) request(t *testing.T, from ebs.Snapshot, token string) ebs.Volu
 	t.Helper()
 	return ebs.VolumeRequest{
 		Token: token, Snapshot: from.ID, Zone: s.Zone, Tags: s.tags(t),
-		Spec: ebs.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500},
+		Spec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500},
 	}
 }
 
@@ -38,7 +38,7 @@ func createVolume(t *testing.T, s Subject) {
 	i, volumes := s.Instance(t, 1)
 	from := s.completed(t, i, volumes)[0]
 	v := s.restored(t, from, "token")
-	require.Equal(t, ebs.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500}, v.Spec)
+	require.Equal(t, cluster.VolumeSpec{Type: "gp3", SizeGiB: 20, IOPS: 4000, ThroughputMiB: 500}, v.Spec)
 	require.Equal(t, from.ID, v.Snapshot)
 	require.Equal(t, s.Zone, v.Zone)
 	require.Empty(t, v.Instance)
