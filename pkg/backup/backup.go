@@ -21,17 +21,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// The phases that a user sees timed, by the names of the published tables, and the last one of our own.
-const (
-	phaseTask       = "create task"
-	phaseScheduling = "pause scheduling"
-	phaseGC         = "pause GC"
-	phaseTS         = "get backup ts"
-	phaseSnapshots  = "volume snapshots"
-	phaseAgain      = "hold again" // between two attempts at the hold
-	phaseSeal       = "seal"
-)
-
 // PD is what a backup needs of the placement driver.
 type PD interface {
 	hold.PD
@@ -78,7 +67,7 @@ type Result struct {
 	FailedAttempts []phase.Attempt
 	// Attempts is how often the cluster was held.
 	Attempts int
-	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not tell.
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
 	DataBytes, LargestBytes int64
 }
 
@@ -88,13 +77,13 @@ type HoldTimes struct {
 	Length   time.Duration
 	CutStart time.Time
 	Cut      time.Duration
-	Skew     time.Duration // between the first and the last snapshot's start, as EC2 tells it
+	Skew     time.Duration // between the first and the last snapshot's start, as EC2 says
 	Parts    []phase.Part
 	Stores   []hold.StoreParts
 }
 
-// task is one run under way.
-type task struct {
+// run is one backup under way.
+type run struct {
 	Deps
 	opts    Options
 	catalog catalog.Catalog
@@ -111,6 +100,17 @@ type task struct {
 	result    Result
 }
 
+// newRun makes a run of options that are complete.
+func newRun(deps Deps, opts Options) *run {
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	return &run{
+		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: func(error) {},
+		sets: newSets(), discarded: map[cluster.SnapshotID]bool{},
+	}
+}
+
 // Run takes the backup. The error's kind says what the caller can do; kind Held means that the cluster was
 // not let go and a person has to act.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
@@ -118,77 +118,29 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	if err := opts.Validate(); err != nil {
 		return &Result{}, err
 	}
-	if deps.Log == nil {
-		deps.Log = zap.NewNop()
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t := &task{
-		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: cancel,
-		sets: newSets(), discarded: map[cluster.SnapshotID]bool{},
-	}
+	r := newRun(deps, opts)
+	r.cancel = cancel
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Run:     opts.Run,
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
-		Sink:    deps.Sink,
-		Log:     deps.Log,
+		Sink:    r.Sink,
+		Log:     r.Log,
 		About:   journal.About{Operation: journal.Backup, Cluster: opts.Cluster, Backup: opts.Backup, Tool: opts.Tool},
-		Group:   t.holdGroup(),
+		Group:   r.holdGroup(),
 	})
-	t.result.Started = time.Now().UTC()
-	err := engine.Run(ctx, t.steps())
-	t.result.Finished = time.Now().UTC()
-	t.result.Timings = engine.Timings()
-	t.result.Source = t.source
-	t.result.FailedAttempts = engine.FailedAttempts()
-	if t.hold != nil {
-		t.result.Hold.Parts, t.result.Hold.Stores = t.hold.Parts(), t.storeParts()
+	r.result.Started = time.Now().UTC()
+	err := engine.Run(ctx, r.steps())
+	r.result.Finished = time.Now().UTC()
+	r.result.Timings = engine.Timings()
+	r.result.Source = r.source
+	r.result.FailedAttempts = engine.FailedAttempts()
+	if r.hold != nil {
+		r.result.Hold.Parts, r.result.Hold.Stores = r.hold.Parts(), r.storeParts()
 	}
-	return &t.result, err
-}
-
-// steps is the runbook.
-func (t *task) steps() []phase.Step {
-	steps := t.checks()
-	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
-	holding, releasing := t.opts.MaxHold+watchdogMargin, t.opts.MaxHold+t.opts.Lease
-	return append(steps, []phase.Step{
-		{Phase: phaseTask, Name: journal.StepLock, Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
-		{Phase: phaseTask, Name: "claim", Deadline: time.Minute, Do: t.claim},
-		{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: t.connect, Undo: t.disconnect, UndoFirst: true},
-
-		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: t.pause, Undo: t.letGo, UndoDeadline: releasing, UndoFirst: true},
-		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: t.pauseGC},
-		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: t.readTS},
-
-		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: t.cut, Undo: t.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: t.release, Ends: []string{journal.StepConnect, journal.StepHold}, NoWait: true},
-		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: t.record, Undo: t.forget, Retry: true},
-		{Phase: phaseSnapshots, Name: "wait", Deadline: t.opts.Timeout, Do: t.wait},
-
-		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: t.seal, Retry: true, Ends: []string{journal.StepCut, journal.StepRecord}},
-		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{journal.StepLock}},
-	}...)
-}
-
-// watchdogMargin is how much later than the hold's own watchdog a step's deadline ends what it does.
-const watchdogMargin = 10 * time.Second
-
-// checks are the steps before anything is changed.
-func (t *task) checks() []phase.Step {
-	steps := []phase.Step{{Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true}}
-	if t.opts.OnImport == preflight.WaitOnImport {
-		steps = append(steps, phase.Step{
-			Phase: phaseTask, Name: "await-imports", Deadline: t.opts.ImportTimeout + time.Minute, Do: t.awaitImports, ReadOnly: true,
-		})
-	}
-	if t.opts.ConsistentNow {
-		steps = append(steps, phase.Step{
-			Phase: phaseTask, Name: "await-resolved-ts", Deadline: t.opts.ConsistentTimeout + time.Minute, Do: t.awaitTS, ReadOnly: true,
-		})
-	}
-	return steps
+	return &r.result, err
 }
 
 // Plan does the checks of a backup and nothing else, for a dry run.
@@ -197,13 +149,10 @@ func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, erro
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Log == nil {
-		deps.Log = zap.NewNop()
-	}
-	t := &task{Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}}
-	engine := phase.New(phase.Config{Run: opts.Run, Sink: deps.Sink, Log: deps.Log, Journal: phase.NoJournal{}})
-	if err := engine.Run(ctx, t.steps()[:1]); err != nil {
+	r := newRun(deps, opts)
+	engine := phase.New(phase.Config{Run: opts.Run, Sink: r.Sink, Log: r.Log, Journal: phase.NoJournal{}})
+	if err := engine.Run(ctx, []phase.Step{r.preflightStep()}); err != nil {
 		return nil, err
 	}
-	return t.source, nil
+	return r.source, nil
 }

@@ -1,13 +1,10 @@
 package backup
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,113 +13,96 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// lookAgain is how often a set whose answer was lost is looked for.
-const lookAgain = time.Second
+// pollInterval is how often EC2 is asked for a set whose answer was lost.
+const pollInterval = time.Second
 
 // cut asks EC2 for one multi-volume set an instance, for all instances at the same time. It fails if one
 // set fails or the hold breaks; what was made until then is deleted by the step's undo.
-func (t *task) cut(ctx context.Context, s *phase.Scope) error {
-	stores := t.source.Topology.Stores
+func (r *run) cut(ctx context.Context, s *phase.Scope) error {
+	stores := r.source.Topology.Stores
 	intents := make(map[cluster.StoreID]ebs.CutRequest, len(stores))
 	for _, st := range stores {
-		intents[st.ID] = t.request(st)
+		intents[st.ID] = r.request(st)
 	}
-	ctx, cancel := t.hold.Context(ctx)
+	ctx, cancel := r.hold.Context(ctx)
 	defer cancel()
-	attached, err := t.ready(ctx, s, intents)
+	attached, err := r.prepareCut(ctx, s, intents)
 	if err != nil {
 		return err
 	}
 	s.Expect(int64(len(stores)), "instances")
 	start := time.Now()
-	t.result.Hold.CutStart = start.UTC()
-	errs := make([]error, len(stores))
-	var wg sync.WaitGroup
-	for i, st := range stores {
-		wg.Go(func() {
-			begin := time.Now()
-			req := intents[st.ID]
-			req.Attached = attached
-			err := t.catchCut(ctx, st, req)
-			t.sets.time(st.ID, time.Since(begin))
-			if err != nil {
-				errs[i] = failure.Annotate(err, "snapshot volumes", fmt.Sprintf("store %s on %s", st.ID, st.Instance))
-				cancel() // the set is lost: do not keep the cluster waiting for the others
-				return
-			}
-			s.Advance(1)
-		})
+	r.result.Hold.CutStart = start.UTC()
+	err = allOrFirst(ctx, stores, func(ctx context.Context, st cluster.Store) error {
+		begin := time.Now()
+		defer func() { r.sets.time(st.ID, time.Since(begin)) }()
+		req := intents[st.ID]
+		req.Attached = attached
+		if err := r.cutStore(ctx, st, req); err != nil {
+			return failure.Annotate(err, "snapshot volumes", fmt.Sprintf("store %s on %s", st.ID, st.Instance))
+		}
+		s.Advance(1)
+		return nil
+	})
+	r.result.Hold.Cut = time.Since(start)
+	if err != nil {
+		return failure.Annotate(err, "snapshot volumes", r.opts.Cluster.String())
 	}
-	wg.Wait()
-	t.result.Hold.Cut = time.Since(start)
-	if err = firstCause(errs); errors.Is(err, context.Canceled) {
-		return failure.Annotate(context.Cause(ctx), "snapshot volumes", t.opts.Cluster.String())
-	} else if err != nil {
-		return err
-	}
-	s.Result(journal.ResultSnapshots, ids(t.sets.all()))
-	return t.setSkew()
+	s.Result(journal.ResultSnapshots, ids(r.sets.all()))
+	return r.setSkew()
 }
 
-// ready writes the intents and meanwhile looks at the instances. A hold that breaks ends both.
-func (t *task) ready(ctx context.Context, s *phase.Scope, intents map[cluster.StoreID]ebs.CutRequest) (attached ebs.Attachments, err error) {
-	err = t.hold.Under(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var lookErr error
-		var looking sync.WaitGroup
-		looking.Go(func() { attached, lookErr = t.lookAtInstances(ctx) })
-		intentErr := s.Intent(ctx, journal.IntentCreateSnapshots, intents)
-		if intentErr != nil {
-			cancel()
-		}
-		looking.Wait()
-		return cmp.Or(intentErr, lookErr)
+// allOrFirst calls f for all items at the same time. The first error, or the end of ctx, ends the other calls and
+// is what is returned: the set is lost, and the cluster is not to be held for the rest of it.
+func allOrFirst[T any](ctx context.Context, items []T, f func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := parallel.Each(ctx, 0, items, func(ctx context.Context, _ int, item T) (err error) {
+		defer func() {
+			if err != nil {
+				cancel(err)
+			}
+		}()
+		defer failure.Catch(&err, "cut")
+		return f(ctx, item)
+	})
+	if err != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// prepareCut writes the intents and meanwhile describes the instances. A hold that breaks ends both.
+func (r *run) prepareCut(ctx context.Context, s *phase.Scope, intents map[cluster.StoreID]ebs.CutRequest) (attached ebs.Attachments, err error) {
+	err = r.hold.Under(ctx, func(ctx context.Context) error {
+		return allOrFirst(ctx, []func(context.Context) error{
+			func(ctx context.Context) error { return s.Intent(ctx, journal.IntentCreateSnapshots, intents) },
+			func(ctx context.Context) (err error) { attached, err = r.describeInstances(ctx); return err },
+		}, func(ctx context.Context, job func(context.Context) error) error { return job(ctx) })
 	})
 	return attached, err
 }
 
-// lookAtInstances reads what is attached to all instances of the cut, by one paged call for all of them.
-func (t *task) lookAtInstances(ctx context.Context) (found ebs.Attachments, err error) {
-	defer failure.Catch(&err, "describe instances")
-	instances := make([]cluster.InstanceID, 0, len(t.source.Topology.Stores))
-	for _, st := range t.source.Topology.Stores {
+// describeInstances reads what is attached to all instances of the cut, by one paged call for all of them.
+func (r *run) describeInstances(ctx context.Context) (ebs.Attachments, error) {
+	instances := make([]cluster.InstanceID, 0, len(r.source.Topology.Stores))
+	for _, st := range r.source.Topology.Stores {
 		instances = append(instances, st.Instance)
 	}
-	found, err = t.EBS.Attachments(ctx, instances)
-	return found, failure.Annotate(err, "look at the instances", t.opts.Cluster.String())
+	found, err := r.EBS.Attachments(ctx, instances)
+	return found, failure.Annotate(err, "describe instances", r.opts.Cluster.String())
 }
 
-// catchCut is cutStore in a goroutine of its own: a panic fails the cut, and what it made is deleted.
-func (t *task) catchCut(ctx context.Context, st cluster.Store, req ebs.CutRequest) (err error) {
-	defer failure.Catch(&err, "snapshot volumes")
-	return t.cutStore(ctx, st, req)
-}
-
-// firstCause prefers an error that is not the echo of another store's.
-func firstCause(errs []error) error {
-	var echo error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, context.Canceled) {
-			return err
-		}
-		echo = err
-	}
-	return echo
-}
-
-func (t *task) request(st cluster.Store) ebs.CutRequest {
+func (r *run) request(st cluster.Store) ebs.CutRequest {
 	tags := ebs.Tags{
-		ebs.TagRun:     string(t.opts.Run),
-		ebs.TagBackup:  string(t.opts.Backup),
-		ebs.TagCluster: t.opts.Cluster.String(),
+		ebs.TagRun:     string(r.opts.Run),
+		ebs.TagBackup:  string(r.opts.Backup),
+		ebs.TagCluster: r.opts.Cluster.String(),
 		ebs.TagStore:   st.ID.String(),
 	}
 	req := ebs.CutRequest{Instance: st.Instance}
@@ -130,42 +110,42 @@ func (t *task) request(st cluster.Store) ebs.CutRequest {
 	for _, v := range st.Volumes {
 		req.Volumes = append(req.Volumes, v.ID)
 		tags[ebs.TagVolumeOf+string(v.Role)] = string(v.ID)
-		sources = append(sources, t.source.VolumeTags[v.ID])
+		sources = append(sources, r.source.VolumeTags[v.ID])
 	}
 	var differing []string
-	if req.Tags, differing = ebs.KeepTags(tags, t.opts.KeepTags, sources...); len(differing) > 0 {
-		t.Log.Warn("tags that differ between a store's volumes are not kept", zap.Stringer("store", st.ID), zap.Strings("keys", differing))
+	if req.Tags, differing = ebs.KeepTags(tags, r.opts.KeepTags, sources...); len(differing) > 0 {
+		r.Log.Warn("tags that differ between a store's volumes are not kept", zap.Stringer("store", st.ID), zap.Strings("keys", differing))
 	}
 	return req
 }
 
 // cutStore makes one set and notes what it made, complete or not, for the undo. CreateSnapshots has no
-// idempotency token: after a lost answer the set is looked for by its tags and never asked for again, as that
+// idempotency token: after a lost answer the set is found by its tags and never requested a second time, as that
 // could cut twice.
-func (t *task) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest) error {
-	snaps, err := t.EBS.Cut(ctx, req)
-	t.sets.put(st.ID, snaps)
+func (r *run) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest) error {
+	snaps, err := r.EBS.Cut(ctx, req)
+	r.sets.put(st.ID, snaps)
 	if err == nil {
 		return complete(req, snaps)
 	}
 	if !ebs.MayHaveHappened(err) {
-		return err // refused or never sent: looking for a set would only make the hold longer
+		return err // refused or never sent: searching for a set would only make the hold longer
 	}
-	t.sets.doubt(st.ID, req, time.Now())
+	r.sets.noteAmbiguous(st.ID, req, time.Now())
 	if ctx.Err() != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.opts.Visibility)
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Visibility)
 	defer cancel()
 	for {
-		found, findErr := t.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(t.opts.Run), ebs.TagStore: st.ID.String()})
-		found = slices.DeleteFunc(found, func(s ebs.Snapshot) bool { return t.discarded[s.ID] })
+		found, findErr := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run), ebs.TagStore: st.ID.String()})
+		found = slices.DeleteFunc(found, func(s ebs.Snapshot) bool { return r.discarded[s.ID] })
 		if findErr == nil && complete(req, found) == nil {
-			t.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
-			t.sets.put(st.ID, found)
+			r.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
+			r.sets.put(st.ID, found)
 			return nil
 		}
-		if wait.For(ctx, lookAgain) != nil {
+		if wait.For(ctx, pollInterval) != nil {
 			return err
 		}
 	}
@@ -177,26 +157,26 @@ func complete(req ebs.CutRequest, snaps []ebs.Snapshot) error {
 	for _, s := range snaps {
 		count[s.Volume]++
 	}
-	var wrong []string
+	var mismatches []string
 	for _, v := range req.Volumes {
 		if count[v] != 1 {
-			wrong = append(wrong, fmt.Sprintf("%d of %s", count[v], v))
+			mismatches = append(mismatches, fmt.Sprintf("%d of %s", count[v], v))
 		}
 		delete(count, v)
 	}
 	for v, n := range count {
-		wrong = append(wrong, fmt.Sprintf("%d of %s, which was not asked for", n, v))
+		mismatches = append(mismatches, fmt.Sprintf("%d of %s, which was not asked for", n, v))
 	}
-	if len(wrong) > 0 {
-		return failure.New(failure.Corrupt, "check snapshots", string(req.Instance), "%s", strings.Join(wrong, ", "))
+	if len(mismatches) > 0 {
+		return failure.New(failure.Corrupt, "check snapshots", string(req.Instance), "%s", strings.Join(mismatches, ", "))
 	}
 	return nil
 }
 
 // setSkew notes how far apart the snapshots started by EC2's own clock.
-func (t *task) setSkew() error {
+func (r *run) setSkew() error {
 	var first, last time.Time
-	for _, snap := range t.sets.all() {
+	for _, snap := range r.sets.all() {
 		if first.IsZero() || snap.StartedAt.Before(first) {
 			first = snap.StartedAt
 		}
@@ -204,7 +184,7 @@ func (t *task) setSkew() error {
 			last = snap.StartedAt
 		}
 	}
-	t.result.Hold.Skew = last.Sub(first)
+	r.result.Hold.Skew = last.Sub(first)
 	return nil
 }
 

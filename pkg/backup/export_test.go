@@ -2,10 +2,10 @@ package backup
 
 // StepNames lists the runbook's steps, for tables that a new step joins by itself.
 func StepNames() []string {
-	t := &task{}
-	t.opts.defaults()
+	r := &run{}
+	r.opts.defaults()
 	var names []string
-	for _, s := range t.steps() {
+	for _, s := range r.steps() {
 		names = append(names, s.Name)
 	}
 	return names

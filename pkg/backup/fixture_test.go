@@ -182,7 +182,7 @@ func (r *rig) fault(t *testing.T, rule fault.Rule) {
 	require.NoError(t, r.faults.Add(rule))
 }
 
-// spyEBS is the real adapter; a test may look at its calls.
+// spyEBS is the real adapter; a test may watch its calls.
 type spyEBS struct {
 	backup.EBS
 	describe, attachments func()

@@ -14,22 +14,22 @@ import (
 )
 
 // connect opens a stream to every store. Nothing is paused before all answer. With it an attempt begins.
-func (t *task) connect(ctx context.Context, s *phase.Scope) error {
-	t.result.Attempts++
-	t.result.Hold, t.sets, t.backupTS = HoldTimes{}, newSets(), 0
+func (r *run) connect(ctx context.Context, s *phase.Scope) error {
+	r.result.Attempts++
+	r.result.Hold, r.sets, r.backupTS = HoldTimes{}, newSets(), 0
 	var targets []hold.Target
-	for _, st := range t.source.Topology.Stores {
+	for _, st := range r.source.Topology.Stores {
 		targets = append(targets, hold.Target{ID: st.ID, Address: st.Address})
 	}
 	h, err := hold.New(hold.Config{
-		Cluster: t.opts.Cluster, Run: t.opts.Run, Stores: targets,
-		Lease: t.opts.Lease, MaxHold: t.opts.MaxHold, Log: s.Log,
-		Command: "tisnap release " + t.opts.Cluster.String() + " --storage " + t.Store.URL() + " --yes",
-	}, t.PD, t.TiKV)
+		Cluster: r.opts.Cluster, Run: r.opts.Run, Stores: targets,
+		Lease: r.opts.Lease, MaxHold: r.opts.MaxHold, Log: s.Log,
+		Command: "tisnap release " + r.opts.Cluster.String() + " --storage " + r.Store.URL() + " --yes",
+	}, r.PD, r.TiKV)
 	if err != nil {
 		return err
 	}
-	t.hold = h
+	r.hold = h
 	s.Expect(int64(len(targets)), "stores")
 	if err := h.Connect(ctx); err != nil {
 		return err
@@ -39,26 +39,26 @@ func (t *task) connect(ctx context.Context, s *phase.Scope) error {
 }
 
 // pause holds the cluster: schedulers, limits, imports and admin commands.
-func (t *task) pause(ctx context.Context, s *phase.Scope) error {
-	if err := t.intend(ctx, s); err != nil {
+func (r *run) pause(ctx context.Context, s *phase.Scope) error {
+	if err := r.intend(ctx, s); err != nil {
 		return err
 	}
 	end := s.Part("schedulers")
-	if err := t.hold.PauseScheduling(ctx); err != nil {
+	if err := r.hold.PauseScheduling(ctx); err != nil {
 		return err
 	}
 	end()
 	defer s.Part("stores")()
-	return t.hold.PauseStores(ctx)
+	return r.hold.PauseStores(ctx)
 }
 
 // intend journals what will be paused in PD, so that a later release knows what is not somebody else's.
-func (t *task) intend(ctx context.Context, s *phase.Scope) error {
-	lowered, err := t.hold.Lowered(ctx)
+func (r *run) intend(ctx context.Context, s *phase.Scope) error {
+	lowered, err := r.hold.Lowered(ctx)
 	if err != nil {
 		return err
 	}
-	running, err := t.hold.Running(ctx)
+	running, err := r.hold.Running(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,30 +69,30 @@ func (t *task) intend(ctx context.Context, s *phase.Scope) error {
 }
 
 // pauseGC holds GC at the resolved ts of this moment: the backup ts is read later and so is not below it.
-func (t *task) pauseGC(ctx context.Context, _ *phase.Scope) error {
-	return t.hold.Under(ctx, func(ctx context.Context) error {
-		got, err := t.PD.ResolvedTS(ctx)
+func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
+	return r.hold.Under(ctx, func(ctx context.Context) error {
+		got, err := r.PD.ResolvedTS(ctx)
 		if err != nil {
-			return failure.Annotate(err, "read resolved ts", t.opts.Cluster.String())
+			return failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
 		}
-		return t.hold.PauseGC(ctx, got.TS)
+		return r.hold.PauseGC(ctx, got.TS)
 	})
 }
 
 // readTS reads the backup ts inside the hold and before the cut, so that everything at or below it is in the
 // logs that are cut.
-func (t *task) readTS(ctx context.Context, s *phase.Scope) error {
+func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
 	var got pd.ResolvedTS
-	err := t.hold.Under(ctx, func(ctx context.Context) (err error) {
-		if got, err = t.PD.ResolvedTS(ctx); err != nil {
-			return failure.Annotate(err, "read resolved ts", t.opts.Cluster.String())
+	err := r.hold.Under(ctx, func(ctx context.Context) (err error) {
+		if got, err = r.PD.ResolvedTS(ctx); err != nil {
+			return failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
 		}
-		return preflight.CheckResolvedTS(ctx, t.PD, t.opts.Cluster, got, t.rules)
+		return preflight.CheckResolvedTS(ctx, r.PD, r.opts.Cluster, got, r.rules)
 	})
 	if err != nil {
 		return err
 	}
-	t.backupTS = got.TS
+	r.backupTS = got.TS
 	s.Note("backup ts %s (%s)", got.TS, got.TS.Time().Format(time.RFC3339Nano))
 	s.Result(journal.ResultBackupTS, journal.BackupTS{TS: got.TS})
 	return nil
@@ -101,70 +101,70 @@ func (t *task) readTS(ctx context.Context, s *phase.Scope) error {
 // release proves the hold and lets the cluster go. If the hold was in doubt the set is worth nothing: the
 // step fails, after the cluster was let go. If it cannot be let go here, the step's undo has the last word on
 // whether it is held.
-func (t *task) release(ctx context.Context, s *phase.Scope) error {
-	proof := t.hold.Prove(ctx)
-	// A cancelled run lets go all the same; if it takes too long the step's undo tries again.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Lease)
+func (r *run) release(ctx context.Context, s *phase.Scope) error {
+	proof := r.hold.Prove(ctx)
+	// A cancelled run lets go all the same; if it takes too long the step's undo retries.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
 	defer cancel()
-	broke, err := t.releaseHold(ctx, s)
+	lost, err := r.releaseHold(ctx, s)
 	switch {
 	case proof != nil:
 		return proof
-	case broke != nil:
-		return broke
+	case lost != nil:
+		return lost
 	case err != nil:
-		return failure.New(failure.Limited, "let go", t.opts.Cluster.String(), "%v", err)
+		return failure.New(failure.Limited, "let go", r.opts.Cluster.String(), "%v", err)
 	}
 	return nil
 }
 
 // letGo is the undo of everything that holds the cluster. Its error is of kind Held.
-func (t *task) letGo(ctx context.Context, s *phase.Scope) error {
-	_, err := t.releaseHold(ctx, s)
+func (r *run) letGo(ctx context.Context, s *phase.Scope) error {
+	_, err := r.releaseHold(ctx, s)
 	return err
 }
 
-// releaseAgain is how long a release waits before it tries what is left.
-const releaseAgain = 500 * time.Millisecond
+// releaseInterval is how long a release waits before it retries what is left.
+const releaseInterval = 500 * time.Millisecond
 
 // releaseHold tries until everything is let go or ctx ends: PD may be without a leader for a while, and what a
 // store that is away holds runs out within one lease.
-func (t *task) releaseHold(ctx context.Context, s *phase.Scope) (broke, err error) {
-	defer t.noteHold()
+func (r *run) releaseHold(ctx context.Context, s *phase.Scope) (lost, err error) {
+	defer r.noteHold()
 	for tries := 0; ; tries++ {
-		broke, err = t.hold.Release(ctx)
+		lost, err = r.hold.Release(ctx)
 		if err == nil {
-			return broke, nil
+			return lost, nil
 		}
 		if tries == 0 {
-			s.Warn("not let go yet, trying again: %v", err)
+			s.Warn("not let go yet, retrying: %v", err)
 		}
-		if wait.For(ctx, releaseAgain) != nil {
-			return broke, err
+		if wait.For(ctx, releaseInterval) != nil {
+			return lost, err
 		}
 	}
 }
 
 // disconnect closes the streams of a hold that paused nothing, or was let go.
-func (t *task) disconnect(context.Context, *phase.Scope) error {
-	if t.hold != nil {
-		t.hold.Disconnect()
+func (r *run) disconnect(context.Context, *phase.Scope) error {
+	if r.hold != nil {
+		r.hold.Disconnect()
 	}
 	return nil
 }
 
 // noteHold takes the length of the hold when it ends for the first time.
-func (t *task) noteHold() {
-	if t.result.Hold.Length == 0 {
-		t.result.Hold.Start, t.result.Hold.Length = t.hold.Started(), t.hold.Length()
+func (r *run) noteHold() {
+	if r.result.Hold.Length == 0 {
+		r.result.Hold.Start, r.result.Hold.Length = r.hold.Started(), r.hold.Length()
 	}
 }
 
 // storeParts are the hold's times of each store, and the cut's.
-func (t *task) storeParts() []hold.StoreParts {
-	stores := t.hold.StoreParts()
+func (r *run) storeParts() []hold.StoreParts {
+	stores := r.hold.StoreParts()
 	for i := range stores {
-		if took, ok := t.sets.took(stores[i].Store); ok {
+		if took, ok := r.sets.took(stores[i].Store); ok {
 			stores[i].Parts = append(stores[i].Parts, phase.Part{Name: "cut", Seconds: took.Seconds()})
 		}
 	}

@@ -19,7 +19,7 @@ type Options struct {
 	Tool    string // version of the program, for the manifest
 	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
 	MaxLag time.Duration
-	// PendingQuota is the account's limit of pending snapshots; zero is what Service Quotas tells, else 100.
+	// PendingQuota is the account's limit of pending snapshots; zero is what Service Quotas says, else 100.
 	PendingQuota int
 	// MaxHold is the budget of one hold; zero is 2 min.
 	MaxHold time.Duration
@@ -31,7 +31,7 @@ type Options struct {
 	// Steady is how long all stores have to be up, without a restart, before another attempt; zero is 16 s, as EC2
 	// takes no second snapshot of a volume within 15 s.
 	Steady time.Duration
-	// SteadyTimeout is how long that is waited for; zero is 5 min.
+	// SteadyTimeout is how long to wait for that; zero is 5 min.
 	SteadyTimeout time.Duration
 	// ConsistentNow makes everything that was committed before the run started part of the backup: the resolved
 	// ts has to reach the time of the start first.
@@ -40,11 +40,11 @@ type Options struct {
 	ConsistentTimeout time.Duration
 	// OnImport is what to do if an import runs; empty is to refuse.
 	OnImport preflight.ImportPolicy
-	// ImportTimeout is how long imports are waited for; zero is 1 h.
+	// ImportTimeout is how long to wait for imports; zero is 1 h.
 	ImportTimeout time.Duration
 	// KeepTags are tag keys of the source's volumes that their snapshots get too.
 	KeepTags []string
-	// Stuck is how long the snapshots' progress may stand still; zero is 2 h.
+	// Stuck is how long the snapshots may make no progress; zero is 2 h.
 	Stuck time.Duration
 	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
 	Timeout time.Duration
@@ -72,7 +72,7 @@ func (o *Options) defaults() {
 		}
 	}
 	if o.Lease == 0 {
-		o.Lease = max(leastLease, min(30*time.Second, (o.MaxHold/2).Truncate(time.Second)))
+		o.Lease = max(minLease, min(30*time.Second, (o.MaxHold/2).Truncate(time.Second)))
 	}
 	if o.HoldAttempts == 0 {
 		o.HoldAttempts = 3
@@ -82,8 +82,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// leastLease can be renewed thrice, a second apart.
-const leastLease = 3 * time.Second
+// minLease can be renewed thrice, a second apart.
+const minLease = 3 * time.Second
 
 // Validate is Usage if the options contradict each other. Zero values stand for the defaults.
 func (o *Options) Validate() error {
@@ -93,8 +93,8 @@ func (o *Options) Validate() error {
 		return failure.New(failure.Usage, "check options", "", format, args...)
 	}
 	switch {
-	case c.Lease < leastLease:
-		return refuse("--lease %s is too short to be renewed: want at least %s, and --max-hold above it", c.Lease, leastLease)
+	case c.Lease < minLease:
+		return refuse("--lease %s is too short to be renewed: want at least %s, and --max-hold above it", c.Lease, minLease)
 	case c.Lease >= c.MaxHold:
 		return refuse("--lease %s has to be less than --max-hold %s: a process that dies must not hold longer than one that lives", c.Lease, c.MaxHold)
 	case c.HoldAttempts < 1:

@@ -12,46 +12,46 @@ import (
 
 // record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
 // bound everything that the snapshots hold.
-func (t *task) record(ctx context.Context, s *phase.Scope) error {
-	if t.zones == nil {
-		t.zones = t.zoneIDs(ctx, s)
+func (r *run) record(ctx context.Context, s *phase.Scope) error {
+	if r.zones == nil {
+		r.zones = r.zoneIDs(ctx, s)
 	}
-	maxTS, err := t.PD.Now(ctx)
+	maxTS, err := r.PD.Now(ctx)
 	if err != nil {
-		return failure.Annotate(err, "take timestamp", t.opts.Cluster.String())
+		return failure.Annotate(err, "take timestamp", r.opts.Cluster.String())
 	}
-	alloc, voters, err := t.regionFacts(ctx)
+	alloc, voters, err := r.regionFacts(ctx)
 	if err != nil {
 		return err
 	}
 	m := &manifest.Manifest{
-		ID: t.opts.Backup, Run: t.opts.Run, Tool: t.opts.Tool, Region: t.EBS.Region(),
-		BackupTS: t.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters, ZoneIDs: t.zones,
-		CreatedAt: t.result.Started, CutStartedAt: t.result.Hold.CutStart,
-		CutEndedAt: t.result.Hold.CutStart.Add(t.result.Hold.Cut),
-		Source:     t.source.Topology, Snapshots: t.snapshots(),
+		ID: r.opts.Backup, Run: r.opts.Run, Tool: r.opts.Tool, Region: r.EBS.Region(),
+		BackupTS: r.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters, ZoneIDs: r.zones,
+		CreatedAt: r.result.Started, CutStartedAt: r.result.Hold.CutStart,
+		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
+		Source:     r.source.Topology, Snapshots: r.snapshots(),
 		FullBackupType: manifest.FullBackupType,
 		Kubernetes: manifest.Kubernetes{
-			TidbCluster: t.source.TidbCluster, PVCs: t.source.PVCs, PVs: t.source.PVs,
+			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
 		},
 	}
-	if err := t.catalog.PutManifest(ctx, m); err != nil {
+	if err := r.catalog.PutManifest(ctx, m); err != nil {
 		return err
 	}
-	t.result.Manifest = m
+	r.result.Manifest = m
 	return nil
 }
 
-// zoneIDs tells which places the volumes' zones are: a restore in another account needs it, where the names
-// differ. A backup without them is as good in its own account, so an error is only told.
-func (t *task) zoneIDs(ctx context.Context, s *phase.Scope) map[cluster.Zone]string {
+// zoneIDs says which places the volumes' zones are: a restore in another account needs it, where the names
+// differ. A backup without them is as good in its own account, so an error is only noted.
+func (r *run) zoneIDs(ctx context.Context, s *phase.Scope) map[cluster.Zone]string {
 	out := map[cluster.Zone]string{}
-	all, err := t.EBS.ZoneIDs(ctx)
+	all, err := r.EBS.ZoneIDs(ctx)
 	if err != nil {
 		s.Note("the ids of the zones are not known: %v", err)
 		return out
 	}
-	for _, snap := range t.snapshots() {
+	for _, snap := range r.snapshots() {
 		if id := all[snap.Zone]; id != "" {
 			out[snap.Zone] = id
 		}
@@ -61,15 +61,15 @@ func (t *task) zoneIDs(ctx context.Context, s *phase.Scope) map[cluster.Zone]str
 
 // regionFacts is the largest id of a store, region or peer that PD knows after the cut, and the smallest
 // number of voters of a region: a restore must find a majority of these.
-func (t *task) regionFacts(ctx context.Context) (largest uint64, voters int, err error) {
-	regions, err := t.PD.Regions(ctx, cluster.KeyRange{})
+func (r *run) regionFacts(ctx context.Context) (largest uint64, voters int, err error) {
+	regions, err := r.PD.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
-		return 0, 0, failure.Annotate(err, "list regions", t.opts.Cluster.String())
+		return 0, 0, failure.Annotate(err, "list regions", r.opts.Cluster.String())
 	}
-	for _, r := range regions {
-		largest = max(largest, uint64(r.ID))
+	for _, region := range regions {
+		largest = max(largest, uint64(region.ID))
 		n := 0
-		for _, p := range r.Peers {
+		for _, p := range region.Peers {
 			largest = max(largest, uint64(p.ID), uint64(p.Store))
 			if !p.Learner {
 				n++
@@ -83,13 +83,13 @@ func (t *task) regionFacts(ctx context.Context) (largest uint64, voters int, err
 }
 
 // snapshots lists the cut's snapshots in the stores' and volumes' order.
-func (t *task) snapshots() []manifest.Snapshot {
+func (r *run) snapshots() []manifest.Snapshot {
 	byVolume := map[cluster.VolumeID]ebs.Snapshot{}
-	for _, snap := range t.sets.all() {
+	for _, snap := range r.sets.all() {
 		byVolume[snap.Volume] = snap
 	}
 	var out []manifest.Snapshot
-	for _, st := range t.source.Topology.Stores {
+	for _, st := range r.source.Topology.Stores {
 		for _, v := range st.Volumes {
 			snap := byVolume[v.ID]
 			out = append(out, manifest.NewSnapshot(snap.ID, st.ID, v, snap.StartedAt))
@@ -100,12 +100,12 @@ func (t *task) snapshots() []manifest.Snapshot {
 
 // forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted. The
 // claim stays: the id was used.
-func (t *task) forget(ctx context.Context, _ *phase.Scope) error {
-	if err := t.unsealed(ctx); err != nil {
+func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
+	if err := r.unsealed(ctx); err != nil {
 		return err
 	}
-	for _, key := range []string{manifest.ManifestKey(t.opts.Backup), manifest.BackupMetaKey(t.opts.Backup)} {
-		if err := t.Store.Delete(ctx, key); err != nil {
+	for _, key := range []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup)} {
+		if err := r.Store.Delete(ctx, key); err != nil {
 			return failure.Annotate(err, "delete manifest", key)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 
 // seal checks once more that every snapshot of the manifest exists and is completed, and seals the manifest
 // as it is stored. From then on the backup can be restored and the snapshots stay.
-func (t *task) seal(ctx context.Context, _ *phase.Scope) error {
-	m := t.result.Manifest
-	found, err := t.EBS.DescribeSnapshots(ctx, m.SnapshotIDs())
+func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
+	m := r.result.Manifest
+	found, err := r.EBS.DescribeSnapshots(ctx, m.SnapshotIDs())
 	if err != nil {
 		return failure.Annotate(err, "describe snapshots", "")
 	}
@@ -30,10 +30,10 @@ func (t *task) seal(ctx context.Context, _ *phase.Scope) error {
 	// From here on a cancelled run must not leave it open whether the seal was written.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealDeadline)
 	defer cancel()
-	if err := t.catalog.Seal(ctx, m.ID, time.Now().UTC(), t.result.DataBytes); err != nil {
+	if err := r.catalog.Seal(ctx, m.ID, time.Now().UTC(), r.result.DataBytes); err != nil {
 		return err
 	}
-	t.result.Sealed = true
+	r.result.Sealed = true
 	return nil
 }
 
@@ -42,14 +42,14 @@ const sealDeadline = time.Minute
 
 // unsealed fails unless it is certain that the backup has no seal: what a sealed manifest names is never
 // deleted, and in doubt it is kept.
-func (t *task) unsealed(ctx context.Context) error {
-	seal, _, err := t.Store.Get(ctx, manifest.SealKey(t.opts.Backup))
+func (r *run) unsealed(ctx context.Context) error {
+	seal, _, err := r.Store.Get(ctx, manifest.SealKey(r.opts.Backup))
 	switch {
 	case failure.Is(err, failure.NotFound), err == nil && manifest.DecodeTombstone(seal) != nil:
 		return nil
 	case err != nil:
-		return failure.Annotate(err, "look for a seal before deleting", string(t.opts.Backup))
+		return failure.Annotate(err, "check for a seal before deleting", string(r.opts.Backup))
 	}
-	return failure.New(failure.Partial, "undo backup", string(t.opts.Backup), "it was sealed before the run failed, so it is kept").
-		WithHint("check it with: tisnap describe %s", t.opts.Backup)
+	return failure.New(failure.Partial, "undo backup", string(r.opts.Backup), "it was sealed before the run failed, so it is kept").
+		WithHint("check it with: tisnap describe %s", r.opts.Backup)
 }

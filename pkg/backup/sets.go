@@ -10,16 +10,16 @@ import (
 
 // sets is what the cut has made so far, by store, and what it may have made.
 type sets struct {
-	mu       sync.Mutex
-	byStore  map[cluster.StoreID][]ebs.Snapshot
-	doubtful map[cluster.StoreID]ebs.CutRequest // nobody knows whether EC2 carried it out
-	asked    time.Time                          // when the last doubtful request ended
-	times    map[cluster.StoreID]time.Duration  // from a request to its answer
+	mu        sync.Mutex
+	byStore   map[cluster.StoreID][]ebs.Snapshot
+	ambiguous map[cluster.StoreID]ebs.CutRequest // nobody knows whether EC2 carried it out
+	asked     time.Time                          // when the last ambiguous request ended
+	times     map[cluster.StoreID]time.Duration  // from a request to its answer
 }
 
 func newSets() *sets {
 	return &sets{
-		byStore: map[cluster.StoreID][]ebs.Snapshot{}, doubtful: map[cluster.StoreID]ebs.CutRequest{},
+		byStore: map[cluster.StoreID][]ebs.Snapshot{}, ambiguous: map[cluster.StoreID]ebs.CutRequest{},
 		times: map[cluster.StoreID]time.Duration{},
 	}
 }
@@ -45,10 +45,10 @@ func (s *sets) put(id cluster.StoreID, snaps []ebs.Snapshot) {
 	}
 }
 
-func (s *sets) doubt(id cluster.StoreID, req ebs.CutRequest, at time.Time) {
+func (s *sets) noteAmbiguous(id cluster.StoreID, req ebs.CutRequest, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.doubtful[id], s.asked = req, at
+	s.ambiguous[id], s.asked = req, at
 }
 
 func (s *sets) all() []ebs.Snapshot {
@@ -61,12 +61,12 @@ func (s *sets) all() []ebs.Snapshot {
 	return out
 }
 
-// hiddenUntil is until when EC2 may still hide a snapshot of a doubtful request; zero if every volume that was
+// hiddenUntil is until when EC2 may still hide a snapshot of an ambiguous request; zero if every volume that was
 // asked for is among those seen.
 func (s *sets) hiddenUntil(seen map[cluster.VolumeID]bool, visibility time.Duration) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, req := range s.doubtful {
+	for _, req := range s.ambiguous {
 		for _, v := range req.Volumes {
 			if !seen[v] {
 				return s.asked.Add(visibility)

@@ -12,20 +12,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// wait returns when all snapshots are completed. It waits by progress: only a set that stands still for
+// wait returns when all snapshots are completed. It waits by progress: only a set without any for
 // Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does.
-func (t *task) wait(ctx context.Context, s *phase.Scope) error {
-	wanted := ids(t.sets.all())
+func (r *run) wait(ctx context.Context, s *phase.Scope) error {
+	wanted := ids(r.sets.all())
 	s.Expect(int64(100*len(wanted)), "% of snapshots")
 	progress, moved := int64(-1), time.Now()
-	told := map[cluster.SnapshotID]bool{} // of strange states
+	warned := map[cluster.SnapshotID]bool{} // of strange states
 	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
-		found, err := t.EBS.DescribeSnapshots(ctx, wanted)
-		if err != nil && !retryable(err) {
+		found, err := r.EBS.DescribeSnapshots(ctx, wanted)
+		if err != nil && !failure.Transient(err) {
 			return failure.Annotate(err, "describe snapshots", "")
 		}
 		if err == nil {
-			done, sum, err := t.judge(s, wanted, found, told)
+			done, sum, err := r.judge(s, wanted, found, warned)
 			if err != nil || done {
 				return err
 			}
@@ -34,9 +34,9 @@ func (t *task) wait(ctx context.Context, s *phase.Scope) error {
 				s.Reached(sum)
 			}
 		}
-		if time.Since(moved) > t.opts.Stuck {
+		if time.Since(moved) > r.opts.Stuck {
 			return failure.New(failure.Limited, "wait for snapshots", slowest(found),
-				"no progress for %s; the run gives up on the whole set", t.opts.Stuck)
+				"no progress for %s, so the whole set is discarded", r.opts.Stuck)
 		}
 		if err := wait.For(ctx, interval); err != nil {
 			return failure.New(failure.Limited, "wait for snapshots", slowest(found), "%w", err)
@@ -44,13 +44,8 @@ func (t *task) wait(ctx context.Context, s *phase.Scope) error {
 	}
 }
 
-func retryable(err error) bool {
-	k := failure.KindOf(err)
-	return k == failure.Unknown || k == failure.Limited
-}
-
-// judge decides by state; see ebs.SnapshotState.Outcome. A strange state is told once.
-func (t *task) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, told map[cluster.SnapshotID]bool) (done bool, sum int64, err error) {
+// judge decides by state; see ebs.SnapshotState.Outcome. A strange state is warned of once.
+func (r *run) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, warned map[cluster.SnapshotID]bool) (done bool, sum int64, err error) {
 	var completed, largest, bytes int64
 	for _, snap := range found {
 		switch snap.State.Outcome() {
@@ -63,10 +58,10 @@ func (t *task) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Sn
 		case ebs.SnapshotWaits:
 			sum += int64(min(snap.Progress, 99))
 		case ebs.SnapshotStrange:
-			if !told[snap.ID] {
+			if !warned[snap.ID] {
 				s.Warn("snapshot %s is %q: waiting for what EC2 makes of it", snap.ID, snap.State)
 			}
-			told[snap.ID] = true
+			warned[snap.ID] = true
 		}
 		bytes += snap.FullBytes
 		largest = max(largest, snap.FullBytes)
@@ -74,7 +69,7 @@ func (t *task) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Sn
 	if int(completed) < len(wanted) {
 		return false, sum, nil
 	}
-	t.result.DataBytes, t.result.LargestBytes = bytes, largest
+	r.result.DataBytes, r.result.LargestBytes = bytes, largest
 	s.Reached(sum)
 	return true, sum, nil
 }

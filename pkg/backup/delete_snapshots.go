@@ -1,0 +1,74 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
+// answer named. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
+func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
+	if err := r.unsealed(ctx); err != nil {
+		return err
+	}
+	doomed, gone := map[cluster.SnapshotID]bool{}, map[cluster.SnapshotID]bool{}
+	seen := map[cluster.VolumeID]bool{}
+	note := func(snaps []ebs.Snapshot) {
+		for _, snap := range snaps {
+			seen[snap.Volume] = true
+			if !gone[snap.ID] {
+				doomed[snap.ID] = true
+			}
+		}
+	}
+	note(r.sets.all())
+	for {
+		found, err := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
+		if err != nil {
+			return r.leftover(doomed, err)
+		}
+		note(found)
+		s.Expect(int64(len(doomed)+len(gone)), "snapshots")
+		left := ebs.DeleteEach(ctx, slices.Sorted(maps.Keys(doomed)), r.EBS.DeleteSnapshot, func(id cluster.SnapshotID) {
+			delete(doomed, id)
+			gone[id] = true
+			s.Reached(int64(len(gone)))
+		})
+		if len(left) > 0 {
+			return r.leftover(doomed, errors.Join(slices.Collect(maps.Values(left))...))
+		}
+		if hidden := r.sets.hiddenUntil(seen, r.opts.Visibility); time.Now().After(hidden) {
+			if !hidden.IsZero() {
+				s.Warn("an answer of CreateSnapshots was lost, and for %s EC2 showed nothing that it made: if it did, the snapshots "+
+					"carry the tag %s=%s, and tisnap gc deletes them", r.opts.Visibility, ebs.TagRun, r.opts.Run)
+			}
+			return nil
+		}
+		if err := wait.For(ctx, pollInterval); err != nil {
+			return r.leftover(doomed, err)
+		}
+	}
+}
+
+func (r *run) leftover(doomed map[cluster.SnapshotID]bool, err error) error {
+	names := make([]string, 0, len(doomed))
+	for id := range doomed {
+		names = append(names, string(id))
+	}
+	return &failure.Error{
+		Op: "delete snapshots", Target: "run " + string(r.opts.Run), Kind: failure.KindOf(err),
+		Hint: "delete the snapshots tagged " + ebs.TagRun + "=" + string(r.opts.Run) + " by hand",
+		Err:  fmt.Errorf("%d may be left (%s): %w", len(names), strings.Join(names, " "), err),
+	}
+}

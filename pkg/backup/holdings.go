@@ -1,0 +1,81 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// journalAge is how old a journal may be to be read: pauses expire long before.
+const journalAge = 24 * time.Hour
+
+// holding is what one run has paused in PD and not let go.
+type holding struct {
+	run                cluster.RunID
+	schedulers, limits []string
+}
+
+// holdings lists what runs of the cluster have paused in PD and not let go, by their journals.
+func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]holding, error) {
+	objects, err := store.List(ctx, manifest.RunsPrefix)
+	if err != nil {
+		return nil, failure.Annotate(err, "list runs", name.String())
+	}
+	var runs []cluster.RunID
+	for _, o := range objects {
+		run, _, ok := manifest.SplitJournalKey(o.Key)
+		if ok && time.Since(o.Modified) < journalAge && !slices.Contains(runs, run) {
+			runs = append(runs, run)
+		}
+	}
+	var held []holding
+	for _, run := range runs {
+		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
+		if failure.Is(err, failure.Corrupt) {
+			continue // it names nothing that can be trusted: what stays paused is shown
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h, holds := pausedBy(records, name); holds {
+			h.run = run
+			held = append(held, h)
+		}
+	}
+	return held, nil
+}
+
+// pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
+func pausedBy(records []phase.Record, name cluster.Name) (what holding, held bool) {
+	if len(records) == 0 {
+		return holding{}, false
+	}
+	if about, err := journal.ReadAbout(records[0].Run, records[0]); err != nil || about.Cluster != name {
+		return holding{}, false
+	}
+	for _, r := range records {
+		var err error
+		switch {
+		case r.Type == phase.RecordBegin && r.Step == journal.StepHold:
+			held = true
+		case r.Type == phase.RecordIntent && r.Name == journal.IntentSchedulers:
+			err = json.Unmarshal(r.Data, &what.schedulers)
+		case r.Type == phase.RecordIntent && r.Name == journal.IntentLimits:
+			err = json.Unmarshal(r.Data, &what.limits)
+		case r.Type == phase.RecordDone && r.Step == journal.StepRelease, r.Type == phase.RecordUndone && r.Step == journal.StepHold:
+			what, held = holding{}, false
+		}
+		if err != nil {
+			return holding{}, false
+		}
+	}
+	return what, held
+}

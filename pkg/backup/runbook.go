@@ -1,0 +1,68 @@
+package backup
+
+import (
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+)
+
+// The phases that a user sees timed, by the names of the published tables, and the last one of our own.
+const (
+	phaseTask       = "create task"
+	phaseScheduling = "pause scheduling"
+	phaseGC         = "pause GC"
+	phaseTS         = "get backup ts"
+	phaseSnapshots  = "volume snapshots"
+	phaseHoldAgain  = "hold again" // between two attempts at the hold
+	phaseSeal       = "seal"
+)
+
+// steps is the runbook.
+func (r *run) steps() []phase.Step {
+	steps := r.checks()
+	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
+	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
+	return append(steps, []phase.Step{
+		{Phase: phaseTask, Name: journal.StepLock, Deadline: time.Minute, Do: r.takeLock, Undo: r.dropLock},
+		{Phase: phaseTask, Name: "claim", Deadline: time.Minute, Do: r.claim},
+		{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true},
+
+		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true},
+		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC},
+		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: r.readTS},
+
+		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour},
+		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Ends: []string{journal.StepConnect, journal.StepHold}, NoWait: true},
+		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: r.record, Undo: r.forget, Retry: true},
+		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait},
+
+		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Ends: []string{journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}},
+	}...)
+}
+
+// watchdogMargin is how much later than the hold's own watchdog a step's deadline ends what it does.
+const watchdogMargin = 10 * time.Second
+
+// preflightStep is the one step of a dry run, too.
+func (r *run) preflightStep() phase.Step {
+	return phase.Step{Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true}
+}
+
+// checks are the steps before anything is changed.
+func (r *run) checks() []phase.Step {
+	steps := []phase.Step{r.preflightStep()}
+	if r.opts.OnImport == preflight.WaitOnImport {
+		steps = append(steps, phase.Step{
+			Phase: phaseTask, Name: "await-imports", Deadline: r.opts.ImportTimeout + time.Minute, Do: r.awaitImports, ReadOnly: true,
+		})
+	}
+	if r.opts.ConsistentNow {
+		steps = append(steps, phase.Step{
+			Phase: phaseTask, Name: "await-resolved-ts", Deadline: r.opts.ConsistentTimeout + time.Minute, Do: r.awaitTS, ReadOnly: true,
+		})
+	}
+	return steps
+}
