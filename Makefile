@@ -75,7 +75,7 @@ bench: ## run the benchmarks
 .PHONY: bench-resolve
 bench-resolve: build ## measure resolving at the size of the largest clusters; JSON in bin/bench-resolve.json
 	bin/testbed bench-resolve > bin/bench-resolve.json
-	@echo "bin/bench-resolve.json holds the figures; go test -bench 'Plan|Collect' -count 10 ./pkg/resolve is for benchstat"
+	@echo "bin/bench-resolve.json holds the figures; go test -bench 'Plan|Metas' -count 10 ./pkg/resolve/... is for benchstat"
 
 .PHONY: bench-hold
 bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON in bin/bench-hold.json

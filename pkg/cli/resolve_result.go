@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -78,9 +79,9 @@ type resolvePlanDoc struct {
 	Cluster  cluster.Name     `json:"cluster"`
 	BackupTS cluster.TS       `json:"backupTS"`
 	// Resolved says that the data are at the backup ts already; there is no plan then.
-	Resolved bool             `json:"resolved"`
-	Plan     *resolve.Summary `json:"plan,omitempty"`
-	Tasks    []string         `json:"tasks,omitempty"`
+	Resolved bool          `json:"resolved"`
+	Plan     *plan.Summary `json:"plan,omitempty"`
+	Tasks    []string      `json:"tasks,omitempty"`
 }
 
 func resolvePlan(opts restore.Options, p *restore.ResolvePlan) *resolvePlanDoc {
@@ -113,7 +114,7 @@ func (d *resolvePlanDoc) table(w io.Writer) error {
 	facts.row("overlaps", p.Overlaps.Count, first(p.Overlaps.First))
 	facts.row("tombstones", p.Tombstones.Count, first(p.Tombstones.First))
 	facts.row("uneven regions", p.Uneven.Count, first(words(p.Uneven.First)))
-	facts.row("doubtful regions", p.Doubtful.Count, first(words(p.Doubtful.First)))
+	facts.row("ambiguous regions", p.Ambiguous.Count, first(words(p.Ambiguous.First)))
 	facts.row("degraded regions", p.Degraded.Count, first(words(p.Degraded.First)))
 	facts.row("alloc id", p.AllocID, "PD's next ids are raised above it")
 	facts.row("log backups, changefeeds", len(d.Tasks), first(d.Tasks))

@@ -20,7 +20,7 @@ const (
 )
 
 // apply waits, if it is asked to, until every store has answered RecoverRegion and has applied the logs of all
-// its peers. Otherwise each region's prepare waits for its own log (see elect), and is counted when it has.
+// its peers. Otherwise each region's prepare waits for its own log (see makeLeaders), and is counted when it has.
 func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 	if !r.cfg.WaitApply {
 		s.Note("not waited for as a whole: each region is prepared when its own log is applied")
@@ -101,7 +101,7 @@ func (r *Resolver) awaitRecovered(ctx context.Context, store cluster.StoreID) er
 			return err
 		}
 		if over, err := last.over(); over && err != nil {
-			if wait.For(ctx, again) != nil {
+			if wait.For(ctx, retryInterval) != nil {
 				return failure.Annotate(err, "recover regions", r.name(store))
 			}
 		}
@@ -124,7 +124,7 @@ func (r *Resolver) awaitApplied(ctx context.Context, store cluster.StoreID) erro
 			return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
 				WithHint("look at the log of the store's pod, then run it again")
 		}
-		if !lost(err) || wait.For(ctx, again) != nil {
+		if !lost(err) || wait.For(ctx, retryInterval) != nil {
 			return failure.Annotate(err, "wait apply", r.name(store))
 		}
 		if err := r.resend(ctx); err != nil {

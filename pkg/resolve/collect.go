@@ -2,10 +2,8 @@ package resolve
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -14,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// again is how often a store that is not there yet is asked again.
-const again = 200 * time.Millisecond
+// retryInterval is how often a store that is not there yet is asked again.
+const retryInterval = 200 * time.Millisecond
 
 // collect reads the metas of all stores at the same time, each as soon as PD lists it. The stores in PD must
 // be exactly those of the manifest, and none may have restarted since it was read.
@@ -75,19 +73,4 @@ func (r *Resolver) findStores(ctx context.Context) (found map[cluster.StoreID]pd
 		}
 	}
 	return found, wrong, nil
-}
-
-func (r *Resolver) name(store cluster.StoreID) string {
-	return "store " + store.String() + " (" + r.address(store) + ")"
-}
-
-// eachStore calls f for all stores at the same time and waits for all.
-func (r *Resolver) eachStore(ctx context.Context, f func(ctx context.Context, i int, store cluster.StoreID) error) error {
-	errs := make([]error, len(r.cfg.Stores))
-	var wg sync.WaitGroup
-	for i, id := range r.cfg.Stores {
-		wg.Go(func() { errs[i] = f(ctx, i, id) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

@@ -17,8 +17,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
+
+// peer is the meta of a region of [start, end).
+func peer(id cluster.RegionID, start, end string) tikv.RegionMeta {
+	return tikv.RegionMeta{
+		Region: id, PeerID: cluster.PeerID(id) + 1000, LastLogTerm: 5, LastIndex: 10, Version: 1, Start: []byte(start), End: []byte(end),
+	}
+}
 
 // rack is PD's list of stores and what the stores say. Nothing else of them is asked for by collect and plan.
 type rack struct {
@@ -75,7 +83,7 @@ func newRack() *rack {
 }
 
 // plan carries out the steps collect and plan.
-func (k *rack) plan(t *testing.T, change ...func(*resolve.Config)) (*resolve.Plan, error) {
+func (k *rack) plan(t *testing.T, change ...func(*resolve.Config)) (*plan.Plan, error) {
 	t.Helper()
 	cfg := resolve.Config{
 		Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", BackupTS: 1, Stores: []cluster.StoreID{1, 2, 3}, Stall: time.Minute,
@@ -254,14 +262,4 @@ func TestCollect_ToleratedStore_IsNotAskedAndNotWaitedFor(t *testing.T) {
 			})
 		})
 	}
-}
-
-// BenchmarkCollect fills 300,000 peers of 20 stores into the compact form, without a network.
-func BenchmarkCollect(b *testing.B) {
-	all := equalRegions(100_000, 20, randomStores(1, 20))
-	b.ReportAllocs()
-	for b.Loop() {
-		require.Equal(b, 300_000, all.metas(b).Len())
-	}
-	b.ReportMetric(300_000*float64(b.N)/b.Elapsed().Seconds(), "metas/s")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -23,8 +24,8 @@ const (
 // prepare blocks every region of the key space for everything but this flashback. What is flashed back already
 // is left alone: it would stay blocked for ever.
 func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
-	for _, done := range r.flashed.list() {
-		r.prepared.add(done)
+	for _, done := range r.flashed.List() {
+		r.prepared.Add(done)
 	}
 	ctx, cancel := r.bounded(ctx, "prepare", sweepBase, prepareEach)
 	defer cancel()
@@ -64,6 +65,24 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	return r.checkGC(ctx)
+}
+
+// sweep calls every region that done does not hold yet, until it holds all keys.
+func (r *Resolver) sweep(
+	ctx context.Context, s *phase.Scope, verb string, done *sweep.Coverage,
+	call func(context.Context, string, tikv.Flashback) error,
+) error {
+	w := sweep.New(sweep.Config{
+		Cluster: r.cfg.Cluster, Verb: verb, Call: call, Done: done, Stall: r.cfg.Stall, Log: r.log,
+		Flashback: tikv.Flashback{Version: r.cfg.BackupTS, StartTS: r.stamps.Start, CommitTS: r.stamps.Commit},
+		Save: func() func(context.Context) error {
+			p := r.snapshot()
+			return func(ctx context.Context) error { return r.save(ctx, p) }
+		},
+	}, sweepRun{r})
+	err := w.Run(ctx, s)
+	r.stats.Retries += w.Retries()
+	return err
 }
 
 // noted writes the progress down at the end of a sweep, whatever its end. That the write fails does not end the

@@ -53,16 +53,16 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		}
 		if idle := time.Since(moved); idle > r.cfg.Stall {
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
-				"%d of %d regions lead and nothing changed for %s: %s", best, len(r.plan.Leaders), r.cfg.Stall, list(texts(missing))).
+				"%d of %d regions lead and nothing changed for %s: %s", best, len(r.plan.Leaders), r.cfg.Stall, failure.List(texts(missing))).
 				WithHint("look at the stores' logs for these regions, then run it again")
 		} else if third := r.cfg.Stall / 3; idle > third && time.Since(nudged) > third {
 			nudged = time.Now()
 			r.nudge(storesOf(missing)) //nolint:contextcheck // the recovery outlives the step that asked
 		}
 		// A scan of a million regions takes PD seconds: it gets as long a rest.
-		if err := wait.For(ctx, max(again, time.Since(begin))); err != nil {
+		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
-				best, len(r.plan.Leaders), list(texts(missing)), err)
+				best, len(r.plan.Leaders), failure.List(texts(missing)), err)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (c *call) over() (bool, error) {
 	}
 }
 
-// elect makes the planned leaders lead. It returns when PD knows the planned leader of every region, and does
+// makeLeaders makes the planned leaders lead. It returns when PD knows the planned leader of every region, and does
 // not wait for RecoverRegion's answers unless Config.WaitApply says so. That is safe:
 //   - A leader was elected by a majority against their own logs, so it has every committed entry.
 //   - A prepare is an entry of the leader's own term, after all that is in its log. Its answer means that it is
@@ -53,7 +53,7 @@ func (c *call) over() (bool, error) {
 //     Whoever leads later has the prepare and the flashback in its log, because a majority has.
 //   - RecoverRegion, still at work, only looks at its regions each 10 s and lets those that do not lead stand
 //     for election; a leader that stands is left as it is.
-func (r *Resolver) elect(ctx context.Context, s *phase.Scope) error {
+func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list stores", r.cfg.Cluster.String())

@@ -10,10 +10,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -63,15 +64,15 @@ type Resolver struct {
 	tikv TiKV
 	log  *zap.Logger
 
-	metas   *Metas
-	plan    *Plan
+	metas   *plan.Metas
+	plan    *plan.Plan
 	recover *recovery
 	stats   Stats
 
 	// What a run that goes on needs. Sub-phases that come after each other own it.
 	clusterID         uint64
 	stamps            Stamps
-	prepared, flashed *coverage
+	prepared, flashed *sweep.Coverage
 	resumed           bool // regions may be prepared by the run before
 
 	unfreeze context.CancelFunc // ends the renewal of PD's pauses
@@ -112,7 +113,7 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Resolver{tikv: t, log: log, prepared: newCoverage(), flashed: newCoverage()}
+	return &Resolver{tikv: t, log: log, prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
 }
 
 // Target says what is resolved: it is known only when the restored cluster's PD is up.
@@ -152,8 +153,8 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 	}
 	freeze := step(journal.StepFreezeScheduling, r.freeze)
 	freeze.Undo, freeze.UndoFirst, freeze.UndoDeadline = r.thaw, true, time.Minute // before the cluster is deleted
-	elect := step(journal.StepRecover, r.elect)
-	elect.Undo, elect.UndoFirst, elect.UndoDeadline = r.endRecover, true, time.Minute
+	leaders := step(journal.StepRecover, r.makeLeaders)
+	leaders.Undo, leaders.UndoFirst, leaders.UndoDeadline = r.endRecover, true, time.Minute
 	stamp := step("timestamps", r.stamp)
 	stamp.State = &r.stamps
 	return []phase.Step{
@@ -162,7 +163,7 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 		retried(step("alloc-id", r.raiseAllocID)),
 		retried(freeze),
 		retried(stamp),
-		elect,
+		leaders,
 		step("apply", r.apply),
 		step("prepare", r.prepare),
 		step("flashback", r.flashback),
@@ -170,48 +171,12 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 	}
 }
 
+// PlanSteps are the steps collect and plan: with them alone nothing is changed, and Plan is what the others would
+// do.
+func (r *Resolver) PlanSteps(phaseName string) []phase.Step { return r.Steps(phaseName)[:2] }
+
 // retried is for steps of few calls that a change of PD's leader must not end.
 func retried(s phase.Step) phase.Step {
 	s.Retry, s.Deadline = true, 10*time.Minute
 	return s
-}
-
-func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
-	plan, err := MakePlan(r.metas, Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores})
-	if err != nil {
-		return err
-	}
-	r.plan, r.metas = plan, nil // millions of peers are a GiB
-	r.stats = Stats{
-		Regions: len(plan.Leaders), Peers: plan.Peers, Lagging: plan.Lagging, Uneven: len(plan.Uneven),
-		Dropped: len(plan.Dropped), AllocID: plan.AllocID,
-	}
-	s.Note("%d regions with %d peers, %d of them behind their leader", len(plan.Leaders), plan.Peers, plan.Lagging)
-	if len(plan.Dropped) > 0 {
-		s.Warn("%d regions (such as region %s) are covered by newer ones and will have no leader", len(plan.Dropped), plan.Dropped[0].Region)
-	}
-	if len(plan.Uneven) > 0 {
-		s.Warn("the peers of %d regions (such as region %s) disagree about the version: a split or merge fell into the cut of the backup",
-			len(plan.Uneven), plan.Uneven[0])
-	}
-	return nil
-}
-
-// raiseAllocID keeps PD from giving out an id that the data hold already.
-func (r *Resolver) raiseAllocID(ctx context.Context, _ *phase.Scope) error {
-	id := max(r.plan.AllocID, r.cfg.AllocID)
-	r.stats.AllocID = id
-	return failure.Annotate(r.pd.RaiseAllocID(ctx, id), "raise alloc id", r.cfg.Cluster.String())
-}
-
-func (r *Resolver) address(store cluster.StoreID) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.addresses[store]
-}
-
-func (r *Resolver) setAddress(store cluster.StoreID, address string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.addresses[store] = address
 }

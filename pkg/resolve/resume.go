@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
 // servicePrefix begins the names of the GC safe points that runs of tisnap hold.
@@ -14,8 +15,5 @@ func IsService(name string) bool { return strings.HasPrefix(name, servicePrefix)
 
 // Done reports whether the whole key space of the cluster was flashed back to the backup ts.
 func (p *Progress) Done(clusterID uint64, backupTS cluster.TS) bool {
-	return p.suits(clusterID, backupTS) && newCoverage(p.Flashed...).contains(cluster.KeyRange{})
+	return p.suits(clusterID, backupTS) && sweep.NewCoverage(p.Flashed...).Contains(cluster.KeyRange{})
 }
-
-// Plan is what the step "plan" made; nil before it.
-func (r *Resolver) Plan() *Plan { return r.plan }

@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
 // Stamps are the timestamps of a flashback. They are fixed once, before the first region is prepared, and kept
@@ -61,7 +62,7 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 
 // begin takes new timestamps. PD's oracle is raised first: a commit ts below one in the data kills TiKV.
 func (r *Resolver) begin(ctx context.Context) error {
-	r.prepared, r.flashed = newCoverage(), newCoverage()
+	r.prepared, r.flashed = sweep.NewCoverage(), sweep.NewCoverage()
 	if err := r.raiseTS(ctx, r.cfg.MaxTS); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (r *Resolver) begin(ctx context.Context) error {
 // goOn takes over where another run stopped.
 func (r *Resolver) goOn(ctx context.Context, s *phase.Scope, saved Progress) error {
 	r.stamps = saved.Stamps
-	r.prepared, r.flashed = newCoverage(saved.Prepared...), newCoverage(saved.Flashed...)
+	r.prepared, r.flashed = sweep.NewCoverage(saved.Prepared...), sweep.NewCoverage(saved.Flashed...)
 	if saved.Run != r.cfg.Run {
 		r.resumed, r.stats.ResumedRun = true, saved.Run
 		s.Note("goes on where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
@@ -97,7 +98,7 @@ func (r *Resolver) raiseTS(ctx context.Context, ts cluster.TS) error {
 func (r *Resolver) snapshot() Progress {
 	return Progress{
 		ClusterID: r.clusterID, BackupTS: r.cfg.BackupTS, Run: r.cfg.Run, Stamps: r.stamps,
-		Prepared: r.prepared.list(), Flashed: r.flashed.list(),
+		Prepared: r.prepared.List(), Flashed: r.flashed.List(),
 	}
 }
 

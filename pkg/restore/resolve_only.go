@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/runlock"
 
 	"go.uber.org/zap"
@@ -151,7 +152,7 @@ type ResolvePlan struct {
 	// Resolved says that the data are at the backup ts already, and that only the end of the restore is
 	// missing; there is no Plan then.
 	Resolved bool
-	Plan     resolve.Summary
+	Plan     plan.Summary
 	Tasks    []string // log backups and changefeeds that run
 }
 

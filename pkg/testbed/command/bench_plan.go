@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -16,7 +16,7 @@ import (
 type planRun struct {
 	seconds, cpu float64
 	peak         float64 // bytes, the metas included
-	plan         *resolve.Plan
+	plan         *plan.Plan
 }
 
 // benchPlan measures the plan of all regions, and of four times as many.
@@ -54,7 +54,7 @@ func benchPlan(ctx context.Context, o benchOptions, add func(figure)) error {
 
 func measurePlan(ctx context.Context, city *cityOfRegions) (planRun, error) {
 	heap := watchHeap()
-	metas := resolve.NewMetas()
+	metas := plan.NewMetas()
 	for s := range city.stores {
 		if err := ctx.Err(); err != nil {
 			return planRun{}, err
@@ -68,20 +68,20 @@ func measurePlan(ctx context.Context, city *cityOfRegions) (planRun, error) {
 	best := planRun{seconds: math.Inf(1), cpu: math.Inf(1)}
 	for i := range 5 {
 		start, cpu := time.Now(), cpuTime()
-		plan, err := resolve.MakePlan(metas, resolve.Rules{Replicas: 3})
+		made, err := plan.Make(metas, plan.Rules{Replicas: 3})
 		if err != nil {
 			return planRun{}, err
 		}
 		best.seconds = min(best.seconds, time.Since(start).Seconds())
 		best.cpu = min(best.cpu, (cpuTime() - cpu).Seconds())
-		if len(plan.Leaders) != city.regions {
-			return planRun{}, fmt.Errorf("%d of %d regions have a leader", len(plan.Leaders), city.regions)
+		if len(made.Leaders) != city.regions {
+			return planRun{}, fmt.Errorf("%d of %d regions have a leader", len(made.Leaders), city.regions)
 		}
 		if i == 0 {
 			best.peak = heap.end()
 		}
-		best.plan = plan
-		plan = nil
+		best.plan = made
+		made = nil
 		runtime.GC()
 	}
 	return best, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
@@ -118,7 +119,7 @@ type document struct {
 	Resolved bool
 	Resolve  resolve.Stats
 	Tasks    []pd.Task
-	Plan     *resolve.Summary
+	Plan     *plan.Summary
 	Report   struct {
 		Error        string
 		Warnings     []string

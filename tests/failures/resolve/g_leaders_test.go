@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -81,7 +81,7 @@ func TestG7_NoLeaderInPDForSeconds_IsWaitedFor(t *testing.T) {
 // (pingcap/tidb#39404).
 func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
 	const regions, stores = 30_000, 3
-	metas := resolve.NewMetas()
+	metas := plan.NewMetas()
 	for store := cluster.StoreID(1); store <= stores; store++ {
 		table := metas.Begin(store)
 		for i := range regions {
@@ -95,9 +95,9 @@ func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
 			require.NoError(t, table.Add(&m))
 		}
 	}
-	plan, err := resolve.MakePlan(metas, resolve.Rules{Replicas: 3})
+	made, err := plan.Make(metas, plan.Rules{Replicas: 3})
 	require.NoError(t, err)
-	summary := plan.Summary()
+	summary := made.Summary()
 	require.Len(t, summary.Stores, stores)
 	require.Equal(t, regions, summary.Regions)
 	require.LessOrEqual(t, summary.Imbalance, 10.0)

@@ -1,0 +1,200 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// choice is the leadership of one region and the stores that may have it. Stores are indexes into the plan's.
+type choice struct {
+	region      uint64
+	version     uint64 // the newest that a peer has applied, and its range
+	start, end  keyID
+	term, index uint64 // of the best log
+	peer        uint64 // the largest peer id that a peer knows of
+	may         uint32 // where the equally good stores begin in choices.may
+	ties        uint16 // how many there are; 1 if there is no choice
+	replicas    uint16 // stores that reported the region
+	current     uint16 // those of them that know the largest peer id: none of the others saw the last peer come
+	store       uint16
+}
+
+// better orders peers by last log term, then last index, then commit index: negative if a is the better one.
+func better(a, b *peerRow) int {
+	return cmp.Or(cmp.Compare(b.term, a.term), cmp.Compare(b.index, a.index), cmp.Compare(b.commit, a.commit))
+}
+
+// choices is the best peers of the regions, in the order of region ids.
+type choices struct {
+	regions []choice
+	may     []uint16 // of all regions that have a choice
+
+	peers     int
+	lagging   int
+	behind    uint64
+	uneven    []cluster.RegionID
+	ambiguous []cluster.RegionID
+	crowded   []cluster.RegionID
+
+	stores []cluster.StoreID
+	row    []*peerRow // of the region at hand, and the stores that hold them
+	on     []uint16
+}
+
+// chooseLeaders chooses the best peers of each region, on all processors: the region ids are cut into as many parts.
+func chooseLeaders(stores []cluster.StoreID, tables []*StoreMetas, replicas int) (*choices, error) {
+	if len(stores) > math.MaxUint16 {
+		return nil, failure.New(failure.Corrupt, "plan recovery", "", "%d stores are more than a cluster has", len(stores))
+	}
+	cuts := partition(tables, runtime.GOMAXPROCS(0))
+	parts := make([]*choices, len(cuts)-1)
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i := range parts {
+		parts[i] = &choices{stores: stores}
+		wg.Go(func() { errs[i] = parts[i].run(newQueue(tables, cuts[i], cuts[i+1], i == len(parts)-1), replicas) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return join(parts), nil
+}
+
+// partition cuts the region ids so that each part has about as many peers; the first cut is 0.
+func partition(tables []*StoreMetas, n int) []uint64 {
+	largest := slices.MaxFunc(tables, func(a, b *StoreMetas) int { return cmp.Compare(a.Len(), b.Len()) })
+	cuts := []uint64{0}
+	for i := 1; i < n && largest.Len() >= rowBlock; i++ {
+		cuts = append(cuts, largest.at(largest.Len()*i/n).region)
+	}
+	return append(cuts, math.MaxUint64)
+}
+
+// join puts the parts behind each other.
+func join(parts []*choices) *choices {
+	all := parts[0]
+	regions, may := 0, 0
+	for _, p := range parts {
+		regions, may = regions+len(p.regions), may+len(p.may)
+	}
+	all.regions, all.may = slices.Grow(all.regions, regions-len(all.regions)), slices.Grow(all.may, may-len(all.may))
+	for _, p := range parts[1:] {
+		base := uint32(len(all.may)) //nolint:gosec // fewer than the peers of 2^31 regions
+		for i := range p.regions {
+			p.regions[i].may += base
+		}
+		all.regions, all.may = append(all.regions, p.regions...), append(all.may, p.may...)
+		all.behind = max(all.behind, p.behind)
+		all.peers, all.lagging = all.peers+p.peers, all.lagging+p.lagging
+		all.uneven, all.ambiguous = append(all.uneven, p.uneven...), append(all.ambiguous, p.ambiguous...)
+		all.crowded = append(all.crowded, p.crowded...)
+	}
+	return all
+}
+
+// run chooses for the regions in line; replicas is how many peers each may have.
+func (c *choices) run(line queue, replicas int) error {
+	n := line.len()
+	c.regions, c.may = make([]choice, 0, n/max(replicas, 1)+n/32), make([]uint16, 0, n)
+	for len(line) > 0 {
+		id := line[0].region
+		c.row, c.on = c.row[:0], c.on[:0]
+		for len(line) > 0 && line[0].region == id {
+			if n := len(c.on); n > 0 && c.on[n-1] == line[0].store {
+				return failure.New(failure.Corrupt, "plan recovery", "", "store %s reported region %d twice", c.stores[line[0].store], id)
+			}
+			c.row, c.on = append(c.row, line[0].peer()), append(c.on, line[0].store)
+			line.advance()
+		}
+		if err := c.choose(); err != nil {
+			return err
+		}
+		if len(c.row) > replicas {
+			c.crowded = append(c.crowded, cluster.RegionID(id))
+		}
+	}
+	return nil
+}
+
+// choose finds the peers that may lead the region at hand. Its range is that of the newest version: a peer that
+// has applied a split or merge proves that it was committed, so that it is in the best log too. Of equal logs
+// those may lead that have applied the newest version themselves.
+func (c *choices) choose() error {
+	best, newest, peer := c.compare()
+	s := choice{
+		region: best.region, version: newest.version, start: newest.start, end: newest.end, term: best.term, index: best.index,
+		peer: peer, replicas: uint16(len(c.row)), may: uint32(len(c.may)), //nolint:gosec // no more than stores and peers
+	}
+	ambiguous, uneven := false, false
+	for i, m := range c.row {
+		if m.peer == peer {
+			s.current++
+		}
+		uneven = uneven || m.version != newest.version
+		if m.version == newest.version && (m.start != newest.start || m.end != newest.end) {
+			return failure.New(failure.Corrupt, "plan recovery", "", "region %d has two ranges of version %d on stores %v", m.region, m.version, c.names())
+		}
+		switch {
+		case better(best, m) != 0:
+			c.lagging++
+			ambiguous = ambiguous || m.index > best.index
+			c.behind = max(c.behind, best.index-min(best.index, m.index))
+		case m.version == best.version:
+			s.store = c.on[i]
+			s.ties++
+			c.may = append(c.may, c.on[i])
+		}
+	}
+	if s.ties == 1 { // almost all have a choice
+		c.may = c.may[:s.may]
+	} else {
+		s.store = c.may[s.may]
+	}
+	if uneven {
+		c.uneven = append(c.uneven, cluster.RegionID(s.region))
+	}
+	if ambiguous {
+		c.ambiguous = append(c.ambiguous, cluster.RegionID(s.region))
+	}
+	c.peers += len(c.row)
+	c.regions = append(c.regions, s)
+	return nil
+}
+
+// compare finds the best log of the region at hand, the newest version and the largest peer id.
+func (c *choices) compare() (best, newest *peerRow, peer uint64) {
+	best, newest = c.row[0], c.row[0]
+	for _, m := range c.row {
+		if m.version > newest.version {
+			newest = m
+		}
+		if cmp.Or(better(m, best), cmp.Compare(best.version, m.version)) < 0 {
+			best = m
+		}
+		peer = max(peer, m.peer)
+	}
+	return best, newest, peer
+}
+
+// names lists the stores that hold the region at hand.
+func (c *choices) names() []cluster.StoreID {
+	var ids []cluster.StoreID
+	for _, i := range c.on {
+		ids = append(ids, c.stores[i])
+	}
+	return ids
+}
+
+// find is the number of a region's choice.
+func (c *choices) find(region uint64) (int, bool) {
+	return slices.BinarySearchFunc(c.regions, region, func(s choice, id uint64) int { return cmp.Compare(s.region, id) })
+}

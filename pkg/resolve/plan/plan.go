@@ -1,0 +1,165 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// Rules is what a plan has to know besides the metas.
+type Rules struct {
+	Replicas int // voters of a region
+	// Lost lists the stores that the plan does without. Every region must have a majority of its replicas on
+	// the others.
+	Lost []cluster.StoreID
+}
+
+// Leader is the peer that is to lead a region, and why it may.
+type Leader struct {
+	Region   cluster.RegionID
+	Store    cluster.StoreID
+	Version  uint64 // the newest that a peer has applied, and its range
+	Term     uint64
+	Index    uint64
+	Keys     cluster.KeyRange
+	Replicas int // stores that hold the region
+}
+
+// Overlap is a region that yields to a newer one.
+type Overlap struct {
+	Region    cluster.RegionID
+	Version   uint64
+	Keys      cluster.KeyRange
+	By        cluster.RegionID
+	ByVersion uint64
+}
+
+// String names both regions.
+func (o Overlap) String() string {
+	return fmt.Sprintf("region %s %s of version %d is older than region %s of version %d", o.Region, o.Keys, o.Version, o.By, o.ByVersion)
+}
+
+// Tombstone is a peer that its store has destroyed.
+type Tombstone struct {
+	Region      cluster.RegionID
+	Store       cluster.StoreID
+	Keys        cluster.KeyRange
+	term, index uint64
+}
+
+// Plan says which store leads which region.
+type Plan struct {
+	Leaders  []Leader // in key order, covering the key space exactly once
+	Commands map[cluster.StoreID][]tikv.Command
+	AllocID  uint64 // the largest store, region or peer id seen, those of lost stores included
+	Peers    int
+	// Lagging counts peers whose log is shorter than their leader's: they are brought up by raft.
+	Lagging int
+	Behind  uint64 // log entries that the last of them lacks
+	// Uneven lists regions whose peers disagree about the version: a split or merge fell into the cut, so
+	// the hold had not held.
+	Uneven []cluster.RegionID
+	// Ambiguous lists regions with a peer of a lower term that has more log than the leader. TiKV 8.5 reports
+	// the term of the vote and not that of the log, so the others may not vote for the leader.
+	Ambiguous []cluster.RegionID
+	// Crowded lists regions with more peers than replicas: one is a learner, or left of a replica that was
+	// moved away. If such a peer is chosen because its log is as good as any, the others do not vote for it.
+	Crowded []cluster.RegionID
+	// Degraded lists regions that have a majority of their replicas, but not all.
+	Degraded []cluster.RegionID
+	Fewest   int // replicas that the region with the fewest has
+	// Dropped lists regions whose range a newer region has.
+	Dropped    []Overlap
+	Tombstones []Tombstone
+	Lost       []cluster.StoreID
+}
+
+// Make chooses a leader for every region. It is pure, and the same metas give the same plan. What cannot be
+// proven is an error, of kind Corrupt and with the regions named: the key space is covered exactly once, every
+// region is on a majority of its replicas, and no tombstone knows more than the peers that are left.
+func Make(metas *Metas, rules Rules) (*Plan, error) {
+	stores := metas.ids()
+	if len(stores) == 0 {
+		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store reported")
+	}
+	tables := make([]*StoreMetas, len(stores))
+	for i, id := range stores {
+		tables[i] = metas.stores[id].inOrder()
+	}
+	c, err := chooseLeaders(stores, tables, rules.Replicas)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.regions) == 0 {
+		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store holds a region")
+	}
+	plan := &Plan{Lost: rules.Lost, AllocID: largestID(tables, stores, rules.Lost)}
+	plan.addTombstones(c, tables, metas.keys)
+	order := byStart(c.regions, metas.keys)
+	tiled := tiles(c.regions, order)
+	if !tiled {
+		order = plan.dropOutdated(c.regions, order, metas.keys)
+		tiled = tiles(c.regions, order)
+	}
+	if err := plan.quorum(c, tables, order, rules); err != nil {
+		return nil, err
+	}
+	if err := plan.refuseNewerTombstones(c, order); err != nil {
+		return nil, err
+	}
+	if !tiled {
+		return nil, plan.tile(c.regions, order, metas.keys)
+	}
+	plan.fill(c, order, metas.keys)
+	return plan, nil
+}
+
+// largestID is the largest store, region or peer id.
+func largestID(tables []*StoreMetas, stores ...[]cluster.StoreID) uint64 {
+	largest := uint64(0)
+	for _, t := range tables {
+		largest = max(largest, t.largest)
+	}
+	for _, id := range slices.Concat(stores...) {
+		largest = max(largest, uint64(id))
+	}
+	return largest
+}
+
+// fill shares the leaders among the stores and completes the plan.
+func (p *Plan) fill(c *choices, order []uint32, keys *keyTable) {
+	load := balance(c, order)
+	p.Commands = make(map[cluster.StoreID][]tikv.Command, len(load))
+	commands := make([][]tikv.Command, len(load))
+	for i, n := range load {
+		commands[i] = make([]tikv.Command, 0, n)
+	}
+	p.Leaders = make([]Leader, 0, len(order))
+	for _, i := range order {
+		s := &c.regions[i]
+		p.Leaders = append(p.Leaders, Leader{
+			Region: cluster.RegionID(s.region), Store: c.stores[s.store], Version: s.version, Term: s.term, Index: s.index,
+			Keys: s.keyRange(keys), Replicas: int(s.replicas),
+		})
+		commands[s.store] = append(commands[s.store], tikv.Command{Region: cluster.RegionID(s.region), AsLeader: true})
+	}
+	p.Peers, p.Lagging, p.Behind = c.peers, c.lagging, c.behind
+	p.Uneven, p.Ambiguous, p.Crowded = c.uneven, c.ambiguous, c.crowded
+	for i, id := range c.stores {
+		p.Commands[id] = commands[i]
+	}
+	slices.Sort(p.Degraded)
+}
+
+// joined is the ids as a message shows them.
+func joined(ids []cluster.StoreID) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = id.String()
+	}
+	return strings.Join(words, ", ")
+}
