@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,10 +29,8 @@ type memory struct {
 
 func (m *memory) Append(ctx context.Context, r phase.Record) error {
 	if m.delay > 0 {
-		select {
-		case <-time.After(m.delay):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := wait.For(ctx, m.delay); err != nil {
+			return err
 		}
 	}
 	if m.refuse != nil {
@@ -239,7 +238,7 @@ func TestRun_FreshRunWithUsedID_IsAConflictAndDoesNothing(t *testing.T) {
 	assert.Equal(t, before, j.lines())
 }
 
-func TestRun_StepWithRetry_IsTriedAgainUntilItsDeadline(t *testing.T) {
+func TestRun_StepWithRetry_IsRetriedUntilItsDeadline(t *testing.T) {
 	t.Parallel()
 	limited := failure.New(failure.Limited, "ask pd", "", "no leader")
 	for name, row := range map[string]struct {
@@ -248,10 +247,10 @@ func TestRun_StepWithRetry_IsTriedAgainUntilItsDeadline(t *testing.T) {
 		tries int
 		kind  failure.Kind
 	}{
-		"succeeds at the third try":  {true, []error{limited, limited, nil}, 3, failure.Unknown},
-		"without retry":              {false, []error{limited, nil}, 1, failure.Limited},
-		"what waiting does not mend": {true, []error{failure.New(failure.Denied, "ask", "", "no"), nil}, 1, failure.Denied},
-		"until the deadline":         {true, []error{limited}, 0, failure.Limited},
+		"succeeds at the third try": {true, []error{limited, limited, nil}, 3, failure.Unknown},
+		"without retry":             {false, []error{limited, nil}, 1, failure.Limited},
+		"a permanent error":         {true, []error{failure.New(failure.Denied, "ask", "", "no"), nil}, 1, failure.Denied},
+		"until the deadline":        {true, []error{limited}, 0, failure.Limited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
