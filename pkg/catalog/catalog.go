@@ -81,7 +81,7 @@ func (c Catalog) claim(ctx context.Context, claim Claim, markers []string) error
 	return c.writeClaim(ctx, claim)
 }
 
-// writeClaim looks at what is stored after any error: a lost answer, or our own earlier try, is a success.
+// writeClaim reads what is stored after any error: a lost answer, or our own earlier try, is a success.
 func (c Catalog) writeClaim(ctx context.Context, claim Claim) error {
 	body, err := json.MarshalIndent(claim, "", "  ")
 	if err != nil {

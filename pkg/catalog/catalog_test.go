@@ -157,15 +157,18 @@ func TestClaim_ObjectsWithoutClaim_IsConflict(t *testing.T) {
 func TestClaim_PrefixOfBR_IsConflict(t *testing.T) {
 	t.Parallel()
 	for _, marker := range manifest.BRMarkers() {
-		c, store := newCatalog(t)
-		put(t, store, marker, "{}")
-		for _, err := range []error{c.Claim(t.Context(), claimOf("b1", "r")), c.CheckFree(t.Context(), "b1")} {
-			require.Equal(t, failure.Conflict, failure.KindOf(err))
-			require.ErrorContains(t, err, marker)
-			require.Contains(t, failure.HintOf(err), "--storage")
-		}
-		err := c.ClaimForBR(t.Context(), claimOf("b1", "r"))
-		require.Equal(t, marker == manifest.BRClusterMeta, err == nil, "%s: %v", marker, err)
+		t.Run(marker, func(t *testing.T) {
+			t.Parallel()
+			c, store := newCatalog(t)
+			put(t, store, marker, "{}")
+			for _, err := range []error{c.Claim(t.Context(), claimOf("b1", "r")), c.CheckFree(t.Context(), "b1")} {
+				require.Equal(t, failure.Conflict, failure.KindOf(err))
+				require.ErrorContains(t, err, marker)
+				require.Contains(t, failure.HintOf(err), "--storage")
+			}
+			err := c.ClaimForBR(t.Context(), claimOf("b1", "r"))
+			require.Equal(t, marker == manifest.BRClusterMeta, err == nil, "%v", err)
+		})
 	}
 }
 

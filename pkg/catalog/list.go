@@ -2,24 +2,25 @@ package catalog
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // State is how far a backup got.
 type State string
 
-// The states. Whether the run of an unsealed backup is alive is not known here: its cluster's lock tells.
+// The states. Whether the run of an unsealed backup is alive is not known here: its cluster's lock says.
 const (
 	StateSealed   State = "sealed"   // can be restored
-	StateUnsealed State = "unsealed" // its run goes on, or died
+	StateUnsealed State = "unsealed" // its run continues, or died
 	StateRemoving State = "removing" // buried: it cannot be restored any more, and not all of it is gone yet
 	StateDamaged  State = "damaged"  // its objects cannot be read or contradict each other; Problem says how
 )
@@ -38,11 +39,11 @@ type Entry struct {
 	Stores    int              `json:"stores"`
 	Snapshots int              `json:"snapshots"`
 	SizeGiB   int64            `json:"sizeGiB"`             // sum of the volumes' sizes
-	DataBytes int64            `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not tell
+	DataBytes int64            `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not say
 }
 
-// listParallel bounds the reads of one list; S3 serves thousands a second.
-const listParallel = 16
+// maxReads bounds the reads of one list; S3 serves thousands a second.
+const maxReads = 16
 
 // List returns all backups, the oldest first. A backup that cannot be read is in the list as damaged. Of
 // sealed backups the manifest's size is compared, not its digest: Load does that.
@@ -75,34 +76,26 @@ func (c Catalog) List(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
+// readAll reads the entries of all backups. A store that cannot be read is an error, not a shorter list.
 func (c Catalog) readAll(ctx context.Context, files map[cluster.BackupID]map[string]objstore.Object) ([]Entry, error) {
-	var (
-		wg      sync.WaitGroup
-		mu      sync.Mutex
-		entries []Entry
-		first   error
-	)
-	slots := make(chan struct{}, listParallel)
-	for id, of := range files {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			e, err := c.entry(ctx, id, of)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil && first == nil:
-				first = err
-			case err == nil && e != nil:
-				entries = append(entries, *e)
-			}
-		})
+	found := make([]*Entry, len(files))
+	err := parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(files)), func(ctx context.Context, i int, id cluster.BackupID) (err error) {
+		found[i], err = c.entry(ctx, id, files[id])
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	wg.Wait()
-	return entries, first
+	var entries []Entry
+	for _, e := range found {
+		if e != nil {
+			entries = append(entries, *e)
+		}
+	}
+	return entries, nil
 }
 
-// entry reads the object that tells most. It returns nil for a backup that was removed meanwhile, and an
+// entry reads the object that says most. It returns nil for a backup that was removed meanwhile, and an
 // error only if the store could not be read.
 func (c Catalog) entry(ctx context.Context, id cluster.BackupID, files map[string]objstore.Object) (*Entry, error) {
 	e := &Entry{ID: id, State: StateUnsealed, CreatedAt: oldest(files)}
@@ -153,7 +146,7 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	return nil
 }
 
-// fromTombstone tells what is left of a backup that is being removed: nothing in it has to be right.
+// fromTombstone says what is left of a backup that is being removed: nothing in it has to be right.
 func (c Catalog) fromTombstone(ctx context.Context, e *Entry, files map[string]objstore.Object) error {
 	err := error(nil)
 	switch {

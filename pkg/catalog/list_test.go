@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-func TestList_AllStates_AreTold(t *testing.T) {
+func TestList_AllStates_AreShown(t *testing.T) {
 	t.Parallel()
 	c, store := newCatalog(t)
 	sealed(t, c, "a-sealed")

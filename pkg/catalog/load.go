@@ -97,7 +97,7 @@ func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
 }
 
 // Seal seals the manifest that is stored under id: it reads it back, so that the seal is of what a restore
-// will read. dataBytes is the data in all snapshots, 0 if EC2 does not tell. A backup that is sealed
+// will read. dataBytes is the data in all snapshots, 0 if EC2 does not say. A backup that is sealed
 // already stays as it is, and that is a success if the seal fits.
 func (c Catalog) Seal(ctx context.Context, id cluster.BackupID, at time.Time, dataBytes int64) error {
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
@@ -177,7 +177,7 @@ func (c Catalog) putOnce(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// unsealed tells a backup that did not finish from one that does not exist.
+// unsealed distinguishes a backup that did not finish from one that does not exist.
 func (c Catalog) unsealed(ctx context.Context, id cluster.BackupID) error {
 	entries, err := c.Store.List(ctx, manifest.BackupsPrefix)
 	if err != nil {

@@ -56,7 +56,7 @@ func (c Catalog) Buried(ctx context.Context, id cluster.BackupID) (bool, error) 
 	if failure.Is(err, failure.NotFound) {
 		return false, nil
 	}
-	return err == nil && manifest.DecodeTombstone(seal) != nil, failure.Annotate(err, "look for a tombstone", string(id))
+	return err == nil && manifest.DecodeTombstone(seal) != nil, failure.Annotate(err, "check for a tombstone", string(id))
 }
 
 // Remove buries the backup and deletes all its objects, the tombstone last, so that what is half removed

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,18 +33,21 @@ func TestRemove_Whole_IsBuriedFirstAndTheTombstoneGoesLast(t *testing.T) {
 func TestRemove_CrashesAfterEachDelete_IsNeverRestorableAndEndsWhenRepeated(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 4; n++ {
-		c, _ := newCatalog(t, fault.Rule{Point: "s3.DeleteObject", Position: fault.Before, Nth: n})
-		sealed(t, c, "b1")
-		require.Error(t, c.Remove(t.Context(), "b1"), "delete %d", n)
-		_, err := c.Load(t.Context(), "b1")
-		require.Equal(t, failure.NotFound, failure.KindOf(err), "delete %d: %v", n, err)
-		entries, err := c.List(t.Context())
-		require.NoError(t, err)
-		require.Len(t, entries, 1)
-		require.Equal(t, catalog.StateRemoving, entries[0].State)
-		require.Error(t, c.CheckFree(t.Context(), "b1"), "the id is not free before all is gone")
-		require.NoError(t, c.Remove(t.Context(), "b1"))
-		require.NoError(t, c.CheckFree(t.Context(), "b1"))
+		t.Run(fmt.Sprint("delete ", n), func(t *testing.T) {
+			t.Parallel()
+			c, _ := newCatalog(t, fault.Rule{Point: "s3.DeleteObject", Position: fault.Before, Nth: n})
+			sealed(t, c, "b1")
+			require.Error(t, c.Remove(t.Context(), "b1"))
+			_, err := c.Load(t.Context(), "b1")
+			require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+			entries, err := c.List(t.Context())
+			require.NoError(t, err)
+			require.Len(t, entries, 1)
+			require.Equal(t, catalog.StateRemoving, entries[0].State)
+			require.Error(t, c.CheckFree(t.Context(), "b1"), "the id is not free before all is gone")
+			require.NoError(t, c.Remove(t.Context(), "b1"))
+			require.NoError(t, c.CheckFree(t.Context(), "b1"))
+		})
 	}
 }
 

@@ -33,7 +33,7 @@ looked at, and deleted only if the run is neither alive nor younger than --older
 
 Never deleted: snapshots that a sealed backup names or that are locked; volumes that are
 attached, that a persistent volume of this Kubernetes cluster names, or whose restore came
-as far as serving its data. Fast snapshot restore that a dead restore left on is ended,
+as far as serving. Fast snapshot restore that a dead restore left on is ended,
 and what is stored of backups that were never sealed is removed. What is kept in doubt is
 listed with the reason. Sealed backups whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
 		Example: `  # what would be deleted, and why the rest would not
@@ -51,7 +51,7 @@ listed with the reason. Sealed backups whose snapshots are gone are reported (ex
 	}
 	fl := cmd.Flags()
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
-	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores were told to keep (--keep-on-failure)")
+	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
 	f.add(fl)
 	return cmd
 }

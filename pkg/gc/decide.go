@@ -14,7 +14,7 @@ import (
 type judge struct {
 	world
 	olderThan time.Duration
-	kept      bool // what failed runs were told to keep goes too
+	kept      bool // what failed runs with --keep-on-failure made goes too
 }
 
 func item(kind Kind, id string, tags ebs.Tags, sizeGiB int64) Item {
@@ -122,9 +122,9 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	}
 	switch {
 	case r.Served, r.Ended && r.Error == "":
-		return it.verdict(ActionKeep, "its restore came as far as serving its data, so it may hold newer ones; delete it by hand if cluster %s is gone", r.Cluster), true
+		return it.verdict(ActionKeep, "its restore came so far that the cluster served, so it may hold newer data; delete it by hand if cluster %s is gone", r.Cluster), true
 	case r.Keep && !j.kept:
-		return it.verdict(ActionKeep, "its run was told to keep what it made (--keep-on-failure)"), true
+		return it.verdict(ActionKeep, "its run failed with --keep-on-failure"), true
 	}
 	return j.unnamed(it, v.ID, r)
 }

@@ -81,12 +81,15 @@ func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 		"the backup is of another run":    {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateUnsealed} }, ActionKeep},
 		"sealed by another run, its name": {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateSealed} }, ActionKeep},
 	} {
-		j := dead()
-		row.change(j)
-		got, ours := j.snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "r", ebs.TagBackup: "b"}})
-		require.True(t, ours, name)
-		require.Equal(t, row.want, got.Action, "%s: %s", name, got.Reason)
-		require.NotEmpty(t, got.Reason, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := dead()
+			row.change(j)
+			got, ours := j.snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "r", ebs.TagBackup: "b"}})
+			require.True(t, ours)
+			require.Equal(t, row.want, got.Action, got.Reason)
+			require.NotEmpty(t, got.Reason)
+		})
 	}
 	_, ours := dead().snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "elsewhere", ebs.TagBackup: "b"}})
 	require.False(t, ours, "another storage's")
@@ -104,10 +107,10 @@ func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 		"in use":                   {func(_ *judge, v *ebs.Volume) { v.State = ebs.VolumeInUse }, ActionInUse},
 		"the lock is alive":        {func(j *judge, _ *ebs.Volume) { j.locks[prod] = lockOf("v", now.Add(time.Minute)) }, ActionInUse},
 		"too young":                {func(j *judge, _ *ebs.Volume) { j.runs["v"].Last = now }, ActionKeep},
-		"its data served":          {func(j *judge, _ *ebs.Volume) { j.runs["v"].Served = true }, ActionKeep},
+		"its cluster served":       {func(j *judge, _ *ebs.Volume) { j.runs["v"].Served = true }, ActionKeep},
 		"its restore succeeded":    {func(j *judge, _ *ebs.Volume) { j.runs["v"].Ended = true }, ActionKeep},
-		"told to keep":             {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep = true }, ActionKeep},
-		"told to keep, and --kept": {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
+		"keep on failure":          {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep = true }, ActionKeep},
+		"keep on failure, --kept":  {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
 		"a PV names it":            {func(j *judge, _ *ebs.Volume) { j.handles["vol-1"] = "pv" }, ActionKeep},
 		"PVs are not known":        {func(j *judge, _ *ebs.Volume) { j.noHandles = errors.New("no kubeconfig") }, ActionKeep},
 		"bound elsewhere":          {func(j *judge, _ *ebs.Volume) { j.kubernetes = "other" }, ActionKeep},
@@ -117,12 +120,15 @@ func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 		"of another cluster":       {func(j *judge, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
 		"of a backup":              {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
 	} {
-		j := dead()
-		v := ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}}
-		row.change(j, &v)
-		got, ours := j.volume(v)
-		require.True(t, ours, name)
-		require.Equal(t, row.want, got.Action, "%s: %s", name, got.Reason)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := dead()
+			v := ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}}
+			row.change(j, &v)
+			got, ours := j.volume(v)
+			require.True(t, ours)
+			require.Equal(t, row.want, got.Action, got.Reason)
+		})
 	}
 	_, ours := dead().volume(ebs.Volume{ID: "vol-1", Tags: ebs.Tags{ebs.TagRun: "elsewhere"}})
 	require.False(t, ours)
@@ -150,8 +156,11 @@ func TestReadRun_WhatItDoesNotUnderstand_IsCorrupt(t *testing.T) {
 		"empty": nil, "no head": {{Type: phase.RecordBegin}}, "garbage": {about(`[`)}, "a newer operation": {about(`{"operation":"copy"}`)},
 		"garbage in an intent": {about(`{"operation":"restore"}`), {Type: phase.RecordIntent, Name: journal.IntentFastRestore, Data: json.RawMessage(`7`)}},
 	} {
-		_, err := readRun("r", records)
-		require.Equal(t, failure.Corrupt, failure.KindOf(err), name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := readRun("r", records)
+			require.Equal(t, failure.Corrupt, failure.KindOf(err))
+		})
 	}
 	head := about(`{"operation":"restore","backup":"b","keepOnFailure":true,"kubernetes":"k"}`)
 	end := phase.Record{Type: phase.RecordEnd, Error: "no", Time: now}

@@ -125,7 +125,7 @@ func (x *deletion) makers() []cluster.RunID {
 	return slices.DeleteFunc(slices.Compact(ids), func(id cluster.RunID) bool { return id == "" })
 }
 
-// find lists the snapshots that the manifest names, those that only tags tell of, and the backup itself.
+// find lists the snapshots that the manifest names, those that only tags name, and the backup itself.
 func (x *deletion) find(ctx context.Context) ([]Item, error) {
 	found := map[cluster.SnapshotID]ebs.Snapshot{}
 	if x.manifest != nil {

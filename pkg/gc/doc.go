@@ -5,7 +5,7 @@
 // that it was given: the account may hold those of other storages. In doubt it keeps and says why.
 //
 // It never deletes a snapshot that a sealed manifest names, anything of a run whose lock is alive, a locked
-// snapshot, or a volume that is attached, that a persistent volume names, or whose restore came as far as
-// serving its data. A backup is buried (a tombstone in the place of its seal) before its first snapshot goes,
+// snapshot, or a volume that is attached, that a persistent volume names, or whose restore came so far that
+// its cluster served. A backup is buried (a tombstone in the place of its seal) before its first snapshot goes,
 // so that a run that was thought dead cannot seal it any more.
 package gc

@@ -38,7 +38,7 @@ type Deps struct {
 type Options struct {
 	// OlderThan keeps what runs left that wrote their journal less than so long ago.
 	OlderThan time.Duration
-	// Kept removes also what failed restores were told to keep.
+	// Kept also removes what failed restores with --keep-on-failure made.
 	Kept bool
 	// Rate is how many deletions are asked for in a second; zero is 1.
 	Rate float64
@@ -62,7 +62,7 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 	return report, errors.Join(report.undeleted(), report.broken())
 }
 
-// plan looks at EC2 first and at the storage afterwards: what EC2 has was made by runs that had their lock
+// plan lists EC2 first and reads the storage afterwards: what EC2 has was made by runs that had their lock
 // before the lock is read.
 func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	report := &Report{Items: []Item{}, Missing: []Missing{}}
@@ -176,7 +176,7 @@ func (w *world) readLocked(ctx context.Context, d Deps, ids []cluster.SnapshotID
 }
 
 // missing finds the snapshots that sealed manifests name and EC2 does not have. Only those of this region can
-// be looked for.
+// be found.
 func missing(ctx context.Context, d Deps, w *world, found []ebs.Snapshot) ([]Missing, error) {
 	there := map[cluster.SnapshotID]bool{}
 	for _, s := range found {
@@ -192,7 +192,7 @@ func missing(ctx context.Context, d Deps, w *world, found []ebs.Snapshot) ([]Mis
 	if len(unseen) == 0 {
 		return out, nil
 	}
-	// The tag may have been taken off: look for the ids themselves.
+	// The tag may have been taken off: ask for the ids themselves.
 	known, err := d.EBS.DescribeSnapshots(ctx, unseen)
 	if err != nil {
 		return out, failure.Annotate(err, "describe snapshots", "")

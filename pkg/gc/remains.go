@@ -77,7 +77,7 @@ func (j *judge) fastRestores(all []ebs.FastRestore) []Item {
 				break
 			}
 			it.Run = r.ID
-			it = it.verdict(ActionDelete, "it costs money by the hour: %s", r.fate())
+			it = it.verdict(ActionDelete, "AWS bills it by the hour: %s", r.fate())
 		}
 		if it.Action != "" {
 			out = append(out, it)

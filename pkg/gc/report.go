@@ -32,7 +32,7 @@ const (
 	ActionInUse   Action = "in-use"  // named by a sealed backup, attached, or of a run that is alive
 )
 
-// Item is one thing that was found, or one that was looked for.
+// Item is one thing that was found.
 type Item struct {
 	Kind    Kind             `json:"kind"`
 	ID      string           `json:"id"`

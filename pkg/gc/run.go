@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// run is what a journal tells of a run.
+// run is what a journal says of a run.
 type run struct {
 	journal.About
 	ID cluster.RunID

@@ -2,7 +2,6 @@ package gc
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -11,15 +10,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// defaultRate is that of TiDB Operator's own cleaner (snapshotsDeleteRatio): whoever else uses the account,
+// defaultRate is that of TiDB Operator's own cleaner (snapshotsDeleteRatio): anyone else who uses the account,
 // a backup's cut above all, is not to wait for deletions.
 const defaultRate = 1.0
 
-// parallelDeletes bounds the deletions that wait for their answers at a time.
-const parallelDeletes = 8
+// maxDeletes bounds the deletions that wait for their answers at a time.
+const maxDeletes = 8
 
 // sweep carries a plan out.
 type sweep struct {
@@ -40,28 +40,29 @@ func newSweep(d Deps, w *world, perSecond float64) *sweep {
 // fails. Of a run that turns out to be alive, or a backup that turns out to be sealed, nothing is deleted.
 func (s *sweep) sweep(ctx context.Context, r *Report) {
 	refused := s.refusals(ctx, r)
-	slots := make(chan struct{}, parallelDeletes)
-	var wg sync.WaitGroup
+	var doomed []*Item
 	for i := range r.Items {
-		it := &r.Items[i]
-		if it.Action != ActionDelete || it.Kind == KindBackup {
-			continue
+		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup {
+			doomed = append(doomed, it)
 		}
+	}
+	err := parallel.Each(ctx, maxDeletes, doomed, func(ctx context.Context, _ int, it *Item) error {
 		if err := refused[it.Run]; err != nil {
 			it.left(err)
-			continue
+			return nil
 		}
 		if err := s.pace.Wait(ctx); err != nil {
 			it.left(failure.Wrap(err, failure.Limited, "delete", it.ID))
-			continue
+			return nil
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			it.done(s.delete(ctx, it))
-		})
+		it.done(s.delete(ctx, it))
+		return nil
+	})
+	for _, it := range doomed {
+		if it.Action == ActionDelete { // never begun, or it panicked
+			it.left(failure.Annotate(err, "delete", it.ID))
+		}
 	}
-	wg.Wait()
 	for i := range r.Items {
 		it := &r.Items[i]
 		if it.Action != ActionDelete {
@@ -104,7 +105,7 @@ func (i *Item) left(err error) {
 	i.Action, i.Error, i.err = ActionLeft, err.Error(), err
 }
 
-// refusals looks at each run again, right before anything of it is deleted, and buries its backup: a run that
+// refusals checks each run once more, right before anything of it is deleted, and buries its backup: a run that
 // comes back to life can then not seal it.
 func (s *sweep) refusals(ctx context.Context, r *Report) map[cluster.RunID]error {
 	out := map[cluster.RunID]error{}

@@ -11,12 +11,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// parallelReads bounds the reads of object storage at a time.
-const parallelReads = 16
+// maxReads bounds the reads of object storage at a time.
+const maxReads = 16
 
 // world is everything that a decision depends on. It is read after the list of what EC2 has: a run that made
 // something in that list had its lock before the lock is read here.
@@ -26,7 +27,7 @@ type world struct {
 	// named maps the snapshots of sealed manifests that were read and fit their seals.
 	named   map[cluster.SnapshotID]cluster.BackupID
 	regions map[cluster.BackupID]string // of those manifests
-	// broken maps backups whose objects cannot be trusted to what is wrong with them.
+	// broken maps backups whose objects cannot be trusted to the reason.
 	broken map[cluster.BackupID]string
 	known  map[cluster.RunID]bool // whose journal is in this storage
 	runs   map[cluster.RunID]*run // those of them that were asked for and understood
@@ -50,7 +51,7 @@ func (w *world) readBackups(ctx context.Context, c catalog.Catalog) error {
 	w.backups, w.broken = map[cluster.BackupID]catalog.Entry{}, map[cluster.BackupID]string{}
 	w.named, w.regions = map[cluster.SnapshotID]cluster.BackupID{}, map[cluster.BackupID]string{}
 	var mu sync.Mutex
-	return inParallel(entries, func(e catalog.Entry) error {
+	return parallel.Each(ctx, maxReads, entries, func(ctx context.Context, _ int, e catalog.Entry) error {
 		var m *manifest.Manifest
 		var err error
 		if e.State == catalog.StateSealed {
@@ -87,7 +88,7 @@ func (w *world) readRuns(ctx context.Context, d Deps, ids []cluster.RunID) error
 		}
 	}
 	var mu sync.Mutex
-	err := inParallel(wanted, func(id cluster.RunID) error {
+	err := parallel.Each(ctx, maxReads, wanted, func(ctx context.Context, _ int, id cluster.RunID) error {
 		r, err := loadRun(ctx, d, id)
 		mu.Lock()
 		defer mu.Unlock()
@@ -160,25 +161,4 @@ func (w *world) alive(r *run) string {
 		return "its run is alive: " + lock.Owner.String()
 	}
 	return ""
-}
-
-// inParallel calls f for all and returns the first error.
-func inParallel[T any](all []T, f func(T) error) error {
-	errs := make([]error, len(all))
-	slots := make(chan struct{}, parallelReads)
-	var wg sync.WaitGroup
-	for i, one := range all {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = f(one)
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
