@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -67,17 +68,17 @@ func (l *lab) calls(name string) int {
 	return n
 }
 
-// abort runs the resolver's steps and ends them soon after the point is reached for the nth time, so that answers
-// of the calls before it have arrived.
-func (l *lab) abort(t *testing.T, cfg resolve.Config, point string, nth int, undo bool) {
+// abort runs the resolver's steps and ends them once the point is reached for the nth time and what the answers of the
+// calls before it bring about has happened.
+func (l *lab) abort(t *testing.T, cfg resolve.Config, point string, nth int, undo bool, arrived func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
-	soon := func() {
-		<-time.After(300 * time.Millisecond)
+	then := func() {
+		assert.Eventually(t, arrived, patience, time.Millisecond)
 		cancel()
 	}
-	require.NoError(t, l.faults.Add(fault.Rule{Point: point, Nth: nth, Position: fault.After, Do: soon}))
+	require.NoError(t, l.faults.Add(fault.Rule{Point: point, Nth: nth, Position: fault.After, Do: then}))
 	r := resolve.New(l.client, nil)
 	r.Target(cfg, l.oracle)
 	steps := r.Steps("resolve data")
@@ -99,7 +100,10 @@ func interruptedInFlashback(t *testing.T, o *original) {
 	store := objstoretest.NewMemory(nil)
 	first := l.config(o, "first")
 	first.Progress = progressIn(store)
-	l.abort(t, first, "tikv.*.KvFlashbackToVersion", 4, true)
+	l.abort(t, first, "tikv.*.KvFlashbackToVersion", 4, true, func() bool {
+		noted, _, err := progressIn(store).Load(within(t))
+		return err == nil && len(noted.Flashed) > 0
+	})
 	noted, found, err := progressIn(store).Load(within(t))
 	require.NoError(t, err)
 	require.True(t, found)
@@ -133,7 +137,7 @@ func killedAt(t *testing.T, o *original, rpc string) {
 	first := l.config(o, "first")
 	reached := func() bool { return l.calls(rpc) > 0 }
 	first.Progress = progressIn(dead{Store: store, from: reached})
-	l.abort(t, first, "tikv.*."+rpc, 3, false)
+	l.abort(t, first, "tikv.*."+rpc, 3, false, reached)
 	noted, _, err := progressIn(store).Load(within(t))
 	require.NoError(t, err)
 	require.Empty(t, noted.Flashed)
@@ -152,7 +156,7 @@ func killedAt(t *testing.T, o *original, rpc string) {
 // unknownToEachOther: the whole flashback may be repeated with newer timestamps.
 func unknownToEachOther(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
-	l.abort(t, l.config(o, "first"), "tikv.*.KvFlashbackToVersion", 5, false)
+	l.abort(t, l.config(o, "first"), "tikv.*.KvFlashbackToVersion", 5, false, func() bool { return l.calls("KvFlashbackToVersion") > 0 })
 	_, err := l.run(t, l.config(o, "second"), nil)
 	require.NoError(t, err)
 	l.verify(t, o)

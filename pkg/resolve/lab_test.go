@@ -127,7 +127,7 @@ func makeOriginal(t *testing.T) *original {
 	}
 	require.Eventually(t, func() bool { return w.Counters().Commits > 200 }, patience, 5*time.Millisecond)
 	o := &original{history: w.History()}
-	l.cut(t, o)
+	l.cut(t, w, o)
 	stop()
 	running.Wait()
 	require.NoError(t, w.Settle(within(t)))
@@ -138,7 +138,7 @@ func makeOriginal(t *testing.T) *original {
 }
 
 // cut holds the cluster, takes a resolved ts, and copies the stores one after the other.
-func (l *lab) cut(t *testing.T, o *original) {
+func (l *lab) cut(t *testing.T, w *workload.Workload, o *original) {
 	t.Helper()
 	ctx := within(t)
 	var leases []tikv.Lease
@@ -160,7 +160,8 @@ func (l *lab) cut(t *testing.T, o *original) {
 	}, patience, 20*time.Millisecond)
 	for _, d := range l.devices {
 		o.images = append(o.images, disk.Cut(d[0], d[1]))
-		<-time.After(100 * time.Millisecond) // the transfers go on between the cuts
+		next := w.Counters().Commits + 10 // the transfers continue between the cuts
+		require.Eventually(t, func() bool { return w.Counters().Commits >= next }, patience, 5*time.Millisecond)
 	}
 	for _, lease := range leases {
 		valid, err := lease.Finish(ctx)

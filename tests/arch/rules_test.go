@@ -116,6 +116,16 @@ func TestStyle_Samples(t *testing.T) {
 		{"background in a test", "pkg/x/x_test.go", "package x\nimport \"context\"\nvar c = context.Background()\n", "t.Context()"},
 		{"todo in a suite", "pkg/x/xtest/suite/a.go", "package suite\nimport \"context\"\nvar c = context.TODO()\n", "t.Context()"},
 		{"background in a command", "cmd/x/main.go", "package main\nimport \"context\"\nvar c = context.Background()\n", ""},
+		{"waits for time", "pkg/x/x_test.go", "package x\nimport \"time\"\nfunc f() { <-time.After(1) }\n", "time to pass"},
+		{"waits for a timer", "pkg/x/xtest/suite/x.go", "package x\nimport t \"time\"\nfunc f() { <-t.NewTimer(1).C }\n", "time to pass"},
+		{"selects time alone", "pkg/x/x_test.go", "package x\nimport \"time\"\nfunc f() { select { case <-time.After(1): } }\n", "time to pass"},
+		{"limits a wait", "pkg/x/x_test.go", "package x\nimport \"time\"\nfunc f(c chan int) { select { case <-c:\ncase <-time.After(1): } }\n", ""},
+		{"waits in a bubble", "pkg/x/x_test.go", "package x\nimport (\n\"time\"\n_ \"testing/synctest\"\n)\nfunc f() { <-time.After(1) }\n", ""},
+		{"waits outside a test", "pkg/x/x.go", "package x\nimport \"time\"\nfunc f() { <-time.After(1) }\n", ""},
+		{"another After", "pkg/x/x_test.go", "package x\nfunc f(time interface{ After() chan int }) { <-time.After() }\n", ""},
+		{"polls a constant", "pkg/x/x_test.go", polls("require", "Never", "false"), "of a constant"},
+		{"polls a constant for ever", "pkg/x/x_test.go", polls("assert", "Eventually", "true"), "of a constant"},
+		{"polls a condition", "pkg/x/x_test.go", polls("require", "Never", "len(x) > 0"), ""},
 		{"init", "pkg/x/x.go", "package x\nfunc init() {}\n", "init runs unseen"},
 		{"undocumented function", "pkg/x/x.go", "package x\nfunc F() {}\n", "F is exported"},
 		{"undocumented function of a test", "pkg/x/x_test.go", "package x\nfunc F() {}\n", ""},
@@ -139,6 +149,12 @@ func TestStyle_Samples(t *testing.T) {
 			expect(t, c.want, arch.Style(arch.Source{Path: c.path, Text: []byte(c.text)}))
 		})
 	}
+}
+
+// polls is a test file that polls an expression.
+func polls(pkg, function, expression string) string {
+	return "package x\nimport \"github.com/stretchr/testify/" + pkg + "\"\nfunc f() { " + pkg + "." + function +
+		"(t, func() bool { return " + expression + " }, 1, 1) }\n"
 }
 
 func TestDocumented_Samples(t *testing.T) {

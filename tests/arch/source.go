@@ -45,6 +45,7 @@ func Style(s Source) []Violation {
 		c.declaration(decl)
 	}
 	ast.Inspect(file, c.node)
+	c.sleeps()
 	return c.found
 }
 

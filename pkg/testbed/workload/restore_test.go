@@ -16,7 +16,7 @@ import (
 )
 
 // backup holds the cluster, takes a resolved ts, and cuts the stores one after the other.
-func (c *standIns) backup(t *testing.T) (cluster.TS, [][]*disk.Image) {
+func (c *standIns) backup(t *testing.T, w *workload.Workload) (cluster.TS, [][]*disk.Image) {
 	t.Helper()
 	ctx := within(t, 60*time.Second)
 	oracle, client := c.clients(t)
@@ -43,7 +43,8 @@ func (c *standIns) backup(t *testing.T) (cluster.TS, [][]*disk.Image) {
 	var images [][]*disk.Image
 	for _, d := range c.devices {
 		images = append(images, disk.Cut(d[0], d[1]))
-		<-time.After(100 * time.Millisecond) // the workload goes on between the cuts
+		next := w.Counters().Commits + 10 // the transfers continue between the cuts
+		require.Eventually(t, func() bool { return w.Counters().Commits >= next }, 30*time.Second, 5*time.Millisecond)
 	}
 	for _, lease := range leases {
 		valid, err := lease.Finish(ctx)
@@ -194,7 +195,7 @@ func TestVerifyRestored_SkewedCopiesOfLiveCluster_AreExactlyTheBackupTS(t *testi
 		})
 	}
 	require.Eventually(t, func() bool { return w.Counters().Commits > 200 }, 60*time.Second, 5*time.Millisecond)
-	ts, images := c.backup(t)
+	ts, images := c.backup(t, w)
 	stop()
 	running.Wait()
 	require.NoError(t, w.Settle(within(t, 30*time.Second)))

@@ -87,3 +87,16 @@ func (s *Store) LeaseLeft() time.Duration { return s.lease.left(time.Now()) }
 
 // ImportsDeniedFor is how long imports are still denied; 0 if they pass. Looking changes nothing.
 func (s *Store) ImportsDeniedFor() time.Duration { return s.imports.left(time.Now()) }
+
+// Hibernates reports whether the store leads the region and hibernates there: its followers hear nothing from it until
+// something happens.
+func (s *Store) Hibernates(region uint64) bool {
+	asleep := make(chan bool, 1)
+	s.raft.post(raftTask{region: region, fn: func(p *peer) { asleep <- p.asleep }})
+	select {
+	case is := <-asleep:
+		return is
+	case <-s.done:
+		return false
+	}
+}

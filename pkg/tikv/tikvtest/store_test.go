@@ -1,6 +1,7 @@
 package tikvtest_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -80,8 +81,10 @@ func TestStore_FollowerRestarted_LeaderStays(t *testing.T) {
 	c := newCluster(t, 3, key(10), key(20))
 	c.settled()
 	leader, _ := c.leader(key(1))
-	// Long enough for the regions to hibernate, so that the restarted peers hear from no leader by themselves.
-	require.Never(t, func() bool { return false }, 50*quick.TickInterval, 100*time.Millisecond)
+	// So that the restarted peers hear from no leader by themselves.
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(leader.Peers(), func(p tikvtest.PeerState) bool { return p.Leader && !leader.Hibernates(p.Region.Id) })
+	}, 10*time.Second, quick.TickInterval)
 	for i, s := range c.stores {
 		if s != leader {
 			s.Kill()
