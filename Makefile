@@ -89,6 +89,10 @@ bench-ebs: build ## measure cut, restore and deletes against EC2's request limit
 manifests: ## write manifests/iam-policy.json anew, from the calls that the adapters make
 	$(GO) test ./tests/arch -run TestManifest -update
 
+.PHONY: docs
+docs: ## write the tables of steps in docs/ARCHITECTURE.md, from the steps themselves
+	$(GO) test -p=1 ./pkg/backup ./pkg/restore -run TestDocs_Steps -update
+
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' pkg | while IFS=: read -r file name; do \

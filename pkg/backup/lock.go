@@ -29,6 +29,7 @@ func (r *run) unlock(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
+// dropLock frees the lock.
 func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error {
 	return r.lock.Release(ctx)
 }

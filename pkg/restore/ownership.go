@@ -28,6 +28,7 @@ func (t *task) unlock(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
+// dropLock frees the lock.
 func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error { return t.fence.Release(ctx) }
 
 // fenced makes the steps that change something, from the one that takes the lock on, check first that the lock is
