@@ -3,6 +3,7 @@ package tikv
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,14 +55,20 @@ var verdicts = map[codes.Code]verdict{ //nolint:gochecknoglobals // a constant t
 	codes.OutOfRange:  {failure.Unknown, ""},
 }
 
-// handshakeText is in gRPC's Unavailable when TLS does not come about; waiting does not help.
+// handshakeText is in gRPC's Unavailable when TLS does not come about. With one of badTLSTexts behind it the two sides
+// do not accept each other's certificates, and waiting does not help; anything else, such as "EOF" or a reset, is
+// a store that is being restarted.
 const handshakeText = "authentication handshake failed"
+
+var badTLSTexts = []string{"x509:", "tls:"} //nolint:gochecknoglobals // a constant table
 
 // classify looks a gRPC error up.
 func classify(err error) verdict {
 	s := status.Convert(err)
-	if s.Code() == codes.Unavailable && strings.Contains(s.Message(), handshakeText) {
-		return verdict{failure.Denied, hintTLS}
+	if _, why, found := strings.Cut(s.Message(), handshakeText); found && s.Code() == codes.Unavailable {
+		if slices.ContainsFunc(badTLSTexts, func(text string) bool { return strings.Contains(why, text) }) {
+			return verdict{failure.Denied, hintTLS}
+		}
 	}
 	return verdicts[s.Code()]
 }

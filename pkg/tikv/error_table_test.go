@@ -31,9 +31,30 @@ func TestTranslate_EachCode_HasItsKind(t *testing.T) {
 	}
 	missing := translate(t.Context(), status.Error(codes.Unimplemented, ""), "do", "s:1", hintRecovery)
 	require.Equal(t, hintRecovery, failure.HintOf(missing))
-	handshake := status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: EOF"`)
-	require.Equal(t, failure.Denied, failure.KindOf(translate(t.Context(), handshake, "do", "s:1", "")))
 	require.NoError(t, translate(t.Context(), nil, "do", "s:1", ""))
+}
+
+// A store that restarts ends the handshake with EOF or a reset: once taken for a bad certificate, that deleted a
+// restored cluster.
+func TestTranslate_HandshakeFailed_IsDeniedOnlyForACertificate(t *testing.T) {
+	t.Parallel()
+	for why, want := range map[string]failure.Kind{
+		"EOF": failure.Unknown,
+		"read tcp 10.0.0.1:40000->10.0.0.2:20160: read: connection reset by peer": failure.Unknown,
+		"write: broken pipe":                                      failure.Unknown,
+		"context deadline exceeded":                               failure.Unknown,
+		"tls: failed to verify certificate: x509: unknown":        failure.Denied,
+		"remote error: tls: bad certificate":                      failure.Denied,
+		"tls: first record does not look like a TLS handshake":    failure.Denied,
+		"x509: certificate is valid for a, not b":                 failure.Denied,
+		"remote error: tls: certificate required (while dialing)": failure.Denied,
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			err := status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: `+why+`"`)
+			require.Equal(t, want, failure.KindOf(translate(t.Context(), err, "do", "s:1", "")))
+		})
+	}
 }
 
 func TestRegionError_EachError_HasItsKind(t *testing.T) {
