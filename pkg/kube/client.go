@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type Config struct {
 	Timeout time.Duration
 	// UserAgent is "tisnap" if empty.
 	UserAgent string
+	// Patience is how long a refusal (401, 403) has to stay before it counts; 0 is 5 s.
+	Patience time.Duration
 }
 
 const (
@@ -48,6 +51,7 @@ type Client struct {
 	http      *http.Client
 	namespace string
 	server    string
+	patience  time.Duration
 }
 
 var (
@@ -102,15 +106,16 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	core, err := kubernetes.NewForConfigAndClient(config, shared)
-	if err != nil {
+	c := &Client{http: shared, namespace: namespace, server: config.Host, patience: cmp.Or(cfg.Patience, refusalPatience)}
+	// Outermost, so that a credential plugin may fetch another token for each try.
+	shared.Transport = &refusalTransport{next: shared.Transport, patience: c.patience, confirm: c.may}
+	if c.core, err = kubernetes.NewForConfigAndClient(config, shared); err != nil {
 		return nil, usage(err)
 	}
-	dyn, err := dynamic.NewForConfigAndClient(config, shared)
-	if err != nil {
+	if c.dynamic, err = dynamic.NewForConfigAndClient(config, shared); err != nil {
 		return nil, usage(err)
 	}
-	return &Client{core: core, dynamic: dyn, http: shared, namespace: namespace, server: config.Host}, nil
+	return c, nil
 }
 
 // Close gives back idle connections. The client can be used again afterwards.

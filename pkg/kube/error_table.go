@@ -66,6 +66,9 @@ func judge(err error) verdict {
 		return verdict{failure.Unknown, ""}
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		if v, found := admission(status.Status()); found {
+			return v
+		}
 		if noSuchResource(status.Status()) {
 			return verdict{failure.Unready, "install TiDB Operator 1.6, or point to the Kubernetes cluster that has it"}
 		}
@@ -83,6 +86,44 @@ func judge(err error) verdict {
 		return verdict{failure.Unknown, "check that the API server of the kubeconfig is up and can be reached"}
 	}
 	return verdict{failure.Unknown, ""}
+}
+
+// admissionTexts are in the refusals of objects by the server's own checks, with 403, 404 or 422. The policy's own
+// message is the cause, and no role helps.
+func admissionTexts() []struct {
+	text string
+	verdict
+} {
+	type row = struct {
+		text string
+		verdict
+	}
+	return []row{
+		{"exceeded quota", verdict{failure.Unready, "raise the ResourceQuota that the message names, or delete what uses it up"}},
+		{"because it is being terminated", verdict{failure.Unready, "wait until the namespace is gone and create it again, or name another one"}},
+		{"admission webhook", verdict{failure.Unready, "see that the webhook that the message names allows the object: it is no question of the role"}},
+		{"ValidatingAdmissionPolicy", verdict{failure.Unready, "see that the policy that the message names allows the object: it is no question of the role"}},
+		{"violates PodSecurity", verdict{failure.Unready, "see that the namespace's pod security level allows the object"}},
+	}
+}
+
+// admission recognizes the refusal of an object by a quota, a policy, a webhook or the state of its namespace.
+func admission(s metav1.Status) (verdict, bool) {
+	if s.Status == metav1.StatusSuccess {
+		return verdict{}, false
+	}
+	for _, row := range admissionTexts() {
+		if strings.Contains(s.Message, row.text) {
+			return row.verdict, true
+		}
+	}
+	if s.Reason == metav1.StatusReasonNotFound && s.Details != nil && s.Details.Kind == "namespaces" {
+		return verdict{failure.Unready, "create the namespace: kubectl create namespace " + s.Details.Name}, true
+	}
+	if s.Reason == metav1.StatusReasonForbidden && !strings.Contains(s.Message, rbacText) {
+		return verdict{failure.Unready, "change what the message names: it is no question of the role"}, true
+	}
+	return verdict{}, false
 }
 
 // noSuchResource distinguishes the 404 of a path that is not served, as of a custom resource that is not installed,

@@ -25,7 +25,8 @@ func TestWrap_EachReason_HasItsKind(t *testing.T) {
 		want failure.Kind
 	}{
 		"unauthorized":       {apierrors.NewUnauthorized("no"), failure.Denied},
-		"forbidden":          {apierrors.NewForbidden(gr, "x", cause), failure.Denied},
+		"forbidden":          {apierrors.NewForbidden(gr, "x", errors.New(`User "u" cannot get resource "pods"`)), failure.Denied},
+		"not admitted":       {apierrors.NewForbidden(gr, "x", cause), failure.Unready},
 		"not found":          {apierrors.NewNotFound(gr, "x"), failure.NotFound},
 		"no such resource":   {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", gr, "x", "404 page not found", 0, true), failure.Unready},
 		"already exists":     {apierrors.NewAlreadyExists(gr, "x"), failure.Conflict},

@@ -95,7 +95,7 @@ func TestWrites_RefusedBefore_ChangeNothing(t *testing.T) {
 	l := newServer(t)
 	target := source("dst")
 	for code, want := range map[string]failure.Kind{
-		"Forbidden": failure.Denied, "ServiceUnavailable": failure.Limited, "TooManyRequests": failure.Limited, "": failure.Unknown,
+		"ServiceUnavailable": failure.Limited, "TooManyRequests": failure.Limited, "": failure.Unknown,
 	} {
 		t.Run(code, func(t *testing.T) { // one after the other: they share the server
 			defer l.faults.Clear()

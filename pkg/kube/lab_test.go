@@ -61,7 +61,7 @@ func newServer(t *testing.T) *lab {
 	t.Cleanup(l.server.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, l.server.WriteKubeconfig(path))
-	client, err := kube.Open(kube.Config{Kubeconfig: path})
+	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 500 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	l.client = client

@@ -2,12 +2,14 @@ package kube
 
 import (
 	"context"
+	"time"
 
 	authv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // permission is a verb on a resource that a restore uses.
@@ -42,30 +44,49 @@ func (p permission) String() string {
 	return p.verb + " " + p.resource + "." + p.group
 }
 
-// Allowed asks for every permission of a restore; the first one missing, in a fixed order, is Denied.
+// Allowed asks for every permission of a restore; the first one missing, in a fixed order, is Denied. What is missing
+// is asked for again until it has been missing for as long as a refusal has to stay.
 func (c *Client) Allowed(ctx context.Context, namespace string) error {
-	all := permissions()
+	missing := permissions()
+	end := time.Now().Add(c.patience)
+	for interval := minRefusalInterval; ; interval = min(2*interval, maxRefusalInterval) {
+		var err error
+		if missing, err = c.missing(ctx, missing, namespace); err != nil || len(missing) == 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			break
+		}
+		if err := wait.For(ctx, interval); err != nil {
+			return failure.Wrap(err, failure.Limited, "check permissions", "namespace "+namespace)
+		}
+	}
+	p, where := missing[0], "in namespace "+namespace
+	if !p.namespaced() {
+		where = "in the whole cluster"
+	}
+	return failure.New(failure.Denied, "check permissions", "namespace "+namespace, "may not %s %s", p, where).
+		WithHint("grant %s %s to this user", p, where)
+}
+
+// missing returns those of the permissions that the caller does not have, in their order.
+func (c *Client) missing(ctx context.Context, all []permission, namespace string) ([]permission, error) {
 	allowed := make([]bool, len(all))
 	err := parallel.Each(ctx, parallelRequests, all, func(ctx context.Context, i int, p permission) (err error) {
 		allowed[i], err = c.may(ctx, p, namespace)
 		return err
 	})
-	if err != nil {
-		return err
-	}
+	var none []permission
 	for i, p := range all {
-		if allowed[i] {
-			continue
+		if !allowed[i] {
+			none = append(none, p)
 		}
-		where := "in namespace " + namespace
-		if !p.namespaced() {
-			where = "in the whole cluster"
-		}
-		return failure.New(failure.Denied, "check permissions", "namespace "+namespace, "may not %s %s", p, where).
-			WithHint("grant %s %s to this user", p, where)
 	}
-	return nil
+	return none, err
 }
+
+// accessReviews is the resource by which a caller asks what it may do.
+const accessReviews = "selfsubjectaccessreviews"
 
 // may asks by SelfSubjectAccessReview for one permission.
 func (c *Client) may(ctx context.Context, p permission, namespace string) (bool, error) {

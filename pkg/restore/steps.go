@@ -30,7 +30,7 @@ func (t *task) steps() []phase.Step {
 		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: t.load, ReadOnly: true},
 		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true},
 		{Phase: phaseCluster, Name: journal.StepLock, Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
-		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true},
+		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true, Retry: true},
 		{Phase: phaseCluster, Name: "await-pd", Deadline: wait, Do: t.awaitPD},
 		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: t.markRecovering, Retry: true},
 	}

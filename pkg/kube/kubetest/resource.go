@@ -57,6 +57,16 @@ func resourceByKind(kind string) (resource, bool) {
 	return resource{}, false
 }
 
+// resourceNamed is a resource by one of the names above.
+func resourceNamed(name string) resource {
+	for _, r := range resources() {
+		if r.name == name {
+			return r
+		}
+	}
+	return resource{}
+}
+
 func resourceByName(group, version, name string) (resource, bool) {
 	for _, r := range resources() {
 		if r.name == name && r.group == group && r.version == version {

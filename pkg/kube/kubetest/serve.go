@@ -16,6 +16,9 @@ import (
 // bodyLimit is the real server's limit of a request body.
 const bodyLimit = 3 << 20
 
+// badGateway is the code of a fault that answers as a load balancer in front of the server does.
+const badGateway = "BadGateway"
+
 // call is one request that is being served.
 type call struct {
 	request
@@ -50,6 +53,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	c := call{request: route, http: r, body: body}
 	s.note(&c)
 	strike := s.cfg.Faults.At("kube." + c.verb + "." + c.resource.name)
+	if strike != nil && strike.Position == fault.Before && strike.Code == badGateway {
+		http.Error(w, "<html><body>502 Bad Gateway</body></html>", http.StatusBadGateway) // of a load balancer: no Status
+		return
+	}
 	if strike != nil && strike.Position == fault.Before {
 		writeError(w, faultError(c, strike.Code))
 		return
@@ -57,8 +64,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err := strike.Wait(r.Context()); err != nil {
 		return
 	}
+	if err := s.restarting(c); err != nil {
+		writeError(w, err)
+		return
+	}
 	if !s.allowed(c.verb, c.resource.name) && c.resource.name != reviews {
 		writeError(w, forbidden(c))
+		return
+	}
+	if err := s.admit(c); err != nil {
+		writeError(w, err)
 		return
 	}
 	if c.verb == "watch" {

@@ -34,7 +34,11 @@ type Server struct {
 	mu       sync.Mutex
 	closing  bool // no request is taken any more
 	denied   map[permission]bool
+	refusals []Refusal
+	missing  map[string]bool // namespaces that do not exist
 	mutating []string
+	// refusing and away are until when a restart has its effects.
+	refusing, away time.Time
 
 	listener net.Listener
 	http     *http.Server
@@ -50,7 +54,7 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	return &Server{cfg: cfg, store: newStore(cfg.Clock), denied: map[permission]bool{}}
+	return &Server{cfg: cfg, store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}}
 }
 
 // Start listens and serves until Close or until ctx ends.
@@ -130,31 +134,6 @@ contexts:
 
 // WriteKubeconfig writes Kubeconfig to a file that only its owner can read.
 func (s *Server) WriteKubeconfig(path string) error { return os.WriteFile(path, s.Kubeconfig(), 0o600) }
-
-// Deny refuses a verb on a resource from now on, in access reviews and in calls; "*" is any verb or resource.
-func (s *Server) Deny(verb, resource string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.denied[permission{verb, resource}] = true
-}
-
-// Allow takes back a Deny of the same verb and resource.
-func (s *Server) Allow(verb, resource string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.denied, permission{verb, resource})
-}
-
-func (s *Server) allowed(verb, resource string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range []permission{{verb, resource}, {"*", resource}, {verb, "*"}, {"*", "*"}} {
-		if s.denied[p] {
-			return false
-		}
-	}
-	return true
-}
 
 // MutatingCalls lists the writes that came over the network, in order, as "create persistentvolumes x" or
 // "delete pods ns/x"; refused ones too, dry runs not. Writes of the Operator stand-in are not among them.
