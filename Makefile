@@ -65,7 +65,7 @@ soak-hold: build ## N backups during which something goes wrong at a random call
 	bin/testbed soak-hold --runs=$(N) $(if $(SEED),--seed=$(SEED))
 
 .PHONY: soak-resolve
-soak-resolve: build ## N restores under faults and kills of their data phase, gone on with by resolve, each proven row by row
+soak-resolve: build ## N restores under faults and kills of their data phase, resumed by resolve, each proven row by row
 	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED))
 
 .PHONY: bench
@@ -86,12 +86,12 @@ bench-ebs: build ## measure cut, restore and deletes against EC2's request limit
 	bin/testbed bench-ebs > bin/bench-ebs.json
 
 .PHONY: manifests
-manifests: ## write manifests/iam-policy.json anew, from the calls that the adapters make
+manifests: ## write manifests/iam-policy.json, from the calls that the adapters make
 	$(GO) test ./tests/arch -run TestManifest -update
 
 .PHONY: docs
-docs: ## write the tables of steps in docs/ARCHITECTURE.md, from the steps themselves
-	$(GO) test -p=1 ./pkg/backup ./pkg/restore -run TestDocs_Steps -update
+docs: ## write the tables in docs/ARCHITECTURE.md, from the steps and packages themselves
+	$(GO) test -p=1 ./tests/arch ./pkg/backup ./pkg/restore -run 'TestDocs_(Steps|Packages)' -update
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME

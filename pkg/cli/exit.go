@@ -20,7 +20,7 @@ const (
 	ExitTerminated  ExitCode = 143
 )
 
-// exitCodes is the one table from kinds to codes; help and README are checked against it.
+// exitCodes is the one table from kinds to codes; help and docs/scripting.md are checked against it.
 var exitCodes = []struct {
 	kind    failure.Kind
 	code    ExitCode
