@@ -35,12 +35,8 @@ type TiKV interface {
 // EBS is what a backup needs of EC2.
 type EBS interface {
 	ebs.Snapshots
-	ebs.Instances
 	ebs.Volumes
 	ebs.Account
-	ebs.ZoneIDs
-	ebs.Quotas
-	ebs.InProgress
 }
 
 // Deps are the systems around a backup. All are required but Sink and Log.

@@ -37,7 +37,7 @@ func (a *app) backupCommand() *cobra.Command {
 		Long: `Take a backup of a running cluster.
 
 Schedulers, GC, imports and raft admin commands are held for the seconds in which EC2
-accepts the snapshots; reads and writes go on. The command then waits until the
+accepts the snapshots; reads and writes continue. The command then waits until the
 snapshots are completed and seals the backup. It ends with 0 only if it is sealed.
 On any failure the cluster is let go and the snapshots of the run are deleted.
 
@@ -91,15 +91,15 @@ func (f *backupFlags) validate() error {
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-		least time.Duration
+		min   time.Duration
 	}{
 		{"max-hold", f.maxHold, time.Second}, {"max-lag", f.maxLag, time.Second},
 		{"stuck", f.stuck, time.Second}, {"timeout", f.timeout, time.Second},
 		{"steady", f.steady, 0}, {"steady-timeout", f.steadyTimeout, time.Second},
 		{"consistent-timeout", f.consistentTimeout, time.Second}, {"import-timeout", f.importTimeout, time.Second},
 	} {
-		if d.value < d.least {
-			return fmt.Errorf("--%s %s: want at least %s", d.flag, d.value, d.least)
+		if d.value < d.min {
+			return fmt.Errorf("--%s %s: want at least %s", d.flag, d.value, d.min)
 		}
 	}
 	if f.pending < 0 {

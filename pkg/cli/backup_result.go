@@ -77,7 +77,7 @@ func (d *backupDoc) table(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "\ncluster %s is STILL HELD; no backup was made\n", d.Cluster)
 		return err
 	case !d.Sealed && d.kind == failure.Partial:
-		_, err := fmt.Fprintf(w, "\ncluster %s is released; whether backup %s is sealed is told by: tisnap describe %s\n", d.Cluster, d.Backup, d.Backup)
+		_, err := fmt.Fprintf(w, "\ncluster %s is released; see whether backup %s is sealed: tisnap describe %s\n", d.Cluster, d.Backup, d.Backup)
 		return err
 	case !d.Sealed:
 		_, err := fmt.Fprintf(w, "\nno backup was made; this run holds nothing of cluster %s\n", d.Cluster)

@@ -89,7 +89,7 @@ func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
 	return client, nil
 }
 
-// pd connects to the addresses given by --pd, or else to those that the cluster's status tells.
+// pd connects to the addresses given by --pd, or else to those in the cluster's status.
 func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.Name) (*pd.Client, error) {
 	addresses := fromStatus
 	if len(c.global.pd) > 0 {

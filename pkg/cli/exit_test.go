@@ -18,7 +18,7 @@ func TestExitCode_EachKindAndSignal(t *testing.T) {
 	of := func(k failure.Kind) error { return failure.New(k, "op", "target", "boom") }
 	cases := []struct {
 		name  string
-		cause error // of the context's end; nil: it goes on
+		cause error // of the context's end; nil: it continues
 		err   error
 		want  ExitCode
 	}{

@@ -29,7 +29,7 @@ func (a *app) gcCommand() *cobra.Command {
 
 Snapshots and volumes are found in EC2 by the tag of their run, and compared in both
 directions with the storage. Only those of runs whose journal is in this storage are
-looked at, and deleted only if the run is neither alive nor younger than --older-than.
+checked, and deleted only if the run is neither alive nor younger than --older-than.
 
 Never deleted: snapshots that a sealed backup names or that are locked; volumes that are
 attached, that a persistent volume of this Kubernetes cluster names, or whose restore came

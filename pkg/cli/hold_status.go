@@ -46,8 +46,8 @@ func (a *app) holdCommand() *cobra.Command {
 		Short: "Show what is paused, by whom and until when",
 		Long: `Show what is paused in a cluster's PD, by whom and until when.
 
-PD does not tell who paused a scheduler or overrode a limit. With --storage the journals
-of the runs tell, and the run that has the cluster's lock is shown too. The leases on the
+PD does not record who paused a scheduler or overrode a limit. With --storage the journals
+of the runs do, and the run that has the cluster's lock is shown too. The leases on the
 stores cannot be read without taking them over: they are not shown, and last as long as
 the GC safe point of their run. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap hold status tidb/prod

@@ -27,7 +27,7 @@ func (a *app) listCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the backups in a storage",
 		Long: `List the backups in a storage, the oldest first, with their state: sealed ones can be
-restored, unsealed ones belong to a run that goes on or died, damaged ones cannot be read.
+restored, unsealed ones belong to a run that is alive or died, damaged ones cannot be read.
 Nothing is changed.`,
 		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json",
 		Args:    exactly(),

@@ -9,7 +9,7 @@ import (
 // work is what a long command does once it is connected: plan, or run. Both give the document to print.
 type work struct {
 	plan func(context.Context) (document, error)
-	// run's document is printed also after an error, which it tells of.
+	// run's document is printed also after an error, which it names.
 	run func(context.Context) (doc document, err error)
 }
 

@@ -32,7 +32,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Short: "Let go what a backup that died holds of a cluster",
 		Long: `Let go what a backup that died holds of a cluster.
 
-A backup lets the cluster go on every way out, and what it holds expires by itself if
+A backup releases the cluster on every way out, and what it holds expires by itself if
 its process is killed. This command does not wait for that: it ends the leases and the
 suspension of imports on all stores, drops tisnap's GC safe points in PD, and
 puts back the schedulers and limits that the journals of dead runs name. It may be run

@@ -34,7 +34,7 @@ func (a *app) resolveCommand() *cobra.Command {
 It is for a restore that was killed, or that kept its cluster when it failed. The stores
 are asked what they hold, every region gets the leader with the best log, every key
 returns to the backup ts, and the stores leave recovery mode. A run that is killed
-leaves how far it came in --storage: the next one goes on there with the same
+leaves how far it came in --storage: the next one resumes there with the same
 timestamps. A run that fails leaves the cluster in recovery mode, for the next try.
 
 A cluster that serves is refused, and so are volumes that are known to be of another

@@ -33,8 +33,8 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 	fl.StringSliceVar(&f.azMap, "az-map", nil, "zones of the backup and where their volumes go, by name or id: 2a=2b,2c=2d")
 	fl.StringVar(&f.kmsKey, "kms-key", "", "KMS key to encrypt the new volumes with: id, alias or ARN (default: each snapshot's)")
 	fl.StringVar(&f.account, "account", "", "AWS account that the restore has to be in, by its 12 digits (default: that of the credentials)")
-	fl.Int64Var(&f.initialization, "initialization-rate", 0, "MiB/s at most at which EC2 fills each volume, 100 to 300, for money (default: as it is read)")
-	fl.BoolVar(&f.fsr, "fsr", false, "enable fast snapshot restore while the volumes are made, for money; takes an hour a TiB and more")
+	fl.Int64Var(&f.initialization, "initialization-rate", 0, "MiB/s at most at which EC2 fills each volume, 100 to 300, billed by AWS (default: as it is read)")
+	fl.BoolVar(&f.fsr, "fsr", false, "enable fast snapshot restore while the volumes are made, billed by AWS; takes an hour a TiB and more")
 	fl.StringVar(&f.afterType, "after-restore-type", "", "type of the volumes once their data serve: gp3|io1|io2 (default: as restored)")
 	fl.Int64Var(&f.afterIOPS, "after-restore-iops", 0, "IOPS of each volume once its data serve (default: as restored)")
 	fl.Int64Var(&f.afterThroughput, "after-restore-throughput", 0, "MiB/s of each gp3 volume once its data serve (default: as restored)")
@@ -57,8 +57,8 @@ func (f *volumeFlags) validate() error {
 			return fmt.Errorf("--%s %d: it cannot be negative", row.flag, row.value)
 		}
 	}
-	if f.initialization != 0 && (f.initialization < ebs.LeastInitializationRate || f.initialization > ebs.MostInitializationRate) {
-		return fmt.Errorf("--initialization-rate %d: want %d to %d", f.initialization, ebs.LeastInitializationRate, ebs.MostInitializationRate)
+	if f.initialization != 0 && (f.initialization < ebs.MinInitializationRate || f.initialization > ebs.MaxInitializationRate) {
+		return fmt.Errorf("--initialization-rate %d: want %d to %d", f.initialization, ebs.MinInitializationRate, ebs.MaxInitializationRate)
 	}
 	if f.afterType != "" && !slices.Contains(volumeTypes(), f.afterType) {
 		return fmt.Errorf("--after-restore-type %q: want gp3, io1 or io2", f.afterType)

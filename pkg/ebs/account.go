@@ -27,7 +27,7 @@ func (c *Client) Probe(ctx context.Context, action Action, target string, zone c
 	}
 	op := operation{
 		verb: "probe permission", action: action, tagged: tagged,
-		repeatable: true, lane: c.pace.lane(action), priority: usual,
+		repeatable: true, queue: c.pace.queueOf(action), priority: usual,
 	}
 	return c.call(ctx, op, string(action), func(ctx context.Context) error {
 		err := probe(ctx)
@@ -98,8 +98,8 @@ func (c *Client) probe(action Action, target string, zone cluster.Zone) (send fu
 	}
 }
 
-// lane is the bucket that a probe of the action takes from: a dry run costs a token too.
-func (p pacing) lane(action Action) *lane {
+// queueOf is the bucket that a probe of the action takes from: a dry run costs a token too.
+func (p pacing) queueOf(action Action) *callQueue {
 	switch action {
 	case ActionCreateSnapshots:
 		return p.createSnapshots

@@ -25,17 +25,17 @@ func TestAttachments_ManyInstances_TwoCallsAndCutsAskNothingMore(t *testing.T) {
 		i, v := a.instance(t, 2)
 		ids, volumes[i] = append(ids, i), v
 	}
-	look, err := a.Attachments(t.Context(), append(ids, ids[0]))
+	attached, err := a.Attachments(t.Context(), append(ids, ids[0]))
 	require.NoError(t, err)
-	require.Len(t, look, instances)
+	require.Len(t, attached, instances)
 	require.Equal(t, 2, a.faults.Calls("ec2.DescribeInstances"))
 	for _, id := range ids[:20] {
-		require.Len(t, look[id], 3, "two and the boot volume")
-		made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: id, Volumes: volumes[id], Attached: look})
+		require.Len(t, attached[id], 3, "two and the boot volume")
+		made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: id, Volumes: volumes[id], Attached: attached})
 		require.NoError(t, err)
 		require.Len(t, made, 2)
 	}
-	require.Equal(t, 2, a.faults.Calls("ec2.DescribeInstances"), "a cut looked again")
+	require.Equal(t, 2, a.faults.Calls("ec2.DescribeInstances"), "a cut described them again")
 
 	_, err = a.Attachments(t.Context(), append(ids, "i-0fffffffffffffff0"))
 	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
@@ -48,10 +48,10 @@ func TestCut_ExcludedVolumeGoneSinceTheLook_LooksAgainAndCuts(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	i, volumes := a.instance(t, 3)
-	look, err := a.Attachments(t.Context(), []cluster.InstanceID{i})
+	attached, err := a.Attachments(t.Context(), []cluster.InstanceID{i})
 	require.NoError(t, err)
 	require.NoError(t, a.server.Detach(volumes[2]))
-	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:2], Attached: look})
+	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:2], Attached: attached})
 	require.NoError(t, err)
 	require.Len(t, made, 2)
 	require.Equal(t, 2, a.faults.Calls("ec2.DescribeInstances"))
@@ -61,12 +61,12 @@ func TestCut_VolumeComeSinceTheLook_ConflictWithAllThatWasMade(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	i, volumes := a.instance(t, 2)
-	look, err := a.Attachments(t.Context(), []cluster.InstanceID{i})
+	attached, err := a.Attachments(t.Context(), []cluster.InstanceID{i})
 	require.NoError(t, err)
 	late, err := a.server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
 	require.NoError(t, err)
 	require.NoError(t, a.server.Attach(late, i))
-	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Attached: look})
+	made, err := a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Attached: attached})
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, string(late))
 	require.False(t, ebs.MayHaveHappened(err), "what was made is known")
@@ -80,13 +80,13 @@ func TestMayHaveHappened_OnlyWhereNobodyKnows(t *testing.T) {
 		rule fault.Rule
 		want bool
 	}{
-		"answer lost":    {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.After}, true},
-		"internal error": {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before}, true},
-		"limit":          {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "SnapshotLimitExceeded"}, false},
-		"denied":         {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "UnauthorizedOperation"}, false},
-		"unheard of":     {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "NeverHeardOf"}, false},
-		"look refused":   {fault.Rule{Point: "ec2.DescribeInstances", Position: fault.Before, Code: "UnauthorizedOperation"}, false},
-		"look lost":      {fault.Rule{Point: "ec2.DescribeInstances", Position: fault.After, Times: 8}, false},
+		"answer lost":      {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.After}, true},
+		"internal error":   {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before}, true},
+		"limit":            {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "SnapshotLimitExceeded"}, false},
+		"denied":           {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "UnauthorizedOperation"}, false},
+		"unheard of":       {fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "NeverHeardOf"}, false},
+		"describe refused": {fault.Rule{Point: "ec2.DescribeInstances", Position: fault.Before, Code: "UnauthorizedOperation"}, false},
+		"describe lost":    {fault.Rule{Point: "ec2.DescribeInstances", Position: fault.After, Times: 8}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,22 +139,22 @@ func TestUsage_AllVolumes_AddedUpByType(t *testing.T) {
 	require.Greater(t, want, int64(20))
 }
 
-func TestMostIOPS_DryRun_TellsTheZonesLimit(t *testing.T) {
+func TestMaxIOPS_DryRun_IsTheZonesLimit(t *testing.T) {
 	t.Parallel()
-	a := newAccount(t, func(c *ebstest.Config) { c.Rules.MostIOPS = map[string]int64{"gp3": 16000} })
-	most, err := a.MostIOPS(t.Context(), "gp3", zone)
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.MaxIOPS = map[string]int64{"gp3": 16000} })
+	most, err := a.MaxIOPS(t.Context(), "gp3", zone)
 	require.NoError(t, err)
 	require.Equal(t, int64(16000), most)
-	most, err = a.MostIOPS(t.Context(), "io2", zone)
+	most, err = a.MaxIOPS(t.Context(), "io2", zone)
 	require.NoError(t, err)
 	require.Equal(t, int64(256_000), most)
 	require.Empty(t, a.server.Volumes())
-	_, err = a.MostIOPS(t.Context(), "gp2", zone)
+	_, err = a.MaxIOPS(t.Context(), "gp2", zone)
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
-	_, err = a.MostIOPS(t.Context(), "gp3", "eu-west-1a")
+	_, err = a.MaxIOPS(t.Context(), "gp3", "eu-west-1a")
 	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
 	a.server.Deny("CreateVolume")
-	_, err = a.MostIOPS(t.Context(), "gp3", zone)
+	_, err = a.MaxIOPS(t.Context(), "gp3", zone)
 	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
 }
 

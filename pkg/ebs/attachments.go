@@ -2,9 +2,9 @@ package ebs
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -12,9 +12,10 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// Attachments reads what is attached to all of these instances now; see Instances. More than 200 are asked
+// Attachments reads what is attached to all of these instances now; see Snapshots. More than 200 are asked
 // for by several calls at the same time.
 func (c *Client) Attachments(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
 	const verb = "describe instances"
@@ -25,20 +26,17 @@ func (c *Client) Attachments(ctx context.Context, ids []cluster.InstanceID) (Att
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	batches := slices.Collect(slices.Chunk(ids, describeBatch))
-	parts, errs := make([]Attachments, len(batches)), make([]error, len(batches))
-	var looking sync.WaitGroup
-	for i, batch := range batches {
-		looking.Go(func() { parts[i], errs[i] = c.look(ctx, batch) })
+	parts := make([]Attachments, len(batches))
+	err := parallel.Each(ctx, 0, batches, func(ctx context.Context, i int, batch []cluster.InstanceID) (err error) {
+		parts[i], err = c.describeAttachments(ctx, batch)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	looking.Wait()
 	found := make(Attachments, len(ids))
-	for i := range batches {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
-		for id, volumes := range parts[i] {
-			found[id] = volumes
-		}
+	for _, part := range parts {
+		maps.Copy(found, part)
 	}
 	for _, id := range ids {
 		if _, ok := found[id]; !ok {
@@ -54,12 +52,12 @@ func (c *Client) attached(ctx context.Context, id cluster.InstanceID) ([]Attachm
 	return found[id], err
 }
 
-// look asks for one batch. It asks by filter and page: calls of that form have a bucket twice as large as
+// describeAttachments asks for one batch. It asks by filter and page: calls of that form have a bucket twice as large as
 // lists of ids, and do not fail as a whole for one unknown id.
-func (c *Client) look(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
+func (c *Client) describeAttachments(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
 	op := operation{
 		verb: "describe instances", action: "ec2:DescribeInstances",
-		repeatable: true, lane: c.pace.instances, priority: urgent,
+		repeatable: true, queue: c.pace.instances, priority: urgent,
 	}
 	found := Attachments{}
 	in := ec2.DescribeInstancesInput{
@@ -101,10 +99,10 @@ func attachmentsOf(instance types.Instance) []Attachment {
 }
 
 // only is the specification that leaves out every attached volume but the wanted ones.
-func only(look []Attachment, id cluster.InstanceID, wanted []cluster.VolumeID) (*types.InstanceSpecification, error) {
+func only(attached []Attachment, id cluster.InstanceID, wanted []cluster.VolumeID) (*types.InstanceSpecification, error) {
 	spec := &types.InstanceSpecification{InstanceId: aws.String(string(id)), ExcludeBootVolume: aws.Bool(true)}
 	ready := 0
-	for _, have := range look {
+	for _, have := range attached {
 		switch {
 		case !slices.Contains(wanted, have.Volume):
 			if !have.Boot { // EC2 refuses the boot volume in the list
@@ -121,16 +119,16 @@ func only(look []Attachment, id cluster.InstanceID, wanted []cluster.VolumeID) (
 	}
 	if ready != len(wanted) {
 		return nil, failure.New(failure.Conflict, "create snapshots", string(id), "wanted %s but only these are attached: %s",
-			strings.Join(texts(wanted), ", "), listed(look)).
+			strings.Join(texts(wanted), ", "), listed(attached)).
 			WithHint("run again when the store's pod is back with all its volumes on one instance")
 	}
 	return spec, nil
 }
 
 // listed names the volumes.
-func listed(look []Attachment) string {
-	ids := make([]string, len(look))
-	for i, have := range look {
+func listed(attached []Attachment) string {
+	ids := make([]string, len(attached))
+	for i, have := range attached {
 		ids[i] = string(have.Volume)
 	}
 	return strings.Join(ids, ", ")

@@ -18,7 +18,7 @@ const (
 
 	throttleStart = 500 * time.Millisecond
 	throttleMax   = 20 * time.Second
-	spacing       = 15 * time.Second // EC2's least time between snapshots of one volume
+	spacing       = 15 * time.Second // EC2's minimum time between snapshots of one volume
 	queueStart    = 5 * time.Second
 	queueMax      = 30 * time.Second
 )
@@ -31,7 +31,7 @@ type operation struct {
 	// repeatable calls may be sent again when nobody knows what became of the last try.
 	repeatable bool
 	timeout    time.Duration // of one answer; 0 is the client's
-	lane       *lane         // nil is not paced
+	queue      *callQueue    // nil is not paced
 	priority   priority
 }
 
@@ -54,7 +54,7 @@ func (op operation) reads() bool {
 func (c *Client) call(ctx context.Context, op operation, target string, send func(context.Context) error) error {
 	lost, err := c.tries(ctx, op, target, send)
 	if err != nil && lost > 0 && !op.reads() {
-		return doubtful(err)
+		return maybeHappened(err)
 	}
 	return err
 }
@@ -64,7 +64,7 @@ func (c *Client) tries(ctx context.Context, op operation, target string, send fu
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	defer c.pace.gate.begin(op.priority)()
-	place := op.lane.place(op.priority)
+	place := op.queue.place(op.priority)
 	var before error // of the try before
 	for try := 0; ; try++ {
 		if err := c.turn(ctx, op, place); err != nil {
@@ -72,20 +72,20 @@ func (c *Client) tries(ctx context.Context, op operation, target string, send fu
 		}
 		err := c.once(ctx, op, send)
 		v := classify(err)
-		op.lane.answered(err != nil && v.again == throttled)
+		op.queue.answered(err != nil && v.retry == throttled)
 		if err == nil {
 			return lost, nil
 		}
-		if v.again == ambiguous {
+		if v.retry == ambiguous {
 			lost++
 		}
 		if ctx.Err() != nil && before != nil { // the reason for the tries says more than their end
 			err = fmt.Errorf("%w; the try before: %w", err, before)
 		}
-		if v.again == never || ctx.Err() != nil || (v.again == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
+		if v.retry == never || ctx.Err() != nil || (v.retry == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
 			return lost, translate(err, op, target)
 		}
-		if waitErr := c.pause(ctx, op, v.again, try); waitErr != nil {
+		if waitErr := c.pause(ctx, op, v.retry, try); waitErr != nil {
 			return lost, translate(fmt.Errorf("gave up after %d tries: %w", try+1, err), op, target)
 		}
 		before = err
@@ -103,16 +103,16 @@ func (c *Client) turn(ctx context.Context, op operation, place *place) error {
 	if err := c.pace.gate.yield(ctx, op.priority, c.clock); err != nil {
 		return err
 	}
-	return op.lane.turn(ctx, place)
+	return op.queue.turn(ctx, place)
 }
 
-// pause waits before the next try. A throttled call of a lane only takes its place again: the lane has slowed
+// pause waits before the next try. A throttled call of a queue only takes its place again: the queue has slowed
 // down for all of its calls, and more waiting of each would leave EC2's bucket unused.
-func (c *Client) pause(ctx context.Context, op operation, a again, try int) error {
-	if a == throttled && op.lane != nil {
+func (c *Client) pause(ctx context.Context, op operation, r retry, try int) error {
+	if r == throttled && op.queue != nil {
 		return ctx.Err()
 	}
-	return c.clock.Sleep(ctx, delay(a, try))
+	return c.clock.Sleep(ctx, delay(r, try))
 }
 
 // outOfTime is the error of a call that ctx ended while it waited for its turn. The reason of the try before
@@ -134,8 +134,8 @@ func kindOfEnd(err error) failure.Kind {
 }
 
 // delay is the time to the next try, with jitter, so that many instances do not come back together.
-func delay(a again, try int) time.Duration {
-	switch a {
+func delay(r retry, try int) time.Duration {
+	switch r {
 	case spaced:
 		return spacing + jitter(2*time.Second)
 	case queued:
@@ -145,11 +145,11 @@ func delay(a again, try int) time.Duration {
 	}
 }
 
-// grow doubles from start to most, and takes between half of that and all of it.
-func grow(start, most time.Duration, try int) time.Duration {
-	d := most
+// grow doubles from start to limit, and takes between half of that and all of it.
+func grow(start, limit time.Duration, try int) time.Duration {
+	d := limit
 	if try < 16 {
-		d = min(most, start<<try)
+		d = min(limit, start<<try)
 	}
 	return d/2 + jitter(d/2)
 }

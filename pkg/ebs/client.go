@@ -45,19 +45,11 @@ type Client struct {
 }
 
 var (
-	_ Snapshots = (*Client)(nil)
-	_ Volumes   = (*Client)(nil)
-	_ Account   = (*Client)(nil)
-	_ Instances = (*Client)(nil)
-	_ Modifier  = (*Client)(nil)
-	_ Quotas    = (*Client)(nil)
-	_ ZoneIDs   = (*Client)(nil)
-	_ Locks     = (*Client)(nil)
-	_ Inventory = (*Client)(nil)
-
-	_ InProgress      = (*Client)(nil)
-	_ FastRestores    = (*Client)(nil)
-	_ Initializations = (*Client)(nil)
+	_ Snapshots   = (*Client)(nil)
+	_ Volumes     = (*Client)(nil)
+	_ Account     = (*Client)(nil)
+	_ Performance = (*Client)(nil)
+	_ Inventory   = (*Client)(nil)
 )
 
 // regionTimeout bounds the question to the instance metadata service, which does not answer off EC2.
@@ -135,7 +127,7 @@ func instanceRegion(ctx context.Context, cfg aws.Config) (string, error) {
 	return out.Region, nil
 }
 
-// Close ends idle connections. Calls that are under way go on.
+// Close ends idle connections. Calls that are under way are not ended.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
 // Region is the region that calls go to, as resolved by Open.

@@ -21,7 +21,7 @@ func (realClock) Now() time.Time { return time.Now() }
 // Real is the real duration in which d passes; the testbed's clock has it too.
 func (realClock) Real(d time.Duration) time.Duration { return d }
 
-// Sleep gives up at once if ctx ends before d has passed: waiting for a certain failure only makes a
+// Sleep returns at once if ctx ends before d has passed: waiting for a certain failure only makes a
 // cluster's hold longer.
 func (c realClock) Sleep(ctx context.Context, d time.Duration) error {
 	if !enough(ctx, c, d) {
@@ -37,7 +37,7 @@ func (c realClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// enough reports whether ctx may still live after d. A clock that cannot tell real time is believed.
+// enough reports whether ctx may still live after d. A clock that does not know real time is believed.
 func enough(ctx context.Context, clock Clock, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	if !ok {

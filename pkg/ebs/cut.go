@@ -14,12 +14,12 @@ import (
 )
 
 // cutTimeout is longer than that of other calls: EC2 was seen to take up to a minute under load, and a try
-// that is given up has to be looked up by tag.
+// that ends without an answer has to be looked up by tag.
 const cutTimeout = time.Minute
 
 // Cut takes a crash-consistent multi-volume set by one CreateSnapshots call; see Snapshots. What is
-// attached is looked up before every try, but for the first if the request brings a look. If EC2 finds that
-// one outdated, Cut looks again. Refusals that certainly had no effect (throttles, the 15 s
+// attached is looked up before every try, but for the first if the request brings the attachments. If EC2 finds those
+// outdated, Cut describes them again. Refusals that certainly had no effect (throttles, the 15 s
 // spacing, the limits of pending snapshots) are waited out until ctx ends.
 //
 // If the answer does not hold exactly the wanted volumes, the snapshots are returned together with a
@@ -41,25 +41,25 @@ func (c *Client) Cut(ctx context.Context, req CutRequest) ([]Snapshot, error) {
 	given, known := req.Attached[req.Instance]
 	op := operation{
 		verb: "create snapshots", action: ActionCreateSnapshots, tagged: true,
-		timeout: cutTimeout, lane: c.pace.createSnapshots, priority: urgent,
+		timeout: cutTimeout, queue: c.pace.createSnapshots, priority: urgent,
 	}
 	err := c.call(ctx, op, target, func(ctx context.Context) (err error) {
-		look := given
+		attached := given
 		if !known {
-			if look, err = c.attached(ctx, req.Instance); err != nil {
+			if attached, err = c.attached(ctx, req.Instance); err != nil {
 				return err
 			}
 		}
 		old := known
-		known = false // the next try looks again
-		made, err = c.cut(ctx, req, wanted, look)
+		known = false // the next try describes it again
+		made, err = c.cut(ctx, req, wanted, attached)
 		if !old || !outdated(err) {
 			return err
 		}
-		if look, err = c.attached(ctx, req.Instance); err != nil {
+		if attached, err = c.attached(ctx, req.Instance); err != nil {
 			return err
 		}
-		made, err = c.cut(ctx, req, wanted, look)
+		made, err = c.cut(ctx, req, wanted, attached)
 		return err
 	})
 	if err != nil {
@@ -71,9 +71,9 @@ func (c *Client) Cut(ctx context.Context, req CutRequest) ([]Snapshot, error) {
 	return made, checkSet(target, made, wanted)
 }
 
-// cut sends one CreateSnapshots that leaves out all of look but the wanted volumes.
-func (c *Client) cut(ctx context.Context, req CutRequest, wanted []cluster.VolumeID, look []Attachment) ([]Snapshot, error) {
-	spec, err := only(look, req.Instance, wanted)
+// cut sends one CreateSnapshots that leaves out all of attached but the wanted volumes.
+func (c *Client) cut(ctx context.Context, req CutRequest, wanted []cluster.VolumeID, attached []Attachment) ([]Snapshot, error) {
+	spec, err := only(attached, req.Instance, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (c *Client) cut(ctx context.Context, req CutRequest, wanted []cluster.Volum
 	return made, nil
 }
 
-// outdated reports whether a cut was refused, without any effect, for what may be the look's fault: a volume
+// outdated reports whether a cut was refused, without any effect, because the attachments may have been outdated: a volume
 // that is excluded has gone since, or one that is wanted has come.
 func outdated(err error) bool {
 	if err == nil {
@@ -104,13 +104,13 @@ func outdated(err error) bool {
 // checkSet compares an answer with what was asked for.
 func checkSet(target string, made []Snapshot, wanted []cluster.VolumeID) error {
 	if len(made) == 0 {
-		return doubtful(failure.New(failure.Unknown, "create snapshots", target, "the answer holds no snapshots"))
+		return maybeHappened(failure.New(failure.Unknown, "create snapshots", target, "the answer holds no snapshots"))
 	}
 	got := make([]cluster.VolumeID, len(made))
 	for i, s := range made {
 		got[i] = s.Volume
 		if s.ID == "" {
-			return doubtful(failure.New(failure.Unknown, "create snapshots", target, "the answer has a snapshot without an id"))
+			return maybeHappened(failure.New(failure.Unknown, "create snapshots", target, "the answer has a snapshot without an id"))
 		}
 	}
 	slices.Sort(got)

@@ -44,10 +44,10 @@ func (c *Client) AllVolumes(ctx context.Context) ([]Volume, error) {
 func (c *Client) volumePages(ctx context.Context, in ec2.DescribeVolumesInput) ([]Volume, error) {
 	op := operation{
 		verb: "describe volumes", action: "ec2:DescribeVolumes",
-		repeatable: true, lane: c.pace.pagedVolumes, priority: usual,
+		repeatable: true, queue: c.pace.pagedVolumes, priority: usual,
 	}
 	if in.MaxResults == nil {
-		op.lane = c.pace.listedVolumes
+		op.queue = c.pace.listedVolumes
 	}
 	return pages(ctx, func(ctx context.Context, token *string) ([]Volume, *string, error) {
 		in.NextToken = token
@@ -77,7 +77,7 @@ func (c *Client) DeleteVolume(ctx context.Context, id cluster.VolumeID) error {
 	}
 	op := operation{
 		verb: "delete volume", action: ActionDeleteVolume,
-		repeatable: true, lane: c.pace.deleteVolume, priority: background,
+		repeatable: true, queue: c.pace.deleteVolume, priority: background,
 	}
 	return c.remove(ctx, op, string(id), func(ctx context.Context) error {
 		_, err := c.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: aws.String(string(id))})

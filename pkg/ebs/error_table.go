@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// again says whether and how a refused call may be sent again.
-type again uint8
+// retry says whether and how a refused call may be sent again.
+type retry uint8
 
 const (
-	never     again = iota // the same call gets the same answer
+	never     retry = iota // the same call gets the same answer
 	throttled              // nothing happened; soon
 	spaced                 // nothing happened; not before 15 s: EC2's spacing of one volume's snapshots
 	queued                 // nothing happened; when other people's work is done
@@ -25,7 +25,7 @@ const (
 // verdict is what a caller can do about one of EC2's codes.
 type verdict struct {
 	kind  failure.Kind
-	again again
+	retry retry
 	hint  string
 }
 
@@ -151,15 +151,15 @@ func classify(err error) verdict {
 		}
 		var api smithy.APIError
 		if errors.As(err, &api); api.ErrorFault() == smithy.FaultServer || serverStatus(err) {
-			return verdict{again: ambiguous}
+			return verdict{retry: ambiguous}
 		}
 		return verdict{}
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		return verdict{again: unsent, hint: "check the network and the endpoint URL"}
+		return verdict{retry: unsent, hint: "check the network and the endpoint URL"}
 	}
-	return verdict{again: ambiguous} // no answer, half an answer, or the caller went away
+	return verdict{retry: ambiguous} // no answer, half an answer, or the caller went away
 }
 
 // byName reads a code that is not in the table by the way in which EC2 names its codes.

@@ -19,7 +19,7 @@ import (
 // known is what is expected of each code of the table.
 var known = []struct {
 	kind  failure.Kind
-	again again
+	retry retry
 	codes string
 }{
 	{failure.Conflict, never, `IdempotentParameterMismatch InvalidSnapshot.InUse InvalidVolume.ZoneMismatch
@@ -56,7 +56,7 @@ func TestClassify_Code_KindAndRetry(t *testing.T) {
 			err := fmt.Errorf("operation error EC2: %w", &smithy.GenericAPIError{Code: code, Message: "text"})
 			got := classify(err)
 			require.Equal(t, row.kind, got.kind, code)
-			require.Equal(t, row.again, got.again, code)
+			require.Equal(t, row.retry, got.retry, code)
 			out := translate(err, operation{verb: "create volume", action: ActionCreateVolume, tagged: true}, "vol-1")
 			require.Equal(t, row.kind, failure.KindOf(out), code)
 			require.ErrorContains(t, out, "create volume of vol-1: ")
@@ -79,7 +79,7 @@ func TestClassify_CodeNotInTheTable_ByItsName(t *testing.T) {
 	} {
 		got := classify(&smithy.GenericAPIError{Code: code})
 		require.Equal(t, want, got.kind, code)
-		require.Equal(t, never, got.again, code)
+		require.Equal(t, never, got.retry, code)
 		require.NotContains(t, codes, code)
 	}
 }
@@ -87,11 +87,11 @@ func TestClassify_CodeNotInTheTable_ByItsName(t *testing.T) {
 func TestClassify_NoCode_ByWhatReachedEC2(t *testing.T) {
 	t.Parallel()
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-	require.Equal(t, unsent, classify(fmt.Errorf("send: %w", dial)).again)
-	require.Equal(t, ambiguous, classify(&net.OpError{Op: "read", Err: errors.New("reset")}).again)
-	require.Equal(t, ambiguous, classify(io.ErrUnexpectedEOF).again)
-	require.Equal(t, ambiguous, classify(&smithy.DeserializationError{Err: io.EOF}).again)
-	require.Equal(t, ambiguous, classify(&smithy.GenericAPIError{Code: "New", Fault: smithy.FaultServer}).again)
+	require.Equal(t, unsent, classify(fmt.Errorf("send: %w", dial)).retry)
+	require.Equal(t, ambiguous, classify(&net.OpError{Op: "read", Err: errors.New("reset")}).retry)
+	require.Equal(t, ambiguous, classify(io.ErrUnexpectedEOF).retry)
+	require.Equal(t, ambiguous, classify(&smithy.DeserializationError{Err: io.EOF}).retry)
+	require.Equal(t, ambiguous, classify(&smithy.GenericAPIError{Code: "New", Fault: smithy.FaultServer}).retry)
 }
 
 func TestTranslate_ContextErrors_KeepIdentity(t *testing.T) {
@@ -116,7 +116,7 @@ func TestDelay_AnyTry_WithinBounds(t *testing.T) {
 	for try := range 100 {
 		require.GreaterOrEqual(t, delay(spaced, try), 15*time.Second)
 		require.LessOrEqual(t, delay(spaced, try), 17*time.Second)
-		for a, bounds := range map[again][2]time.Duration{
+		for a, bounds := range map[retry][2]time.Duration{
 			throttled: {throttleStart / 2, throttleMax}, queued: {queueStart / 2, queueMax},
 			ambiguous: {throttleStart / 2, throttleMax}, unsent: {throttleStart / 2, throttleMax},
 		} {

@@ -24,7 +24,7 @@ const fastRestoreBatch = 10
 func (c *Client) EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) ([]FastRestore, error) {
 	op := operation{
 		verb: "enable fast snapshot restore", action: ActionEnableFastRestore,
-		repeatable: true, lane: c.pace.enableFast, priority: usual,
+		repeatable: true, queue: c.pace.enableFast, priority: usual,
 	}
 	if len(ids) == 0 || len(zones) == 0 {
 		return nil, failure.New(failure.Usage, op.verb, "", "no snapshots or no zones given")
@@ -43,7 +43,7 @@ func (c *Client) EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID
 		})
 		if err != nil {
 			errs = append(errs, err)
-			continue // the others are told apart, so that the caller knows what to disable
+			continue // the others are listed one by one, so that the caller knows what to disable
 		}
 		for _, item := range out.Successful {
 			made = append(made, FastRestore{
@@ -69,7 +69,7 @@ func (c *Client) EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID
 func (c *Client) DisableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) error {
 	op := operation{
 		verb: "disable fast snapshot restore", action: ActionDisableFastRestore,
-		repeatable: true, lane: c.pace.disableFast, priority: usual,
+		repeatable: true, queue: c.pace.disableFast, priority: usual,
 	}
 	if len(ids) == 0 || len(zones) == 0 {
 		return failure.New(failure.Usage, op.verb, "", "no snapshots or no zones given")
@@ -150,7 +150,7 @@ func (c *Client) FastRestores(ctx context.Context, ids []cluster.SnapshotID) ([]
 func (c *Client) fastRestores(ctx context.Context, by types.Filter) ([]FastRestore, error) {
 	op := operation{
 		verb: "describe fast snapshot restores", action: "ec2:DescribeFastSnapshotRestores",
-		repeatable: true, lane: c.pace.fastRestores, priority: usual,
+		repeatable: true, queue: c.pace.fastRestores, priority: usual,
 	}
 	in := ec2.DescribeFastSnapshotRestoresInput{Filters: []types.Filter{by}, MaxResults: aws.Int32(fastRestorePage)}
 	return pages(ctx, func(ctx context.Context, token *string) ([]FastRestore, *string, error) {

@@ -37,7 +37,7 @@ func (c *Client) Initializations(ctx context.Context, ids []cluster.VolumeID) ([
 func (c *Client) volumeStatus(ctx context.Context, in ec2.DescribeVolumeStatusInput) ([]Initialization, error) {
 	op := operation{
 		verb: "describe volume status", action: "ec2:DescribeVolumeStatus",
-		repeatable: true, lane: c.pace.status, priority: usual,
+		repeatable: true, queue: c.pace.status, priority: usual,
 	}
 	return pages(ctx, func(ctx context.Context, token *string) ([]Initialization, *string, error) {
 		in.NextToken = token

@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// mostKept bounds an allow-list, so that the kept tags and tisnap's own stay below EC2's limit of 50.
-const mostKept = 30
+// maxKept bounds an allow-list, so that the kept tags and tisnap's own stay below EC2's limit of 50.
+const maxKept = 30
 
 // CheckKeepTags checks an allow-list of tag keys that are taken over from a volume to its snapshots, or from a
 // snapshot to its volumes. Nothing else is ever taken over, so that tags do not pile up from one backup and
@@ -18,8 +18,8 @@ func CheckKeepTags(keys []string) error {
 	refuse := func(format string, args ...any) error {
 		return failure.New(failure.Usage, "check tags to keep", "", format, args...)
 	}
-	if len(keys) > mostKept {
-		return refuse("%d tag keys are given, at most %d are possible", len(keys), mostKept)
+	if len(keys) > maxKept {
+		return refuse("%d tag keys are given, at most %d are possible", len(keys), maxKept)
 	}
 	for _, key := range keys {
 		switch {
@@ -28,14 +28,14 @@ func CheckKeepTags(keys []string) error {
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
 			return refuse("%q belongs to AWS and cannot be set", key)
 		case strings.HasPrefix(key, "tisnap.io/"):
-			return refuse("%q is one of tisnap's own tags, which are always set anew", key)
+			return refuse("%q is one of tisnap's own tags, which every run sets itself", key)
 		}
 	}
 	return nil
 }
 
 // KeepTags adds to own those tags of the sources that the allow-list names, and returns the sum. tisnap's own
-// tags win. A key whose value differs between the sources is left out, and told: all snapshots of one
+// tags win. A key whose value differs between the sources is left out, and returned: all snapshots of one
 // CreateSnapshots call get the same tags.
 func KeepTags(own Tags, allowed []string, sources ...Tags) (sum Tags, differing []string) {
 	sum = maps.Clone(own)

@@ -37,7 +37,7 @@ func (c *Client) SnapshotLocks(ctx context.Context, ids []cluster.SnapshotID) ([
 func (c *Client) lockedSnapshots(ctx context.Context, ids []string) ([]SnapshotLock, error) {
 	op := operation{
 		verb: "describe locked snapshots", action: "ec2:DescribeLockedSnapshots",
-		repeatable: true, lane: c.pace.locks, priority: usual,
+		repeatable: true, queue: c.pace.locks, priority: usual,
 	}
 	in := ec2.DescribeLockedSnapshotsInput{SnapshotIds: slices.Clone(ids)}
 	return pages(ctx, func(ctx context.Context, token *string) ([]SnapshotLock, *string, error) {

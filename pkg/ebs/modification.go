@@ -16,7 +16,7 @@ import (
 var changingCodes = []string{"IncorrectModificationState", "VolumeModificationRateExceeded", "InvalidParameterCombination"} //nolint:gochecknoglobals // constant
 
 // ModifyVolume asks for another type, size, IOPS or throughput; see Modifier. Zero fields of spec are kept from
-// the volume where its type allows it, by the rules of ResolveSpec. Before it asks, it looks: what the volume
+// the volume where its type allows it, by the rules of ResolveSpec. Before it asks, it describes the volume: what the volume
 // has already costs none of the few modifications that EC2 allows.
 func (c *Client) ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error) {
 	const verb = "modify volume"
@@ -40,7 +40,7 @@ func (c *Client) ModifyVolume(ctx context.Context, id cluster.VolumeID, spec clu
 	}
 	var out *ec2.ModifyVolumeOutput
 	op := operation{
-		verb: verb, action: ActionModifyVolume, repeatable: true, lane: c.pace.modifyVolume, priority: usual,
+		verb: verb, action: ActionModifyVolume, repeatable: true, queue: c.pace.modifyVolume, priority: usual,
 	}
 	err = c.call(ctx, op, string(id), func(ctx context.Context) (err error) {
 		out, err = c.ec2.ModifyVolume(ctx, modifyInput(id, wanted))
@@ -96,7 +96,7 @@ func modifyInput(id cluster.VolumeID, spec cluster.VolumeSpec) *ec2.ModifyVolume
 func (c *Client) Modifications(ctx context.Context, ids []cluster.VolumeID) ([]Modification, error) {
 	op := operation{
 		verb: "describe volume modifications", action: "ec2:DescribeVolumesModifications",
-		repeatable: true, lane: c.pace.modifications, priority: usual,
+		repeatable: true, queue: c.pace.modifications, priority: usual,
 	}
 	newest := map[cluster.VolumeID]Modification{}
 	for batch := range slices.Chunk(unique(ids), describeBatch) {

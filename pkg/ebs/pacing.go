@@ -7,8 +7,8 @@ import (
 )
 
 // EC2 gives each account and region token buckets, one an API: so many calls at once, then so many a second.
-// Each lane spends a bucket but for one call, and refills it a little more slowly than EC2 does; what others in
-// the account take shows as throttling, and slows the lane down.
+// Each queue spends a bucket but for one call, and refills it a little more slowly than EC2 does; what others in
+// the account take shows as throttling, and slows the queue down.
 const (
 	mutatingBurst, mutatingRate = 99, 4.98 // of 100 and 5: CreateSnapshots, CreateVolume and the deletes
 	otherBurst, otherRate       = 49, 4.98 // of 50 and 5: mutating calls that EC2's list does not name
@@ -18,22 +18,22 @@ const (
 
 // pacing keeps this process below EC2's token buckets, and deletes behind a cut.
 type pacing struct {
-	createSnapshots, deleteSnapshot, createVolume, deleteVolume *lane
-	modifyVolume, enableFast, disableFast                       *lane
+	createSnapshots, deleteSnapshot, createVolume, deleteVolume *callQueue
+	modifyVolume, enableFast, disableFast                       *callQueue
 
-	listedSnapshots, pagedSnapshots *lane
-	listedVolumes, pagedVolumes     *lane
-	instances, modifications        *lane
-	fastRestores, locks, status     *lane
+	listedSnapshots, pagedSnapshots *callQueue
+	listedVolumes, pagedVolumes     *callQueue
+	instances, modifications        *callQueue
+	fastRestores, locks, status     *callQueue
 
 	gate *gate
 }
 
 func newPacing(clock Clock) pacing {
-	usual := func() *lane { return newLane(clock, mutatingBurst, mutatingRate) }
-	other := func() *lane { return newLane(clock, otherBurst, otherRate) }
-	paged := func() *lane { return newLane(clock, pagedBurst, pagedRate) }
-	listed := func() *lane { return newLane(clock, listedBurst, listedRate) }
+	usual := func() *callQueue { return newCallQueue(clock, mutatingBurst, mutatingRate) }
+	other := func() *callQueue { return newCallQueue(clock, otherBurst, otherRate) }
+	paged := func() *callQueue { return newCallQueue(clock, pagedBurst, pagedRate) }
+	listed := func() *callQueue { return newCallQueue(clock, listedBurst, listedRate) }
 	return pacing{
 		createSnapshots: usual(), deleteSnapshot: usual(), createVolume: usual(), deleteVolume: usual(),
 		modifyVolume: other(), enableFast: other(), disableFast: other(),
@@ -52,11 +52,11 @@ const (
 	urgent // a cut: a cluster is held for it
 )
 
-// How a background call lets urgent ones go first: it looks again so often, and not for ever, so that it
+// How a background call lets urgent ones go first: it checks again so often, and not for ever, so that it
 // always comes to its end.
 const (
-	yieldLook    = 250 * time.Millisecond
-	longestYield = 5 * time.Minute
+	yieldPoll = 250 * time.Millisecond
+	maxYield  = 5 * time.Minute
 )
 
 // gate keeps background calls back while urgent ones are under way.
@@ -76,8 +76,8 @@ func (g *gate) yield(ctx context.Context, p priority, clock Clock) error {
 	if p != background {
 		return ctx.Err()
 	}
-	for end := clock.Now().Add(longestYield); g.urgent.Load() > 0 && clock.Now().Before(end); {
-		if err := clock.Sleep(ctx, yieldLook); err != nil {
+	for end := clock.Now().Add(maxYield); g.urgent.Load() > 0 && clock.Now().Before(end); {
+		if err := clock.Sleep(ctx, yieldPoll); err != nil {
 			return err
 		}
 	}

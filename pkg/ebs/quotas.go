@@ -34,7 +34,7 @@ const (
 	// pendingQuota is a name: the quota is in the documents, but not in every list, and its code is not known.
 	pendingQuota = "Pending snapshots"
 	gibPerTiB    = 1024
-	probeGiB     = 4 // the least that every type with IOPS takes
+	probeGiB     = 4 // the minimum that every type with IOPS takes
 )
 
 // Quotas asks Service Quotas for the account's limits; see Quotas. Kinds: Denied, Limited, Unknown.
@@ -106,15 +106,15 @@ func (c *Client) Usage(ctx context.Context) (Usage, error) {
 // has a maximum too, of which nothing follows here.
 var tooHigh = regexp.MustCompile(`(?i)\biops of \d+ is too high; maximum is (\d+)`)
 
-// MostIOPS asks EC2 by a dry run for the most IOPS of one volume of this type in this zone; 0 if EC2 did not
+// MaxIOPS asks EC2 by a dry run for the most IOPS of one volume of this type in this zone; 0 if EC2 did not
 // say. The trick, and the text, are the EBS CSI driver's. Kinds: Denied, Limited, Usage, Unknown.
-func (c *Client) MostIOPS(ctx context.Context, volumeType string, zone cluster.Zone) (int64, error) {
+func (c *Client) MaxIOPS(ctx context.Context, volumeType string, zone cluster.Zone) (int64, error) {
 	rule, ok := typeRules[volumeType]
 	if !ok || !rule.iops.settable() {
 		return 0, failure.New(failure.Usage, "probe iops limit", volumeType, "iops cannot be set for this volume type")
 	}
 	op := operation{
-		verb: "probe iops limit", action: ActionCreateVolume, repeatable: true, lane: c.pace.createVolume, priority: usual,
+		verb: "probe iops limit", action: ActionCreateVolume, repeatable: true, queue: c.pace.createVolume, priority: usual,
 	}
 	most := int64(0)
 	err := c.call(ctx, op, volumeType+" in "+string(zone), func(ctx context.Context) error {

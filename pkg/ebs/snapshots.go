@@ -72,10 +72,10 @@ func (c *Client) ownSnapshots(ctx context.Context, filters ...types.Filter) ([]S
 func (c *Client) snapshotPages(ctx context.Context, in ec2.DescribeSnapshotsInput) ([]Snapshot, error) {
 	op := operation{
 		verb: "describe snapshots", action: "ec2:DescribeSnapshots",
-		repeatable: true, lane: c.pace.pagedSnapshots, priority: usual,
+		repeatable: true, queue: c.pace.pagedSnapshots, priority: usual,
 	}
 	if in.MaxResults == nil {
-		op.lane = c.pace.listedSnapshots
+		op.queue = c.pace.listedSnapshots
 	}
 	return pages(ctx, func(ctx context.Context, token *string) ([]Snapshot, *string, error) {
 		in.NextToken = token
@@ -104,7 +104,7 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 	}
 	op := operation{
 		verb: "delete snapshot", action: ActionDeleteSnapshot,
-		repeatable: true, lane: c.pace.deleteSnapshot, priority: background,
+		repeatable: true, queue: c.pace.deleteSnapshot, priority: background,
 	}
 	return c.remove(ctx, op, string(id), func(ctx context.Context) error {
 		_, err := c.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(string(id))})

@@ -13,7 +13,7 @@ import (
 )
 
 // quotaCodes are those that EC2 may answer although an earlier try with the same token made the volume:
-// it looks at the limits before it looks at the token.
+// it checks the limits before the token.
 var quotaCodes = []string{"VolumeLimitExceeded", "VolumeIOPSLimit", "MaxIOPSLimitExceeded"} //nolint:gochecknoglobals // constant
 
 // CreateVolume asks for a volume and returns while it is still creating; see Volumes. Lost answers are
@@ -31,12 +31,12 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 	)
 	op := operation{
 		verb: "create volume", action: ActionCreateVolume, tagged: true,
-		repeatable: true, lane: c.pace.createVolume, priority: usual,
+		repeatable: true, queue: c.pace.createVolume, priority: usual,
 	}
 	target := "a volume from " + string(req.Snapshot)
 	err := c.call(ctx, op, target, func(ctx context.Context) error {
 		out, last = c.ec2.CreateVolume(ctx, req.input())
-		lost = lost || (last != nil && classify(last).again == ambiguous)
+		lost = lost || (last != nil && classify(last).retry == ambiguous)
 		return last
 	})
 	if err == nil {
@@ -65,7 +65,7 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 // mismatchCode is EC2's refusal of a token that was used with other parameters, or whose volume is gone.
 const mismatchCode = "IdempotentParameterMismatch"
 
-// mismatch tells the two meanings apart by looking for a volume with the request's tags, until one that an
+// mismatch finds out which of the two meanings it is by looking for a volume with the request's tags, until one that an
 // earlier try made must be visible. Without tags nobody can know, and the error stays a Conflict.
 func (c *Client) mismatch(ctx context.Context, req VolumeRequest, op operation, target string, refused error) error {
 	if len(req.Tags) == 0 {
@@ -130,9 +130,9 @@ func (r VolumeRequest) validate() error {
 		return refuse("the client token is not plain ascii")
 	case r.KMSKey != "" && !r.Encrypted:
 		return refuse("a kms key is given for a volume that is not to be encrypted")
-	case r.InitializationMiB != 0 && (r.InitializationMiB < LeastInitializationRate || r.InitializationMiB > MostInitializationRate):
+	case r.InitializationMiB != 0 && (r.InitializationMiB < MinInitializationRate || r.InitializationMiB > MaxInitializationRate):
 		return refuse("an initialization rate of %d MiB/s is not possible; %d to %d are",
-			r.InitializationMiB, LeastInitializationRate, MostInitializationRate)
+			r.InitializationMiB, MinInitializationRate, MaxInitializationRate)
 	}
 	return ValidateSpec(r.Spec)
 }

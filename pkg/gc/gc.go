@@ -20,8 +20,7 @@ type EBS interface {
 	ebs.Snapshots
 	ebs.Volumes
 	ebs.Inventory
-	ebs.Locks
-	ebs.FastRestores
+	ebs.Performance
 	Region() string
 }
 

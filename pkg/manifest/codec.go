@@ -27,7 +27,7 @@ func Encode(m *Manifest) ([]byte, error) {
 	return encodeDocument(&c, "encode manifest", string(c.ID))
 }
 
-// Decode reads a manifest and validates it. It does not look at the seal: only unsealed backups are read
+// Decode reads a manifest and validates it. It does not check the seal: only unsealed backups are read
 // with it, to resume or remove them. A schema of a newer tisnap is Usage; anything else that is not a
 // valid manifest is Corrupt.
 func Decode(doc []byte) (*Manifest, error) {
@@ -55,7 +55,7 @@ func encodeDocument(v any, op, target string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// checkSchema looks at the two schema fields alone, since nothing else of a newer schema can be relied on.
+// checkSchema reads the two schema fields alone, since nothing else of a newer schema can be relied on.
 func checkSchema(doc []byte, kind, op string) error {
 	var schema struct {
 		APIVersion string `json:"apiVersion"`

@@ -24,7 +24,7 @@ type Manifest struct {
 	Tool           string           `json:"tool"` // version of the program that made it
 	FullBackupType string           `json:"fullBackupType"`
 	Region         string           `json:"region"` // AWS region of the snapshots
-	// ZoneIDs tells which place each zone of the volumes is, in the account of the backup: another account
+	// ZoneIDs is which place each zone of the volumes is, in the account of the backup: another account
 	// may call it by another name. A backup of an older tisnap has none.
 	ZoneIDs map[cluster.Zone]string `json:"zoneIds,omitempty"`
 

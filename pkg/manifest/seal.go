@@ -31,7 +31,7 @@ type SealRecord struct {
 	Stores    int           `json:"stores"`
 	Snapshots int           `json:"snapshots"`
 	SizeGiB   int64         `json:"sizeGiB"`
-	// DataBytes is the data in all snapshots as EC2 tells it; 0 where it does not.
+	// DataBytes is the data in all snapshots as EC2 reports it; 0 where it does not.
 	DataBytes int64 `json:"dataBytes,omitempty"`
 }
 

@@ -12,7 +12,7 @@ import (
 // maxFaults bounds an error's text; a broken manifest of 300 stores has as many faults.
 const maxFaults = 10
 
-// faults gathers what is wrong, so that one look shows all of it.
+// faults gathers what is invalid, so that one error shows all of it.
 type faults struct {
 	seen []string
 }

@@ -30,7 +30,7 @@ type s3Store struct {
 	transport *http.Transport
 }
 
-// Close ends idle connections. Calls that are under way go on.
+// Close ends idle connections. Calls that are under way are not ended.
 func (s *s3Store) Close() { s.transport.CloseIdleConnections() }
 
 // s3Call says what a request is, for errors.
@@ -123,7 +123,7 @@ func (s *s3Store) Get(ctx context.Context, key string) ([]byte, Version, error) 
 	}
 }
 
-// get reads once; again tells that the answer's body was at fault.
+// get reads once; again is true when the answer's body was at fault.
 func (s *s3Store) get(ctx context.Context, key string) (body []byte, version Version, again bool, err error) {
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
 		Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key), ChecksumMode: types.ChecksumModeEnabled,

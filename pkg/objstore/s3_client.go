@@ -17,7 +17,7 @@ import (
 
 const (
 	defaultAttemptTimeout = 20 * time.Second
-	// Six attempts wait three seconds in all; then the caller's step decides whether to go on. The SDK's own
+	// Six attempts wait three seconds in all; then the caller's step decides whether to continue. The SDK's own
 	// waits start with up to a second, which is long in a renewal of a lock.
 	attempts     = 6
 	firstBackoff = 100 * time.Millisecond

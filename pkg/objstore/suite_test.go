@@ -19,7 +19,7 @@ import (
 // The SDK reads these at every Open; tests that change one run alone.
 func TestMain(m *testing.M) {
 	if os.Getenv(external) != "" {
-		// Whose server goes on after the tests keeps idle connections; whose credentials count is the caller's.
+		// A server that outlives the tests keeps idle connections; whose credentials count is the caller's.
 		goleak.VerifyTestMain(m,
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))

@@ -28,8 +28,6 @@ type Limits struct {
 type EBS interface {
 	ebs.Volumes
 	ebs.Account
-	ebs.InProgress
-	Quotas(ctx context.Context) (ebs.AccountQuotas, error)
 }
 
 // PD is what preflight asks of the placement driver.

@@ -93,11 +93,11 @@ type Hold struct {
 	// CutStart and CutSeconds are from the first CreateSnapshots request to the last response.
 	CutStart   time.Time `json:"cutStart"`
 	CutSeconds float64   `json:"cutSeconds"`
-	// SkewSeconds is between the first and the last snapshot's own start times, as EC2 tells them.
+	// SkewSeconds is between the first and the last snapshot's own start times, as EC2 reports them.
 	SkewSeconds float64 `json:"skewSeconds"`
 	// Attempts is how often the cluster was held; more than 1 if a set of snapshots was thrown away.
 	Attempts int `json:"attempts"`
-	// Failed are the attempts whose hold broke, and whose snapshots were thrown away.
+	// Failed are the attempts whose hold failed, and whose snapshots were thrown away.
 	Failed []phase.Attempt `json:"failed,omitempty"`
 	Parts  []phase.Part    `json:"parts,omitempty"`
 	// Stores are the parts on each store, in the order of the topology.

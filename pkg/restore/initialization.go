@@ -24,7 +24,7 @@ func planFill(asked int64, volumes int) fill {
 	if asked == 0 || volumes == 0 {
 		return fill{}
 	}
-	rate := min(asked, max(ebs.InitializationRateSum/int64(volumes), ebs.LeastInitializationRate))
+	rate := min(asked, max(ebs.InitializationRateSum/int64(volumes), ebs.MinInitializationRate))
 	return fill{rate: rate, most: int(ebs.InitializationRateSum / rate)}
 }
 
@@ -46,11 +46,11 @@ func (f fill) seconds(volumes int, largestBytes int64) float64 {
 
 // checkRate refuses what EC2 would.
 func checkRate(rate int64) error {
-	if rate == 0 || (rate >= ebs.LeastInitializationRate && rate <= ebs.MostInitializationRate) {
+	if rate == 0 || (rate >= ebs.MinInitializationRate && rate <= ebs.MaxInitializationRate) {
 		return nil
 	}
 	return failure.New(failure.Usage, "check initialization rate", "", "%d MiB/s is not possible", rate).
-		WithHint("choose a rate from %d to %d MiB/s", ebs.LeastInitializationRate, ebs.MostInitializationRate)
+		WithHint("choose a rate from %d to %d MiB/s", ebs.MinInitializationRate, ebs.MaxInitializationRate)
 }
 
 // fillLook is how often EC2 is asked how far volumes are: its answer is up to 5 minutes old.

@@ -79,7 +79,7 @@ func (t *task) checkMost(ctx context.Context) error {
 		}
 	}
 	for p, iops := range wanted {
-		most, err := t.EBS.MostIOPS(ctx, p.volumeType, p.zone)
+		most, err := t.EBS.MaxIOPS(ctx, p.volumeType, p.zone)
 		if err != nil {
 			return failure.Annotate(err, "ask for the most IOPS", p.volumeType+" in "+string(p.zone))
 		}

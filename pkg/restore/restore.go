@@ -25,11 +25,7 @@ type EBS interface {
 	ebs.Snapshots
 	ebs.Volumes
 	ebs.Account
-	ebs.ZoneIDs
-	ebs.Quotas
-	ebs.Modifier
-	ebs.FastRestores
-	ebs.Initializations
+	ebs.Performance
 	// AccountID is the 12-digit number of the account that calls go to.
 	AccountID(ctx context.Context) (string, error)
 }

@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// smoothing is how far back the rate looks: EBS tells a snapshot's progress in jumps some 10 s apart.
+	// smoothing is how far back the rate counts: EBS reports a snapshot's progress in jumps some 10 s apart.
 	smoothing = 30 * time.Second
 	// sampling is the shortest time between two samples, so that a burst of small advances does not count as a rate.
 	sampling = 500 * time.Millisecond
-	// warmUp is how long a rate is not told: the first advances say little.
+	// warmUp is how long no rate is shown: the first advances say little.
 	warmUp = 2 * time.Second
 )
 
@@ -21,7 +21,7 @@ type meter struct {
 	smoothed    float64 // biased towards 0 until smoothing has passed
 }
 
-// observe notes that done was reached at that time. A done that goes down begins anew.
+// observe notes that done was reached at that time. A done that goes down starts again.
 func (m *meter) observe(done int64, at time.Time) {
 	if m.begun.IsZero() || done < m.done {
 		*m = meter{begun: at, last: at, done: done}
@@ -48,7 +48,7 @@ func (m *meter) rate() float64 {
 // maxETA is where an estimate stops meaning anything.
 const maxETA = 100 * time.Hour
 
-// eta is the time that is left to total at the present rate, and whether it can be told.
+// eta is the time that is left to total at the present rate, and whether it is known.
 func (m *meter) eta(done, total int64) (left time.Duration, known bool) {
 	rate := m.rate()
 	if rate <= 0 || total <= 0 || done > total {

@@ -30,7 +30,7 @@ func TestMeter_SteadyThenStalled(t *testing.T) {
 	assert.False(t, known, "an estimate of months is none")
 
 	m.observe(3, at(100_001))
-	assert.Zero(t, m.rate(), "a count that goes down begins anew")
+	assert.Zero(t, m.rate(), "a count that goes down starts again")
 	_, known = m.eta(101, 100)
 	assert.False(t, known)
 }

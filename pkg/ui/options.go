@@ -53,7 +53,7 @@ type Options struct {
 	Patience time.Duration
 }
 
-// fallbackWidth is used while the terminal does not tell its own.
+// fallbackWidth is used while the terminal does not report its own.
 const fallbackWidth = 80
 
 func (o Options) complete() Options {

@@ -186,7 +186,7 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// stream stops writing at the first error: the reader is gone, and the run goes on without it.
+// stream stops writing at the first error: the reader is gone, and the run continues without it.
 type stream struct {
 	written atomic.Int64 // writes that returned
 	unread  atomic.Bool  // nobody reads: the write under way may never return

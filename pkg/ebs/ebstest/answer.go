@@ -194,7 +194,7 @@ func (s *Server) snapshotXML(p *snapshot) snapshotXML {
 	}
 }
 
-// snapshotInfoXML is how CreateSnapshots tells of a new snapshot: pending, without progress.
+// snapshotInfoXML is how CreateSnapshots answers for a new snapshot: pending, without progress.
 func (s *Server) snapshotInfoXML(p *snapshot) snapshotInfoXML {
 	return snapshotInfoXML{
 		ID: string(p.id), Volume: string(p.volume), State: string(ebs.SnapshotPending), Started: stamp(p.startedAt),

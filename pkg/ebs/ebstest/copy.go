@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// copiedVolume is the source volume that EC2 tells of a copy.
+// copiedVolume is the source volume that EC2 reports for a copy.
 const copiedVolume = cluster.VolumeID("vol-ffffffff")
 
 type copySnapshotAnswer struct {

@@ -53,7 +53,7 @@ func (f *fastRestore) credits(now time.Time) float64 {
 }
 
 // FastRestoreCredits is how many fast volumes could be made of a snapshot in a zone now: what CloudWatch
-// tells as FastSnapshotRestoreCreditsBalance.
+// reports as FastSnapshotRestoreCreditsBalance.
 func (s *Server) FastRestoreCredits(id cluster.SnapshotID, zone cluster.Zone) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (s *Server) describeFastRestores(req request) (any, error) {
 	return answer, dryRun(req)
 }
 
-// fastRestoreXML tells only of what has happened already.
+// fastRestoreXML reports only what has happened already.
 func (s *Server) fastRestoreXML(f *fastRestore, now time.Time) fastRestoreXML {
 	past := func(t time.Time) string {
 		if t.IsZero() || t.After(now) || (!f.disablingAt.IsZero() && t.After(f.disablingAt) && t != f.disabledAt) {

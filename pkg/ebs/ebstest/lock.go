@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 )
 
-// The states of a lock, as EC2 tells them.
+// The states of a lock, as EC2 reports them.
 const (
 	lockGovernance = "governance"
 	lockCompliance = "compliance"
@@ -182,7 +182,7 @@ type (
 	}
 )
 
-// lockXML tells no times of a duration that has not begun: the snapshot is pending.
+// lockXML has no times of a duration that has not begun: the snapshot is pending.
 func (s *Server) lockXML(p *snapshot) lockXML {
 	now := s.now()
 	out := lockXML{

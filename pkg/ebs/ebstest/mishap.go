@@ -12,7 +12,7 @@ func (s *Server) FailSnapshot(id cluster.SnapshotID) error {
 	return s.mishap(id, func(p *snapshot) { p.set.failed, p.set.message = true, "An internal error occurred." })
 }
 
-// ForceSnapshotState makes EC2 tell this state of a snapshot, whatever is true; "" ends it.
+// ForceSnapshotState makes EC2 report this state of a snapshot, whatever is true; "" ends it.
 func (s *Server) ForceSnapshotState(id cluster.SnapshotID, state ebs.SnapshotState) error {
 	return s.mishap(id, func(p *snapshot) { p.forced = state })
 }

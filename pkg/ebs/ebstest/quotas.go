@@ -9,7 +9,7 @@ import (
 // quotaTarget is how a call of Service Quotas begins: it speaks JSON, and names the action in a header.
 const quotaTarget = "ServiceQuotasV20190624."
 
-// quotaJSON is one quota as Service Quotas tells it.
+// quotaJSON is one quota as Service Quotas reports it.
 type quotaJSON struct {
 	Service     string `json:"ServiceCode"`
 	ServiceName string

@@ -48,8 +48,8 @@ type Rules struct {
 	TagsPerResource   int
 	StorageGiB        map[string]int64 // quota by volume type; not named is unlimited
 	IOPS              map[string]int64 // quota by volume type; not named is unlimited
-	// MostIOPS is the most of one volume, by type, where a zone gives less than the type's newest limit.
-	MostIOPS map[string]int64
+	// MaxIOPS is the most of one volume, by type, where a zone gives less than the type's newest limit.
+	MaxIOPS map[string]int64
 
 	FastRestore    FastRestoreRules
 	Initialization InitializationRules
@@ -72,12 +72,12 @@ type InitializationRules struct {
 	LeastMiB, MostMiB int64         // rates that can be asked for, MiB/s
 	SumMiB            int64         // of all volumes that are filled at such rates at one time
 	LazyRate          float64       // bytes a second for volumes without a rate
-	Lag               time.Duration // the most by which the progress that is told is old
+	Lag               time.Duration // the most by which the reported progress is old
 }
 
 // ModificationRules are those of ModifyVolume.
 type ModificationRules struct {
-	Every     time.Duration // least time between two modifications of one volume
+	Every     time.Duration // minimum time between two modifications of one volume
 	Modifying Span          // until the new parameters hold
 	PerTiB    time.Duration // of optimizing after that
 }

@@ -35,7 +35,7 @@ type snapshot struct {
 	copied   bool // by CopySnapshot
 	lock     *lock
 	fast     map[cluster.Zone]*fastRestore
-	forced   ebs.SnapshotState // that EC2 tells, whatever is true; "" tells the truth
+	forced   ebs.SnapshotState // that EC2 reports, whatever is true; "" is the true one
 	frozenAt time.Time         // of its progress, zero unless it makes none
 }
 

@@ -16,7 +16,7 @@ type tokenUse struct {
 	at          time.Time
 }
 
-// createVolume looks at the limits before it looks at the token, as EC2 does.
+// createVolume checks the limits before the token, as EC2 does.
 func (s *Server) createVolume(req request) (any, error) {
 	v, source, err := s.wantedVolume(req)
 	if err != nil {

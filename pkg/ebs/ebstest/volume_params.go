@@ -69,7 +69,7 @@ func (s *Server) completeSpec(spec cluster.VolumeSpec) (cluster.VolumeSpec, erro
 	}
 	spec.IOPS = cmp.Or(spec.IOPS, p.defaultIOPS)
 	spec.ThroughputMiB = cmp.Or(spec.ThroughputMiB, p.defaultMiB)
-	if most, ok := s.rules.MostIOPS[spec.Type]; ok && p.maxIOPS != 0 {
+	if most, ok := s.rules.MaxIOPS[spec.Type]; ok && p.maxIOPS != 0 {
 		p.maxIOPS = min(p.maxIOPS, most)
 	}
 	return spec, p.checkRates(spec)

@@ -15,7 +15,7 @@ type filling struct {
 	startedAt, doneAt time.Time
 }
 
-// progress is what EC2 tells: the percentage and what is left, as they were up to lag ago.
+// progress is what EC2 reports: the percentage and what is left, as they were up to lag ago.
 func (f *filling) progress(now time.Time, lag time.Duration) (percent int, left time.Duration) {
 	since := now.Sub(f.startedAt)
 	if lag > 0 {

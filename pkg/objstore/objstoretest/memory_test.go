@@ -30,7 +30,7 @@ func TestMemory_Faults_StrikeWhereTheySay(t *testing.T) {
 	require.Equal(t, failure.Unknown, failure.KindOf(err))
 	body, _, err := store.Get(t.Context(), "a")
 	require.NoError(t, err)
-	require.Equal(t, "one", string(body), "done, though the caller was told otherwise")
+	require.Equal(t, "one", string(body), "done, though the caller got an error")
 	require.Equal(t, []string{"PutObject a"}, store.MutatingCalls())
 	require.Empty(t, plan.Unreached())
 }

@@ -112,14 +112,14 @@ func quotas(t *testing.T, s Subject) {
 	require.Positive(t, q.PendingSnapshots)
 	require.Positive(t, q.Snapshots)
 	require.Positive(t, q.FastRestores)
-	require.GreaterOrEqual(t, q.StorageGiB["gp3"], int64(1024), "quotas are told in TiB")
+	require.GreaterOrEqual(t, q.StorageGiB["gp3"], int64(1024), "quotas are in TiB")
 	require.Positive(t, q.IOPS["io2"])
 }
 
-func mostIOPS(t *testing.T, s Subject) {
+func maxIOPS(t *testing.T, s Subject) {
 	s.needs(t, TraitLimits)
 	for _, kind := range []string{"gp3", "io2"} {
-		most, err := s.Client.MostIOPS(s.bounded(t), kind, s.Zone)
+		most, err := s.Client.MaxIOPS(s.bounded(t), kind, s.Zone)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, most, int64(16000), kind)
 	}

@@ -39,7 +39,7 @@ func createRated(t *testing.T, s Subject) {
 func createRatedWrong(t *testing.T, s Subject) {
 	i, volumes := s.Instance(t, 1)
 	req := s.request(t, s.completed(t, i, volumes)[0], "rate")
-	req.InitializationMiB = ebs.MostInitializationRate + 1
+	req.InitializationMiB = ebs.MaxInitializationRate + 1
 	_, err := s.Client.CreateVolume(t.Context(), req)
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 	found, err := s.Client.FindVolumes(t.Context(), s.tags(t))
@@ -105,7 +105,7 @@ func initializations(t *testing.T, s Subject) {
 	i, volumes := s.Instance(t, 1)
 	v := s.restored(t, s.completed(t, i, volumes)[0], "status")
 	ids := []cluster.VolumeID{v.ID, volumes[0], "vol-0123456789abcdef0"}
-	s.eventually(t, "told", func() bool {
+	s.eventually(t, "reported", func() bool {
 		found, err := s.Client.Initializations(s.bounded(t), ids)
 		require.NoError(t, err)
 		return len(found) == 2 && holds(found, func(i ebs.Initialization) bool { return i.Volume == v.ID && i.Done() })

@@ -20,14 +20,8 @@ type Client interface {
 	ebs.Snapshots
 	ebs.Volumes
 	ebs.Account
-	ebs.Instances
+	ebs.Performance
 	ebs.Inventory
-	ebs.ZoneIDs
-	ebs.Quotas
-	ebs.Modifier
-	ebs.FastRestores
-	ebs.Initializations
-	ebs.Locks
 }
 
 // Subject is a client with an account that is the test's own.
@@ -38,7 +32,7 @@ type Subject struct {
 	Run string
 	// Instance starts an instance with a boot volume and so many empty 10 GiB data volumes.
 	Instance func(t *testing.T, volumes int) (cluster.InstanceID, []cluster.VolumeID)
-	// Lacks names what the server is known to do wrong; tests of these are skipped.
+	// Lacks names what the server is known not to do as EC2 does; tests of these are skipped.
 	Lacks []Trait
 	// Patience bounds each wait.
 	Patience time.Duration
@@ -119,7 +113,7 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"Inventory_TaggedByRun_All":              inventory,
 		"Usage_NewVolume_Counted":                usage,
 		"Quotas_OfEBS_Told":                      quotas,
-		"MostIOPS_OfOneVolume_Told":              mostIOPS,
+		"MaxIOPS_OfOneVolume_Reported":           maxIOPS,
 		"CreateVolume_WithKey_EncryptedByIt":     createEncrypted,
 		"CreateVolume_InitializationRate_Filled": createRated,
 		"CreateVolume_RateOutOfBounds_Usage":     createRatedWrong,

@@ -14,21 +14,21 @@ var errMayHaveHappened = errors.New("the call may have happened")
 // EC2 refused, or that was never sent, had none, and needs no look-up.
 func MayHaveHappened(err error) bool { return errors.Is(err, errMayHaveHappened) }
 
-// doubtful marks an error of a call that may have happened. Kind, hint and text stay.
-func doubtful(err error) error {
+// maybeHappened marks an error of a call that may have happened. Kind, hint and text stay.
+func maybeHappened(err error) error {
 	var known *failure.Error
 	if !errors.As(err, &known) || errors.Is(err, errMayHaveHappened) {
 		return err
 	}
 	marked := *known
-	marked.Err = &doubt{known.Err}
+	marked.Err = &ambiguousError{known.Err}
 	return &marked
 }
 
-type doubt struct{ err error }
+type ambiguousError struct{ err error }
 
 // Error is the cause's text.
-func (d *doubt) Error() string { return d.err.Error() }
+func (d *ambiguousError) Error() string { return d.err.Error() }
 
 // Unwrap returns the cause and the mark.
-func (d *doubt) Unwrap() []error { return []error{d.err, errMayHaveHappened} }
+func (d *ambiguousError) Unwrap() []error { return []error{d.err, errMayHaveHappened} }

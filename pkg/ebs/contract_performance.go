@@ -35,18 +35,6 @@ func (m Modification) Accepted() bool {
 	return m.State == ModificationOptimizing || m.State == ModificationCompleted
 }
 
-// Modifier changes volumes that exist, attached or not.
-type Modifier interface {
-	// ModifyVolume asks for another type, size, IOPS or throughput and returns while EC2 is at it. Asking
-	// for what the volume has already, or for what it is being made already, succeeds. A volume takes few
-	// modifications in a time, commonly one in 6 hours: beyond that the error is Limited and its hint says
-	// so. A size can only grow. Kinds: Denied, Limited, NotFound, Unready, Usage, Unknown.
-	ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error)
-	// Modifications returns the newest modification of each of these volumes; one that was never modified
-	// is left out.
-	Modifications(ctx context.Context, ids []cluster.VolumeID) ([]Modification, error)
-}
-
 // FastRestoreState is EC2's state of fast snapshot restore for one snapshot in one zone.
 type FastRestoreState string
 
@@ -69,20 +57,6 @@ type FastRestore struct {
 	EnabledAt time.Time
 }
 
-// FastRestores is fast snapshot restore. EC2 takes 10 snapshots a call; the methods take any number.
-type FastRestores interface {
-	// EnableFastRestore asks for it for every snapshot in every zone and returns what EC2 answered; then it
-	// takes 60 minutes a TiB. The pairs that EC2 refused come as one joined error together with those that it
-	// accepted: the caller has to disable what was accepted. Enabling what is enabled succeeds.
-	EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) ([]FastRestore, error)
-	// DisableFastRestore ends it, and its costs, for every snapshot in every zone. Disabling what is
-	// not enabled, or a snapshot that does not exist, succeeds. Pairs that stayed come as one joined error.
-	DisableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) error
-	// FastRestores returns the state of each pair of these snapshots that EC2 knows; no ids means all of the
-	// account that are not disabled.
-	FastRestores(ctx context.Context, ids []cluster.SnapshotID) ([]FastRestore, error)
-}
-
 // Initialization is how far a volume from a snapshot has been filled with its data.
 type Initialization struct {
 	Volume cluster.VolumeID
@@ -101,16 +75,34 @@ type Initialization struct {
 // Done reports whether all data are on the volume.
 func (i Initialization) Done() bool { return i.Known && i.Progress >= 100 }
 
-// Initializations tells how far volumes are.
-type Initializations interface {
+// The initialisation rates that EC2 takes, in MiB/s for a volume, and the sum that it has for the volumes
+// that are being initialised at one time in a region.
+const (
+	MinInitializationRate = 100
+	MaxInitializationRate = 300
+	InitializationRateSum = 5000
+)
+
+// Performance changes how fast volumes are: their type and limits, fast snapshot restore and initialisation.
+type Performance interface {
+	// ModifyVolume asks for another type, size, IOPS or throughput and returns while EC2 is at it. Asking
+	// for what the volume has already, or for what it is being made already, succeeds. A volume takes few
+	// modifications in a time, commonly one in 6 hours: beyond that the error is Limited and its hint says
+	// so. A size can only grow. Kinds: Denied, Limited, NotFound, Unready, Usage, Unknown.
+	ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error)
+	// Modifications returns the newest modification of each of these volumes; one that was never modified
+	// is left out.
+	Modifications(ctx context.Context, ids []cluster.VolumeID) ([]Modification, error)
+	// EnableFastRestore asks for fast snapshot restore for every snapshot in every zone and returns what EC2 answered; then it
+	// takes 60 minutes a TiB. The pairs that EC2 refused come as one joined error together with those that it
+	// accepted: the caller has to disable what was accepted. Enabling what is enabled succeeds.
+	EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) ([]FastRestore, error)
+	// DisableFastRestore ends it, and its costs, for every snapshot in every zone. Disabling what is
+	// not enabled, or a snapshot that does not exist, succeeds. Pairs that stayed come as one joined error.
+	DisableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) error
+	// FastRestores returns the state of each pair of these snapshots that EC2 knows; no ids means all of the
+	// account that are not disabled.
+	FastRestores(ctx context.Context, ids []cluster.SnapshotID) ([]FastRestore, error)
 	// Initializations returns one entry for each of these volumes that exists.
 	Initializations(ctx context.Context, ids []cluster.VolumeID) ([]Initialization, error)
 }
-
-// The initialisation rates that EC2 takes, in MiB/s for a volume, and the most that it has to give for the
-// volumes that are being initialised at one time in a region.
-const (
-	LeastInitializationRate = 100
-	MostInitializationRate  = 300
-	InitializationRateSum   = 5000
-)

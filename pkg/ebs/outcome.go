@@ -1,40 +1,14 @@
 package ebs
 
-import (
-	"context"
-
-	"github.com/tisnap/tisnap/pkg/cluster"
-)
-
-// Attachment is one volume of an instance.
-type Attachment struct {
-	Volume cluster.VolumeID
-	Boot   bool
-	// State is EC2's: attaching, attached, detaching, busy.
-	State string
-}
-
-// Attachments is what was attached to instances at the time of one look. An instance that is not in it was
-// not asked for; one without volumes has an empty list.
-type Attachments map[cluster.InstanceID][]Attachment
-
-// Instances is what a cut asks about machines.
-type Instances interface {
-	// Attachments reads what is attached to all of these instances, by one paged call for each 200 of them.
-	// An instance that does not exist is NotFound. Give the answer to CutRequest.Attached right away: the
-	// older it is, the likelier a set that does not hold what was wanted.
-	Attachments(ctx context.Context, ids []cluster.InstanceID) (Attachments, error)
-}
-
 // SnapshotOutcome is what a snapshot's state means to one who waits for it.
 type SnapshotOutcome uint8
 
 // The outcomes.
 const (
-	SnapshotWaits   SnapshotOutcome = iota // on its way: go on as long as there is progress
+	SnapshotWaits   SnapshotOutcome = iota // on its way: it is waited for as long as there is progress
 	SnapshotDone                           // completed
 	SnapshotFailed                         // will never complete, and with it no other of its set
-	SnapshotStrange                        // a state that nobody documented: go on, say so once, and end by lack of progress
+	SnapshotStrange                        // a state that nobody documented: it is waited for, reported once, and ends by lack of progress
 )
 
 // Outcome decides for every state, unknown ones too. "recoverable" is a snapshot that somebody deleted into
@@ -60,7 +34,7 @@ const (
 	VolumeWaits   VolumeOutcome = iota // on its way
 	VolumeUsable                       // available, or attached already
 	VolumeFailed                       // will never be usable
-	VolumeStrange                      // a state that nobody documented: go on, say so once, and end by the deadline
+	VolumeStrange                      // a state that nobody documented: it is waited for, reported once, and ends by the deadline
 )
 
 // Outcome decides for every state, unknown ones too.

@@ -37,20 +37,20 @@ func (b *bucket) take() bool {
 	return true
 }
 
-// drive sends so many calls through the lane, all at once, until each is granted, and says how long it took.
-func drive(t *testing.T, l *lane, b *bucket, calls int) time.Duration {
+// drive sends so many calls through the queue, all at once, until each is granted, and says how long it took.
+func drive(t *testing.T, q *callQueue, b *bucket, calls int) time.Duration {
 	t.Helper()
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {
-			place := l.place(usual)
+			place := q.place(usual)
 			for {
-				if l.turn(t.Context(), place) != nil {
+				if q.turn(t.Context(), place) != nil {
 					return
 				}
 				ok := b.take()
-				l.answered(!ok)
+				q.answered(!ok)
 				if ok {
 					return
 				}
@@ -66,7 +66,7 @@ func TestLane_AloneInTheAccount_NearTheBucketsFloorAndNeverThrottled(t *testing.
 	for _, calls := range []int{100, 150, 300, 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBucket(100, 5)
-			took := drive(t, newLane(realClock{}, mutatingBurst, mutatingRate), b, calls)
+			took := drive(t, newCallQueue(realClock{}, mutatingBurst, mutatingRate), b, calls)
 			floor := time.Duration(float64(calls-100) / 5 * float64(time.Second))
 			require.LessOrEqual(t, took, max(floor*11/10, time.Second/4), "%d calls", calls)
 			require.GreaterOrEqual(t, took, floor)
@@ -80,7 +80,7 @@ func TestLane_NoisyNeighbour_TakesWhatIsLeftWithoutHammering(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket(100, 1) // 4 of 5 a second go to others
-		took := drive(t, newLane(realClock{}, mutatingBurst, mutatingRate), b, 150)
+		took := drive(t, newCallQueue(realClock{}, mutatingBurst, mutatingRate), b, 150)
 		require.LessOrEqual(t, took, 60*time.Second, "50 calls at 1 a second")
 		require.Less(t, b.throttled, 50, "refused calls for 150 that were granted")
 	})
@@ -89,13 +89,13 @@ func TestLane_NoisyNeighbour_TakesWhatIsLeftWithoutHammering(t *testing.T) {
 func TestLane_OneThrottleAlone_KeepsItsRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLane(realClock{}, mutatingBurst, mutatingRate)
+		q := newCallQueue(realClock{}, mutatingBurst, mutatingRate)
 		for range 3 {
 			for range 4 { // that were under way at the same time
-				l.answered(true)
+				q.answered(true)
 			}
-			require.InDelta(t, mutatingRate, l.rate, 0.01)
-			require.Less(t, l.tokens, 1.0, "ec2 has none")
+			require.InDelta(t, mutatingRate, q.rate, 0.01)
+			require.Less(t, q.tokens, 1.0, "ec2 has none")
 			require.NoError(t, realClock{}.Sleep(t.Context(), 10*time.Second))
 		}
 	})
@@ -104,29 +104,29 @@ func TestLane_OneThrottleAlone_KeepsItsRate(t *testing.T) {
 func TestLane_NeighbourGone_ComesBackToFullRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLane(realClock{}, mutatingBurst, mutatingRate)
-		drive(t, l, newBucket(1, 1), 20)
-		require.Less(t, l.rate, 3.0)
-		drive(t, l, newBucket(1000, 5), 100)
-		require.InDelta(t, mutatingRate, l.rate, 0.01)
+		q := newCallQueue(realClock{}, mutatingBurst, mutatingRate)
+		drive(t, q, newBucket(1, 1), 20)
+		require.Less(t, q.rate, 3.0)
+		drive(t, q, newBucket(1000, 5), 100)
+		require.InDelta(t, mutatingRate, q.rate, 0.01)
 	})
 }
 
 func TestLane_Throttled_KeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLane(realClock{}, 1, 1)
-		first, second := l.place(usual), l.place(usual)
-		require.NoError(t, l.turn(t.Context(), first))
-		l.answered(true)
+		q := newCallQueue(realClock{}, 1, 1)
+		first, second := q.place(usual), q.place(usual)
+		require.NoError(t, q.turn(t.Context(), first))
+		q.answered(true)
 		order := make(chan string, 2)
 		go func() {
-			if l.turn(t.Context(), second) == nil {
+			if q.turn(t.Context(), second) == nil {
 				order <- "second"
 			}
 		}()
 		synctest.Wait()
-		require.NoError(t, l.turn(t.Context(), first))
+		require.NoError(t, q.turn(t.Context(), first))
 		order <- "first"
 		require.Equal(t, "first", <-order)
 		require.Equal(t, "second", <-order)
@@ -136,12 +136,12 @@ func TestLane_Throttled_KeepsItsPlace(t *testing.T) {
 func TestLane_Urgent_GoesBeforeThoseThatWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLane(realClock{}, 1, 1)
-		require.NoError(t, l.turn(t.Context(), l.place(usual)))
+		q := newCallQueue(realClock{}, 1, 1)
+		require.NoError(t, q.turn(t.Context(), q.place(usual)))
 		order := make(chan priority, 3)
 		for _, p := range []priority{background, usual, urgent} {
 			go func() {
-				if l.turn(t.Context(), l.place(p)) == nil {
+				if q.turn(t.Context(), q.place(p)) == nil {
 					order <- p
 				}
 			}()
@@ -156,33 +156,33 @@ func TestLane_Urgent_GoesBeforeThoseThatWait(t *testing.T) {
 func TestLane_DeadlineTooShortForItsPlace_FailsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLane(realClock{}, 1, 1)
+		q := newCallQueue(realClock{}, 1, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		for range 11 { // the first at once, ten more in ten seconds
-			go func() { _ = l.turn(ctx, l.place(usual)) }()
+			go func() { _ = q.turn(ctx, q.place(usual)) }()
 		}
 		synctest.Wait()
 		start := time.Now()
-		require.ErrorIs(t, l.turn(ctx, l.place(usual)), context.DeadlineExceeded)
+		require.ErrorIs(t, q.turn(ctx, q.place(usual)), context.DeadlineExceeded)
 		require.Zero(t, time.Since(start))
 		cancel()
 		synctest.Wait()
-		require.Empty(t, l.queue, "places that nobody holds")
+		require.Empty(t, q.waiting, "places that nobody holds")
 	})
 }
 
 func TestLane_FirstGivesUp_NextGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLane(realClock{}, 1, 1)
-		require.NoError(t, l.turn(t.Context(), l.place(usual)))
+		q := newCallQueue(realClock{}, 1, 1)
+		require.NoError(t, q.turn(t.Context(), q.place(usual)))
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1)
-		go func() { left <- l.turn(ctx, l.place(usual)) }()
+		go func() { left <- q.turn(ctx, q.place(usual)) }()
 		synctest.Wait()
 		next := make(chan error, 1)
-		go func() { next <- l.turn(t.Context(), l.place(usual)) }()
+		go func() { next <- q.turn(t.Context(), q.place(usual)) }()
 		synctest.Wait()
 		cancel()
 		require.ErrorIs(t, <-left, context.Canceled)
@@ -201,12 +201,12 @@ func TestGate_UrgentUnderWay_BackgroundWaitsAndOthersDoNot(t *testing.T) {
 		require.Zero(t, time.Since(start))
 		time.AfterFunc(time.Minute, end)
 		require.NoError(t, g.yield(t.Context(), background, realClock{}))
-		require.InDelta(t, time.Minute, time.Since(start), float64(yieldLook))
+		require.InDelta(t, time.Minute, time.Since(start), float64(yieldPoll))
 
 		defer g.begin(urgent)() // never ends
 		start = time.Now()
 		require.NoError(t, g.yield(t.Context(), background, realClock{}))
-		require.InDelta(t, longestYield, time.Since(start), float64(yieldLook))
+		require.InDelta(t, maxYield, time.Since(start), float64(yieldPoll))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, g.yield(ctx, background, realClock{}), context.DeadlineExceeded)
