@@ -25,8 +25,10 @@ type applyWorker struct {
 	mu    sync.Mutex
 	queue applyQueue
 	last  map[uint64]time.Time // by region: when the newest batch is due
-	next  uint64
-	wake  chan struct{}
+	// behind holds, by region, what waits for the source of a merge to catch up.
+	behind map[uint64]*applyBatch
+	next   uint64
+	wake   chan struct{}
 }
 
 type applyBatch struct {
@@ -38,7 +40,7 @@ type applyBatch struct {
 
 func newApplyWorker(s *Store, seed int64) *applyWorker {
 	return &applyWorker{
-		store: s, rand: newRand(seed, s.id), last: map[uint64]time.Time{}, wake: make(chan struct{}, 1),
+		store: s, rand: newRand(seed, s.id), last: map[uint64]time.Time{}, behind: map[uint64]*applyBatch{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -71,7 +73,7 @@ func (w *applyWorker) run(ctx context.Context) {
 	for {
 		b, wait := w.pop()
 		if b != nil {
-			if !w.apply(b) || ctx.Err() != nil {
+			if !w.apply(ctx, b) || ctx.Err() != nil {
 				return
 			}
 			continue
@@ -90,19 +92,37 @@ func (w *applyWorker) run(ctx context.Context) {
 func (w *applyWorker) pop() (*applyBatch, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.queue) == 0 {
-		return nil, time.Hour
+	soonest := time.Hour
+	for id, b := range w.behind {
+		wait := time.Until(b.due)
+		if wait <= 0 {
+			delete(w.behind, id)
+			return b, 0
+		}
+		soonest = min(soonest, wait)
 	}
-	if wait := time.Until(w.queue[0].due); wait > 0 {
-		return nil, wait
+	for len(w.queue) > 0 {
+		if wait := time.Until(w.queue[0].due); wait > 0 {
+			return nil, min(wait, soonest)
+		}
+		b := heap.Pop(&w.queue).(*applyBatch) //nolint:errcheck // it holds nothing else
+		first := w.behind[b.peer.regionID]
+		if first == nil {
+			return b, 0
+		}
+		first.entries = append(first.entries, b.entries...)
 	}
-	return heap.Pop(&w.queue).(*applyBatch), 0 //nolint:errcheck // it holds nothing else
+	return nil, soonest
 }
 
-func (w *applyWorker) apply(b *applyBatch) bool {
+func (w *applyWorker) apply(ctx context.Context, b *applyBatch) bool {
 	for i := range b.entries {
 		e := &b.entries[i]
-		if err := w.applyEntry(b.peer, e); err != nil {
+		if w.sourceBehind(b.peer, e) {
+			w.postpone(b, i)
+			return true
+		}
+		if err := w.applyEntry(ctx, b.peer, e); err != nil {
 			w.store.crash("apply index %d of region %d: %v", e.Index, b.peer.regionID, err)
 			return false
 		}
@@ -111,9 +131,9 @@ func (w *applyWorker) apply(b *applyBatch) bool {
 }
 
 // applyEntry carries out one entry and tells the proposer, if it is here.
-func (w *applyWorker) applyEntry(p *peer, e *raftpb.Entry) error {
+func (w *applyWorker) applyEntry(ctx context.Context, p *peer, e *raftpb.Entry) error {
 	v := p.look()
-	if e.Index <= v.applied {
+	if e.Index <= v.applied || v.destroyed {
 		return nil
 	}
 	var prop *proposal
@@ -127,10 +147,13 @@ func (w *applyWorker) applyEntry(p *peer, e *raftpb.Entry) error {
 			return err
 		}
 		prop, admin = p.take(c.id), c.admin
+		if admin != nil { // only a delay means anything here
+			_ = w.store.strikeAt(ctx, "Apply."+admin.CmdType.String())
+		}
 		if refusal = w.refuse(v.region, c); refusal == nil {
 			muts = c.muts
 			if admin != nil {
-				states = w.admin(p, v, c)
+				states = w.admin(p, v, c, e.Index)
 			}
 		}
 	}
@@ -139,7 +162,7 @@ func (w *applyWorker) applyEntry(p *peer, e *raftpb.Entry) error {
 		v.applied, v.appliedTerm = e.Index, e.Term
 		for _, s := range states {
 			if s.region.Id == p.regionID {
-				v.region, v.done = s.region, s.done
+				v.region, v.done, v.merge = s.region, s.done, s.merge
 			}
 		}
 	})
@@ -177,7 +200,7 @@ func (w *applyWorker) refuse(r *metapb.Region, c *command) *errorpb.Error {
 }
 
 // admin carries out an admin command and returns the local states that it changes.
-func (w *applyWorker) admin(p *peer, v peerView, c *command) []localState {
+func (w *applyWorker) admin(p *peer, v peerView, c *command, index uint64) []localState {
 	switch c.admin.CmdType {
 	case raft_cmdpb.AdminCmdType_CompactLog:
 		p.mu.Lock()
@@ -185,6 +208,12 @@ func (w *applyWorker) admin(p *peer, v peerView, c *command) []localState {
 		p.mu.Unlock()
 	case raft_cmdpb.AdminCmdType_BatchSplit:
 		return splitStates(v.region, c.admin.Splits)
+	case raft_cmdpb.AdminCmdType_PrepareMerge:
+		return prepareMerge(v, c.admin.PrepareMerge, index)
+	case raft_cmdpb.AdminCmdType_RollbackMerge:
+		return rollbackMerge(v, c.admin.RollbackMerge)
+	case raft_cmdpb.AdminCmdType_CommitMerge:
+		return commitMerge(v, c.admin.CommitMerge)
 	case raft_cmdpb.AdminCmdType_PrepareFlashback:
 		r := copyRegion(v.region)
 		r.IsInFlashback, r.FlashbackStartTs = true, c.admin.PrepareFlashback.StartTs
@@ -197,10 +226,17 @@ func (w *applyWorker) admin(p *peer, v peerView, c *command) []localState {
 	return nil
 }
 
-// afterStates makes the peers of new regions. Where the parent leads, they campaign at once.
+// afterStates makes the peers of new regions, which campaign at once where the parent leads, and ends those of
+// regions that were merged. The resolved ts of a target is that of both.
 func (w *applyWorker) afterStates(p *peer, before peerView, states []localState) {
 	for _, s := range states {
-		if s.region.Id != p.regionID {
+		switch {
+		case s.gone:
+			if source := w.store.peer(s.region.Id); source != nil {
+				p.lowerResolved(source)
+			}
+			w.store.destroy(s.region.Id)
+		case s.region.Id != p.regionID:
 			p.mu.Lock()
 			resolved := p.resolved
 			p.mu.Unlock()

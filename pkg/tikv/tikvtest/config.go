@@ -60,6 +60,8 @@ type Options struct {
 	// is told at once. Defaults 1 s and 5 s.
 	StoreHeartbeatInterval  time.Duration
 	RegionHeartbeatInterval time.Duration
+	// MergeCheckInterval is how often a region that merges is checked. Default 2 s, as in TiKV.
+	MergeCheckInterval time.Duration
 	// LogGCInterval and LogKeep govern CompactLog: how often a leader considers it (default 3 s) and how many
 	// entries it leaves (default 2048).
 	LogGCInterval time.Duration
@@ -86,6 +88,7 @@ func (o Options) withDefaults() Options {
 	def(&o.StoreHeartbeatInterval, time.Second)
 	def(&o.RegionHeartbeatInterval, 5*time.Second)
 	def(&o.LogGCInterval, 3*time.Second)
+	def(&o.MergeCheckInterval, 2*time.Second)
 	if o.ElectionTicks == 0 {
 		o.ElectionTicks = 10
 	}

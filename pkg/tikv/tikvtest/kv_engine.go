@@ -27,6 +27,8 @@ const (
 type localState struct {
 	region *metapb.Region
 	done   finishedFlashback
+	merge  *mergeState
+	gone   bool // merged into its neighbour: nothing is kept
 }
 
 // finishedFlashback makes a repeated flashback call recognisable.
@@ -133,6 +135,11 @@ func encodeApply(region, index, term uint64, states []localState, muts []mvcc.Mu
 // change is apply without the record. Region 0 stands for none: a checkpoint's share of the keys.
 func (e *kvEngine) change(region, index, term uint64, states []localState, muts []mvcc.Mutation) {
 	for _, s := range states {
+		if s.gone {
+			delete(e.regions, s.region.Id)
+			delete(e.unflushed, s.region.Id)
+			continue
+		}
 		p := e.regions[s.region.Id]
 		if p == nil {
 			p = &regionProgress{applied: initialIndex, appliedTerm: initialTerm, persisted: initialIndex}
@@ -167,7 +174,9 @@ func (e *kvEngine) flush(checkpointBytes int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for id, index := range positions {
-		e.regions[id].persisted = index
+		if p := e.regions[id]; p != nil { // it may have been merged meanwhile
+			p.persisted = index
+		}
 	}
 	if !e.wal.wasteful(checkpointBytes) {
 		return nil
@@ -270,17 +279,42 @@ func appendLocalState(b []byte, s localState) []byte {
 	b = appendBytes(b, region)
 	b = binary.AppendUvarint(b, s.done.startTS)
 	b = binary.AppendUvarint(b, s.done.commitTS)
+	var flags byte
 	if s.done.empty {
-		return append(b, 1)
+		flags |= stateEmpty
 	}
-	return append(b, 0)
+	if s.gone {
+		flags |= stateGone
+	}
+	if s.merge == nil {
+		return append(b, flags)
+	}
+	target, _ := s.merge.target.Marshal()
+	b = appendBytes(append(b, flags|stateMerging), target)
+	return binary.AppendUvarint(b, s.merge.commit)
 }
+
+// Flags of a local state on the device.
+const (
+	stateEmpty   = 1
+	stateMerging = 2
+	stateGone    = 4
+)
 
 func decodeLocalState(d *decoder) localState {
 	s := localState{region: &metapb.Region{}}
 	if err := s.region.Unmarshal(d.bytes()); err != nil && d.err == nil {
 		d.err = err
 	}
-	s.done = finishedFlashback{startTS: d.uint(), commitTS: d.uint(), empty: d.byte() == 1}
+	s.done = finishedFlashback{startTS: d.uint(), commitTS: d.uint()}
+	flags := d.byte()
+	s.done.empty, s.gone = flags&stateEmpty != 0, flags&stateGone != 0
+	if flags&stateMerging != 0 {
+		s.merge = &mergeState{target: &metapb.Region{}}
+		if err := s.merge.target.Unmarshal(d.bytes()); err != nil && d.err == nil {
+			d.err = err
+		}
+		s.merge.commit = d.uint()
+	}
 	return s
 }

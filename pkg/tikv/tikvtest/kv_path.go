@@ -111,7 +111,10 @@ func (s *Store) read(ctx context.Context, call kvCall, fn func(r mvcc.Reader, re
 	}
 	s.data.view(func(r mvcc.Reader) {
 		// A split may have been applied meanwhile; the region's part that is left then answers for itself.
-		if now := p.look(); now.region.RegionEpoch.Version != v.region.RegionEpoch.Version {
+		if now := p.look(); now.destroyed {
+			e = regionNotFound(p.regionID)
+			return
+		} else if now.region.RegionEpoch.Version != v.region.RegionEpoch.Version {
 			e = s.epochNotMatch(now.region, call.context.GetRegionEpoch())
 			return
 		}
@@ -204,9 +207,16 @@ func (s *Store) write(
 	return e, err
 }
 
-// replicate proposes a command computed on view v and returns when it is applied here. release, if not nil,
+// replicate proposes a command computed on view v and returns when it is applied here. A region that merges into
+// its neighbour takes none. release, if not nil,
 // is called when the outcome is known, also if ctx ends before.
 func (s *Store) replicate(ctx context.Context, p *peer, v peerView, c *command, release func()) (*errorpb.Error, error) {
+	if v.merge != nil {
+		if release != nil {
+			release()
+		}
+		return proposalInMergingMode(p.regionID), nil
+	}
 	c.id = s.bootID + s.proposals.Add(1)
 	c.version, c.confVer = v.region.RegionEpoch.Version, v.region.RegionEpoch.ConfVer
 	outcome := make(chan *errorpb.Error, 1)

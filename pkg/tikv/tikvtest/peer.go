@@ -28,18 +28,19 @@ type peer struct {
 	pending map[uint64]*proposal
 	changed chan struct{} // closed at the next change of view; nil if nobody waits
 
-	resolved       uint64 // resolved ts; never goes back
-	nextResolved   uint64 // told by the leader, good once applied reaches resolvedIndex
-	resolvedIndex  uint64
-	waitsApply     bool // a prepare-snapshot WaitApply is under way
-	truncateTo     uint64
-	splitsUnderWay int
+	resolved      uint64 // resolved ts; never goes back
+	nextResolved  uint64 // told by the leader, good once applied reaches resolvedIndex
+	resolvedIndex uint64
+	waitsApply    bool // a prepare-snapshot WaitApply is under way
+	truncateTo    uint64
 }
 
 // peerView is what the rest of the store sees of a peer. region is never changed in place.
 type peerView struct {
 	region      *metapb.Region
 	done        finishedFlashback
+	merge       *mergeState // nil while it gives itself to no neighbour
+	destroyed   bool        // merged into its neighbour
 	term        uint64
 	vote        uint64
 	lead        uint64 // peer id of the leader, 0 if there is none
@@ -58,7 +59,7 @@ type proposal struct {
 
 func newPeer(state localState, applied, appliedTerm, storeID uint64) *peer {
 	p := &peer{regionID: state.region.Id, pending: map[uint64]*proposal{}}
-	p.view = peerView{region: state.region, done: state.done, applied: applied, appliedTerm: appliedTerm}
+	p.view = peerView{region: state.region, done: state.done, merge: state.merge, applied: applied, appliedTerm: appliedTerm}
 	if own := peerOn(state.region, storeID); own != nil {
 		p.id = own.Id
 	}

@@ -27,20 +27,19 @@ type prepareService struct {
 	s *Store
 }
 
-// CheckPendingAdminOp implements backup.BackupServer: a message for each region led here.
+// CheckPendingAdminOp implements backup.BackupServer: a message for each region led here. As in TiKV a merge is
+// pending once PrepareMerge is applied, and a split, which is one command, never: its regions just have no leader yet.
 func (b *prepareService) CheckPendingAdminOp(_ *backup.CheckAdminRequest, stream backup.Backup_CheckPendingAdminOpServer) error {
 	k := b.s.strikeAt(stream.Context(), "CheckPendingAdminOp")
 	if err := k.before(); err != nil {
 		return err
 	}
 	for _, p := range b.s.allPeers() {
-		p.mu.Lock()
-		v, pending := p.view, p.splitsUnderWay > 0
-		p.mu.Unlock()
+		v := p.look()
 		if !v.leader {
 			continue
 		}
-		if err := stream.Send(&backup.CheckAdminResponse{Region: v.region, HasPendingAdmin: pending}); err != nil {
+		if err := stream.Send(&backup.CheckAdminResponse{Region: v.region, HasPendingAdmin: v.merge != nil}); err != nil {
 			return err
 		}
 	}
@@ -190,8 +189,8 @@ func (s *Store) waitRegionApplied(ctx context.Context, asked *metapb.Region) *er
 	if v.applied == target || (!v.leader && v.vote == 0) {
 		return nil
 	}
-	now, err := peer.await(ctx, func(now peerView) bool { return now.applied >= target || now.term != v.term })
-	if err == nil && now.applied < target {
+	now, err := peer.await(ctx, func(now peerView) bool { return now.applied >= target || now.term != v.term || now.destroyed })
+	if err == nil && now.applied < target && !now.destroyed {
 		return aborted(staleCommand())
 	}
 	return nil

@@ -86,6 +86,8 @@ func (w *raftWorker) run(ctx context.Context) {
 	defer ticker.Stop()
 	gc := time.NewTicker(w.store.opts.LogGCInterval)
 	defer gc.Stop()
+	merges := time.NewTicker(w.store.opts.MergeCheckInterval)
+	defer merges.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -95,6 +97,8 @@ func (w *raftWorker) run(ctx context.Context) {
 			w.tick()
 		case <-gc.C:
 			w.collectLogs()
+		case <-merges.C:
+			w.checkMerges()
 		}
 		w.mu.Lock()
 		tasks := w.inbox
@@ -214,6 +218,15 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 	}
 	delete(w.votes, p.regionID)
 	w.look(p)
+}
+
+// remove ends a raft group.
+func (w *raftWorker) remove(p *peer) {
+	if p == nil {
+		return
+	}
+	delete(w.peers, p.regionID)
+	w.order = slices.DeleteFunc(w.order, func(q *peer) bool { return q == p })
 }
 
 // propose appends a command to the log if the peer leads.

@@ -157,7 +157,7 @@ func (s *Store) awaitApplied(ctx context.Context, regions []uint64) error {
 			continue
 		}
 		target := p.look().lastIndex
-		if _, err := p.await(ctx, func(v peerView) bool { return v.applied >= target }); err != nil {
+		if _, err := p.await(ctx, func(v peerView) bool { return v.applied >= target || v.destroyed }); err != nil {
 			return err
 		}
 	}

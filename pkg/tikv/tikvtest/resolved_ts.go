@@ -58,7 +58,11 @@ func (s *Store) advanceResolved(fresh uint64) {
 		if !s.majorityKnows(p.regionID, p.id, v) {
 			continue
 		}
-		index := p.look().applied
+		now := p.look()
+		if now.region.RegionEpoch.Version != v.region.RegionEpoch.Version {
+			continue // a merge in between made it a larger region, whose locks were not seen
+		}
+		index := now.applied
 		p.mu.Lock()
 		p.resolved = max(p.resolved, ts)
 		p.mu.Unlock()
@@ -68,6 +72,16 @@ func (s *Store) advanceResolved(fresh uint64) {
 			}
 		}
 	}
+}
+
+// lowerResolved makes the resolved ts that of the region and of one that was merged into it.
+func (p *peer) lowerResolved(source *peer) {
+	source.mu.Lock()
+	resolved := source.resolved
+	source.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resolved, p.nextResolved = min(p.resolved, resolved), 0
 }
 
 // hearResolved takes a leader's word. It holds once this peer has applied as much as the leader had.

@@ -78,8 +78,6 @@ func (s *Store) split(ctx context.Context, c *kvrpcpb.Context, keys [][]byte) ([
 	if e := s.suspendedAdmin(); e != nil { // the lease may have come while PD was asked
 		return nil, e, nil
 	}
-	p.addSplit(1)
-	defer p.addSplit(-1)
 	e, err = s.replicate(ctx, p, v, &command{
 		admin: &raft_cmdpb.AdminRequest{CmdType: raft_cmdpb.AdminCmdType_BatchSplit, Splits: splits},
 	}, nil)
@@ -93,13 +91,7 @@ func (s *Store) split(ctx context.Context, c *kvrpcpb.Context, keys [][]byte) ([
 	return regions, nil, nil
 }
 
-func (p *peer) addSplit(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.splitsUnderWay += n
-}
-
-// suspendedAdmin is the refusal of splits, leader transfers and log compaction under a lease, or nil.
+// suspendedAdmin is the refusal of splits, merges, leader transfers and log compaction under a lease, or nil.
 func (s *Store) suspendedAdmin() *errorpb.Error {
 	if s.ignoreHold.Load() {
 		return nil
@@ -146,16 +138,10 @@ func (s *Store) proposeCompactLog(p *peer, v peerView, index, term uint64) {
 	if s.suspendedAdmin() != nil {
 		return
 	}
-	c := &command{
-		id: s.bootID + s.proposals.Add(1), version: v.region.RegionEpoch.Version, confVer: v.region.RegionEpoch.ConfVer,
-		admin: &raft_cmdpb.AdminRequest{
-			CmdType:    raft_cmdpb.AdminCmdType_CompactLog,
-			CompactLog: &raft_cmdpb.CompactLogRequest{CompactIndex: index, CompactTerm: term},
-		},
-	}
-	s.raft.post(raftTask{region: p.regionID, proposal: &proposal{
-		command: c, term: v.term, done: func(*errorpb.Error) {},
-	}})
+	s.proposeAdmin(p, v, &raft_cmdpb.AdminRequest{
+		CmdType:    raft_cmdpb.AdminCmdType_CompactLog,
+		CompactLog: &raft_cmdpb.CompactLogRequest{CompactIndex: index, CompactTerm: term},
+	})
 }
 
 // SplitAt splits the cluster at raw keys by ordinary split requests to the leaders among the stores, and
