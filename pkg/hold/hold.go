@@ -55,15 +55,16 @@ type Hold struct {
 
 	mu        sync.Mutex
 	stores    []*store
-	paused    []string        // schedulers that we paused
-	foreign   map[string]bool // schedulers that somebody else had paused
-	items     []string        // config items that we override
-	theirs    []string        // config items that somebody else overrides with our value
-	still     bool            // schedulers and limits were read back once
-	safePoint cluster.TS      // 0 while GC is not held
-	started   time.Time       // of the first pause
-	broken    error           // first reason
-	lost      chan struct{}   // closed when broken
+	paused    []string         // schedulers that we paused
+	foreign   map[string]bool  // schedulers that somebody else had paused
+	items     []string         // config items that we override
+	theirs    []string         // config items that somebody else overrides with our value
+	still     bool             // schedulers and limits were read back once
+	safePoint cluster.TS       // 0 while GC is not held
+	regions   []cluster.Region // as the stores said when they had settled
+	started   time.Time        // of the first pause
+	broken    error            // first reason
+	lost      chan struct{}    // closed when broken
 	released  bool
 
 	keeper   context.CancelFunc // ends keep

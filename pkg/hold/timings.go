@@ -29,32 +29,31 @@ func (t *timings) start(name string) func() {
 	}
 }
 
-func (t *timings) list() []phase.Part {
+// sums adds up the parts of the same name.
+func (t *timings) sums() []phase.Part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]phase.Part(nil), t.parts...)
+	sums, at := []phase.Part{}, map[string]int{}
+	for _, p := range t.parts {
+		if i, known := at[p.Name]; known {
+			sums[i].Seconds += p.Seconds
+			continue
+		}
+		at[p.Name] = len(sums)
+		sums = append(sums, p)
+	}
+	return sums
 }
 
-// Parts lists what was timed so far, in the order in which it ended.
-func (h *Hold) Parts() []phase.Part { return h.parts.list() }
+// Parts lists what was timed so far, in the order in which it ended first. Parts of the same name are added up.
+func (h *Hold) Parts() []phase.Part { return h.parts.sums() }
 
 // StoreParts lists what was timed on each store so far: connect, suspend imports, pause admin commands, wait
 // apply and release.
 func (h *Hold) StoreParts() []StoreParts {
 	out := make([]StoreParts, 0, len(h.stores))
 	for _, s := range h.stores {
-		of := StoreParts{Store: s.target.ID, Parts: []phase.Part{}}
-		at := map[string]int{}
-		for _, p := range s.times.list() {
-			i, known := at[p.Name]
-			if !known {
-				at[p.Name] = len(of.Parts)
-				of.Parts = append(of.Parts, p)
-				continue
-			}
-			of.Parts[i].Seconds += p.Seconds
-		}
-		out = append(out, of)
+		out = append(out, StoreParts{Store: s.target.ID, Parts: s.times.sums()})
 	}
 	return out
 }

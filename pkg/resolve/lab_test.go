@@ -176,7 +176,7 @@ func (l *lab) quiet(ctx context.Context, t *testing.T, leases []tikv.Lease) bool
 	regions, err := l.oracle.Regions(ctx, cluster.KeyRange{})
 	require.NoError(t, err)
 	for i, s := range l.stores {
-		pending, _, err := l.client.PendingAdmin(ctx, s.Addr())
+		_, pending, err := l.client.LedRegions(ctx, s.Addr())
 		require.NoError(t, err)
 		led := slices.DeleteFunc(slices.Clone(regions), func(r cluster.Region) bool { return uint64(r.Leader.Store) != s.ID() })
 		failed, err := leases[i].WaitApply(ctx, led)

@@ -115,11 +115,11 @@ func (t *task) ledByStores(ctx context.Context) (int, error) {
 		if !slices.Contains(t.stores, st.ID) {
 			continue
 		}
-		_, led, err := t.TiKV.PendingAdmin(ctx, st.Address)
+		led, _, err := t.TiKV.LedRegions(ctx, st.Address)
 		if err != nil {
 			return 0, failure.Annotate(err, "count leaders", "store "+st.ID.String())
 		}
-		sum += led
+		sum += len(led)
 	}
 	return sum, nil
 }

@@ -23,21 +23,27 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-func TestPendingAdmin_CountsAllAndListsPending(t *testing.T) {
+func TestLedRegions_ListsAllAndThosePending(t *testing.T) {
 	t.Parallel()
 	address, client := serve(t, &script{pending: func(stream backup.Backup_CheckPendingAdminOpServer) error {
 		for i := range uint64(5) {
-			err := stream.Send(&backup.CheckAdminResponse{Region: &metapb.Region{Id: i + 1}, HasPendingAdmin: i%2 == 1})
+			err := stream.Send(&backup.CheckAdminResponse{Region: &metapb.Region{
+				Id: i + 1, StartKey: []byte{byte(i)}, EndKey: []byte{byte(i + 1)}, RegionEpoch: &metapb.RegionEpoch{Version: 7, ConfVer: 5},
+				Peers: []*metapb.Peer{{Id: 9, StoreId: 3, Role: metapb.PeerRole_Learner}},
+			}, HasPendingAdmin: i%2 == 1})
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	}})
-	pending, led, err := client.PendingAdmin(within(t, 5*time.Second), address)
+	led, pending, err := client.LedRegions(within(t, 5*time.Second), address)
 	require.NoError(t, err)
 	require.Equal(t, []cluster.RegionID{2, 4}, pending)
-	require.Equal(t, 5, led)
+	require.Len(t, led, 5)
+	require.Equal(t, cluster.Region{
+		ID: 2, Start: []byte{1}, End: []byte{2}, Version: 7, ConfVer: 5, Peers: []cluster.Peer{{ID: 9, Store: 3, Learner: true}},
+	}, led[1])
 }
 
 func TestSuspendImport_RoundsUpAndReportsBefore(t *testing.T) {
@@ -203,7 +209,7 @@ func TestClient_WrongTLS_IsDenied(t *testing.T) {
 	defer client.Close()
 	ctx := within(t, 5*time.Second)
 	require.Eventually(t, func() bool {
-		_, _, err := client.PendingAdmin(ctx, address)
+		_, _, err := client.LedRegions(ctx, address)
 		return failure.KindOf(err) == failure.Denied
 	}, 5*time.Second, 10*time.Millisecond)
 }
@@ -213,6 +219,6 @@ func TestClient_Closed_RefusesCalls(t *testing.T) {
 	client := tikv.Open(tikv.Config{})
 	client.Close()
 	client.Close()
-	_, _, err := client.PendingAdmin(t.Context(), "127.0.0.1:1")
+	_, _, err := client.LedRegions(t.Context(), "127.0.0.1:1")
 	require.Equal(t, failure.Usage, failure.KindOf(err))
 }

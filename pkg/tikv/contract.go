@@ -27,9 +27,10 @@ type Holder interface {
 	// OpenLease connects and opens the stream; the store is not paused before the first Renew.
 	// A TiKV that has no such service is Unready and the hint names the versions that have.
 	OpenLease(ctx context.Context, address string) (Lease, error)
-	// PendingAdmin returns the regions led by the store that have a conf change, merge or split under way,
-	// and the number of regions led.
-	PendingAdmin(ctx context.Context, address string) (pending []cluster.RegionID, led int, err error)
+	// LedRegions lists the regions that the store says it leads, and those of them that have a conf change or merge
+	// under way. Leader is not filled in: it is the store itself. TiKV calls a merge or split pending only once its
+	// first command is applied: wait for that before.
+	LedRegions(ctx context.Context, address string) (led []cluster.Region, pending []cluster.RegionID, err error)
 	// SuspendImport denies imports until ttl has passed and reports whether they were denied before.
 	SuspendImport(ctx context.Context, address, caller string, ttl time.Duration) (already bool, err error)
 	// ResumeImport allows imports again and reports whether they were denied before.

@@ -16,6 +16,20 @@ func regionPB(r cluster.Region) *metapb.Region {
 	return out
 }
 
+// regionOf is a region in our words, without its leader.
+func regionOf(r *metapb.Region) cluster.Region {
+	out := cluster.Region{
+		ID: cluster.RegionID(r.GetId()), Start: r.GetStartKey(), End: r.GetEndKey(),
+		ConfVer: r.GetRegionEpoch().GetConfVer(), Version: r.GetRegionEpoch().GetVersion(),
+	}
+	for _, p := range r.GetPeers() {
+		out.Peers = append(out.Peers, cluster.Peer{
+			ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()), Learner: p.GetRole() == metapb.PeerRole_Learner,
+		})
+	}
+	return out
+}
+
 func epochPB(r cluster.Region) *metapb.RegionEpoch {
 	return &metapb.RegionEpoch{ConfVer: r.ConfVer, Version: r.Version}
 }

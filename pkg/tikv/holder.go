@@ -68,31 +68,31 @@ func probe(ctx context.Context, client backup.BackupClient) error {
 	return nil
 }
 
-// PendingAdmin lists the regions led by the store with an admin command under way, in the store's order.
-func (c *Client) PendingAdmin(ctx context.Context, address string) ([]cluster.RegionID, int, error) {
+// LedRegions lists the regions led by the store, and those with an admin command under way, in the store's order.
+func (c *Client) LedRegions(ctx context.Context, address string) (led []cluster.Region, pending []cluster.RegionID, err error) {
 	const op = "check pending admin commands"
 	conn, err := c.connection(address)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := backup.NewBackupClient(conn).CheckPendingAdminOp(streamCtx, &backup.CheckAdminRequest{})
 	if err != nil {
-		return nil, 0, translate(ctx, err, op, address, hintPrepare)
+		return nil, nil, translate(ctx, err, op, address, hintPrepare)
 	}
-	var pending []cluster.RegionID
-	for led := 0; ; led++ {
+	for {
 		resp, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return pending, led, nil
+			return led, pending, nil
 		}
 		if err != nil {
-			return nil, 0, translate(ctx, err, op, address, hintPrepare)
+			return nil, nil, translate(ctx, err, op, address, hintPrepare)
 		}
 		if resp.Error != nil {
-			return nil, 0, failure.New(failure.Unknown, op, target(address), "%s", resp.Error.Msg)
+			return nil, nil, failure.New(failure.Unknown, op, target(address), "%s", resp.Error.Msg)
 		}
+		led = append(led, regionOf(resp.Region))
 		if resp.HasPendingAdmin {
 			pending = append(pending, cluster.RegionID(resp.Region.GetId()))
 		}

@@ -41,8 +41,8 @@ func startStandIn(t *testing.T) *standIn {
 	t.Cleanup(c.store.Kill)
 	require.NoError(t, tikvtest.BootstrapCluster(ctx, c.store))
 	require.Eventually(t, func() bool {
-		_, led, err := c.client.PendingAdmin(ctx, c.store.Addr())
-		return err == nil && led > 0
+		led, _, err := c.client.LedRegions(ctx, c.store.Addr())
+		return err == nil && len(led) > 0
 	}, 10*time.Second, 10*time.Millisecond)
 	return c
 }

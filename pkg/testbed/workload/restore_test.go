@@ -61,7 +61,7 @@ func (c *standIns) settle(ctx context.Context, t *testing.T, oracle *pd.Client, 
 		regions, err := oracle.Regions(ctx, cluster.KeyRange{})
 		require.NoError(t, err)
 		for i, s := range c.stores {
-			pending, _, err := client.PendingAdmin(ctx, s.Addr())
+			_, pending, err := client.LedRegions(ctx, s.Addr())
 			require.NoError(t, err)
 			var led []cluster.Region
 			for _, r := range regions {

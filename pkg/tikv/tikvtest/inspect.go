@@ -21,6 +21,7 @@ type PeerState struct {
 	LeaderID  uint64 // peer id of the leader that it knows, or 0
 	Serving   bool   // leads and has applied an entry of its own term
 	Resolved  uint64 // resolved ts
+	Merging   bool   // gives itself to its neighbour
 }
 
 // Peers lists the store's peers by region id, as they are now.
@@ -35,6 +36,7 @@ func (s *Store) Peers() []PeerState {
 		list = append(list, PeerState{
 			Region: v.region, PeerID: p.id, Term: v.term, LastIndex: v.lastIndex, Applied: v.applied,
 			Leader: v.leader, LeaderID: v.lead, Serving: v.ready(), Resolved: resolved,
+			Merging: v.merge != nil,
 		})
 	}
 	return list

@@ -68,10 +68,13 @@ func (s *Store) proposeAdmin(p *peer, v peerView, admin *raft_cmdpb.AdminRequest
 
 // checkMerges completes the merges whose source is led here: CommitMerge is proposed to the target, or RollbackMerge
 // to the source if the target has changed since. Both pass under a lease, as TiKV lets what began come to an end.
-func (w *raftWorker) checkMerges() {
+func (w *raftWorker) checkMerges(ctx context.Context) {
 	for _, p := range w.order {
 		v := p.look()
 		if v.merge == nil || !v.ready() || w.slowest(p) < v.merge.commit {
+			continue
+		}
+		if k := w.store.strikeAt(ctx, "CheckMerge"); k.refuse != nil || k.region != nil {
 			continue
 		}
 		store, target := w.store.leaderOf(v.merge.target)

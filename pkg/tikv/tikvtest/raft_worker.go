@@ -98,7 +98,7 @@ func (w *raftWorker) run(ctx context.Context) {
 		case <-gc.C:
 			w.collectLogs()
 		case <-merges.C:
-			w.checkMerges()
+			w.checkMerges(ctx)
 		}
 		w.mu.Lock()
 		tasks := w.inbox

@@ -1,0 +1,168 @@
+package hold
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// settleInterval is how often pending admin commands and aborted regions are checked again.
+const settleInterval = 50 * time.Millisecond
+
+// settled is how a region stood when its leader had applied its log: the next round has to find it like that.
+type settled struct {
+	confVer, version uint64
+	leader           cluster.StoreID
+}
+
+// settle waits until the regions do not change any more, in the one order that proves it. The leases are taken before,
+// but a merge or split that was proposed just before them is called pending only once its first command is applied, and
+// may then be completed under the lease. So every region applies its log, *then* no region is pending and the ranges
+// that the stores themselves say they lead tile the key space; rounds are repeated until a whole one changes nothing.
+// It is bounded by half of the budget.
+func (h *Hold) settle(ctx context.Context) error {
+	limit := h.cfg.MaxHold / 2
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	applied := map[cluster.RegionID]settled{}
+	for round := 1; ; round++ {
+		regions, unsettled, err := h.ledRegions(limited)
+		if err != nil {
+			return err
+		}
+		left := notApplied(regions, applied)
+		if len(left) == 0 && unsettled == nil {
+			h.log.Info("the regions have settled", zap.Int("rounds", round), zap.Int("regions", len(regions)))
+			h.keepRegions(regions)
+			return nil
+		}
+		failed, err := h.applyOnce(limited, left, applied)
+		switch {
+		case err != nil:
+			return err
+		case unsettled == nil && failed != nil:
+			unsettled = failed
+		}
+		if unsettled == nil {
+			continue // nothing may have changed meanwhile
+		}
+		h.log.Info("the regions have not settled yet", zap.Int("round", round), zap.Error(unsettled))
+		if err := wait.For(limited, settleInterval); err != nil {
+			return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s: %w: %w", limit, unsettled, err).
+				WithHint("find out what merges, splits or moves regions, or which store has no leaders, and run it again")
+		}
+	}
+}
+
+func (h *Hold) keepRegions(regions []cluster.Region) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.regions = regions
+}
+
+// notApplied are the regions that have changed, or moved to another leader, since they applied their logs.
+func notApplied(regions []cluster.Region, applied map[cluster.RegionID]settled) []cluster.Region {
+	var left []cluster.Region
+	for _, r := range regions {
+		if applied[r.ID] != (settled{r.ConfVer, r.Version, r.Leader.Store}) {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// ledRegions lists the regions that the held stores say they lead. unsettled says why they may still change: one has an
+// admin command pending, has a replica on a store that is not held, or they do not tile the key space.
+func (h *Hold) ledRegions(ctx context.Context) (regions []cluster.Region, unsettled, err error) {
+	defer h.parts.start("pending admin commands")()
+	led, pending := make([][]cluster.Region, len(h.stores)), make([][]cluster.RegionID, len(h.stores))
+	err = parallel.Each(ctx, 0, h.stores, func(ctx context.Context, i int, s *store) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, h.callLimit())
+		defer cancel()
+		led[i], pending[i], err = h.tikv.LedRegions(ctx, s.target.Address)
+		return failure.Annotate(err, "check pending admin commands", s.name())
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	held := map[cluster.StoreID]bool{}
+	var moving []cluster.RegionID
+	for i, s := range h.stores {
+		held[s.target.ID] = true
+		moving = append(moving, pending[i]...)
+		for _, r := range led[i] {
+			r.Leader = peerOn(r, s.target.ID)
+			regions = append(regions, r)
+		}
+	}
+	if len(moving) > 0 {
+		return regions, failure.New(failure.Unready, "wait for admin commands", h.cfg.Cluster.String(),
+			"%d regions still split, merge or move peers, such as region %s", len(moving), moving[0]), nil
+	}
+	return regions, covered(regions, held), nil
+}
+
+// peerOn is the region's peer on the store that says it leads the region.
+func peerOn(r cluster.Region, id cluster.StoreID) cluster.Peer {
+	for _, p := range r.Peers {
+		if p.Store == id {
+			return p
+		}
+	}
+	return cluster.Peer{Store: id}
+}
+
+// covered checks that the regions cover the key space exactly, and that all of their voters are on held stores.
+func covered(regions []cluster.Region, held map[cluster.StoreID]bool) error {
+	ranges := make([]cluster.KeyRange, 0, len(regions))
+	for _, r := range regions {
+		for _, p := range r.Peers {
+			if !p.Learner && !held[p.Store] {
+				return failure.New(failure.Unready, "find replicas", "region "+r.ID.String(), "one is on store %s, which is not held: did a store join?", p.Store)
+			}
+		}
+		ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
+	}
+	return failure.Annotate(cluster.Tile(ranges, 3), "check the ranges that the held stores lead", "")
+}
+
+// applyOnce asks the leaders of these regions to apply their logs, and notes those that did. failed names one that did
+// not: it is asked again in the next round, as its leader then says it stands.
+func (h *Hold) applyOnce(ctx context.Context, regions []cluster.Region, applied map[cluster.RegionID]settled) (failed, err error) {
+	if len(regions) == 0 {
+		return nil, nil
+	}
+	defer h.parts.start("wait apply")()
+	byStore := map[cluster.StoreID][]cluster.Region{}
+	for _, r := range regions {
+		byStore[r.Leader.Store] = append(byStore[r.Leader.Store], r)
+	}
+	aborted := make([]map[cluster.RegionID]error, len(h.stores))
+	err = parallel.Each(ctx, 0, h.stores, func(ctx context.Context, i int, s *store) (err error) {
+		if len(byStore[s.target.ID]) == 0 {
+			return nil
+		}
+		defer s.times.start("wait apply")()
+		aborted[i], err = s.waitApply(ctx, byStore[s.target.ID])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range h.stores {
+		for _, r := range byStore[s.target.ID] {
+			if reason, bad := aborted[i][r.ID]; bad {
+				failed = failure.Annotate(reason, "wait apply", s.name())
+				continue
+			}
+			applied[r.ID] = settled{r.ConfVer, r.Version, r.Leader.Store}
+		}
+	}
+	return failed, nil
+}
