@@ -97,7 +97,7 @@ func covered(ranges []cluster.KeyRange) bool {
 	return true
 }
 
-func TestTile_AnyRanges_AgreesWithLookAtEachKey(t *testing.T) {
+func TestTile_AnyRanges_AgreesWithCheckOfEachKey(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		cuts := rapid.SliceOfNDistinct(rapid.StringMatching("[a-d]{1,2}"), 0, 6, rapid.ID[string]).Draw(t, "cuts")

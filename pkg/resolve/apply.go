@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -34,49 +35,49 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 	s.Expect(2*int64(len(r.cfg.Stores)), "answers")
 	ctx, cancel := r.bounded(ctx, "apply logs of", applyBase, applyEach)
 	defer cancel()
-	missing := &roster{left: map[cluster.StoreID]string{}}
+	pending := &pendingStores{left: map[cluster.StoreID]string{}}
 	for _, store := range r.cfg.Stores {
-		missing.set(store, "elects and applies")
+		pending.set(store, "makes its leaders lead and applies")
 	}
-	err := r.eachStore(ctx, func(ctx context.Context, _ int, store cluster.StoreID) error {
+	err := parallel.Each(ctx, 0, r.cfg.Stores, func(ctx context.Context, _ int, store cluster.StoreID) error {
 		if err := r.awaitRecovered(ctx, store); err != nil {
 			return err
 		}
 		s.Advance(1)
-		missing.set(store, "applies")
+		pending.set(store, "applies")
 		if err := r.awaitApplied(ctx, store); err != nil {
 			return err
 		}
 		s.Advance(1)
-		missing.set(store, "")
+		pending.set(store, "")
 		return nil
 	})
 	if err != nil && ctx.Err() != nil {
-		return failure.New(failure.Limited, "wait apply", r.cfg.Cluster.String(), "%w: %s", context.Cause(ctx), missing)
+		return failure.New(failure.Limited, "wait apply", r.cfg.Cluster.String(), "%w: %s", context.Cause(ctx), pending)
 	}
 	return err
 }
 
-// roster is what each store still has to do.
-type roster struct {
+// pendingStores is what each store still has to do.
+type pendingStores struct {
 	mu   sync.Mutex
 	left map[cluster.StoreID]string
 }
 
-func (m *roster) set(store cluster.StoreID, what string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.left[store] = what; what == "" {
-		delete(m.left, store)
+func (p *pendingStores) set(store cluster.StoreID, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left[store] = what; what == "" {
+		delete(p.left, store)
 	}
 }
 
 // String lists the stores.
-func (m *roster) String() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	items := make([]string, 0, len(m.left))
-	for store, what := range m.left {
+func (p *pendingStores) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	items := make([]string, 0, len(p.left))
+	for store, what := range p.left {
 		items = append(items, fmt.Sprintf("store %s %s", store, what))
 	}
 	return strings.Join(items, ", ")
@@ -122,9 +123,9 @@ func (r *Resolver) awaitApplied(ctx context.Context, store cluster.StoreID) erro
 		}
 		if time.Since(failing) > r.cfg.Stall {
 			return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
-				WithHint("look at the log of the store's pod, then run it again")
+				WithHint("look at the log of the store's pod, then run: tisnap resolve")
 		}
-		if !lost(err) || wait.For(ctx, retryInterval) != nil {
+		if !failure.NotYet(err) || wait.For(ctx, retryInterval) != nil {
 			return failure.Annotate(err, "wait apply", r.name(store))
 		}
 		if err := r.resend(ctx); err != nil {

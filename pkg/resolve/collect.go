@@ -30,9 +30,9 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	defer g.stop()
 	for {
 		g.settle()
-		found, wrong, err := r.findStores(ctx)
-		if len(wrong) > 0 {
-			return failure.New(failure.Unready, "match stores with the backup", r.cfg.Cluster.String(), "%s", strings.Join(wrong, ", "))
+		found, foreign, err := r.findStores(ctx)
+		if len(foreign) > 0 {
+			return failure.New(failure.Unready, "match stores with the backup", r.cfg.Cluster.String(), "%s", strings.Join(foreign, ", "))
 		}
 		if err == nil {
 			g.begin(ctx, found)
@@ -55,9 +55,9 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// findStores returns the stores of the backup that PD lists, and what is wrong: the data of a store that is not
+// findStores returns the stores of the backup that PD lists, and those that are foreign to it: the data of a store that is not
 // of the backup would mix with the backup's.
-func (r *Resolver) findStores(ctx context.Context) (found map[cluster.StoreID]pd.Store, wrong []string, err error) {
+func (r *Resolver) findStores(ctx context.Context) (found map[cluster.StoreID]pd.Store, foreign []string, err error) {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil {
 		return nil, nil, failure.Annotate(err, "list stores", r.cfg.Cluster.String())
@@ -69,8 +69,8 @@ func (r *Resolver) findStores(ctx context.Context) (found map[cluster.StoreID]pd
 		case slices.Contains(r.cfg.Stores, st.ID):
 			found[st.ID] = st
 		default:
-			wrong = append(wrong, "store "+st.ID.String()+" is not in the backup")
+			foreign = append(foreign, "store "+st.ID.String()+" is not in the backup")
 		}
 	}
-	return found, wrong, nil
+	return found, foreign, nil
 }

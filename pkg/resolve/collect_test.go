@@ -34,12 +34,12 @@ type rack struct {
 	tikv.Recoverer
 	tikv.Flashbacker
 
-	mu    sync.Mutex
-	list  func(call int) ([]pd.Store, error)
-	tell  func(address string, call int, each func(tikv.RegionMeta) error) error
-	hang  map[string]bool // addresses whose stream stands still until the caller gives up
-	lists int
-	tells map[string]int
+	mu      sync.Mutex
+	list    func(call int) ([]pd.Store, error)
+	report  func(address string, call int, each func(tikv.RegionMeta) error) error
+	hang    map[string]bool // addresses whose stream sends nothing until the caller cancels
+	lists   int
+	streams map[string]int
 }
 
 func (k *rack) Stores(context.Context) ([]pd.Store, error) {
@@ -51,10 +51,10 @@ func (k *rack) Stores(context.Context) ([]pd.Store, error) {
 
 func (k *rack) RegionMetas(ctx context.Context, address string, each func(tikv.RegionMeta) error) error {
 	k.mu.Lock()
-	k.tells[address]++
-	call := k.tells[address]
+	k.streams[address]++
+	call := k.streams[address]
 	k.mu.Unlock()
-	if err := k.tell(address, call, each); err != nil {
+	if err := k.report(address, call, each); err != nil {
 		return err
 	}
 	if k.hang[address] {
@@ -76,9 +76,9 @@ func upStores(started int64, ids ...cluster.StoreID) []pd.Store {
 // newRack is three stores that all hold region 1.
 func newRack() *rack {
 	return &rack{
-		tells: map[string]int{}, hang: map[string]bool{},
-		list: func(int) ([]pd.Store, error) { return upStores(1, 1, 2, 3), nil },
-		tell: func(_ string, _ int, each func(tikv.RegionMeta) error) error { return each(peer(1, "", "")) },
+		streams: map[string]int{}, hang: map[string]bool{},
+		list:   func(int) ([]pd.Store, error) { return upStores(1, 1, 2, 3), nil },
+		report: func(_ string, _ int, each func(tikv.RegionMeta) error) error { return each(peer(1, "", "")) },
 	}
 }
 
@@ -100,7 +100,7 @@ func (k *rack) plan(t *testing.T, change ...func(*resolve.Config)) (*plan.Plan, 
 
 func TestCollect_StoresAsTheyAre_AreRead(t *testing.T) {
 	t.Parallel()
-	lost := failure.New(failure.Unknown, "read region metas", "", "the connection broke")
+	lost := failure.New(failure.Unknown, "read region metas", "", "the connection was reset")
 	cases := []struct {
 		name   string
 		change func(k *rack)
@@ -119,7 +119,7 @@ func TestCollect_StoresAsTheyAre_AreRead(t *testing.T) {
 			}
 		}, map[string]int{"store-1": 1, "store-2": 1, "store-3": 1}},
 		{"a stream breaks half-way, twice", func(k *rack) {
-			k.tell = func(address string, call int, each func(tikv.RegionMeta) error) error {
+			k.report = func(address string, call int, each func(tikv.RegionMeta) error) error {
 				if address == "store-2" && call < 3 {
 					require.NoError(t, each(peer(9, "", "b"))) // what comes of a stream that breaks counts for nothing
 					return lost
@@ -131,27 +131,27 @@ func TestCollect_StoresAsTheyAre_AreRead(t *testing.T) {
 			k.list = func(call int) ([]pd.Store, error) {
 				stores := upStores(1, 1, 2, 3)
 				if call > 1 {
-					stores[1].StartedAt, stores[1].Address = time.Unix(2, 0), "store-2-anew"
+					stores[1].StartedAt, stores[1].Address = time.Unix(2, 0), "store-2-restarted"
 				}
 				return stores, nil
 			}
-			k.tell = func(address string, _ int, each func(tikv.RegionMeta) error) error {
+			k.report = func(address string, _ int, each func(tikv.RegionMeta) error) error {
 				if address == "store-2" {
 					return each(peer(2, "", "b"))
 				}
 				return each(peer(1, "", ""))
 			}
-		}, map[string]int{"store-1": 1, "store-2": 1, "store-2-anew": 1, "store-3": 1}},
-		{"a store restarts while its stream stands still", func(k *rack) {
+		}, map[string]int{"store-1": 1, "store-2": 1, "store-2-restarted": 1, "store-3": 1}},
+		{"a store restarts while its stream sends nothing", func(k *rack) {
 			k.hang["store-2"] = true
 			k.list = func(call int) ([]pd.Store, error) {
 				stores := upStores(1, 1, 2, 3)
 				if call > 5 {
-					stores[1].StartedAt, stores[1].Address = time.Unix(2, 0), "store-2-anew"
+					stores[1].StartedAt, stores[1].Address = time.Unix(2, 0), "store-2-restarted"
 				}
 				return stores, nil
 			}
-		}, map[string]int{"store-1": 1, "store-2": 1, "store-2-anew": 1, "store-3": 1}},
+		}, map[string]int{"store-1": 1, "store-2": 1, "store-2-restarted": 1, "store-3": 1}},
 		{"other stores are no business of ours", func(k *rack) {
 			k.list = func(int) ([]pd.Store, error) {
 				gone, flash := upStores(1, 8)[0], upStores(1, 9)[0]
@@ -168,7 +168,7 @@ func TestCollect_StoresAsTheyAre_AreRead(t *testing.T) {
 				c.change(k)
 				plan, err := k.plan(t)
 				require.NoError(t, err)
-				require.Equal(t, c.asked, k.tells)
+				require.Equal(t, c.asked, k.streams)
 				require.Len(t, plan.Leaders, 1)
 				require.Equal(t, cluster.RegionID(1), plan.Leaders[0].Region)
 				require.Equal(t, 3, plan.Peers)
@@ -192,9 +192,9 @@ func TestCollect_WhatDoesNotCome_EndsTheRun(t *testing.T) {
 		{"a store too few", func(k *rack) {
 			k.list = func(int) ([]pd.Store, error) { return upStores(1, 1, 3), nil }
 		}, failure.Limited, []string{"store 2 is missing", "for 1m0s"}, time.Minute},
-		{"a stream that stands still", func(k *rack) { k.hang["store-3"] = true }, failure.Limited, []string{"nothing comes from store 3 (store-3)"}, time.Minute},
+		{"a stream that sends nothing", func(k *rack) { k.hang["store-3"] = true }, failure.Limited, []string{"nothing comes from store 3 (store-3)"}, time.Minute},
 		{"a store that breaks each time", func(k *rack) {
-			k.tell = func(address string, _ int, each func(tikv.RegionMeta) error) error {
+			k.report = func(address string, _ int, each func(tikv.RegionMeta) error) error {
 				if address == "store-1" {
 					return failure.New(failure.Unknown, "read region metas", address, "connection refused")
 				}
@@ -202,7 +202,7 @@ func TestCollect_WhatDoesNotCome_EndsTheRun(t *testing.T) {
 			}
 		}, failure.Limited, []string{"nothing comes from store 1 (store-1)", "connection refused"}, time.Minute},
 		{"a store out of recovery mode", func(k *rack) {
-			k.tell = func(string, int, func(tikv.RegionMeta) error) error {
+			k.report = func(string, int, func(tikv.RegionMeta) error) error {
 				return failure.New(failure.Unready, "read region metas", "", "unimplemented")
 			}
 		}, failure.Unready, []string{"unimplemented"}, 0},
@@ -254,7 +254,7 @@ func TestCollect_ToleratedStore_IsNotAskedAndNotWaitedFor(t *testing.T) {
 				k.list = func(int) ([]pd.Store, error) { return slices.Clone(listed), nil }
 				plan, err := k.plan(t, func(c *resolve.Config) { c.TolerateStores = []cluster.StoreID{2} })
 				require.NoError(t, err)
-				require.Equal(t, map[string]int{"store-1": 1, "store-3": 1}, k.tells)
+				require.Equal(t, map[string]int{"store-1": 1, "store-3": 1}, k.streams)
 				require.Equal(t, []cluster.StoreID{2}, plan.Lost)
 				require.Equal(t, 2, plan.Fewest)
 				require.Equal(t, []cluster.RegionID{1}, plan.Degraded)

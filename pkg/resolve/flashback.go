@@ -86,7 +86,7 @@ func (r *Resolver) sweep(
 }
 
 // noted writes the progress down at the end of a sweep, whatever its end. That the write fails does not end the
-// run: one that goes on has more to do again, and that changes nothing. But two runs do not go on together.
+// run: one that resumes repeats more, and that changes nothing. But two runs must not both continue.
 func (r *Resolver) noted(ctx context.Context, sweepErr error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteDeadline)
 	defer cancel()
@@ -97,7 +97,7 @@ func (r *Resolver) noted(ctx context.Context, sweepErr error) error {
 	case failure.Is(saveErr, failure.Conflict):
 		return failure.Annotate(saveErr, "write progress", r.cfg.Cluster.String())
 	case saveErr != nil:
-		r.log.Warn("progress is not written: a run that goes on would have more to do", zap.Error(saveErr))
+		r.log.Warn("progress is not written: a run that resumes would have more to do", zap.Error(saveErr))
 	}
 	return nil
 }

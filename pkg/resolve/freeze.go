@@ -26,11 +26,11 @@ var frozen = map[string]any{
 // freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until thaw.
 const freezeTTL = 10 * time.Minute
 
-// The looks at PD's scheduling: often until its coordinator has started and all its schedulers are paused, then
-// now and then, because a change of PD's leader forgets pauses without a word.
+// How often PD's scheduling is polled: often until its coordinator has started and all its schedulers are paused,
+// then now and then, because PD silently forgets pauses when its leader changes.
 const (
-	thawedLook = 250 * time.Millisecond
-	frozenLook = 5 * time.Second
+	thawedInterval = 250 * time.Millisecond
+	frozenInterval = 5 * time.Second
 )
 
 // freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
@@ -65,9 +65,9 @@ func (r *Resolver) lowerLimits(ctx context.Context) error {
 	return nil
 }
 
-// keepFrozen renews until ctx ends. What fails is tried again at the next look, which is in time.
+// keepFrozen renews until ctx ends. What fails is tried again at the next poll, which is in time.
 func (r *Resolver) keepFrozen(ctx context.Context) {
-	renewed, pause := time.Now(), thawedLook
+	renewed, pause := time.Now(), thawedInterval
 	for wait.For(ctx, pause) == nil {
 		var err error
 		if time.Since(renewed) > freezeTTL/3 {
@@ -76,10 +76,10 @@ func (r *Resolver) keepFrozen(ctx context.Context) {
 			}
 		}
 		paused, pauseErr := r.pauseSchedulers(ctx)
-		if pause = thawedLook; paused {
-			pause = frozenLook
+		if pause = thawedInterval; paused {
+			pause = frozenInterval
 		}
-		r.lookAtGC(ctx)
+		r.pollGC(ctx)
 		if err = errors.Join(err, pauseErr); err != nil && ctx.Err() == nil {
 			r.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
 		}

@@ -30,7 +30,7 @@ type gathering struct {
 type reader struct {
 	store   cluster.StoreID
 	listed  bool      // by PD
-	started time.Time // of the store's process that is or was read, as PD told it
+	started time.Time // of the store's process that is or was read, as PD reports it
 	cancel  context.CancelFunc
 	result  chan error // of the stream, if there is one
 	done    bool       // all was read
@@ -76,7 +76,7 @@ func (g *gathering) settle() {
 	}
 }
 
-// begin opens a stream to each store that has none and is not read. A store whose process started anew after
+// begin opens a stream to each store that has none and is not read. A store whose process was started again after
 // it was asked is read again: it may have applied more of its log.
 func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Store) {
 	g.listed = time.Now()
@@ -91,7 +91,7 @@ func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Stor
 			rd.done = false
 			rd.cancel()
 		}
-		if rd.done || rd.result != nil || fatal(rd.err) {
+		if rd.done || rd.result != nil || permanent(rd.err) {
 			continue
 		}
 		rd.started = st.StartedAt
@@ -112,7 +112,7 @@ func (g *gathering) open(ctx context.Context, rd *reader, address string) {
 		})
 		select {
 		case g.ended <- struct{}{}:
-		default: // somebody has said so already
+		default: // it is said already
 		}
 	})
 }
@@ -128,10 +128,10 @@ func (g *gathering) read() int {
 	return n
 }
 
-// fatal reports whether asking a store again is for nothing.
-func fatal(err error) bool {
-	k := failure.KindOf(err)
-	return err != nil && k != failure.Unknown && k != failure.Limited && !errors.Is(err, context.Canceled)
+// permanent reports whether asking again is of no use. A store that does not serve its metas is not in recovery
+// mode, and does not enter it by itself.
+func permanent(err error) bool {
+	return err != nil && !failure.Transient(err) && !errors.Is(err, context.Canceled)
 }
 
 // judge ends the run when a store answers what will not change, or when nothing came from one for
@@ -139,12 +139,12 @@ func fatal(err error) bool {
 // does not list the stores, if it does not: it may have no leader, or be without a store yet.
 func (g *gathering) judge(pdErr error) error {
 	now := time.Now()
-	if pdErr != nil && (fatal(pdErr) && !failure.Is(pdErr, failure.Unready) || now.Sub(g.listed) > g.r.cfg.Stall) {
+	if pdErr != nil && (permanent(pdErr) && !failure.Is(pdErr, failure.Unready) || now.Sub(g.listed) > g.r.cfg.Stall) {
 		return pdErr
 	}
 	var late []string
 	for _, rd := range g.readers {
-		if fatal(rd.err) && !rd.done && rd.result == nil {
+		if permanent(rd.err) && !rd.done && rd.result == nil {
 			return failure.Annotate(rd.err, "read region metas", g.r.name(rd.store))
 		}
 		if n := rd.count.Load(); n != rd.seen || rd.done {
@@ -170,7 +170,7 @@ func (g *gathering) judge(pdErr error) error {
 			"a store that does not come back can be left out with tisnap resolve --tolerate-store if every region has a quorum on the others")
 }
 
-// await returns when a stream has ended, or it is time to look at PD again.
+// await returns when a stream has ended, or it is time to poll PD again.
 func (g *gathering) await(ctx context.Context) error {
 	timer := time.NewTimer(retryInterval)
 	defer timer.Stop()

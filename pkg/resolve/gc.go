@@ -22,28 +22,28 @@ func (r *Resolver) holdGC(ctx context.Context) error {
 	}
 	if lowest > r.cfg.BackupTS {
 		r.passed.Store(uint64(lowest))
-		return r.spoiled()
+		return r.interrupted()
 	}
 	return nil
 }
 
-// checkGC fails if GC has passed the backup ts. That PD does not answer is no failure: the next look tells.
+// checkGC fails if GC has passed the backup ts. That PD does not answer is no failure: the next poll shows it.
 func (r *Resolver) checkGC(ctx context.Context) error {
-	r.lookAtGC(ctx)
-	return r.spoiled()
+	r.pollGC(ctx)
+	return r.interrupted()
 }
 
-// lookAtGC remembers the GC safe point once it is above the backup ts.
-func (r *Resolver) lookAtGC(ctx context.Context) {
+// pollGC remembers the GC safe point once it is above the backup ts.
+func (r *Resolver) pollGC(ctx context.Context) {
 	_, gc, err := r.pd.SafePoints(ctx)
 	if err == nil && gc > r.cfg.BackupTS {
 		r.passed.Store(uint64(gc))
 	}
 }
 
-// spoiled fails when what the run relies on is gone: another run recovers the cluster, or GC has passed.
-func (r *Resolver) spoiled() error {
-	if err := r.takenOver(); err != nil {
+// interrupted fails when what the run relies on is lost: another run recovers the cluster, or GC has passed.
+func (r *Resolver) interrupted() error {
+	if err := r.checkCalls(); err != nil {
 		return err
 	}
 	if gc := cluster.TS(r.passed.Load()); gc != 0 {

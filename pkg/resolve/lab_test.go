@@ -34,12 +34,12 @@ type original struct {
 
 // lab is a restored cluster in recovery mode, before it is resolved.
 type lab struct {
-	pd      *pdtest.Server
-	network *tikvtest.Network
-	faults  *fault.Plan
-	oracle  *pd.Client
-	client  *tikv.Client
-	looks   time.Duration // of RecoverRegion at its regions; zero is TiKV's 10 s
+	pd            *pdtest.Server
+	network       *tikvtest.Network
+	faults        *fault.Plan
+	oracle        *pd.Client
+	client        *tikv.Client
+	checkInterval time.Duration // of RecoverRegion, of its regions; zero is TiKV's 10 s
 
 	mu      sync.Mutex
 	stores  []*tikvtest.Store
@@ -77,7 +77,7 @@ func (l *lab) start(t *testing.T, i int) {
 	s, err := tikvtest.Start(within(t), tikvtest.Config{
 		Data: l.devices[i][0], RaftLog: l.devices[i][1], PD: l.pd, Network: l.network, Seed: int64(i), Faults: l.faults,
 		Options: tikvtest.Options{
-			TickInterval: 20 * time.Millisecond, ApplyLag: 2 * time.Millisecond, RecoverCheckInterval: l.looks,
+			TickInterval: 20 * time.Millisecond, ApplyLag: 2 * time.Millisecond, RecoverCheckInterval: l.checkInterval,
 			StoreHeartbeatInterval: 100 * time.Millisecond, RegionHeartbeatInterval: 200 * time.Millisecond,
 		},
 	})
@@ -102,7 +102,7 @@ func (l *lab) bounce(t *testing.T, i int) {
 	l.start(t, i)
 }
 
-// makeOriginal loads a cluster, lets transfers, splits and leader moves go on, and cuts it under a hold.
+// makeOriginal loads a cluster, lets transfers, splits and leader moves run, and cuts it under a hold.
 func makeOriginal(t *testing.T) *original {
 	t.Helper()
 	l := newLab(t, 1)
@@ -210,15 +210,15 @@ func restoreLab(t *testing.T, o *original, members int, tune ...func(*lab)) *lab
 	return l
 }
 
-// quickLooks makes RecoverRegion answer soon, and yet later than in the second in which the stores started:
-// PD tells a restart by whole seconds.
-func quickLooks(l *lab) { l.looks = 1500 * time.Millisecond }
+// quickChecks makes RecoverRegion answer soon, and yet later than in the second in which the stores started:
+// PD shows a restart by whole seconds.
+func quickChecks(l *lab) { l.checkInterval = 1500 * time.Millisecond }
 
 // config is a resolve of all stores to the original's ts.
 func (l *lab) config(o *original, run cluster.RunID) resolve.Config {
 	cfg := resolve.Config{
 		Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: run, BackupTS: o.ts, AllocID: 5000, Stall: 20 * time.Second,
-		WaitApply: l.looks > 0,
+		WaitApply: l.checkInterval > 0,
 	}
 	for _, s := range l.stores {
 		cfg.Stores = append(cfg.Stores, cluster.StoreID(s.ID()))

@@ -30,11 +30,11 @@ type want struct {
 func (w want) String() string { return fmt.Sprintf("region %s on store %s", w.region, w.store) }
 
 // awaitLeaders polls PD until every planned region has its planned leader. Restarted stores are asked again at
-// once, those whose regions stand still for a third of Config.Stall too; after Config.Stall without any new
+// once, those whose regions do not move for a third of Config.Stall too; after Config.Stall without any new
 // leader it is an error.
 func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.plan.Leaders)), "regions")
-	best, moved, nudged := -1, time.Now(), time.Now()
+	best, moved, asked := -1, time.Now(), time.Now()
 	for {
 		if err := r.resend(ctx); err != nil {
 			return err
@@ -55,9 +55,9 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
 				"%d of %d regions lead and nothing changed for %s: %s", best, len(r.plan.Leaders), r.cfg.Stall, failure.List(texts(missing))).
 				WithHint("look at the stores' logs for these regions, then run it again")
-		} else if third := r.cfg.Stall / 3; idle > third && time.Since(nudged) > third {
-			nudged = time.Now()
-			r.nudge(storesOf(missing)) //nolint:contextcheck // the recovery outlives the step that asked
+		} else if third := r.cfg.Stall / 3; idle > third && time.Since(asked) > third {
+			asked = time.Now()
+			r.askAgain(storesOf(missing)) //nolint:contextcheck // the recovery outlives the step that asked
 		}
 		// A scan of a million regions takes PD seconds: it gets as long a rest.
 		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Progress is what a resolve leaves behind for the one that goes on after it was killed.
+// Progress is what a resolve leaves behind for the one that resumes it after a kill.
 //
 // It is of use only for the cluster whose PD has this cluster id, and for this backup ts: a cluster that was
-// made anew under the same name has other data and begins from the start.
+// made again under the same name has other data and begins from the start.
 type Progress struct {
 	ClusterID uint64     `json:"clusterID,string"`
 	BackupTS  cluster.TS `json:"backupTS"`
@@ -31,7 +31,7 @@ func (p *Progress) suits(clusterID uint64, backupTS cluster.TS) bool {
 }
 
 // ProgressStore keeps the progress of resolving one cluster to one backup. Give the same store to every run
-// that may have to go on (Config.Progress): the resolver loads it in the step "timestamps", saves it every
+// that may have to resume (Config.Progress): the resolver loads it in the step "timestamps", saves it every
 // few seconds from then on, and clears it in Thaw, when TiDB is up.
 type ProgressStore interface {
 	// Load reads what was saved last; ok is false if there is nothing.

@@ -24,7 +24,7 @@ type ProgressFile struct {
 	read objstore.Version // that was last read or written here; "" if there was none
 }
 
-// NewProgressFile keeps the progress of resolving the cluster to the backup. Runs that go on after each other
+// NewProgressFile keeps the progress of resolving the cluster to the backup. Runs that resume each other
 // use the same name and backup; which cluster of that name it is, the progress itself says.
 func NewProgressFile(store objstore.Store, name cluster.Name, backup cluster.BackupID) *ProgressFile {
 	return &ProgressFile{store: store, key: manifest.ResolveKey(name, backup)}

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// losing loses the answer of every write that it is told to.
+// losing loses the answer of every write that it is asked to.
 type losing struct {
 	objstore.Store
 	lose int
@@ -67,7 +67,7 @@ func TestProgressFile_SavedLoadedCleared(t *testing.T) {
 	_, ok, err = progressFile(store).Load(t.Context())
 	require.NoError(t, err)
 	require.False(t, ok)
-	require.NoError(t, f.Save(t.Context(), want), "after a clear it begins anew")
+	require.NoError(t, f.Save(t.Context(), want), "after a clear it begins from scratch")
 }
 
 func TestProgressFile_AnswersOfWritesLost_NextSaveGoesOn(t *testing.T) {

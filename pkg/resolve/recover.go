@@ -27,7 +27,7 @@ type recovery struct {
 
 // call is one RecoverRegion. err is valid when ended is closed.
 type call struct {
-	started time.Time // of the store's process, as PD told it
+	started time.Time // of the store's process, as PD reports it
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error
@@ -51,7 +51,7 @@ func (c *call) over() (bool, error) {
 //     comes after it and sees all of that.
 //   - The other peers apply the same log in the same order, now or after the restart out of recovery mode.
 //     Whoever leads later has the prepare and the flashback in its log, because a majority has.
-//   - RecoverRegion, still at work, only looks at its regions each 10 s and lets those that do not lead stand
+//   - RecoverRegion, still at work, only checks its regions each 10 s and lets those that do not lead stand
 //     for election; a leader that stands is left as it is.
 func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 	stores, err := r.pd.Stores(ctx)
@@ -70,7 +70,7 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 }
 
 // send opens a call to one store when the one before it, if any, has ended: two of our own must not end each
-// other, or they would look like somebody else's.
+// other, or they would be taken for another run's.
 func (r *Resolver) send(store cluster.StoreID, started time.Time) {
 	rec, address := r.recover, r.address(store)
 	ctx, cancel := context.WithCancel(rec.ctx)
@@ -111,7 +111,7 @@ func (r *Resolver) resend(ctx context.Context) error {
 	}
 	r.resending.Lock()
 	defer r.resending.Unlock()
-	if err := r.takenOver(); err != nil {
+	if err := r.checkCalls(); err != nil {
 		return err
 	}
 	for _, st := range stores {
@@ -122,7 +122,7 @@ func (r *Resolver) resend(ctx context.Context) error {
 			continue // not ours
 		}
 		over, ended := last.over()
-		if st.StartedAt.Equal(last.started) && !(over && lost(ended)) {
+		if st.StartedAt.Equal(last.started) && !(over && failure.NotYet(ended)) {
 			continue
 		}
 		r.log.Info("asking store again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt), zap.Error(ended))
@@ -133,9 +133,9 @@ func (r *Resolver) resend(ctx context.Context) error {
 	return nil
 }
 
-// nudge asks stores again whose regions do not move though nothing seems to be wrong: an election that was lost
-// in a store's full queues (tikv/tikv#15122), or a restart within the second to which PD tells it.
-func (r *Resolver) nudge(stores []cluster.StoreID) {
+// askAgain asks stores again whose regions do not move though no error shows why: an election that was lost
+// in a store's full queues (tikv/tikv#15122), or a restart within the second to which PD reports it.
+func (r *Resolver) askAgain(stores []cluster.StoreID) {
 	r.resending.Lock()
 	defer r.resending.Unlock()
 	for _, store := range stores {
@@ -145,15 +145,15 @@ func (r *Resolver) nudge(stores []cluster.StoreID) {
 		if last == nil {
 			continue // not ours
 		}
-		r.log.Info("asking store again, whose regions stand still", zap.Stringer("store", store))
+		r.log.Info("asking store again, whose regions do not move", zap.Stringer("store", store))
 		r.resent.Add(1)
 		r.send(store, last.started)
 	}
 }
 
-// takenOver fails if another run's call ended one of ours, or if a store has left recovery mode, as it does when
-// another run has finished.
-func (r *Resolver) takenOver() error {
+// checkCalls fails if another run's call ended one of ours, or if a store has left recovery mode, as it does when
+// another run has finished, or if it refuses for good.
+func (r *Resolver) checkCalls() error {
 	if r.recover == nil {
 		return nil // nothing was asked for yet
 	}
@@ -168,6 +168,8 @@ func (r *Resolver) takenOver() error {
 			case over && failure.Is(err, failure.Unready):
 				return r.lose(failure.New(failure.Conflict, "keep leaders", r.name(store), "it is not in recovery mode any more: %w", err).
 					WithHint("look for another run that has resumed the cluster's restore; if there is none, delete the store's pod and run: tisnap resolve"))
+			case over && err != nil && !failure.NotYet(err) && !errors.Is(err, context.Canceled):
+				return failure.Annotate(err, "keep leaders", r.name(store))
 			}
 		}
 	}
@@ -178,12 +180,6 @@ func (r *Resolver) takenOver() error {
 func (r *Resolver) lose(reason error) error {
 	r.cfg.Fence.Lose(reason)
 	return reason
-}
-
-// lost reports whether a call ended without having done its work. A Conflict is not asked again: somebody
-// else recovers the cluster.
-func lost(err error) bool {
-	return err != nil && !failure.Is(err, failure.Conflict) && !errors.Is(err, context.Canceled)
 }
 
 // endRecover ends the calls that are still open. The leaders stay.

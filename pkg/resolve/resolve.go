@@ -46,12 +46,12 @@ type Config struct {
 	// MaxTS is a timestamp that none in the data is above; PD's oracle is raised above it. Zero means that
 	// the caller has done so.
 	MaxTS cluster.TS
-	// Stall is how long nothing may change before the run gives up; zero is 5 min.
+	// Stall is how long nothing may change before the run fails; zero is 5 min.
 	Stall time.Duration
 	// WaitApply waits for the answer of every RecoverRegion, which takes TiKV 10 or 20 s, and until every
 	// peer has applied its log, before the flashback begins. The data are the same without.
 	WaitApply bool
-	// Progress is where the run notes how far it is, for one that goes on if it is killed. Nil keeps nothing.
+	// Progress is where the run notes how far it is, for one that resumes it after a kill. Nil keeps nothing.
 	Progress ProgressStore
 	// Fence is asked right before each call that changes the data. Nil is for a cluster that no other run can have.
 	Fence Fence
@@ -69,7 +69,7 @@ type Resolver struct {
 	recover *recovery
 	stats   Stats
 
-	// What a run that goes on needs. Sub-phases that come after each other own it.
+	// What a run that resumes needs. Sub-phases that come after each other own it.
 	clusterID         uint64
 	stamps            Stamps
 	prepared, flashed *sweep.Coverage
@@ -78,7 +78,7 @@ type Resolver struct {
 	unfreeze context.CancelFunc // ends the renewal of PD's pauses
 	freezing sync.WaitGroup
 
-	resending sync.Mutex // one look at the stores at a time
+	resending sync.Mutex // one reading of the stores at a time
 	resent    atomic.Int64
 	passed    atomic.Uint64 // the GC safe point, once it is above the backup ts
 
@@ -104,7 +104,7 @@ type Stats struct {
 	WaitedApply bool `json:"waitedApply,omitempty"`
 	// ResumedRun is the run that this one went on after, with its timestamps.
 	ResumedRun cluster.RunID `json:"resumedRun,omitempty"`
-	// Resent counts stores that were asked to recover again: after a restart, or because they stood still.
+	// Resent counts stores that were asked to recover again: after a restart, or because their regions did not move.
 	Resent int64 `json:"resent"`
 }
 

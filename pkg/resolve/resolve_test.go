@@ -25,10 +25,10 @@ type resolverCase struct {
 func TestResolver(t *testing.T) {
 	t.Parallel()
 	o := makeOriginal(t)
-	for _, c := range slices.Concat(troubles(), goingOn(), []resolverCase{
+	for _, c := range slices.Concat(troubles(), resumed(), []resolverCase{
 		{"quiet day: rows are those at the backup ts, nothing is left in PD", quietDay},
 		{"a store restarts while regions are recovered", func(t *testing.T, o *original) { restartAt(t, o, "RecoverRegion") }},
-		{"a store restarts while it applies", func(t *testing.T, o *original) { restartAt(t, o, "WaitApply", quickLooks) }},
+		{"a store restarts while it applies", func(t *testing.T, o *original) { restartAt(t, o, "WaitApply", quickChecks) }},
 		{"a store restarts while regions are prepared", func(t *testing.T, o *original) { restartAt(t, o, "KvPrepareFlashbackToVersion") }},
 		{"a store restarts while keys are flashed back", func(t *testing.T, o *original) { restartAt(t, o, "KvFlashbackToVersion") }},
 		{"answers of a flashback are lost", func(t *testing.T, o *original) {
@@ -44,7 +44,7 @@ func TestResolver(t *testing.T) {
 				fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Nth: 5, Code: "epoch_not_match", Times: 2})
 		}},
 		{"a recover call is refused, another one loses its answer", func(t *testing.T, o *original) {
-			l := restoreLab(t, o, 1, quickLooks)
+			l := restoreLab(t, o, 1, quickChecks)
 			underFaults(t, o, l,
 				fault.Rule{Point: "tikv.*.RecoverRegion", Times: 2},
 				fault.Rule{Point: "tikv.*.RecoverRegion", Nth: 2, Position: fault.After},

@@ -11,7 +11,7 @@ import (
 )
 
 // Stamps are the timestamps of a flashback. They are fixed once, before the first region is prepared, and kept
-// over retries, restarts and runs that go on, so that a repeated call is the same call.
+// over retries, restarts and resumed runs, so that a repeated call is the same call.
 type Stamps struct {
 	Start  cluster.TS `json:"start"`
 	Commit cluster.TS `json:"commit"`
@@ -22,7 +22,7 @@ const noteDeadline = 30 * time.Second
 
 const hintGC = "restore into a new cluster, and let nothing but the restore use it until it is done"
 
-// stamp takes the flashback's timestamps, or those of the run that this one goes on after, and writes them down
+// stamp takes the flashback's timestamps, or those of the run that this one resumes, and writes them down
 // before anything is prepared with them.
 func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 	if r.cfg.BackupTS == 0 {
@@ -41,7 +41,7 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(err, "read progress", r.cfg.Cluster.String())
 	}
 	if found && saved.suits(id, r.cfg.BackupTS) && saved.Stamps.Start > r.cfg.MaxTS {
-		err = r.goOn(ctx, s, saved)
+		err = r.resume(ctx, s, saved)
 	} else {
 		err = r.begin(ctx)
 	}
@@ -76,13 +76,13 @@ func (r *Resolver) begin(ctx context.Context) error {
 	return nil
 }
 
-// goOn takes over where another run stopped.
-func (r *Resolver) goOn(ctx context.Context, s *phase.Scope, saved Progress) error {
+// resume continues where another run stopped.
+func (r *Resolver) resume(ctx context.Context, s *phase.Scope, saved Progress) error {
 	r.stamps = saved.Stamps
 	r.prepared, r.flashed = sweep.NewCoverage(saved.Prepared...), sweep.NewCoverage(saved.Flashed...)
 	if saved.Run != r.cfg.Run {
 		r.resumed, r.stats.ResumedRun = true, saved.Run
-		s.Note("goes on where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
+		s.Note("resumes where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
 	}
 	return r.raiseTS(ctx, saved.Stamps.Commit) // rows at the commit ts have to be visible
 }
@@ -102,7 +102,7 @@ func (r *Resolver) snapshot() Progress {
 	}
 }
 
-// save writes the progress. A Conflict means that another run goes on from it: what is set in PD is its own from now on.
+// save writes the progress. A Conflict means that another run resumes from it: what is set in PD is its own from now on.
 func (r *Resolver) save(ctx context.Context, p Progress) error {
 	err := r.cfg.Progress.Save(ctx, p)
 	if failure.Is(err, failure.Conflict) {

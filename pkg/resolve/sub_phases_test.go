@@ -25,10 +25,10 @@ func (s *seen) Emit(e phase.Event) {
 	}
 }
 
-// countedSubPhases: each sub-phase that takes time tells how much it has done of how much, from which the renderers
+// countedSubPhases: each sub-phase that takes time reports how much it has done of how much, from which the renderers
 // make the rate and the time that is left.
 func countedSubPhases(t *testing.T, o *original) {
-	l := restoreLab(t, o, 1, quickLooks)
+	l := restoreLab(t, o, 1, quickChecks)
 	r := resolve.New(l.client, nil)
 	cfg := l.config(o, "run")
 	r.Target(cfg, l.oracle)
@@ -47,8 +47,8 @@ func countedSubPhases(t *testing.T, o *original) {
 		"flashback": {regions, "regions"},
 	}
 	for step, w := range want {
-		e, told := sink.last[step]
-		require.True(t, told, "%s of %v", step, sink.last)
+		e, reported := sink.last[step]
+		require.True(t, reported, "%s of %v", step, sink.last)
 		require.Equal(t, w.unit, e.Unit, step)
 		require.Equal(t, w.total, e.Total, step)
 		require.Equal(t, w.total, e.Done, step)

@@ -27,10 +27,10 @@ func (s sweepRun) CheckHeld(ctx context.Context) error { return s.r.cfg.Fence.Ch
 func (s sweepRun) Lost() bool { return s.r.cfg.Fence.Lost() }
 
 // Interrupted implements sweep.Run.
-func (s sweepRun) Interrupted() error { return s.r.spoiled() }
+func (s sweepRun) Interrupted() error { return s.r.interrupted() }
 
 // AskAgain implements sweep.Run.
-func (s sweepRun) AskAgain(stores []cluster.StoreID) { s.r.nudge(stores) }
+func (s sweepRun) AskAgain(stores []cluster.StoreID) { s.r.askAgain(stores) }
 
 // Resend implements sweep.Run.
 func (s sweepRun) Resend(ctx context.Context) error { return s.r.resend(ctx) }

@@ -26,7 +26,7 @@ func troubles() []resolverCase {
 		{"GC passes while regions are prepared", gcPasses},
 		{"GC passes while regions are flashed back", gcPassesLater},
 		{"PD takes limits and does not keep them", limitsNotKept},
-		{"schedulers are resumed by somebody", schedulersResumed},
+		{"schedulers are resumed by another tool", schedulersResumed},
 		{"everything is waited for", waitedFor},
 		{"each sub-phase is counted", countedSubPhases},
 	}
@@ -53,11 +53,11 @@ func neverElects(t *testing.T, o *original) {
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "regions lead and nothing changed for 1s: region ")
 	require.ErrorContains(t, err, " on store ")
-	require.Positive(t, r.Stats().Resent, "it was tried again first")
+	require.Positive(t, r.Stats().Resent, "it was retried first")
 	require.Zero(t, l.calls("KvPrepareFlashbackToVersion"))
 }
 
-// callNeverAnswered: the call is given up and sent again long before patience ends.
+// callNeverAnswered: the call is cancelled and sent again long before patience ends.
 func callNeverAnswered(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	for _, rpc := range []string{"KvPrepareFlashbackToVersion", "KvFlashbackToVersion"} {
@@ -102,7 +102,7 @@ func gcPasses(t *testing.T, o *original) {
 	require.Zero(t, l.calls("KvFlashbackToVersion"))
 }
 
-// gcPassesLater: some regions are done by then, but nobody is told that the cluster is.
+// gcPassesLater: some regions are done by then, but the run does not report success.
 func gcPassesLater(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	pass := func() { l.pd.SetGCSafePoint(uint64(o.ts) + 1) }
@@ -123,7 +123,7 @@ func limitsNotKept(t *testing.T, o *original) {
 	r.Target(l.config(o, "run"), forgetful{l.oracle})
 	steps := r.Steps("resolve data")
 	for i := range steps {
-		steps[i].Retry = false // it would be tried again for minutes
+		steps[i].Retry = false // it would be retried for minutes
 	}
 	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/run")
 	err := phase.New(phase.Config{Run: "run", Journal: journal}).Run(within(t), steps)
@@ -131,7 +131,7 @@ func limitsNotKept(t *testing.T, o *original) {
 	require.Zero(t, l.calls("RecoverRegion"), "no leader is made before PD keeps its hands off")
 }
 
-// schedulersResumed: a pause that somebody ends, or a new leader of PD forgets, is made again.
+// schedulersResumed: a pause that another tool ends, or a new leader of PD forgets, is made again.
 func schedulersResumed(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	paused := func() bool {
@@ -157,10 +157,10 @@ func schedulersResumed(t *testing.T, o *original) {
 
 // waitedFor: with Config.WaitApply no region is prepared before every RecoverRegion is answered.
 func waitedFor(t *testing.T, o *original) {
-	l := restoreLab(t, o, 1, quickLooks)
+	l := restoreLab(t, o, 1, quickChecks)
 	began := time.Now()
 	_, err := l.run(t, l.config(o, "run"), map[string]func(){"prepare": func() {
-		require.Greater(t, time.Since(began), l.looks, "RecoverRegion answers at its second look")
+		require.Greater(t, time.Since(began), l.checkInterval, "RecoverRegion answers at its second check")
 	}})
 	require.NoError(t, err)
 	l.verify(t, o)

@@ -72,7 +72,7 @@ func TestMakePlan_EqualRegionsOn20Stores_LeadersAreEven(t *testing.T) {
 			plan, err := makePlan(t, equalRegions(30_000, 20, choose), 3)
 			require.NoError(t, err)
 			low, high := spread(plan)
-			require.LessOrEqual(t, float64(high), 1.1*float64(low), "most %d, least %d", high, low)
+			require.LessOrEqual(t, float64(high), 1.1*float64(low), "busiest %d, idlest %d", high, low)
 		})
 	}
 }
@@ -92,7 +92,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Fatal(err)
 		}
 		if low, high := spread(plan); float64(high) > 1.1*float64(low) {
-			b.Fatalf("most %d, least %d", high, low)
+			b.Fatalf("busiest %d, idlest %d", high, low)
 		}
 	}
 }

@@ -2,13 +2,14 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // choice is the leadership of one region and the stores that may have it. Stores are indexes into the plan's.
@@ -54,17 +55,12 @@ func chooseLeaders(stores []cluster.StoreID, tables []*StoreMetas, replicas int)
 	}
 	cuts := partition(tables, runtime.GOMAXPROCS(0))
 	parts := make([]*choices, len(cuts)-1)
-	errs := make([]error, len(parts))
-	var wg sync.WaitGroup
-	for i := range parts {
+	err := parallel.Each(context.Background(), 0, parts, func(_ context.Context, i int, _ *choices) error {
 		parts[i] = &choices{stores: stores}
-		wg.Go(func() { errs[i] = parts[i].run(newQueue(tables, cuts[i], cuts[i+1], i == len(parts)-1), replicas) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+		return parts[i].run(newQueue(tables, cuts[i], cuts[i+1], i == len(parts)-1), replicas)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return join(parts), nil
 }

@@ -85,7 +85,7 @@ type choice struct {
 	replicas     int
 }
 
-// model is the slow and plain way: choose, drop what any newer one overlaps, count replicas, look at every key.
+// model is the slow and plain way: choose, drop what any newer one overlaps, count replicas, check every key.
 func model(p peers, replicas int) (map[cluster.RegionID]choice, error) {
 	chosen := map[cluster.RegionID]choice{}
 	var tombstones []tikv.RegionMeta
@@ -157,7 +157,7 @@ func coming(p peers, c choice) int {
 	return n
 }
 
-// coveredOnce looks at each key that is drawn, and at one between it and the next.
+// coveredOnce checks each key that is drawn, and at one between it and the next.
 func coveredOnce(kept map[cluster.RegionID]choice) error {
 	for at := range 2 * 23 {
 		k := fmt.Appendf(nil, "%03d", at/2)
@@ -190,22 +190,22 @@ func compareLogs(a, b tikv.RegionMeta) int {
 		cmp.Compare(a.CommitIndex, b.CommitIndex), cmp.Compare(a.Version, b.Version))
 }
 
-// leastMost is the smallest possible number of regions that the busiest store leads, by trying all.
-func leastMost(choices []choice) int {
+// minMax is the smallest possible number of regions that the busiest store leads, by trying all.
+func minMax(choices []choice) int {
 	best := math.MaxInt
 	load := map[cluster.StoreID]int{}
-	var try func(i, most int)
-	try = func(i, most int) {
-		if most >= best {
+	var try func(i, busiest int)
+	try = func(i, busiest int) {
+		if busiest >= best {
 			return
 		}
 		if i == len(choices) {
-			best = most
+			best = busiest
 			return
 		}
 		for _, s := range choices[i].stores {
 			load[s]++
-			try(i+1, max(most, load[s]))
+			try(i+1, max(busiest, load[s]))
 			load[s]--
 		}
 	}
@@ -245,10 +245,10 @@ func TestMakePlan_AnyMetas_AgreesWithModel(t *testing.T) {
 		}
 		require.Len(t, plan.Leaders, sum, "each region is led once")
 		_, high := spread(plan)
-		require.Equal(t, leastMost(slices.Collect(maps.Values(want))), high)
-		again, err := makePlan(t, maps.Clone(metas), replicas)
+		require.Equal(t, minMax(slices.Collect(maps.Values(want))), high)
+		repeated, err := makePlan(t, maps.Clone(metas), replicas)
 		require.NoError(t, err)
-		require.Equal(t, plan, again)
+		require.Equal(t, plan, repeated)
 	})
 }
 

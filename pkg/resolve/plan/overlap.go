@@ -9,7 +9,7 @@ import (
 )
 
 // tiles reports whether the regions, sorted by start key, cover the key space exactly once. Neighbours share the
-// id of the key between them, so that no key has to be looked at.
+// id of the key between them, so that no key has to be compared.
 func tiles(regions []choice, order []uint32) bool {
 	reach, open := keyID(0), true
 	for _, i := range order {
@@ -126,7 +126,7 @@ func (p *Plan) tile(regions []choice, order []uint32, keys *keyTable) error {
 	}
 	return &failure.Error{
 		Op: "plan recovery", Kind: failure.Corrupt, Err: err,
-		Hint: "restore another backup: a split or merge fell into the cut of this one, and going on would crash the stores",
+		Hint: "restore another backup: a split or merge fell into the cut of this one, and to continue would crash the stores",
 	}
 }
 

@@ -29,7 +29,7 @@ type Leader struct {
 	Replicas int // stores that hold the region
 }
 
-// Overlap is a region that yields to a newer one.
+// Overlap is a region whose keys a newer one holds.
 type Overlap struct {
 	Region    cluster.RegionID
 	Version   uint64

@@ -81,7 +81,7 @@ func TestMakePlan_LongestLog_Leads(t *testing.T) {
 			require.Equal(t, c.lagging, plan.Lagging)
 			require.Equal(t, 3, plan.Peers)
 			require.Equal(t, []tikv.Command{{Region: 7, AsLeader: true}}, plan.Commands[c.want])
-			require.Len(t, plan.Commands, 3, "stores that lead nothing are told so")
+			require.Len(t, plan.Commands, 3, "stores that lead nothing are sent that")
 		})
 	}
 }

@@ -22,8 +22,8 @@ func lived(t *rapid.T) *world {
 	return w
 }
 
-// tell writes down what was copied: it is shown when a check fails.
-func (w *world) tell(images map[cluster.StoreID]image) {
+// log writes down what was copied: it is shown when a check fails.
+func (w *world) log(images map[cluster.StoreID]image) {
 	for _, id := range slices.Sorted(maps.Keys(w.groups)) {
 		g := w.groups[id]
 		w.t.Logf("region %s: voters %v, learner %s, led by store %s", id, g.voters, g.learner, g.leader)
@@ -64,7 +64,7 @@ func sound(t require.TestingT, plan *plan.Plan, metas peers) {
 	require.NoError(t, cluster.Tile(ranges, 3))
 }
 
-// elected tells whether the region's voters, as they come back from the images, elect the planned leader.
+// elected reports whether the region's voters, as they come back from the images, elect the planned leader.
 func elected(g *group, l plan.Leader, images map[cluster.StoreID]image) bool {
 	candidate, votes := images[l.Store][l.Region], 0
 	if !slices.Contains(g.voters, l.Store) {
@@ -103,7 +103,7 @@ func TestMakePlan_HeldCluster_KeepsAllThatWasCommitted(t *testing.T) {
 		w.hold()
 		before := w.committed()
 		images := w.cut(false)
-		w.tell(images)
+		w.log(images)
 		metas := said(images, false)
 		plan, err := makePlan(t, metas, 3)
 		require.NoError(t, err, "a good backup is refused")
@@ -111,7 +111,7 @@ func TestMakePlan_HeldCluster_KeepsAllThatWasCommitted(t *testing.T) {
 		for _, l := range plan.Leaders {
 			g := w.groups[l.Region]
 			if g == nil {
-				continue // a region that is to be merged: it stands still
+				continue // a region that is to be merged: it is suspended
 			}
 			keeps(t, l, before[l.Region], images)
 			if l.Store != g.learner && !slices.Contains(plan.Crowded, l.Region) {
@@ -121,7 +121,7 @@ func TestMakePlan_HeldCluster_KeepsAllThatWasCommitted(t *testing.T) {
 	})
 }
 
-// TiKV 8.5 tells the term of the last vote for that of the log. What raft elects still has everything then.
+// TiKV 8.5 reports the term of the last vote for that of the log. What raft elects still has everything then.
 func TestMakePlan_HardStateTerms_WhatIsElectedKeepsAll(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -129,7 +129,7 @@ func TestMakePlan_HardStateTerms_WhatIsElectedKeepsAll(t *testing.T) {
 		w.hold()
 		before := w.committed()
 		images := w.cut(false)
-		w.tell(images)
+		w.log(images)
 		metas := said(images, true)
 		plan, err := makePlan(t, metas, 3)
 		require.NoError(t, err, "a good backup is refused")
@@ -142,7 +142,7 @@ func TestMakePlan_HardStateTerms_WhatIsElectedKeepsAll(t *testing.T) {
 	})
 }
 
-// Without a store's images a plan may be refused; one that is made loses nothing. With the store goes what told
+// Without a store's images a plan may be refused; one that is made loses nothing. With the store goes what distinguishes
 // a voter from a learner or what is left of a voter: such a leader is not elected, which loses nothing either.
 func TestMakePlan_LostStore_KeepsAllOrRefuses(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestMakePlan_LostStore_KeepsAllOrRefuses(t *testing.T) {
 		w.hold()
 		before := w.committed()
 		images := w.cut(false)
-		w.tell(images)
+		w.log(images)
 		plans++
 		lost := rapid.SampledFrom(w.stores).Draw(t, "lost")
 		delete(images, lost)

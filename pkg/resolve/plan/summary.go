@@ -22,7 +22,7 @@ type Summary struct {
 	Lagging int    `json:"laggingPeers"`      // peers with a shorter log than their leader's
 	Behind  uint64 `json:"longestLagEntries"` // log entries that the last of them lacks
 
-	Overlaps   Lines    `json:"overlaps"`   // regions that yield to newer ones
+	Overlaps   Lines    `json:"overlaps"`   // regions whose keys newer ones hold
 	Tombstones Lines    `json:"tombstones"` // destroyed peers, which are left as they are
 	Uneven     Regions  `json:"uneven"`     // peers disagree about the version
 	Ambiguous  Regions  `json:"doubtful"`   // the metas do not show for sure whose log is the best

@@ -13,14 +13,14 @@ func (w *world) apply(g *group, on cluster.StoreID, all bool) {
 	if r == nil || l == nil || !slices.Contains(g.members(), on) {
 		return // what is left of a replica hears of nothing
 	}
-	most := 0
-	for most < min(g.commit, len(r.log), len(l.log)) && r.log[most] == l.log[most] {
-		most++
+	known := 0
+	for known < min(g.commit, len(r.log), len(l.log)) && r.log[known] == l.log[known] {
+		known++
 	}
-	if most <= r.applied {
+	if known <= r.applied {
 		return
 	}
-	n := most - r.applied
+	n := known - r.applied
 	if !all {
 		n = w.between(1, n)
 	}
@@ -103,7 +103,7 @@ func (w *world) hold() {
 			if rounds > 3 { // a snapshot waits until another region's replica has caught up
 				w.catchUpAll()
 			}
-			if g.leader == 0 { // somebody is elected when enough voters have applied the split
+			if g.leader == 0 { // a leader is elected when enough voters have applied the split
 				w.catchUpAll()
 				for _, s := range g.voters {
 					if g.leader == 0 {
@@ -168,7 +168,7 @@ func (w *world) copyStore(s cluster.StoreID) image {
 	return out
 }
 
-// cut copies the stores one after the other, while work goes on: with admin, as if nothing held the cluster.
+// cut copies the stores one after the other, while work continues: with admin, as if nothing held the cluster.
 func (w *world) cut(admin bool) map[cluster.StoreID]image {
 	out := map[cluster.StoreID]image{}
 	for _, s := range w.shuffled(w.stores) {

@@ -36,7 +36,7 @@ type Config struct {
 	Call func(ctx context.Context, address string, f tikv.Flashback) error
 	// Flashback is what Call is given, with region and keys filled in.
 	Flashback tikv.Flashback
-	// Done is the keys that are done already. Those that the sweep does are added as it goes on.
+	// Done is the keys that are done already. Those that the sweep does are added to it.
 	Done *Coverage
 	// Save prepares to write down what is done, in the goroutine that changes Done; the write that it returns
 	// runs beside the sweep. A write that fails is repeated, but a Conflict ends the sweep.

@@ -30,7 +30,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// benchCollect runs the steps collect and plan as a restore does, against stores that only tell their metas. They
+// benchCollect runs the steps collect and plan as a restore does, against stores that only report their metas. They
 // are another process, so that each side's processor time is known.
 func benchCollect(ctx context.Context, o benchOptions, add func(figure)) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -75,7 +75,7 @@ func benchCollect(ctx context.Context, o benchOptions, add func(figure)) error {
 	add(figure{Name: "collect, processor time of the stores", Value: 1e6 * theirs.Seconds() / float64(peers), Unit: "us a meta"})
 	add(figure{
 		Name: "collect and plan, peak memory beyond the keys", Value: (peak - keys) / float64(peers), Unit: "bytes a peer", AtMost: 400,
-		How: "heap of the tool with garbage, looked at each ms",
+		How: "heap of the tool with garbage, sampled each ms",
 	})
 	return nil
 }

@@ -14,7 +14,7 @@ type heapPeak struct {
 	done       sync.WaitGroup
 }
 
-// watchHeap collects the garbage and starts to look at the heap each millisecond.
+// watchHeap collects the garbage and starts to sample the heap each millisecond.
 func watchHeap() *heapPeak {
 	runtime.GC()
 	h := &heapPeak{stop: make(chan struct{})}

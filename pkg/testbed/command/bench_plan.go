@@ -31,7 +31,7 @@ func benchPlan(ctx context.Context, o benchOptions, add func(figure)) error {
 	add(figure{Name: "plan, processor time", Value: one.cpu, Unit: "s", How: "of the same plan, all threads"})
 	add(figure{
 		Name: "plan, peak memory beyond the keys", Value: (one.peak - city.keyBytes()) / float64(one.plan.Peers), Unit: "bytes a peer", AtMost: 400,
-		How: "heap with garbage, looked at each ms, while the metas are filled in and planned",
+		How: "heap with garbage, sampled each ms, while the metas are filled in and planned",
 	})
 	add(figure{Name: "leaders, most over least of the stores", Value: 1 + one.plan.Summary().Imbalance/100, Unit: "times", AtMost: 1.1})
 	if !o.scale {

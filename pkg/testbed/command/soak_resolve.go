@@ -32,7 +32,7 @@ func soakResolveCommand() *cobra.Command {
 		Short: "Make restores under faults and kills in their data phase, go on with resolve, and prove every row",
 		Long: `Make restores under faults in every sub-phase of their data phase: calls refused, done with the answer
 lost, slow or stalled, region errors, stores that restart, PD's leader changed, tisnap killed. A restore that
-does not end well is gone on with by tisnap resolve. Then the rows have to equal the history at the backup ts,
+does not end well is resumed by tisnap resolve. Then the rows have to equal the history at the backup ts,
 nothing may be held, and the regions have to cover the key space. A failure prints its seed and all output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

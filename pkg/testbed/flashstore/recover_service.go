@@ -74,7 +74,7 @@ func (s *Store) lead(id uint64) *metapb.Region {
 	return st.region
 }
 
-// report tells PD of a leader.
+// report reports a leader to PD.
 func (s *Store) report(ctx context.Context, region *metapb.Region) error {
 	for _, p := range region.Peers {
 		if p.StoreId != s.cfg.ID {

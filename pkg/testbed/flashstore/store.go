@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// PD is what a store tells PD, in process.
+// PD is what a store reports to PD, in process.
 type PD interface {
 	PutStore(context.Context, *pdpb.PutStoreRequest) (*pdpb.PutStoreResponse, error)
 	StoreHeartbeat(context.Context, *pdpb.StoreHeartbeatRequest) (*pdpb.StoreHeartbeatResponse, error)
@@ -67,7 +67,7 @@ type Calls struct {
 	Most, open atomic.Int64
 }
 
-// Start serves the store and tells PD of it.
+// Start serves the store and registers it with PD.
 func Start(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, slots: make(chan struct{}, cfg.Slots), regions: make(map[uint64]*state, len(cfg.Regions)), address: "127.0.0.1:0"}
 	for _, r := range cfg.Regions {
@@ -129,7 +129,7 @@ func (s *Store) Stop() {
 	s.run.Wait()
 }
 
-// Restart starts the process anew at the same address.
+// Restart starts the process again at the same address.
 func (s *Store) Restart(ctx context.Context) error {
 	s.Stop()
 	return s.serve(ctx)

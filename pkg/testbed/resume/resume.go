@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
-// maxTries is how often a run is gone on with. The last tries are without faults.
+// maxTries is how often a run is resumed. The last tries are without faults.
 const maxTries = 5
 
 // Program runs tisnap with these arguments in a process of its own; one that was killed ends with -1.

@@ -33,10 +33,10 @@ func places(regions int) []place {
 	}
 }
 
-// recordsBeforeTiKV is more than a restore writes to object storage before it tells TiKV to start.
+// recordsBeforeTiKV is more than a restore writes to object storage before it lets TiKV start.
 const recordsBeforeTiKV = 32
 
-// trouble is a fault, in words for whoever reads a failed run.
+// trouble is a fault, in words for the reader of a failed run.
 type trouble struct {
 	text string
 	rule fault.Rule

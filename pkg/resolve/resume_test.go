@@ -20,13 +20,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// goingOn are the cases of TestResolver in which a second run goes on after a first one.
-func goingOn() []resolverCase {
+// resumed are the cases of TestResolver in which a second run resumes a first one.
+func resumed() []resolverCase {
 	return []resolverCase{
-		{"a run interrupted in its flashback goes on", interruptedInFlashback},
-		{"a run killed while it prepares goes on", func(t *testing.T, o *original) { killedAt(t, o, "KvPrepareFlashbackToVersion") }},
-		{"a run killed while it flashes back goes on", func(t *testing.T, o *original) { killedAt(t, o, "KvFlashbackToVersion") }},
-		{"a run that does not know of the killed one begins anew", unknownToEachOther},
+		{"a run interrupted in its flashback is resumed", interruptedInFlashback},
+		{"a run killed while it prepares is resumed", func(t *testing.T, o *original) { killedAt(t, o, "KvPrepareFlashbackToVersion") }},
+		{"a run killed while it flashes back is resumed", func(t *testing.T, o *original) { killedAt(t, o, "KvFlashbackToVersion") }},
+		{"a run that does not know of the killed one begins from scratch", unknownToEachOther},
 		{"progress of another cluster of that name is not believed", progressOfAnother},
 		{"another run writes progress", progressTaken},
 		{"another run has the cluster while regions are prepared", takenWhilePreparing},
@@ -117,8 +117,8 @@ func interruptedInFlashback(t *testing.T, o *original) {
 	r, err := l.run(t, second, nil)
 	require.NoError(t, err)
 	require.Equal(t, prepared, l.calls("KvPrepareFlashbackToVersion"), "all regions were prepared")
-	again := l.calls("KvFlashbackToVersion") - flashed
-	require.Less(t, again, r.Stats().Regions, "regions that were noted are not done again")
+	repeated := l.calls("KvFlashbackToVersion") - flashed
+	require.Less(t, repeated, r.Stats().Regions, "regions that were noted are not done again")
 	noted2, _, err := progressIn(store).Load(within(t))
 	require.NoError(t, err)
 	require.Equal(t, noted.Stamps, noted2.Stamps)
@@ -178,7 +178,7 @@ func progressOfAnother(t *testing.T, o *original) {
 	l.verify(t, o)
 }
 
-// progressTaken: two runs that do not see each other's RecoverRegion still do not both go on.
+// progressTaken: two runs that do not see each other's RecoverRegion still do not both continue.
 func progressTaken(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	store := objstoretest.NewMemory(nil)
