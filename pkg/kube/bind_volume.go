@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,10 +14,18 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// BindVolume makes the PV, reserved for the claim, and then the PVC that names the PV. It does not wait
-// until they are bound.
+const (
+	// availableWait is how long a new PV may take until it is Available; the real one takes less than a second.
+	availableWait     = 10 * time.Second
+	availableInterval = 100 * time.Millisecond
+)
+
+// BindVolume makes the PV, reserved for the claim, waits until it is Available, and makes the PVC that names it: a
+// claim that comes before is left Pending until the binder's next sync, up to 15 s later. It does not wait until
+// they are bound.
 func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 	const op = "bind volume"
 	pvc, pv, err := restoredObjects(v)
@@ -30,6 +39,9 @@ func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 	}
 	madePV, err := c.ensureVolume(ctx, pv, v)
 	if err != nil {
+		return failure.Annotate(err, op, string(v.Volume))
+	}
+	if err := c.awaitAvailable(ctx, madePV); err != nil {
 		return failure.Annotate(err, op, string(v.Volume))
 	}
 	madePVC, err := c.ensureClaim(ctx, pvc, v)
@@ -88,6 +100,26 @@ func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, 
 			WithHint("delete the persistent volume %s, whose EBS volume stays", pv.Name)
 	}
 	return made, nil
+}
+
+// awaitAvailable waits until the binder has seen the PV. After a while it is not waited for any more: the claim is
+// bound all the same, only later.
+func (c *Client) awaitAvailable(ctx context.Context, pv *corev1.PersistentVolume) error {
+	end := time.Now().Add(c.bindPatience)
+	for pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending {
+		if time.Now().After(end) {
+			return nil
+		}
+		if err := wait.For(ctx, availableInterval); err != nil {
+			return failure.Wrap(err, failure.Limited, "wait for persistent volume", pv.Name)
+		}
+		now, err := c.core.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
+		if err != nil {
+			return wrap(err, "wait for persistent volume", pv.Name)
+		}
+		pv = now
+	}
+	return nil
 }
 
 func (c *Client) ensureClaim(ctx context.Context, pvc *corev1.PersistentVolumeClaim, v RestoredVolume) (*corev1.PersistentVolumeClaim, error) {

@@ -32,6 +32,8 @@ type Config struct {
 	UserAgent string
 	// Patience is how long a refusal (401, 403) has to stay before it counts; 0 is 5 s.
 	Patience time.Duration
+	// BindPatience is how long a new PV may take until it is Available, before its claim is made in any case; 0 is 10 s.
+	BindPatience time.Duration
 }
 
 const (
@@ -52,6 +54,8 @@ type Client struct {
 	namespace string
 	server    string
 	patience  time.Duration
+	// bindPatience is how long the claim of a new PV waits for it.
+	bindPatience time.Duration
 }
 
 var (
@@ -106,7 +110,10 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	c := &Client{http: shared, namespace: namespace, server: config.Host, patience: cmp.Or(cfg.Patience, refusalPatience)}
+	c := &Client{
+		http: shared, namespace: namespace, server: config.Host,
+		patience: cmp.Or(cfg.Patience, refusalPatience), bindPatience: cmp.Or(cfg.BindPatience, availableWait),
+	}
 	// Outermost, so that a credential plugin may fetch another token for each try.
 	shared.Transport = &refusalTransport{next: shared.Transport, patience: c.patience, confirm: c.may}
 	if c.core, err = kubernetes.NewForConfigAndClient(config, shared); err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
@@ -144,6 +146,19 @@ func TestBindVolume_NameTaken_IsAConflict(t *testing.T) {
 	swapped := volume
 	swapped.Volume = "vol-0other"
 	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), swapped)), "another volume under the same name")
+}
+
+// The real binder leaves a claim Pending until its next sync, 15 s later, if its volume is not Available yet.
+func TestBindVolume_PVFirstAndAvailable_TheClaimBindsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	began := time.Now()
+	require.NoError(t, l.client.BindVolume(t.Context(), recordedVolume(t, source("dst"))))
+	require.Eventually(t, func() bool {
+		phase, _, _ := unstructured.NestedString(l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0").Object, "status", "phase")
+		return phase == "Bound"
+	}, patience, 5*time.Millisecond)
+	assert.Less(t, time.Since(began), 10*time.Second)
 }
 
 func TestBindVolume_ReleasedOfOwnRun_IsMadeBindableAgain(t *testing.T) {

@@ -29,7 +29,7 @@ type lab struct {
 
 func newLab(t *testing.T, zones ...cluster.Zone) *lab {
 	t.Helper()
-	l := newServer(t)
+	l := openServer(t, 0)
 	if len(zones) == 0 {
 		zones = []cluster.Zone{"us-west-2a", "us-west-2b", "us-west-2c"}
 	}
@@ -55,13 +55,18 @@ func newLab(t *testing.T, zones ...cluster.Zone) *lab {
 // newServer is a lab without an Operator: nothing moves on its own.
 func newServer(t *testing.T) *lab {
 	t.Helper()
+	return openServer(t, time.Nanosecond) // nobody makes a volume Available
+}
+
+func openServer(t *testing.T, bindPatience time.Duration) *lab {
+	t.Helper()
 	l := &lab{runtime: &kubetest.IdleRuntime{}, disks: &kubetest.MemoryDisks{}, faults: &fault.Plan{}}
 	l.server = kubetest.New(kubetest.Config{Faults: l.faults, Namespace: "tidb"})
 	require.NoError(t, l.server.Start(t.Context()))
 	t.Cleanup(l.server.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, l.server.WriteKubeconfig(path))
-	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 500 * time.Millisecond})
+	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 500 * time.Millisecond, BindPatience: bindPatience})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	l.client = client

@@ -46,6 +46,14 @@ func (c csi) Detach(_ context.Context, v cluster.VolumeID) error {
 	return nil
 }
 
+// Delete is idempotent.
+func (c csi) Delete(_ context.Context, v cluster.VolumeID) error {
+	if _, ok := c.ec2.Volume(v); !ok {
+		return nil
+	}
+	return c.ec2.DeleteVolumeDirect(v)
+}
+
 // Zone is "" for a volume that does not exist.
 func (c csi) Zone(v cluster.VolumeID) cluster.Zone {
 	got, ok := c.ec2.Volume(v)

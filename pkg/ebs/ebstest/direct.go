@@ -91,6 +91,21 @@ func (s *Server) Detach(id cluster.VolumeID) error {
 	return s.detach(v)
 }
 
+// DeleteVolumeDirect deletes a volume that is not attached, as a CSI driver does.
+func (s *Server) DeleteVolumeDirect(id cluster.VolumeID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	if err != nil {
+		return err
+	}
+	if v.instance != "" {
+		return refusal("VolumeInUse", "Volume %s is currently attached to %s", v.id, v.instance)
+	}
+	v.goneAt = s.now()
+	return nil
+}
+
 // Device is the volume's block device. Its reads and writes fail unless the volume is attached.
 func (s *Server) Device(id cluster.VolumeID) (*disk.Device, error) {
 	s.mu.Lock()

@@ -7,10 +7,12 @@ import (
 )
 
 // bindClaims is the binder of claims and volumes: a claim and a volume that name each other, and fit, are
-// bound; a claim whose volume went is Lost; a volume whose claim went is Released and never bound again.
+// bound; a claim whose volume went is Lost; a volume whose claim went is Released and never bound again. A claim that
+// names a volume which is not Available yet waits for the binder's next sync.
 func (o *Operator) bindClaims() {
-	byClaim := o.volumesByClaim()
 	list, _ := o.store.list(claims, "")
+	o.postpone(list)
+	byClaim := o.volumesByClaim()
 	for _, raw := range list {
 		pvc := mustTyped[corev1.PersistentVolumeClaim](raw)
 		if pvc.Status.Phase == corev1.ClaimBound {
@@ -19,6 +21,9 @@ func (o *Operator) bindClaims() {
 					c.Status.Phase = corev1.ClaimLost
 				})
 			}
+			continue
+		}
+		if o.now().Before(o.unbound[pvc.UID]) {
 			continue
 		}
 		name := pvc.Spec.VolumeName
@@ -34,6 +39,21 @@ func (o *Operator) bindClaims() {
 			continue
 		}
 		o.bind(&pvc, &pv)
+	}
+}
+
+// postpone notes when the binder comes back to new claims that name a volume which is not Available yet.
+func (o *Operator) postpone(list []object) {
+	for _, raw := range list {
+		pvc := mustTyped[corev1.PersistentVolumeClaim](raw)
+		if _, seen := o.unbound[pvc.UID]; seen || pvc.Status.Phase == corev1.ClaimBound || pvc.Spec.VolumeName == "" {
+			continue
+		}
+		o.unbound[pvc.UID] = o.now()
+		pv, exists := typed[corev1.PersistentVolume](o.store, volumes, "", pvc.Spec.VolumeName)
+		if !exists || pv.Status.Phase == corev1.VolumePending {
+			o.unbound[pvc.UID] = o.now().Add(o.cfg.BindSync)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 )
 
 const (
+	instanceLabel          = "app.kubernetes.io/instance"
 	volumesReadyAnnotation = "tidb.pingcap.com/tikv-volumes-ready"
 	deleteSlotsAnnotation  = "tikv.tidb.pingcap.com/delete-slots"
 )
@@ -22,6 +24,7 @@ const (
 // clusterSpec is what the Operator reads of a TidbCluster.
 type clusterSpec struct {
 	name           cluster.Name
+	instance       string // the value of the instance label of everything that belongs to the cluster
 	uid            types.UID
 	version        string
 	recovery       bool
@@ -30,6 +33,11 @@ type clusterSpec struct {
 	images         map[string]string // by component
 	volumes        []volumeTemplate
 	deleteSlots    []int
+	// failureStores is how many stores the Operator added since others failed.
+	failureStores int
+	// reclaim is the policy that the Operator gives to bound volumes.
+	reclaim string
+	tls     bool
 }
 
 // volumeTemplate is a volume that each TiKV pod has.
@@ -49,6 +57,13 @@ func parseCluster(o object) (clusterSpec, error) {
 	s := clusterSpec{
 		name: cluster.Name{Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(), images: map[string]string{},
 	}
+	// As TidbCluster.GetInstanceName does: Helm and Argo CD set the label on the TidbCluster.
+	s.instance = cmp.Or(m.GetLabels()[instanceLabel], m.GetName())
+	s.reclaim, _, _ = unstructured.NestedString(o, "spec", "pvReclaimPolicy")
+	s.reclaim = cmp.Or(s.reclaim, "Retain")
+	s.tls, _, _ = unstructured.NestedBool(o, "spec", "tlsCluster", "enabled")
+	failed, _, _ := unstructured.NestedMap(o, "status", "tikv", "failureStores")
+	s.failureStores = len(failed)
 	s.version, _, _ = unstructured.NestedString(o, "spec", "version")
 	s.recovery, _, _ = unstructured.NestedBool(o, "spec", "recoveryMode")
 	_, s.volumesReady = m.GetAnnotations()[volumesReadyAnnotation]
@@ -99,10 +114,11 @@ func (s *clusterSpec) parseVolumes(o object) error {
 	return nil
 }
 
-// ordinals are those of the TiKV pods: the first ones that are not in the delete slots.
+// ordinals are those of the TiKV pods: the first ones that are not in the delete slots. A failed store has another
+// one made for it beside the replicas.
 func (s clusterSpec) ordinals() []int {
 	var list []int
-	for n := 0; len(list) < s.tikv; n++ {
+	for n := 0; len(list) < s.tikv+s.failureStores; n++ {
 		if !slices.Contains(s.deleteSlots, n) {
 			list = append(list, n)
 		}
@@ -118,7 +134,7 @@ func (s clusterSpec) pod(component string, ordinal int) string {
 func (s clusterSpec) labels(component string) map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/component":  component,
-		"app.kubernetes.io/instance":   s.name.Name,
+		instanceLabel:                  s.instance,
 		"app.kubernetes.io/managed-by": "tidb-operator",
 		"app.kubernetes.io/name":       "tidb-cluster",
 	}

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -47,6 +48,13 @@ func (o *Operator) start(ctx context.Context, f func(context.Context) error) *jo
 
 func (o *Operator) reconcilePD(ctx context.Context, c *clusterState, spec clusterSpec) {
 	o.ensureStatefulSet(spec, "pd", spec.pd)
+	if o.tooLong(spec, "pd") {
+		return
+	}
+	if why := o.missingSecret(spec, "pd"); why != "" && !c.pd.started {
+		o.failMount(spec, "pd", spec.pd, why)
+		return
+	}
 	if c.pd.running() || c.pd.started && c.pd.replicas == spec.pd {
 		o.ensureMembers(spec, "pd", spec.pd, c.pd.started)
 		return
@@ -68,8 +76,30 @@ func (o *Operator) reconcilePD(ctx context.Context, c *clusterState, spec cluste
 	})
 }
 
+// maxSetName is the longest name of a StatefulSet that can make pods: their label controller-revision-hash is the
+// name and a hash.
+const maxSetName = 52
+
+// tooLong reports whether the StatefulSet of a component cannot make pods, and says so in an event.
+func (o *Operator) tooLong(spec clusterSpec, component string) bool {
+	name := spec.name.Name + "-" + component
+	if len(name) <= maxSetName {
+		return false
+	}
+	set, _ := o.store.get(statefulSets, spec.name.Namespace, name)
+	o.warn(set, "FailedCreate", fmt.Sprintf(`create Pod %s-0 in StatefulSet %s failed error: Pod %q is invalid: metadata.labels: Invalid value: "%s-5d8f7c9b64": must be no more than 63 bytes`,
+		name, name, name+"-0", name))
+	return true
+}
+
 func (o *Operator) reconcileTiDB(ctx context.Context, c *clusterState, spec clusterSpec) {
 	o.ensureStatefulSet(spec, "tidb", spec.tidb)
+	if err := o.ensureService(spec); err != nil {
+		if tc, ok := o.store.get(tidbClusters, spec.name.Namespace, spec.name.Name); ok {
+			o.warn(tc, "FailedSync", err.Error())
+		}
+		return
+	}
 	if c.tidb.running() || c.tidb.started && c.tidb.replicas == spec.tidb {
 		o.ensureMembers(spec, "tidb", spec.tidb, c.tidb.started && o.runtime.TiDBReady(spec.name) >= spec.tidb)
 		return

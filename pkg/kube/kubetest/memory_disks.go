@@ -16,6 +16,7 @@ type MemoryDisks struct {
 	instances map[cluster.InstanceID]cluster.Zone
 	attached  map[cluster.VolumeID]cluster.InstanceID
 	pending   map[cluster.VolumeID]bool
+	made      int
 }
 
 // AddInstance says which zone an instance is in.
@@ -47,7 +48,8 @@ func (d *MemoryDisks) Provision(_ context.Context, zone cluster.Zone, _ int64, _
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.init()
-	v := cluster.VolumeID(fmt.Sprintf("vol-%017x", len(d.zones)+1))
+	d.made++
+	v := cluster.VolumeID(fmt.Sprintf("vol-%017x", d.made))
 	d.zones[v] = zone
 	return v, nil
 }
@@ -77,6 +79,17 @@ func (d *MemoryDisks) Detach(_ context.Context, v cluster.VolumeID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.attached, v)
+	return nil
+}
+
+// Delete forgets a volume that is not attached.
+func (d *MemoryDisks) Delete(_ context.Context, v cluster.VolumeID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.attached[v] != "" {
+		return fmt.Errorf("VolumeInUse: %s is attached", v)
+	}
+	delete(d.zones, v)
 	return nil
 }
 

@@ -19,6 +19,8 @@ type OperatorConfig struct {
 	PodStart time.Duration
 	// Retry passes until a failed start is tried again; default 1 s.
 	Retry time.Duration
+	// BindSync passes until the binder comes back to a claim that it could not bind at once; default 15 s.
+	BindSync time.Duration
 	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time.
 	Poll time.Duration
 }
@@ -44,6 +46,7 @@ type Operator struct {
 
 	// Only the goroutine of Run touches what follows.
 	clusters map[cluster.Name]*clusterState
+	unbound  map[types.UID]time.Time // claims that the binder comes back to, and when
 	attached map[cluster.VolumeID]attachment
 	volumeMu sync.Mutex // attached is also written by jobs
 }
@@ -51,6 +54,7 @@ type Operator struct {
 // clusterState is what the Operator remembers of a cluster besides the objects.
 type clusterState struct {
 	uid   types.UID
+	last  clusterSpec // as it was last seen
 	pd    component
 	tidb  component
 	pdURL []string
@@ -65,6 +69,9 @@ func NewOperator(server *Server, runtime Runtime, disks Disks, cfg OperatorConfi
 	if cfg.Retry == 0 {
 		cfg.Retry = time.Second
 	}
+	if cfg.BindSync == 0 {
+		cfg.BindSync = 15 * time.Second
+	}
 	if cfg.Poll == 0 {
 		cfg.Poll = time.Second
 	}
@@ -72,6 +79,7 @@ func NewOperator(server *Server, runtime Runtime, disks Disks, cfg OperatorConfi
 		server: server, store: server.store, runtime: runtime, disks: disks, cfg: cfg,
 		wake:     make(chan struct{}, 1),
 		clusters: map[cluster.Name]*clusterState{},
+		unbound:  map[types.UID]time.Time{},
 		attached: map[cluster.VolumeID]attachment{},
 	}
 }
@@ -112,6 +120,7 @@ func (o *Operator) now() time.Time { return o.cfg.Clock.Now() }
 // reconcile brings everything one step forward. It never waits.
 func (o *Operator) reconcile(ctx context.Context) {
 	o.bindClaims()
+	o.reclaimVolumes(ctx)
 	list, _ := o.store.list(tidbClusters, "")
 	present := map[cluster.Name]bool{}
 	for _, tc := range list {
@@ -129,6 +138,7 @@ func (o *Operator) reconcile(ctx context.Context) {
 			o.clusters[spec.name] = state
 		}
 		present[spec.name] = true
+		state.last = spec
 		o.reconcileCluster(ctx, state, spec)
 	}
 	for name, state := range o.clusters {
@@ -141,6 +151,7 @@ func (o *Operator) reconcile(ctx context.Context) {
 // reconcileCluster goes PD, TiKV, TiDB: each waits for the one before.
 func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec clusterSpec) {
 	defer o.writeStatus(c, spec)
+	o.setReclaimPolicy(spec)
 	o.reconcilePD(ctx, c, spec)
 	if !c.pd.started {
 		return
@@ -159,7 +170,7 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 // tearDown stops the processes of a deleted cluster and detaches its volumes; claims and volumes stay, as
 // with the real Operator and reclaim policy Retain.
 func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterState) {
-	o.collect(name)
+	o.collect(c.last)
 	for pod, p := range c.pods {
 		if o.stopped(ctx, name, p) {
 			delete(c.pods, pod)
@@ -179,14 +190,14 @@ func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterSt
 
 // collect deletes what was made for a cluster after it had been deleted, as the garbage collector does with
 // objects whose owner is gone. A new cluster of the name waits for that.
-func (o *Operator) collect(name cluster.Name) {
+func (o *Operator) collect(spec clusterSpec) {
 	for _, kind := range []string{"StatefulSet", "Pod"} {
 		r, _ := resourceByKind(kind)
-		list, _ := o.store.list(r.name, name.Namespace)
+		list, _ := o.store.list(r.name, spec.name.Namespace)
 		for _, obj := range list {
 			labels := meta(obj).GetLabels()
-			if labels["app.kubernetes.io/instance"] == name.Name && labels["app.kubernetes.io/managed-by"] == "tidb-operator" {
-				_, _ = o.store.remove(r, name.Namespace, meta(obj).GetName(), metav1.DeleteOptions{})
+			if labels[instanceLabel] == spec.instance && labels["app.kubernetes.io/managed-by"] == "tidb-operator" {
+				_, _ = o.store.remove(r, spec.name.Namespace, meta(obj).GetName(), metav1.DeleteOptions{})
 			}
 		}
 	}

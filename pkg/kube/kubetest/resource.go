@@ -20,6 +20,7 @@ const (
 	statefulSets = "statefulsets"
 	tidbClusters = "tidbclusters"
 	namespaces   = "namespaces"
+	services     = "services"
 	reviews      = "selfsubjectaccessreviews"
 )
 
@@ -34,7 +35,7 @@ func resources() []resource {
 		{version: "v1", name: pods, kind: "Pod", namespaced: true, status: true, short: []string{"po"}},
 		{version: "v1", name: claims, kind: "PersistentVolumeClaim", namespaced: true, status: true, short: []string{"pvc"}},
 		{version: "v1", name: events, kind: "Event", namespaced: true, short: []string{"ev"}},
-		{version: "v1", name: "services", kind: "Service", namespaced: true, status: true, short: []string{"svc"}},
+		{version: "v1", name: services, kind: "Service", namespaced: true, status: true, short: []string{"svc"}},
 		{version: "v1", name: "configmaps", kind: "ConfigMap", namespaced: true, short: []string{"cm"}},
 		{version: "v1", name: "secrets", kind: "Secret", namespaced: true},
 		{version: "v1", name: "serviceaccounts", kind: "ServiceAccount", namespaced: true, short: []string{"sa"}},

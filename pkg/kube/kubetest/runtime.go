@@ -48,6 +48,8 @@ type Disks interface {
 	// Attach fails, as EC2 does, if the volume is not available or not in the instance's zone.
 	Attach(ctx context.Context, v cluster.VolumeID, i cluster.InstanceID) error
 	Detach(ctx context.Context, v cluster.VolumeID) error
+	// Delete fails while the volume is attached; one that does not exist is no error.
+	Delete(ctx context.Context, v cluster.VolumeID) error
 	// Zone is "" for a volume that does not exist.
 	Zone(v cluster.VolumeID) cluster.Zone
 }

@@ -31,7 +31,7 @@ func (o *Operator) pickNode(spec clusterSpec, bound boundClaims) (name, why stri
 			continue
 		}
 		perNode[p.Spec.NodeName]++
-		if p.Namespace == spec.name.Namespace && p.Labels["app.kubernetes.io/instance"] == spec.name.Name {
+		if p.Namespace == spec.name.Namespace && p.Labels[instanceLabel] == spec.instance {
 			perZone[zoneOf[p.Spec.NodeName]]++
 		}
 	}

@@ -47,10 +47,11 @@ func (o *Operator) status(c *clusterState, spec clusterSpec, old object) object 
 		pd["leader"] = members[spec.pod("pd", 0)]
 	}
 	tikv := object{"phase": "Normal", "synced": c.pd.started, "image": spec.images["tikv"]}
+	copyField(tikv, nested(old, "tikv"), "failureStores")
 	ready := o.ready(spec, "tikv", spec.tikv)
 	if c.pods != nil {
 		o.storeStatus(tikv, c, spec, old)
-		tikv["statefulSet"] = setStatus(spec.tikv, ready)
+		tikv["statefulSet"] = setStatus(len(spec.ordinals()), ready)
 		tikv["bootStrapped"] = ready > 0 || nested(old, "tikv")["bootStrapped"] == true
 	}
 	answering := 0
@@ -125,7 +126,7 @@ func (o *Operator) condition(c *clusterState, spec clusterSpec, stores, tidb int
 	switch {
 	case !c.pd.started:
 		reason, message = "PDUnhealthy", "PD(s) are not healthy"
-	case stores < spec.tikv:
+	case stores < len(spec.ordinals()):
 		reason, message = "TiKVStoreNotUp", "TiKV store(s) are not up"
 	case tidb < spec.tidb:
 		reason, message = "TiDBUnhealthy", "TiDB(s) are not healthy"

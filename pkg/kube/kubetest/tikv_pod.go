@@ -142,6 +142,10 @@ func (o *Operator) admit(ctx context.Context, p *podState, spec clusterSpec, ord
 		p.job = o.start(ctx, func(ctx context.Context) error { return o.provision(ctx, spec, obj.Name, &node) })
 		return
 	}
+	if why := o.missingSecret(spec, "tikv"); why != "" {
+		o.podEvent(obj, "FailedMount", why)
+		return
+	}
 	p.process = TiKVPod{Cluster: spec.name, Pod: obj.Name, Ordinal: ordinal, Recovery: spec.recovery, Volumes: bound.volumes}
 	process := p.process
 	p.stage = starting
