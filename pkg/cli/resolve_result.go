@@ -47,7 +47,7 @@ func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveD
 		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
 	}
 	if len(doc.Without) > 0 {
-		h.Warnings = append(h.Warnings, fmt.Sprintf("the replicas of stores %v are given up: PD has to make them again from the others", doc.Without))
+		h.Warnings = append(h.Warnings, fmt.Sprintf("the replicas of stores %v are lost: PD has to make them again from the others", doc.Without))
 	}
 	doc.Report = report.New(h, r.Timings)
 	return doc
@@ -65,7 +65,7 @@ func (d *resolveDoc) table(w io.Writer) error {
 		return err
 	}
 	if !d.Resolved {
-		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved; it can be tried again: tisnap resolve %s --backup %s\n", d.Cluster, d.Cluster, d.Backup)
+		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved; it can be retried: tisnap resolve %s --backup %s\n", d.Cluster, d.Cluster, d.Backup)
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s\n", d.Cluster, d.Backup, d.BackupTS)

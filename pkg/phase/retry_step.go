@@ -20,7 +20,7 @@ const (
 // try calls Do once, or again and again for a step with Retry.
 func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
 	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
-		err := e.call(ctx, step.Do, s)
+		err := e.call(ctx, step.guarded, s)
 		if !step.Retry || !failure.Transient(err) {
 			return err
 		}

@@ -18,6 +18,8 @@ type Step struct {
 	Deadline time.Duration
 	// Do carries the step out. It must be safe to call again after a crash half-way.
 	Do func(ctx context.Context, s *Scope) error
+	// Guard, if not nil, is called before each call of Do: an error of it is the step's, and Do is not called.
+	Guard func(ctx context.Context) error
 	// Undo takes back what Do did, all or part of it, and succeeds if there is nothing to take back.
 	// It gets a context that the run's cancellation does not end, bounded by UndoDeadline.
 	Undo func(ctx context.Context, s *Scope) error
@@ -61,6 +63,16 @@ func validate(steps []Step) error {
 		return failure.New(failure.Unknown, "plan run", "", "no steps")
 	}
 	return nil
+}
+
+// guarded is Do behind the Guard.
+func (s *Step) guarded(ctx context.Context, scope *Scope) error {
+	if s.Guard != nil {
+		if err := s.Guard(ctx); err != nil {
+			return err
+		}
+	}
+	return s.Do(ctx, scope)
 }
 
 func (s *Step) undoDeadline() time.Duration {

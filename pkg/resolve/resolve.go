@@ -157,9 +157,7 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 	leaders.Undo, leaders.UndoFirst, leaders.UndoDeadline = r.endRecover, true, time.Minute
 	stamp := step("timestamps", r.stamp)
 	stamp.State = &r.stamps
-	return []phase.Step{
-		step("collect", r.collect),
-		step("plan", r.makePlan),
+	return append(r.PlanSteps(phaseName),
 		retried(step("alloc-id", r.raiseAllocID)),
 		retried(freeze),
 		retried(stamp),
@@ -168,12 +166,17 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 		step("prepare", r.prepare),
 		step("flashback", r.flashback),
 		step("end-recover", r.endRecover),
-	}
+	)
 }
 
 // PlanSteps are the steps collect and plan: with them alone nothing is changed, and Plan is what the others would
 // do.
-func (r *Resolver) PlanSteps(phaseName string) []phase.Step { return r.Steps(phaseName)[:2] }
+func (r *Resolver) PlanSteps(phaseName string) []phase.Step {
+	return []phase.Step{
+		{Phase: phaseName, Name: "collect", Deadline: deadline, Do: r.collect},
+		{Phase: phaseName, Name: "plan", Deadline: deadline, Do: r.makePlan},
+	}
+}
 
 // retried is for steps of few calls that a change of PD's leader must not end.
 func retried(s phase.Step) phase.Step {

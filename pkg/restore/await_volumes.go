@@ -2,27 +2,26 @@ package restore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // awaitVolumes waits until all volumes are available and have what was asked for. One that EC2 does not show
 // for longer than it may hide a new one has vanished, and is asked for again.
-func (t *task) awaitVolumes(ctx context.Context, s *phase.Scope) error {
+func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 	wanted := map[cluster.VolumeID]*Volume{}
-	for i := range t.volumes {
-		v := &t.volumes[i]
-		if id := t.created[v.Snapshot]; id != "" {
+	for i := range r.volumes {
+		v := &r.volumes[i]
+		if id := r.created[v.Snapshot]; id != "" {
 			v.ID = id // a resumed run knows them from the journal
 		}
 		wanted[v.ID] = v
@@ -30,15 +29,15 @@ func (t *task) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 	start := time.Now()
 	shown := map[cluster.VolumeID]time.Time{}
 	s.Expect(int64(len(wanted)), "volumes")
-	err := until(ctx, "wait for volumes", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
-		found, err := t.EBS.DescribeVolumes(ctx, slices.Collect(maps.Keys(wanted)))
+	err := poll(ctx, "wait for volumes", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		found, err := r.EBS.DescribeVolumes(ctx, slices.Collect(maps.Keys(wanted)))
 		if err != nil {
 			return false, err
 		}
 		ready := 0
 		for _, v := range found {
 			shown[v.ID] = time.Now()
-			usable, err := t.usable(s, wanted[v.ID], v)
+			usable, err := r.usable(s, wanted[v.ID], v)
 			if err != nil {
 				return false, err
 			}
@@ -53,16 +52,16 @@ func (t *task) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 		if ready == len(wanted) {
 			return true, nil
 		}
-		return false, t.replaceVanished(ctx, s, wanted, shown)
+		return false, r.replaceVanished(ctx, s, wanted, shown)
 	})
 	if err == nil {
-		t.noteInitialization(ctx, s)
+		r.noteInitialization(ctx, s)
 	}
 	return err
 }
 
 // usable decides for every state of a volume.
-func (t *task) usable(s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
+func (r *run) usable(s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
 	switch v.State.Outcome() {
 	case ebs.VolumeUsable:
 		return true, matches(want, v)
@@ -81,24 +80,24 @@ func (t *task) usable(s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) 
 
 // replaceVanished asks again for volumes that were not shown for too long. With the same token EC2 gives the
 // same volume, if it only hid it; a token that is burned is followed by the next one.
-func (t *task) replaceVanished(ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, shown map[cluster.VolumeID]time.Time) error {
+func (r *run) replaceVanished(ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, shown map[cluster.VolumeID]time.Time) error {
 	for id, v := range wanted {
 		if shown[id].IsZero() {
 			shown[id] = time.Now() // from now on it is missed
 		}
-		if time.Since(shown[id]) <= t.opts.Visibility {
+		if time.Since(shown[id]) <= r.opts.Visibility {
 			continue
 		}
-		again, err := t.createVolume(ctx, s, v)
+		replacement, err := r.createVolume(ctx, s, v)
 		if err != nil {
 			return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
 		}
-		if again != id {
-			s.Warn("volume %s vanished while EC2 made it: %s takes its place", id, again)
+		if replacement != id {
+			s.Warn("volume %s vanished while EC2 made it: %s takes its place", id, replacement)
 			delete(wanted, id)
-			v.ID, wanted[again], t.created[v.Snapshot] = again, v, again
+			v.ID, wanted[replacement], r.created[v.Snapshot] = replacement, v, replacement
 		}
-		shown[again] = time.Now()
+		shown[replacement] = time.Now()
 	}
 	return nil
 }
@@ -123,33 +122,24 @@ func matches(want *Volume, got ebs.Volume) error {
 // another name of the same key.
 func isARN(key string) bool { return strings.HasPrefix(key, "arn:") && strings.Contains(key, ":key/") }
 
-// bindVolumes makes the PVs and PVCs that the target's pods look for.
-func (t *task) bindVolumes(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(t.volumes)), "volumes")
-	errs := make([]error, len(t.volumes))
-	limit := make(chan struct{}, 16)
-	var wg sync.WaitGroup
-	for i, v := range t.volumes {
-		wg.Go(func() {
-			limit <- struct{}{}
-			defer func() { <-limit }()
-			errs[i] = t.Kube.BindVolume(ctx, v.asRestored(t.opts.Target, t.opts.Run))
-			s.Advance(1)
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+// bindVolumes makes the PVs and PVCs that the target's pods expect.
+func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
+	s.Expect(int64(len(r.volumes)), "volumes")
+	return parallel.Each(ctx, 16, r.volumes, func(ctx context.Context, _ int, v Volume) error {
+		defer s.Advance(1)
+		return r.Kube.BindVolume(ctx, v.asRestored(r.opts.Target, r.opts.Run))
+	})
 }
 
 // unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
-// own they went with it. Once TiKV was told to start, its pods use them, and they stay with their volumes.
-func (t *task) unbindVolumes(ctx context.Context, s *phase.Scope) error {
-	if !t.existing || t.opts.KeepOnFailure || t.fence.Taken(ctx) {
+// own they went with it. Once TiKV may start, its pods use them, and they stay with their volumes.
+func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
+	if !r.existing || r.opts.KeepOnFailure || r.fence.Taken(ctx) {
 		return nil
 	}
-	if t.started {
-		return failure.New(failure.Partial, "unbind volumes", t.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
-			WithHint("delete TidbCluster %s and its PVCs, then run: tisnap gc", t.opts.Target)
+	if r.started {
+		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
+			WithHint("delete TidbCluster %s and its PVCs, then run: tisnap gc", r.opts.Target)
 	}
-	return t.Kube.DeleteRestored(ctx, t.opts.Target, t.opts.Run)
+	return r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
 }

@@ -9,11 +9,11 @@ import (
 
 // checkShape refuses a target of somebody else whose stores could not open the backup's volumes: another
 // version, another number of volumes a store, other encryption at rest.
-func (t *task) checkShape(tc kube.TidbCluster) error {
+func (r *run) checkShape(tc kube.TidbCluster) error {
 	refuse := func(format string, args ...any) *failure.Error {
-		return failure.New(failure.Unready, "check target", t.opts.Target.String(), format, args...)
+		return failure.New(failure.Unready, "check target", r.opts.Target.String(), format, args...)
 	}
-	source := t.manifest.Source
+	source := r.manifest.Source
 	if want := strings.TrimPrefix(source.Version, "v"); tc.Version != "" && strings.TrimPrefix(tc.Version, "v") != want {
 		return refuse("it runs TiKV %s and the backup is of %s", tc.Version, source.Version).
 			WithHint("set spec.version to v%s: upgrade after the restore", want)
@@ -28,7 +28,7 @@ func (t *task) checkShape(tc kube.TidbCluster) error {
 				WithHint("make spec.tikv.storageVolumes as the source had them, or let the restore make the cluster")
 		}
 	}
-	from, err := kube.ShapeOf(t.manifest.Kubernetes.TidbCluster)
+	from, err := kube.ShapeOf(r.manifest.Kubernetes.TidbCluster)
 	if err != nil {
 		return err
 	}

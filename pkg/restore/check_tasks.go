@@ -16,8 +16,8 @@ type OnTasks string
 
 // The choices.
 const (
-	TasksReport OnTasks = "report" // go on, with a warning
-	TasksPause  OnTasks = "pause"  // pause log backups and go on; changefeeds are reported
+	TasksReport OnTasks = "report" // continue, with a warning
+	TasksPause  OnTasks = "pause"  // pause log backups and continue; changefeeds are reported
 	TasksRefuse OnTasks = "refuse" // end the run before the data are changed
 )
 
@@ -26,68 +26,68 @@ func TaskChoices() []string {
 	return []string{string(TasksReport), string(TasksPause), string(TasksRefuse)}
 }
 
-// startAnew is what a person has to do about tasks that were there while keys were flashed back.
-const startAnew = "a flashback reaches them as new writes of old rows: " +
-	"stop them, and start them anew from a full backup of the restored cluster"
+// restartTasks is what a person has to do about tasks that were there while keys were flashed back.
+const restartTasks = "a flashback reaches them as new writes of old rows: " +
+	"stop them, and start them again from a full backup of the restored cluster"
 
-// checkTasks looks for log backups and changefeeds before the data are changed: what they have made so far does
-// not go on from the restored cluster (pingcap/tidb#39602, pingcap/tidb#39920).
-func (t *task) checkTasks(ctx context.Context, s *phase.Scope) error {
-	running, err := t.newTasks(ctx)
+// checkTasks finds log backups and changefeeds before the data are changed: what they have made so far does
+// not continue from the restored cluster (pingcap/tidb#39602, pingcap/tidb#39920).
+func (r *run) checkTasks(ctx context.Context, s *phase.Scope) error {
+	running, err := r.newTasks(ctx)
 	if err != nil || len(running) == 0 {
 		return err
 	}
-	if t.opts.OnTasks == TasksRefuse {
-		return failure.New(failure.Unready, "check log backups and changefeeds", t.opts.Target.String(), "%s run", names(running)).
-			WithHint("stop them (`br log stop`, `cdc cli changefeed remove`), or go on with --on-tasks %s", TasksReport)
+	if r.opts.OnTasks == TasksRefuse {
+		return failure.New(failure.Unready, "check log backups and changefeeds", r.opts.Target.String(), "%s run", names(running)).
+			WithHint("stop them (`br log stop`, `cdc cli changefeed remove`), or continue with --on-tasks %s", TasksReport)
 	}
-	if t.opts.OnTasks == TasksPause {
+	if r.opts.OnTasks == TasksPause {
 		for i, task := range running {
 			if task.Kind != pd.TaskLogBackup {
 				continue
 			}
-			if err := t.pd.PauseLogBackup(ctx, task.Name); err != nil {
+			if err := r.pd.PauseLogBackup(ctx, task.Name); err != nil {
 				return failure.Annotate(err, "pause log backup", task.Name)
 			}
 			running[i].State = "paused"
 			s.Note("log backup %s is paused", task.Name)
 		}
 	}
-	t.warnOf(s, running)
+	r.warnOf(s, running)
 	return nil
 }
 
-// checkTasksAgain looks for those that were made while the data were resolved.
-func (t *task) checkTasksAgain(ctx context.Context, s *phase.Scope) error {
-	running, err := t.newTasks(ctx)
+// checkTasksAgain finds those that were made while the data were resolved.
+func (r *run) checkTasksAgain(ctx context.Context, s *phase.Scope) error {
+	running, err := r.newTasks(ctx)
 	if err != nil || len(running) == 0 {
 		return err
 	}
-	t.warnOf(s, running)
+	r.warnOf(s, running)
 	return nil
 }
 
 // newTasks lists the running tasks that the result does not name yet.
-func (t *task) newTasks(ctx context.Context) ([]pd.Task, error) {
-	tasks, err := t.pd.Tasks(ctx)
+func (r *run) newTasks(ctx context.Context) ([]pd.Task, error) {
+	tasks, err := r.pd.Tasks(ctx)
 	if err != nil {
-		return nil, failure.Annotate(err, "check log backups and changefeeds", t.opts.Target.String())
+		return nil, failure.Annotate(err, "check log backups and changefeeds", r.opts.Target.String())
 	}
 	return slices.DeleteFunc(tasks, func(task pd.Task) bool {
-		known := slices.ContainsFunc(t.result.Tasks, func(k pd.Task) bool { return k.Kind == task.Kind && k.Name == task.Name })
+		known := slices.ContainsFunc(r.result.Tasks, func(k pd.Task) bool { return k.Kind == task.Kind && k.Name == task.Name })
 		return known || !task.Running()
 	}), nil
 }
 
-func (t *task) warnOf(s *phase.Scope, tasks []pd.Task) {
-	t.result.Tasks = append(t.result.Tasks, tasks...)
-	t.warn(s, fmt.Sprintf("%s read the changes of cluster %s; %s", names(tasks), t.opts.Target, startAnew))
+func (r *run) warnOf(s *phase.Scope, tasks []pd.Task) {
+	r.result.Tasks = append(r.result.Tasks, tasks...)
+	r.warn(s, fmt.Sprintf("%s read the changes of cluster %s; %s", names(tasks), r.opts.Target, restartTasks))
 }
 
 // warn shows a warning now, and keeps it for the report.
-func (t *task) warn(s *phase.Scope, text string) {
+func (r *run) warn(s *phase.Scope, text string) {
 	s.Warn("%s", text)
-	t.result.Warnings = append(t.result.Warnings, text)
+	r.result.Warnings = append(r.result.Warnings, text)
 }
 
 // names is "log backup a, changefeed b/c/d".
@@ -99,4 +99,6 @@ func names(tasks []pd.Task) string {
 	return strings.Join(out, ", ")
 }
 
-func taskName(t pd.Task) string { return strings.ReplaceAll(string(t.Kind), "-", " ") + " " + t.Name }
+func taskName(of pd.Task) string {
+	return strings.ReplaceAll(string(of.Kind), "-", " ") + " " + of.Name
+}

@@ -16,8 +16,8 @@ var update = flag.Bool("update", false, "write the tables of steps in docs/ARCHI
 // The documented steps are those of a restore with every option that adds one, and of a resolve.
 func TestDocs_Steps(t *testing.T) {
 	t.Parallel()
-	r := newTask(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
-	ofRestore, ofResolve := r.steps(), r.resolveSteps()
+	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
+	ofRestore, ofResolve := r.restoreSteps(), r.resolveSteps()
 	do := map[string]phase.Step{}
 	for _, s := range ofRestore {
 		do[s.Name] = s

@@ -9,13 +9,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // Fast snapshot restore takes 60 minutes a TiB to get ready, and gives the first volume when it has a whole
 // credit: it starts with none and gains min(10, 1024 GiB ÷ size) of them in an hour.
 const (
 	optimizeTime = time.Hour // a TiB
-	mostCredits  = 10.0      // an hour
+	maxCredits   = 10.0      // an hour
 	fastDeadline = 72 * time.Hour
 )
 
@@ -27,21 +28,21 @@ type pair struct {
 
 // firstCredit is how long after it became enabled a snapshot of this size has a whole credit.
 func firstCredit(sizeGiB int64) time.Duration {
-	return time.Duration(float64(time.Hour) / min(mostCredits, 1024/float64(max(sizeGiB, 1))))
+	return time.Duration(float64(time.Hour) / min(maxCredits, 1024/float64(max(sizeGiB, 1))))
 }
 
 // fastTime bounds the whole wait: twice what EC2 documents, for the largest snapshot.
-func (t *task) fastTime() time.Duration {
+func (r *run) fastTime() time.Duration {
 	var longest time.Duration
-	for _, v := range t.volumes {
-		size := t.snapshotSize(v.Snapshot)
+	for _, v := range r.volumes {
+		size := r.snapshotSize(v.Snapshot)
 		longest = max(longest, time.Duration(float64(optimizeTime)*float64(size)/1024)+firstCredit(size))
 	}
-	return max(2*longest, t.opts.Timeout)
+	return max(2*longest, r.opts.Timeout)
 }
 
-func (t *task) snapshotSize(id cluster.SnapshotID) int64 {
-	for _, s := range t.manifest.Snapshots {
+func (r *run) snapshotSize(id cluster.SnapshotID) int64 {
+	for _, s := range r.manifest.Snapshots {
 		if s.ID == id {
 			return s.SizeGiB
 		}
@@ -50,44 +51,44 @@ func (t *task) snapshotSize(id cluster.SnapshotID) int64 {
 }
 
 // fastPairs lists which snapshot is wanted in which zone, by zone.
-func (t *task) fastPairs() map[cluster.Zone][]cluster.SnapshotID {
+func (r *run) fastPairs() map[cluster.Zone][]cluster.SnapshotID {
 	out := map[cluster.Zone][]cluster.SnapshotID{}
-	for _, v := range t.volumes {
+	for _, v := range r.volumes {
 		out[v.Zone] = append(out[v.Zone], v.Snapshot)
 	}
 	return out
 }
 
 // checkFast finds what would refuse fast snapshot restore, before anything is changed. What is enabled
-// already, by whomever, stays when the restore is over.
-func (t *task) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
-	if !t.opts.FastRestore {
+// already, by anyone, stays when the restore is over.
+func (r *run) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
+	if !r.opts.FastRestore {
 		return nil
 	}
-	for _, v := range t.volumes {
-		if size := t.snapshotSize(v.Snapshot); size > 16<<10 {
+	for _, v := range r.volumes {
+		if size := r.snapshotSize(v.Snapshot); size > 16<<10 {
 			return failure.New(failure.Usage, "check fast snapshot restore", string(v.Snapshot), "it has %d GiB, and 16 TiB is the most", size).
 				WithHint("leave --fsr out")
 		}
 	}
-	known, err := t.EBS.FastRestores(ctx, nil)
+	known, err := r.EBS.FastRestores(ctx, nil)
 	if err != nil {
-		return failure.Annotate(err, "read fast snapshot restores", t.EBS.Region())
+		return failure.Annotate(err, "read fast snapshot restores", r.EBS.Region())
 	}
-	t.fastBefore = map[pair]bool{}
+	r.fastBefore = map[pair]bool{}
 	used := map[cluster.SnapshotID]bool{}
 	for _, f := range known {
 		if f.State != ebs.FastRestoreDisabled && f.State != ebs.FastRestoreDisabling {
-			t.fastBefore[pair{f.Snapshot, f.Zone}] = true
+			r.fastBefore[pair{f.Snapshot, f.Zone}] = true
 			used[f.Snapshot] = true
 		}
 	}
 	before := len(used)
-	for _, v := range t.volumes {
+	for _, v := range r.volumes {
 		used[v.Snapshot] = true
 	}
 	if quotas.FastRestores > 0 && int64(len(used)) > quotas.FastRestores {
-		return failure.New(failure.Limited, "check fast snapshot restore", t.EBS.Region(),
+		return failure.New(failure.Limited, "check fast snapshot restore", r.EBS.Region(),
 			"%d snapshots would be enabled, %d are already, and the quota is %d", len(used)-before, before, quotas.FastRestores).
 			WithHint("raise the quota of fast snapshot restore in the region, or leave --fsr out")
 	}
@@ -96,49 +97,49 @@ func (t *task) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
 
 // enableFast asks for it, and waits until every snapshot is enabled and has a whole credit: a volume made
 // before is as cold as any.
-func (t *task) enableFast(ctx context.Context, s *phase.Scope) error {
+func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 	mine := map[cluster.Zone][]cluster.SnapshotID{}
-	for zone, ids := range t.fastPairs() {
+	for zone, ids := range r.fastPairs() {
 		for _, id := range ids {
-			if !t.fastBefore[pair{id, zone}] {
+			if !r.fastBefore[pair{id, zone}] {
 				mine[zone] = append(mine[zone], id)
 			}
 		}
 	}
-	t.fastMine = mine
+	r.fastMine = mine
 	for zone, ids := range mine {
 		// One intent for each zone would hide the others from gc: it names them all, each with each.
 		if err := s.Intent(ctx, journal.IntentFastRestore, fastIntent(mine)); err != nil {
 			return err
 		}
-		if _, err := t.EBS.EnableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
+		if _, err := r.EBS.EnableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
 			return failure.Annotate(err, "enable fast snapshot restore", string(zone))
 		}
 	}
-	s.Expect(int64(len(t.volumes)), "snapshots")
-	ctx, cancel := context.WithTimeout(ctx, t.fastTime())
+	s.Expect(int64(len(r.volumes)), "snapshots")
+	ctx, cancel := context.WithTimeout(ctx, r.fastTime())
 	defer cancel()
 	seen := map[pair]time.Time{}
-	return until(ctx, "wait for fast snapshot restore", t.opts.Target.String(), func(ctx context.Context) (bool, error) {
-		ids := t.manifest.SnapshotIDs()
-		found, err := t.EBS.FastRestores(ctx, ids)
+	return poll(ctx, "wait for fast snapshot restore", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		ids := r.manifest.SnapshotIDs()
+		found, err := r.EBS.FastRestores(ctx, ids)
 		if err != nil {
 			return false, err
 		}
-		ready, err := t.fastReady(found, seen)
+		ready, err := r.fastReady(found, seen)
 		s.Reached(int64(ready))
-		return ready == len(t.volumes), err
+		return ready == len(r.volumes), err
 	})
 }
 
 // fastReady counts the volumes whose snapshot has a credit in the volume's zone.
-func (t *task) fastReady(found []ebs.FastRestore, seen map[pair]time.Time) (int, error) {
+func (r *run) fastReady(found []ebs.FastRestore, seen map[pair]time.Time) (int, error) {
 	state := map[pair]ebs.FastRestore{}
 	for _, f := range found {
 		state[pair{f.Snapshot, f.Zone}] = f
 	}
 	ready := 0
-	for _, v := range t.volumes {
+	for _, v := range r.volumes {
 		p := pair{v.Snapshot, v.Zone}
 		f, known := state[p]
 		switch {
@@ -147,11 +148,11 @@ func (t *task) fastReady(found []ebs.FastRestore, seen map[pair]time.Time) (int,
 			since := f.EnabledAt
 			if since.IsZero() {
 				if seen[p].IsZero() {
-					seen[p] = t.now()
+					seen[p] = r.opts.Now()
 				}
 				since = seen[p]
 			}
-			if t.now().Sub(since) >= firstCredit(t.snapshotSize(v.Snapshot)) {
+			if r.opts.Now().Sub(since) >= firstCredit(r.snapshotSize(v.Snapshot)) {
 				ready++
 			}
 		default:
@@ -172,48 +173,40 @@ func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) journal.FastRestore 
 }
 
 // disableFast ends what this run enabled: it is billed by the hour.
-func (t *task) disableFast(ctx context.Context, s *phase.Scope) error {
-	for zone, ids := range t.fastMine {
-		if err := t.EBS.DisableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
+func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
+	for zone, ids := range r.fastMine {
+		if err := r.EBS.DisableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
 			return failure.Annotate(err, "disable fast snapshot restore", string(zone))
 		}
-		delete(t.fastMine, zone)
+		delete(r.fastMine, zone)
 	}
 	s.Result(journal.ResultFastRestoreEnded, nil)
 	return nil
 }
 
 // endFast is disableFast once the volumes are made. The hours that it took are not thrown away because the
-// end of it failed: the run goes on, tries again at its end, and says what is left.
-func (t *task) endFast(ctx context.Context, s *phase.Scope) error {
+// end of it failed: the run continues, retries at its end, and says what is left.
+func (r *run) endFast(ctx context.Context, s *phase.Scope) error {
 	for try := range 5 {
-		err := t.disableFast(ctx, s)
+		err := r.disableFast(ctx, s)
 		if err == nil {
 			return nil
 		}
-		s.Warn("fast snapshot restore is still enabled, and costs money: %v", err)
-		if sleep(ctx, look<<try) != nil {
+		s.Warn("fast snapshot restore is still enabled, and billed by AWS: %v", err)
+		if wait.For(ctx, pollInterval<<try) != nil {
 			break
 		}
 	}
-	return nil //nolint:nilerr // told above, and tried again by lastFast
+	return nil //nolint:nilerr // logged above, and retried by lastFast
 }
 
 // lastFast is the last try of a run that succeeded otherwise.
-func (t *task) lastFast(ctx context.Context, s *phase.Scope) error {
-	if len(t.fastMine) == 0 {
+func (r *run) lastFast(ctx context.Context, s *phase.Scope) error {
+	if len(r.fastMine) == 0 {
 		return nil
 	}
-	if err := t.disableFast(ctx, s); err != nil {
-		t.leave("fast snapshot restore is still enabled and costs money by the hour, end it with `tisnap gc`: %v", err)
+	if err := r.disableFast(ctx, s); err != nil {
+		r.leave("fast snapshot restore is still enabled and billed by AWS by the hour, end it with `tisnap gc`: %v", err)
 	}
 	return nil
-}
-
-// now is the time by which EC2's are compared.
-func (t *task) now() time.Time {
-	if t.opts.Now != nil {
-		return t.opts.Now()
-	}
-	return time.Now()
 }

@@ -16,53 +16,53 @@ import (
 
 // findCluster connects to a cluster that a restore has left in recovery mode, and says how far it has come. One
 // that serves is refused: a flashback would take back what was written to it since the backup.
-func (t *task) findCluster(ctx context.Context, s *phase.Scope) error {
-	if err := t.checkTolerated(); err != nil {
+func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
+	if err := r.checkTolerated(); err != nil {
 		return err
 	}
-	tc, err := t.Kube.Cluster(ctx, t.opts.Target)
+	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 	if err != nil {
 		return err
 	}
-	if t.pd == nil {
-		if t.pd, err = t.OpenPD(ctx, tc.PDAddresses); err != nil {
+	if r.pd == nil {
+		if r.pd, err = r.OpenPD(ctx, tc.PDAddresses); err != nil {
 			return err
 		}
 	}
-	marked, err := t.pd.Recovering(ctx)
+	marked, err := r.pd.Recovering(ctx)
 	if err != nil {
-		return failure.Annotate(err, "read mark", t.opts.Target.String())
+		return failure.Annotate(err, "read mark", r.opts.Target.String())
 	}
-	if t.resolved, err = t.wasResolved(ctx); err != nil {
+	if r.resolved, err = r.wasResolved(ctx); err != nil {
 		return err
 	}
 	switch {
 	case tc.RecoveryMode && marked:
-		t.resolved = false // the stores may have been asked to lead by nobody since they restarted
-	case t.resolved:
-		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", t.opts.Target)
+		r.resolved = false // the stores may have been asked to lead by nobody since they restarted
+	case r.resolved:
+		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", r.opts.Target)
 		return nil
 	case !tc.RecoveryMode:
-		return failure.New(failure.Conflict, "resolve", t.opts.Target.String(),
-			"it is not in recovery mode: resolving would take back every write since backup %s", t.opts.Backup).
-			WithHint("name a cluster that a restore has left in recovery mode, or restore into a new one: tisnap restore %s --to CLUSTER", t.opts.Backup)
+		return failure.New(failure.Conflict, "resolve", r.opts.Target.String(),
+			"it is not in recovery mode: resolving would take back every write since backup %s", r.opts.Backup).
+			WithHint("name a cluster that a restore has left in recovery mode, or restore into a new one: tisnap restore %s --to CLUSTER", r.opts.Backup)
 	default:
-		return failure.New(failure.Unready, "resolve", t.opts.Target.String(),
-			"PD is not marked recovering, so its stores may have elected leaders of their own, and no run is known to have resolved the data").
-			WithHint("restore the backup into a new cluster: tisnap restore %s --to CLUSTER", t.opts.Backup)
+		return failure.New(failure.Unready, "resolve", r.opts.Target.String(),
+			"PD is not marked recovering, so its stores may have elected leaders by themselves, and no run is known to have resolved the data").
+			WithHint("restore the backup into a new cluster: tisnap restore %s --to CLUSTER", r.opts.Backup)
 	}
-	return t.checkOrigin(ctx, s)
+	return r.checkOrigin(ctx, s)
 }
 
 // checkTolerated refuses stores that the backup does not have.
-func (t *task) checkTolerated() error {
+func (r *run) checkTolerated() error {
 	var ids []cluster.StoreID
-	for _, st := range t.manifest.Source.Stores {
+	for _, st := range r.manifest.Source.Stores {
 		ids = append(ids, st.ID)
 	}
-	for _, id := range t.opts.TolerateStores {
+	for _, id := range r.opts.TolerateStores {
 		if !slices.Contains(ids, id) {
-			return failure.New(failure.Usage, "resolve", t.opts.Target.String(), "backup %s has no store %s", t.opts.Backup, id).
+			return failure.New(failure.Usage, "resolve", r.opts.Target.String(), "backup %s has no store %s", r.opts.Backup, id).
 				WithHint("its stores are %v", ids)
 		}
 	}
@@ -70,28 +70,28 @@ func (t *task) checkTolerated() error {
 }
 
 // wasResolved reports whether an earlier run has flashed back the whole key space of this very cluster.
-func (t *task) wasResolved(ctx context.Context) (bool, error) {
-	id, err := t.pd.ClusterID(ctx)
+func (r *run) wasResolved(ctx context.Context) (bool, error) {
+	id, err := r.pd.ClusterID(ctx)
 	if err != nil {
-		return false, failure.Annotate(err, "read cluster id", t.opts.Target.String())
+		return false, failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	p, ok, err := resolve.NewProgressFile(t.Store, t.opts.Target, t.opts.Backup).Load(ctx)
+	p, ok, err := resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup).Load(ctx)
 	if err != nil || !ok {
 		return false, err
 	}
-	return p.Done(id, t.manifest.BackupTS), nil
+	return p.Done(id, r.manifest.BackupTS), nil
 }
 
 // checkOrigin refuses volumes that the storage knows to be of another backup: its stores have the same ids, and
 // a flashback to an older ts would lose what was written between the two.
-func (t *task) checkOrigin(ctx context.Context, s *phase.Scope) error {
-	pods, err := t.Kube.TiKVPods(ctx, t.opts.Target)
+func (r *run) checkOrigin(ctx context.Context, s *phase.Scope) error {
+	pods, err := r.Kube.TiKVPods(ctx, r.opts.Target)
 	if err != nil {
 		return err
 	}
 	if len(pods) == 0 {
-		return failure.New(failure.Unready, "resolve", t.opts.Target.String(), "it has no TiKV pod: its restore ended before its stores were started").
-			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER", t.opts.Target, t.opts.Backup)
+		return failure.New(failure.Unready, "resolve", r.opts.Target.String(), "it has no TiKV pod: its restore ended before its stores were started").
+			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER", r.opts.Target, r.opts.Backup)
 	}
 	var runs []cluster.RunID
 	unknown := 0
@@ -106,20 +106,20 @@ func (t *task) checkOrigin(ctx context.Context, s *phase.Scope) error {
 		}
 	}
 	for _, run := range runs {
-		backup, err := t.backupOf(ctx, run)
+		backup, err := r.backupOf(ctx, run)
 		switch {
 		case failure.Is(err, failure.NotFound):
 			unknown++
 		case err != nil:
 			return err
-		case backup != t.opts.Backup:
-			return failure.New(failure.Conflict, "resolve", t.opts.Target.String(),
-				"run %s made its volumes from backup %s, not from %s", run, backup, t.opts.Backup).
+		case backup != r.opts.Backup:
+			return failure.New(failure.Conflict, "resolve", r.opts.Target.String(),
+				"run %s made its volumes from backup %s, not from %s", run, backup, r.opts.Backup).
 				WithHint("resolve it to its own backup: --backup %s", backup)
 		}
 	}
 	if unknown > 0 || len(runs) == 0 {
-		s.Note("nothing here tells which backup the volumes of %s were made from: %s is taken for granted", t.opts.Target, t.opts.Backup)
+		s.Note("which backup the volumes of %s were made from is not recorded here: %s is assumed", r.opts.Target, r.opts.Backup)
 	}
 	return nil
 }
@@ -138,8 +138,8 @@ func madeBy(m kube.Mount) cluster.RunID {
 }
 
 // backupOf reads which backup a restore was of. It is NotFound if this storage has no journal of the run.
-func (t *task) backupOf(ctx context.Context, run cluster.RunID) (cluster.BackupID, error) {
-	body, _, err := t.Store.Get(ctx, manifest.JournalKey(run, 1))
+func (r *run) backupOf(ctx context.Context, run cluster.RunID) (cluster.BackupID, error) {
+	body, _, err := r.Store.Get(ctx, manifest.JournalKey(run, 1))
 	if err != nil {
 		return "", failure.Annotate(err, "read the journal of run", string(run))
 	}

@@ -53,29 +53,29 @@ func checkRate(rate int64) error {
 		WithHint("choose a rate from %d to %d MiB/s", ebs.MinInitializationRate, ebs.MaxInitializationRate)
 }
 
-// fillLook is how often EC2 is asked how far volumes are: its answer is up to 5 minutes old.
-const fillLook = 15 * time.Second
+// fillPollInterval is how often EC2 is asked how far volumes are: its answer is up to 5 minutes old.
+const fillPollInterval = 15 * time.Second
 
 // wavesDeadline bounds the making of volumes in waves: each wave has a bound of its own.
 const wavesDeadline = 72 * time.Hour
 
 // waveTime bounds one wave: twice what EC2 needs for the fullest volume, and the user's patience.
-func (t *task) waveTime() time.Duration {
-	return time.Duration(2*fill{rate: t.fill.rate, most: 1}.seconds(1, t.result.LargestBytes)*float64(time.Second)) + t.opts.Timeout
+func (r *run) waveTime() time.Duration {
+	return time.Duration(2*fill{rate: r.fill.rate, most: 1}.seconds(1, r.result.LargestBytes)*float64(time.Second)) + r.opts.Timeout
 }
 
 // awaitFill waits until so few of the volumes are still being filled that another wave has room.
-func (t *task) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, room int) error {
-	ctx, cancel := context.WithTimeout(ctx, t.waveTime())
+func (r *run) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, room int) error {
+	ctx, cancel := context.WithTimeout(ctx, r.waveTime())
 	defer cancel()
 	for {
 		ids := make([]cluster.VolumeID, 0, len(volumes))
 		for _, v := range volumes {
 			ids = append(ids, v.ID)
 		}
-		found, err := t.EBS.Initializations(ctx, ids)
-		if err != nil && !transient(err) {
-			return failure.Annotate(err, "ask how far volumes are", t.opts.Target.String())
+		found, err := r.EBS.Initializations(ctx, ids)
+		if err != nil && !failure.Transient(err) {
+			return failure.Annotate(err, "ask how far volumes are", r.opts.Target.String())
 		}
 		filling := len(ids)
 		for _, i := range found {
@@ -86,30 +86,24 @@ func (t *task) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume,
 		if err == nil && filling <= room {
 			return nil
 		}
-		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling, t.fill.rate)
-		if err := wait.For(ctx, min(fillLook, t.opts.Timeout/20)); err != nil {
-			return failure.New(failure.Limited, "wait for initialization", t.opts.Target.String(), "%d volumes are not done: %w", filling, err).
+		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling, r.fill.rate)
+		if err := wait.For(ctx, min(fillPollInterval, r.opts.Timeout/20)); err != nil {
+			return failure.New(failure.Limited, "wait for initialization", r.opts.Target.String(), "%d volumes are not done: %w", filling, err).
 				WithHint("give it more time by --timeout, or leave --initialization-rate out")
 		}
 	}
 }
 
-// transient reports whether the same question may be answered later.
-func transient(err error) bool {
-	k := failure.KindOf(err)
-	return k == failure.Unknown || k == failure.Limited
-}
-
 // noteInitialization writes how far each volume is into the result. It is for the report alone: an error
 // changes nothing.
-func (t *task) noteInitialization(ctx context.Context, s *phase.Scope) {
+func (r *run) noteInitialization(ctx context.Context, s *phase.Scope) {
 	byID := map[cluster.VolumeID]*Volume{}
-	ids := make([]cluster.VolumeID, 0, len(t.volumes))
-	for i := range t.volumes {
-		byID[t.volumes[i].ID] = &t.volumes[i]
-		ids = append(ids, t.volumes[i].ID)
+	ids := make([]cluster.VolumeID, 0, len(r.volumes))
+	for i := range r.volumes {
+		byID[r.volumes[i].ID] = &r.volumes[i]
+		ids = append(ids, r.volumes[i].ID)
 	}
-	found, err := t.EBS.Initializations(ctx, ids)
+	found, err := r.EBS.Initializations(ctx, ids)
 	if err != nil {
 		s.Note("how far the volumes are initialised is not known: %v", err)
 		return

@@ -42,6 +42,7 @@ type lab struct {
 	kube   *kube.Client
 	ebs    *ebs.Client
 	tikv   *tikv.Client
+	wrap   func(restore.EBS) restore.EBS // nil is EC2 itself
 	runs   int
 }
 
@@ -113,6 +114,9 @@ func (l *lab) restore(ctx context.Context, t *testing.T, sink phase.Sink, change
 			opened = append(opened, p)
 			return p, nil
 		},
+	}
+	if l.wrap != nil {
+		deps.EBS = l.wrap(deps.EBS)
 	}
 	opts := restore.Options{Backup: "b", Target: target(), Run: run, Owner: runlock.Owner{Run: run}, Timeout: time.Minute, Visibility: 2 * time.Second}
 	if change != nil {

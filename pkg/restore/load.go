@@ -1,111 +1,18 @@
 package restore
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"slices"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Volume is one volume to restore, and where it goes.
-type Volume struct {
-	Store    cluster.StoreID    `json:"store"`
-	Ordinal  int                `json:"ordinal"` // of the target's pod
-	Role     cluster.Role       `json:"role"`
-	Mount    string             `json:"mountPath"`
-	Snapshot cluster.SnapshotID `json:"snapshot"`
-	Zone     cluster.Zone       `json:"zone"`
-	Spec     cluster.VolumeSpec `json:"spec"`
-	// Encrypted and KMSKey are those of the volume: the snapshot's, or the key of a re-key.
-	Encrypted bool             `json:"encrypted,omitempty"`
-	KMSKey    string           `json:"kmsKey,omitempty"`
-	ID        cluster.VolumeID `json:"id"` // empty until it is made
-	// Seconds is how long EC2 took until it was available.
-	Seconds float64 `json:"seconds,omitempty"`
-	// Initialized is how much of its data is on it when the restore ends, in percent; nil where EC2 does not tell.
-	Initialized *int `json:"initializedPercent,omitempty"`
-	// After is what it is changed to once its data serve; nil leaves it.
-	After *cluster.VolumeSpec `json:"after,omitempty"`
-
-	claim, object json.RawMessage
-	names         kube.Names
-	kept          ebs.Tags // of its snapshot
-	generation    int      // of its client token
-	modified      bool
-}
-
-// asRestored is the volume in Kubernetes' words.
-func (v *Volume) asRestored(target cluster.Name, run cluster.RunID) kube.RestoredVolume {
-	return kube.RestoredVolume{
-		Cluster: target, Run: run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
-		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.claim, Object: v.object,
-	}
-}
-
 // load reads the manifest, which must be sealed and whole.
-func (t *task) load(ctx context.Context, s *phase.Scope) error {
-	m, err := t.catalog.Load(ctx, t.opts.Backup)
+func (r *run) load(ctx context.Context, s *phase.Scope) error {
+	m, err := r.catalog.Load(ctx, r.opts.Backup)
 	if err != nil {
 		return err
 	}
-	t.manifest = m
+	r.manifest = m
 	s.Note("backup %s of %s: %d stores, %d volumes, backup ts %s", m.ID, m.Source.Cluster, len(m.Source.Stores), len(m.Snapshots), m.BackupTS)
 	return nil
-}
-
-// planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
-// together: stores get the target's ordinals in the order of their own.
-func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {
-	stores := slices.Clone(m.Source.Stores)
-	slices.SortFunc(stores, func(a, b cluster.Store) int {
-		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
-	})
-	claims, objects := byName(m.Kubernetes.PVCs), byName(m.Kubernetes.PVs)
-	var out []Volume
-	for ordinal, st := range stores {
-		for _, snap := range m.SnapshotsOf(st.ID) {
-			spec, err := ebs.ResolveSpec(wanted, snap.VolumeSpec, snap.SizeGiB)
-			if err != nil {
-				return nil, failure.Annotate(err, "plan volume", "store "+st.ID.String()+" "+string(snap.Role))
-			}
-			v := Volume{
-				Store: st.ID, Ordinal: ordinal, Role: snap.Role, Mount: snap.MountPath, Snapshot: snap.ID,
-				Zone: cmp.Or(zones[snap.Zone], snap.Zone), Spec: spec,
-				Encrypted: snap.Encrypted || kmsKey != "", KMSKey: cmp.Or(kmsKey, snap.KMSKey), generation: 1,
-			}
-			for _, source := range st.Volumes {
-				if source.ID == snap.Volume {
-					v.claim, v.object = claims[source.PVC], objects[source.PV]
-				}
-			}
-			if v.claim == nil || v.object == nil {
-				return nil, failure.New(failure.Corrupt, "plan volume", "store "+st.ID.String()+" "+string(snap.Role), "the backup holds no PVC or PV for it")
-			}
-			out = append(out, v)
-		}
-	}
-	return out, nil
-}
-
-// byName indexes whole Kubernetes objects by metadata.name.
-func byName(objects []json.RawMessage) map[string]json.RawMessage {
-	out := map[string]json.RawMessage{}
-	for _, o := range objects {
-		var meta struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-		}
-		if json.Unmarshal(o, &meta) == nil {
-			out[meta.Metadata.Name] = o
-		}
-	}
-	return out
 }

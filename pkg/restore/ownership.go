@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -15,36 +14,29 @@ const lockTTL = 10 * time.Minute
 
 // takeLock admits one run at a time to the target. A lock that is lost ends the run: what is there may be another
 // run's by now, and is kept.
-func (t *task) takeLock(ctx context.Context, _ *phase.Scope) error {
-	return t.fence.Take(ctx, lockTTL, t.cancel)
+func (r *run) takeLock(ctx context.Context, _ *phase.Scope) error {
+	return r.fence.Take(ctx, lockTTL, r.cancel)
 }
 
 // unlock ends a run that has done its work. A lock that cannot be released frees itself, and does not make
 // the work undone.
-func (t *task) unlock(ctx context.Context, s *phase.Scope) error {
-	if err := t.dropLock(ctx, s); err != nil {
+func (r *run) unlock(ctx context.Context, s *phase.Scope) error {
+	if err := r.dropLock(ctx, s); err != nil {
 		s.Warn("the lock frees itself within %s: %v", lockTTL, err)
 	}
 	return nil
 }
 
 // dropLock frees the lock.
-func (t *task) dropLock(ctx context.Context, _ *phase.Scope) error { return t.fence.Release(ctx) }
+func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error { return r.fence.Release(ctx) }
 
-// fenced makes the steps that change something, from the one that takes the lock on, check first that the lock is
-// still held: a process that was suspended must not continue with a cluster that serves by now.
-func (t *task) fenced(steps []phase.Step) []phase.Step {
-	taken := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == journal.StepLock })
+// fenced makes the steps that change something check first that the lock is still held: a process that was suspended
+// must not continue with a cluster that serves by now.
+func (r *run) fenced(groups ...[]phase.Step) []phase.Step {
+	steps := slices.Concat(groups...)
 	for i := range steps {
-		if i <= taken || steps[i].ReadOnly || steps[i].Name == "unlock" {
-			continue
-		}
-		do := steps[i].Do
-		steps[i].Do = func(ctx context.Context, s *phase.Scope) error {
-			if err := t.fence.Check(ctx); err != nil {
-				return err
-			}
-			return do(ctx, s)
+		if !steps[i].ReadOnly {
+			steps[i].Guard = r.fence.Check
 		}
 	}
 	return steps

@@ -11,9 +11,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// A run whose lock was given away while it stood still learns it before its next step changes anything, long before
+// A run whose lock was lost while the process was suspended learns it before its next step changes anything, long before
 // it would renew the lock, and deletes nothing.
-func TestRun_LockGivenAwayWhileItStoodStill_NextStepDoesNothing(t *testing.T) {
+func TestRun_LockLostWhileSuspended_NextStepDoesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	ctx := within(t)
@@ -21,7 +21,7 @@ func TestRun_LockGivenAwayWhileItStoodStill_NextStepDoesNothing(t *testing.T) {
 		lock, _, err := runlock.Read(ctx, l.store, target())
 		require.NoError(t, err)
 		require.NoError(t, runlock.Break(ctx, l.store, target(), lock.Epoch))
-		require.NoError(t, wait.For(ctx, 2500*time.Millisecond), "a look at the lock counts for 2 s")
+		require.NoError(t, wait.For(ctx, 2500*time.Millisecond), "a check of the lock counts for 2 s")
 	}}
 	_, err := l.restore(ctx, t, sink, nil)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)

@@ -11,30 +11,30 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// checkQuotas holds what will be made against the account's quotas and what is used of them. A role that may
+// checkQuotas compares what will be made with the account's quotas and what is used of them. A role that may
 // not read quotas is no obstacle: EC2 has the last word.
-func (t *task) checkQuotas(ctx context.Context, s *phase.Scope) error {
-	quotas, err := t.EBS.Quotas(ctx)
+func (r *run) checkQuotas(ctx context.Context, s *phase.Scope) error {
+	quotas, err := r.EBS.Quotas(ctx)
 	if err != nil {
 		if failure.Is(err, failure.Denied) || failure.Is(err, failure.Usage) {
 			s.Note("the quotas are not known: %v", err)
-			return t.checkFast(ctx, ebs.AccountQuotas{})
+			return r.checkFast(ctx, ebs.AccountQuotas{})
 		}
-		return failure.Annotate(err, "read quotas", t.EBS.Region())
+		return failure.Annotate(err, "read quotas", r.EBS.Region())
 	}
-	if err := t.checkFast(ctx, quotas); err != nil {
+	if err := r.checkFast(ctx, quotas); err != nil {
 		return err
 	}
 	if len(quotas.StorageGiB) > 0 || len(quotas.IOPS) > 0 {
-		used, err := t.EBS.Usage(ctx)
+		used, err := r.EBS.Usage(ctx)
 		if err != nil {
-			return failure.Annotate(err, "read usage of quotas", t.EBS.Region())
+			return failure.Annotate(err, "read usage of quotas", r.EBS.Region())
 		}
-		if err := overQuota(t.volumes, quotas, used); err != nil {
+		if err := overQuota(r.volumes, quotas, used); err != nil {
 			return err
 		}
 	}
-	return t.checkMost(ctx)
+	return r.checkMaxIOPS(ctx)
 }
 
 // overQuota compares per volume type. A quota that is absent or 0 is not known.
@@ -65,27 +65,27 @@ func overQuota(volumes []Volume, quotas ebs.AccountQuotas, used ebs.Usage) error
 // usualIOPS is what every region gives one gp3 volume; regions lag behind the newest documents above it.
 const usualIOPS = 16_000
 
-// checkMost asks EC2, for each type and zone with high IOPS, how many one volume may have there.
-func (t *task) checkMost(ctx context.Context) error {
+// checkMaxIOPS asks EC2, for each type and zone with high IOPS, how many one volume may have there.
+func (r *run) checkMaxIOPS(ctx context.Context) error {
 	type place struct {
 		volumeType string
 		zone       cluster.Zone
 	}
 	wanted := map[place]int64{}
-	for _, v := range t.volumes {
+	for _, v := range r.volumes {
 		if v.Spec.IOPS > usualIOPS || (v.Spec.Type != "gp3" && v.Spec.IOPS > 0) {
 			p := place{v.Spec.Type, v.Zone}
 			wanted[p] = max(wanted[p], v.Spec.IOPS)
 		}
 	}
 	for p, iops := range wanted {
-		most, err := t.EBS.MaxIOPS(ctx, p.volumeType, p.zone)
+		limit, err := r.EBS.MaxIOPS(ctx, p.volumeType, p.zone)
 		if err != nil {
-			return failure.Annotate(err, "ask for the most IOPS", p.volumeType+" in "+string(p.zone))
+			return failure.Annotate(err, "ask for the maximum of IOPS", p.volumeType+" in "+string(p.zone))
 		}
-		if most > 0 && iops > most {
-			return failure.New(failure.Usage, "check volume parameters", p.volumeType+" in "+string(p.zone), "%d IOPS are asked for, and EC2 gives one volume %d there", iops, most).
-				WithHint("choose at most %d by --volume-iops", most)
+		if limit > 0 && iops > limit {
+			return failure.New(failure.Usage, "check volume parameters", p.volumeType+" in "+string(p.zone), "%d IOPS are asked for, and EC2 gives one volume %d there", iops, limit).
+				WithHint("choose at most %d by --volume-iops", limit)
 		}
 	}
 	return nil

@@ -2,11 +2,14 @@ package restore_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -30,11 +33,7 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 	t.Parallel()
 	l := newLab(t)
 	t.Run("a volume goes to error", func(t *testing.T) { volumeError(t, l) })
-	for _, step := range []string{
-		"create-cluster", "await-pd", "mark-recovering", "create-volumes", "await-volumes", "bind-volumes", "start-tikv", "await-stores",
-		"collect", "plan", "alloc-id", "freeze-scheduling", "recover", "apply", "timestamps", "prepare", "flashback", "end-recover",
-		"leave-recovery", "await-restart", "await-leaders",
-	} {
+	for _, step := range restore.StepNames(journal.StepCreateCluster, journal.StepAwaitLeaders) {
 		t.Run("cancelled in "+step, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
@@ -45,7 +44,7 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 			l.nothingLeft(t)
 		})
 	}
-	t.Run("cancelled when the data serve: they are kept", func(t *testing.T) {
+	t.Run("cancelled once the cluster serves: it is kept", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
 		_, err := l.restore(ctx, t, &cancelAt{step: "await-tidb", cancel: cancel}, nil)
@@ -56,8 +55,8 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 	})
 }
 
-// What serves its data is not deleted because something after it failed.
-func TestRun_CancelledWhenTheDataServe_KeepsTheCluster(t *testing.T) {
+// A cluster that serves is not deleted because something after it failed.
+func TestRun_CancelledOnceTheClusterServes_KeepsIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(within(t))
@@ -96,4 +95,29 @@ func volumeError(t *testing.T, l *lab) {
 		}
 		l.nothingLeft(t)
 	}
+}
+
+// A panic while volumes are made is undone like any other error.
+func TestRun_PanicWhileVolumesAreMade_IsUndone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.wrap = func(e restore.EBS) restore.EBS { return &panicking{EBS: e} }
+	_, err := l.restore(within(t), t, nil, nil)
+	var p *failure.PanicError
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, "a bug", p.Value)
+	l.nothingLeft(t)
+}
+
+// panicking is an EC2 whose third CreateVolume is a bug.
+type panicking struct {
+	restore.EBS
+	calls atomic.Int64
+}
+
+func (p *panicking) CreateVolume(ctx context.Context, r ebs.VolumeRequest) (ebs.Volume, error) {
+	if p.calls.Add(1) == 3 {
+		panic("a bug")
+	}
+	return p.EBS.CreateVolume(ctx, r)
 }

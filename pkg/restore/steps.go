@@ -1,6 +1,8 @@
 package restore
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -23,67 +25,121 @@ const (
 	phaseAfter = "set running profile"
 )
 
-// steps is the runbook.
-func (t *task) steps() []phase.Step {
-	wait := t.opts.Timeout
-	steps := []phase.Step{
-		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: t.load, ReadOnly: true},
-		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: t.preflight, ReadOnly: true},
-		{Phase: phaseCluster, Name: journal.StepLock, Deadline: time.Minute, Do: t.takeLock, Undo: t.dropLock},
-		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: t.createCluster, Undo: t.deleteCluster, UndoFirst: true, Retry: true},
-		{Phase: phaseCluster, Name: "await-pd", Deadline: wait, Do: t.awaitPD},
-		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: t.markRecovering, Retry: true},
-	}
-	steps = append(steps, t.volumeSteps()...)
-	steps = append(steps, []phase.Step{
-		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: t.startTiKV, Retry: true},
-		{Phase: phaseTiKV, Name: "await-stores", Deadline: wait, Do: t.awaitStores},
-		{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: t.checkTasks, Retry: true},
-	}...)
-	steps = append(steps, t.resolver.Steps(phaseData)...)
-	steps = append(steps,
-		phase.Step{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: t.checkTasksAgain, Retry: true},
-		phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: t.leaveRecovery, Retry: true},
-		phase.Step{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: t.awaitRestart},
-		// From here on the data serve: what fails later must not delete them.
-		phase.Step{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: t.awaitLeaders, Ends: []string{journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepRecover}},
-		phase.Step{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: t.awaitTiDB},
-		phase.Step{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: t.resolver.Thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
+// restoreSteps is the runbook of a restore.
+func (r *run) restoreSteps() []phase.Step {
+	return slices.Concat(
+		r.checkSteps(),
+		r.lockStep(phaseCluster, r.takeLock),
+		r.fenced(
+			r.clusterSteps(),
+			r.volumeSteps(),
+			r.tikvSteps(),
+			r.resolver.Steps(phaseData),
+			// Once the leaders are there the cluster serves: what fails later must not delete it.
+			r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
+			r.profileSteps(),
+		),
+		r.unlockStep(r.lastPhase()),
 	)
-	last := phaseTiDB
-	if t.opts.After != (cluster.VolumeSpec{}) {
-		last = phaseAfter
-		steps = append(steps, phase.Step{Phase: last, Name: "modify-volumes", Deadline: modifyDeadline + time.Minute, Do: t.modifyVolumes})
+}
+
+// checkSteps change nothing.
+func (r *run) checkSteps() []phase.Step {
+	return []phase.Step{
+		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true},
+		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true},
 	}
-	if t.opts.FastRestore {
-		steps = append(steps, phase.Step{Phase: last, Name: "end-fast-restore-again", Deadline: 5 * time.Minute, Do: t.lastFast})
+}
+
+func (r *run) clusterSteps() []phase.Step {
+	return []phase.Step{
+		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster, Undo: r.deleteCluster, UndoFirst: true, Retry: true},
+		{Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD},
+		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markRecovering, Retry: true},
 	}
-	return append(steps, phase.Step{Phase: last, Name: "unlock", Deadline: time.Minute, Do: t.unlock, Ends: []string{journal.StepLock}})
 }
 
 // volumeSteps makes the volumes and binds them. With fast snapshot restore, that ends as soon as all volumes
-// are there, however the run goes on.
-func (t *task) volumeSteps() []phase.Step {
-	wait := t.opts.Timeout
+// are there, however the run continues.
+func (r *run) volumeSteps() []phase.Step {
+	wait := r.opts.Timeout
 	making := wait
-	if t.opts.InitializationMiB > 0 {
+	if r.opts.InitializationMiB > 0 {
 		making = wavesDeadline
 	}
-	steps := []phase.Step{
+	var begin, end []phase.Step
+	if r.opts.FastRestore {
+		begin = []phase.Step{{
+			Phase: phaseFast, Name: "fast-restore", Deadline: fastDeadline, Do: r.enableFast,
+			Undo: r.disableFast, UndoDeadline: 10 * time.Minute,
+		}}
+		end = []phase.Step{{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.endFast}}
+	}
+	return slices.Concat(begin, []phase.Step{
 		{
-			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: t.createVolumes,
-			Undo: t.deleteVolumes, UndoDeadline: wait, State: &t.created,
+			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
+			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created,
 		},
-		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: t.awaitVolumes},
-	}
-	if t.opts.FastRestore {
-		steps = append([]phase.Step{{
-			Phase: phaseFast, Name: "fast-restore", Deadline: fastDeadline, Do: t.enableFast,
-			Undo: t.disableFast, UndoDeadline: 10 * time.Minute,
-		}}, steps...)
-		steps = append(steps, phase.Step{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: t.endFast})
-	}
-	return append(steps, phase.Step{
-		Phase: phaseVolumes, Name: journal.StepBindVolumes, Deadline: 10 * time.Minute, Do: t.bindVolumes, Undo: t.unbindVolumes, Retry: true,
+		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
+	}, end, []phase.Step{
+		{Phase: phaseVolumes, Name: journal.StepBindVolumes, Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: r.unbindVolumes, Retry: true},
 	})
+}
+
+func (r *run) tikvSteps() []phase.Step {
+	return []phase.Step{
+		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: r.startTiKV, Retry: true},
+		r.awaitStoresStep(phaseTiKV),
+		r.checkTasksStep(),
+	}
+}
+
+func (r *run) awaitStoresStep(in string) phase.Step {
+	return phase.Step{Phase: in, Name: "await-stores", Deadline: r.opts.Timeout, Do: r.awaitStores}
+}
+
+func (r *run) checkTasksStep() phase.Step {
+	return phase.Step{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: r.checkTasks, Retry: true}
+}
+
+// servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
+// resolver's own have made stays.
+func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends ...string) []phase.Step {
+	wait := r.opts.Timeout
+	return []phase.Step{
+		{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: r.checkTasksAgain, Retry: true},
+		{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: r.leaveRecovery, Retry: true},
+		{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: r.awaitRestart},
+		{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: r.awaitLeaders, Ends: append(ends, journal.StepRecover)},
+		{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: r.awaitTiDB},
+		{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
+	}
+}
+
+// profileSteps come when the cluster serves, in restores that ask for them.
+func (r *run) profileSteps() []phase.Step {
+	var steps []phase.Step
+	if r.opts.After != (cluster.VolumeSpec{}) {
+		steps = append(steps, phase.Step{Phase: phaseAfter, Name: "modify-volumes", Deadline: modifyDeadline + time.Minute, Do: r.modifyVolumes})
+	}
+	if r.opts.FastRestore {
+		steps = append(steps, phase.Step{Phase: r.lastPhase(), Name: "end-fast-restore-again", Deadline: 5 * time.Minute, Do: r.lastFast})
+	}
+	return steps
+}
+
+// lastPhase is the one in which the run ends.
+func (r *run) lastPhase() string {
+	if r.opts.After != (cluster.VolumeSpec{}) {
+		return phaseAfter
+	}
+	return phaseTiDB
+}
+
+func (r *run) lockStep(in string, take func(context.Context, *phase.Scope) error) []phase.Step {
+	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: time.Minute, Do: take, Undo: r.dropLock}}
+}
+
+func (r *run) unlockStep(in string) []phase.Step {
+	return []phase.Step{{Phase: in, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}}}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-func TestRun_AfterRestore_VolumesGetTheRunningProfileAndRefusalsAreTold(t *testing.T) {
+func TestRun_AfterRestore_VolumesGetTheRunningProfileAndRefusalsAreReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	fast := func(o *restore.Options) {
@@ -49,7 +49,7 @@ func TestRun_TargetOfAPersonFails_ItsClaimsAndVolumesGo(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, err, context.Canceled)
 		if step == "start-tikv" {
-			break // TiKV was told to start: see below
+			break // TiKV may have started: the cluster is checked below
 		}
 		require.Empty(t, l.volumes(), step)
 		for _, pvc := range l.bed.Kube.List("persistentvolumeclaims", "tidb") {

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,11 +34,14 @@ func TestMapZones_EachSource_HasOnePlace(t *testing.T) {
 		"two zones into one":         {source, other, "", []string{"2a=2c", "2b=2c"}, [2]cluster.Zone{"us-west-2c", "us-west-2c"}},
 		"the letter with the number": {source, source, "2b", nil, [2]cluster.Zone{"us-west-2b", "us-west-2b"}},
 	} {
-		pairs, err := ParseZonePairs(row.pairs)
-		require.NoError(t, err)
-		got, err := mapZones(row.source, row.all, pairs, row.target)
-		require.NoError(t, err, name)
-		require.Equal(t, row.want, [2]cluster.Zone{got["us-west-2a"], got["us-west-2b"]}, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pairs, err := ParseZonePairs(row.pairs)
+			require.NoError(t, err)
+			got, err := mapZones(row.source, row.all, pairs, row.target)
+			require.NoError(t, err)
+			require.Equal(t, row.want, [2]cluster.Zone{got["us-west-2a"], got["us-west-2b"]})
+		})
 	}
 }
 
@@ -58,16 +62,24 @@ func TestMapZones_NoPlace_IsRefused(t *testing.T) {
 		"another region, nothing mapped":  {zoneSet{"eu-west-1a": "euw1-az1"}, "", nil},
 		"a word that means several zones": {zoneSet{"us-west-2a": "x", "eu-west-2a": "y"}, "2a", nil},
 	} {
-		pairs, err := ParseZonePairs(row.pairs)
-		require.NoError(t, err)
-		_, err = mapZones(source, row.all, pairs, row.target)
-		require.Equal(t, failure.Usage, failure.KindOf(err), name)
-		require.NotEmpty(t, failure.HintOf(err), name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pairs, err := ParseZonePairs(row.pairs)
+			require.NoError(t, err)
+			_, err = mapZones(source, row.all, pairs, row.target)
+			require.Equal(t, failure.Usage, failure.KindOf(err))
+			require.NotEmpty(t, failure.HintOf(err))
+		})
 	}
-	for _, entry := range []string{"", "a", "=b", "a=", "a=b=c"} {
-		_, err := ParseZonePairs([]string{entry})
-		require.Equal(t, failure.Usage, failure.KindOf(err), entry)
+}
+
+func TestParseZonePairs_Malformed_IsUsage(t *testing.T) {
+	t.Parallel()
+	for _, entries := range [][]string{{""}, {"a"}, {"=b"}, {"a="}, {"a=b=c"}, {"2a=2b", "2a=2c"}} {
+		t.Run(strings.Join(entries, ","), func(t *testing.T) {
+			t.Parallel()
+			_, err := ParseZonePairs(entries)
+			require.Equal(t, failure.Usage, failure.KindOf(err))
+		})
 	}
-	_, err := ParseZonePairs([]string{"2a=2b", "2a=2c"})
-	require.Equal(t, failure.Usage, failure.KindOf(err))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-func TestKeep_RunsOn_HoldsFarBeyondTheLease(t *testing.T) {
+func TestKeep_KeepsRunning_HoldsFarBeyondTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
@@ -33,7 +33,7 @@ func TestKeep_RunsOn_HoldsFarBeyondTheLease(t *testing.T) {
 	})
 }
 
-func TestKeep_StoreFailsForAWhile_GoesOn(t *testing.T) {
+func TestKeep_StoreFailsForAWhile_Continues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, plan := faulty(t, fault.Rule{Point: "s3.PutObject", Nth: 3, Times: 4})

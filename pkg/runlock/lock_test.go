@@ -160,7 +160,7 @@ func TestLock_AnswersLost_AreResolvedByReading(t *testing.T) {
 
 // The answer of a renewal and the read that would resolve it are both lost: the next renewal finds a
 // version that it does not know, with its own nonce.
-func TestRenew_AfterUnresolvedRenewal_GoesOn(t *testing.T) {
+func TestRenew_AfterUnresolvedRenewal_Continues(t *testing.T) {
 	t.Parallel()
 	store, plan := faulty(t,
 		fault.Rule{Point: "s3.PutObject", Position: fault.After, Nth: 2},
@@ -175,10 +175,13 @@ func TestRenew_AfterUnresolvedRenewal_GoesOn(t *testing.T) {
 func TestAcquire_StoreFails_IsNotHeld(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"s3.GetObject", "s3.PutObject"} {
-		store, _ := faulty(t, fault.Rule{Point: point, Position: fault.Before, Code: "SlowDown"})
-		_, err := runlock.Acquire(t.Context(), store, prod, first, ttl)
-		require.Equal(t, failure.Limited, failure.KindOf(err))
-		acquire(t, store, other)
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			store, _ := faulty(t, fault.Rule{Point: point, Position: fault.Before, Code: "SlowDown"})
+			_, err := runlock.Acquire(t.Context(), store, prod, first, ttl)
+			require.Equal(t, failure.Limited, failure.KindOf(err))
+			acquire(t, store, other)
+		})
 	}
 }
 
@@ -191,12 +194,15 @@ func TestAcquire_ShortLease_IsUsage(t *testing.T) {
 func TestAcquire_UnreadableObject_IsCorruptWithHint(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "{", "{}", `{"epoch":1}`} {
-		store := objstoretest.NewMemory(nil)
-		_, err := store.Create(t.Context(), manifest.LockKey(prod), []byte(body))
-		require.NoError(t, err)
-		_, err = runlock.Acquire(t.Context(), store, prod, first, ttl)
-		require.Equal(t, failure.Corrupt, failure.KindOf(err))
-		require.Contains(t, failure.HintOf(err), "locks/tidb.prod.json")
+		t.Run("body "+body, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			_, err := store.Create(t.Context(), manifest.LockKey(prod), []byte(body))
+			require.NoError(t, err)
+			_, err = runlock.Acquire(t.Context(), store, prod, first, ttl)
+			require.Equal(t, failure.Corrupt, failure.KindOf(err))
+			require.Contains(t, failure.HintOf(err), "locks/tidb.prod.json")
+		})
 	}
 }
 

@@ -1,0 +1,99 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
+)
+
+// startTiKV lets the Operator know that the volumes are ready.
+func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
+	r.started = true
+	return r.Kube.StartTiKV(ctx, r.opts.Target)
+}
+
+// awaitStores waits until PD lists exactly the backup's stores, all of them up but those that the cluster is to
+// do without, and hands them to the resolver.
+func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
+	var all, ids []cluster.StoreID
+	for _, st := range r.manifest.Source.Stores {
+		all = append(all, st.ID)
+		if !slices.Contains(r.opts.TolerateStores, st.ID) {
+			ids = append(ids, st.ID)
+		}
+	}
+	s.Expect(int64(len(ids)), "stores")
+	err := poll(ctx, "wait for stores", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		up, err := r.upStores(ctx)
+		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no store is up yet
+			err, up = nil, map[cluster.StoreID]time.Time{}
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, id := range r.opts.TolerateStores {
+			delete(up, id)
+		}
+		s.Reached(int64(len(up)))
+		return len(up) == len(ids), r.missing(ctx, ids, up)
+	})
+	if err != nil {
+		return err
+	}
+	r.stores = ids
+	r.resolver.Target(resolve.Config{
+		Cluster: r.opts.Target, Run: r.opts.Run, BackupTS: r.manifest.BackupTS, Stores: all, TolerateStores: r.opts.TolerateStores,
+		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
+		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup),
+		Fence: r.fence,
+	}, r.pd)
+	return nil
+}
+
+// stall is how long nothing may change while the data are resolved; a shorter --timeout is the user's word.
+const stall = 5 * time.Minute
+
+// upStores maps the TiKV stores that are up to the start of their process.
+func (r *run) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
+	stores, err := r.pd.Stores(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list stores", r.opts.Target.String())
+	}
+	up := map[cluster.StoreID]time.Time{}
+	for _, st := range stores {
+		if st.State == pd.StoreUp && st.IsTiKV() {
+			up[st.ID] = st.StartedAt
+		}
+	}
+	return up, nil
+}
+
+// missing says which stores are not there and what Kubernetes says about the pods that do not run.
+func (r *run) missing(ctx context.Context, ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
+	var gone []string
+	for _, id := range ids {
+		if _, ok := up[id]; !ok {
+			gone = append(gone, id.String())
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	reasons := ""
+	if pods, err := r.Kube.TiKVPods(ctx, r.opts.Target); err == nil {
+		for _, p := range pods {
+			if !p.Ready && p.Reason != "" {
+				reasons += fmt.Sprintf("; pod %s: %s", p.Name, p.Reason)
+			}
+		}
+	}
+	return failure.New(failure.Unready, "wait for stores", r.opts.Target.String(), "stores %s are not up%s", strings.Join(gone, ", "), reasons)
+}

@@ -1,0 +1,49 @@
+package restore
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// EBS is what a restore needs of EC2.
+type EBS interface {
+	ebs.Snapshots
+	ebs.Volumes
+	ebs.Account
+	ebs.Performance
+	// AccountID is the 12-digit number of the account that calls go to.
+	AccountID(ctx context.Context) (string, error)
+}
+
+// TiKV is what a restore needs of the stores.
+type TiKV interface {
+	resolve.TiKV
+	tikv.Holder
+}
+
+// PD is what a restore needs of the target's placement driver.
+type PD interface {
+	resolve.PD
+	pd.Tasks
+}
+
+// Deps are the systems around a restore. All are required but Sink and Log.
+type Deps struct {
+	Kube  kube.Restorer
+	EBS   EBS
+	TiKV  TiKV
+	Store objstore.Store
+	// OpenPD connects to the target's PD once it is up. The restore closes nothing: the opener's owner does.
+	OpenPD func(ctx context.Context, addresses []string) (PD, error)
+	Sink   phase.Sink
+	Log    *zap.Logger
+}

@@ -1,0 +1,138 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark.
+func (r *run) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
+	target := r.opts.Target.String()
+	if r.fence.Taken(ctx) {
+		return failure.New(failure.Conflict, "leave recovery mode", target, "another run has it").
+			WithHint("see how that run ended: this one has nothing more to do")
+	}
+	if err := r.pd.UnmarkRecovering(ctx); err != nil {
+		return failure.Annotate(err, "unmark recovering", target)
+	}
+	marked, err := r.pd.Recovering(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read mark", target)
+	}
+	if marked {
+		return failure.New(failure.Unknown, "unmark recovering", target, "PD removed the mark and still has it")
+	}
+	return r.Kube.LeaveRecovery(ctx, r.opts.Target)
+}
+
+// awaitRestart waits until every store is up and out of recovery mode, by its own word: PD's start times are
+// in whole seconds, and would not distinguish a process from the one before it in the same second.
+func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
+	s.Expect(int64(len(r.stores)), "stores")
+	return poll(ctx, "wait for the restart of TiKV", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		stores, err := r.pd.Stores(ctx)
+		if err != nil {
+			return false, failure.Annotate(err, "list stores", r.opts.Target.String())
+		}
+		restarted := 0
+		for _, st := range stores {
+			if !slices.Contains(r.stores, st.ID) || st.State != pd.StoreUp {
+				continue
+			}
+			normal, err := r.normalMode(ctx, st.Address)
+			if err != nil {
+				return false, failure.Annotate(err, "ask for the mode", "store "+st.ID.String()+" ("+st.Address+")")
+			}
+			if normal {
+				restarted++
+			}
+		}
+		s.Reached(int64(restarted))
+		return restarted == len(r.stores), nil
+	})
+}
+
+// normalMode asks for the service that only a store in recovery mode has.
+func (r *run) normalMode(ctx context.Context, address string) (bool, error) {
+	recovering := errors.New("in recovery mode")
+	err := r.TiKV.RegionMetas(ctx, address, func(tikv.RegionMeta) error { return recovering })
+	switch {
+	case failure.Is(err, failure.Unready):
+		return true, nil
+	case err == nil, errors.Is(err, recovering):
+		return false, nil
+	}
+	return false, err
+}
+
+// awaitLeaders waits until every region has a leader on a restored store and PD's regions cover the key space.
+func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
+	return poll(ctx, "wait for leaders", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
+		if err != nil {
+			return false, failure.Annotate(err, "list regions", r.opts.Target.String())
+		}
+		led := 0
+		ranges := make([]cluster.KeyRange, 0, len(regions))
+		for _, region := range regions {
+			if slices.Contains(r.stores, region.Leader.Store) {
+				led++
+			}
+			ranges = append(ranges, cluster.KeyRange{Start: region.Start, End: region.End})
+		}
+		s.Expect(int64(len(regions)), "regions")
+		s.Reached(int64(led))
+		if len(regions) == 0 || led < len(regions) {
+			return false, failure.New(failure.Unready, "wait for leaders", r.opts.Target.String(), "%d of %d regions have none", len(regions)-led, len(regions))
+		}
+		// PD still lists the leaders from before the restart: the stores' own word counts.
+		if led, err = r.ledByStores(ctx); err != nil || led < len(regions) {
+			s.Reached(int64(led))
+			return false, err
+		}
+		if err := cluster.Tile(ranges, 5); err != nil {
+			return false, failure.New(failure.Unready, "check regions in PD", r.opts.Target.String(), "%w", err)
+		}
+		return true, nil
+	})
+}
+
+// ledByStores is the number of regions that the stores say they lead.
+func (r *run) ledByStores(ctx context.Context) (int, error) {
+	stores, err := r.pd.Stores(ctx)
+	if err != nil {
+		return 0, failure.Annotate(err, "list stores", r.opts.Target.String())
+	}
+	sum := 0
+	for _, st := range stores {
+		if !slices.Contains(r.stores, st.ID) {
+			continue
+		}
+		led, _, err := r.TiKV.LedRegions(ctx, st.Address)
+		if err != nil {
+			return 0, failure.Annotate(err, "count leaders", "store "+st.ID.String())
+		}
+		sum += len(led)
+	}
+	return sum, nil
+}
+
+// awaitTiDB waits until TiDB serves; a cluster without TiDB needs none.
+func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
+	return poll(ctx, "wait for TiDB", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+		if err != nil {
+			return false, err
+		}
+		s.Expect(int64(tc.TiDBReplicas), "TiDB members")
+		s.Reached(int64(tc.TiDBReady))
+		return tc.TiDBReady >= tc.TiDBReplicas, nil
+	})
+}

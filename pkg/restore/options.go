@@ -1,0 +1,67 @@
+package restore
+
+import (
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// Options are what the user chose.
+type Options struct {
+	Backup cluster.BackupID
+	Target cluster.Name
+	Run    cluster.RunID
+	Owner  runlock.Owner
+	Tool   string
+	// Volume is the type, IOPS and throughput of the new volumes; empty fields keep the source's.
+	Volume cluster.VolumeSpec
+	// Zone puts all volumes there; empty keeps each volume's zone, or what Zones says of it.
+	Zone  cluster.Zone
+	Zones []ZonePair
+	// KMSKey encrypts the volumes with another key; empty keeps each snapshot's key.
+	KMSKey string
+	// KeepTags are tag keys of the snapshots that their volumes get too.
+	KeepTags []string
+	// InitializationMiB is the most MiB/s at which EC2 fills each volume, billed by AWS; 0 leaves it to the reads.
+	InitializationMiB int64
+	// FastRestore enables fast snapshot restore for the time in which the volumes are made.
+	FastRestore bool
+	// After is the type, IOPS and throughput that the volumes get once the cluster serves; the zero value changes nothing.
+	After cluster.VolumeSpec
+	// Account is the account that the restore has to be in; empty takes any.
+	Account string
+	// Kubernetes is the API server of the target, for the journal: gc compares it with its own.
+	Kubernetes string
+	// KeepOnFailure leaves what a failed run made, for a person to examine.
+	KeepOnFailure bool
+	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.
+	Timeout time.Duration
+	// Visibility is how long EC2 may hide a volume that exists; zero is 30 s, longer than the 20 s that were seen.
+	Visibility time.Duration
+	// Now is the clock that EC2's times are compared with; nil is time.Now.
+	Now func() time.Time
+	// WaitApply waits for every store's log before the flashback begins; see resolve.Config.
+	WaitApply bool
+	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
+	OnTasks OnTasks
+	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
+	// on the others. Only Resolve uses it.
+	TolerateStores []cluster.StoreID
+	// BreakLock takes the target's lock from a run that is known to be dead. Only Resolve uses it.
+	BreakLock bool
+}
+
+// withDefaults fills in what the user left out.
+func (o Options) withDefaults() Options {
+	if o.Timeout == 0 {
+		o.Timeout = time.Hour
+	}
+	if o.Visibility == 0 {
+		o.Visibility = 30 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}

@@ -1,0 +1,49 @@
+package restore
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
+)
+
+// Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
+type Result struct {
+	Manifest *manifest.Manifest
+	Volumes  []Volume
+	Timings  phase.Timings
+	Started  time.Time
+	Finished time.Time
+	Resolve  resolve.Stats
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
+	DataBytes, LargestBytes int64
+	// Restored is true once the cluster serves and the run is over, whatever is Left.
+	Restored bool
+	// Account is the AWS account of the volumes.
+	Account string
+	// Left is what the run could not do or undo and a person has to see to.
+	Left []string
+	// Tasks are the log backups and changefeeds that read the restored cluster's changes.
+	Tasks []pd.Task
+	// Warnings are what a person has to see to though the run continued.
+	Warnings []string
+}
+
+// leave notes something that the run could not do and that needs a person, though the cluster serves.
+func (r *run) leave(format string, args ...any) {
+	r.result.Left = append(r.result.Left, fmt.Sprintf(format, args...))
+}
+
+// left is the error of a run that did its work but for this.
+func (r *run) left() error {
+	if len(r.result.Left) == 0 {
+		return nil
+	}
+	return failure.New(failure.Partial, "finish restore", r.opts.Target.String(), "the cluster serves its data, but %s",
+		strings.Join(r.result.Left, "; "))
+}

@@ -1,0 +1,80 @@
+package restore
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// run is one restore, or one resolve, under way.
+type run struct {
+	Deps
+	opts    Options
+	catalog catalog.Catalog
+	cancel  context.CancelCauseFunc
+
+	manifest *manifest.Manifest
+	resolved bool // the data are at the backup ts already: an earlier run was killed after that
+	existing bool // the target was made by somebody else, for this restore
+	volumes  []Volume
+	created  createdVolumes
+	asked    bool // volumes were asked for, so some may exist that no answer named
+	started  bool // TiKV may start, so pods may use the volumes
+	fill     fill
+	// fastBefore are enabled without us; fastMine by us, until we disabled them.
+	fastBefore map[pair]bool
+	fastMine   map[cluster.Zone][]cluster.SnapshotID
+	fence      *runlock.Fence
+	pd         PD
+	resolver   *resolve.Resolver
+	stores     []cluster.StoreID // of the backup, once PD lists exactly these
+	result     Result
+}
+
+// newRun makes a run that has done nothing yet. All that this package does begins with one.
+func newRun(deps Deps, opts Options) *run {
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	return &run{
+		Deps: deps, opts: opts.withDefaults(), catalog: catalog.Catalog{Store: deps.Store}, cancel: func(error) {},
+		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
+		fence: runlock.NewFence(deps.Store, opts.Target, opts.Owner),
+	}
+}
+
+// execute carries the steps out under a journal that begins with about, and completes the result.
+func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step) error {
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
+	about.Cluster, about.Backup, about.Tool = r.opts.Target, r.opts.Backup, r.opts.Tool
+	engine := phase.New(phase.Config{
+		Fresh:   true,
+		Run:     r.opts.Run,
+		Journal: phase.NewStoreJournal(r.Store, manifest.JournalPrefix(r.opts.Run)),
+		Sink:    r.Sink,
+		Log:     r.Log,
+		About:   about,
+	})
+	r.result.Started = time.Now().UTC()
+	err := engine.Run(ctx, steps)
+	r.result.Finished = time.Now().UTC()
+	r.result.Timings = engine.Timings()
+	r.result.Manifest, r.result.Volumes = r.manifest, r.volumes
+	r.result.Resolve = r.resolver.Stats()
+	return err
+}
+
+// check carries out steps that change nothing. No journal is written.
+func (r *run) check(ctx context.Context, steps []phase.Step) error {
+	return phase.New(phase.Config{Run: r.opts.Run, Sink: r.Sink, Log: r.Log, Journal: phase.NoJournal{}}).Run(ctx, steps)
+}
