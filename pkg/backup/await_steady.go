@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -21,9 +20,6 @@ const steadyInterval = 500 * time.Millisecond
 // awaitSteady returns when the cluster has been up without a restart for Options.Steady, and can be backed up: its
 // pods may have moved, so all checks are repeated.
 func (r *run) awaitSteady(ctx context.Context, s *phase.Scope) error {
-	if err := r.noteDiscarded(ctx); err != nil {
-		return err
-	}
 	seen := &steadiness{since: time.Now()}
 	for shown := ""; ; {
 		ready, err := r.pollSteady(ctx, seen)
@@ -118,20 +114,4 @@ func (r *run) describeStores(ctx context.Context) (string, error) {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, ","), nil
-}
-
-// noteDiscarded notes the snapshots of the attempt that failed: they are deleted, but EC2 may still show them, and
-// none of them may be taken for one of the next attempt.
-func (r *run) noteDiscarded(ctx context.Context) error {
-	for _, snap := range r.sets.all() {
-		r.discarded[snap.ID] = true
-	}
-	found, err := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
-	if err != nil {
-		return failure.Annotate(err, "find discarded snapshots", string(r.opts.Run))
-	}
-	for _, snap := range found {
-		r.discarded[snap.ID] = true
-	}
-	return nil
 }

@@ -85,15 +85,14 @@ type run struct {
 	catalog catalog.Catalog
 	cancel  context.CancelCauseFunc
 
-	source    *preflight.Source
-	rules     preflight.TSRules
-	lock      *runlock.HeldLock
-	hold      *hold.Hold
-	backupTS  cluster.TS
-	zones     map[cluster.Zone]string
-	sets      *sets
-	discarded map[cluster.SnapshotID]bool // snapshots of attempts that failed
-	result    Result
+	source   *preflight.Source
+	rules    preflight.TSRules
+	lock     *runlock.HeldLock
+	hold     *hold.Hold
+	backupTS cluster.TS
+	zones    map[cluster.Zone]string
+	sets     *sets
+	result   Result
 }
 
 // newRun makes a run of options that are complete.
@@ -103,7 +102,7 @@ func newRun(deps Deps, opts Options) *run {
 	}
 	return &run{
 		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: func(error) {},
-		sets: newSets(), discarded: map[cluster.SnapshotID]bool{},
+		sets: newSets(),
 	}
 }
 

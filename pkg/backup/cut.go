@@ -2,8 +2,10 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,8 +41,8 @@ func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 	start := time.Now()
 	r.result.Hold.CutStart = start.UTC()
 	err = allOrFirst(ctx, stores, func(ctx context.Context, st cluster.Store) error {
-		begin := time.Now()
-		defer func() { r.sets.time(st.ID, time.Since(begin)) }()
+		r.sets.begin(st.ID)
+		defer r.sets.end(st.ID)
 		req := intents[st.ID]
 		req.Attached = attached
 		if err := r.cutStore(ctx, st, req); err != nil {
@@ -54,27 +56,38 @@ func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(err, "snapshot volumes", r.opts.Cluster.String())
 	}
 	s.Result(journal.ResultSnapshots, ids(r.sets.all()))
-	return r.setSkew()
+	first, last := span(r.sets.all())
+	r.result.Hold.Skew = last.Sub(first)
+	return r.sets.checkStarts(r.opts.Cluster)
 }
 
 // allOrFirst calls f for all items at the same time. The first error, or the end of ctx, ends the other calls and
-// is what is returned: the set is lost, and the cluster is not to be held for the rest of it.
+// is what is returned: the set is lost, and the cluster is not to be held for the rest of it. When ctx ends, the
+// error says too what a call was waiting for until then.
 func allOrFirst[T any](ctx context.Context, items []T, f func(context.Context, T) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err := parallel.Each(ctx, 0, items, func(ctx context.Context, _ int, item T) (err error) {
+	errs := make([]error, len(items))
+	err := parallel.Each(inner, 0, items, func(ctx context.Context, i int, item T) (err error) {
 		defer func() {
-			if err != nil {
+			if errs[i] = err; err != nil {
 				cancel(err)
 			}
 		}()
 		defer failure.Catch(&err, "cut")
 		return f(ctx, item)
 	})
-	if err != nil {
-		return context.Cause(ctx)
+	if err == nil {
+		return nil
 	}
-	return nil
+	cause := context.Cause(inner)
+	waited := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) })
+	if ctx.Err() != nil && waited >= 0 {
+		return &failure.Error{
+			Op: "wait for EC2", Kind: failure.KindOf(cause), Hint: failure.HintOf(cause), Err: fmt.Errorf("%w; until then: %w", cause, errs[waited]),
+		}
+	}
+	return cause
 }
 
 // prepareCut writes the intents and meanwhile describes the instances. A hold that breaks ends both.
@@ -104,6 +117,7 @@ func (r *run) request(st cluster.Store) ebs.CutRequest {
 		ebs.TagBackup:  string(r.opts.Backup),
 		ebs.TagCluster: r.opts.Cluster.String(),
 		ebs.TagStore:   st.ID.String(),
+		ebs.TagAttempt: strconv.Itoa(r.result.Attempts),
 	}
 	req := ebs.CutRequest{Instance: st.Instance}
 	var sources []ebs.Tags
@@ -121,7 +135,7 @@ func (r *run) request(st cluster.Store) ebs.CutRequest {
 
 // cutStore makes one set and notes what it made, complete or not, for the undo. CreateSnapshots has no
 // idempotency token: after a lost answer the set is found by its tags and never requested a second time, as that
-// could cut twice.
+// could cut twice. A set of an earlier attempt, which EC2 may show late, has another tag and is never taken for it.
 func (r *run) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest) error {
 	snaps, err := r.EBS.Cut(ctx, req)
 	r.sets.put(st.ID, snaps)
@@ -138,8 +152,9 @@ func (r *run) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Visibility)
 	defer cancel()
 	for {
-		found, findErr := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run), ebs.TagStore: st.ID.String()})
-		found = slices.DeleteFunc(found, func(s ebs.Snapshot) bool { return r.discarded[s.ID] })
+		found, findErr := r.EBS.FindSnapshots(ctx, ebs.Tags{
+			ebs.TagRun: string(r.opts.Run), ebs.TagStore: st.ID.String(), ebs.TagAttempt: req.Tags[ebs.TagAttempt],
+		})
 		if findErr == nil && complete(req, found) == nil {
 			r.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
 			r.sets.put(st.ID, found)
@@ -170,21 +185,6 @@ func complete(req ebs.CutRequest, snaps []ebs.Snapshot) error {
 	if len(mismatches) > 0 {
 		return failure.New(failure.Corrupt, "check snapshots", string(req.Instance), "%s", strings.Join(mismatches, ", "))
 	}
-	return nil
-}
-
-// setSkew notes how far apart the snapshots started by EC2's own clock.
-func (r *run) setSkew() error {
-	var first, last time.Time
-	for _, snap := range r.sets.all() {
-		if first.IsZero() || snap.StartedAt.Before(first) {
-			first = snap.StartedAt
-		}
-		if snap.StartedAt.After(last) {
-			last = snap.StartedAt
-		}
-	}
-	r.result.Hold.Skew = last.Sub(first)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -186,6 +187,24 @@ func (r *rig) fault(t *testing.T, rule fault.Rule) {
 type spyEBS struct {
 	backup.EBS
 	describe, attachments func()
+	cut                   func(req ebs.CutRequest, call func() ([]ebs.Snapshot, error)) ([]ebs.Snapshot, error)
+	hide                  func(ebs.Snapshot) bool // EC2 does not show it yet
+}
+
+func (s *spyEBS) Cut(ctx context.Context, req ebs.CutRequest) ([]ebs.Snapshot, error) {
+	call := func() ([]ebs.Snapshot, error) { return s.EBS.Cut(ctx, req) }
+	if s.cut != nil {
+		return s.cut(req, call)
+	}
+	return call()
+}
+
+func (s *spyEBS) FindSnapshots(ctx context.Context, tags ebs.Tags) ([]ebs.Snapshot, error) {
+	found, err := s.EBS.FindSnapshots(ctx, tags)
+	if s.hide != nil {
+		found = slices.DeleteFunc(found, s.hide)
+	}
+	return found, err
 }
 
 func (s *spyEBS) Attachments(ctx context.Context, ids []cluster.InstanceID) (ebs.Attachments, error) {

@@ -3,12 +3,14 @@ package backup_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -64,6 +66,47 @@ func TestRun_HoldBreaks_IsHeldAgainAndTheFirstSetIsThrownAway(t *testing.T) {
 	require.Positive(t, parts["wait apply"], "of the stores that lead a region")
 	delete(parts, "wait apply")
 	require.Equal(t, map[string]int{"connect": 3, "suspend imports": 3, "pause admin commands": 3, "cut": 3, "release": 3}, parts)
+}
+
+// EC2 shows the set of the first attempt late, when the second attempt looks for its own after a lost answer: it
+// was cut before the second hold began.
+func TestRun_ASetOfAnotherAttempt_IsNeverTakenForThisOnes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var mu sync.Mutex
+	var store string
+	var lost error
+	hidden := true
+	r.ebs.hide = func(s ebs.Snapshot) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return hidden && s.Tags[ebs.TagStore] == store
+	}
+	r.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: 2, Position: fault.After}) // the first is the probe
+	r.ebs.cut = func(req ebs.CutRequest, call func() ([]ebs.Snapshot, error)) (made []ebs.Snapshot, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if store == "" {
+			store = req.Tags[ebs.TagStore]
+			if made, lost = call(); lost == nil {
+				t.Error("the answer was not lost")
+			}
+			r.c.Stores()[0].DropLease() // the first hold breaks after the set was made
+			return made, lost
+		}
+		if store == req.Tags[ebs.TagStore] {
+			hidden = false
+			return nil, lost // EC2 never got the second request
+		}
+		return call()
+	}
+	o := r.options()
+	o.HoldAttempts, o.Lease, o.Visibility = 2, 3*time.Second, 2*time.Second
+	result, err := r.run(t.Context(), t, o)
+	require.Error(t, err, "its own second set was never made")
+	require.Equal(t, 2, result.Attempts)
+	require.False(t, result.Sealed)
+	r.requireUndone(t, o)
 }
 
 func TestRun_HoldBreaksEachTime_FailsAndLeavesNothing(t *testing.T) {

@@ -14,27 +14,34 @@ type sets struct {
 	byStore   map[cluster.StoreID][]ebs.Snapshot
 	ambiguous map[cluster.StoreID]ebs.CutRequest // nobody knows whether EC2 carried it out
 	asked     time.Time                          // when the last ambiguous request ended
-	times     map[cluster.StoreID]time.Duration  // from a request to its answer
+	begun     map[cluster.StoreID]time.Time      // when a set was asked for
+	ended     map[cluster.StoreID]time.Time      // when it was answered, or found
 }
 
 func newSets() *sets {
 	return &sets{
 		byStore: map[cluster.StoreID][]ebs.Snapshot{}, ambiguous: map[cluster.StoreID]ebs.CutRequest{},
-		times: map[cluster.StoreID]time.Duration{},
+		begun: map[cluster.StoreID]time.Time{}, ended: map[cluster.StoreID]time.Time{},
 	}
 }
 
-func (s *sets) time(id cluster.StoreID, took time.Duration) {
+func (s *sets) begin(id cluster.StoreID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.times[id] = took
+	s.begun[id] = time.Now()
+}
+
+func (s *sets) end(id cluster.StoreID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended[id] = time.Now()
 }
 
 func (s *sets) took(id cluster.StoreID) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	took, ok := s.times[id]
-	return took, ok
+	ended, ok := s.ended[id]
+	return ended.Sub(s.begun[id]), ok
 }
 
 func (s *sets) put(id cluster.StoreID, snaps []ebs.Snapshot) {

@@ -15,6 +15,7 @@ const (
 	TagBackup  = "tisnap.io/backup"  // BackupID that it belongs to
 	TagCluster = "tisnap.io/cluster" // namespace/name: the source of a snapshot, the target of a volume
 	TagStore   = "tisnap.io/store"   // StoreID
+	TagAttempt = "tisnap.io/attempt" // of a snapshot: number of the hold that it was cut in, from 1
 	// TagVolumeOf + role names the volume of that role: CreateSnapshots gives all snapshots of one call
 	// the same tags, so each carries the whole map of its store.
 	TagVolumeOf = "tisnap.io/volume-of/"

@@ -176,6 +176,10 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
+// started is the start of a snapshot in real time, however fast this clock runs: a client compares it with the time
+// of its own request.
+func (s *Server) started(p *snapshot) string { return stamp(s.cfg.Clock.Wall(p.startedAt)) }
+
 func tagsXML(tags map[string]string) []tagXML {
 	out := make([]tagXML, 0, len(tags))
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -188,7 +192,7 @@ func (s *Server) snapshotXML(p *snapshot) snapshotXML {
 	v := p.view(s.now())
 	return snapshotXML{
 		ID: string(v.ID), Volume: string(v.Volume), Status: string(v.State), Message: v.Message,
-		Started: stamp(v.StartedAt), Completed: stamp(v.CompletedAt), Progress: fmt.Sprintf("%d%%", v.Progress),
+		Started: s.started(p), Completed: stamp(v.CompletedAt), Progress: fmt.Sprintf("%d%%", v.Progress),
 		Owner: s.cfg.Account, Size: v.SizeGiB, Description: p.description,
 		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: "standard", Tags: tagsXML(v.Tags),
 	}
@@ -197,7 +201,7 @@ func (s *Server) snapshotXML(p *snapshot) snapshotXML {
 // snapshotInfoXML is how CreateSnapshots answers for a new snapshot: pending, without progress.
 func (s *Server) snapshotInfoXML(p *snapshot) snapshotInfoXML {
 	return snapshotInfoXML{
-		ID: string(p.id), Volume: string(p.volume), State: string(ebs.SnapshotPending), Started: stamp(p.startedAt),
+		ID: string(p.id), Volume: string(p.volume), State: string(ebs.SnapshotPending), Started: s.started(p),
 		Owner: s.cfg.Account, Size: p.spec.SizeGiB, Description: p.description, Encrypted: p.encrypted, Tags: tagsXML(p.tags),
 	}
 }

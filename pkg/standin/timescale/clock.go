@@ -42,6 +42,14 @@ func (c Clock) Real(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.Factor())
 }
 
+// Wall is the real time at which the clock shows t.
+func (c Clock) Wall(t time.Time) time.Time {
+	if c.factor == 0 || c.factor == 1 || t.IsZero() {
+		return t
+	}
+	return c.start.Add(c.Real(t.Sub(c.start)))
+}
+
 // Sleep waits for d of virtual time or until ctx ends.
 func (c Clock) Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(c.Real(d))

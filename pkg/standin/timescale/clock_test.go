@@ -20,6 +20,8 @@ func TestClock_RunsFactorTimesAsFast(t *testing.T) {
 		assert.Equal(t, 6*time.Second, time.Since(start))
 		assert.Equal(t, 10*time.Minute, clock.Now().Sub(start))
 		assert.Equal(t, time.Second, clock.Real(100*time.Second))
+		assert.Equal(t, start.Add(6*time.Second), clock.Wall(start.Add(10*time.Minute)))
+		assert.Equal(t, start, timescale.Clock{}.Wall(start))
 	})
 }
 
