@@ -54,6 +54,7 @@ func (b badInput) check(t *testing.T, p *place) {
 		assert.Contains(t, e.line("hint: "), part)
 	}
 	assert.NotEmpty(t, e.line("hint: "), "it has to say what to do")
+	assert.Empty(t, e.stdout, "a table of phases that never ran says nothing")
 }
 
 // TestBadInput shows that what cannot work is refused with a reason and a way out, and that nothing is

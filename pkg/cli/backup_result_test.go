@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // What the table says last must not contradict the exit code.
@@ -27,8 +28,9 @@ func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
+			result := &backup.Result{Timings: phase.Timings{{Phase: "volume snapshots", Steps: []phase.StepTiming{{Name: "cut"}}}}}
 			err := failure.Wrap(errors.New("broken"), c.kind, "cut", "")
-			require.NoError(t, backupResult(opts, &backup.Result{}, err).table(&out))
+			require.NoError(t, backupResult(opts, result, err).table(&out))
 			assert.Contains(t, out.String(), c.want)
 			assert.NotContains(t, out.String(), "is released")
 		})

@@ -58,7 +58,7 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 			WithHint("say where backups are kept: --storage s3://bucket/prefix, or TISNAP_STORAGE")
 	}
 	store, err := objstore.Open(ctx, c.global.storage, objstore.Config{
-		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile,
+		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (c *connections) kube() (*kube.Client, error) {
 }
 
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
-	client, err := ebs.Open(ctx, ebs.Config{Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile})
+	client, err := ebs.Open(ctx, ebs.Config{Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log})
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,9 @@ func unevenWarning(regions int, backup cluster.BackupID) string {
 }
 
 func (d *resolveDoc) table(w io.Writer) error {
+	if d.Report.OnlyChecked() {
+		return nil // the error says all
+	}
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
 		return err
 	}

@@ -62,6 +62,9 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 }
 
 func (d *restoreDoc) table(w io.Writer) error {
+	if d.Report.OnlyChecked() {
+		return nil // the error says all
+	}
 	if err := d.Report.Table(w, report.TableOptions{Compare: d.compare}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package ebs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
+	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -26,6 +29,8 @@ type Config struct {
 
 	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s, and 60 s for Cut.
 	AnswerTimeout time.Duration
+	// Log gets what the SDK warns of; nil drops it. Left alone, the SDK writes to stderr.
+	Log *zap.Logger
 	// Clock is the time of pacing and of waits between tries; nil is real time.
 	Clock Clock
 }
@@ -52,6 +57,16 @@ var (
 	_ Inventory   = (*Client)(nil)
 )
 
+// sdkLog writes what the SDK says to the log.
+func sdkLog(log *zap.Logger) logging.Logger {
+	if log == nil {
+		return logging.Nop{}
+	}
+	return logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
+		log.Warn("aws sdk: " + fmt.Sprintf(format, v...))
+	})
+}
+
 // regionTimeout bounds the question to the instance metadata service, which does not answer off EC2.
 const regionTimeout = 2 * time.Second
 
@@ -62,6 +77,7 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 	options := []func(*config.LoadOptions) error{
 		// Tries are counted in call.go alone.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
+		config.WithLogger(sdkLog(c.Log)),
 	}
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -19,6 +21,8 @@ type Config struct {
 	Endpoint string // of an S3 that is not AWS's; AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL do the same
 	// AttemptTimeout bounds the wait for the start of one answer; 0 is 20 s. A call makes up to six attempts.
 	AttemptTimeout time.Duration
+	// Log gets what the SDK warns of; nil drops it. Left alone, the SDK writes to stderr.
+	Log *zap.Logger
 }
 
 // forms is the hint for a URL that is none of a storage.

@@ -2,6 +2,7 @@ package objstore
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -11,6 +12,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -30,6 +33,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	}
 	options := []func(*config.LoadOptions) error{
 		config.WithRetryer(newRetryer),
+		config.WithLogger(sdkLog(c.Log)),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.ResponseHeaderTimeout = timeout // a connection that went silent fails, and the SDK tries again
 		})),
@@ -71,6 +75,16 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		prefix += "/"
 	}
 	return &s3Store{client: client, bucket: bucket, prefix: prefix, transport: transport}, nil
+}
+
+// sdkLog writes what the SDK says to the log.
+func sdkLog(log *zap.Logger) logging.Logger {
+	if log == nil {
+		return logging.Nop{}
+	}
+	return logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
+		log.Warn("aws sdk: " + fmt.Sprintf(format, v...))
+	})
 }
 
 // sameMethodOnly follows the redirects that keep the method and the body, as the SDK's own client does.

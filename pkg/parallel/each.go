@@ -2,7 +2,6 @@ package parallel
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -10,7 +9,7 @@ import (
 
 // Each calls f once for every item, for at most limit of them at the same time (0 or less: for all at once), and
 // returns when all calls have ended. An error of one item does not stop the others: the result joins the errors
-// of all, in the order of the items. A panic in f is the error of its item, with the stack in the chain.
+// of all (failure.Join), in the order of the items. A panic in f is the error of its item, with the stack in the chain.
 //
 // When ctx ends, calls under way see it, and items that have not begun are not begun: their error is ctx's cause,
 // joined once however many they are.
@@ -33,7 +32,7 @@ func Each[T any](ctx context.Context, limit int, items []T, f func(ctx context.C
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return failure.Join(errs...)
 }
 
 // enter waits for room; false if ctx ends first, or has ended, room or not.

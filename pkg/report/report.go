@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -139,6 +140,25 @@ func (r *Report) Seconds(name string) (seconds float64, ran bool) {
 	}
 	return seconds, ran
 }
+
+// OnlyChecked reports whether the run failed in its checks: it changed nothing, and no phase
+// is worth showing. So it is for one that failed before its first step.
+func (r *Report) OnlyChecked() bool {
+	if r.Outcome != phase.Failed {
+		return false
+	}
+	for _, p := range r.Phases {
+		for _, s := range p.Steps {
+			if !slices.Contains(checks(), s.Name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// checks are the steps before a run's first effect.
+func checks() []string { return []string{"load", "preflight", "lock", "claim"} }
 
 func (r *Report) share(seconds float64) float64 {
 	if r.TotalSeconds <= 0 {

@@ -51,9 +51,12 @@ func (t *task) startOr(label string, at time.Time) time.Time {
 	return at
 }
 
-// amount is "12/30 volumes", or "" if nothing is counted.
+// amount is "12/30 volumes" or "62% of 6 snapshots", or "" if nothing is counted.
 func (t *task) amount() string {
+	share, known := t.share()
 	switch {
+	case known && t.ofHundred() != "": // 375 of 600 is 62 % of 6
+		return strconv.Itoa(int(share*100)) + "% of " + humanize.Comma(t.total/100) + " " + t.ofHundred()
 	case t.unit == "" && t.total == 0 && t.done == 0:
 		return ""
 	case t.unit == "bytes" && t.total > 0:
@@ -74,9 +77,22 @@ func (t *task) share() (share float64, known bool) {
 	return min(1, max(0, float64(t.done)/float64(t.total))), true
 }
 
+// percentUnit starts the unit of things that are counted in percent of each.
+const percentUnit = "% of "
+
+// ofHundred is what is counted in percent of each, or "".
+func (t *task) ofHundred() string {
+	noun, counted := strings.CutPrefix(t.unit, percentUnit)
+	if !counted {
+		return ""
+	}
+	return noun
+}
+
+// percent is "62%", or "" where the amount says so already or nobody knows.
 func (t *task) percent() string {
 	share, known := t.share()
-	if !known {
+	if !known || t.ofHundred() != "" {
 		return ""
 	}
 	return strconv.Itoa(int(share*100)) + "%"
@@ -86,7 +102,7 @@ func (t *task) percent() string {
 func (t *task) rate() string {
 	r := t.meter.rate()
 	switch {
-	case r <= 0:
+	case r <= 0, t.ofHundred() != "":
 		return ""
 	case t.unit == "bytes":
 		return size(int64(r)) + "/s"
