@@ -118,7 +118,7 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// letGo is the undo of everything that holds the cluster. Its error is of kind Held.
+// letGo releases everything that is held of the cluster. Its error is of kind Held.
 func (r *run) letGo(ctx context.Context, s *phase.Scope) error {
 	_, err := r.releaseHold(ctx, s)
 	return err

@@ -20,7 +20,7 @@ func (r *run) takeLock(ctx context.Context, _ *phase.Scope) error {
 	return err
 }
 
-// unlock ends a run that has done its work. A lock that cannot be released frees itself, and does not make
+// unlock frees the lock of a run that has done its work. A lock that cannot be released frees itself, and does not make
 // the work undone.
 func (r *run) unlock(ctx context.Context, s *phase.Scope) error {
 	if err := r.dropLock(ctx, s); err != nil {

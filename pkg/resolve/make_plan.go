@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// makePlan chooses the leaders.
+// makePlan chooses the leader of each region, or refuses what it cannot prove.
 func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	made, err := plan.Make(r.metas, plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores})
 	if err != nil {

@@ -16,7 +16,7 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.opts.Target, r.opts.Run)
 }
 
-// deleteCluster is the undo: only a cluster that this run made is deleted.
+// deleteCluster deletes the target, if this run made it.
 func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	if r.existing || r.opts.KeepOnFailure {
 		s.Note("cluster %s is kept", r.opts.Target)
@@ -55,8 +55,8 @@ func (r *run) awaitPD(ctx context.Context, _ *phase.Scope) error {
 	})
 }
 
-// markRecovering has to be over before the first TiKV starts: TiKV asks for the mark once, at its start, and
-// a commit ts below one in the data kills it later.
+// markRecovering marks PD as recovering and raises its ts above those in the data. It has to be over before
+// the first TiKV starts: TiKV asks for the mark once, at its start, and a commit ts below one in the data kills it later.
 func (r *run) markRecovering(ctx context.Context, _ *phase.Scope) error {
 	target := r.opts.Target.String()
 	if err := r.pd.MarkRecovering(ctx); err != nil {

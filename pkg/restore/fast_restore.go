@@ -95,7 +95,7 @@ func (r *run) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
 	return nil
 }
 
-// enableFast asks for it, and waits until every snapshot is enabled and has a whole credit: a volume made
+// enableFast asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume made
 // before is as cold as any.
 func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 	mine := map[cluster.Zone][]cluster.SnapshotID{}
@@ -172,7 +172,7 @@ func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) journal.FastRestore 
 	return out
 }
 
-// disableFast ends what this run enabled: it is billed by the hour.
+// disableFast ends the fast snapshot restore that this run enabled: it is billed by the hour.
 func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
 	for zone, ids := range r.fastMine {
 		if err := r.EBS.DisableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
@@ -184,7 +184,7 @@ func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// endFast is disableFast once the volumes are made. The hours that it took are not thrown away because the
+// endFast ends fast snapshot restore once the volumes are made. The hours that it took are not thrown away because the
 // end of it failed: the run continues, retries at its end, and says what is left.
 func (r *run) endFast(ctx context.Context, s *phase.Scope) error {
 	for try := range 5 {
@@ -200,7 +200,7 @@ func (r *run) endFast(ctx context.Context, s *phase.Scope) error {
 	return nil //nolint:nilerr // logged above, and retried by lastFast
 }
 
-// lastFast is the last try of a run that succeeded otherwise.
+// lastFast ends what is still enabled at the end of a run that succeeded otherwise.
 func (r *run) lastFast(ctx context.Context, s *phase.Scope) error {
 	if len(r.fastMine) == 0 {
 		return nil
