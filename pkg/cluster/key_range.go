@@ -8,13 +8,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// KeyRange is [Start, End); an empty End is the end of the key space, an empty Start its beginning.
+// KeyRange is [Start, End) of encoded keys; an empty End is the end of the key space, an empty Start its beginning.
 type KeyRange struct {
-	Start, End []byte
+	Start, End EncodedKey
 }
 
 // Contains reports whether key is in the range.
-func (r KeyRange) Contains(key []byte) bool {
+func (r KeyRange) Contains(key EncodedKey) bool {
 	return bytes.Compare(key, r.Start) >= 0 && (len(r.End) == 0 || bytes.Compare(key, r.End) < 0)
 }
 
@@ -48,7 +48,7 @@ func Tile(ranges []KeyRange, limit int) error {
 		}
 	}
 	// All before reach is covered, or was reported; at the end of the key space reach is empty and open false.
-	reach, open := []byte{}, true
+	reach, open := EncodedKey{}, true
 	for _, r := range ranges {
 		if len(r.End) > 0 && bytes.Compare(r.Start, r.End) >= 0 {
 			add("empty range", r)
@@ -76,7 +76,7 @@ func Tile(ranges []KeyRange, limit int) error {
 	return failure.New(failure.Corrupt, "cover key space", "", "%d faults: %v", faults, shown)
 }
 
-func minEnd(a, b []byte) []byte {
+func minEnd(a, b EncodedKey) EncodedKey {
 	if len(a) == 0 || (len(b) > 0 && bytes.Compare(b, a) < 0) {
 		return b
 	}

@@ -53,11 +53,10 @@ type Peer struct {
 	Learner bool    `json:"learner,omitempty"`
 }
 
-// Region is a region as PD knows it. Keys are encoded (memcomparable), as PD and raft compare them.
+// Region is a region as PD knows it.
 type Region struct {
 	ID       RegionID `json:"id"`
-	Start    []byte   `json:"start"`
-	End      []byte   `json:"end"` // empty: to the end of the key space
+	Keys     KeyRange `json:"keys"`
 	ConfVer  uint64   `json:"confVer"`
 	Version  uint64   `json:"version"`
 	Peers    []Peer   `json:"peers"`

@@ -127,7 +127,7 @@ func covered(regions []cluster.Region, held map[cluster.StoreID]bool) error {
 				return failure.New(failure.Unready, "find replicas", "region "+r.ID.String(), "one is on store %s, which is not held: did a store join?", p.Store)
 			}
 		}
-		ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
+		ranges = append(ranges, r.Keys)
 	}
 	return failure.Annotate(cluster.Tile(ranges, 3), "check the ranges that the held stores lead", "")
 }

@@ -263,11 +263,11 @@ func TestPauseStores_WhatDoesNotSettle_IsNamed(t *testing.T) {
 			return led
 		}, "one is on store 77, which is not held"},
 		{"a region without a leader", func(led []cluster.Region) []cluster.Region {
-			return slices.DeleteFunc(led, func(r cluster.Region) bool { return len(r.Start) == 0 })
+			return slices.DeleteFunc(led, func(r cluster.Region) bool { return len(r.Keys.Start) == 0 })
 		}, "hole"},
 		{"two leaders of one range", func(led []cluster.Region) []cluster.Region {
 			for i := range led {
-				led[i].Start = nil
+				led[i].Keys.Start = nil
 			}
 			return led
 		}, "overlap"},

@@ -62,7 +62,7 @@ func contractMembers(t *testing.T, c *pd.Client) {
 	ranges := make([]cluster.KeyRange, 0, len(regions))
 	for _, r := range regions {
 		require.NotEmpty(t, r.Peers)
-		ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
+		ranges = append(ranges, r.Keys)
 	}
 	require.NoError(t, cluster.Tile(ranges, 10))
 

@@ -23,7 +23,7 @@ func TestRegions_ManyPages_TileTheKeySpace(t *testing.T) {
 	require.Len(t, regions, n)
 	ranges := make([]cluster.KeyRange, 0, n)
 	for _, r := range regions {
-		ranges = append(ranges, cluster.KeyRange{Start: r.Start, End: r.End})
+		ranges = append(ranges, r.Keys)
 		require.Equal(t, cluster.StoreID(1), r.Leader.Store)
 		require.Len(t, r.Peers, 3)
 	}
@@ -32,7 +32,7 @@ func TestRegions_ManyPages_TileTheKeySpace(t *testing.T) {
 	some, err := c.Regions(t.Context(), cluster.KeyRange{Start: []byte("k0002"), End: []byte("k0004x")})
 	require.NoError(t, err)
 	require.Len(t, some, 3)
-	require.Equal(t, []byte("k0002"), some[0].Start)
+	require.Equal(t, cluster.EncodedKey("k0002"), some[0].Keys.Start)
 }
 
 func TestRegions_WithoutLeader_AreThere(t *testing.T) {

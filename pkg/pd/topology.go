@@ -109,7 +109,7 @@ func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.
 
 func regionOf(r *router.Region) cluster.Region {
 	region := cluster.Region{
-		ID: cluster.RegionID(r.Meta.GetId()), Start: r.Meta.GetStartKey(), End: r.Meta.GetEndKey(),
+		ID: cluster.RegionID(r.Meta.GetId()), Keys: cluster.KeyRange{Start: r.Meta.GetStartKey(), End: r.Meta.GetEndKey()},
 		ConfVer: r.Meta.GetRegionEpoch().GetConfVer(), Version: r.Meta.GetRegionEpoch().GetVersion(),
 	}
 	for _, p := range r.Meta.GetPeers() {

@@ -24,7 +24,7 @@ import (
 // peer is the meta of a region of [start, end).
 func peer(id cluster.RegionID, start, end string) tikv.RegionMeta {
 	return tikv.RegionMeta{
-		Region: id, PeerID: cluster.PeerID(id) + 1000, LastLogTerm: 5, LastIndex: 10, Version: 1, Start: []byte(start), End: []byte(end),
+		Region: id, PeerID: cluster.PeerID(id) + 1000, LastLogTerm: 5, LastIndex: 10, Version: 1, Keys: cluster.KeyRange{Start: []byte(start), End: []byte(end)},
 	}
 }
 

@@ -85,7 +85,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 			if slices.Contains(r.stores, region.Leader.Store) {
 				led++
 			}
-			ranges = append(ranges, cluster.KeyRange{Start: region.Start, End: region.End})
+			ranges = append(ranges, region.Keys)
 		}
 		s.Expect(int64(len(regions)), "regions")
 		s.Reached(int64(led))

@@ -42,7 +42,7 @@ func TestLedRegions_ListsAllAndThosePending(t *testing.T) {
 	require.Equal(t, []cluster.RegionID{2, 4}, pending)
 	require.Len(t, led, 5)
 	require.Equal(t, cluster.Region{
-		ID: 2, Start: []byte{1}, End: []byte{2}, Version: 7, ConfVer: 5, Peers: []cluster.Peer{{ID: 9, Store: 3, Learner: true}},
+		ID: 2, Keys: cluster.KeyRange{Start: []byte{1}, End: []byte{2}}, Version: 7, ConfVer: 5, Peers: []cluster.Peer{{ID: 9, Store: 3, Learner: true}},
 	}, led[1])
 }
 
@@ -87,13 +87,13 @@ func TestRegionMetas_StreamsInOrderAndStopsOnError(t *testing.T) {
 	ctx := within(t, 5*time.Second)
 	var metas []tikv.RegionMeta
 	require.NoError(t, client.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
-		m.Start, m.End = bytes.Clone(m.Start), bytes.Clone(m.End)
+		m.Keys = cluster.KeyRange{Start: bytes.Clone(m.Keys.Start), End: bytes.Clone(m.Keys.End)}
 		metas = append(metas, m)
 		return nil
 	}))
 	require.Len(t, metas, 3)
 	require.Equal(t, tikv.RegionMeta{
-		Region: 2, PeerID: 9, LastLogTerm: 5, LastIndex: 101, Version: 2, Start: []byte{1}, End: []byte{2},
+		Region: 2, PeerID: 9, LastLogTerm: 5, LastIndex: 101, Version: 2, Keys: cluster.KeyRange{Start: []byte{1}, End: []byte{2}},
 	}, metas[1])
 	enough := errors.New("enough")
 	require.Equal(t, enough, client.RegionMetas(ctx, address, func(tikv.RegionMeta) error { return enough }))
@@ -140,7 +140,7 @@ func TestRecover_StoreThatNeverAnswers_EndsWithContext(t *testing.T) {
 func flashback() tikv.Flashback {
 	return tikv.Flashback{
 		Region: cluster.Region{ID: 5, ConfVer: 3, Version: 7, Leader: cluster.Peer{ID: 51, Store: 1}},
-		Keys:   cluster.KeyRange{Start: []byte("a"), End: []byte("b")}, Version: 10, StartTS: 20, CommitTS: 30,
+		Keys:   cluster.RawRange{Start: []byte("a"), End: []byte("b")}, Version: 10, StartTS: 20, CommitTS: 30,
 	}
 }
 

@@ -52,7 +52,7 @@ type RegionMeta struct {
 	CommitIndex uint64
 	Version     uint64
 	Tombstone   bool
-	Start, End  []byte // encoded, without the 'z' prefix
+	Keys        cluster.KeyRange
 }
 
 // Command is one line of a recovery plan for one store.
@@ -77,7 +77,7 @@ type Recoverer interface {
 // Flashback is one region's share of a flashback. Keys are raw (decoded) and lie within the region.
 type Flashback struct {
 	Region  cluster.Region // with the leader that it is sent to
-	Keys    cluster.KeyRange
+	Keys    cluster.RawRange
 	Version cluster.TS // the backup ts
 	StartTS cluster.TS
 	// CommitTS must be above StartTS and above every commit ts in the region: a lower one kills TiKV.

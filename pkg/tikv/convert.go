@@ -9,7 +9,7 @@ import (
 
 // regionPB is a region in TiKV's words.
 func regionPB(r cluster.Region) *metapb.Region {
-	out := &metapb.Region{Id: uint64(r.ID), StartKey: r.Start, EndKey: r.End, RegionEpoch: epochPB(r)}
+	out := &metapb.Region{Id: uint64(r.ID), StartKey: r.Keys.Start, EndKey: r.Keys.End, RegionEpoch: epochPB(r)}
 	for _, p := range r.Peers {
 		out.Peers = append(out.Peers, peerPB(p))
 	}
@@ -19,7 +19,7 @@ func regionPB(r cluster.Region) *metapb.Region {
 // regionOf is a region in our words, without its leader.
 func regionOf(r *metapb.Region) cluster.Region {
 	out := cluster.Region{
-		ID: cluster.RegionID(r.GetId()), Start: r.GetStartKey(), End: r.GetEndKey(),
+		ID: cluster.RegionID(r.GetId()), Keys: cluster.KeyRange{Start: r.GetStartKey(), End: r.GetEndKey()},
 		ConfVer: r.GetRegionEpoch().GetConfVer(), Version: r.GetRegionEpoch().GetVersion(),
 	}
 	for _, p := range r.GetPeers() {

@@ -9,19 +9,19 @@ import (
 
 // DecodeRange turns the encoded ends of a region, as PD gives them, into the raw keys that kv requests hold.
 // Open ends stay open. A key that is not memcomparable-encoded is Corrupt.
-func DecodeRange(r cluster.KeyRange) (cluster.KeyRange, error) {
+func DecodeRange(r cluster.KeyRange) (cluster.RawRange, error) {
 	start, err := decodeKey(r.Start)
 	if err != nil {
-		return cluster.KeyRange{}, err
+		return cluster.RawRange{}, err
 	}
 	end, err := decodeKey(r.End)
 	if err != nil {
-		return cluster.KeyRange{}, err
+		return cluster.RawRange{}, err
 	}
-	return cluster.KeyRange{Start: start, End: end}, nil
+	return cluster.RawRange{Start: start, End: end}, nil
 }
 
-func decodeKey(key []byte) ([]byte, error) {
+func decodeKey(key cluster.EncodedKey) (cluster.RawKey, error) {
 	if len(key) == 0 {
 		return nil, nil
 	}

@@ -130,9 +130,9 @@ func (m *RegionMeta) setNumber(field, v uint64) bool {
 func (m *RegionMeta) setBytes(field uint64, v []byte) bool {
 	switch field {
 	case fieldStartKey:
-		m.Start = v
+		m.Keys.Start = v
 	case fieldEndKey:
-		m.End = v
+		m.Keys.End = v
 	default:
 		return field > fieldEndKey
 	}

@@ -14,16 +14,16 @@ import (
 func ours(m *recoverdata.RegionMeta) RegionMeta {
 	return RegionMeta{
 		Region: cluster.RegionID(m.RegionId), PeerID: cluster.PeerID(m.PeerId), LastLogTerm: m.LastLogTerm, LastIndex: m.LastIndex,
-		CommitIndex: m.CommitIndex, Version: m.Version, Tombstone: m.Tombstone, Start: m.StartKey, End: m.EndKey,
+		CommitIndex: m.CommitIndex, Version: m.Version, Tombstone: m.Tombstone, Keys: cluster.KeyRange{Start: m.StartKey, End: m.EndKey},
 	}
 }
 
 // same compares two metas; an empty key may be nil or not.
 func same(t *testing.T, want, got RegionMeta) {
 	t.Helper()
-	require.Equal(t, string(want.Start), string(got.Start))
-	require.Equal(t, string(want.End), string(got.End))
-	want.Start, want.End, got.Start, got.End = nil, nil, nil, nil
+	require.Equal(t, string(want.Keys.Start), string(got.Keys.Start))
+	require.Equal(t, string(want.Keys.End), string(got.Keys.End))
+	want.Keys, got.Keys = cluster.KeyRange{}, cluster.KeyRange{}
 	require.Equal(t, want, got)
 }
 
@@ -35,13 +35,13 @@ func TestDecodeRegionMeta_AllFields(t *testing.T) {
 	}
 	data, err := message.Marshal()
 	require.NoError(t, err)
-	got := RegionMeta{Region: 7, Start: []byte("left of the one before")}
+	got := RegionMeta{Region: 7, Keys: cluster.KeyRange{Start: []byte("left of the one before")}}
 	require.NoError(t, decodeRegionMeta(data, &got))
 	same(t, ours(message), got)
 	for n := range data {
 		var cut RegionMeta
 		if err := decodeRegionMeta(data[:n], &cut); err == nil {
-			require.Empty(t, cut.End, "the last field cannot be there")
+			require.Empty(t, cut.Keys.End, "the last field cannot be there")
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (c *standIn) region(t *testing.T) cluster.Region {
 	r := peers[0].Region
 	leader := cluster.Peer{ID: cluster.PeerID(peers[0].PeerID), Store: cluster.StoreID(c.store.ID())}
 	return cluster.Region{
-		ID: cluster.RegionID(r.Id), Start: r.StartKey, End: r.EndKey, ConfVer: r.RegionEpoch.ConfVer,
+		ID: cluster.RegionID(r.Id), Keys: cluster.KeyRange{Start: r.StartKey, End: r.EndKey}, ConfVer: r.RegionEpoch.ConfVer,
 		Version: r.RegionEpoch.Version, Peers: []cluster.Peer{leader}, Leader: leader,
 	}
 }
@@ -149,7 +149,7 @@ func TestStandIn_FlashbackAnswerLost_MayBeRepeated(t *testing.T) {
 		return cluster.TS(ts)
 	}
 	f := tikv.Flashback{Region: c.region(t), Version: now(), StartTS: now(), CommitTS: now()}
-	keys, err := tikv.DecodeRange(cluster.KeyRange{Start: f.Region.Start, End: f.Region.End})
+	keys, err := tikv.DecodeRange(f.Region.Keys)
 	require.NoError(t, err)
 	f.Keys = keys
 	var regionErr *tikv.RegionError

@@ -21,12 +21,12 @@ func equalRegions(n, stores int, choose func(region int) [3]int) peers {
 	}
 	key := func(i int) []byte { return binary.BigEndian.AppendUint32([]byte("t"), uint32(i)) }
 	for i := range n {
-		m := tikv.RegionMeta{Region: cluster.RegionID(i + 1), PeerID: cluster.PeerID(n + i), LastLogTerm: 6, LastIndex: 10, Version: 3, Start: key(i), End: key(i + 1)}
+		m := tikv.RegionMeta{Region: cluster.RegionID(i + 1), PeerID: cluster.PeerID(n + i), LastLogTerm: 6, LastIndex: 10, Version: 3, Keys: cluster.KeyRange{Start: key(i), End: key(i + 1)}}
 		if i == 0 {
-			m.Start = nil
+			m.Keys.Start = nil
 		}
 		if i == n-1 {
-			m.End = nil
+			m.Keys.End = nil
 		}
 		for _, s := range choose(i) {
 			id := cluster.StoreID(s + 1)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"hash/maphash"
 	"sync"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 const (
@@ -37,7 +39,7 @@ func newKeyTable() *keyTable {
 }
 
 // intern returns the key's id and copies the key when it is new. It returns false if there are 2^32 of them.
-func (t *keyTable) intern(key []byte) (keyID, bool) {
+func (t *keyTable) intern(key cluster.EncodedKey) (keyID, bool) {
 	if len(key) == 0 {
 		return 0, true
 	}
@@ -51,7 +53,7 @@ func (t *keyTable) intern(key []byte) (keyID, bool) {
 }
 
 // bytes is the key itself; it must not be changed.
-func (t *keyTable) bytes(id keyID) []byte {
+func (t *keyTable) bytes(id keyID) cluster.EncodedKey {
 	if id == 0 {
 		return nil
 	}

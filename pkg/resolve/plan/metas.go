@@ -72,8 +72,8 @@ func (s *StoreMetas) Add(m *tikv.RegionMeta) error {
 	if m.Version == 0 && !m.Tombstone {
 		return nil
 	}
-	start, okStart := s.keys.intern(m.Start)
-	end, okEnd := s.keys.intern(m.End)
+	start, okStart := s.keys.intern(m.Keys.Start)
+	end, okEnd := s.keys.intern(m.Keys.End)
 	if !okStart || !okEnd {
 		return failure.New(failure.Limited, "read region metas", "", "there are more keys than can be numbered")
 	}

@@ -30,7 +30,7 @@ func drawMetas(t *rapid.T) peers {
 	id := cluster.RegionID(0)
 	place := func(start, end int, version uint64) {
 		id++
-		m := tikv.RegionMeta{Region: id, PeerID: cluster.PeerID(100 + id), Start: key(start), End: key(end)}
+		m := tikv.RegionMeta{Region: id, PeerID: cluster.PeerID(100 + id), Keys: cluster.KeyRange{Start: key(start), End: key(end)}}
 		on := rapid.Permutation(slices.Sorted(maps.Keys(metas))).Draw(t, "on")
 		replicas := rapid.SampledFrom([]int{1, 2, 3, 3, 3, 3, 3}).Draw(t, "peers")
 		for _, store := range on[:min(replicas, len(on))] {
@@ -40,11 +40,11 @@ func drawMetas(t *rapid.T) peers {
 				m.LastIndex = rapid.Uint64Range(9, 11).Draw(t, "index")
 				m.CommitIndex = rapid.Uint64Range(0, 1).Draw(t, "commit")
 			}
-			m.Version, m.PeerID, m.End = version, cluster.PeerID(100+id), key(end)
+			m.Version, m.PeerID, m.Keys.End = version, cluster.PeerID(100+id), key(end)
 			if rapid.IntRange(0, 9).Draw(t, "uneven") == 0 {
 				m.Version--
 				if rapid.Bool().Draw(t, "wider") {
-					m.End = nil
+					m.Keys.End = nil
 				}
 				m.PeerID -= cluster.PeerID(rapid.IntRange(0, 1).Draw(t, "older view"))
 			}
@@ -71,7 +71,7 @@ func drawMetas(t *rapid.T) peers {
 }
 
 // key is a key; 0 is the open end.
-func key(i int) []byte {
+func key(i int) cluster.EncodedKey {
 	if i == 0 {
 		return nil
 	}
@@ -166,7 +166,7 @@ func coveredOnce(kept map[cluster.RegionID]choice) error {
 		}
 		n := 0
 		for _, c := range kept {
-			if (cluster.KeyRange{Start: c.newest.Start, End: c.newest.End}).Contains(k) {
+			if c.newest.Keys.Contains(k) {
 				n++
 			}
 		}
@@ -178,11 +178,11 @@ func coveredOnce(kept map[cluster.RegionID]choice) error {
 }
 
 func overlap(a, b tikv.RegionMeta) bool {
-	return (len(a.End) == 0 || bytes.Compare(b.Start, a.End) < 0) && (len(b.End) == 0 || bytes.Compare(a.Start, b.End) < 0)
+	return (len(a.Keys.End) == 0 || bytes.Compare(b.Keys.Start, a.Keys.End) < 0) && (len(b.Keys.End) == 0 || bytes.Compare(a.Keys.Start, b.Keys.End) < 0)
 }
 
 func sameRange(a, b tikv.RegionMeta) bool {
-	return bytes.Equal(a.Start, b.Start) && bytes.Equal(a.End, b.End)
+	return bytes.Equal(a.Keys.Start, b.Keys.Start) && bytes.Equal(a.Keys.End, b.Keys.End)
 }
 
 func compareLogs(a, b tikv.RegionMeta) int {
@@ -257,9 +257,9 @@ func FuzzMakePlan(f *testing.F) {
 	f.Add([]byte("a"), []byte("b"), uint64(1), uint64(2))
 	f.Add([]byte(""), []byte(""), uint64(1), uint64(1))
 	f.Fuzz(func(t *testing.T, start, end []byte, v1, v2 uint64) {
-		a := tikv.RegionMeta{Region: 1, End: start, Version: v1}
-		b := tikv.RegionMeta{Region: 2, Start: start, End: end, Version: v2}
-		c := tikv.RegionMeta{Region: 3, Start: end, Version: v1}
+		a := tikv.RegionMeta{Region: 1, Keys: cluster.KeyRange{End: start}, Version: v1}
+		b := tikv.RegionMeta{Region: 2, Keys: cluster.KeyRange{Start: start, End: end}, Version: v2}
+		c := tikv.RegionMeta{Region: 3, Keys: cluster.KeyRange{Start: end}, Version: v1}
 		plan, err := makePlan(t, onAll(a, b, c), 3)
 		if err != nil {
 			require.Equal(t, failure.Corrupt, failure.KindOf(err))

@@ -16,7 +16,7 @@ import (
 func peer(id cluster.RegionID, start, end string, change ...func(*tikv.RegionMeta)) tikv.RegionMeta {
 	m := tikv.RegionMeta{
 		Region: id, PeerID: cluster.PeerID(id) + 1000, LastLogTerm: 5, LastIndex: 10, Version: 1,
-		Start: []byte(start), End: []byte(end),
+		Keys: cluster.KeyRange{Start: []byte(start), End: []byte(end)},
 	}
 	for _, f := range change {
 		f(&m)

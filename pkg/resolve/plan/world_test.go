@@ -315,7 +315,7 @@ func overlaps(a, b *replica) bool {
 func (r *replica) meta(id cluster.RegionID, hardState bool) tikv.RegionMeta {
 	m := tikv.RegionMeta{
 		Region: id, PeerID: r.peer, LastLogTerm: last(r.log), LastIndex: uint64(len(r.log)), Version: r.version,
-		Start: key(r.start), End: key(r.end),
+		Keys: cluster.KeyRange{Start: key(r.start), End: key(r.end)},
 	}
 	if hardState {
 		m.LastLogTerm = r.vote

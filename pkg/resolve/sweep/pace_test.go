@@ -28,7 +28,7 @@ func (p *paceRun) Regions(_ context.Context, keys cluster.KeyRange) ([]cluster.R
 	}
 	var out []cluster.Region
 	for _, r := range p.regions {
-		if (len(keys.End) == 0 || string(r.Start) < string(keys.End)) && (len(r.End) == 0 || string(r.End) > string(keys.Start)) {
+		if (len(keys.End) == 0 || string(r.Keys.Start) < string(keys.End)) && (len(r.Keys.End) == 0 || string(r.Keys.End) > string(keys.Start)) {
 			out = append(out, r)
 		}
 	}
@@ -105,7 +105,7 @@ func paceLab(regions, stores, slots int, cost func(store int) time.Duration) (*p
 	}
 	for i := range regions {
 		run.regions = append(run.regions, cluster.Region{
-			ID: cluster.RegionID(i + 1), Start: bound(i), End: bound(i + 1), Version: 1,
+			ID: cluster.RegionID(i + 1), Keys: cluster.KeyRange{Start: bound(i), End: bound(i + 1)}, Version: 1,
 			Leader: cluster.Peer{ID: 1, Store: cluster.StoreID(i%stores + 1)},
 		})
 	}

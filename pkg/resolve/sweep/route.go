@@ -57,7 +57,7 @@ func (w *Sweep) lookUp(ctx context.Context, asked []cluster.RegionID) {
 	if n := len(asked); n > 0 && n <= fewLookups {
 		ranges = ranges[:0]
 		for _, id := range asked {
-			ranges = append(ranges, rangeOf(w.parked[id].call.region))
+			ranges = append(ranges, w.parked[id].call.region.Keys)
 		}
 	}
 	w.routes.running = true
@@ -110,7 +110,7 @@ func (w *Sweep) route(ctx context.Context, l lookup) {
 func (w *Sweep) count(regions []cluster.Region) {
 	w.routes.first = false
 	for _, reg := range regions {
-		if w.cfg.Done.Contains(rangeOf(reg)) {
+		if w.cfg.Done.Contains(reg.Keys) {
 			w.finished++
 		}
 	}
@@ -122,7 +122,7 @@ func (w *Sweep) count(regions []cluster.Region) {
 
 // place gives a region to the store that leads it, unless it is done, waits or is being called.
 func (w *Sweep) place(reg cluster.Region, before regionCall, now time.Time) {
-	if _, taken := w.taken[reg.ID]; taken || w.cfg.Done.Contains(rangeOf(reg)) {
+	if _, taken := w.taken[reg.ID]; taken || w.cfg.Done.Contains(reg.Keys) {
 		return
 	}
 	if _, waits := w.parked[reg.ID]; waits {

@@ -150,7 +150,7 @@ func (w *Sweep) pump(ctx context.Context, q *storeQueue) {
 func (w *Sweep) one(ctx context.Context, store cluster.StoreID, c regionCall) error {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	keys, err := tikv.DecodeRange(rangeOf(c.region))
+	keys, err := tikv.DecodeRange(c.region.Keys)
 	if err != nil {
 		return err
 	}
@@ -191,5 +191,3 @@ func (w *Sweep) tick(ctx context.Context, now time.Time) error {
 	}
 	return nil
 }
-
-func rangeOf(r cluster.Region) cluster.KeyRange { return cluster.KeyRange{Start: r.Start, End: r.End} }

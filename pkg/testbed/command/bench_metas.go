@@ -77,7 +77,7 @@ func (c *cityOfRegions) each(s int, f func(*tikv.RegionMeta) error) error {
 		}
 		start, end = c.key(start, i), c.key(end, i+1)
 		m.Region, m.PeerID, m.LastIndex = cluster.RegionID(i+1), cluster.PeerID(4*c.regions+i), 10_000-lag
-		m.Version, m.Start, m.End = uint64(60+i%7), start, end
+		m.Version, m.Keys = uint64(60+i%7), cluster.KeyRange{Start: start, End: end}
 		if err := f(&m); err != nil {
 			return err
 		}
@@ -93,5 +93,5 @@ func (c *cityOfRegions) keyBytes() float64 {
 // message writes the meta as it is on the wire.
 func message(m *tikv.RegionMeta, pb *recoverdata.RegionMeta) {
 	pb.RegionId, pb.PeerId, pb.LastLogTerm, pb.LastIndex = uint64(m.Region), uint64(m.PeerID), m.LastLogTerm, m.LastIndex
-	pb.Version, pb.StartKey, pb.EndKey = m.Version, m.Start, m.End
+	pb.Version, pb.StartKey, pb.EndKey = m.Version, m.Keys.Start, m.Keys.End
 }

@@ -171,7 +171,7 @@ func (c *standIns) flashBack(ctx context.Context, t *testing.T, oracle *pd.Clien
 	require.NoError(t, err)
 	for _, call := range []func(context.Context, string, tikv.Flashback) error{client.PrepareFlashback, client.Flashback} {
 		for _, r := range regions {
-			keys, err := tikv.DecodeRange(cluster.KeyRange{Start: r.Start, End: r.End})
+			keys, err := tikv.DecodeRange(r.Keys)
 			require.NoError(t, err)
 			require.NoError(t, call(ctx, addresses[r.Leader.Store], tikv.Flashback{
 				Region: r, Keys: keys, Version: ts, StartTS: start, CommitTS: commit,

@@ -87,10 +87,10 @@ func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
 		for i := range regions {
 			m := tikv.RegionMeta{Region: cluster.RegionID(100 + i), PeerID: 9, LastLogTerm: 6, LastIndex: 50, Version: 7}
 			if i > 0 {
-				m.Start = fmt.Appendf(nil, "k%06d", i)
+				m.Keys.Start = fmt.Appendf(nil, "k%06d", i)
 			}
 			if i < regions-1 {
-				m.End = fmt.Appendf(nil, "k%06d", i+1)
+				m.Keys.End = fmt.Appendf(nil, "k%06d", i+1)
 			}
 			require.NoError(t, table.Add(&m))
 		}
