@@ -138,7 +138,9 @@ func TestKeyRange_ContainsAndString(t *testing.T) {
 	t.Parallel()
 	r := keys("b", "d")
 	for key, want := range map[string]bool{"": false, "a": false, "b": true, "c": true, "d": false, "e": false} {
-		require.Equal(t, want, r.Contains([]byte(key)), "key %q", key)
+		t.Run(key, func(t *testing.T) {
+			require.Equal(t, want, r.Contains([]byte(key)), "key %q", key)
+		})
 	}
 	require.True(t, cluster.KeyRange{}.Contains(nil))
 	require.True(t, cluster.KeyRange{}.Contains([]byte{0xff, 0xff}))

@@ -245,13 +245,17 @@ func TestStates_Outcome_DecidedForEach(t *testing.T) {
 		ebs.SnapshotRecoverable: ebs.SnapshotFailed, ebs.SnapshotRecovering: ebs.SnapshotWaits,
 		"weird": ebs.SnapshotStrange, "": ebs.SnapshotStrange,
 	} {
-		require.Equal(t, want, state.Outcome(), state)
+		t.Run(string(state), func(t *testing.T) {
+			require.Equal(t, want, state.Outcome(), state)
+		})
 	}
 	for state, want := range map[ebs.VolumeState]ebs.VolumeOutcome{
 		ebs.VolumeCreating: ebs.VolumeWaits, ebs.VolumeAvailable: ebs.VolumeUsable, ebs.VolumeInUse: ebs.VolumeUsable,
 		ebs.VolumeError: ebs.VolumeFailed, ebs.VolumeDeleting: ebs.VolumeFailed, ebs.VolumeDeleted: ebs.VolumeFailed,
 		"weird": ebs.VolumeStrange,
 	} {
-		require.Equal(t, want, state.Outcome(), state)
+		t.Run(string(state), func(t *testing.T) {
+			require.Equal(t, want, state.Outcome(), state)
+		})
 	}
 }

@@ -86,11 +86,13 @@ func TestProbe_Refused_DeniedNamesActionAndChangesNothing(t *testing.T) {
 		ebs.ActionCreateSnapshots: string(i), ebs.ActionDeleteSnapshot: string(from.ID),
 		ebs.ActionCreateVolume: string(from.ID), ebs.ActionDeleteVolume: string(volumes[0]),
 	} {
-		require.NoError(t, a.Probe(t.Context(), action, target, zone), action)
-		a.server.Deny(string(action)[len("ec2:"):])
-		err := a.Probe(t.Context(), action, target, zone)
-		require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
-		require.Contains(t, failure.HintOf(err), string(action))
+		t.Run(string(action), func(t *testing.T) {
+			require.NoError(t, a.Probe(t.Context(), action, target, zone), action)
+			a.server.Deny(string(action)[len("ec2:"):])
+			err := a.Probe(t.Context(), action, target, zone)
+			require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+			require.Contains(t, failure.HintOf(err), string(action))
+		})
 	}
 	require.Equal(t, before, a.server.MutatingCalls())
 	err := a.Probe(t.Context(), "ec2:RunInstances", "", zone)
@@ -106,8 +108,10 @@ func TestCut_Request_RefusedBeforeAnyCall(t *testing.T) {
 		"no volumes":  {Instance: i},
 		"twice":       {Instance: i, Volumes: append(volumes, volumes...)},
 	} {
-		_, err := a.Cut(t.Context(), req)
-		require.Equal(t, failure.Usage, failure.KindOf(err), "%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			_, err := a.Cut(t.Context(), req)
+			require.Equal(t, failure.Usage, failure.KindOf(err), "%s: %v", name, err)
+		})
 	}
 	require.Empty(t, a.server.MutatingCalls())
 	require.Zero(t, a.faults.Calls("ec2.DescribeInstances"))
@@ -165,10 +169,12 @@ func TestCreateVolume_Request_RefusedBeforeAnyCall(t *testing.T) {
 		"key only":    func(r *ebs.VolumeRequest) { r.KMSKey = "key" },
 		"bad spec":    func(r *ebs.VolumeRequest) { r.Spec.IOPS = 1 },
 	} {
-		req := good
-		change(&req)
-		_, err := a.CreateVolume(t.Context(), req)
-		require.Equal(t, failure.Usage, failure.KindOf(err), "%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			req := good
+			change(&req)
+			_, err := a.CreateVolume(t.Context(), req)
+			require.Equal(t, failure.Usage, failure.KindOf(err), "%s: %v", name, err)
+		})
 	}
 	require.Empty(t, a.server.MutatingCalls())
 }

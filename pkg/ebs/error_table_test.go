@@ -77,10 +77,12 @@ func TestClassify_CodeNotInTheTable_ByItsName(t *testing.T) {
 		"InvalidThing.Malformed":    failure.Usage,
 		"NeverHeardOf":              failure.Unknown,
 	} {
-		got := classify(&smithy.GenericAPIError{Code: code})
-		require.Equal(t, want, got.kind, code)
-		require.Equal(t, never, got.retry, code)
-		require.NotContains(t, codes, code)
+		t.Run(code, func(t *testing.T) {
+			got := classify(&smithy.GenericAPIError{Code: code})
+			require.Equal(t, want, got.kind, code)
+			require.Equal(t, never, got.retry, code)
+			require.NotContains(t, codes, code)
+		})
 	}
 }
 
@@ -141,6 +143,8 @@ func TestRealClock_DeadlineBeforeEnd_GivesUpAtOnce(t *testing.T) {
 func TestPercent_Texts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"": 0, "0%": 0, "42%": 42, " 99% ": 99, "100%": 100, "250%": 100, "-1%": 0, "x": 0} {
-		require.Equal(t, want, percent(text), text)
+		t.Run(text, func(t *testing.T) {
+			require.Equal(t, want, percent(text), text)
+		})
 	}
 }

@@ -35,6 +35,8 @@ func TestCheckKeepTags_Refused_Usage(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"empty": {""}, "long": {strings.Repeat("k", 129)}, "amazon's": {"aws:autoscaling"}, "own": {ebs.TagRun}, "many": many,
 	} {
-		require.Equal(t, failure.Usage, failure.KindOf(ebs.CheckKeepTags(keys)), name)
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, failure.Usage, failure.KindOf(ebs.CheckKeepTags(keys)), name)
+		})
 	}
 }

@@ -98,8 +98,10 @@ func TestModifyVolume_Refused_KindSaysWhy(t *testing.T) {
 		"impossible": {v.ID, cluster.VolumeSpec{IOPS: 100_000}, failure.Usage},
 		"another":    {v.ID, cluster.VolumeSpec{Type: "io2"}, failure.Usage},
 	} {
-		_, err := a.ModifyVolume(t.Context(), test.id, test.spec)
-		require.Equal(t, test.kind, failure.KindOf(err), "%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			_, err := a.ModifyVolume(t.Context(), test.id, test.spec)
+			require.Equal(t, test.kind, failure.KindOf(err), "%s: %v", name, err)
+		})
 	}
 	require.Zero(t, a.faults.Calls("ec2.ModifyVolume"))
 }

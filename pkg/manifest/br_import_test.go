@@ -49,8 +49,10 @@ func TestFromBackupMeta_Unusable_IsCorrupt(t *testing.T) {
 		"no pvs, no sizes":  replaceObject(t, doc, "pvs", `[]`),
 		"odd size":          strings.ReplaceAll(doc, `"10Gi"`, `"ten"`),
 	} {
-		_, err := manifest.FromBackupMeta("by-br", []byte(broken))
-		require.Equal(t, failure.Corrupt, failure.KindOf(err), "%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			_, err := manifest.FromBackupMeta("by-br", []byte(broken))
+			require.Equal(t, failure.Corrupt, failure.KindOf(err), "%s: %v", name, err)
+		})
 	}
 }
 
@@ -60,9 +62,11 @@ func TestFromBackupMeta_Quantities_AreRoundedUp(t *testing.T) {
 	for quantity, want := range map[string]int64{
 		"10Gi": 10, "1Ti": 1024, "1.5Gi": 2, "1025Mi": 2, "10G": 10, "1000G": 932, "10737418240": 10, "10737418241": 11, "1k": 1,
 	} {
-		m, err := manifest.FromBackupMeta("by-br", []byte(strings.ReplaceAll(doc, `"10Gi"`, `"`+quantity+`"`)))
-		require.NoError(t, err, quantity)
-		require.Equal(t, want, m.Snapshots[0].SizeGiB, quantity)
+		t.Run(quantity, func(t *testing.T) {
+			m, err := manifest.FromBackupMeta("by-br", []byte(strings.ReplaceAll(doc, `"10Gi"`, `"`+quantity+`"`)))
+			require.NoError(t, err, quantity)
+			require.Equal(t, want, m.Snapshots[0].SizeGiB, quantity)
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -65,8 +66,10 @@ func TestExplainS3_UnknownCode_GoesByStatus(t *testing.T) {
 		429: failure.Limited, 503: failure.Limited, 301: failure.Usage, 307: failure.Usage, 400: failure.Unknown,
 		500: failure.Unknown, 502: failure.Unknown,
 	} {
-		err := explainS3(t.Context(), sdkError(status, "NeverHeardOf"), putCall)
-		require.Equal(t, want, failure.KindOf(err), status)
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			err := explainS3(t.Context(), sdkError(status, "NeverHeardOf"), putCall)
+			require.Equal(t, want, failure.KindOf(err), status)
+		})
 	}
 }
 
@@ -90,7 +93,9 @@ func TestExplainS3_ErrorsOfTheSDKItself_HaveAKind(t *testing.T) {
 		"Invalid region: region was not a valid DNS name":  failure.Usage,
 		"dial tcp: connection refused":                     failure.Unknown,
 	} {
-		require.Equal(t, want, failure.KindOf(explainS3(t.Context(), errors.New(text), putCall)), text)
+		t.Run(text, func(t *testing.T) {
+			require.Equal(t, want, failure.KindOf(explainS3(t.Context(), errors.New(text), putCall)), text)
+		})
 	}
 	require.NoError(t, explainS3(t.Context(), nil, putCall))
 }
@@ -114,8 +119,10 @@ func TestExplainFile_Errno_HasAKind(t *testing.T) {
 		syscall.EISDIR: failure.Usage, syscall.ENAMETOOLONG: failure.Usage, syscall.EIO: failure.Unknown,
 		failure.New(failure.Conflict, "", "", "x"): failure.Conflict,
 	} {
-		err := explainFile(t.Context(), fmt.Errorf("write /x: %w", cause), "create object", "k")
-		require.Equal(t, want, failure.KindOf(err), cause)
+		t.Run(cause.Error(), func(t *testing.T) {
+			err := explainFile(t.Context(), fmt.Errorf("write /x: %w", cause), "create object", "k")
+			require.Equal(t, want, failure.KindOf(err), cause)
+		})
 	}
 	require.NoError(t, explainFile(t.Context(), nil, "create object", "k"))
 }

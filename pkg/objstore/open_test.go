@@ -20,7 +20,9 @@ func TestOpen_GoodURL_IsShownAsItIs(t *testing.T) {
 		"file:///tmp/with%20a%20gap": "file:///tmp/with%20a%20gap",
 		"file://localhost/tmp/x":     "file:///tmp/x",
 	} {
-		require.Equal(t, want, open(t, given, objstore.Config{Region: "us-west-2"}).URL(), given)
+		t.Run(given, func(t *testing.T) {
+			require.Equal(t, want, open(t, given, objstore.Config{Region: "us-west-2"}).URL(), given)
+		})
 	}
 }
 

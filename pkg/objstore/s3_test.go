@@ -90,8 +90,10 @@ func TestS3_Refused_NamesTheAction(t *testing.T) {
 		"s3:GetObject on arn:aws:s3:::backups/p/a": getErr, "s3:ListBucket on arn:aws:s3:::backups ": listErr,
 		"s3:DeleteObject": store.Delete(t.Context(), "a"), "s3:PutObject": createErr, "s3:PutObject ": replaceErr,
 	} {
-		require.Equal(t, failure.Denied, failure.KindOf(err))
-		require.Contains(t, failure.HintOf(err), action)
+		t.Run(action, func(t *testing.T) {
+			require.Equal(t, failure.Denied, failure.KindOf(err))
+			require.Contains(t, failure.HintOf(err), action)
+		})
 	}
 	require.Empty(t, server.MutatingCalls())
 }

@@ -195,7 +195,9 @@ func TestDuration(t *testing.T) {
 		"1m00s": 59.96, "1m02.4s": 62.4, "18m16s": 1096, "59m59.9s": 3599.9, "1h00m00s": 3599.96, "1h02m03s": 3723.2,
 		"27h00m01s": 97201, "-": -1,
 	} {
-		assert.Equal(t, want, report.Duration(s), "%v", s)
+		t.Run(want, func(t *testing.T) {
+			assert.Equal(t, want, report.Duration(s), "%v", s)
+		})
 	}
 }
 

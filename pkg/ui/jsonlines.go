@@ -30,7 +30,7 @@ type Line struct {
 type jsonLines struct {
 	out  *stream
 	enc  *json.Encoder
-	task task
+	now  activity
 	held *phase.Event // progress not yet written
 	last time.Time    // of the last progress line
 }
@@ -43,7 +43,7 @@ func newJSONLines(out *stream) *jsonLines {
 
 func (j *jsonLines) event(e phase.Event, at time.Time) {
 	if e.Type == phase.Progress {
-		j.task.apply(e, at)
+		j.now.apply(e, at)
 		j.held = &e
 		if at.Sub(j.last) >= pace {
 			j.release(at)
@@ -51,7 +51,7 @@ func (j *jsonLines) event(e phase.Event, at time.Time) {
 		return
 	}
 	j.release(at)
-	j.task.apply(e, at)
+	j.now.apply(e, at)
 	j.write(e)
 	if e.Type == phase.StepStarted {
 		j.last = time.Time{}
@@ -70,10 +70,10 @@ func (j *jsonLines) write(e phase.Event) {
 	line := Line{Event: e, ElapsedSeconds: milli(e.Elapsed)}
 	if e.Type == phase.Progress {
 		line.Done, line.Total = &e.Done, &e.Total
-		if rate := math.Round(j.task.meter.rate()*1000) / 1000; rate > 0 {
+		if rate := math.Round(j.now.meter.rate()*1000) / 1000; rate > 0 {
 			line.RatePerSecond = &rate
 		}
-		if left, known := j.task.meter.eta(e.Done, e.Total); known {
+		if left, known := j.now.meter.eta(e.Done, e.Total); known {
 			seconds := milli(left)
 			line.ETASeconds = &seconds
 		}

@@ -12,14 +12,14 @@ const quiet = 30 * time.Second
 // plain writes a line at each change, and one every 30 s in which nothing changed.
 type plain struct {
 	out  *stream
-	task task
+	now  activity
 	last time.Time // of the last line
 }
 
 func newPlain(out *stream) *plain { return &plain{out: out, last: time.Now()} }
 
 func (p *plain) event(e phase.Event, at time.Time) {
-	p.task.apply(e, at)
+	p.now.apply(e, at)
 	if line := plainLine(e); line != "" {
 		p.line(e.Time, line, at)
 	}
@@ -70,15 +70,15 @@ func (p *plain) tick(now time.Time) time.Duration {
 		return left
 	}
 	p.last = now
-	if p.task.active {
-		p.task.meter.observe(p.task.done, now)
+	if p.now.active {
+		p.now.meter.observe(p.now.done, now)
 		p.line(now, p.status(now), now)
 	}
 	return quiet
 }
 
 func (p *plain) status(now time.Time) string {
-	t := &p.task
+	t := &p.now
 	subject := t.label
 	if t.step != "" {
 		subject += ": " + t.step

@@ -20,7 +20,7 @@ type tty struct {
 	out     *stream
 	width   func() int
 	style   style
-	task    task
+	now     activity
 	frame   int
 	painted string // the live line as it is on the screen; "" is none
 }
@@ -30,7 +30,7 @@ func newTTY(out *stream, o Options) *tty {
 }
 
 func (t *tty) event(e phase.Event, at time.Time) {
-	t.task.apply(e, at)
+	t.now.apply(e, at)
 	if line := t.lasting(e); line != "" {
 		t.above(line + "\n")
 	}
@@ -80,20 +80,20 @@ func (t *tty) above(lines string) {
 
 func (t *tty) tick(now time.Time) time.Duration {
 	t.frame++
-	if t.task.active {
-		t.task.meter.observe(t.task.done, now)
+	if t.now.active {
+		t.now.meter.observe(t.now.done, now)
 	}
 	t.paint(now)
 	return repaint
 }
 
 func (t *tty) finish(time.Time) {
-	t.task = task{}
+	t.now = activity{}
 	t.above("")
 }
 
 func (t *tty) paint(now time.Time) {
-	if !t.task.active {
+	if !t.now.active {
 		t.above("")
 		return
 	}
@@ -112,14 +112,14 @@ func (t *tty) live(now time.Time) string {
 	if width <= 0 {
 		width = fallbackWidth
 	}
-	elapsed := now.Sub(t.task.start).Truncate(time.Second).String()
-	head := pad(t.task.label, labelWidth) + " " + padLeft(elapsed, timeWidth)
-	step := t.task.step
-	if step == t.task.label {
+	elapsed := now.Sub(t.now.start).Truncate(time.Second).String()
+	head := pad(t.now.label, labelWidth) + " " + padLeft(elapsed, timeWidth)
+	step := t.now.step
+	if step == t.now.label {
 		step = ""
 	}
 	parts := []part{
-		{step, 3}, {t.bar(), 1}, {t.task.amount(), 6}, {t.task.percent(), 4}, {t.task.rate(), 2}, {t.task.eta(), 5},
+		{step, 3}, {t.bar(), 1}, {t.now.amount(), 6}, {t.now.percent(), 4}, {t.now.rate(), 2}, {t.now.eta(), 5},
 	}
 	// One column stays free: a line that fills the last one wraps on some terminals.
 	room := width - 1 - 2
@@ -128,7 +128,7 @@ func (t *tty) live(now time.Time) string {
 }
 
 func (t *tty) bar() string {
-	share, known := t.task.share()
+	share, known := t.now.share()
 	if !known {
 		return ""
 	}

@@ -69,10 +69,12 @@ func TestCreateVolume_DryRunWithAbsurdIOPS_TellsTheLimit(t *testing.T) {
 	t.Parallel()
 	w := start(t, 1, func(r *ebstest.Rules) { r.MaxIOPS = map[string]int64{"gp3": 16000} })
 	for kind, most := range map[string]int{"gp3": 16000, "io1": 64000, "io2": 256000} {
-		a := w.call(t, "CreateVolume", "AvailabilityZone", string(zone), "Size", "100", "VolumeType", kind,
-			"Iops", "2147483647", "DryRun", "true")
-		require.Equal(t, "InvalidParameterValue", a.Code)
-		require.Equal(t, fmt.Sprintf("Volume iops of 2147483647 is too high; maximum is %d.", most), a.Message)
+		t.Run(kind, func(t *testing.T) {
+			a := w.call(t, "CreateVolume", "AvailabilityZone", string(zone), "Size", "100", "VolumeType", kind,
+				"Iops", "2147483647", "DryRun", "true")
+			require.Equal(t, "InvalidParameterValue", a.Code)
+			require.Equal(t, fmt.Sprintf("Volume iops of 2147483647 is too high; maximum is %d.", most), a.Message)
+		})
 	}
 }
 

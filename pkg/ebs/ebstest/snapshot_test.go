@@ -141,7 +141,9 @@ func TestCreateSnapshots_Exclusions_ByEC2sRules(t *testing.T) {
 		"tags of another kind": {spec("TagSpecification.1.ResourceType", "volume"), "InvalidParameterValue"},
 		"reserved tag":         {spec("TagSpecification.1.ResourceType", "snapshot", "TagSpecification.1.Tag.1.Key", "aws:x", "TagSpecification.1.Tag.1.Value", ""), "InvalidParameterValue"},
 	} {
-		require.Equal(t, test.code, w.call(t, "CreateSnapshots", test.pairs...).Code, name)
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, test.code, w.call(t, "CreateSnapshots", test.pairs...).Code, name)
+		})
 	}
 	tags := spec("TagSpecification.1.ResourceType", "snapshot")
 	for n := 1; n <= 51; n++ {

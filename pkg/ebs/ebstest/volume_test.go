@@ -43,7 +43,9 @@ func TestCreateVolume_Parameters_EC2sCodes(t *testing.T) {
 		"unknown snapshot":    {[]string{"SnapshotId", "snap-0123456789abcdef0"}, "InvalidSnapshot.NotFound"},
 		"malformed snapshot":  {[]string{"SnapshotId", "snap-xyz"}, "InvalidSnapshotID.Malformed"},
 	} {
-		require.Equal(t, test.code, w.create(t, test.pairs...).Code, name)
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, test.code, w.create(t, test.pairs...).Code, name)
+		})
 	}
 	a := w.create(t, "VolumeType", "gp3")
 	require.EqualValues(t, 3000, a.IOPS)
@@ -166,9 +168,11 @@ func TestDescribeVolumes_Filters_EachField(t *testing.T) {
 		"tag key":        {"tag-key", `k\*`, []string{string(free)}},
 		"missing volume": {"volume-id", "vol-0123456789abcdef0", nil},
 	} {
-		a := w.call(t, "DescribeVolumes", "Filter.1.Name", test.filter, "Filter.1.Value.1", test.value)
-		require.Empty(t, a.Code, name)
-		require.Equal(t, test.want, a.Volumes, name)
+		t.Run(name, func(t *testing.T) {
+			a := w.call(t, "DescribeVolumes", "Filter.1.Name", test.filter, "Filter.1.Value.1", test.value)
+			require.Empty(t, a.Code, name)
+			require.Equal(t, test.want, a.Volumes, name)
+		})
 	}
 	require.Equal(t, "InvalidVolume.NotFound",
 		w.call(t, "DescribeVolumes", "VolumeId.1", string(v), "VolumeId.2", "vol-0123456789abcdef0").Code)

@@ -108,9 +108,11 @@ func TestServer_ChunkedUpload_IsDecoded(t *testing.T) {
 		"no trailer":     {"11", "b\r\nhello world\r\n0\r\n\r\n", 400, "MalformedTrailerError"},
 		"garbage":        {"11", "hello world", 400, "IncompleteBody"},
 	} {
-		status, answer := send(t, server, http.MethodPut, "/b/"+url.PathEscape(name), test.body, headers(test.length))
-		require.Equal(t, test.status, status, "%s: %s", name, answer)
-		require.Contains(t, answer, test.code, name)
+		t.Run(name, func(t *testing.T) {
+			status, answer := send(t, server, http.MethodPut, "/b/"+url.PathEscape(name), test.body, headers(test.length))
+			require.Equal(t, test.status, status, "%s: %s", name, answer)
+			require.Contains(t, answer, test.code, name)
+		})
 	}
 	_, got := send(t, server, http.MethodGet, "/b/right", "", nil)
 	require.Equal(t, "hello world", got)
@@ -144,9 +146,11 @@ func TestServer_RefusesWhatS3Refuses(t *testing.T) {
 		"continuation token":   {"GET", "/b?list-type=2&continuation-token=%25", nil, 400, "InvalidArgument"},
 		"delete without a doc": {"POST", "/b?delete", nil, 400, "MalformedXML"},
 	} {
-		status, answer := send(t, server, test.method, test.path, "", test.headers)
-		require.Equal(t, test.status, status, "%s: %s", name, answer)
-		require.Contains(t, answer, "<Code>"+test.code+"</Code>", name)
+		t.Run(name, func(t *testing.T) {
+			status, answer := send(t, server, test.method, test.path, "", test.headers)
+			require.Equal(t, test.status, status, "%s: %s", name, answer)
+			require.Contains(t, answer, "<Code>"+test.code+"</Code>", name)
+		})
 	}
 	_, got := send(t, server, http.MethodGet, "/b/there", "", nil)
 	require.Equal(t, "x", got)

@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// task is what runs now: a phase, or the undo of a step.
-type task struct {
+// activity is what runs now: a phase, or the undo of a step.
+type activity struct {
 	active bool
 	label  string
 	start  time.Time
@@ -23,15 +23,15 @@ type task struct {
 	meter       meter
 }
 
-// apply follows an event. It returns the task to its zero value when what ran has ended.
-func (t *task) apply(e phase.Event, at time.Time) {
+// apply follows an event. It returns it to its zero value when what ran has ended.
+func (t *activity) apply(e phase.Event, at time.Time) {
 	switch e.Type {
 	case phase.PhaseStarted:
-		*t = task{active: true, label: e.Phase, start: at}
+		*t = activity{active: true, label: e.Phase, start: at}
 	case phase.UndoStarted:
-		*t = task{active: true, label: "undo " + e.Step, start: at}
+		*t = activity{active: true, label: "undo " + e.Step, start: at}
 	case phase.StepStarted:
-		*t = task{active: true, label: e.Phase, start: t.startOr(e.Phase, at), step: e.Step}
+		*t = activity{active: true, label: e.Phase, start: t.startOr(e.Phase, at), step: e.Step}
 	case phase.Progress:
 		if e.Unit != t.unit || e.Total != t.total {
 			t.meter = meter{}
@@ -39,12 +39,12 @@ func (t *task) apply(e phase.Event, at time.Time) {
 		t.done, t.total, t.unit = e.Done, e.Total, e.Unit
 		t.meter.observe(e.Done, at)
 	case phase.PhaseFinished, phase.UndoFinished, phase.UndoFailed:
-		*t = task{}
+		*t = activity{}
 	case phase.Note, phase.Warning, phase.StepFinished, phase.StepFailed:
 	}
 }
 
-func (t *task) startOr(label string, at time.Time) time.Time {
+func (t *activity) startOr(label string, at time.Time) time.Time {
 	if t.active && t.label == label {
 		return t.start
 	}
@@ -52,7 +52,7 @@ func (t *task) startOr(label string, at time.Time) time.Time {
 }
 
 // amount is "12/30 volumes" or "62% of 6 snapshots", or "" if nothing is counted.
-func (t *task) amount() string {
+func (t *activity) amount() string {
 	share, known := t.share()
 	switch {
 	case known && t.ofHundred() != "": // 375 of 600 is 62 % of 6
@@ -70,7 +70,7 @@ func (t *task) amount() string {
 }
 
 // share is what is done of the total, 0 to 1, and whether there is a total.
-func (t *task) share() (share float64, known bool) {
+func (t *activity) share() (share float64, known bool) {
 	if t.total <= 0 {
 		return 0, false
 	}
@@ -81,7 +81,7 @@ func (t *task) share() (share float64, known bool) {
 const percentUnit = "% of "
 
 // ofHundred is what is counted in percent of each, or "".
-func (t *task) ofHundred() string {
+func (t *activity) ofHundred() string {
 	noun, counted := strings.CutPrefix(t.unit, percentUnit)
 	if !counted {
 		return ""
@@ -90,7 +90,7 @@ func (t *task) ofHundred() string {
 }
 
 // percent is "62%", or "" where the amount says so already or nobody knows.
-func (t *task) percent() string {
+func (t *activity) percent() string {
 	share, known := t.share()
 	if !known || t.ofHundred() != "" {
 		return ""
@@ -99,7 +99,7 @@ func (t *task) percent() string {
 }
 
 // rate is "2.1/s", or per minute if it is slow.
-func (t *task) rate() string {
+func (t *activity) rate() string {
 	r := t.meter.rate()
 	switch {
 	case r <= 0, t.ofHundred() != "":
@@ -112,7 +112,7 @@ func (t *task) rate() string {
 	return short(r) + "/s"
 }
 
-func (t *task) eta() string {
+func (t *activity) eta() string {
 	left, known := t.meter.eta(t.done, t.total)
 	if !known || t.done >= t.total {
 		return ""
