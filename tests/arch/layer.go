@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -38,9 +39,16 @@ func layers() [][]string {
 		{"backup", "restore", "gc"},
 		{"ui", "report"},
 		{"brcompat", "cli"},
+		{"testbed/awsenv", "testbed/flashstore", "testbed/shipped", "testbed/workload"},
 		{"testbed"},
+		{"testbed/leak", "testbed/mishap", "testbed/round", "testbed/scale"},
+		{"testbed/resume"},
+		{"testbed/command"},
 	}
 }
+
+// split lists the folders each of whose packages has a layer of its own.
+func split() []string { return []string{"standin", "testbed"} }
 
 // siblings lists the imports within one layer that are allowed, each with its reason.
 func siblings() map[[2]string]string {
@@ -58,12 +66,15 @@ func testOnly(pkg string) bool {
 	return len(parts) > 2 && parts[0] == "pkg" && parts[2] == parts[1]+"test"
 }
 
-// part is the layer table's name for a package below pkg: "ebs" for pkg/ebs and all below it, but
-// "standin/disk" for a helper of the stand-ins.
+// part is the layer table's name for a package below pkg: "ebs" for pkg/ebs and all below it, but "testbed/round" for a
+// part of the testbed; "" for one that has none.
 func part(pkg string, known map[string]int) string {
 	rel := strings.TrimPrefix(pkg, Module+"/pkg/")
 	for name := rel; name != "."; name = path.Dir(name) {
 		if _, ok := known[name]; ok {
+			if name != rel && slices.Contains(split(), name) {
+				return ""
+			}
 			return name
 		}
 	}
