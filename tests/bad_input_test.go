@@ -155,11 +155,11 @@ func badStorage(t *testing.T, p *place) {
 // badBackup restores backups that are not whole.
 func badBackup(t *testing.T, p *place) {
 	source := p.storage(t, whole)
-	broken := func(name string, spoil func(objstore.Store)) []string {
+	broken := func(name string, damage func(objstore.Store)) []string {
 		at := "s3://" + testbed.Bucket + "/" + name
 		store := p.storage(t, at)
 		copyAll(t, source, store)
-		spoil(store)
+		damage(store)
 		return []string{"restore", string(firstBackup), "--to", "tidb/copy", "--storage", at}
 	}
 	edit := func(key string, change func([]byte) []byte) func(objstore.Store) {

@@ -22,7 +22,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // variable is what differs between two runs, and what stands for it in a golden file. The order matters.
 var variable = []struct { //nolint:gochecknoglobals // a constant table

@@ -7,7 +7,7 @@ TOOLS="$ROOT/.tools" # what is installed, by name and version
 NAME="$(basename "$0" .sh)"
 RUN="$TOOLS/run/$NAME" # logs, test binaries and data of the last run
 REPORT="$RUN/report"
-# Nothing goes on after this moment, in seconds since 1970. run.sh sets it for all emulators together.
+# Nothing runs after this moment, in seconds since 1970. run.sh sets it for all emulators together.
 DEADLINE="${TISNAP_EMULATORS_DEADLINE:-$(($(date +%s) + 840))}"
 EMULATOR_PID=
 
@@ -44,7 +44,7 @@ find_python() {
   local version candidate
   for version in "$@"; do
     for candidate in "python$version" python3 "${PYENV_ROOT:-${HOME:-/}/.pyenv}/versions/$version".*/bin/python3; do
-      # A shim of pyenv exists for versions that it then refuses to run: only running it tells.
+      # A shim of pyenv exists for versions that it then refuses to run: only running it shows that.
       if "$candidate" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" 2>/dev/null; then
         printf '%s\n' "$candidate"
         return 0

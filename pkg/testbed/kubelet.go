@@ -134,7 +134,7 @@ func (k *Kubelet) StopTiKV(_ context.Context, name cluster.Name, pod string) {
 	}
 }
 
-// TiKV tells how a store is doing.
+// TiKV reports how a store is doing.
 func (k *Kubelet) TiKV(name cluster.Name, pod string) (cluster.StoreID, string, bool, string) {
 	c := k.Cluster(name)
 	if c == nil {

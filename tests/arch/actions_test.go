@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/tests/arch"
 )
 
-var update = flag.Bool("update", false, "write the IAM policy anew")
+var update = flag.Bool("update", false, "write the IAM policy again")
 
 func TestActions_Samples(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestActions_Samples(t *testing.T) {
 	assert.Equal(t, []string{"ec2:CreateTags", "ec2:CreateVolume", "s3:GetObject", "s3:ListBucket", "servicequotas:ListServiceQuotas", "sts:GetCallerIdentity"}, got)
 }
 
-// The policy that users are told to attach is made of the calls in the adapters, and of nothing else.
+// The policy that the README asks users to attach is made of the calls in the adapters, and of nothing else.
 func TestManifest_IsMadeOfTheActionsThatAreCalled(t *testing.T) {
 	t.Parallel()
 	var adapters []arch.Source
@@ -43,7 +43,7 @@ func TestManifest_IsMadeOfTheActionsThatAreCalled(t *testing.T) {
 	}
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), string(got), "make manifests writes it anew")
+	assert.Equal(t, string(want), string(got), "make manifests writes it again")
 }
 
 func TestPolicyOf_ActionWithoutStatement_Error(t *testing.T) {

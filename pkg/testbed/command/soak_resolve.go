@@ -29,7 +29,7 @@ func soakResolveCommand() *cobra.Command {
 	var seed int64
 	cmd := &cobra.Command{
 		Use:   "soak-resolve",
-		Short: "Make restores under faults and kills in their data phase, go on with resolve, and prove every row",
+		Short: "Make restores under faults and kills in their data phase, resume them with resolve, and prove every row",
 		Long: `Make restores under faults in every sub-phase of their data phase: calls refused, done with the answer
 lost, slow or stalled, region errors, stores that restart, PD's leader changed, tisnap killed. A restore that
 does not end well is resumed by tisnap resolve. Then the rows have to equal the history at the backup ts,

@@ -48,7 +48,7 @@ type Config struct {
 	PD pdtest.Config
 	// Timeout bounds each wait of the restore; 0 is 1 min.
 	Timeout time.Duration
-	// Say tells a person what goes on; nil says nothing.
+	// Say shows a person what happens; nil says nothing.
 	Say func(format string, args ...any)
 }
 
@@ -188,7 +188,7 @@ func (s *state) start(ctx context.Context) error {
 	return c.AwaitResolved(ctx, loaded)
 }
 
-// backup runs the program while transfers, splits and leader moves go on, then copies all rows at the backup
+// backup runs the program while transfers, splits and leader moves continue, then copies all rows at the backup
 // ts from the live cluster.
 func (s *state) backup(ctx context.Context) error {
 	c := s.bed.Nodes.Cluster(source)

@@ -48,7 +48,7 @@ func connect(ctx context.Context, addresses []string) (*Cluster, error) {
 		pd.SecurityOption{},
 		// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
 		opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1),
-		// It would make its metrics anew, while other clients write to them.
+		// It would make its metrics again, while other clients write to them.
 		opt.WithInitMetricsOption(false))
 	if err != nil {
 		return nil, err

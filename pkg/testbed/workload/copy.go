@@ -54,7 +54,7 @@ func (c *Cluster) CopyAt(ctx context.Context, ts cluster.TS) (*Copy, error) {
 	return out, nil
 }
 
-// scanOnce reads one batch and returns where to go on.
+// scanOnce reads one batch and returns where to continue.
 func (c *Cluster) scanOnce(
 	bo *tikv.Backoffer, loc *tikv.KeyLocation, ts cluster.TS, from, to []byte, out *Copy,
 ) ([]byte, error) {
@@ -138,7 +138,7 @@ func (c *Cluster) LocksLeft(ctx context.Context) ([]Lock, error) {
 var errRegion = errors.New("region moved")
 
 // eachRegion calls visit for [start, end) piece by piece: visit gets the part of a region that is left and returns
-// where to go on, the part's end when it is done.
+// where to continue, the part's end when it is done.
 func (c *Cluster) eachRegion(
 	ctx context.Context, start, end []byte,
 	visit func(bo *tikv.Backoffer, loc *tikv.KeyLocation, from, to []byte) (next []byte, err error),

@@ -15,7 +15,7 @@ type version struct {
 	commit cluster.TS
 	row    Row
 	gone   bool // deleted by row.Writer
-	// prev is who wrote what the writer saw, with its commit ts if the read told it; 0 for nothing there.
+	// prev is who wrote what the writer saw, with its commit ts if the read returned it; 0 for nothing there.
 	prev, prevCommit cluster.TS
 }
 
@@ -150,5 +150,5 @@ func (h *History) insert(writer, commit cluster.TS, changes []change) {
 	}
 }
 
-// isAccount tells accounts, whose sum is constant, from rows about transfers.
+// isAccount distinguishes accounts, whose sum is constant, from rows about transfers.
 func isAccount(key string) bool { return strings.HasPrefix(key, accountPrefix) }

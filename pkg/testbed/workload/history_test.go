@@ -86,18 +86,18 @@ func TestCheck_Undetermined_BothOutcomesOrWhatIsProven(t *testing.T) {
 	without := map[string]Row{"acct/a": {10, 1}, "acct/b": {10, 1}}
 	with := map[string]Row{"acct/a": {8, 10}, "acct/b": {12, 10}}
 	torn := map[string]Row{"acct/a": {8, 10}, "acct/b": {10, 1}}
-	doubtful := func() *History {
+	undetermined := func() *History {
 		h := loadedHistory(10, "acct/a", "acct/b")
 		h.unanswered(10, []change{{key: "acct/a", balance: 8, prev: 1}, {key: "acct/b", balance: 12, prev: 1}})
 		return h
 	}
-	h := doubtful()
+	h := undetermined()
 	require.NoError(t, h.Check(copyOf(without), 20).Err())
 	require.NoError(t, h.Check(copyOf(with), 20).Err())
 	require.Equal(t, 1, h.Check(copyOf(torn), 20).Torn)
 	require.Error(t, h.Check(copyOf(with), 10).Err(), "before it began it cannot be there")
 
-	saw := doubtful()
+	saw := undetermined()
 	saw.committed(30, 31, []change{{key: "acct/a", balance: 8, prev: 10}})
 	require.NoError(t, saw.Check(copyOf(with), 20).Err(), "its commit ts is not known exactly")
 	require.NoError(t, saw.Check(copyOf(without), 20).Err())
@@ -106,13 +106,13 @@ func TestCheck_Undetermined_BothOutcomesOrWhatIsProven(t *testing.T) {
 	after["acct/b"] = Row{10, 1}
 	require.Equal(t, 1, saw.Check(copyOf(after), 31).Wrong, "somebody saw it, so it has to be there")
 
-	exact := doubtful()
+	exact := undetermined()
 	exact.committed(30, 31, []change{{key: "acct/a", balance: 8, prev: 10, prevCommit: 12}})
 	require.NoError(t, exact.Check(copyOf(without), 11).Err())
 	require.Error(t, exact.Check(copyOf(without), 12).Err())
 	require.Zero(t, exact.Undetermined())
 
-	missed := doubtful()
+	missed := undetermined()
 	missed.committed(30, 31, []change{{key: "acct/a", balance: 10, prev: 1}})
 	require.Error(t, missed.Check(copyOf(with), 20).Err(), "somebody overwrote what was before it")
 	require.Zero(t, missed.Undetermined())

@@ -210,7 +210,7 @@ func TestVerifyRestored_SkewedCopiesOfLiveCluster_AreExactlyTheBackupTS(t *testi
 	require.GreaterOrEqual(t, r.Rows, 2000)
 	require.Equal(t, w.History().Total(), r.Total)
 
-	// The proof is one: the rows of another time are told from those of the backup ts.
+	// The proof is one: the rows of another time differ from those of the backup ts.
 	early, err := conn.CopyAt(verify, ts)
 	require.NoError(t, err)
 	now, err := conn.Now(verify)

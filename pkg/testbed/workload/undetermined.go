@@ -8,7 +8,7 @@ import (
 )
 
 // decide uses what later transactions saw to find out what became of those that were not answered. Deciding one
-// may decide another that it saw, so it goes on until nothing changes.
+// may decide another that it saw, so it continues until nothing changes.
 func (h *History) decide() {
 	for again := true; again; {
 		again = false
@@ -31,7 +31,7 @@ func (h *History) decide() {
 }
 
 // evidence looks at the first commit on one of the transaction's keys that started or ended after it started.
-// If that commit saw the transaction, it was committed: exactly at commit, or if the read did not tell when, by
+// If that commit saw the transaction, it was committed: exactly at commit, or if the read did not return when, by
 // the time that the read was made. If it saw an older one, the transaction is dead: its commit and this one would
 // have been a conflict, in either order.
 func (h *History) evidence(p *pending) (commit, by cluster.TS, dead bool) {

@@ -18,7 +18,7 @@ type Config struct {
 	Clients  int   // concurrent transfers; 0 is 16
 	Seed     int64
 	Regions  int           // to split the accounts into before the load; 0 or 1 leaves it to Churn
-	Grace    time.Duration // how long transfers under way may go on when Run ends; 0 is 2 s
+	Grace    time.Duration // how long transfers under way may continue when Run ends; 0 is 2 s
 	// Interval is the mean time between two changes that Churn makes; 0 is 200 ms.
 	Interval time.Duration
 }
@@ -131,7 +131,7 @@ func (w *Workload) CopyAt(ctx context.Context, ts cluster.TS) (*Copy, error) {
 	return c.CopyAt(ctx, ts)
 }
 
-// Verify holds the workload's cluster at ts, which must have passed, against the history. Transfers may go on;
+// Verify holds the workload's cluster at ts, which must have passed, against the history. Transfers may continue;
 // it waits for those that are under way. The error is Corrupt if anything is not exactly right.
 func (w *Workload) Verify(ctx context.Context, ts cluster.TS) (Result, error) {
 	if err := w.Settle(ctx); err != nil {

@@ -188,7 +188,7 @@ func TestB10_AnswersLost_NoSetTwiceAndNoneLeaked(t *testing.T) {
 		require.Len(t, l.EC2.Cuts(), 3)
 		require.Empty(t, l.c.Held())
 		require.Len(t, l.snapshotsOf(o), 6)
-		require.Contains(t, l.warned.String(), ebs.TagRun+"="+string(o.Run), "what may have stayed is told")
+		require.Contains(t, l.warned.String(), ebs.TagRun+"="+string(o.Run), "what may have stayed is reported")
 		l.collected(t)
 	})
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
-// Each state of a snapshot ends the wait, or lets it go on with a bound.
+// Each state of a snapshot ends the wait, or lets it continue, with a bound.
 // https://github.com/pingcap/tidb/issues/53037
 func TestC1_EachStateOfASnapshot_Decided(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		state ebs.SnapshotState
-		polls int // for which EC2 tells the state; 0 is for ever
+		polls int // for which EC2 reports the state; 0 is for ever
 		fails string
 		kind  failure.Kind
 		warns string
@@ -111,7 +111,7 @@ func fill(t *testing.T, w *os.File) {
 	require.NoError(t, w.SetWriteDeadline(time.Time{}))
 }
 
-// EBS promises no time: a slow snapshot is waited for as long as it goes on.
+// EBS promises no time: a slow snapshot is waited for as long as it makes progress.
 // https://github.com/vmware-tanzu/velero/issues/5048
 func TestC3_OnePercentInFiveMinutes_IsWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestC3_OnePercentInFiveMinutes_IsWaitedFor(t *testing.T) {
 	begin := time.Now()
 	result, err := l.backup(t, o)
 	l.sealed(t, o, result, err)
-	require.Greater(t, time.Since(begin), 5*time.Second, "longer than it may stand still")
+	require.Greater(t, time.Since(begin), 5*time.Second, "longer than it may make no progress")
 }
 
 func TestC3_ProgressFrozen_FailsNamingTheSnapshot(t *testing.T) {

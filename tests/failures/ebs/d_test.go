@@ -16,7 +16,7 @@ import (
 )
 
 // A clean-up may find its metadata lost, empty, or half of the snapshots gone: it deletes by the run's tag,
-// lists what, and tells "nothing found" from "done".
+// lists what, and "nothing found" is not "done".
 // https://github.com/pingcap/tidb-operator/issues/5196 https://github.com/pingcap/tidb-operator/issues/5503
 func TestD1_MetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T) { //nolint:tparallel // the parts count what the others would change
 	t.Parallel()

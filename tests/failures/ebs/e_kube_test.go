@@ -89,7 +89,7 @@ func TestE3_SameClaimsElsewhereAndReleasedVolumes_EachGetsItsOwn(t *testing.T) {
 	require.Equal(t, theirs, w.handles(elsewhere))
 }
 
-// The source's ordinals have gaps and each store has three volumes: the target counts anew, and the volumes of a
+// The source's ordinals have gaps and each store has three volumes: the target counts from 0, and the volumes of a
 // store stay together, each in its role.
 // https://github.com/pingcap/tidb-operator/issues/4884 https://github.com/pingcap/tidb-operator/issues/4950
 func TestE4_OrdinalsWithGapsAndThreeVolumes_EachStoreKeepsItsTuple(t *testing.T) {

@@ -75,7 +75,7 @@ func (w *whole) seal(t *testing.T, run cluster.RunID, id cluster.BackupID, snaps
 	require.NoError(t, c.Seal(t.Context(), id, now, 0))
 }
 
-// Orphans and dangling references are told exactly, in both directions.
+// Orphans and dangling references are reported exactly, in both directions.
 // https://github.com/velero-io/velero/issues/4383 https://github.com/ministryofjustice/cloud-platform/issues/7654
 func TestD4_1000Snapshots37Orphans5Dangling_AreReportedExactly(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func TestA13_ImportsInTheWindow(t *testing.T) {
 	})
 }
 
-// A backup that must not disturb an import sends no pause; one that may tells how long it did.
+// A backup that must not disturb an import sends no pause; one that may reports how long it did.
 // https://github.com/pingcap/tidb-operator/issues/5282
 func TestA14_ImportOfTheUser(t *testing.T) {
 	t.Parallel()

@@ -15,9 +15,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// A resolved ts that stands still on one store is found before anything is paused; the store and its lag are named.
+// A resolved ts that does not move on one store is found before anything is paused; the store and its lag are named.
 // https://github.com/tikv/tikv/issues/13838
-func TestA15_OneStoresResolvedTSStandsStill_IsNamedBeforeAnyPause(t *testing.T) {
+func TestA15_OneStoresResolvedTSDoesNotMove_IsNamedBeforeAnyPause(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3)
 	require.NoError(t, p.c.SplitAt(within(t, 30*time.Second), []byte("a"), []byte("b"), []byte("c")))

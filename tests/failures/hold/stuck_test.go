@@ -58,7 +58,7 @@ func (p *place) watchOnce(t *testing.T, point string, do func()) {
 
 // Stores whose stream breaks while their logs are applied end the run at once, and all leases with it.
 // https://github.com/pingcap/tidb-operator/issues/5583
-func TestA6_StreamsLostInWaitApply_LeasesAreGivenUp(t *testing.T) {
+func TestA6_StreamsLostInWaitApply_LeasesAreReleased(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 5)
 	require.NoError(t, p.c.SplitAt(within(t, 30*time.Second), []byte("a"), []byte("b"), []byte("c"), []byte("d"), []byte("e")))

@@ -38,7 +38,7 @@ func TestA1_SnapshotsPendingForMinutes_HoldIsOverBeforeTheFirstPoll(t *testing.T
 	p.sealed(t, e, 6)
 	require.Greater(t, polls, 1, "the snapshots were waited for")
 	require.Empty(t, held, "held while EBS copied")
-	require.Positive(t, e.doc.Report.Hold.Seconds, "the report tells how long the cluster was held")
+	require.Positive(t, e.doc.Report.Hold.Seconds, "the report says how long the cluster was held")
 }
 
 // A failed CreateSnapshots must not leave the pauser alive.
@@ -54,7 +54,7 @@ func TestA2_CreateSnapshotsRefusedForOneStore_LetsGoOfAll(t *testing.T) {
 	p.leftNothing(t)
 }
 
-// How a run ends is told by its own journal: what the hold was is no failure once the release is recorded, and
+// How a run ends is read from its own journal: what the hold was is no failure once the release is recorded, and
 // is one before.
 // https://github.com/pingcap/tidb-operator/issues/5331
 func TestA3_HoldersEnd_IsAFailureOnlyBeforeTheRelease(t *testing.T) {
@@ -108,11 +108,11 @@ func TestA4_OneMemberIsSlow_NothingResumesBeforeAllAreCut(t *testing.T) {
 }
 
 // A suspension that is forgotten in the window makes the set worthless: the keeper's next renewal or the store's
-// last word tells, and the set is deleted.
+// last word shows it, and the set is deleted.
 // https://github.com/pingcap/tidb/issues/49153
 func TestA8_StoreForgetsItsLeaseInTheWindow_SetIsThrownAway(t *testing.T) {
 	t.Parallel()
-	for name, delay := range map[string]time.Duration{"a renewal sees it": lease, "only the store's last word tells": 0} {
+	for name, delay := range map[string]time.Duration{"a renewal sees it": lease, "only the store's last word shows it": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, 3)
@@ -174,7 +174,7 @@ func TestA11_RaftAdminCommandsInTheWindow(t *testing.T) {
 	})
 }
 
-// The snapshots of all stores start as close together as EC2 answers, and the report tells how far apart they are.
+// The snapshots of all stores start as close together as EC2 answers, and the report says how far apart they are.
 // https://github.com/tikv/tikv/issues/16518
 func TestB12_StoresAreCutApart_SkewIsReported(t *testing.T) {
 	t.Parallel()

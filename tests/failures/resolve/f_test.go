@@ -66,7 +66,7 @@ func TestF2_NotAllStoresAreUp_IsWaitedFor(t *testing.T) {
 }
 
 // TestF7 stops all progress for seconds, and then for ever (tikv/tikv#13955).
-func TestF7_StoresStandStill_IsWaitedOutOrEndsWithTheRegions(t *testing.T) {
+func TestF7_StoresMakeNoProgress_IsWaitedOutOrEndsWithTheRegions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.next()
@@ -89,9 +89,9 @@ func TestF7_StoresStandStill_IsWaitedOutOrEndsWithTheRegions(t *testing.T) {
 	p.verify(t, name)
 }
 
-// TestF8 has a store that answers no ping for a minute, and goes on with its work: "keepalive watchdog timeout" was
+// TestF8 has a store that answers no ping for a minute, and continues its work: "keepalive watchdog timeout" was
 // the end of a restore.
-func TestF8_NoPingsAnsweredForAMinute_TheCallGoesOn(t *testing.T) {
+func TestF8_NoPingsAnsweredForAMinute_TheCallContinues(t *testing.T) {
 	t.Parallel()
 	const silence = 62 * time.Second
 	p := newPlace(t)

@@ -202,7 +202,7 @@ func (p *place) verify(t *testing.T, name cluster.Name) {
 	require.NoError(t, p.Verify(within(t), name))
 }
 
-// untouched requires that no store of the cluster was told to change its data.
+// untouched requires that no store of the cluster was asked to change its data.
 func (p *place) untouched(t *testing.T, name cluster.Name) {
 	t.Helper()
 	for _, s := range p.cluster(name).Stores() {

@@ -37,7 +37,7 @@ func TestG14_LogBackupAndChangefeed_AreReportedPausedOrRefused(t *testing.T) {
 	require.Equal(t, []pd.Task{{Kind: pd.TaskLogBackup, Name: "pitr", State: "running"}, feed}, e.doc.Tasks)
 	require.Len(t, e.doc.Report.Warnings, 1)
 	require.Contains(t, e.doc.Report.Warnings[0], "log backup pitr, changefeed default/default/feed read the changes")
-	require.Contains(t, e.doc.Report.Warnings[0], "start them anew from a full backup")
+	require.Contains(t, e.doc.Report.Warnings[0], "from a full backup")
 	require.Contains(t, e.stderr, "warning: resolve data: check-tasks: log backup pitr", "a person sees it at once")
 	p.verify(t, name)
 

@@ -25,7 +25,7 @@ func TestG4_SlowStores_ProgressAndTimeLeftAreShown(t *testing.T) {
 	for _, l := range lines {
 		shown = shown || (l.Step == "flashback" && l.Total > 0 && l.Done > 0 && l.Done < l.Total && l.Unit == "regions" && l.ETASeconds != nil)
 	}
-	require.True(t, shown, "no line about the flashback tells the time left: %+v", lines)
+	require.True(t, shown, "no line about the flashback shows the time left: %+v", lines)
 	p.verify(t, name)
 }
 

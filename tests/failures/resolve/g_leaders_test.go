@@ -42,7 +42,7 @@ func TestG1_StoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestG3 lets RecoverRegion stand still on all stores (tikv/tikv#15122, tikv/tikv#15296): for ever.
+// TestG3 lets RecoverRegion make no progress on all stores (tikv/tikv#15122, tikv/tikv#15296): for ever.
 func TestG3_LeadersAreNotElected_EndsWithTheRegionsNamed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -103,8 +103,8 @@ func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
 	require.LessOrEqual(t, summary.Imbalance, 10.0)
 }
 
-// TestG8 again over a whole cluster: a dry run tells the shares, and changes nothing.
-func TestG8_DryRun_TellsTheShares(t *testing.T) {
+// TestG8 again over a whole cluster: a dry run shows the shares, and changes nothing.
+func TestG8_DryRun_ShowsTheShares(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.halfway(t)

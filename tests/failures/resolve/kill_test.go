@@ -59,9 +59,9 @@ func (p *place) killAt(t *testing.T, name cluster.Name, rule fault.Rule, args ..
 	require.NotNil(t, p.cluster(name))
 }
 
-// TestG15 kills a restore in each sub-phase and goes on with resolve, and kills that too: what is done is not done
-// again, and the report tells where the time went (tidb-operator#5239).
-func TestG15_KilledInEachSubPhase_IsGoneOnWith(t *testing.T) {
+// TestG15 kills a restore in each sub-phase and resumes it with resolve, and kills that too: what is done is not done
+// again, and the report says where the time went (tidb-operator#5239).
+func TestG15_KilledInEachSubPhase_IsResumed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for _, at := range []fault.Rule{
@@ -98,7 +98,7 @@ func TestG15_KilledInEachSubPhase_IsGoneOnWith(t *testing.T) {
 	}
 }
 
-// TestG2 stops a restore with SIGSTOP, lets another run resolve the cluster, and lets the first one go on
+// TestG2 stops a restore with SIGSTOP, lets another run resolve the cluster, and lets the first one continue
 // (tikv/tikv#15684): it ends, and neither changes nor deletes anything.
 func TestG2_RunThatWasStoppedComesBack_TouchesNothing(t *testing.T) {
 	t.Parallel()

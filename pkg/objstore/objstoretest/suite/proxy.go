@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// Proxy is between a store and its server, and spoils what passes: answers are lost after the server has
+// Proxy is between a store and its server, and disturbs what passes: answers are lost after the server has
 // carried the request out, and bodies are damaged on their way.
 type Proxy struct {
 	target string
 	server *httptest.Server
 	client *http.Client
 
-	mu     sync.Mutex
-	spoils []*spoil
+	mu           sync.Mutex
+	disturbances []*disturbance
 }
 
-// spoil is what is done to the next calls of a method; a negative count is all of them.
-type spoil struct {
+// disturbance is what is done to the next calls of a method; a negative count is all of them.
+type disturbance struct {
 	method string
 	what   mischief
 	count  int
@@ -64,13 +64,13 @@ func (p *Proxy) DamageAnswers(method string, count int) { p.add(method, damageAn
 func (p *Proxy) add(method string, what mischief, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spoils = append(p.spoils, &spoil{method, what, count})
+	p.disturbances = append(p.disturbances, &disturbance{method, what, count})
 }
 
 func (p *Proxy) next(method string) mischief {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.spoils {
+	for _, s := range p.disturbances {
 		if s.method == method && s.count != 0 {
 			s.count--
 			return s.what
