@@ -3,6 +3,7 @@ package ebs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func TestModifyVolume_AnswerLost_FoundAsBegun(t *testing.T) {
 	require.Equal(t, int64(4000), m.To.IOPS)
 }
 
-func TestModifyVolume_Refused_KindSaysWhy(t *testing.T) {
+func TestModifyVolume_Refused_KindSaysWhy(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	a := newAccount(t)
 	v := a.volume(t)
@@ -192,7 +193,7 @@ func TestDisableFastRestore_OneBatchDenied_OthersStillDisabled(t *testing.T) {
 	require.Len(t, a.server.FastRestores(), 10, "the second batch of 2 is off")
 }
 
-func TestFastRestore_Credits_AsDocumented(t *testing.T) {
+func TestFastRestore_Credits_AsDocumented(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	enabled := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := ebs.FastRestore{State: ebs.FastRestoreEnabled, EnabledAt: enabled}
@@ -205,8 +206,10 @@ func TestFastRestore_Credits_AsDocumented(t *testing.T) {
 		{1024, 0, 0, 0}, {1024, 0.4, 0, 0.4}, {1024, 1, 0, 1}, {1024, 5, 0, 1}, {1024, 5, 1, 0},
 		{3072, 3, 0, 1}, {100, 0.5, 0, 5}, {100, 2, 0, 10}, {512, 3, 0, 2},
 	} {
-		at := enabled.Add(time.Duration(test.hours * float64(time.Hour)))
-		require.InDelta(t, test.want, f.Credits(test.gib, test.taken, at), 0.001, "%+v", test)
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			at := enabled.Add(time.Duration(test.hours * float64(time.Hour)))
+			require.InDelta(t, test.want, f.Credits(test.gib, test.taken, at), 0.001, "%+v", test)
+		})
 	}
 	require.Equal(t, enabled.Add(3*time.Hour), f.CreditAt(3072))
 	optimizing := ebs.FastRestore{State: ebs.FastRestoreOptimizing}

@@ -83,12 +83,15 @@ func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := dead()
-			row.change(j)
-			got, ours := j.snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "r", ebs.TagBackup: "b"}})
-			require.True(t, ours)
-			require.Equal(t, row.want, got.Action, got.Reason)
-			require.NotEmpty(t, got.Reason)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				j := dead()
+				row.change(j)
+				got, ours := j.snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "r", ebs.TagBackup: "b"}})
+				require.True(t, ours)
+				require.Equal(t, row.want, got.Action, got.Reason)
+				require.NotEmpty(t, got.Reason)
+			})
 		})
 	}
 	_, ours := dead().snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{ebs.TagRun: "elsewhere", ebs.TagBackup: "b"}})
@@ -122,12 +125,15 @@ func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := dead()
-			v := ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}}
-			row.change(j, &v)
-			got, ours := j.volume(v)
-			require.True(t, ours)
-			require.Equal(t, row.want, got.Action, got.Reason)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				j := dead()
+				v := ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}}
+				row.change(j, &v)
+				got, ours := j.volume(v)
+				require.True(t, ours)
+				require.Equal(t, row.want, got.Action, got.Reason)
+			})
 		})
 	}
 	_, ours := dead().volume(ebs.Volume{ID: "vol-1", Tags: ebs.Tags{ebs.TagRun: "elsewhere"}})

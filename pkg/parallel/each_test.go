@@ -3,6 +3,7 @@ package parallel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -30,19 +31,22 @@ func numbers(n int) []int {
 func TestEach_EveryItemOnce_AtMostLimitAtATime(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ limit, items, most int }{{3, 20, 3}, {0, 20, 20}, {-1, 5, 5}, {50, 5, 5}, {1, 4, 1}, {4, 0, 0}} {
-		synctest.Test(t, func(t *testing.T) {
-			var running, most atomic.Int64
-			done := make([]int, c.items)
-			require.NoError(t, parallel.Each(t.Context(), c.limit, numbers(c.items), func(ctx context.Context, i, item int) error {
-				most.Store(max(most.Load(), running.Add(1)))
-				defer running.Add(-1)
-				done[i] += item + 1
-				return wait.For(ctx, time.Second)
-			}))
-			require.EqualValues(t, c.most, most.Load())
-			for i, n := range done {
-				require.Equal(t, i+1, n)
-			}
+		t.Run(fmt.Sprintf("%d of %d", c.limit, c.items), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var running, most atomic.Int64
+				done := make([]int, c.items)
+				require.NoError(t, parallel.Each(t.Context(), c.limit, numbers(c.items), func(ctx context.Context, i, item int) error {
+					most.Store(max(most.Load(), running.Add(1)))
+					defer running.Add(-1)
+					done[i] += item + 1
+					return wait.For(ctx, time.Second)
+				}))
+				require.EqualValues(t, c.most, most.Load())
+				for i, n := range done {
+					require.Equal(t, i+1, n)
+				}
+			})
 		})
 	}
 }

@@ -27,7 +27,7 @@ func (s *seen) Emit(e phase.Event) {
 
 // countedSubPhases: each sub-phase that takes time reports how much it has done of how much, from which the renderers
 // make the rate and the time that is left.
-func countedSubPhases(t *testing.T, o *original) {
+func countedSubPhases(t *testing.T, o *original) { //nolint:tparallel // the cases share what they ask
 	l := restoreLab(t, o, 1, quickChecks)
 	r := resolve.New(l.client, nil)
 	cfg := l.config(o, "run")
@@ -47,11 +47,13 @@ func countedSubPhases(t *testing.T, o *original) {
 		"flashback": {regions, "regions"},
 	}
 	for step, w := range want {
-		e, reported := sink.last[step]
-		require.True(t, reported, "%s of %v", step, sink.last)
-		require.Equal(t, w.unit, e.Unit, step)
-		require.Equal(t, w.total, e.Total, step)
-		require.Equal(t, w.total, e.Done, step)
+		t.Run(step, func(t *testing.T) {
+			e, reported := sink.last[step]
+			require.True(t, reported, "%s of %v", step, sink.last)
+			require.Equal(t, w.unit, e.Unit, step)
+			require.Equal(t, w.total, e.Total, step)
+			require.Equal(t, w.total, e.Done, step)
+		})
 	}
 	require.Contains(t, sink.last, "collect")
 	require.True(t, r.Stats().WaitedApply)

@@ -134,6 +134,13 @@ func TestStyle_Samples(t *testing.T) {
 		{"polls a constant", "pkg/x/x_test.go", polls("require", "Never", "false"), "of a constant"},
 		{"polls a constant for ever", "pkg/x/x_test.go", polls("assert", "Eventually", "true"), "of a constant"},
 		{"polls a condition", "pkg/x/x_test.go", polls("require", "Never", "len(x) > 0"), ""},
+		{"cases without names", "pkg/x/x_test.go", table("cases := []struct{ a int }{{1}}\nfor _, c := range cases { require.Positive(t, c.a) }"), "without t.Run"},
+		{"cases in place without names", "pkg/x/x_test.go", table("for _, c := range map[string]struct{ a int }{} { require.Positive(t, c.a) }"), "without t.Run"},
+		{"cases with names", "pkg/x/x_test.go", table("for n, c := range map[string]struct{ a int }{} { t.Run(n, func(t *testing.T) { require.Positive(t, c.a) }) }"), ""},
+		{"a table that is only prepared", "pkg/x/x_test.go", table("for _, c := range []struct{ a int }{} { prepare(c.a) }"), ""},
+		{"a loop over what came out", "pkg/x/x_test.go", table("for _, c := range got() { require.Positive(t, c.a) }"), ""},
+		{"fuzz without a property", "pkg/x/x_test.go", "package x\nfunc FuzzX(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { parse(b) }) }\n", "asserts nothing"},
+		{"fuzz with a property", "pkg/x/x_test.go", "package x\nfunc FuzzX(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { if parse(b) { t.Fatal() } }) }\n", ""},
 		{"init", "pkg/x/x.go", "package x\nfunc init() {}\n", "init runs unseen"},
 		{"undocumented function", "pkg/x/x.go", "package x\nfunc F() {}\n", "F is exported"},
 		{"undocumented function of a test", "pkg/x/x_test.go", "package x\nfunc F() {}\n", ""},
@@ -157,6 +164,11 @@ func TestStyle_Samples(t *testing.T) {
 			expect(t, c.want, arch.Style(arch.Source{Path: c.path, Text: []byte(c.text)}))
 		})
 	}
+}
+
+// table is a test file with a function of these statements.
+func table(statements string) string {
+	return "package x\nimport \"github.com/stretchr/testify/require\"\nfunc f() {\n" + statements + "\n}\n"
 }
 
 // polls is a test file that polls an expression.

@@ -46,6 +46,7 @@ func Style(s Source) []Violation {
 	}
 	ast.Inspect(file, c.node)
 	c.sleeps()
+	c.tables()
 	return c.found
 }
 

@@ -120,7 +120,7 @@ func TestSnapshot_OneFails_WholeSetDoes(t *testing.T) {
 	require.Equal(t, "InvalidSnapshot.NotFound", ebstest.CodeOf(w.FailSnapshot("snap-1")))
 }
 
-func TestCreateSnapshots_Exclusions_ByEC2sRules(t *testing.T) {
+func TestCreateSnapshots_Exclusions_ByEC2sRules(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := start(t, 1)
 	v, i := w.volume(t)

@@ -18,7 +18,7 @@ func (w *wire) create(t *testing.T, more ...string) answer {
 	return w.call(t, "CreateVolume", append([]string{"AvailabilityZone", string(zone), "Size", "100"}, more...)...)
 }
 
-func TestCreateVolume_Parameters_EC2sCodes(t *testing.T) {
+func TestCreateVolume_Parameters_EC2sCodes(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := start(t, 1)
 	for name, test := range map[string]struct {
@@ -146,7 +146,7 @@ func TestTerminateInstance_Volumes_DataStaysBootGoes(t *testing.T) {
 	require.Equal(t, "IncorrectState", ebstest.CodeOf(w.Attach(v, i)))
 }
 
-func TestDescribeVolumes_Filters_EachField(t *testing.T) {
+func TestDescribeVolumes_Filters_EachField(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := start(t, 1)
 	v, i := w.volume(t)

@@ -83,7 +83,7 @@ func TestServer_Checksums_AreCheckedAndGivenBack(t *testing.T) {
 	}
 }
 
-func TestServer_ChunkedUpload_IsDecoded(t *testing.T) {
+func TestServer_ChunkedUpload_IsDecoded(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	server, _ := start(t, objstoretest.Config{})
 	headers := func(length string) map[string]string {
@@ -119,7 +119,7 @@ func TestServer_ChunkedUpload_IsDecoded(t *testing.T) {
 	require.Equal(t, []string{"PutObject b/right"}, server.MutatingCalls())
 }
 
-func TestServer_RefusesWhatS3Refuses(t *testing.T) {
+func TestServer_RefusesWhatS3Refuses(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	server, _ := start(t, objstoretest.Config{})
 	send(t, server, http.MethodPut, "/b/there", "x", nil)

@@ -65,16 +65,19 @@ func TestCheck_EachFault_IsCounted(t *testing.T) {
 		{"other writer", func(rows map[string]Row) { rows["acct/a"] = Row{10, 7} }, Result{Wrong: 1}},
 	}
 	for _, tc := range cases {
-		h := loadedHistory(10, "acct/a", "acct/b")
-		h.committed(5, 6, []change{{key: "xfer/5", balance: 1}})
-		h.committed(7, 8, []change{{key: "xfer/5", gone: true, prev: 5}})
-		rows := maps.Clone(right)
-		tc.change(rows)
-		r := h.Check(copyOf(rows), 9)
-		require.Equal(t, tc.want.Missing, r.Missing, tc.name)
-		require.Equal(t, tc.want.Extra, r.Extra, tc.name)
-		require.Equal(t, tc.want.Wrong, r.Wrong, tc.name)
-		require.Equal(t, tc.name == "right", r.Err() == nil, tc.name)
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := loadedHistory(10, "acct/a", "acct/b")
+			h.committed(5, 6, []change{{key: "xfer/5", balance: 1}})
+			h.committed(7, 8, []change{{key: "xfer/5", gone: true, prev: 5}})
+			rows := maps.Clone(right)
+			tc.change(rows)
+			r := h.Check(copyOf(rows), 9)
+			require.Equal(t, tc.want.Missing, r.Missing, tc.name)
+			require.Equal(t, tc.want.Extra, r.Extra, tc.name)
+			require.Equal(t, tc.want.Wrong, r.Wrong, tc.name)
+			require.Equal(t, tc.name == "right", r.Err() == nil, tc.name)
+		})
 	}
 	c := copyOf(right)
 	c.Unreadable = []string{"acct/c"}

@@ -95,7 +95,7 @@ func TestE2_FailsInTheMiddleOfItsVolumes_LeavesNone(t *testing.T) {
 
 // A target that does not fit is refused before anything is made.
 // https://github.com/pingcap/tidb-operator/issues/5287 https://github.com/pingcap/tidb-operator/issues/4992
-func TestE5_TargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) {
+func TestE5_TargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := backedUp(t, 3)
 	target := func(change func(*kubetest.ClusterOptions)) {
@@ -127,9 +127,11 @@ func TestE5_TargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) {
 		"fsr over the quota":  {8, []string{"--fsr"}},
 		"negative throughput": {2, []string{"--volume-throughput", "-1"}},
 	} {
-		e := w.refused(t, row.code, restoreInto(row.args...)...)
-		require.NotEmpty(t, e.stderr, name)
-		require.Contains(t, e.stderr, "hint: ", name)
+		t.Run(name, func(t *testing.T) {
+			e := w.refused(t, row.code, restoreInto(row.args...)...)
+			require.NotEmpty(t, e.stderr, name)
+			require.Contains(t, e.stderr, "hint: ", name)
+		})
 	}
 	for name, row := range map[string]struct {
 		code   cli.ExitCode
@@ -140,16 +142,18 @@ func TestE5_TargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) {
 		"volumes":       {5, func(o *kubetest.ClusterOptions) { o.RaftLogVolume = false }},
 		"version":       {5, func(o *kubetest.ClusterOptions) { o.Version = "v7.5.1" }},
 	} {
-		target(row.change)
-		calls := w.EC2.MutatingCalls()
-		e := w.run(t, "restore", "b", "--to", "tidb/made", "--dry-run")
-		require.Equal(t, row.code, e.code, "%s: %s", name, e.stderr)
-		require.Equal(t, calls, w.EC2.MutatingCalls())
-		require.NoError(t, w.Kube.Remove(w.Kube.Get("tidbclusters", "tidb", "made")))
-		require.Eventually(t, func() bool { return w.Nodes.Cluster(cluster.Name{Namespace: "tidb", Name: "made"}) == nil }, 30*time.Second, 20*time.Millisecond)
-		for _, pvc := range w.Kube.List("persistentvolumeclaims", "tidb") {
-			require.NoError(t, w.Kube.Remove(pvc))
-		}
+		t.Run(name, func(t *testing.T) {
+			target(row.change)
+			calls := w.EC2.MutatingCalls()
+			e := w.run(t, "restore", "b", "--to", "tidb/made", "--dry-run")
+			require.Equal(t, row.code, e.code, "%s: %s", name, e.stderr)
+			require.Equal(t, calls, w.EC2.MutatingCalls())
+			require.NoError(t, w.Kube.Remove(w.Kube.Get("tidbclusters", "tidb", "made")))
+			require.Eventually(t, func() bool { return w.Nodes.Cluster(cluster.Name{Namespace: "tidb", Name: "made"}) == nil }, 30*time.Second, 20*time.Millisecond)
+			for _, pvc := range w.Kube.List("persistentvolumeclaims", "tidb") {
+				require.NoError(t, w.Kube.Remove(pvc))
+			}
+		})
 	}
 }
 

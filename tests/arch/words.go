@@ -1,0 +1,159 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// term is a word of a private language, with the one to use instead: one word an idea, and that the field's word.
+type term struct {
+	old *regexp.Regexp
+	use string
+	// within are the folders that the rule is about; none are all.
+	within []string
+	// except are files with the reason why they may have the word.
+	except map[string]string
+}
+
+// anywhere are words that come back nowhere: not in code, comments, messages, documents or scripts.
+func anywhere() []term {
+	word := func(old, use string) term { return term{old: regexp.MustCompile(`(?i)\b(` + old + `)\b`), use: use} }
+	return []term{
+		word(`(go|goes|going|gone|went) on`, "resume or continue"),
+		word(`(waiting does not )?mend(s|ed|ing)?`, "permanent; fix, repair or retry"),
+		word(`anew`, "again or from scratch"),
+		word(`(the|its|their) data serves?`, "once the cluster serves"),
+		word(`for money|costs? money`, "billed by AWS"),
+		word(`tell|tells|told`, "reports, logs, says or shows"),
+		word(`whom(so)?ever`, "anyone"),
+		word(`ours no more|no more ours|still ?ours`, "lost, still held"),
+		word(`(stood|stands?|standing) still`, "suspended; does not change"),
+		word(`amiss`, "what kind of error it is: mismatch, invalid, refused, failed"),
+		word(`spoil(s|ed|t|ing)?`, "interrupted or cancelled"),
+		word(`rosters?`, "a type named for what it is: pending stores"),
+		word(`errands?`, "background task: name the job"),
+		word(`doubtful`, "ambiguous"),
+		word(`(give|gives|given|giving|gave)Up`, "lost"),
+		word(`taken?Over`, "lost"),
+		word(`look(s|ed|ing)?At\w*`, "describe, check or poll"),
+	}
+}
+
+// names are words that nothing is named that a package declares: no type, function, method, field, constant or
+// variable. Local variables and tests are free.
+func names() []term {
+	name := func(old, use string, within ...string) term {
+		return term{old: regexp.MustCompile(`^(` + old + `)$`), use: use, within: within}
+	}
+	shipped := []string{
+		"pkg/backup", "pkg/catalog", "pkg/cli", "pkg/ebs", "pkg/gc", "pkg/hold", "pkg/kube", "pkg/pd", "pkg/preflight", "pkg/resolve",
+		"pkg/restore", "pkg/runlock", "pkg/tikv", "pkg/ui",
+	}
+	return []term{
+		name(`(most|least)[A-Z]\w*`, "max or min"),
+		name(`[Ww]rong|[Bb]roke`, "what kind of error it is: mismatch, invalid, refused, failed", shipped...),
+		name(`look|look[A-Z]\w*`, "describe, check or poll; pollInterval", shipped...),
+		name(`again`, "what is retried: retryInterval"),
+		name(`task`, "what it is: a run, a region call"),
+		name(`Kept`, "HeldLock", "pkg/runlock"),
+		name(`[Yy]ield`, "lost", "pkg/runlock", "pkg/restore", "pkg/backup"),
+		name(`elect|elect[A-Z]\w*`, "choose: raft's election is raft's", "pkg/resolve", "pkg/restore"),
+		name(`recover|recover[A-Z]\w*|Recover`, "release leftovers", "pkg/hold"),
+		name(`lane`, "store queue", "pkg/resolve"),
+	}
+}
+
+// files are names of files that say nothing, or something else.
+func files() []term {
+	file := func(old, use string, within ...string) term {
+		return term{old: regexp.MustCompile(`^(` + old + `)$`), use: use, within: within}
+	}
+	return []term{
+		file(`words\.go`, "convert.go", "pkg"),
+		file(`(\w*_)?again(_test)?\.go`, "what is retried: retry_hold.go"),
+		file(`given_up\w*\.go`, "what happens: ownership.go"),
+		file(`(\w*_)?go_on(_test)?\.go`, "resume"),
+		file(`elect\w*\.go`, "choose: raft's election is raft's"),
+		file(`lane\.go|window\.go`, "pkg/resolve/sweep", "pkg/resolve"),
+		file(`recover\.go`, "release_leftovers.go", "pkg/hold"),
+	}
+}
+
+// jsonName is a name on the wire or in a journal; those stay as they are.
+var jsonName = regexp.MustCompile("json:\"[^\"]*\"")
+
+// Words returns the words of the old language in a file: Go, Markdown, a script, a manifest.
+func Words(s Source) []Violation {
+	var out []Violation
+	for i, line := range strings.Split(string(s.Text), "\n") {
+		line = jsonName.ReplaceAllString(line, "")
+		for _, t := range anywhere() {
+			if found := t.old.FindString(line); found != "" && t.isAbout(s.Path) {
+				out = append(out, violation(s.Path+":"+itoa(i+1), "%q: use %s", found, t.use))
+			}
+		}
+	}
+	for _, t := range files() {
+		if t.old.MatchString(path.Base(s.Path)) && t.isAbout(s.Path) {
+			out = append(out, violation(s.Path, "the file's name: use %s", t.use))
+		}
+	}
+	if strings.HasSuffix(s.Path, ".go") {
+		out = append(out, identifiers(s)...)
+	}
+	return out
+}
+
+// identifiers checks what a Go file declares outside its functions, methods and fields among it.
+func identifiers(s Source) []Violation {
+	if s.isTest() || standIn(s.Path) {
+		return nil
+	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, s.Path, s.Text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil // Style says so
+	}
+	var out []Violation
+	check := func(ids ...*ast.Ident) {
+		for _, id := range ids {
+			for _, t := range names() {
+				if t.old.MatchString(id.Name) && t.isAbout(s.Path) {
+					out = append(out, violation(s.Path+":"+itoa(set.Position(id.Pos()).Line), "%q: use %s", id.Name, t.use))
+				}
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch d := n.(type) {
+		case *ast.FuncDecl:
+			check(d.Name)
+			return false
+		case *ast.TypeSpec:
+			check(d.Name)
+		case *ast.ValueSpec:
+			check(d.Names...)
+		case *ast.StructType:
+			for _, field := range d.Fields.List {
+				check(field.Names...)
+			}
+		case *ast.InterfaceType:
+			for _, method := range d.Methods.List {
+				check(method.Names...)
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// standIn says whether a file is a stand-in's: a store of its own may look at its own state.
+func standIn(file string) bool { return testOnly(Module + "/" + path.Dir(file)) }
+
+func (t term) isAbout(file string) bool {
+	return t.except[file] == "" && (len(t.within) == 0 || anyBelow(file, t.within))
+}
