@@ -54,13 +54,13 @@ func firstSentence(comment, beginning string) string {
 }
 
 // Missing returns the parts of the program that a text does not name as whole words: those of the layers, but not
-// the stand-ins' own helpers and what does not exist yet.
+// parts of parts and what does not exist yet.
 func Missing(text string, exists func(part string) bool) []string {
 	var out []string
 	words := strings.FieldsFunc(text, func(r rune) bool { return !('a' <= r && r <= 'z') })
 	for _, names := range layers() {
 		for _, name := range names {
-			if !strings.HasPrefix(name, "standin/") && exists(name) && !slices.Contains(words, name) {
+			if !strings.Contains(name, "/") && exists(name) && !slices.Contains(words, name) {
 				out = append(out, name)
 			}
 		}
