@@ -218,6 +218,24 @@ func TestBreak_DeadOwner_FreesTheLock(t *testing.T) {
 	require.EqualValues(t, 2, acquire(t, store, other).Epoch())
 }
 
+// Who breaks a lock has read it before. If its owner was dead and another run has taken it since, that run lives.
+func TestBreak_OlderEpoch_LeavesTheSuccessorsLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		dead := acquire(t, store, first)
+		pass(ttl + ttl/4)
+		successor := acquire(t, store, other)
+		err := runlock.Break(t.Context(), store, prod, dead.Epoch())
+		require.Equal(t, failure.Conflict, failure.KindOf(err))
+		require.ErrorContains(t, err, "run run-2")
+		require.NoError(t, successor.Renew(t.Context()), "it is still held")
+		record, _, err := runlock.Read(t.Context(), store, prod)
+		require.NoError(t, err)
+		require.True(t, record.Held(time.Now()))
+	})
+}
+
 func TestRenew_ObjectDeleted_IsConflict(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
