@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -74,6 +75,27 @@ func TestDocs_CommandsAndFlagsExist(t *testing.T) {
 		})
 	}
 	assert.Greater(t, found, 40, "the documents name commands")
+}
+
+// Every field of what commands print as JSON is documented.
+func TestDocs_FieldsOfResults(t *testing.T) {
+	t.Parallel()
+	page := userPages(t)["docs/scripting.md"]
+	for _, document := range []any{
+		backupDoc{}, planDoc{}, describeDoc{}, gcDoc{}, holdDoc{}, listDoc{}, releasedDoc{}, releasePlan{},
+		resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
+	} {
+		of := reflect.TypeOf(document)
+		t.Run(of.Name(), func(t *testing.T) {
+			t.Parallel()
+			for _, field := range reflect.VisibleFields(of) {
+				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+				if name != "" && name != "-" {
+					assert.Regexp(t, "`"+name+"(\\[\\])?`", page, "docs/scripting.md says that it is there")
+				}
+			}
+		})
+	}
 }
 
 func TestCommandLines_Samples(t *testing.T) {
