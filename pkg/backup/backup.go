@@ -92,6 +92,7 @@ type run struct {
 	backupTS cluster.TS
 	zones    map[cluster.Zone]string
 	sets     *sets
+	sealing  bool // a seal was asked for: it may exist, or still arrive
 	result   Result
 }
 

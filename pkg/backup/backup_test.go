@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
@@ -152,6 +153,61 @@ func TestRun_SealRefused_SealsNothingAndDeletesTheSet(t *testing.T) {
 	result, err := r.run(t.Context(), t, o)
 	require.Equal(t, failure.Denied, failure.KindOf(err))
 	require.False(t, result.Sealed)
+	r.requireUndone(t, o)
+}
+
+// The seal's PUT is carried out after its client has given up, while the undo is at work.
+func TestRun_SealArrivesLate_IsBuriedBeforeTheFirstSnapshotGoes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.store.refuse = manifest.SealFile
+	deleted := 0
+	r.ebs.beforeDelete = func() {
+		if deleted++; deleted == 1 {
+			r.store.late()
+		}
+	}
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.Positive(t, deleted)
+	_, err = catalog.Catalog{Store: r.store}.Load(t.Context(), o.Backup)
+	require.Equal(t, failure.NotFound, failure.KindOf(err), "a backup without snapshots can be restored: %v", err)
+	r.requireUndone(t, o)
+}
+
+// The seal is written, but its answer is lost and it cannot be read at first: the run fails and must not undo what
+// is sealed.
+func TestRun_SealedAndThenFailed_KeepsItsSnapshots(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.store.lose, r.store.unread, r.store.lostKind = manifest.SealFile, manifest.SealFile, failure.Denied
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.ErrorContains(t, err, "it was sealed before the run failed, so it is kept")
+	require.Len(t, r.bed.EC2.Snapshots(), 6)
+	m, err := catalog.Catalog{Store: r.store}.Load(t.Context(), o.Backup)
+	require.NoError(t, err)
+	require.Len(t, m.Snapshots, 6)
+	require.Empty(t, r.held(t.Context()))
+}
+
+// The live cluster does not wait until what is worth nothing has been deleted.
+func TestRun_CutFails_LetsGoBeforeItDeletesTheFirstSnapshot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: 4, Code: "UnauthorizedOperation"})
+	deleted, held := 0, []string(nil)
+	r.ebs.beforeDelete = func() {
+		if deleted++; deleted == 1 {
+			held = r.held(t.Context())
+		}
+	}
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.Positive(t, deleted)
+	require.Empty(t, held)
 	r.requireUndone(t, o)
 }
 

@@ -19,7 +19,7 @@ import (
 // deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
 // answer named. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
 func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
-	if err := r.unsealed(ctx); err != nil {
+	if err := r.bury(ctx); err != nil {
 		return err
 	}
 	doomed, gone := map[cluster.SnapshotID]bool{}, map[cluster.SnapshotID]bool{}

@@ -145,8 +145,8 @@ func (r *rig) requireUndone(t *testing.T, o backup.Options) {
 	require.Empty(t, r.held(t.Context()))
 	require.Empty(t, r.bed.EC2.Snapshots())
 	for _, key := range []string{manifest.ManifestKey(o.Backup), manifest.SealKey(o.Backup), manifest.BackupMetaKey(o.Backup)} {
-		_, _, err := r.store.Get(t.Context(), key)
-		require.Equal(t, failure.NotFound, failure.KindOf(err), key)
+		body, _, err := r.store.Get(t.Context(), key)
+		require.True(t, failure.Is(err, failure.NotFound) || manifest.DecodeTombstone(body) != nil, key)
 	}
 	r.requireUnlocked(t)
 	if records := r.journal(t, o); len(records) > 0 {
@@ -189,6 +189,14 @@ type spyEBS struct {
 	describe, attachments func()
 	cut                   func(req ebs.CutRequest, call func() ([]ebs.Snapshot, error)) ([]ebs.Snapshot, error)
 	hide                  func(ebs.Snapshot) bool // EC2 does not show it yet
+	beforeDelete          func()
+}
+
+func (s *spyEBS) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) error {
+	if s.beforeDelete != nil {
+		s.beforeDelete()
+	}
+	return s.EBS.DeleteSnapshot(ctx, id)
 }
 
 func (s *spyEBS) Cut(ctx context.Context, req ebs.CutRequest) ([]ebs.Snapshot, error) {
@@ -223,19 +231,33 @@ func (s *spyEBS) DescribeSnapshots(ctx context.Context, ids []cluster.SnapshotID
 
 var errNoAnswer = errors.New("no answer")
 
-// spyStore is a store in memory whose writes of one file can be refused or lose their answer.
+// spyStore is a store in memory whose writes of one file can be refused, lose their answer or arrive late. A
+// tombstone is never refused.
 type spyStore struct {
 	objstore.Store
 	refuse, lose string // file names
+	lostKind     failure.Kind
+	unread       string // a file that cannot be read the first time that it is there
+	late         func() // carries the refused write out
+}
+
+func (s *spyStore) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
+	body, version, err := s.Store.Get(ctx, key)
+	if s.unread != "" && strings.HasSuffix(key, s.unread) && err == nil {
+		s.unread = ""
+		return nil, "", failure.New(failure.Denied, "get object", key, "no permission")
+	}
+	return body, version, err
 }
 
 func (s *spyStore) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
-	if s.refuse != "" && strings.HasSuffix(key, s.refuse) {
+	if s.refuse != "" && strings.HasSuffix(key, s.refuse) && manifest.DecodeTombstone(body) == nil {
+		s.late = func() { _, _ = s.Store.Create(context.WithoutCancel(ctx), key, body) }
 		return "", failure.New(failure.Denied, "put object", key, "no permission")
 	}
 	v, err := s.Store.Create(ctx, key, body)
 	if err == nil && s.lose != "" && strings.HasSuffix(key, s.lose) {
-		return "", failure.Wrap(errNoAnswer, failure.Unknown, "put object", key)
+		return "", failure.Wrap(errNoAnswer, s.lostKind, "put object", key)
 	}
 	return v, err
 }

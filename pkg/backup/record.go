@@ -101,7 +101,7 @@ func (r *run) snapshots() []manifest.Snapshot {
 // forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted. The
 // claim stays: the id was used.
 func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
-	if err := r.unsealed(ctx); err != nil {
+	if err := r.bury(ctx); err != nil {
 		return err
 	}
 	for _, key := range []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup)} {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -30,6 +29,7 @@ func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
 	// From here on a cancelled run must not leave it open whether the seal was written.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealDeadline)
 	defer cancel()
+	r.sealing = true
 	if err := r.catalog.Seal(ctx, m.ID, time.Now().UTC(), r.result.DataBytes); err != nil {
 		return err
 	}
@@ -40,16 +40,17 @@ func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
 // sealDeadline bounds the one write that makes a backup restorable.
 const sealDeadline = time.Minute
 
-// unsealed fails unless it is certain that the backup has no seal: what a sealed manifest names is never
-// deleted, and in doubt it is kept.
-func (r *run) unsealed(ctx context.Context) error {
-	seal, _, err := r.Store.Get(ctx, manifest.SealKey(r.opts.Backup))
-	switch {
-	case failure.Is(err, failure.NotFound), err == nil && manifest.DecodeTombstone(seal) != nil:
-		return nil
-	case err != nil:
-		return failure.Annotate(err, "check for a seal before deleting", string(r.opts.Backup))
+// bury makes certain that the backup is not sealed and never will be, before anything that its manifest names is
+// deleted. An answer of the seal's PUT may be lost, and the PUT itself may still be on its way: with a tombstone in
+// its place it is refused when it arrives. A backup that is sealed is kept, and so is one in doubt.
+func (r *run) bury(ctx context.Context) error {
+	if !r.sealing {
+		return nil // nobody else seals it
 	}
-	return failure.New(failure.Partial, "undo backup", string(r.opts.Backup), "it was sealed before the run failed, so it is kept").
-		WithHint("check it with: tisnap describe %s", r.opts.Backup)
+	err := r.catalog.Bury(ctx, r.opts.Backup, "its run failed", true)
+	if failure.Is(err, failure.Conflict) {
+		return failure.New(failure.Partial, "undo backup", string(r.opts.Backup), "it was sealed before the run failed, so it is kept").
+			WithHint("check it with: tisnap describe %s", r.opts.Backup)
+	}
+	return failure.Annotate(err, "bury backup before deleting", string(r.opts.Backup))
 }

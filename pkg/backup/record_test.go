@@ -1,0 +1,39 @@
+package backup
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// regionsOnly is a PD that lists regions and nothing else.
+type regionsOnly struct {
+	PD
+	regions []cluster.Region
+}
+
+func (r regionsOnly) Regions(context.Context, cluster.KeyRange) ([]cluster.Region, error) {
+	return r.regions, nil
+}
+
+// A restore asks for a majority of Replicas: with a larger number than a region has it would find none.
+func TestRegionFacts_ReplicasAreTheFewestVotersOfARegion(t *testing.T) {
+	t.Parallel()
+	voter := func(id cluster.PeerID) cluster.Peer { return cluster.Peer{ID: id, Store: 1} }
+	learner := cluster.Peer{ID: 99, Store: 4, Learner: true}
+	few := cluster.Region{ID: 7, Peers: []cluster.Peer{voter(11), voter(12), learner}}
+	many := cluster.Region{ID: 8, Peers: []cluster.Peer{voter(21), voter(22), voter(23)}}
+	for name, regions := range map[string][]cluster.Region{"few first": {few, many}, "few last": {many, few}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(Deps{PD: regionsOnly{regions: regions}}, Options{})
+			largest, voters, err := r.regionFacts(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 2, voters)
+			require.Equal(t, uint64(99), largest)
+		})
+	}
+}
