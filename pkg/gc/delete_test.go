@@ -1,0 +1,108 @@
+package gc
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+)
+
+func TestDelete_SealedBackup_IsBuriedThenItsSnapshotsGoThenItsObjects(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	buried, there := true, true
+	p.ec2.onDelete = func(cluster.SnapshotID) error {
+		buried, there = buried && p.buried(t), there && p.exists(t)
+		return nil
+	}
+	report, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+	require.NoError(t, err)
+	require.True(t, buried)
+	require.True(t, there)
+	require.Equal(t, map[string]Action{"snap-1": ActionDeleted, "snap-2": ActionDeleted, "b": ActionDeleted}, actions(report))
+	require.Empty(t, p.ec2.ids())
+	require.False(t, p.exists(t))
+
+	report, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Rate: fast})
+	require.NoError(t, err)
+	require.True(t, report.Nothing)
+}
+
+func TestDelete_WhatMustNotGo_IsRefusedBeforeTheFirstChange(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		prepare func(*testing.T, *place)
+		options DeleteOptions
+		kind    failure.Kind
+		text    string
+	}{
+		"the last one": {func(*testing.T, *place) {}, DeleteOptions{Backup: "b"}, failure.Conflict, "the only backup of cluster tidb/prod"},
+		"its run is alive": {
+			func(t *testing.T, p *place) { p.lock(t, "r") }, //nolint:thelper // a row
+			DeleteOptions{Backup: "b", Last: true}, failure.Conflict, "run r (backup) uses it",
+		},
+		"a restore reads it": {
+			func(t *testing.T, p *place) { //nolint:thelper // a row
+				p.died(t, "v", journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b"})
+				p.lock(t, "v")
+			}, DeleteOptions{Backup: "b", Last: true}, failure.Conflict, "run v (restore) uses it",
+		},
+		"a snapshot is locked": {
+			func(_ *testing.T, p *place) {
+				p.ec2.locks = []ebs.SnapshotLock{{Snapshot: "snap-2", Mode: "compliance", ExpiresAt: time.Now().Add(time.Hour)}}
+			}, DeleteOptions{Backup: "b", Last: true}, failure.Conflict, "1 of 2 snapshots are locked",
+		},
+		"no id": {func(*testing.T, *place) {}, DeleteOptions{}, failure.Usage, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.seal(t)
+			row.prepare(t, p)
+			_, err := Delete(t.Context(), p.deps, row.options)
+			require.Equal(t, row.kind, failure.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, row.text)
+			require.Len(t, p.ec2.ids(), 2)
+			require.False(t, p.buried(t))
+		})
+	}
+}
+
+// Two backups may name one snapshot: a copied prefix, or a manifest written by hand.
+func TestDelete_SnapshotOfAnotherSealedBackup_Stays(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	x := &deletion{Deps: p.deps, opts: DeleteOptions{Backup: "b"}, catalog: p.catalog, world: &world{now: time.Now()}}
+	require.NoError(t, x.read(t.Context()))
+	x.world.named["snap-1"] = "other"
+	found, err := x.find(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]Action{"snap-1": ActionInUse, "snap-2": ActionDelete, "b": ActionDelete}, actions(&Report{Items: found}))
+}
+
+// An error half-way leaves a backup that can be deleted again, and never restored.
+func TestDelete_CancelledHalfWay_IsFinishedByTheNextOne(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	p.ec2.onDelete = func(cluster.SnapshotID) error { cancel(); return nil }
+	_, err := Delete(ctx, p.deps, DeleteOptions{Backup: "b", Last: true, Rate: 0.001})
+	require.Error(t, err)
+	require.True(t, p.buried(t))
+	_, err = p.catalog.Load(t.Context(), "b")
+	require.Equal(t, failure.NotFound, failure.KindOf(err))
+	p.ec2.onDelete = nil
+	_, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Rate: fast})
+	require.NoError(t, err)
+	require.Empty(t, p.ec2.ids())
+	require.False(t, p.exists(t))
+}

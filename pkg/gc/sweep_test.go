@@ -1,0 +1,136 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+const fast = 1000 // deletions a second
+
+func TestCollect_DeadRun_IsBuriedBeforeItsFirstSnapshotGoes(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	buried := true
+	p.ec2.onDelete = func(cluster.SnapshotID) error { buried = buried && p.buried(t); return nil }
+	report, err := Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.True(t, buried)
+	require.Equal(t, map[string]Action{"snap-1": ActionDeleted, "snap-2": ActionDeleted, "b": ActionDeleted}, actions(report))
+	require.Empty(t, p.ec2.ids())
+	require.False(t, p.exists(t))
+
+	report, err = Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.Empty(t, report.Items)
+}
+
+func TestCollect_DryRun_ChangesNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	report, err := Collect(t.Context(), p.deps, Options{DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, 3, report.Count(ActionDelete))
+	require.Len(t, p.ec2.ids(), 2)
+	require.False(t, p.buried(t))
+}
+
+// Between the plan and the first deletion the run that was thought dead takes its lock, or seals.
+func TestSweep_RunLivesAfterAll_NothingOfItIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, comesBack := range map[string]func(*testing.T, *place){
+		"it holds its lock": func(t *testing.T, p *place) { p.lock(t, "r") }, //nolint:thelper // a row
+		"it sealed":         func(t *testing.T, p *place) { p.seal(t) },      //nolint:thelper // a row
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			report, w, err := plan(t.Context(), p.deps, Options{})
+			require.NoError(t, err)
+			require.Equal(t, 3, report.Count(ActionDelete))
+			comesBack(t, p)
+			newSweep(p.deps, w, fast).sweep(t.Context(), report)
+			require.Equal(t, map[string]Action{"snap-1": ActionLeft, "snap-2": ActionLeft, "b": ActionLeft}, actions(report))
+			require.Equal(t, failure.Partial, failure.KindOf(report.undeleted()))
+			require.Len(t, p.ec2.ids(), 2)
+			require.False(t, p.buried(t))
+		})
+	}
+}
+
+// The lock of another run of the cluster says nothing about this one.
+func TestSweep_AnotherRunHoldsTheLock_IsDeleted(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.lock(t, "another")
+	_, err := Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.Empty(t, p.ec2.ids())
+}
+
+// As long as one snapshot stays, whatever the reason, what is stored of the backup says what it is.
+func TestSweep_ASnapshotStays_HoldsTheBackupsObjects(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change func(*place)
+		stays  Action
+	}{
+		"it is locked": {func(p *place) {
+			p.ec2.locks = []ebs.SnapshotLock{{Snapshot: "snap-1", Mode: "governance"}}
+		}, ActionKeep},
+		"its deletion fails": {func(p *place) {
+			p.ec2.onDelete = func(id cluster.SnapshotID) error {
+				if id == "snap-1" {
+					return failure.New(failure.Denied, "delete snapshot", "snap-1", "no permission")
+				}
+				return nil
+			}
+		}, ActionLeft},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			row.change(p)
+			report, err := Collect(t.Context(), p.deps, Options{Rate: fast})
+			require.Equal(t, map[string]Action{"snap-1": row.stays, "snap-2": ActionDeleted, "b": ActionKeep}, actions(report))
+			require.Equal(t, row.stays == ActionLeft, failure.Is(err, failure.Denied), "%v", err)
+			require.Equal(t, []cluster.SnapshotID{"snap-1"}, p.ec2.ids())
+			require.True(t, p.exists(t))
+		})
+	}
+}
+
+func TestHolds_CountsEverySnapshotThatIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	r := &Report{Items: []Item{
+		{Kind: KindSnapshot, Backup: "b", Action: ActionDeleted}, {Kind: KindVolume, Backup: "b", Action: ActionKeep},
+		{Kind: KindSnapshot, Backup: "c", Action: ActionKeep},
+	}}
+	require.Empty(t, r.holds("b"))
+	for _, action := range []Action{ActionDelete, ActionLeft, ActionKeep, ActionInUse} {
+		r.Items[0].Action = action
+		require.Equal(t, "1 of its snapshots are still there", r.holds("b"), action)
+	}
+}
+
+// What was not begun when the run ended is still there, and the result says so.
+func TestSweep_Cancelled_WhatWasNotBegunIsLeft(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	report, w, err := plan(t.Context(), p.deps, Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	p.ec2.onDelete = func(cluster.SnapshotID) error { cancel(stop); return nil }
+	newSweep(p.deps, w, 0.001).sweep(ctx, report)
+	require.Equal(t, 1, report.Count(ActionDeleted))
+	require.Error(t, report.undeleted())
+	require.Len(t, p.ec2.ids(), 1)
+	require.True(t, p.exists(t))
+}
