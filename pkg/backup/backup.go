@@ -85,15 +85,17 @@ type run struct {
 	catalog catalog.Catalog
 	cancel  context.CancelCauseFunc
 
-	source   *preflight.Source
-	rules    preflight.TSRules
-	lock     *runlock.HeldLock
-	hold     *hold.Hold
-	backupTS cluster.TS
-	zones    map[cluster.Zone]string
-	sets     *sets
-	sealing  bool // a seal was asked for: it may exist, or still arrive
-	result   Result
+	source    *preflight.Source
+	rules     preflight.TSRules
+	lock      *runlock.HeldLock
+	hold      *hold.Hold
+	backupTS  cluster.TS
+	highestTS cluster.TS                  // of all resolved ts that the run has read
+	regions   map[cluster.RegionID]uint64 // by version, as they were in preflight
+	zones     map[cluster.Zone]string
+	sets      *sets
+	sealing   bool // a seal was asked for: it may exist, or still arrive
+	result    Result
 }
 
 // newRun makes a run of options that are complete.

@@ -267,6 +267,14 @@ type sink struct {
 	mu   sync.Mutex
 	step string
 	do   func()
+	said []string
+}
+
+// texts are the notes and warnings so far.
+func (s *sink) texts() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.said)
 }
 
 func (s *sink) at(step string, do func()) {
@@ -278,6 +286,9 @@ func (s *sink) at(step string, do func()) {
 func (s *sink) Emit(e phase.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e.Message != "" {
+		s.said = append(s.said, e.Message)
+	}
 	if e.Type == phase.StepStarted && e.Step == s.step && s.do != nil {
 		s.do()
 	}

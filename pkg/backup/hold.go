@@ -7,9 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -75,27 +73,9 @@ func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
 		if err != nil {
 			return failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
 		}
+		r.highestTS = max(r.highestTS, got.TS)
 		return r.hold.PauseGC(ctx, got.TS)
 	})
-}
-
-// readTS reads the backup ts inside the hold and before the cut, so that everything at or below it is in the
-// logs that are cut.
-func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
-	var got pd.ResolvedTS
-	err := r.hold.Under(ctx, func(ctx context.Context) (err error) {
-		if got, err = r.PD.ResolvedTS(ctx); err != nil {
-			return failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
-		}
-		return preflight.CheckResolvedTS(ctx, r.PD, r.opts.Cluster, got, r.rules)
-	})
-	if err != nil {
-		return err
-	}
-	r.backupTS = got.TS
-	s.Note("backup ts %s (%s)", got.TS, got.TS.Time().Format(time.RFC3339Nano))
-	s.Result(journal.ResultBackupTS, journal.BackupTS{TS: got.TS})
-	return nil
 }
 
 // release proves the hold and lets the cluster go. If the hold was in doubt the set is worth nothing: the

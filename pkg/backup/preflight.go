@@ -32,7 +32,12 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	}
 	s.Note("cluster %s: TiKV %s, %d stores, %d volumes",
 		r.opts.Cluster, r.source.Topology.Version, len(r.source.Topology.Stores), len(r.source.Topology.VolumeIDs()))
-	return r.checkImports(ctx, s)
+	if err := r.checkImports(ctx, s); err != nil {
+		return err
+	}
+	versions, err := preflight.RegionVersions(ctx, r.PD, r.opts.Cluster)
+	r.regions = versions
+	return err
 }
 
 // inspect finds out what the cluster consists of and whether it can be backed up at this moment.
@@ -45,7 +50,7 @@ func (r *run) inspect(ctx context.Context, awaitsTS bool) error {
 	if _, err = r.describeStores(ctx); err != nil {
 		return err
 	}
-	r.source = src
+	r.source, r.highestTS = src, max(r.highestTS, src.ResolvedTS)
 	return nil
 }
 

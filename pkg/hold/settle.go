@@ -31,33 +31,47 @@ func (h *Hold) settle(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	applied := map[cluster.RegionID]settled{}
+	var why error // of the last round that was complete
 	for round := 1; ; round++ {
-		regions, unsettled, err := h.ledRegions(limited)
-		if err != nil {
-			return err
-		}
-		left := notApplied(regions, applied)
-		if len(left) == 0 && unsettled == nil {
+		regions, unsettled, err := h.settleOnce(limited, applied)
+		if err == nil && regions != nil {
 			h.log.Info("the regions have settled", zap.Int("rounds", round), zap.Int("regions", len(regions)))
 			h.keepRegions(regions)
 			return nil
 		}
-		failed, err := h.applyOnce(limited, left, applied)
-		switch {
-		case err != nil:
+		if err == nil && unsettled == nil {
+			continue // all have applied: the next round says whether anything has changed meanwhile
+		}
+		if err == nil {
+			why = unsettled
+			h.log.Info("the regions have not settled yet", zap.Int("round", round), zap.Error(why))
+			err = wait.For(limited, settleInterval)
+		}
+		if err != nil && (why == nil || limited.Err() == nil) {
 			return err
-		case unsettled == nil && failed != nil:
-			unsettled = failed
 		}
-		if unsettled == nil {
-			continue // nothing may have changed meanwhile
-		}
-		h.log.Info("the regions have not settled yet", zap.Int("round", round), zap.Error(unsettled))
-		if err := wait.For(limited, settleInterval); err != nil {
-			return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s: %w: %w", limit, unsettled, err).
+		if err != nil {
+			return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s: %w: %w", limit, why, err).
 				WithHint("find out what merges, splits or moves regions, or which store has no leaders, and run it again")
 		}
 	}
+}
+
+// settleOnce is one round: regions are those that have settled, nil while one has not. unsettled is why.
+func (h *Hold) settleOnce(ctx context.Context, applied map[cluster.RegionID]settled) (regions []cluster.Region, unsettled, err error) {
+	led, unsettled, err := h.ledRegions(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	left := notApplied(led, applied)
+	if len(left) == 0 && unsettled == nil {
+		return led, nil, nil
+	}
+	failed, err := h.applyOnce(ctx, left, applied)
+	if unsettled == nil {
+		unsettled = failed
+	}
+	return nil, unsettled, err
 }
 
 func (h *Hold) keepRegions(regions []cluster.Region) {

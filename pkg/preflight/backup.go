@@ -44,6 +44,8 @@ type Source struct {
 	PVs         []json.RawMessage `json:"pvs"`
 	// VolumeTags are the volumes' tags at EC2, of which a backup may keep some.
 	VolumeTags map[cluster.VolumeID]ebs.Tags `json:"-"`
+	// ResolvedTS is what the checks were made with.
+	ResolvedTS cluster.TS `json:"-"`
 }
 
 // Backup checks that the cluster can be backed up now and returns what it consists of.
@@ -71,7 +73,7 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	if err := describeVolumes(ctx, e, src); err != nil {
 		return nil, err
 	}
-	if err := checkResolvedTS(ctx, p, name, limits); err != nil {
+	if src.ResolvedTS, err = checkResolvedTS(ctx, p, name, limits); err != nil {
 		return nil, err
 	}
 	if err := checkAccount(ctx, e, &src.Topology, limits.Pending); err != nil {

@@ -34,15 +34,15 @@ const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-in
 // advice is what helps against a resolved ts that does not advance (tikv/tikv#15520, tikv/tikv#13838).
 const advice = "transfer the leaders away from the store that lags and restart it, or look for a very long transaction"
 
-func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, limits Limits) error {
+func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, limits Limits) (cluster.TS, error) {
 	got, err := p.ResolvedTS(ctx)
 	if err != nil {
-		return failure.Annotate(err, "read resolved ts", name.String())
+		return 0, failure.Annotate(err, "read resolved ts", name.String())
 	}
 	if limits.AwaitsTS {
-		return reported(name, got)
+		return got.TS, reported(name, got)
 	}
-	return CheckResolvedTS(ctx, p, name, got, limits.TS)
+	return got.TS, CheckResolvedTS(ctx, p, name, got, limits.TS)
 }
 
 // reported fails for a resolved ts of 0: the feature is off, or the cluster has just started.

@@ -31,6 +31,9 @@ type Holder interface {
 	// under way. Leader is not filled in: it is the store itself. TiKV calls a merge or split pending only once its
 	// first command is applied: wait for that before.
 	LedRegions(ctx context.Context, address string) (led []cluster.Region, pending []cluster.RegionID, err error)
+	// FirstLock asks the region's leader for a lock whose transaction may commit at or below ts, and returns its start
+	// ts, or 0 if there is none. A *RegionError means that it has to be asked again.
+	FirstLock(ctx context.Context, address string, r cluster.Region, ts cluster.TS) (cluster.TS, error)
 	// SuspendImport denies imports until ttl has passed and reports whether they were denied before.
 	SuspendImport(ctx context.Context, address, caller string, ttl time.Duration) (already bool, err error)
 	// ResumeImport allows imports again and reports whether they were denied before.

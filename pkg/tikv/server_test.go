@@ -34,6 +34,7 @@ type script struct {
 	waitApply   func(*recoverdata.WaitApplyRequest) error
 	prepareBack func(*kvrpcpb.PrepareFlashbackToVersionRequest) *kvrpcpb.PrepareFlashbackToVersionResponse
 	flashBack   func(*kvrpcpb.FlashbackToVersionRequest) *kvrpcpb.FlashbackToVersionResponse
+	scanLock    func(*kvrpcpb.ScanLockRequest) *kvrpcpb.ScanLockResponse
 }
 
 type backupScript struct {

@@ -237,10 +237,7 @@ func (w *applyWorker) afterStates(p *peer, before peerView, states []localState)
 			}
 			w.store.destroy(s.region.Id)
 		case s.region.Id != p.regionID:
-			p.mu.Lock()
-			resolved := p.resolved
-			p.mu.Unlock()
-			w.store.addPeer(s, initialIndex, initialTerm, resolved, before.leader)
+			w.store.addPeer(s, initialIndex, initialTerm, before.leader)
 		}
 	}
 	if len(states) > 0 {

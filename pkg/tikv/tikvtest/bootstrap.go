@@ -65,7 +65,7 @@ func BootstrapRegions(ctx context.Context, stores []*Store, keys ...[]byte) erro
 	for _, r := range regions {
 		// The leader is made last, so that the others hear of its election.
 		for i, s := range slices.Backward(r.stores) {
-			s.addPeer(localState{region: r.region}, initialIndex, initialTerm, 0, i == 0)
+			s.addPeer(localState{region: r.region}, initialIndex, initialTerm, i == 0)
 		}
 	}
 	return AwaitLeaders(ctx, stores...)

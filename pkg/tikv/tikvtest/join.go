@@ -122,8 +122,16 @@ func (s *Store) meta() *metapb.Store {
 	}
 	return &metapb.Store{
 		Id: s.id, Address: s.Addr(), PeerAddress: s.Addr(), StatusAddress: s.Addr(), Version: version,
-		Labels: s.cfg.Labels, StartTimestamp: s.startedAt.Unix(), DeployPath: "/",
+		Labels: s.cfg.Labels, StartTimestamp: s.startTime().Unix(), DeployPath: "/",
 	}
+}
+
+// startTime is when the store says it was started. A static store says that it has run for long.
+func (s *Store) startTime() time.Time {
+	if s.opts.Static {
+		return s.startedAt.Add(-24 * time.Hour)
+	}
+	return s.startedAt
 }
 
 func (s *Store) putStore(ctx context.Context) error {

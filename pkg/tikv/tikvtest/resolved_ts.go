@@ -28,7 +28,7 @@ func (s *Store) resolvedLoop(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		s.advanceResolved(fresh)
+		s.advanceResolved(ctx, fresh)
 		if lowest := s.minResolved(fresh); lowest > 0 {
 			_, _ = s.pd.ReportMinResolvedTS(ctx, &pdpb.ReportMinResolvedTsRequest{
 				Header: s.header(), StoreId: s.id, MinResolvedTs: lowest,
@@ -41,7 +41,7 @@ func (s *Store) resolvedLoop(ctx context.Context) {
 // lock. The leader must have applied an entry of its own term before, and a majority must know it after the
 // timestamp was taken, or a newer leader may have committed below it. A transaction whose locks are not seen
 // yet gets its commit ts later, so above.
-func (s *Store) advanceResolved(fresh uint64) {
+func (s *Store) advanceResolved(ctx context.Context, fresh uint64) {
 	for _, p := range s.allPeers() {
 		v := p.look()
 		if !v.ready() {
@@ -56,6 +56,9 @@ func (s *Store) advanceResolved(fresh uint64) {
 		// The keys were read after v, so v's applied index is not above what ts is good for; a split in
 		// between left this view a larger region, which is lower at worst.
 		if !s.majorityKnows(p.regionID, p.id, v) {
+			continue
+		}
+		if !s.initialized(ctx, p) {
 			continue
 		}
 		now := p.look()
@@ -74,6 +77,18 @@ func (s *Store) advanceResolved(fresh uint64) {
 	}
 }
 
+// initialized reports whether the leader has read the region's locks. A fault at ResolvedTS.Initialize keeps it from that.
+func (s *Store) initialized(ctx context.Context, p *peer) bool {
+	p.mu.Lock()
+	done := p.resolved > 0
+	p.mu.Unlock()
+	if done {
+		return true
+	}
+	k := s.strikeAt(ctx, "ResolvedTS.Initialize")
+	return k.refuse == nil && k.region == nil
+}
+
 // lowerResolved makes the resolved ts that of the region and of one that was merged into it.
 func (p *peer) lowerResolved(source *peer) {
 	source.mu.Lock()
@@ -81,7 +96,7 @@ func (p *peer) lowerResolved(source *peer) {
 	source.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.resolved, p.nextResolved = min(p.resolved, resolved), 0
+	p.resolved, p.nextResolved = min(p.resolved, resolved), 0 // 0: to be read again
 }
 
 // hearResolved takes a leader's word. It holds once this peer has applied as much as the leader had.
@@ -107,18 +122,24 @@ func (p *peer) settleResolved() {
 	}
 }
 
-// minResolved is the lowest resolved ts of all peers, leaders or not; 0 while one has none. A store without
-// peers has nothing that is unresolved.
+// minResolved is the lowest resolved ts of all peers, leaders or not. As in TiKV it leaves out peers that are not
+// initialized: the child of a split, and every peer after a start, until its locks were read (tikv/tikv#15506). It is 0
+// while none is. A store without peers has nothing that is unresolved.
 func (s *Store) minResolved(fresh uint64) uint64 {
 	lowest := uint64(math.MaxUint64)
 	for _, p := range s.allPeers() {
 		p.mu.Lock()
 		p.settleResolved()
-		lowest = min(lowest, p.resolved)
+		if p.resolved > 0 {
+			lowest = min(lowest, p.resolved)
+		}
 		p.mu.Unlock()
 	}
-	if lowest == math.MaxUint64 {
+	switch {
+	case lowest < math.MaxUint64:
+		return lowest
+	case len(s.allPeers()) == 0:
 		return fresh
 	}
-	return lowest
+	return 0
 }

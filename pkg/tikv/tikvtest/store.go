@@ -131,7 +131,7 @@ func (s *Store) run(ctx context.Context, log *raftLog) error {
 	}
 	states := s.data.states()
 	for _, st := range states {
-		s.addPeer(st.localState, st.applied, st.appliedTerm, 0, false)
+		s.addPeer(st.localState, st.applied, st.appliedTerm, false)
 	}
 	s.net.attach(s)
 	s.goRun(func() { s.raft.run(life) })
@@ -244,9 +244,8 @@ func (s *Store) DropLease() { s.lease.finish(time.Now()) }
 func (s *Store) SetImportRunning(running bool) { s.imports.running.Store(running) }
 
 // addPeer registers a peer and has its raft group made.
-func (s *Store) addPeer(state localState, applied, appliedTerm, resolved uint64, campaign bool) {
+func (s *Store) addPeer(state localState, applied, appliedTerm uint64, campaign bool) {
 	p := newPeer(state, applied, appliedTerm, s.id)
-	p.resolved = resolved
 	s.mu.Lock()
 	s.peers[p.regionID] = p
 	s.sorted = nil
