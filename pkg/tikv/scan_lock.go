@@ -22,7 +22,7 @@ func (c *Client) FirstLock(ctx context.Context, address string, r cluster.Region
 	if err != nil {
 		return 0, err
 	}
-	keys, err := DecodeRange(cluster.KeyRange{Start: r.Start, End: r.End})
+	keys, err := DecodeRange(r.Keys)
 	if err != nil {
 		return 0, err
 	}
