@@ -75,7 +75,7 @@ func (l *Lock) check(ctx context.Context) error {
 	case err != nil:
 		return &failure.Error{Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err, Hint: "see why object storage does not answer, then run again"}
 	case current.Nonce != l.nonce:
-		return takenOver(current)
+		return lostTo(current)
 	case current.Released:
 		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "it was released by somebody else")
 	}
@@ -83,6 +83,6 @@ func (l *Lock) check(ctx context.Context) error {
 	return nil
 }
 
-func takenOver(by *Record) error {
+func lostTo(by *Record) error {
 	return failure.New(failure.Conflict, "check lock", by.Cluster.String(), "it was taken over by %s, epoch %d", by.Owner, by.Epoch)
 }

@@ -86,7 +86,7 @@ func (f *Fence) Taken(ctx context.Context) bool {
 	}
 	record, _, err := Read(ctx, f.store, f.cluster)
 	if err == nil && record.Owner.Run != f.owner.Run {
-		f.Lose(takenOver(record))
+		f.Lose(lostTo(record))
 	}
 	return f.Lost()
 }
