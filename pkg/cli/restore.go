@@ -16,6 +16,7 @@ type restoreFlags struct {
 	volumeFlags
 	to, run, onTasks      string
 	waitApply             bool
+	keepServices          bool
 	timeout               time.Duration
 	keep, dryRun, compare bool
 }
@@ -58,6 +59,7 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	f.add(cmd)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
+	fl.BoolVar(&f.keepServices, "keep-service-settings", false, "keep the source's node ports, host names and load balancer addresses")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
 	onTasksFlag(cmd, &f.onTasks)
@@ -135,7 +137,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
-		OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply,
+		OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, KeepServiceSettings: f.keepServices,
 	}
 	return deps, opts, f.into(&opts)
 }

@@ -13,16 +13,23 @@ const anyVolume cluster.VolumeID = "vol-00000000000000000"
 // Names are those of the objects that BindVolume makes.
 type Names struct{ PV, Claim string }
 
+// Checked is what a restore will make.
+type Checked struct {
+	// Names are those of each volume's PV and claim, in the order of the volumes.
+	Names []Names
+	// Dropped are the source's settings of services that the target does not get.
+	Dropped []string
+}
+
 // CheckRestored refuses, without asking anybody, what CreateCluster and BindVolume would refuse for the sake
-// of the source's objects: so a restore finds it before it makes anything. The volumes need no ids. It
-// returns the names that each volume's PV and claim get, in the order of volumes.
-func CheckRestored(source json.RawMessage, target cluster.Name, run cluster.RunID, volumes []RestoredVolume) ([]Names, error) {
-	o, err := targetCluster(source, target, run)
+// of the source's objects: so a restore finds it before it makes anything. The volumes need no ids.
+func CheckRestored(source json.RawMessage, to Target, volumes []RestoredVolume) (Checked, error) {
+	made, err := targetCluster(source, to)
 	if err != nil {
-		return nil, err
+		return Checked{}, err
 	}
-	if err := checkSize(o.Object, target.String()); err != nil {
-		return nil, err
+	if err := checkSize(made.object.Object, to.Name.String()); err != nil {
+		return Checked{}, err
 	}
 	names := make([]Names, len(volumes))
 	seen := map[string]bool{}
@@ -30,18 +37,18 @@ func CheckRestored(source json.RawMessage, target cluster.Name, run cluster.RunI
 		v.Volume = anyVolume
 		pvc, pv, err := restoredObjects(v)
 		if err != nil {
-			return nil, err
+			return Checked{}, err
 		}
 		for name, object := range map[string]any{pv.Name: pv, pvc.Name: pvc} {
 			if err := checkSize(object, name); err != nil {
-				return nil, err
+				return Checked{}, err
 			}
 			if seen[name] {
-				return nil, failure.New(failure.Corrupt, "name claim", name, "two volumes of the backup would get this name")
+				return Checked{}, failure.New(failure.Corrupt, "name claim", name, "two volumes of the backup would get this name")
 			}
 			seen[name] = true
 		}
 		names[i] = Names{PV: pv.Name, Claim: pvc.Name}
 	}
-	return names, nil
+	return Checked{Names: names, Dropped: made.dropped}, nil
 }

@@ -21,8 +21,9 @@ func TestCheckRestored_WhatLaterCallsWouldRefuse_IsFoundBeforeThem(t *testing.T)
 		}
 	}
 	claim, object := r.Kubernetes.PVCs[0], r.Kubernetes.PVs[0]
-	names, err := CheckRestored(r.Kubernetes.Cluster, target, "r1", []RestoredVolume{volume(0, claim, object), volume(1, claim, object)})
+	checked, err := CheckRestored(r.Kubernetes.Cluster, Target{Name: target, Run: "r1"}, []RestoredVolume{volume(0, claim, object), volume(1, claim, object)})
 	require.NoError(t, err)
+	names := checked.Names
 	require.Len(t, names, 2)
 	require.NotEqual(t, names[0], names[1])
 	require.Contains(t, names[1].Claim, "dst-tikv-1")
@@ -43,7 +44,7 @@ func TestCheckRestored_WhatLaterCallsWouldRefuse_IsFoundBeforeThem(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := CheckRestored(row.cluster, target, "r1", row.volumes)
+			_, err := CheckRestored(row.cluster, Target{Name: target, Run: "r1"}, row.volumes)
 			require.Equal(t, row.kind, failure.KindOf(err), "%v", err)
 		})
 	}

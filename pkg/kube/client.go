@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -50,6 +52,7 @@ const (
 type Client struct {
 	core      kubernetes.Interface
 	dynamic   dynamic.Interface
+	secrets   metadata.Getter // names alone: no value of a secret is read
 	http      *http.Client
 	namespace string
 	server    string
@@ -122,6 +125,11 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, shared); err != nil {
 		return nil, usage(err)
 	}
+	meta, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), shared)
+	if err != nil {
+		return nil, usage(err)
+	}
+	c.secrets = meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets"))
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sort"
@@ -40,7 +41,9 @@ type tidbClusterDoc struct {
 			} `json:"members"`
 		} `json:"pd"`
 		TiKV struct {
-			Stores map[string]struct {
+			Phase         string                     `json:"phase"`
+			FailureStores map[string]json.RawMessage `json:"failureStores"`
+			Stores        map[string]struct {
 				PodName string `json:"podName"`
 			} `json:"stores"`
 		} `json:"tikv"`
@@ -75,6 +78,9 @@ func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluste
 		Name: name, Version: doc.Spec.Version, RecoveryMode: doc.Spec.RecoveryMode,
 		PDReplicas: doc.Spec.PD.Replicas, TiKVReplicas: doc.Spec.TiKV.Replicas, TiDBReplicas: doc.Spec.TiDB.Replicas,
 		Stores: map[cluster.StoreID]string{}, Object: raw,
+		Instance:      cmp.Or(o.GetLabels()[instanceLabel], name.Name),
+		FailureStores: len(doc.Status.TiKV.FailureStores),
+		Scaling:       doc.Status.TiKV.Phase == "Scale",
 	}
 	if v := doc.Spec.TiKV.Version; v != "" {
 		tc.Version = v
@@ -98,6 +104,18 @@ func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluste
 		}
 	}
 	return tc, &doc, nil
+}
+
+// instance is TidbCluster.Instance; that of a cluster that does not exist is its name.
+func (c *Client) instance(ctx context.Context, name cluster.Name) (string, error) {
+	o, err := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return name.Name, nil
+	}
+	if err != nil {
+		return "", wrap(err, "read tidbcluster", name.String())
+	}
+	return cmp.Or(o.GetLabels()[instanceLabel], name.Name), nil
 }
 
 // getCluster reads the object; a missing one is NotFound with the names that exist in the hint.

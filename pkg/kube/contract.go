@@ -15,10 +15,17 @@ type TidbCluster struct {
 	PDReplicas   int
 	TiKVReplicas int
 	TiDBReplicas int
-	PDAddresses  []string                   // client URLs of the healthy members, from the status
-	Stores       map[cluster.StoreID]string // pod by store id, from the status
-	TiDBReady    int                        // healthy TiDB members, from the status
-	Object       json.RawMessage            // unchanged, unknown fields included
+	// Instance is the value of the label app.kubernetes.io/instance on everything that belongs to the cluster: that
+	// label of the TidbCluster itself, which Helm and Argo CD set, else its name.
+	Instance string
+	// FailureStores is how many stores the Operator added, beside the replicas, since others failed.
+	FailureStores int
+	// Scaling is true while the Operator adds or removes TiKV pods.
+	Scaling     bool
+	PDAddresses []string                   // client URLs of the healthy members, from the status
+	Stores      map[cluster.StoreID]string // pod by store id, from the status
+	TiDBReady   int                        // healthy TiDB members, from the status
+	Object      json.RawMessage            // unchanged, unknown fields included
 }
 
 // Pod is a TiKV pod.
@@ -58,6 +65,7 @@ type Clusters interface {
 // RestoredVolume is a volume to be bound to a pod of the target.
 type RestoredVolume struct {
 	Cluster   cluster.Name
+	Instance  string // TidbCluster.Instance of the target; "" is its name
 	Run       cluster.RunID
 	Ordinal   int // of the target's TiKV pod
 	Role      cluster.Role
@@ -77,9 +85,12 @@ type Restorer interface {
 	// Allowed asks by SelfSubjectAccessReview for everything that a restore into the namespace does, and
 	// returns Denied naming the first verb and resource that is missing.
 	Allowed(ctx context.Context, namespace string) error
+	// DryRun asks the API server for all that the methods below will make, without making it, and finds claims left
+	// behind, StorageClasses and TLS secrets that are missing. exists says that somebody else made the cluster.
+	DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error
 	// CreateCluster makes the target from the source's object: name, namespace and recovery mode are set, status
 	// and what the source's server filled in are dropped. An existing cluster that another run (or a person) made is a Conflict.
-	CreateCluster(ctx context.Context, source json.RawMessage, target cluster.Name, run cluster.RunID) error
+	CreateCluster(ctx context.Context, source json.RawMessage, to Target) error
 	// BindVolume makes the PV and the PVC of a restored volume. Names are unique to the run for the PV; the
 	// PVC has the name that the target's StatefulSet expects.
 	BindVolume(ctx context.Context, v RestoredVolume) error
@@ -87,15 +98,16 @@ type Restorer interface {
 	StartTiKV(ctx context.Context, name cluster.Name) error
 	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once.
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
-	// DeleteCluster deletes the TidbCluster that the run made, with its pods, claims and PVs, and keeps the EBS volumes.
-	// A cluster that another run made is a Conflict and stays.
+	// DeleteCluster deletes the TidbCluster that the run made, with its pods, claims and PVs. It keeps the EBS volumes
+	// that the run made; those that Kubernetes made for the cluster, of PD, go. Transient errors are retried until
+	// ctx ends. A cluster that another run made is a Conflict and stays.
 	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error
 	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
 	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.
 	DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error
-	// Provisioned lists the persistent volumes that Kubernetes made for the cluster's claims (PD's, for one)
-	// and that stay when the cluster goes, since their reclaim policy is Retain: as "PV (vol-…)".
-	Provisioned(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error)
+	// Remaining lists the persistent volumes that Kubernetes made for the cluster's claims (PD's, for one) and that
+	// DeleteCluster could not have deleted, since their reclaim policy is Retain: as "PV (vol-…)".
+	Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error)
 }
 
 // Handles is what gc needs: it says which EBS volumes a Kubernetes cluster knows and changes nothing.

@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,19 +16,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// DeleteCluster takes a target away again: the TidbCluster, then its pods and claims, then the run's PVs,
-// whose policy is Retain, so that the EBS volumes stay. It returns when the API server has accepted the
-// deletions; callers who need the names again poll Cluster and Claims. A target that is gone already is no
-// error, and what an interrupted call left behind is deleted.
-//
-// PVs that Kubernetes provisioned, those of PD, are left to their reclaim policy.
+// DeleteCluster takes a target away again: the TidbCluster, then its pods and claims, then the run's PVs, whose EBS
+// volumes stay. It returns when the API server has accepted the deletions; callers who need the names again poll
+// Cluster and Claims. A target that is gone already is no error, and what an interrupted call left behind is deleted.
+// Transient errors are retried until ctx ends.
 func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error {
-	const op = "delete tidbcluster"
 	if run == "" {
-		return failure.New(failure.Usage, op, name.String(), "the run is not named")
+		return failure.New(failure.Usage, "delete tidbcluster", name.String(), "the run is not named")
 	}
+	return untilDone(ctx, func(ctx context.Context) error { return c.deleteCluster(ctx, name, run) })
+}
+
+func (c *Client) deleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error {
+	const op = "delete tidbcluster"
 	api := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace)
 	found, err := api.Get(ctx, name.Name, metav1.GetOptions{})
 	switch wrapped := wrap(err, op, name.String()); {
@@ -39,24 +45,47 @@ func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run clust
 	}
 	// Claims that the StatefulSets made do not name the run. Once the cluster is gone nothing else would
 	// distinguish them from those of an earlier cluster of the name.
-	if err := c.claimForRun(ctx, name, run); err != nil {
+	instance := cmp.Or(found.GetLabels()[instanceLabel], name.Name)
+	if err := c.claimForRun(ctx, name, instance, run); err != nil {
 		return err
 	}
-	uid := found.GetUID()
-	err = api.Delete(ctx, name.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err = api.Delete(ctx, name.Name, onlyThis(found.GetUID()))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return wrap(err, op, name.String())
 	}
-	if err := c.deletePods(ctx, name); err != nil {
-		return err
-	}
-	return c.deleteRemains(ctx, name, run)
+	return errors.Join(
+		c.deletePods(ctx, name, instance),
+		c.deleteRemains(ctx, name, run),
+	)
 }
 
-// claimForRun marks every claim of the cluster as made by the run.
-func (c *Client) claimForRun(ctx context.Context, name cluster.Name, run cluster.RunID) error {
-	api := c.core.CoreV1().PersistentVolumeClaims(name.Namespace)
-	list, err := api.List(ctx, instanceSelector(name))
+// untilDone repeats f after transient errors, with growing pauses, until ctx ends.
+func untilDone(ctx context.Context, f func(context.Context) error) error {
+	for interval := minUndoInterval; ; interval = min(2*interval, maxUndoInterval) {
+		err := f(ctx)
+		if err == nil || !anyTransient(err) || wait.For(ctx, interval) != nil {
+			return err
+		}
+	}
+}
+
+const (
+	minUndoInterval = 100 * time.Millisecond
+	maxUndoInterval = 5 * time.Second
+)
+
+// anyTransient reports whether one of joined errors may be gone at the next try.
+func anyTransient(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the parts of this very error
+		return slices.ContainsFunc(joined.Unwrap(), anyTransient)
+	}
+	return failure.Transient(err)
+}
+
+// claimForRun marks every claim of the cluster as made by the run. The label decides: by its name a claim might be
+// that of a volume of another cluster.
+func (c *Client) claimForRun(ctx context.Context, name cluster.Name, instance string, run cluster.RunID) error {
+	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, instanceSelector(instance))
 	if err != nil {
 		return wrap(err, "list claims", name.String())
 	}
@@ -86,57 +115,12 @@ func (c *Client) markClaim(ctx context.Context, namespace, name string, run clus
 }
 
 // deletePods deletes the pods of all components, so that the claims are released at once.
-func (c *Client) deletePods(ctx context.Context, name cluster.Name) error {
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, instanceSelector(name))
+func (c *Client) deletePods(ctx context.Context, name cluster.Name, instance string) error {
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, instanceSelector(instance))
 	if err != nil {
 		return wrap(err, "list pods", name.String())
 	}
 	return c.deleteEachPod(ctx, list.Items)
-}
-
-// deleteRemains deletes the claims and PVs that carry the run.
-func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run cluster.RunID) error {
-	byRun := metav1.ListOptions{LabelSelector: RunKey + "=" + slug(string(run))}
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, byRun)
-	if err != nil {
-		return wrap(err, "list claims", name.String())
-	}
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun)
-	if err != nil {
-		return wrap(err, "list persistent volumes", name.String())
-	}
-	return errors.Join(
-		parallel.Each(ctx, parallelRequests, claims.Items, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
-			if !madeBy(&claim, run) || claim.Labels[instanceLabel] != name.Name {
-				return nil
-			}
-			api := c.core.CoreV1().PersistentVolumeClaims(claim.Namespace)
-			return gone("delete claim", claim.Name, api.Delete(ctx, claim.Name, onlyThis(claim.UID)))
-		}),
-		parallel.Each(ctx, parallelRequests, volumes.Items, func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
-			if !madeBy(&pv, run) || !reservedFor(&pv, name) {
-				return nil
-			}
-			return c.deleteVolume(ctx, &pv)
-		}),
-	)
-}
-
-// reservedFor reports whether the PV belongs to the cluster: a run has one target, but names are cheap to check.
-func reservedFor(pv *corev1.PersistentVolume, name cluster.Name) bool {
-	ref := pv.Spec.ClaimRef
-	return pv.Labels[instanceLabel] == name.Name && ref != nil && ref.Namespace == name.Namespace
-}
-
-// deleteVolume deletes a PV and keeps its EBS volume: with any policy but Retain, which somebody would have
-// set since, Kubernetes would delete that too.
-func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
-		return failure.New(failure.Conflict, "delete persistent volume", pv.Name,
-			"its reclaim policy is %s: the ebs volume would be deleted with it", pv.Spec.PersistentVolumeReclaimPolicy).
-			WithHint("set the policy of %s to Retain", pv.Name)
-	}
-	return gone("delete persistent volume", pv.Name, c.core.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, onlyThis(pv.UID)))
 }
 
 func onlyThis(uid types.UID) metav1.DeleteOptions {

@@ -2,45 +2,140 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// DeleteRestored deletes what carries the run; what is gone already is no error.
+// DeleteRestored deletes what carries the run; what is gone already is no error. Transient errors are retried
+// until ctx ends.
 func (c *Client) DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error {
 	if run == "" {
 		return failure.New(failure.Usage, "delete restored claims", name.String(), "the run is not named")
 	}
-	return c.deleteRemains(ctx, name, run)
+	return untilDone(ctx, func(ctx context.Context) error { return c.deleteRemains(ctx, name, run) })
 }
 
-// Provisioned reads the PVs whose claims are the cluster's and that the run did not make.
-func (c *Client) Provisioned(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error) {
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, instanceSelector(name))
-	if err != nil {
-		return nil, wrap(err, "list claims", name.String())
-	}
-	mine := map[string]bool{}
-	for i := range claims.Items {
-		mine[claims.Items[i].Spec.VolumeName] = true
-	}
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+// Remaining reads the PVs that carry the run though Kubernetes made them, and that it will not delete.
+func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error) {
+	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
 	if err != nil {
 		return nil, wrap(err, "list persistent volumes", name.String())
 	}
 	var out []string
 	for i := range volumes.Items {
 		pv := &volumes.Items[i]
-		if mine[pv.Name] && !madeBy(pv, run) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		if madeBy(pv, run) && !restored(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			out = append(out, fmt.Sprintf("%s (%s)", pv.Name, volumeOf(pv)))
 		}
 	}
 	sort.Strings(out)
 	return out, nil
+}
+
+func byRun(run cluster.RunID) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: RunKey + "=" + slug(string(run))}
+}
+
+// restored reports whether a restore made the PV for a volume of its own, and not Kubernetes for a claim.
+func restored(pv *corev1.PersistentVolume) bool { return pv.Annotations[restoredVolumeKey] != "" }
+
+// deleteRemains deletes the claims and PVs that carry the run. All are tried, whatever fails.
+func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run cluster.RunID) error {
+	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, byRun(run))
+	if err != nil {
+		return wrap(err, "list claims", name.String())
+	}
+	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return wrap(err, "list persistent volumes", name.String())
+	}
+	byName := map[string]*corev1.PersistentVolume{}
+	for i := range volumes.Items {
+		byName[volumes.Items[i].Name] = &volumes.Items[i]
+	}
+	return errors.Join(
+		parallel.Each(ctx, parallelRequests, claims.Items, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
+			if !madeBy(&claim, run) {
+				return nil
+			}
+			return c.deleteClaim(ctx, &claim, byName[claim.Spec.VolumeName], run)
+		}),
+		parallel.Each(ctx, parallelRequests, volumes.Items, func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
+			if !madeBy(&pv, run) || !restored(&pv) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
+				return nil
+			}
+			return c.deleteVolume(ctx, &pv)
+		}),
+	)
+}
+
+// deleteClaim deletes a claim, after the policy of its volume was set to what is to become of that: one that a restore
+// made is kept, since the run deletes it itself. One that Kubernetes made for the claim is deleted with it: it is of
+// no use without the cluster, and nobody else would find it. It carries the run from then on.
+func (c *Client) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, run cluster.RunID) error {
+	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID {
+		policy := corev1.PersistentVolumeReclaimDelete
+		if restored(pv) {
+			policy = corev1.PersistentVolumeReclaimRetain
+		}
+		if _, err := c.setPolicy(ctx, pv, policy, run); err != nil {
+			return err
+		}
+	}
+	api := c.core.CoreV1().PersistentVolumeClaims(claim.Namespace)
+	return gone("delete claim", claim.Name, api.Delete(ctx, claim.Name, onlyThis(claim.UID)))
+}
+
+// deleteVolume deletes a PV and keeps its EBS volume, which the run deletes itself. With any policy but Retain, as the
+// Operator sets it by spec.pvReclaimPolicy, Kubernetes would delete that too: the policy is Retain when the PV goes,
+// or it stays.
+func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
+	const op = "delete persistent volume"
+	now, err := c.setPolicy(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster.RunID(pv.Annotations[RunKey]))
+	if err != nil || now == nil {
+		return err
+	}
+	this := onlyThis(now.UID)
+	this.Preconditions.ResourceVersion = &now.ResourceVersion
+	err = gone(op, pv.Name, c.core.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, this))
+	if failure.Is(err, failure.Conflict) { // changed since: its policy is read again
+		return failure.New(failure.Limited, op, pv.Name, "%w", err)
+	}
+	return err
+}
+
+// setPolicy writes the reclaim policy and the run on a PV, and returns it as it is then; nil if it is gone.
+func (c *Client) setPolicy(ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, run cluster.RunID) (*corev1.PersistentVolume, error) {
+	api := c.core.CoreV1().PersistentVolumes()
+	var now *corev1.PersistentVolume
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var err error
+		if now, err = api.Get(ctx, pv.Name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if now.UID != pv.UID {
+			now = nil
+			return nil
+		}
+		if now.Spec.PersistentVolumeReclaimPolicy == policy && madeBy(now, run) {
+			return nil
+		}
+		now.Spec.PersistentVolumeReclaimPolicy = policy
+		markRun(now, run)
+		now, err = api.Update(ctx, now, metav1.UpdateOptions{})
+		return err
+	})
+	if wrapped := gone("set reclaim policy "+string(policy), pv.Name, err); wrapped != nil || err != nil {
+		return nil, wrapped
+	}
+	return now, nil
 }

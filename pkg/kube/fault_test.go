@@ -52,12 +52,13 @@ func TestWrites_AnswerLost_SucceedWhenRunAgain(t *testing.T) {
 		point string
 		write func(context.Context) error
 	}{
-		{"create cluster", "kube.create.tidbclusters", func(ctx context.Context) error { return l.client.CreateCluster(ctx, sourceObject(t), target, run) }},
+		{"create cluster", "kube.create.tidbclusters", func(ctx context.Context) error {
+			return l.client.CreateCluster(ctx, sourceObject(t), kube.Target{Name: target, Run: run})
+		}},
 		{"create volume", "kube.create.persistentvolumes", func(ctx context.Context) error { return l.client.BindVolume(ctx, volume) }},
 		{"create claim", "kube.create.persistentvolumeclaims", func(ctx context.Context) error { return l.client.BindVolume(ctx, volume) }},
 		{"start TiKV", "kube.update.tidbclusters", func(ctx context.Context) error { return l.client.StartTiKV(ctx, target) }},
 		{"leave recovery mode", "kube.update.tidbclusters", func(ctx context.Context) error { return l.client.LeaveRecovery(ctx, target) }},
-		{"delete cluster", "kube.delete.persistentvolumeclaims", func(ctx context.Context) error { return l.client.DeleteCluster(ctx, target, run) }},
 	} {
 		t.Run(c.name, func(t *testing.T) { // in this order: each builds on the one before
 			require.NoError(t, l.faults.Add(fault.Rule{Point: c.point, Position: fault.After}))
@@ -68,23 +69,23 @@ func TestWrites_AnswerLost_SucceedWhenRunAgain(t *testing.T) {
 			require.NoError(t, c.write(t.Context()))
 		})
 	}
-	assert.Empty(t, l.server.List("persistentvolumes", ""))
-	assert.Empty(t, l.server.List("persistentvolumeclaims", ""))
 }
 
 func TestDeleteCluster_Interrupted_IsFinishedWhenRunAgain(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	target := source("dst")
-	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), target, run))
+	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: run}))
 	require.NoError(t, l.client.BindVolume(t.Context(), recordedVolume(t, target)))
 	pd := l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0") // as a StatefulSet would make one for PD
 	pd.SetName("pd-dst-pd-0")
 	pd.SetAnnotations(nil)
 	pd.SetLabels(map[string]string{"app.kubernetes.io/instance": "dst"})
 	require.NoError(t, l.server.Put(pd))
-	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.After}))
-	require.Error(t, l.client.DeleteCluster(t.Context(), target, run))
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.After, Do: cancel}))
+	require.Error(t, l.client.DeleteCluster(ctx, target, run))
+	require.Eventually(t, func() bool { return l.server.Get("tidbclusters", "tidb", "dst") == nil }, patience, time.Millisecond)
 	assert.Nil(t, l.server.Get("tidbclusters", "tidb", "dst"))
 	assert.Len(t, l.server.List("persistentvolumeclaims", ""), 2)
 	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
@@ -102,7 +103,7 @@ func TestWrites_RefusedBefore_ChangeNothing(t *testing.T) {
 		t.Run(code, func(t *testing.T) { // one after the other: they share the server
 			defer l.faults.Clear()
 			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.*", Position: fault.Before, Code: code}))
-			assert.Equal(t, want, failure.KindOf(l.client.CreateCluster(t.Context(), sourceObject(t), target, run)))
+			assert.Equal(t, want, failure.KindOf(l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: run})))
 		})
 	}
 	assert.Nil(t, l.server.Get("tidbclusters", "tidb", "dst"))
@@ -112,14 +113,14 @@ func TestCreateCluster_MadeByAnother_IsAConflict(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	target := source("dst")
-	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), target, run))
+	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: run}))
 	before := l.server.MutatingCalls()
-	err := l.client.CreateCluster(t.Context(), sourceObject(t), target, "other")
+	err := l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: "other"})
 	assert.Equal(t, failure.Conflict, failure.KindOf(err))
 	assert.ErrorContains(t, err, "run "+string(run))
 
 	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("hand")})))
-	err = l.client.CreateCluster(t.Context(), sourceObject(t), source("hand"), run)
+	err = l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: source("hand"), Run: run})
 	assert.Equal(t, failure.Conflict, failure.KindOf(err))
 	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.DeleteCluster(t.Context(), source("hand"), run)))
 	assert.Equal(t, before, l.server.MutatingCalls(), "nothing was written")
@@ -129,7 +130,7 @@ func TestCreateCluster_ClaimsLeftBehind_IsAConflict(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	require.NoError(t, l.client.BindVolume(t.Context(), recordedVolume(t, source("dst"))))
-	err := l.client.CreateCluster(t.Context(), sourceObject(t), source("dst"), "next")
+	err := l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: source("dst"), Run: "next"})
 	assert.Equal(t, failure.Conflict, failure.KindOf(err))
 	assert.ErrorContains(t, err, "tikv-dst-tikv-0")
 }

@@ -23,7 +23,11 @@ const leftRecoveryKey = "tisnap.io/restarted-pods"
 // those of them that are still there. It does not wait for the new pods.
 func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	const op = "leave recovery mode"
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(name))
+	instance, err := c.instance(ctx, name)
+	if err != nil {
+		return err
+	}
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(instance))
 	if err != nil {
 		return wrap(err, op, name.String())
 	}
@@ -44,6 +48,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 			a = map[string]string{}
 		}
 		a[leftRecoveryKey] = strings.Join(uids, ",")
+		delete(a, volumesReadyKey) // as at the end of the Operator's own restore
 		o.SetAnnotations(a)
 		withFailover(o)
 		return true

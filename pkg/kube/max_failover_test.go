@@ -21,8 +21,9 @@ func TestFailover_OffDuringTheRestore_IsPutBackAsItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := fmt.Sprintf(`{"spec": {"tikv": {"replicas": 3%s}}}`, c.field)
-			o, err := targetCluster(json.RawMessage(source), cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+			made, err := targetCluster(json.RawMessage(source), Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
 			require.NoError(t, err)
+			o := made.object
 			n, there, err := unstructured.NestedInt64(o.Object, "spec", "tikv", "maxFailoverCount")
 			require.NoError(t, err)
 			require.True(t, there)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -46,13 +47,19 @@ const maxObjectBytes = 200 << 10
 // maxLabel is Kubernetes' limit of a label's value.
 const maxLabel = 63
 
-// tikvSelector selects what belongs to the TiKV component of a cluster.
-func tikvSelector(name cluster.Name) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: fmt.Sprintf("%s=%s,%s=%s", instanceLabel, name.Name, componentLabel, tikvComponent)}
+// tikvSelector selects what belongs to the TiKV component of a cluster, by TidbCluster.Instance.
+func tikvSelector(instance string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: fmt.Sprintf("%s=%s,%s=%s", instanceLabel, instance, componentLabel, tikvComponent)}
 }
 
-func instanceSelector(name cluster.Name) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: instanceLabel + "=" + name.Name}
+func instanceSelector(instance string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: instanceLabel + "=" + instance}
+}
+
+// claimOf recognizes by its name a claim that a StatefulSet of the cluster would take for its own, whatever its labels.
+func claimOf(name cluster.Name) *regexp.Regexp {
+	return regexp.MustCompile(`^(tikv|pd|tidb|ticdc|pump|tiproxy|data\d+)-` + regexp.QuoteMeta(name.Name) +
+		`-(tikv|pd|tidb|ticdc|pump|tiproxy|tiflash)-\d+$`)
 }
 
 // slug makes text fit for a label's value and an object's name.
@@ -118,12 +125,15 @@ func tikvPodName(name cluster.Name, ordinal int) string {
 // claimName is the name that the target's pod expects in place of the source's claim: both begin with the
 // volume's name, "tikv" or "tikv-NAME", and end with the pod's.
 func claimName(source *metav1.ObjectMeta, target cluster.Name, ordinal int) (string, error) {
-	from := source.Labels[instanceLabel]
-	pattern := regexp.MustCompile(`^(tikv(?:-.+)?)-` + regexp.QuoteMeta(from) + `-tikv-(\d+)$`)
-	match := pattern.FindStringSubmatch(source.Name)
-	if from == "" || match == nil {
+	// The Operator writes the pod on the claim; before it did so, the claim's instance was the cluster's name.
+	pod := regexp.QuoteMeta(cmp.Or(source.Annotations[podNameKey], source.Labels[podNameKey]))
+	if instance := source.Labels[instanceLabel]; pod == "" && instance != "" {
+		pod = regexp.QuoteMeta(instance) + `-tikv-\d+`
+	}
+	match := regexp.MustCompile(`^(tikv(?:-.+)?)-` + pod + `$`).FindStringSubmatch(source.Name)
+	if pod == "" || match == nil {
 		return "", failure.New(failure.Corrupt, "name claim", source.Name,
-			"not the claim of a tikv pod of the cluster in its label %s (%q)", instanceLabel, from)
+			"not the claim of a tikv pod of its annotation %s or of the cluster in its label %s", podNameKey, instanceLabel)
 	}
 	return match[1] + "-" + tikvPodName(target, ordinal), nil
 }

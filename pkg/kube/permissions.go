@@ -30,11 +30,12 @@ func permissions() []permission {
 	add("", "persistentvolumeclaims", "get", "list", "create", "update", "delete")
 	add("", "persistentvolumes", "get", "list", "create", "update", "delete")
 	add("", "nodes", "get")
+	add("storage.k8s.io", "storageclasses", "get")
 	return all
 }
 
 func (p permission) namespaced() bool {
-	return p.resource != "persistentvolumes" && p.resource != "nodes"
+	return p.resource != "persistentvolumes" && p.resource != "nodes" && p.resource != "storageclasses"
 }
 
 func (p permission) String() string {

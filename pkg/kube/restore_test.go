@@ -44,8 +44,8 @@ func TestRestore_OrdinalsWithGapsAndThreeVolumes_BindsEachRoleToItsVolume(t *tes
 	require.NoError(t, err)
 
 	target := cluster.Name{Namespace: "other", Name: "dst"}
-	require.NoError(t, l.client.CreateCluster(t.Context(), tc.Object, target, run))
-	require.NoError(t, l.client.CreateCluster(t.Context(), tc.Object, target, run), "again by the same run")
+	require.NoError(t, l.client.CreateCluster(t.Context(), tc.Object, kube.Target{Name: target, Run: run}))
+	require.NoError(t, l.client.CreateCluster(t.Context(), tc.Object, kube.Target{Name: target, Run: run}), "again by the same run")
 	require.Eventually(t, func() bool {
 		got, err := l.client.Cluster(t.Context(), target)
 		return err == nil && got.RecoveryMode && len(got.PDAddresses) == 1
@@ -82,11 +82,12 @@ func TestRestore_OrdinalsWithGapsAndThreeVolumes_BindsEachRoleToItsVolume(t *tes
 
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
 	l.awaitUp(t, target, 1)
-	starts := len(l.runtime.Starts())
-	assert.Equal(t, 9, starts, "source, target in recovery mode, target")
-	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
-	assert.Equal(t, 9, len(l.runtime.Starts()), "a second call restarts nothing")
+	assert.Len(t, l.runtime.Starts(), 9, "source, target in recovery mode, target")
 	assert.False(t, l.runtime.Starts()[8].Recovery)
+	assert.NotContains(t, l.server.Get("tidbclusters", "other", "dst").GetAnnotations(), "tidb.pingcap.com/tikv-volumes-ready")
+	before := l.server.MutatingCalls()
+	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
+	assert.Equal(t, before, l.server.MutatingCalls(), "a second call restarts nothing")
 }
 
 func TestTiKVPods_SameClaimNamesInAnotherNamespace_KeepsVolumesApart(t *testing.T) {
@@ -141,7 +142,7 @@ func TestTiKVPods_VolumeNotAvailable_SaysWhyInThePod(t *testing.T) {
 	from := l.start(t, kubetest.ClusterOptions{Name: source("src")})
 	pods := l.awaitReady(t, from, 3)
 	target := source("dst")
-	require.NoError(t, l.client.CreateCluster(t.Context(), clusterObject(t, l, from), target, run))
+	require.NoError(t, l.client.CreateCluster(t.Context(), clusterObject(t, l, from), kube.Target{Name: target, Run: run}))
 	volumes := l.restored(pods, target, "us-west-2a")
 	l.disks.Add(volumes[1].Volume, "us-west-2a", false)
 	for _, v := range volumes {
@@ -163,7 +164,7 @@ func TestDeleteCluster_OwnTarget_KeepsTheEBSVolumes(t *testing.T) {
 	from := l.start(t, kubetest.ClusterOptions{Name: source("src")})
 	pods := l.awaitReady(t, from, 3)
 	target := source("dst")
-	require.NoError(t, l.client.CreateCluster(t.Context(), clusterObject(t, l, from), target, run))
+	require.NoError(t, l.client.CreateCluster(t.Context(), clusterObject(t, l, from), kube.Target{Name: target, Run: run}))
 	volumes := l.restored(pods, target, "us-west-2a")
 	for _, v := range volumes {
 		require.NoError(t, l.client.BindVolume(t.Context(), v))
@@ -188,7 +189,7 @@ func TestDeleteCluster_OwnTarget_KeepsTheEBSVolumes(t *testing.T) {
 		assert.Equal(t, cluster.Zone("us-west-2a"), l.disks.Zone(v.Volume))
 	}
 	l.awaitReady(t, from, 3)
-	require.NoError(t, l.client.CreateCluster(t.Context(), clusterObject(t, l, from), target, "next-run"), "the name is free again")
+	require.NoError(t, l.client.CreateCluster(t.Context(), clusterObject(t, l, from), kube.Target{Name: target, Run: "next-run"}), "the name is free again")
 }
 
 // clusterObject reads the object of a cluster.

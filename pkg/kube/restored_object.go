@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,7 +129,7 @@ func restoredLabels(from map[string]string, v RestoredVolume) map[string]string 
 		labels = map[string]string{}
 	}
 	delete(labels, clusterIDLabel)
-	labels[instanceLabel] = v.Cluster.Name
+	labels[instanceLabel] = cmp.Or(v.Instance, v.Cluster.Name)
 	labels[componentLabel] = tikvComponent
 	renamePod(labels, v.Cluster, v.Ordinal)
 	return labels

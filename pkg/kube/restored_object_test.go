@@ -79,8 +79,9 @@ func TestRestoredObjects_Recorded_KeepEverythingButNamesIDsZoneAndSize(t *testin
 
 func TestTargetCluster_Recorded_KeepsTheSpecOnly(t *testing.T) {
 	t.Parallel()
-	o, err := targetCluster(readRecorded(t).Kubernetes.Cluster, cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+	made, err := targetCluster(readRecorded(t).Kubernetes.Cluster, Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
 	require.NoError(t, err)
+	o := made.object
 	assert.Equal(t, "pingcap.com/v1alpha1", o.GetAPIVersion())
 	assert.Equal(t, "TidbCluster", o.GetKind())
 	assert.Equal(t, map[string]any{
@@ -96,13 +97,14 @@ func TestTargetCluster_Recorded_KeepsTheSpecOnly(t *testing.T) {
 
 func TestTargetCluster_WhatOthersWrote_IsDropped(t *testing.T) {
 	t.Parallel()
-	o, err := targetCluster(json.RawMessage(`{
+	made, err := targetCluster(json.RawMessage(`{
 		"metadata": {"labels": {"team": "db", "app.kubernetes.io/instance": "src", "app.kubernetes.io/managed-by": "Helm"},
 			"annotations": {"note": "keep", "kubectl.kubernetes.io/last-applied-configuration": "{}", "argocd.argoproj.io/tracking-id": "x",
 				"tidb.pingcap.com/tikv-volumes-ready": "true", "tikv.tidb.pingcap.com/delete-slots": "[1]", "tisnap.io/run": "old"}},
 		"spec": {"paused": true, "unknownField": {"deep": [1, "x"]}, "tikv": {"replicas": 3}}}`),
-		cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+		Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
 	require.NoError(t, err)
+	o := made.object
 	assert.Equal(t, map[string]string{"team": "db", "app.kubernetes.io/instance": "dst", RunKey: "r1"}, o.GetLabels())
 	assert.Equal(t, map[string]string{"note": "keep", RunKey: "r1", failoverKey: "null"}, o.GetAnnotations())
 	spec := o.Object["spec"].(map[string]any)
@@ -120,7 +122,7 @@ func TestTargetCluster_BadSource_IsRefused(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			_, err := targetCluster(json.RawMessage(text), cluster.Name{Namespace: "prod", Name: "dst"}, "r1")
+			_, err := targetCluster(json.RawMessage(text), Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
 			assert.Equal(t, want, failure.KindOf(err))
 		})
 	}
@@ -181,18 +183,25 @@ func TestRestoredVolume_InTreeSource_BecomesCSI(t *testing.T) {
 func TestClaimName_SourceClaim_KeepsTheVolumesName(t *testing.T) {
 	t.Parallel()
 	target := cluster.Name{Namespace: "x", Name: "dst-2"}
-	for _, c := range []struct{ instance, claim, want string }{
-		{"src", "tikv-src-tikv-0", "tikv-dst-2-tikv-4"},
-		{"src", "tikv-raft-log-src-tikv-12", "tikv-raft-log-dst-2-tikv-4"},
-		{"tikv", "tikv-tikv-tikv-1", "tikv-dst-2-tikv-4"},
-		{"a-tikv-1", "tikv-wal-a-tikv-1-tikv-1", "tikv-wal-dst-2-tikv-4"},
-		{"", "tikv-src-tikv-0", ""},
-		{"src", "data-src-tikv-0", ""},
-		{"src", "tikv-src-pd-0", ""},
+	for name, c := range map[string]struct{ pod, instance, claim, want string }{
+		"by the instance":       {"", "src", "tikv-src-tikv-0", "tikv-dst-2-tikv-4"},
+		"second volume":         {"", "src", "tikv-raft-log-src-tikv-12", "tikv-raft-log-dst-2-tikv-4"},
+		"cluster called tikv":   {"", "tikv", "tikv-tikv-tikv-1", "tikv-dst-2-tikv-4"},
+		"cluster like a pod":    {"", "a-tikv-1", "tikv-wal-a-tikv-1-tikv-1", "tikv-wal-dst-2-tikv-4"},
+		"instance of Helm":      {"src-tikv-0", "release-1", "tikv-src-tikv-0", "tikv-dst-2-tikv-4"},
+		"Helm, second volume":   {"src-tikv-12", "release-1", "tikv-raft-log-src-tikv-12", "tikv-raft-log-dst-2-tikv-4"},
+		"neither":               {"", "", "tikv-src-tikv-0", ""},
+		"another volume's name": {"", "src", "data-src-tikv-0", ""},
+		"another component":     {"", "src", "tikv-src-pd-0", ""},
+		"another pod":           {"src-tikv-1", "src", "tikv-src-tikv-0", ""},
 	} {
-		t.Run(c.claim+" of "+c.instance, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			name, err := claimName(&metav1.ObjectMeta{Name: c.claim, Labels: map[string]string{instanceLabel: c.instance}}, target, 4)
+			meta := &metav1.ObjectMeta{Name: c.claim, Labels: map[string]string{instanceLabel: c.instance}}
+			if c.pod != "" {
+				meta.Annotations = map[string]string{podNameKey: c.pod}
+			}
+			name, err := claimName(meta, target, 4)
 			assert.Equal(t, c.want, name)
 			if c.want == "" {
 				assert.Equal(t, failure.Corrupt, failure.KindOf(err))

@@ -70,6 +70,9 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	if err := matchStores(src, tc, pods, stores); err != nil {
 		return nil, err
 	}
+	if err := checkScaling(tc, len(pods)); err != nil {
+		return nil, err
+	}
 	if err := describeVolumes(ctx, e, src); err != nil {
 		return nil, err
 	}
@@ -83,6 +86,17 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 		return nil, err
 	}
 	return src, nil
+}
+
+// checkScaling refuses a cluster whose TiKV is being scaled: the backup would have one store too many, or too few.
+func checkScaling(tc kube.TidbCluster, pods int) error {
+	wanted := tc.TiKVReplicas + tc.FailureStores
+	if pods == wanted && !tc.Scaling {
+		return nil
+	}
+	return failure.New(failure.Unready, "check pods", tc.Name.String(),
+		"TiKV is being scaled: there are %d pods, and spec.tikv.replicas is %d (%d more stand in for failed stores)", pods, tc.TiKVReplicas, tc.FailureStores).
+		WithHint("run it again when scaling is over and every store of PD is Up")
 }
 
 func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) error {

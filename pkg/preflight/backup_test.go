@@ -127,3 +127,28 @@ func TestBackup_AnyCallFails_ItsKindComesThrough(t *testing.T) {
 		})
 	}
 }
+
+// A store that is being added or removed while its cluster is cut is not in the copy, or is empty in it.
+func TestBackup_ScaleUnderWay_IsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   failure.Kind
+	}{
+		"out, no pod yet":      {func(w *world) { w.tc.TiKVReplicas = 4 }, failure.Unready},
+		"in, pod still up":     {func(w *world) { w.tc.TiKVReplicas = 2 }, failure.Unready},
+		"the Operator says so": {func(w *world) { w.tc.Scaling = true }, failure.Unready},
+		"after a failover":     {func(w *world) { w.tc.TiKVReplicas, w.tc.FailureStores = 2, 1 }, failure.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			c.change(w)
+			_, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
+			require.Equal(t, c.want, failure.KindOf(err), "%v", err)
+			if err != nil {
+				require.ErrorContains(t, err, "being scaled")
+			}
+		})
+	}
+}

@@ -42,6 +42,9 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		for _, id := range r.opts.TolerateStores {
 			delete(up, id)
 		}
+		if err := r.checkForeign(ids, up); err != nil {
+			return false, err
+		}
 		s.Reached(int64(len(up)))
 		return len(up) == len(ids), r.missing(ctx, ids, up)
 	})
@@ -74,6 +77,18 @@ func (r *run) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, erro
 		}
 	}
 	return up, nil
+}
+
+// checkForeign refuses a store that the backup does not have: an empty one has joined, and PD might give it the
+// regions' peers before they are resolved.
+func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
+	for id := range up {
+		if !slices.Contains(ids, id) {
+			return failure.New(failure.Conflict, "wait for stores", r.opts.Target.String(), "store %s is up, and the backup has no such store: an empty one has joined", id).
+				WithHint("keep spec.tikv.replicas of %s at %d until the restore is over", r.opts.Target, len(r.manifest.Source.Stores))
+		}
+	}
+	return nil
 }
 
 // missing says which stores are not there and what Kubernetes says about the pods that do not run.

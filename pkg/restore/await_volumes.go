@@ -127,7 +127,7 @@ func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.volumes)), "volumes")
 	return parallel.Each(ctx, 16, r.volumes, func(ctx context.Context, _ int, v Volume) error {
 		defer s.Advance(1)
-		return r.Kube.BindVolume(ctx, v.asRestored(r.opts.Target, r.opts.Run))
+		return r.Kube.BindVolume(ctx, r.asRestored(&v))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -13,7 +14,7 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	if r.existing {
 		return nil
 	}
-	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.opts.Target, r.opts.Run)
+	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target())
 }
 
 // deleteCluster deletes the target, if this run made it.
@@ -26,16 +27,46 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		s.Warn("cluster %s is kept: another run may have it by now", r.opts.Target)
 		return nil
 	}
-	stay, listErr := r.Kube.Provisioned(ctx, r.opts.Target, r.opts.Run)
-	err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run)
+	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run); err != nil {
+		return err
+	}
+	stay, err := r.Kube.Remaining(ctx, r.opts.Target, r.opts.Run)
 	switch {
-	case listErr != nil:
-		s.Warn("which volumes of PD stay is not known: %v", listErr)
+	case err != nil:
+		s.Warn("which volumes of PD stay is not known: %v", err)
 	case len(stay) > 0:
 		s.Warn("these persistent volumes, of PD, have the reclaim policy Retain and stay: %s", strings.Join(stay, ", "))
 		r.leave("these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: %s", strings.Join(stay, ", "))
 	}
-	return err
+	return nil
+}
+
+// target is the cluster that the run makes, in Kubernetes' words.
+func (r *run) target() kube.Target {
+	sizes := map[string]int64{}
+	for _, v := range r.volumes {
+		sizes[v.Mount] = max(sizes[v.Mount], v.Spec.SizeGiB)
+	}
+	return kube.Target{
+		Name: r.opts.Target, Run: r.opts.Run, Stores: len(r.manifest.Source.Stores), SizesGiB: sizes,
+		KeepServiceSettings: r.opts.KeepServiceSettings,
+	}
+}
+
+// restored are the run's volumes in Kubernetes' words.
+func (r *run) restored() []kube.RestoredVolume {
+	out := make([]kube.RestoredVolume, len(r.volumes))
+	for i := range r.volumes {
+		out[i] = r.asRestored(&r.volumes[i])
+	}
+	return out
+}
+
+func (r *run) asRestored(v *Volume) kube.RestoredVolume {
+	return kube.RestoredVolume{
+		Cluster: r.opts.Target, Instance: r.instance, Run: r.opts.Run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
+		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.claim, Object: v.object,
+	}
 }
 
 // awaitPD waits until a majority of PD's members are healthy and answer: with the address of one alone, its

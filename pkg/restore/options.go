@@ -33,6 +33,8 @@ type Options struct {
 	Account string
 	// Kubernetes is the API server of the target, for the journal: gc compares it with its own.
 	Kubernetes string
+	// KeepServiceSettings keeps the source's node ports, host names and addresses of load balancers.
+	KeepServiceSettings bool
 	// KeepOnFailure leaves what a failed run made, for a person to examine.
 	KeepOnFailure bool
 	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.

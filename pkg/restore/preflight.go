@@ -34,6 +34,12 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.Kube.Allowed(ctx, r.opts.Target.Namespace); err != nil {
 		return err
 	}
+	if err := r.Kube.DryRun(ctx, r.manifest.Kubernetes.TidbCluster, r.target(), r.restored(), r.existing); err != nil {
+		return err
+	}
+	if len(r.dropped) > 0 && !r.existing {
+		s.Warn("settings of the source's services are not in the copy (--keep-service-settings keeps them): %s", strings.Join(r.dropped, "; "))
+	}
 	v := r.volumes[0]
 	if err := r.EBS.Probe(ctx, ebs.ActionCreateVolume, string(v.Snapshot), v.Zone); err != nil {
 		return failure.Annotate(err, "check permissions", string(v.Snapshot))
@@ -105,16 +111,13 @@ func (r *run) planAll(ctx context.Context) error {
 	if err := planAfter(r.volumes, r.opts.After); err != nil {
 		return err
 	}
-	restored := make([]kube.RestoredVolume, len(r.volumes))
-	for i := range r.volumes {
-		restored[i] = r.volumes[i].asRestored(r.opts.Target, r.opts.Run)
-	}
-	names, err := kube.CheckRestored(r.manifest.Kubernetes.TidbCluster, r.opts.Target, r.opts.Run, restored)
+	checked, err := kube.CheckRestored(r.manifest.Kubernetes.TidbCluster, r.target(), r.restored())
 	if err != nil {
 		return err
 	}
-	for i := range names {
-		r.volumes[i].names = names[i]
+	r.dropped = checked.Dropped
+	for i, names := range checked.Names {
+		r.volumes[i].names = names
 	}
 	return nil
 }
@@ -144,7 +147,7 @@ func (r *run) checkTarget(ctx context.Context) error {
 	if err := r.checkShape(tc); err != nil {
 		return err
 	}
-	r.existing = true
+	r.existing, r.instance = true, tc.Instance
 	return r.noClaims(ctx)
 }
 

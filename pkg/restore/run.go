@@ -23,8 +23,10 @@ type run struct {
 	cancel  context.CancelCauseFunc
 
 	manifest *manifest.Manifest
-	resolved bool // the data are at the backup ts already: an earlier run was killed after that
-	existing bool // the target was made by somebody else, for this restore
+	resolved bool     // the data are at the backup ts already: an earlier run was killed after that
+	existing bool     // the target was made by somebody else, for this restore
+	instance string   // of a target that somebody else made: the value of its instance label
+	dropped  []string // settings of the source's services that the target does not get
 	volumes  []Volume
 	created  createdVolumes
 	asked    bool // volumes were asked for, so some may exist that no answer named

@@ -39,14 +39,6 @@ type Volume struct {
 	modified      bool
 }
 
-// asRestored is the volume in Kubernetes' words.
-func (v *Volume) asRestored(target cluster.Name, run cluster.RunID) kube.RestoredVolume {
-	return kube.RestoredVolume{
-		Cluster: target, Run: run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
-		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.claim, Object: v.object,
-	}
-}
-
 // planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
 // together: stores get the target's ordinals in the order of their own.
 func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {

@@ -82,6 +82,10 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 		t.Close()
 		return nil, err
 	}
+	if err := t.Kube.AddStorageClass("ebs-sc"); err != nil {
+		t.Close()
+		return nil, err
+	}
 	zones := []cluster.Zone{Region + "a", Region + "b", Region + "c"}
 	for i := range cfg.Nodes {
 		zone := zones[i%len(zones)]

@@ -27,3 +27,11 @@ func regionOf(zone string) string {
 	}
 	return zone[:len(zone)-1]
 }
+
+// AddStorageClass adds a class of the EBS CSI driver.
+func (s *Server) AddStorageClass(name string) error {
+	return s.Put(meta(object{
+		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": object{"name": name},
+		"provisioner": ebsDriver, "reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer",
+	}))
+}

@@ -1,0 +1,26 @@
+package kube
+
+import "slices"
+
+// retarget makes selectors of pods by the source's instance select the target's: with the source's own, rules such
+// as "no two stores on a node" would keep the copy away from its source and not from itself.
+func retarget(value any, source, target string) {
+	switch v := value.(type) {
+	case []any:
+		for _, item := range v {
+			retarget(item, source, target)
+		}
+	case map[string]any:
+		if labels, ok := v["matchLabels"].(map[string]any); ok && labels[instanceLabel] == source {
+			labels[instanceLabel] = target
+		}
+		if values, ok := v["values"].([]any); ok && v["key"] == instanceLabel {
+			if i := slices.Index(values, any(source)); i >= 0 {
+				values[i] = target
+			}
+		}
+		for _, item := range v {
+			retarget(item, source, target)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// Claims lists the names of the cluster's TiKV claims in order, used or not.
+func (c *Client) Claims(ctx context.Context, name cluster.Name) ([]string, error) {
+	list, err := c.claimsOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return claimNames(slices.DeleteFunc(list, func(pvc corev1.PersistentVolumeClaim) bool {
+		return pvc.Labels[componentLabel] != tikvComponent && !strings.HasPrefix(pvc.Name, tikvComponent+"-")
+	})), nil
+}
+
+func claimNames(list []corev1.PersistentVolumeClaim) []string {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// claimsOf lists the claims that carry the cluster's instance, and those that only their name makes its own: a
+// StatefulSet goes by the name, and claims that an Argo CD cluster left behind have another label.
+func (c *Client) claimsOf(ctx context.Context, name cluster.Name) ([]corev1.PersistentVolumeClaim, error) {
+	instance, err := c.instance(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, wrap(err, "list claims", name.String())
+	}
+	own := claimOf(name)
+	return slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
+		return pvc.Labels[instanceLabel] != instance && !own.MatchString(pvc.Name)
+	}), nil
+}

@@ -1,0 +1,99 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+// DryRun asks the API server for everything that CreateCluster and BindVolume will make, without making it, so that
+// quotas, policies, webhooks and the namespace are asked before anything is there. It finds claims that an earlier
+// cluster left behind, and StorageClasses and TLS secrets that are missing. exists says that somebody else made
+// the cluster.
+func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error {
+	made, err := targetCluster(source, to)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		if err := c.checkLeftovers(ctx, to.Name); err != nil {
+			return err
+		}
+		_, err := c.dynamic.Resource(tidbClusterResource()).Namespace(to.Name.Namespace).Create(ctx, made.object, tried())
+		if err := unlessThere(err, "try to create tidbcluster", to.Name.String()); err != nil {
+			return err
+		}
+	}
+	spec, _ := made.object.Object["spec"].(map[string]any)
+	if err := c.checkClasses(ctx, spec); err != nil {
+		return err
+	}
+	if err := c.checkSecrets(ctx, spec, to.Name); err != nil {
+		return err
+	}
+	return parallel.Each(ctx, parallelRequests, volumes, func(ctx context.Context, _ int, v RestoredVolume) error {
+		v.Volume = anyVolume
+		pvc, pv, err := restoredObjects(v)
+		if err != nil {
+			return err
+		}
+		_, err = c.core.CoreV1().PersistentVolumes().Create(ctx, pv, tried())
+		if err := unlessThere(err, "try to create persistent volume", pv.Name); err != nil {
+			return err
+		}
+		_, err = c.core.CoreV1().PersistentVolumeClaims(pvc.Namespace).Create(ctx, pvc, tried())
+		return unlessThere(err, "try to create claim", pvc.Namespace+"/"+pvc.Name)
+	})
+}
+
+// tried makes a creation a dry run.
+func tried() metav1.CreateOptions { return metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}} }
+
+// unlessThere leaves objects that exist to those who make them: they see whose they are.
+func unlessThere(err error, op, target string) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return wrap(err, op, target)
+}
+
+// checkClasses refuses a spec that names StorageClasses which do not exist: claims of PD would wait for ever.
+func (c *Client) checkClasses(ctx context.Context, spec map[string]any) error {
+	classes := map[string]string{}
+	findClasses(spec, "spec", classes)
+	return parallel.Each(ctx, parallelRequests, slices.Sorted(maps.Keys(classes)), func(ctx context.Context, _ int, name string) error {
+		_, err := c.core.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return failure.New(failure.Unready, "check storage class", name, "it does not exist, and %s names it", classes[name]).
+				WithHint("create the StorageClass %s in this Kubernetes cluster", name)
+		}
+		return wrap(err, "check storage class", name)
+	})
+}
+
+// findClasses collects the StorageClasses of a spec, each with the path of one place that names it.
+func findClasses(value any, path string, into map[string]string) {
+	switch v := value.(type) {
+	case []any:
+		for i, item := range v {
+			findClasses(item, fmt.Sprintf("%s[%d]", path, i), into)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if name, ok := v[key].(string); ok && name != "" && key == "storageClassName" {
+				into[name] = path + "." + key
+				continue
+			}
+			findClasses(v[key], strings.TrimSuffix(path, ".")+"."+key, into)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package kube
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Target is the cluster that a restore makes.
+type Target struct {
+	Name cluster.Name
+	Run  cluster.RunID
+	// Stores is how many stores the backup has, and so how many TiKV pods are made. After a failover the source
+	// has more pods than replicas. 0 keeps the source's replicas.
+	Stores int
+	// SizesGiB are the sizes of a store's volumes by their mount paths; those that are not named keep the source's.
+	SizesGiB map[string]int64
+	// KeepServiceSettings keeps node ports, host names and addresses of load balancers, which the source may still use.
+	KeepServiceSettings bool
+}
+
+// madeCluster is a TidbCluster made from the source's.
+type madeCluster struct {
+	object *unstructured.Unstructured
+	// dropped are the settings of the source that it does not have, as paths in the spec.
+	dropped []string
+}
+
+// targetCluster turns the source's object into the target's. It keeps the spec but for what Target says.
+func targetCluster(source json.RawMessage, to Target) (madeCluster, error) {
+	const op = "make tidbcluster"
+	target := to.Name
+	var content map[string]any
+	if err := decodeObject(source, &content); err != nil {
+		return madeCluster{}, failure.Wrap(err, failure.Corrupt, op, target.String())
+	}
+	spec, ok := content["spec"].(map[string]any)
+	if !ok {
+		return madeCluster{}, failure.New(failure.Corrupt, op, target.String(), "the source's tidbcluster has no spec")
+	}
+	if err := checkAlone(spec, target); err != nil {
+		return madeCluster{}, err
+	}
+	if err := checkNameLength(spec, target); err != nil {
+		return madeCluster{}, err
+	}
+	// A cluster that was paused or suspended when it was backed up would never come up.
+	delete(spec, "paused")
+	delete(spec, "suspendAction")
+	spec["recoveryMode"] = true
+	failover, taken := withoutFailover(spec)
+	if err := setStores(spec, to); err != nil {
+		return madeCluster{}, err
+	}
+	was := &unstructured.Unstructured{Object: content}
+	made := madeCluster{object: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
+	if !to.KeepServiceSettings {
+		made.dropped = dropServiceSettings(spec)
+	}
+	retarget(spec, cmp.Or(was.GetLabels()[instanceLabel], was.GetName()), target.Name)
+	o := made.object
+	// br's clustermeta leaves out version and kind.
+	o.SetAPIVersion(tidbClusterResource().GroupVersion().String())
+	o.SetKind("TidbCluster")
+	o.SetName(target.Name)
+	o.SetNamespace(target.Namespace)
+	o.SetLabels(keptLabels(was.GetLabels(), target))
+	annotations := keptAnnotations(was.GetAnnotations())
+	if taken {
+		annotations[failoverKey] = failover
+	}
+	o.SetAnnotations(annotations)
+	markRun(o, to.Run)
+	return made, nil
+}
+
+// checkAlone refuses a cluster that joins the PD of another one: its target would join the live source.
+func checkAlone(spec map[string]any, target cluster.Name) error {
+	other, _ := spec["cluster"].(map[string]any)
+	addresses, _ := spec["pdAddresses"].([]any)
+	if len(other) == 0 && len(addresses) == 0 {
+		return nil
+	}
+	return failure.New(failure.Usage, "make tidbcluster", target.String(),
+		"the source joins another cluster's pd (spec.cluster or spec.pdAddresses), and so would the target").
+		WithHint("restore the cluster that the source belongs to as a whole")
+}
+
+// keptLabels drops what deployment tools wrote: they would manage the target too, and delete it.
+func keptLabels(labels map[string]string, target cluster.Name) map[string]string {
+	kept := map[string]string{}
+	for k, v := range labels {
+		switch {
+		case k == RunKey || toolsOwn(k) || (k == "app.kubernetes.io/managed-by" && v == "Helm"):
+			continue
+		case k == instanceLabel:
+			v = target.Name
+		}
+		kept[k] = v
+	}
+	return kept
+}
+
+// keptAnnotations drops what the source's server, Operator and deployment tools wrote. Delete slots go
+// because the target's ordinals begin at 0 again; the mark that volumes are ready because they are not.
+func keptAnnotations(annotations map[string]string) map[string]string {
+	kept := map[string]string{}
+	for k, v := range annotations {
+		if k == RunKey || k == leftRecoveryKey || k == failoverKey || k == lastAppliedKey || k == volumesReadyKey ||
+			strings.HasSuffix(k, deleteSlotsSuffix) || toolsOwn(k) {
+			continue
+		}
+		kept[k] = v
+	}
+	return kept
+}
+
+func toolsOwn(key string) bool {
+	for _, prefix := range []string{"argocd.argoproj.io/", "meta.helm.sh/", "helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/"} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}

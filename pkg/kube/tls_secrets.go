@@ -1,0 +1,54 @@
+package kube
+
+import (
+	"context"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// tlsSecrets are the names of the secrets that the pods of a cluster mount. They are made of the cluster's own
+// name: those of the source are of no use to a copy.
+func tlsSecrets(spec map[string]any, name string) []string {
+	var names []string
+	if on, _, _ := unstructured.NestedBool(spec, "tlsCluster", "enabled"); on {
+		for _, component := range []string{"pd", "tikv", "tidb", "tiflash", "ticdc", "pump", "tiproxy"} {
+			if _, has := spec[component].(map[string]any); has {
+				names = append(names, name+"-"+component+"-cluster-secret")
+			}
+		}
+		names = append(names, name+"-cluster-client-secret")
+	}
+	if on, _, _ := unstructured.NestedBool(spec, "tidb", "tlsClient", "enabled"); on {
+		names = append(names, name+"-tidb-server-secret")
+	}
+	return names
+}
+
+// checkSecrets refuses a cluster with TLS whose secrets do not exist: its pods would stay ContainerCreating. Only
+// their names are read. Who may not read them is not refused: the wait for the pods then gives the reason.
+func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target cluster.Name) error {
+	var missing []string
+	for _, name := range tlsSecrets(spec, target.Name) {
+		_, err := c.secrets.Namespace(target.Namespace).Get(ctx, name, metav1.GetOptions{})
+		wrapped := wrap(err, "check tls secret", target.Namespace+"/"+name)
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, name)
+		case failure.Is(wrapped, failure.Denied):
+			return nil
+		case err != nil:
+			return wrapped
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return failure.New(failure.Unready, "check tls secrets", target.String(), "TLS is on, and these secrets do not exist: %s", strings.Join(missing, ", ")).
+		WithHint("issue certificates for %s with the source's CA, one Certificate of cert-manager for each secret: see docs/tls.md", target.Name)
+}
