@@ -14,9 +14,12 @@ import (
 const lockTTL = 10 * time.Minute
 
 // takeLock admits one run at a time to the cluster. A lock that is lost ends the run.
-func (r *run) takeLock(ctx context.Context, _ *phase.Scope) error {
+func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 	var err error
-	r.lock, err = runlock.Take(ctx, r.Store, r.opts.Cluster, r.opts.Owner, lockTTL, func(reason error) { r.cancel(reason) })
+	r.lock, err = runlock.Take(ctx, r.Store, r.opts.Cluster, r.opts.Owner, lockTTL, runlock.Notify{
+		Lost:     func(reason error) { r.cancel(reason) },
+		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
+	})
 	return err
 }
 

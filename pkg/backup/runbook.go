@@ -25,7 +25,7 @@ func (r *run) steps() []phase.Step {
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	return append(steps, []phase.Step{
-		{Phase: phaseTask, Name: journal.StepLock, Deadline: time.Minute, Do: r.takeLock, Undo: r.dropLock},
+		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3 * time.Minute, Do: r.takeLock, Undo: r.dropLock},
 		{Phase: phaseTask, Name: "claim", Deadline: time.Minute, Do: r.claim},
 		{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true},
 

@@ -79,7 +79,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
 	complete(cmd, "on-import", preflight.ImportPolicies()...)
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
-	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stand still")
+	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stay the same")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
 	fl.IntVar(&f.pending, "pending-quota", 0, "how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")

@@ -100,7 +100,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	if strings.Contains(err.Error(), "unmatched cluster id") {
 		return err
 	}
-	if probeErr := c.rest.call(ctx, http.MethodGet, apiPrefix+"/version", nil, nil, again); probeErr != nil {
+	if probeErr := c.rest.call(ctx, http.MethodGet, apiPrefix+"/version", nil, nil, mayRepeat); probeErr != nil {
 		return probeErr
 	}
 	return err

@@ -22,7 +22,7 @@ func (c *Client) SafePoints(ctx context.Context) (services []SafePoint, gc clust
 		} `json:"service_gc_safe_points"`
 		GC uint64 `json:"gc_safe_point"`
 	}
-	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/gc/safepoint", nil, &answer, again); err != nil {
+	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/gc/safepoint", nil, &answer, mayRepeat); err != nil {
 		return nil, 0, translate(ctx, err, "list safe points", "")
 	}
 	for _, s := range answer.Services {

@@ -37,7 +37,7 @@ func (c *Client) leaseEnd(ctx context.Context, id int64) (time.Time, error) {
 	var answer struct {
 		TTL int64 `json:"TTL,string"` // seconds left; -1 once it has run out
 	}
-	err := c.rest.call(ctx, http.MethodPost, "/v3/lease/timetolive", query, &answer, again)
+	err := c.rest.call(ctx, http.MethodPost, "/v3/lease/timetolive", query, &answer, mayRepeat)
 	if err != nil && failure.Is(translate(ctx, err, "", ""), failure.NotFound) {
 		return time.Time{}, nil
 	}

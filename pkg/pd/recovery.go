@@ -21,12 +21,12 @@ const lastYear = 2045
 
 // MarkRecovering sets the mark that makes TiKV start in recovery mode. Idempotent.
 func (c *Client) MarkRecovering(ctx context.Context) error {
-	return translate(ctx, c.rest.call(ctx, http.MethodPost, markPath, nil, nil, again), "set recovering mark", "")
+	return translate(ctx, c.rest.call(ctx, http.MethodPost, markPath, nil, nil, mayRepeat), "set recovering mark", "")
 }
 
 // UnmarkRecovering removes the mark. Idempotent.
 func (c *Client) UnmarkRecovering(ctx context.Context) error {
-	return translate(ctx, c.rest.call(ctx, http.MethodDelete, markPath, nil, nil, again), "remove recovering mark", "")
+	return translate(ctx, c.rest.call(ctx, http.MethodDelete, markPath, nil, nil, mayRepeat), "remove recovering mark", "")
 }
 
 // Recovering reads the mark.
@@ -34,7 +34,7 @@ func (c *Client) Recovering(ctx context.Context) (bool, error) {
 	var answer struct {
 		Marked bool `json:"marked"`
 	}
-	err := c.rest.call(ctx, http.MethodGet, markPath, nil, &answer, again)
+	err := c.rest.call(ctx, http.MethodGet, markPath, nil, &answer, mayRepeat)
 	return answer.Marked, translate(ctx, err, "read recovering mark", "")
 }
 
@@ -48,7 +48,7 @@ func (c *Client) RaiseTS(ctx context.Context, ts cluster.TS) error {
 			ts.Time().Format("2006-01-02"))
 	}
 	body := map[string]any{"tso": ts.String(), "force-use-larger": true}
-	if err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/admin/reset-ts", body, nil, again); err != nil {
+	if err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/admin/reset-ts", body, nil, mayRepeat); err != nil {
 		return translate(ctx, err, op, target)
 	}
 	now, err := c.Now(ctx)

@@ -57,8 +57,8 @@ func (r *rest) close() { r.http.CloseIdleConnections() }
 type repeatable bool
 
 const (
-	again repeatable = true
-	once  repeatable = false
+	mayRepeat repeatable = true
+	once      repeatable = false
 )
 
 // call sends one request, to the next member if one does not answer, and decodes the answer into out unless
@@ -103,7 +103,7 @@ func (r *rest) send(ctx context.Context, method, url string, body []byte, repeat
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if repeat == again {
+	if repeat == mayRepeat {
 		// The key without a value is net/http's way to say that it may send the request again, on a fresh
 		// connection, when a kept one turns out to be dead: PD's restart looks like that.
 		req.Header["Idempotency-Key"] = nil
@@ -152,7 +152,7 @@ func tryNext(err error, repeat repeatable) bool {
 	}
 	var op *net.OpError
 	notSent := errors.As(err, &op) && op.Op == "dial"
-	return notSent || repeat == again
+	return notSent || repeat == mayRepeat
 }
 
 // isTransport reports whether err comes from the connection and not from PD.

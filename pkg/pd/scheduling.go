@@ -19,14 +19,14 @@ const ttlPrefix = "/config/ttl/"
 func (c *Client) Schedulers(ctx context.Context) ([]Scheduler, error) {
 	const op = "list schedulers"
 	var names []string
-	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/schedulers", nil, &names, again); err != nil {
+	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/schedulers", nil, &names, mayRepeat); err != nil {
 		return nil, translate(ctx, err, op, "")
 	}
 	var paused []struct {
 		Name     string    `json:"name"`
 		ResumeAt time.Time `json:"resume_at"`
 	}
-	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/schedulers?status=paused&timestamp=true", nil, &paused, again); err != nil {
+	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/schedulers?status=paused&timestamp=true", nil, &paused, mayRepeat); err != nil {
 		return nil, translate(ctx, err, op, "paused")
 	}
 	schedulers := make([]Scheduler, 0, len(names))
@@ -64,7 +64,7 @@ func (c *Client) delayScheduler(ctx context.Context, op, name string, delay int6
 			WithHint("list the schedulers and name each")
 	}
 	body := map[string]int64{"delay": delay}
-	err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/schedulers/"+url.PathEscape(name), body, nil, again)
+	err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/schedulers/"+url.PathEscape(name), body, nil, mayRepeat)
 	return translate(ctx, err, op, name)
 }
 
@@ -76,7 +76,7 @@ func (c *Client) SetTTLConfig(ctx context.Context, items map[string]any, ttl tim
 		return failure.New(failure.Usage, op, "", "%d items for %s", len(items), ttl)
 	}
 	path := fmt.Sprintf("%s/config?ttlSecond=%d", apiPrefix, seconds(ttl))
-	return translate(ctx, c.rest.call(ctx, http.MethodPost, path, items, nil, again), op, itemNames(items))
+	return translate(ctx, c.rest.call(ctx, http.MethodPost, path, items, nil, mayRepeat), op, itemNames(items))
 }
 
 // TTLConfig reads the overrides in force from PD's etcd, by item.
@@ -101,7 +101,7 @@ func (c *Client) DropTTLConfig(ctx context.Context, items []string) error {
 	for _, item := range items {
 		body[item] = 0 // PD wants some value and does not look at it
 	}
-	err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/config?ttlSecond=0", body, nil, again)
+	err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/config?ttlSecond=0", body, nil, mayRepeat)
 	return translate(ctx, err, "drop ttl config", itemNames(body))
 }
 

@@ -91,7 +91,7 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 // PauseLogBackup writes the key on which TiKV and TiDB pause the task. A name that is not a task's does nothing.
 func (c *Client) PauseLogBackup(ctx context.Context, name string) error {
 	body := map[string][]byte{"key": []byte(logBackupPause + name), "value": {}}
-	err := c.rest.call(ctx, http.MethodPost, "/v3/kv/put", body, nil, again)
+	err := c.rest.call(ctx, http.MethodPost, "/v3/kv/put", body, nil, mayRepeat)
 	return translate(ctx, err, "pause log backup", name)
 }
 
@@ -139,7 +139,7 @@ func (c *Client) etcdPrefix(ctx context.Context, prefix string) ([]etcdPair, err
 	var answer struct {
 		KVs []etcdPair `json:"kvs"`
 	}
-	if err := c.rest.call(ctx, http.MethodPost, "/v3/kv/range", query, &answer, again); err != nil {
+	if err := c.rest.call(ctx, http.MethodPost, "/v3/kv/range", query, &answer, mayRepeat); err != nil {
 		return nil, err
 	}
 	return answer.KVs, nil

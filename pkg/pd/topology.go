@@ -30,7 +30,7 @@ func (c *Client) ClusterID(ctx context.Context) (uint64, error) { return c.rpc.G
 // Version reads the cluster version that PD agreed on, "8.5.0". Before bootstrap: whatever PD says.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	var version string
-	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/config/cluster-version", nil, &version, again)
+	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/config/cluster-version", nil, &version, mayRepeat)
 	return version, translate(ctx, err, "read cluster version", "")
 }
 
@@ -59,7 +59,7 @@ type storeList struct {
 // A cluster that was never bootstrapped is Unready.
 func (c *Client) Stores(ctx context.Context) ([]Store, error) {
 	var list storeList
-	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/stores?state=0&state=1&state=2", nil, &list, again)
+	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/stores?state=0&state=1&state=2", nil, &list, mayRepeat)
 	if err != nil {
 		return nil, translate(ctx, err, "list stores", "")
 	}
@@ -167,7 +167,7 @@ func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
 		Interval string            `json:"persist_interval"`
 		Stores   map[string]uint64 `json:"stores_min_resolved_ts"`
 	}
-	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts?scope=cluster", nil, &answer, again)
+	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts?scope=cluster", nil, &answer, mayRepeat)
 	if err != nil {
 		return ResolvedTS{}, translate(ctx, err, op, "")
 	}
@@ -214,7 +214,7 @@ func (c *Client) resolvedByStore(ctx context.Context) (map[cluster.StoreID]clust
 		var answer struct {
 			TS uint64 `json:"min_resolved_ts"`
 		}
-		err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts/"+s.ID.String(), nil, &answer, again)
+		err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/min-resolved-ts/"+s.ID.String(), nil, &answer, mayRepeat)
 		all[i] = answer.TS
 		return translate(ctx, err, "read resolved ts", "store "+s.ID.String())
 	})

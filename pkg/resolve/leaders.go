@@ -17,8 +17,8 @@ import (
 // The time to elect leaders in, at most: a real store has them within 50 ms, PD hears of them with the next
 // heartbeats, and a store with 20,000 regions and full queues needs several rounds of 10 s.
 const (
-	electBase = 30 * time.Minute
-	electEach = 100 * time.Millisecond
+	leadersBase = 30 * time.Minute
+	leadersEach = 100 * time.Millisecond
 )
 
 // want is a region whose planned leader PD does not know yet.

@@ -64,7 +64,7 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 	for _, store := range r.cfg.Stores {
 		r.send(store, started[store]) //nolint:contextcheck // the recovery outlives the step that asked
 	}
-	ctx, stop := r.bounded(ctx, "elect leaders", electBase, electEach)
+	ctx, stop := r.bounded(ctx, "elect leaders", leadersBase, leadersEach)
 	defer stop()
 	return r.awaitLeaders(ctx, s)
 }

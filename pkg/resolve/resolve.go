@@ -102,7 +102,7 @@ type Stats struct {
 	Retries int64 `json:"retries"`
 	// WaitedApply is whether every store's log was waited for before the flashback.
 	WaitedApply bool `json:"waitedApply,omitempty"`
-	// ResumedRun is the run that this one went on after, with its timestamps.
+	// ResumedRun is the run that this one resumed, with its timestamps.
 	ResumedRun cluster.RunID `json:"resumedRun,omitempty"`
 	// Resent counts stores that were asked to recover again: after a restart, or because their regions did not move.
 	Resent int64 `json:"resent"`

@@ -55,7 +55,7 @@ func TestResolver(t *testing.T) {
 		}},
 		{"PD is without a leader for a while", pdWithoutLeader},
 		{"balance-leader runs in PD", balanceLeader},
-		{"a newer run takes the cluster over", takenOver},
+		{"a newer run takes the cluster over", newerRun},
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -144,8 +144,8 @@ func balanceLeader(t *testing.T, o *original) {
 	l.verify(t, o)
 }
 
-// takenOver lets a second run begin while the first one waits before its prepare.
-func takenOver(t *testing.T, o *original) {
+// newerRun lets a second run begin while the first one waits before its prepare.
+func newerRun(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	second := make(chan error, 1)
 	first := map[string]func(){"prepare": func() {

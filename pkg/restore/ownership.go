@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // lockTTL is how long a dead run keeps others from the target, and how long object storage may be away
@@ -14,8 +15,11 @@ const lockTTL = 10 * time.Minute
 
 // takeLock admits one run at a time to the target. A lock that is lost ends the run: what is there may be another
 // run's by now, and is kept.
-func (r *run) takeLock(ctx context.Context, _ *phase.Scope) error {
-	return r.fence.Take(ctx, lockTTL, r.cancel)
+func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
+	return r.fence.Take(ctx, lockTTL, runlock.Notify{
+		Lost:     r.cancel,
+		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
+	})
 }
 
 // unlock frees the lock of a run that has done its work. A lock that cannot be released frees itself, and does not make

@@ -77,7 +77,7 @@ func (r *run) lockResolve(ctx context.Context, s *phase.Scope) error {
 	if err := r.takeLock(ctx, s); err != nil {
 		if failure.Is(err, failure.Conflict) && !r.opts.BreakLock {
 			return failure.New(failure.Conflict, "resolve", r.opts.Target.String(), "%w", err).
-				WithHint("end that run, or wait for it; if it is dead, use --force or wait until its lock expires")
+				WithHint("end that run, or wait for it; if it is dead, run this again in a minute, when its lock is taken over, or use --force")
 		}
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // How long a confirmation counts, and how long object storage may take to answer one.
@@ -18,13 +19,14 @@ const (
 type confirmation struct {
 	mu    sync.Mutex
 	at    time.Time
+	renew time.Time // when the last renewal began that succeeded
 	until time.Time // when the lease ends by our clocks
 }
 
 func (c *confirmation) renewed(at time.Time, ttl time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at, c.until = at, at.Add(ttl)
+	c.at, c.renew, c.until = at, at, at.Add(ttl)
 }
 
 func (c *confirmation) confirm(at time.Time) {
@@ -35,12 +37,23 @@ func (c *confirmation) confirm(at time.Time) {
 	}
 }
 
-// fresh reports whether the lock was confirmed a moment ago. A machine that was suspended may show only by its wall
-// clock that it was.
+// fresh reports whether the lock was confirmed a moment ago.
 func (c *confirmation) fresh(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Sub(c.at) < confirmedFor && now.Round(0).Sub(c.at.Round(0)) < confirmedFor
+	return younger(c.at, confirmedFor, now)
+}
+
+// trusted reports whether nobody can have taken the lock over, as the last renewal is younger than age.
+func (c *confirmation) trusted(age time.Duration, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return younger(c.renew, age, now)
+}
+
+// younger asks both clocks: the monotonic one does not count the time in which a machine was suspended.
+func younger(at time.Time, age time.Duration, now time.Time) bool {
+	return now.Sub(at) < age && now.Round(0).Sub(at.Round(0)) < age
 }
 
 func (c *confirmation) leaseEnd() time.Time {
@@ -49,40 +62,58 @@ func (c *confirmation) leaseEnd() time.Time {
 	return c.until
 }
 
-// check is Fence.Check of one lock.
+// check is Fence.Check of one lock. Others take over a lock that was not renewed for watchedRenewals intervals, so while
+// object storage does not answer, the lock counts as held for less than that; then check waits for an answer.
 func (l *Lock) check(ctx context.Context) error {
 	if l.confirmed.fresh(time.Now()) {
 		return nil
 	}
 	l.checking.Lock()
 	defer l.checking.Unlock()
-	start := time.Now()
-	if l.confirmed.fresh(start) {
-		return nil // another caller has checked
+	for {
+		start := time.Now()
+		if l.confirmed.fresh(start) {
+			return nil // another caller has checked
+		}
+		err := l.stillHeld(ctx)
+		switch {
+		case err == nil:
+			l.confirmed.confirm(start)
+			return nil
+		case ctx.Err() != nil:
+			return failure.Annotate(context.Cause(ctx), "check lock", l.cluster.String())
+		case failure.Is(err, failure.Conflict), failure.Is(err, failure.Corrupt):
+			return err
+		case l.confirmed.trusted(trustedRenewals*l.every/2, start):
+			l.confirmed.confirm(time.Now()) // a check that timed out counts from its end, or every call would wait for one
+			return nil
+		case start.After(l.confirmed.leaseEnd()):
+			return &failure.Error{Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err, Hint: "see why object storage does not answer, then run again"}
+		}
+		if err := wait.For(ctx, checkTimeout); err != nil {
+			return failure.Annotate(err, "check lock", l.cluster.String())
+		}
 	}
-	read, cancel := context.WithTimeout(ctx, checkTimeout)
+}
+
+// stillHeld reads the lock. It is Conflict if the lock is lost, and the store's error if that does not answer.
+func (l *Lock) stillHeld(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	current, _, err := Read(read, l.store, l.cluster)
+	current, _, err := Read(ctx, l.store, l.cluster)
 	switch {
-	case ctx.Err() != nil:
-		return failure.Annotate(context.Cause(ctx), "check lock", l.cluster.String())
 	case failure.Is(err, failure.NotFound):
 		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "the lock's object was deleted")
-	case failure.Is(err, failure.Corrupt):
-		return failure.Annotate(err, "check lock", l.cluster.String())
-	case err != nil && start.Before(l.confirmed.leaseEnd()):
-		start = time.Now() // a check that timed out counts from its end, or every call would wait for one
 	case err != nil:
-		return &failure.Error{Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err, Hint: "see why object storage does not answer, then run again"}
+		return failure.Annotate(err, "check lock", l.cluster.String())
 	case current.Nonce != l.nonce:
-		return takenOver(current)
+		return lostTo(current)
 	case current.Released:
 		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "it was released by somebody else")
 	}
-	l.confirmed.confirm(start)
 	return nil
 }
 
-func takenOver(by *Record) error {
+func lostTo(by *Record) error {
 	return failure.New(failure.Conflict, "check lock", by.Cluster.String(), "it was taken over by %s, epoch %d", by.Owner, by.Epoch)
 }

@@ -29,12 +29,14 @@ func NewFence(store objstore.Store, name cluster.Name, owner Owner) *Fence {
 	return &Fence{store: store, cluster: name, owner: owner}
 }
 
-// Take acquires the lock and keeps it until Release. lost is as in the function Take; the loss is noted before.
-func (f *Fence) Take(ctx context.Context, ttl time.Duration, lost func(error)) error {
-	held, err := Take(ctx, f.store, f.cluster, f.owner, ttl, func(reason error) {
+// Take acquires the lock and keeps it until Release, as the function Take does. A loss is noted before notify hears of it.
+func (f *Fence) Take(ctx context.Context, ttl time.Duration, notify Notify) error {
+	lost := notify.Lost
+	notify.Lost = func(reason error) {
 		f.Lose(reason)
 		lost(reason)
-	})
+	}
+	held, err := Take(ctx, f.store, f.cluster, f.owner, ttl, notify)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,8 @@ func (f *Fence) Release(ctx context.Context) error { return f.lock().Release(ctx
 // Check confirms that the lock is still held. Call it right before what two runs must not both do: a process that was
 // suspended while its lock was given to another run learns of it by the next renewal only, which is too late. An
 // answer counts for 2 s, so that it may be called often. It is Conflict once the lock is lost or was never taken. If
-// object storage does not answer, the lease that it gave before counts, as long as it runs.
+// object storage does not answer, the last renewal counts while nobody can have taken the lock over; then Check waits
+// for the answer, until the lease ends.
 func (f *Fence) Check(ctx context.Context) error {
 	if reason := f.reason(); reason != nil {
 		return reason
@@ -86,7 +89,7 @@ func (f *Fence) Taken(ctx context.Context) bool {
 	}
 	record, _, err := Read(ctx, f.store, f.cluster)
 	if err == nil && record.Owner.Run != f.owner.Run {
-		f.Lose(takenOver(record))
+		f.Lose(lostTo(record))
 	}
 	return f.Lost()
 }

@@ -19,7 +19,7 @@ import (
 func take(t *testing.T, store *objstoretest.Memory, owner runlock.Owner) *runlock.Fence {
 	t.Helper()
 	f := runlock.NewFence(store, prod, owner)
-	require.NoError(t, f.Take(t.Context(), ttl, func(error) {}))
+	require.NoError(t, f.Take(t.Context(), ttl, runlock.Notify{Lost: func(error) {}}))
 	t.Cleanup(func() { _ = f.Release(t.Context()) }) //nolint:errcheck // it ends the renewals; some tests take the store away
 	return f
 }

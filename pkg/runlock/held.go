@@ -19,15 +19,37 @@ type HeldLock struct {
 	stop func()
 }
 
-// Take acquires the cluster's lock and keeps it, whatever becomes of ctx, until Release. lost is called at
-// most once, with the reason, if the lock is lost: the run has to end then. The errors are those of Acquire.
-func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, lost func(error)) (*HeldLock, error) {
+// Notify is what an owner wants to hear of its lock.
+type Notify struct {
+	// Lost is called at most once, with the reason, if the lock is lost: the run has to end then.
+	Lost func(error)
+	// Watching is called if another run holds the lock and seems to be dead: whether it is takes a minute to find out.
+	// Nil is not called.
+	Watching func(held *Record)
+}
+
+// Take acquires the cluster's lock and keeps it, whatever becomes of ctx, until Release. The lock of an owner that does
+// not renew it is watched for a minute, and taken over if it is not renewed in that time. The errors are those of Acquire.
+func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify) (*HeldLock, error) {
 	lock, err := Acquire(ctx, store, name, owner, ttl)
+	if failure.Is(err, failure.Conflict) {
+		watching := notify.Watching
+		if watching == nil {
+			watching = func(*Record) {}
+		}
+		dead, watchErr := watch(ctx, store, name, watching)
+		if watchErr != nil {
+			return nil, watchErr
+		}
+		if dead != "" {
+			lock, err = acquire(ctx, store, name, owner, ttl, dead)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	kept, stop := lock.Keep(context.WithoutCancel(ctx))
-	detach := context.AfterFunc(kept, func() { lost(context.Cause(kept)) })
+	detach := context.AfterFunc(kept, func() { notify.Lost(context.Cause(kept)) })
 	return &HeldLock{lock: lock, name: name, stop: func() {
 		detach()
 		stop()

@@ -18,7 +18,7 @@ func TestTake_ContextEnds_StaysHeldUntilReleaseAndIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		h, err := runlock.Take(ctx, store, prod, first, ttl, func(reason error) { t.Errorf("lost: %v", reason) })
+		h, err := runlock.Take(ctx, store, prod, first, ttl, runlock.Notify{Lost: func(reason error) { t.Errorf("lost: %v", reason) }})
 		require.NoError(t, err)
 		cancel()
 		pass(time.Hour)
@@ -34,7 +34,7 @@ func TestTake_SomebodyBreaksTheLock_SaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		lost := make(chan error, 1)
-		h, err := runlock.Take(t.Context(), store, prod, first, ttl, func(reason error) { lost <- reason })
+		h, err := runlock.Take(t.Context(), store, prod, first, ttl, runlock.Notify{Lost: func(reason error) { lost <- reason }})
 		require.NoError(t, err)
 		record, _, err := runlock.Read(t.Context(), store, prod)
 		require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Keep renews the lock three times a lease until stop is called or ctx ends. The context that it returns
+// Keep renews the lock, three times a lease or each 20 s, until stop is called or ctx ends. The context that it returns
 // ends with ctx, and as soon as the lock is lost or its lease is about to run out: its cause is then a
 // Conflict that says why. stop waits for the renewals to end; call it before Release. It may be called twice.
 func (l *Lock) Keep(ctx context.Context) (kept context.Context, stop func()) {
@@ -27,7 +27,7 @@ func (l *Lock) Keep(ctx context.Context) (kept context.Context, stop func()) {
 
 // keep returns why the lock is lost, or nil when ctx ended.
 func (l *Lock) keep(ctx context.Context) error {
-	interval := l.ttl / 3
+	interval := l.every
 	timer := time.NewTimer(interval)
 	defer timer.Stop()
 	for {
@@ -36,9 +36,9 @@ func (l *Lock) keep(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		// The end of the lease ends a renewal that hangs, with a margin to stop what needs the lock.
+		// The end of the lease ends the renewals, with a margin to stop what needs the lock. One that hangs is retried.
 		limit := l.confirmed.leaseEnd().Add(-l.ttl / 10)
-		attempt, cancel := context.WithDeadlineCause(ctx, limit, context.DeadlineExceeded)
+		attempt, cancel := context.WithDeadline(ctx, earlier(limit, time.Now().Add(interval)))
 		err := l.Renew(attempt)
 		cancel()
 		wait := interval
@@ -55,6 +55,13 @@ func (l *Lock) keep(ctx context.Context) error {
 		}
 		timer.Reset(wait)
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func (l *Lock) name() string {

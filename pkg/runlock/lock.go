@@ -15,6 +15,7 @@ import (
 type Lock struct {
 	store objstore.Store
 	ttl   time.Duration
+	every time.Duration // between renewals
 
 	cluster cluster.Name // these two never change
 	nonce   string
@@ -26,8 +27,14 @@ type Lock struct {
 	confirmed confirmation
 }
 
+// maxRenewInterval is how often a lock is renewed.
+const maxRenewInterval = 20 * time.Second
+
 // MinTTL is the shortest lease: a renewal is three requests to S3 at worst.
 const MinTTL = time.Second
+
+// renewInterval is short, so that others see soon that an owner is dead, however long its lease is.
+func renewInterval(ttl time.Duration) time.Duration { return min(ttl/3, maxRenewInterval) }
 
 // Acquire takes the cluster's lock for ttl, or fails at once: Conflict if another run holds it, with who,
 // since when and until when in the text. An expired lock is taken over with the next epoch. Of several
@@ -35,23 +42,29 @@ const MinTTL = time.Second
 // Keep is called. A lost answer is settled by reading back; if that fails too, the error is the store's and
 // the lock, if we got it after all, expires.
 func Acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration) (*Lock, error) {
+	return acquire(ctx, store, name, owner, ttl, "")
+}
+
+// acquire is Acquire; the lock in the version dead is free, as its owner is known to be dead.
+func acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, dead objstore.Version) (*Lock, error) {
 	if ttl < MinTTL {
 		return nil, failure.New(failure.Usage, "acquire lock", name.String(), "lease of %s is shorter than %s", ttl, MinTTL)
 	}
 	start := time.Now()
 	old, version, err := Read(ctx, store, name)
-	next := Record{Cluster: name, Owner: owner, Epoch: 1, Nonce: rand.Text()}
+	every := renewInterval(ttl)
+	next := Record{Cluster: name, Owner: owner, Epoch: 1, Nonce: rand.Text(), RenewSeconds: every.Seconds()}
 	switch {
 	case failure.Is(err, failure.NotFound):
 	case err != nil:
 		return nil, failure.Annotate(err, "acquire lock", name.String())
-	case old.Held(start):
+	case old.Held(start) && version != dead:
 		return nil, held(old, start)
 	default:
 		next.Epoch = old.Epoch + 1
 	}
 	next.AcquiredAt, next.RenewedAt, next.ExpiresAt = start.UTC(), start.UTC(), start.Add(ttl).UTC()
-	l := &Lock{store: store, ttl: ttl, cluster: name, nonce: next.Nonce, record: next}
+	l := &Lock{store: store, ttl: ttl, every: every, cluster: name, nonce: next.Nonce, record: next}
 	if l.version, err = write(ctx, store, &next, version); err != nil {
 		return nil, l.lostRace(ctx, err)
 	}
@@ -140,6 +153,5 @@ func (l *Lock) lostRace(ctx context.Context, err error) error {
 func held(r *Record, now time.Time) error {
 	return failure.New(failure.Conflict, "acquire lock", r.Cluster.String(), "held by %s since %s, until %s",
 		r.Owner, r.AcquiredAt.Format(time.RFC3339), r.FreeAt().UTC().Format(time.RFC3339)).
-		WithHint("wait for that run, or if it is dead for %s until its lock expires",
-			max(r.FreeAt().Sub(now), 0).Round(time.Second))
+		WithHint("wait for that run, or if it is dead %s", r.freeAfter(now))
 }

@@ -35,6 +35,8 @@ type Record struct {
 	ExpiresAt  time.Time    `json:"expiresAt"`
 	Renewals   int64        `json:"renewals"`
 	Released   bool         `json:"released,omitempty"`
+	// RenewSeconds is how often the owner renews; 0 is an owner that does not say so.
+	RenewSeconds float64 `json:"renewSeconds,omitempty"`
 	// Nonce is random for each owner: two contenders never write the same bytes, so that a lost answer can
 	// be distinguished from a lost race.
 	Nonce string `json:"nonce"`
@@ -54,6 +56,20 @@ func (r *Record) FreeAt() time.Time {
 
 // Held reports whether the lock keeps others out at the time.
 func (r *Record) Held(now time.Time) bool { return !r.Released && now.Before(r.FreeAt()) }
+
+// freeAfter is what to do about a dead owner's lock.
+func (r *Record) freeAfter(now time.Time) string {
+	if r.RenewSeconds > 0 {
+		return "run again in a minute: the lock is then taken over"
+	}
+	return fmt.Sprintf("for %s until its lock expires", max(r.FreeAt().Sub(now), 0).Round(time.Second))
+}
+
+// Watching says that whether the owner is dead is being found out.
+func (r *Record) Watching() string {
+	return fmt.Sprintf("the lock is held by %s, who has not renewed it since %s: it is taken over if it is not renewed within a minute",
+		r.Owner, r.RenewedAt.UTC().Format(time.RFC3339))
+}
 
 // Read returns a cluster's lock as it is stored, and its version. It is NotFound if no run ever took it.
 func Read(ctx context.Context, store objstore.Store, name cluster.Name) (*Record, objstore.Version, error) {

@@ -123,6 +123,7 @@ func TestStyle_Samples(t *testing.T) {
 		{"another Sleep", "pkg/x/x.go", "package x\nfunc f(time interface{ Sleep() }) { time.Sleep() }\n", ""},
 		{"background in a test", "pkg/x/x_test.go", "package x\nimport \"context\"\nvar c = context.Background()\n", "t.Context()"},
 		{"todo in a suite", "pkg/x/xtest/suite/a.go", "package suite\nimport \"context\"\nvar c = context.TODO()\n", "t.Context()"},
+		{"background in an example", "pkg/x/example_test.go", "package x\nimport \"context\"\nvar c = context.Background()\n", ""},
 		{"background in a command", "cmd/x/main.go", "package main\nimport \"context\"\nvar c = context.Background()\n", ""},
 		{"waits for time", "pkg/x/x_test.go", "package x\nimport \"time\"\nfunc f() { <-time.After(1) }\n", "time to pass"},
 		{"waits for a timer", "pkg/x/xtest/suite/x.go", "package x\nimport t \"time\"\nfunc f() { <-t.NewTimer(1).C }\n", "time to pass"},

@@ -22,6 +22,9 @@ type Source struct {
 
 func (s Source) isTest() bool { return strings.HasSuffix(s.Path, "_test.go") }
 
+// isExample says whether the file has examples, which get no testing.T.
+func (s Source) isExample() bool { return strings.HasSuffix(s.Path, "/example_test.go") }
+
 // usesTesting says whether the file runs under the testing package: a test, or a suite that tests call.
 func (s Source) usesTesting() bool {
 	return s.isTest() || strings.Contains(s.Path, "/suite/")
@@ -75,7 +78,7 @@ func (c *checker) node(n ast.Node) bool {
 	switch name := c.imported(from.Name) + "." + selector.Sel.Name; {
 	case name == "time.Sleep":
 		c.report(n.Pos(), "time.Sleep ignores its context: wait on a channel, a timer or require.Eventually")
-	case c.source.usesTesting() && (name == "context.Background" || name == "context.TODO"):
+	case c.source.usesTesting() && !c.source.isExample() && (name == "context.Background" || name == "context.TODO"):
 		c.report(n.Pos(), "%s in a test: use t.Context()", name)
 	}
 	return true

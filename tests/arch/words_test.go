@@ -16,9 +16,6 @@ import (
 // written are the files that people read: sources, documents, scripts, manifests.
 var written = regexp.MustCompile(`(\.(go|md|sh|yaml|yml|toml)|/Makefile|/Dockerfile|^Makefile|^Dockerfile|\.ci/run)$`)
 
-// unread are the files and folders whose words are still being replaced: the list only gets shorter.
-var unread = regexp.MustCompile(`^(pkg/(backup|catalog|cli|ebs|gc|hold|journal|kube|manifest|objstore|parallel|pd|phase|preflight|report|resolve|restore|runlock|tikv|ui|wait|testbed/flashstore|testbed/resume)/|README.md|CHANGELOG.md|docs/)`)
-
 func TestWords_OldOnesDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	read := 0
@@ -34,7 +31,7 @@ func TestWords_OldOnesDoNotComeBack(t *testing.T) {
 		if d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || d.Name() == "bin") {
 			return filepath.SkipDir
 		}
-		if d.IsDir() || !written.MatchString(rel) || strings.HasPrefix(rel, "tests/arch/words") || unread.MatchString(rel) {
+		if d.IsDir() || !written.MatchString(rel) || strings.HasPrefix(rel, "tests/arch/words") {
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -43,7 +40,7 @@ func TestWords_OldOnesDoNotComeBack(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	require.Greater(t, read, 100, "the files are found")
+	require.Greater(t, read, 400, "the files are found")
 }
 
 func TestWords_Samples(t *testing.T) {

@@ -91,7 +91,7 @@ func (s *Server) etcdRange(r *request) answer {
 	return answer{body: body, compact: true}
 }
 
-// etcdPoint tells the look at PD's own overrides from that at the keys of others.
+// etcdPoint distinguishes a read of PD's own overrides from one of others' keys.
 func etcdPoint(r *request) string {
 	var req struct {
 		Key []byte `json:"key"`
@@ -116,7 +116,7 @@ func (s *Server) etcdPut(r *request) answer {
 	}}, compact: true, call: "EtcdPut " + string(req.Key)}
 }
 
-// etcdLease tells how long a lease has left, as etcd's gateway does: whole seconds, -1 for one that is not there.
+// etcdLease answers how long a lease has left, as etcd's gateway does: whole seconds, -1 for one that is not there.
 func (s *Server) etcdLease(r *request) answer {
 	var req struct {
 		ID int64 `json:"ID,string"`

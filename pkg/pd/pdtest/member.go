@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// member is one PD process: a port on which gRPC and HTTP are told apart by their first bytes.
+// member is one PD process: a port on which gRPC and HTTP are distinguished by their first bytes.
 type member struct {
 	server *Server
 	index  int

@@ -30,7 +30,7 @@ func (o *operator) String() string {
 		o.name, o.region, o.created.UTC().Format(time.RFC3339Nano), o.name, operatorTimeout)
 }
 
-// scheduleLocked decides what a region's leader is told to do: its operator, or one of balance-leader's.
+// scheduleLocked decides what a region's leader has to do: its operator, or one of balance-leader's.
 func (s *Server) scheduleLocked(r *region) *pdpb.TransferLeader {
 	op := s.runningLocked(r.meta.GetId())
 	if op != nil && op.to != nil && op.to.GetStoreId() == r.leader.GetStoreId() {
@@ -153,7 +153,7 @@ func (s *Server) addOperatorLocked(name string, regionID, toStore uint64) (int, 
 	return 0, ""
 }
 
-// pushLocked tells the leader's store at once if it holds a heartbeat stream; others hear at the next heartbeat.
+// pushLocked informs the leader's store at once if it holds a heartbeat stream; others hear at the next heartbeat.
 func (s *Server) pushLocked(r *region, op *operator) {
 	if r.leader == nil || op.to == nil {
 		return

@@ -76,7 +76,7 @@ func (t *regionTree) remove(r *region) {
 	}
 }
 
-// count keeps the stores' numbers: to count anew at each heartbeat would be quadratic.
+// count keeps the stores' numbers: to count again at each heartbeat would be quadratic.
 func (t *regionTree) count(r *region, by int) {
 	if r.leader != nil {
 		t.leaders[r.leader.GetStoreId()] += by
@@ -160,7 +160,7 @@ func (r *region) message() *pdpb.Region {
 	return &pdpb.Region{Region: r.meta, Leader: leader, DownPeers: r.down, PendingPeers: r.pending}
 }
 
-// cloneRegion keeps PD's copy apart from what a caller in process goes on changing.
+// cloneRegion keeps PD's copy apart from what a caller in process continues to change.
 func cloneRegion(r *metapb.Region) *metapb.Region {
 	c := &metapb.Region{
 		Id: r.GetId(), StartKey: bytes.Clone(r.GetStartKey()), EndKey: bytes.Clone(r.GetEndKey()),

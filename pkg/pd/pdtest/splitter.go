@@ -17,7 +17,7 @@ type splitter struct {
 	done     chan struct{}
 	once     sync.Once
 	mu       sync.Mutex
-	waiting  map[net.Conn]struct{} // accepted but not told apart
+	waiting  map[net.Conn]struct{} // accepted but not yet recognised
 	wg       sync.WaitGroup
 }
 
@@ -30,7 +30,7 @@ func newSplitter(ln net.Listener) *splitter {
 	}
 }
 
-// run accepts until close, then waits for the connections that are being told apart.
+// run accepts until close, then waits for the connections that are being recognised.
 func (s *splitter) run() {
 	defer s.wg.Wait()
 	for {

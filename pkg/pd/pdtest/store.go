@@ -35,7 +35,7 @@ func (s *Server) Bootstrap(_ context.Context, req *pdpb.BootstrapRequest) (*pdpb
 	return &pdpb.BootstrapResponse{Header: s.ok()}, nil
 }
 
-// IsBootstrapped tells whether Bootstrap was done.
+// IsBootstrapped reports whether Bootstrap was done.
 func (s *Server) IsBootstrapped(context.Context, *pdpb.IsBootstrappedRequest) (*pdpb.IsBootstrappedResponse, error) {
 	if err := s.lock(); err != nil {
 		return nil, err

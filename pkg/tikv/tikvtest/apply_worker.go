@@ -130,7 +130,7 @@ func (w *applyWorker) apply(ctx context.Context, b *applyBatch) bool {
 	return true
 }
 
-// applyEntry carries out one entry and tells the proposer, if it is here.
+// applyEntry carries out one entry and answers the proposer, if it is here.
 func (w *applyWorker) applyEntry(ctx context.Context, p *peer, e *raftpb.Entry) error {
 	v := p.look()
 	if e.Index <= v.applied || v.destroyed {

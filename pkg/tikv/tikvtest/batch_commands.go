@@ -12,7 +12,7 @@ import (
 )
 
 // BatchCommands implements tikvpb.TikvServer: requests come in batches and are answered one by one as they
-// are ready, in any order. A request that ends in a gRPC error ends the stream, as TiKV has no other way to tell.
+// are ready, in any order. A request that ends in a gRPC error ends the stream, as TiKV has no other way to say so.
 func (k *kvService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	answers := make(chan batchAnswer, 256)

@@ -71,7 +71,7 @@ func BootstrapRegions(ctx context.Context, stores []*Store, keys ...[]byte) erro
 	return AwaitLeaders(ctx, stores...)
 }
 
-// registerStores bootstraps PD with a region that is replaced at once, and tells it of all stores.
+// registerStores bootstraps PD with a region that is replaced at once, and registers all stores.
 func registerStores(ctx context.Context, stores []*Store) error {
 	first := stores[0]
 	region, err := newRegion(ctx, nil, nil, first)

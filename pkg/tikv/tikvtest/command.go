@@ -18,7 +18,7 @@ const (
 // command is the content of a raft entry: mutations or one admin request. It has an effect only if the
 // region still has the epoch it was proposed with.
 type command struct {
-	id        uint64 // tells the proposer that it was applied
+	id        uint64 // shows the proposer that it was applied
 	confVer   uint64
 	version   uint64
 	flashback bool // part of a flashback: applied only while the region is prepared, others only while it is not

@@ -36,7 +36,7 @@ type Config struct {
 	Network *Network // shared by the stores of one cluster
 	Seed    int64
 	Faults  *fault.Plan // points "tikv.<store id>.<RPC>"
-	Version string      // told to PD; "" is 8.5.8
+	Version string      // reported to PD; "" is 8.5.8
 	Labels  []*metapb.StoreLabel
 	Options Options
 	Logf    func(format string, args ...any) // nil discards
@@ -56,8 +56,8 @@ type Options struct {
 	RecoverCheckInterval time.Duration
 	// ResolvedTSInterval is how often resolved ts are advanced and reported. Default 200 ms; below 0 turns it off.
 	ResolvedTSInterval time.Duration
-	// StoreHeartbeatInterval and RegionHeartbeatInterval are how often PD is told; a change of leader or epoch
-	// is told at once. Defaults 1 s and 5 s.
+	// StoreHeartbeatInterval and RegionHeartbeatInterval are how often PD gets a report; a change of leader or epoch
+	// is reported at once. Defaults 1 s and 5 s.
 	StoreHeartbeatInterval  time.Duration
 	RegionHeartbeatInterval time.Duration
 	// MergeCheckInterval is how often a region that merges is checked. Default 2 s, as in TiKV.

@@ -10,7 +10,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/pdpb"
 )
 
-// reportQueue holds the regions that PD has to be told of at once.
+// reportQueue holds the regions that are reported to PD at once.
 type reportQueue struct {
 	mu      sync.Mutex
 	regions map[uint64]struct{}
@@ -39,7 +39,7 @@ func (q *reportQueue) take() map[uint64]struct{} {
 	return taken
 }
 
-// heartbeatLoop tells PD of the store and of the regions led here, and carries out PD's operators.
+// heartbeatLoop reports to PD the store and the regions led here, and carries out PD's operators.
 func (s *Store) heartbeatLoop(ctx context.Context) {
 	stores := time.NewTicker(s.opts.StoreHeartbeatInterval)
 	defer stores.Stop()

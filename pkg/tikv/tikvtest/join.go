@@ -81,7 +81,7 @@ func pdError(h *pdpb.ResponseHeader, err error) error {
 	return nil
 }
 
-// join tells PD of the store, if PD is bootstrapped. In recovery mode whoever comes first bootstraps PD with
+// join registers the store with PD, if PD is bootstrapped. In recovery mode whoever comes first bootstraps PD with
 // a region that exists in PD only.
 func (s *Store) join(ctx context.Context) error {
 	boot, err := s.askBootstrapped(ctx)

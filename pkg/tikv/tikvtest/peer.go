@@ -29,7 +29,7 @@ type peer struct {
 	changed chan struct{} // closed at the next change of view; nil if nobody waits
 
 	resolved      uint64 // resolved ts; never goes back
-	nextResolved  uint64 // told by the leader, good once applied reaches resolvedIndex
+	nextResolved  uint64 // sent by the leader, good once applied reaches resolvedIndex
 	resolvedIndex uint64
 	waitsApply    bool // a prepare-snapshot WaitApply is under way
 	truncateTo    uint64

@@ -5,7 +5,7 @@ import "fmt"
 // raftLogger drops what raft says, and turns what would kill a TiKV into a crash of this store.
 type raftLogger struct{ s *Store }
 
-// raftPanic unwinds raft out of a state that it cannot go on from.
+// raftPanic unwinds raft out of a state that it cannot continue from.
 type raftPanic struct{ text string }
 
 // Debug implements raft.Logger.

@@ -7,7 +7,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// handleReady carries out what raft wants until it wants nothing more. It reports whether to go on.
+// handleReady carries out what raft wants until it wants nothing more. It reports whether to continue.
 func (w *raftWorker) handleReady() bool {
 	type work struct {
 		p     *peer

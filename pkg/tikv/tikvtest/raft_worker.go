@@ -251,7 +251,7 @@ func (w *raftWorker) propose(p *peer, prop *proposal) {
 	}
 }
 
-// failPending tells the proposers that the store is going away.
+// failPending answers the proposers that the store is going away.
 func (w *raftWorker) failPending() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -87,7 +87,7 @@ func serverIsBusy(reason string, backoff time.Duration) *errorpb.Error {
 	}
 }
 
-// suspendedFor is the refusal of an admin command under a lease with so much time left; TiKV tells whole seconds.
+// suspendedFor is the refusal of an admin command under a lease with so much time left; TiKV gives whole seconds.
 func suspendedFor(left time.Duration) *errorpb.Error {
 	left = left.Truncate(time.Second)
 	text := fmt.Sprintf("%ds", left/time.Second)

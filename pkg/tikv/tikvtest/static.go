@@ -50,7 +50,7 @@ func BootstrapStatic(ctx context.Context, led int, stores ...*Store) error {
 	return nil
 }
 
-// give adds a region to a static store, as its leader with all applied, and tells PD.
+// give adds a region to a static store, as its leader with all applied, and reports it to PD.
 func (s *Store) give(ctx context.Context, region *metapb.Region) error {
 	p := newPeer(localState{region: region}, initialIndex, initialTerm, s.id)
 	p.view.leader, p.view.lead, p.view.vote = true, p.id, p.id

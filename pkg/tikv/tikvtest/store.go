@@ -233,7 +233,7 @@ func (s *Store) Recovering() bool { return s.recovering }
 // MutatingCalls lists the calls of the backup and restore services that changed something, in order.
 func (s *Store) MutatingCalls() []string { return s.calls.list() }
 
-// IgnoreLeaseForSplits makes the store break its promise: splits, leader transfers and log compaction go on
+// IgnoreLeaseForSplits makes the store break its promise: splits, leader transfers and log compaction continue
 // under a prepare-snapshot lease.
 func (s *Store) IgnoreLeaseForSplits(ignore bool) { s.ignoreHold.Store(ignore) }
 

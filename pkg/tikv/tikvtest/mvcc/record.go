@@ -130,7 +130,7 @@ func decodeWrite(b []byte) *write {
 
 func appendBytes(b, v []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(v))), v...) }
 
-// appendOptional tells nil from empty: an empty value is a value.
+// appendOptional keeps nil apart from empty: an empty value is a value.
 func appendOptional(b, v []byte) []byte {
 	if v == nil {
 		return append(b, 0)

@@ -1,0 +1,47 @@
+package runlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// An owner whose lock was not renewed for watchedRenewals intervals, by the clock of the reader that watches it, is
+// dead, or has stopped: after trustedRenewals half intervals without a renewal it changes nothing any more.
+const (
+	watchedRenewals = 3
+	trustedRenewals = 5 // halves
+)
+
+// watch finds out whether the owner of a lock that is held is dead, and returns the version that is free then. It
+// compares no clocks: it has to see the same version for watchedRenewals intervals. The result is "" as soon as the
+// lock is renewed or changes hands, and at once if it seems to have been renewed a moment ago, or its owner does
+// not say how often it renews. watching is called if it takes longer.
+func watch(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*Record)) (objstore.Version, error) {
+	first, version, err := Read(ctx, store, name)
+	if err != nil {
+		return "", err
+	}
+	start, every := time.Now(), time.Duration(first.RenewSeconds*float64(time.Second))
+	if every <= 0 || start.Sub(first.RenewedAt).Abs() < every {
+		return "", nil
+	}
+	watching(first)
+	for time.Since(start) <= watchedRenewals*every {
+		if err := wait.For(ctx, every/4); err != nil {
+			return "", failure.Annotate(err, "watch lock", name.String())
+		}
+		current, now, err := Read(ctx, store, name)
+		switch {
+		case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
+			return "", err
+		case err == nil && (now != version || current.Released):
+			return "", nil
+		}
+	}
+	return version, nil // that it is still this version is what the write that takes it over depends on
+}

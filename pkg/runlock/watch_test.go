@@ -1,0 +1,146 @@
+package runlock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+// long is the lease of real runs.
+const long = 10 * time.Minute
+
+func ignore() runlock.Notify { return runlock.Notify{Lost: func(error) {}} }
+
+// The run that held the lock was killed: another one has it in about a minute, not when its lease has ended.
+func TestTake_OwnerWasKilled_TakesOverInAboutAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		start := time.Now()
+		dead, err := runlock.Acquire(t.Context(), store, prod, first, long)
+		require.NoError(t, err)
+		pass(10 * time.Second)
+		_, err = runlock.Take(t.Context(), store, prod, other, long, ignore())
+		require.Equal(t, failure.Conflict, failure.KindOf(err), "it seems to be alive")
+		require.Equal(t, 10*time.Second, time.Since(start), "and that is said at once")
+
+		pass(15 * time.Second)
+		watched := ""
+		h, err := runlock.Take(t.Context(), store, prod, other, long, runlock.Notify{
+			Lost: func(error) {}, Watching: func(r *runlock.Record) { watched = r.Watching() },
+		})
+		require.NoError(t, err)
+		require.Contains(t, watched, "run run-1")
+		require.Less(t, time.Since(start), 100*time.Second)
+		require.GreaterOrEqual(t, time.Since(start), 85*time.Second, "three renewals are missed while it is watched")
+		require.ErrorContains(t, dead.Renew(t.Context()), "taken over by run run-2")
+		require.NoError(t, h.Release(t.Context()))
+	})
+}
+
+// A run that renews late is alive: it keeps its lock, and the other one is refused as soon as that is seen.
+func TestTake_OwnerRenewsLate_IsConflict(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plan := &fault.Plan{}
+		store := objstoretest.NewMemory(plan)
+		h, err := runlock.Take(t.Context(), store, prod, first, long, runlock.Notify{Lost: func(reason error) { t.Errorf("lost: %v", reason) }})
+		require.NoError(t, err)
+		require.NoError(t, plan.Add(fault.Rule{Point: "s3.PutObject", Position: fault.Before, Times: 2}))
+		pass(25 * time.Second) // renewals fail at 20 s and 24 s
+		start := time.Now()
+		_, err = runlock.Take(t.Context(), store, prod, other, long, ignore())
+		require.Equal(t, failure.Conflict, failure.KindOf(err))
+		require.ErrorContains(t, err, "held by run run-1")
+		require.Greater(t, time.Since(start), time.Second, "it was watched")
+		require.Less(t, time.Since(start), 20*time.Second)
+		require.NoError(t, h.Release(t.Context()))
+	})
+}
+
+// An owner that cannot reach object storage, while others can, changes nothing from before the time at which they take
+// its lock over. When it reaches it again it learns what happened.
+func TestFence_OwnerCutOff_ChangesNothingOnceItsLockMayBeTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		cut := &cutOff{Store: store}
+		f := runlock.NewFence(cut, prod, first)
+		require.NoError(t, f.Take(t.Context(), long, ignore()))
+		cut.away.Store(true)
+		pass(45 * time.Second)
+		require.NoError(t, f.Check(t.Context()), "nobody can have it yet")
+		pass(7 * time.Second)
+		answer := make(chan error, 1)
+		go func() { answer <- f.Check(t.Context()) }()
+		h, err := runlock.Take(t.Context(), store, prod, other, long, ignore())
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Empty(t, answer, "it waits for object storage")
+		cut.away.Store(false)
+		require.ErrorContains(t, <-answer, "taken over by run run-2")
+		require.NoError(t, h.Release(t.Context()))
+		require.NoError(t, f.Release(t.Context()))
+	})
+}
+
+// While nobody can reach object storage nobody can take the lock either: the owner waits, and continues.
+func TestFence_StoreAwayForMinutes_Waits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cut := &cutOff{Store: objstoretest.NewMemory(nil)}
+		f := runlock.NewFence(cut, prod, first)
+		require.NoError(t, f.Take(t.Context(), long, runlock.Notify{Lost: func(reason error) { t.Errorf("lost: %v", reason) }}))
+		cut.away.Store(true)
+		start := time.Now()
+		time.AfterFunc(8*time.Minute, func() { cut.away.Store(false) })
+		pass(time.Minute)
+		require.NoError(t, f.Check(t.Context()))
+		require.GreaterOrEqual(t, time.Since(start), 8*time.Minute)
+		require.NoError(t, f.Release(t.Context()))
+	})
+}
+
+// cutOff is a store that one run cannot reach for a while.
+type cutOff struct {
+	objstore.Store
+	away atomic.Bool
+}
+
+func (c *cutOff) err() error {
+	if c.away.Load() {
+		return failure.New(failure.Unknown, "reach store", "", "no route to host")
+	}
+	return nil
+}
+
+func (c *cutOff) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
+	if err := c.err(); err != nil {
+		return nil, "", err
+	}
+	return c.Store.Get(ctx, key)
+}
+
+func (c *cutOff) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
+	if err := c.err(); err != nil {
+		return "", err
+	}
+	return c.Store.Create(ctx, key, body)
+}
+
+func (c *cutOff) Replace(ctx context.Context, key string, body []byte, old objstore.Version) (objstore.Version, error) {
+	if err := c.err(); err != nil {
+		return "", err
+	}
+	return c.Store.Replace(ctx, key, body, old)
+}
