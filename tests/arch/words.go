@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // term is a word of a private language, with the one to use instead: one word an idea, and that the field's word.
@@ -84,6 +85,21 @@ func files() []term {
 	}
 }
 
+// The tables, compiled once.
+var (
+	oldWords = sync.OnceValue(anywhere)
+	oldNames = sync.OnceValue(names)
+	oldFiles = sync.OnceValue(files)
+	// anyWord matches where at least one of oldWords does: most files have none.
+	anyWord = sync.OnceValue(func() *regexp.Regexp {
+		var all []string
+		for _, t := range oldWords() {
+			all = append(all, t.old.String())
+		}
+		return regexp.MustCompile(strings.Join(all, "|"))
+	})
+)
+
 // jsonName is a name on the wire or in a journal; those stay as they are.
 var jsonName = regexp.MustCompile("json:\"[^\"]*\"")
 
@@ -91,14 +107,17 @@ var jsonName = regexp.MustCompile("json:\"[^\"]*\"")
 func Words(s Source) []Violation {
 	var out []Violation
 	for i, line := range strings.Split(string(s.Text), "\n") {
+		if !anyWord().MatchString(line) {
+			continue
+		}
 		line = jsonName.ReplaceAllString(line, "")
-		for _, t := range anywhere() {
+		for _, t := range oldWords() {
 			if found := t.old.FindString(line); found != "" && t.isAbout(s.Path) {
 				out = append(out, violation(s.Path+":"+itoa(i+1), "%q: use %s", found, t.use))
 			}
 		}
 	}
-	for _, t := range files() {
+	for _, t := range oldFiles() {
 		if t.old.MatchString(path.Base(s.Path)) && t.isAbout(s.Path) {
 			out = append(out, violation(s.Path, "the file's name: use %s", t.use))
 		}
@@ -122,7 +141,7 @@ func identifiers(s Source) []Violation {
 	var out []Violation
 	check := func(ids ...*ast.Ident) {
 		for _, id := range ids {
-			for _, t := range names() {
+			for _, t := range oldNames() {
 				if t.old.MatchString(id.Name) && t.isAbout(s.Path) {
 					out = append(out, violation(s.Path+":"+itoa(set.Position(id.Pos()).Line), "%q: use %s", id.Name, t.use))
 				}
