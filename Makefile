@@ -11,6 +11,7 @@ IMAGE     ?= tisnap:$(VERSION)
 N         ?= 20
 SEED      ?=
 FUZZTIME  ?= 20s
+SAMPLE    ?= 0
 TIMEOUT   ?= 15m
 # Packages that are tested at the same time: each runs whole clusters, with deadlines of wall-clock time.
 P         ?= 2
@@ -47,6 +48,10 @@ test: ## run all tests with the race detector, in random order
 .PHONY: test-failures
 test-failures: ## run a test for each failure that users have reported, on the testbed
 	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=1 -parallel=4 ./tests/failures/...
+
+.PHONY: mutants
+mutants: ## break each guard in turn: the tests beside it must fail; SAMPLE=10 runs ten of them
+	CGO_ENABLED=0 $(GO) run -trimpath ./tests/mutants/run -sample=$(SAMPLE) -jobs=$(P)
 
 .PHONY: test-emulators
 test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; the first run installs them

@@ -1,0 +1,34 @@
+package mutants
+
+import (
+	"path"
+	"slices"
+)
+
+// All is the table, every guard of it.
+func All() []Mutant {
+	return slices.Concat(holdGuards(), backupGuards(), phaseGuards(), gcGuards(), restoreGuards(), resolveGuards(), outsideGuards(), recordGuards())
+}
+
+// The design's list of what must hold at all times, as the rows name it.
+const (
+	releasedOrSaid  = "no path leaves a cluster held without saying so, with the command that releases it"
+	knownAndKept    = "no snapshot or volume exists that no journal knows; nothing attached or sealed is deleted"
+	zeroIsAnError   = "zero stores, zero volumes, zero regions is an error, never success"
+	lostAnswer      = "an answer that is lost may have happened: look it up before trying again"
+	errorTable      = "one table an adapter says what a caller can do next; every step has a deadline"
+	unknownIsKept   = "what the Operator or br wrote and is not understood is kept"
+	noSecrets       = "no secret in logs, argv, manifests or reports"
+	provenHold      = "the hold is proven unbroken over the whole cut, or the set is thrown away"
+	oneRun          = "one run at a time has a cluster, and one that lost it touches nothing more"
+	exactlyOnce     = "the regions tile the key space exactly, by the newest view of each"
+	sealedIsWhole   = "only a backup that is sealed, and whole, can be restored"
+	othersStay      = "what somebody else has paused, tagged or made stays as it is"
+	undoneInOrder   = "a failed run takes back what it did, first what a live cluster feels"
+	journalledFirst = "an intent is durable before its effect is made"
+)
+
+// in makes the row of a guard that tests of its own package hold.
+func in(file, name, promise, from, to, tests string) Mutant {
+	return Mutant{Name: name, Promise: promise, File: file, Old: from, New: to, Package: path.Dir(file), Tests: "^(" + tests + ")$"}
+}
