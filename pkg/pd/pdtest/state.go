@@ -25,6 +25,7 @@ type disk struct {
 	schedulers   []string
 	minResolved  uint64
 	kv           map[string]string // what clients put into etcd themselves
+	rules        rules
 }
 
 // memory is what the leader forgets when it restarts or another takes over.
@@ -58,6 +59,7 @@ func newDisk(cfg Config) *disk {
 		regions:    newRegionTree(),
 		schedulers: defaultSchedulers(),
 		kv:         map[string]string{},
+		rules:      newRules(),
 	}
 	if d.clusterID == 0 {
 		d.clusterID = 7_000_000_000_000_000_000 + rand.Uint64N(900_000_000_000_000_000)

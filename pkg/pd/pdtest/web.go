@@ -57,7 +57,7 @@ func named(point string) func(*request) string { return func(*request) string { 
 func (m *member) routes() http.Handler {
 	s := m.server
 	mux := http.NewServeMux()
-	for _, list := range [][]route{s.schedulingRoutes(), s.topologyRoutes(), s.adminRoutes(), s.memberRoutes()} {
+	for _, list := range [][]route{s.schedulingRoutes(), s.topologyRoutes(), s.adminRoutes(), s.memberRoutes(), s.stateRoutes()} {
 		for _, rt := range list {
 			mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
 		}
