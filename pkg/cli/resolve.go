@@ -119,8 +119,8 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 			run: func(ctx context.Context) (document, error) {
 				result, err := restore.Resolve(ctx, deps, opts)
 				doc := resolveResult(opts, result, err)
-				if err == nil {
-					err = storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc)
+				if result.Restored {
+					err = errors.Join(err, storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc))
 				}
 				return doc, err
 			},

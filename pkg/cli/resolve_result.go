@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/resolve"
@@ -25,16 +26,18 @@ type resolveDoc struct {
 	Resolve  resolve.Stats    `json:"resolve"`
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
 	Report   *report.Report   `json:"report"`
+
+	kind failure.Kind
 }
 
 func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveDoc {
 	h := report.Header{
 		Operation: report.Resolve, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
-		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Error: text(err), Warnings: r.Warnings,
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Error: text(err), Warnings: append(r.Warnings, r.Left...),
 	}
 	doc := &resolveDoc{
 		header: newHeader("ResolveResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
-		Resolved: err == nil, Resolve: r.Resolve, Tasks: r.Tasks,
+		Resolved: r.Restored, Resolve: r.Resolve, Tasks: r.Tasks, kind: failure.KindOf(err),
 	}
 	for _, id := range opts.TolerateStores {
 		doc.Without = append(doc.Without, uint64(id))
@@ -65,6 +68,10 @@ func (d *resolveDoc) table(w io.Writer) error {
 		return nil // the error says all
 	}
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
+		return err
+	}
+	if !d.Resolved && d.kind == failure.Conflict {
+		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved: it is another run's, or it serves already\n", d.Cluster)
 		return err
 	}
 	if !d.Resolved {

@@ -91,17 +91,25 @@ func target() cluster.Name { return cluster.Name{Namespace: "tidb", Name: "copy"
 // restore runs a restore into tidb/copy under a run id of its own.
 func (l *lab) restore(ctx context.Context, t *testing.T, sink phase.Sink, change func(*restore.Options)) (*restore.Result, error) {
 	t.Helper()
+	deps, opts := l.next(t, sink)
+	if change != nil {
+		change(&opts)
+	}
+	return restore.Run(ctx, deps, opts)
+}
+
+// resolve runs a resolve of tidb/copy under a run id of its own.
+func (l *lab) resolve(ctx context.Context, t *testing.T) (*restore.Result, error) {
+	t.Helper()
+	deps, opts := l.next(t, nil)
+	return restore.Resolve(ctx, deps, opts)
+}
+
+// next is what another run gets. Its connections to PD are closed when the test ends.
+func (l *lab) next(t *testing.T, sink phase.Sink) (restore.Deps, restore.Options) {
+	t.Helper()
 	l.runs++
 	run := cluster.RunID(fmt.Sprintf("restore-%d", l.runs))
-	var mu sync.Mutex
-	var opened []*pd.Client
-	defer func() {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, p := range opened {
-			p.Close()
-		}
-	}()
 	deps := restore.Deps{
 		Kube: l.kube, EBS: l.ebs, TiKV: l.tikv, Store: l.store, Sink: sink,
 		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) {
@@ -109,20 +117,16 @@ func (l *lab) restore(ctx context.Context, t *testing.T, sink phase.Sink, change
 			if err != nil {
 				return nil, err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			opened = append(opened, p)
+			t.Cleanup(p.Close)
 			return p, nil
 		},
 	}
 	if l.wrap != nil {
 		deps.EBS = l.wrap(deps.EBS)
 	}
-	opts := restore.Options{Backup: "b", Target: target(), Run: run, Owner: runlock.Owner{Run: run}, Timeout: time.Minute, Visibility: 2 * time.Second}
-	if change != nil {
-		change(&opts)
+	return deps, restore.Options{
+		Backup: "b", Target: target(), Run: run, Owner: runlock.Owner{Run: run}, Timeout: time.Minute, Visibility: 2 * time.Second,
 	}
-	return restore.Run(ctx, deps, opts)
 }
 
 // volumes lists the volumes that restores made, not the nodes' own.

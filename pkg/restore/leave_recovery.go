@@ -74,7 +74,7 @@ func (r *run) normalMode(ctx context.Context, address string) (bool, error) {
 
 // awaitLeaders waits until every region has a leader on a restored store and PD's regions cover the key space.
 func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
-	return poll(ctx, "wait for leaders", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+	err := poll(ctx, "wait for leaders", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
 		regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
 		if err != nil {
 			return false, failure.Annotate(err, "list regions", r.opts.Target.String())
@@ -102,6 +102,8 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		}
 		return true, nil
 	})
+	r.serves = err == nil
+	return err
 }
 
 // ledByStores is the number of regions that the stores say they lead.

@@ -24,7 +24,7 @@ func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing = true
 	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.resolveSteps())
-	return &r.result, err
+	return &r.result, r.conclude(err)
 }
 
 // resolveSteps is the runbook of a resolve alone.

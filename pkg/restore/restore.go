@@ -11,10 +11,7 @@ import (
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	err := r.execute(ctx, journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}, r.restoreSteps())
-	if r.result.Restored = err == nil; err == nil {
-		err = r.left()
-	}
-	return &r.result, err
+	return &r.result, r.conclude(err)
 }
 
 // Plan is what a restore would do.

@@ -55,16 +55,30 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 	})
 }
 
-// A cluster that serves is not deleted because something after it failed.
-func TestRun_CancelledOnceTheClusterServes_KeepsIt(t *testing.T) {
+// A cluster that serves is kept, whatever fails after that, and the run says so with the command that finishes it.
+func TestRun_FailsOnceTheClusterServes_IsRestoredAndUnfinished(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	ctx, cancel := context.WithCancel(within(t))
-	defer cancel()
-	_, err := l.restore(ctx, t, &cancelAt{step: "await-tidb", cancel: cancel}, nil)
-	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, l.volumes(), 6)
-	require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
+	for _, step := range []string{"await-tidb", "thaw"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			result, err := l.restore(ctx, t, &cancelAt{step: step, cancel: cancel}, nil)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, failure.Partial, failure.KindOf(err))
+			require.ErrorContains(t, err, "the cluster is restored and kept, but not finished: ")
+			require.Equal(t, "finish it with: tisnap resolve tidb/copy --backup b", failure.HintOf(err))
+			require.True(t, result.Restored)
+			require.Len(t, result.Left, 1)
+			require.Len(t, l.volumes(), 6)
+			require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
+			result, err = l.resolve(within(t), t)
+			require.NoError(t, err, "the command that was named finishes it")
+			require.True(t, result.Restored)
+			require.Empty(t, l.bed.Nodes.Cluster(target()).PD.TTLConfigs(), "PD schedules again")
+		})
+	}
 }
 
 // volumeError lets the first volume that EC2 makes go to error.

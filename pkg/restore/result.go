@@ -22,7 +22,7 @@ type Result struct {
 	Resolve  resolve.Stats
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
 	DataBytes, LargestBytes int64
-	// Restored is true once the cluster serves and the run is over, whatever is Left.
+	// Restored is true if the cluster serves the backup's data, whatever is Left.
 	Restored bool
 	// Account is the AWS account of the volumes.
 	Account string
@@ -39,11 +39,24 @@ func (r *run) leave(format string, args ...any) {
 	r.result.Left = append(r.result.Left, fmt.Sprintf(format, args...))
 }
 
-// left is the error of a run that did its work but for this.
-func (r *run) left() error {
-	if len(r.result.Left) == 0 {
+// conclude completes the result, and the error of a run whose cluster serves: it is Partial then, whatever failed
+// after that, because the cluster is kept and can be used. A run that lost its cluster to another one says just that.
+func (r *run) conclude(err error) error {
+	switch {
+	case err != nil && (!r.serves || r.fence.Lost()):
+		return err
+	case err == nil && len(r.result.Left) == 0:
+		r.result.Restored = true
 		return nil
 	}
-	return failure.New(failure.Partial, "finish restore", r.opts.Target.String(), "the cluster serves its data, but %s",
-		strings.Join(r.result.Left, "; "))
+	r.result.Restored = true
+	target := r.opts.Target
+	if err == nil {
+		return failure.New(failure.Partial, "finish restore", target.String(), "the cluster serves its data, but %s", strings.Join(r.result.Left, "; "))
+	}
+	finish := fmt.Sprintf("tisnap resolve %s --backup %s", target, r.opts.Backup)
+	partial := failure.New(failure.Partial, "finish restore", target.String(), "the cluster is restored and kept, but not finished: %w", err).
+		WithHint("finish it with: %s", finish)
+	r.leave("the restore is not finished, finish it with `%s`: %v", finish, err)
+	return partial
 }

@@ -23,6 +23,7 @@ type run struct {
 	cancel  context.CancelCauseFunc
 
 	manifest *manifest.Manifest
+	serves   bool     // every region has a leader: what fails from here on deletes nothing
 	resolved bool     // the data are at the backup ts already: an earlier run was killed after that
 	existing bool     // the target was made by somebody else, for this restore
 	instance string   // of a target that somebody else made: the value of its instance label
