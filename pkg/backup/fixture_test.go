@@ -189,12 +189,17 @@ type spyEBS struct {
 	describe, attachments func()
 	cut                   func(req ebs.CutRequest, call func() ([]ebs.Snapshot, error)) ([]ebs.Snapshot, error)
 	hide                  func(ebs.Snapshot) bool // EC2 does not show it yet
-	beforeDelete          func()
+	beforeDelete          func()                  // one call at a time
+	deleting              sync.Mutex
 }
 
 func (s *spyEBS) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) error {
 	if s.beforeDelete != nil {
-		s.beforeDelete()
+		func() {
+			s.deleting.Lock()
+			defer s.deleting.Unlock()
+			s.beforeDelete()
+		}()
 	}
 	return s.EBS.DeleteSnapshot(ctx, id)
 }
