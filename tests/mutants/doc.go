@@ -6,6 +6,6 @@
 // "go test -overlay". A row whose lines are not in the file any more, or are there twice, is an error, and so is one
 // that does not compile or whose tests do not exist.
 //
-// make mutants runs all rows, make mutants SAMPLE=10 ten that are spread over the table; make test checks that every
+// make mutants runs all rows, make mutants SAMPLE=10 ten that are spread over the table; tests/arch checks that every
 // row still applies.
 package mutants

@@ -15,7 +15,7 @@ func backupGuards() []Mutant {
 			"	case lowest-highest > startMargin:", "	case false:",
 			"TestCheckStarts_OfTheCutAndOfNoOther"),
 		in("pkg/backup/sets.go", "a snapshot that EC2 still hides is forgotten", knownAndKept,
-			"			if !seen[v] {", "			if false {",
+			"			if !seen[v] {", "			if !seen[v] && false {",
 			"TestRun_CancelledDuringTheCut_DeletesWhatAppearsLater"),
 		in("pkg/backup/delete_snapshots.go", "snapshots are deleted while a seal may still arrive", sealedIsWhole,
 			"	if err := r.bury(ctx); err != nil {\n		return err\n	}\n", "",
