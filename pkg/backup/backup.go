@@ -92,6 +92,7 @@ type run struct {
 	backupTS  cluster.TS
 	highestTS cluster.TS                  // of all resolved ts that the run has read
 	regions   map[cluster.RegionID]uint64 // by version, as they were in preflight
+	own       hold.Own                    // what this run has paused in an attempt before
 	zones     map[cluster.Zone]string
 	sets      *sets
 	sealing   bool // a seal was asked for: it may exist, or still arrive

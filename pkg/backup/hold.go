@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -15,6 +16,12 @@ import (
 func (r *run) connect(ctx context.Context, s *phase.Scope) error {
 	r.result.Attempts++
 	r.result.Hold, r.sets, r.backupTS = HoldTimes{}, newSets(), 0
+	if err := r.awaitSpacing(ctx, s); err != nil {
+		return err
+	}
+	if err := r.checkForeign(ctx); err != nil {
+		return err
+	}
 	var targets []hold.Target
 	for _, st := range r.source.Topology.Stores {
 		targets = append(targets, hold.Target{ID: st.ID, Address: st.Address})
@@ -34,6 +41,13 @@ func (r *run) connect(ctx context.Context, s *phase.Scope) error {
 	}
 	s.Reached(int64(len(targets)))
 	return nil
+}
+
+// checkForeign refuses a cluster that another tool holds: to connect would end the other's hold.
+func (r *run) checkForeign(ctx context.Context) error {
+	own := r.own
+	own.Run, own.AnyPause = r.opts.Run, r.opts.OnImport == preflight.PauseOnImport
+	return hold.CheckForeign(ctx, r.opts.Cluster, r.PD, own)
 }
 
 // pause holds the cluster: schedulers, limits, imports and admin commands.
@@ -60,6 +74,7 @@ func (r *run) intend(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
+	r.own.Limits, r.own.Schedulers = append(r.own.Limits, lowered...), append(r.own.Schedulers, running...)
 	if err := s.Intent(ctx, journal.IntentLimits, lowered); err != nil {
 		return err
 	}

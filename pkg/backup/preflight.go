@@ -35,6 +35,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkImports(ctx, s); err != nil {
 		return err
 	}
+	if err := r.checkForeign(ctx); err != nil {
+		return err
+	}
 	versions, err := preflight.RegionVersions(ctx, r.PD, r.opts.Cluster)
 	r.regions = versions
 	return err

@@ -238,6 +238,27 @@ func TestSnapshotsInProgress_PendingAndFailed_CountedByVolume(t *testing.T) {
 	require.Equal(t, map[cluster.VolumeID]int{volumes[0]: 3, volumes[1]: 1}, count)
 }
 
+func TestNewestSnapshots_OfTheLastMinutes_ByVolume(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.SnapshotSpacing, c.Rules.Invisible = 0, ebstest.Span{} })
+	i, volumes := a.instance(t, 3)
+	var last []ebs.Snapshot
+	for range 2 {
+		var err error
+		last, err = a.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes[:2]})
+		require.NoError(t, err)
+	}
+	newest, err := a.NewestSnapshots(t.Context(), volumes, last[0].StartedAt.Add(-time.Minute))
+	require.NoError(t, err)
+	require.Len(t, newest, 2, "the third has none")
+	for _, snap := range last {
+		require.WithinDuration(t, snap.StartedAt, newest[snap.Volume], time.Second)
+	}
+	newest, err = a.NewestSnapshots(t.Context(), volumes, last[0].StartedAt.Add(time.Minute))
+	require.NoError(t, err)
+	require.Empty(t, newest, "none since")
+}
+
 func TestStates_Outcome_DecidedForEach(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[ebs.SnapshotState]ebs.SnapshotOutcome{

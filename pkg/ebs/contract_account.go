@@ -2,6 +2,7 @@ package ebs
 
 import (
 	"context"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
@@ -56,6 +57,9 @@ type Account interface {
 	// EC2 counts alike; a volume without any is left out. Those that were deleted while pending count at EC2 and
 	// cannot be seen here. EC2 allows 5 at a time.
 	SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID) (map[cluster.VolumeID]int, error)
+	// NewestSnapshots is when the newest own snapshot of each of these volumes was started, by EC2's clock, of those
+	// started since; a volume without any is left out.
+	NewestSnapshots(ctx context.Context, ids []cluster.VolumeID, since time.Time) (map[cluster.VolumeID]time.Time, error)
 	// Quotas asks Service Quotas. Kinds: Denied (servicequotas:ListServiceQuotas), Limited, Unknown.
 	Quotas(ctx context.Context) (AccountQuotas, error)
 	// Usage adds up all volumes of the account in the region, ours and others'.

@@ -3,6 +3,7 @@ package ebs
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -61,6 +62,31 @@ func (c *Client) SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID
 		}
 	}
 	return count, nil
+}
+
+// startMinutes is how EC2's filter for the start of a snapshot names a minute.
+const startMinutes = "2006-01-02T15:04*"
+
+// NewestSnapshots is when the newest own snapshot of each of these volumes was started, of those started since.
+// Kinds: Denied, Limited, Unknown.
+func (c *Client) NewestSnapshots(ctx context.Context, ids []cluster.VolumeID, since time.Time) (map[cluster.VolumeID]time.Time, error) {
+	var minutes []string
+	for at, end := since.UTC().Truncate(time.Minute), time.Now().UTC().Add(time.Minute); at.Before(end); at = at.Add(time.Minute) {
+		minutes = append(minutes, at.Format(startMinutes)) // a minute more: EC2's clock may be ahead
+	}
+	newest := map[cluster.VolumeID]time.Time{}
+	for batch := range slices.Chunk(unique(ids), describeBatch) {
+		found, err := c.ownSnapshots(ctx, filter("volume-id", batch...), filter("start-time", minutes...))
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			if s.StartedAt.After(newest[s.Volume]) && !s.StartedAt.Before(since) {
+				newest[s.Volume] = s.StartedAt
+			}
+		}
+	}
+	return newest, nil
 }
 
 func (c *Client) ownSnapshots(ctx context.Context, filters ...types.Filter) ([]Snapshot, error) {

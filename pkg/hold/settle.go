@@ -47,13 +47,17 @@ func (h *Hold) settle(ctx context.Context) error {
 			h.log.Info("the regions have not settled yet", zap.Int("round", round), zap.Error(why))
 			err = wait.For(limited, settleInterval)
 		}
-		if err != nil && (why == nil || limited.Err() == nil) {
+		switch {
+		case err == nil:
+			continue
+		case limited.Err() == nil || ctx.Err() != nil:
 			return err
+		case why == nil:
+			why = err
 		}
-		if err != nil {
-			return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s: %w: %w", limit, why, err).
-				WithHint("find out what merges, splits or moves regions, or which store has no leaders, and run it again")
-		}
+		return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s, half of --max-hold %s: %w: %w",
+			limit, h.cfg.MaxHold, ErrBudget, why).
+			WithHint("find out what merges, splits or moves regions, or which store does not apply its logs, and run it again")
 	}
 }
 

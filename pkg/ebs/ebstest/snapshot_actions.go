@@ -133,6 +133,8 @@ func (s *Server) describeSnapshots(req request) (any, error) {
 				return string(p.volume), true
 			case "status":
 				return string(p.state(now)), true
+			case "start-time":
+				return p.startedAt.UTC().Format("2006-01-02T15:04:05.000Z"), true
 			case "owner-id":
 				return s.cfg.Account, true
 			case "volume-size":

@@ -77,7 +77,8 @@ func TestA14_ImportOfTheUser(t *testing.T) {
 	})
 }
 
-// What somebody else paused before stays as it was: not resumed, and not for another time.
+// What somebody else paused is another tool's hold: it is named, refused, and stays as it was: not resumed, and not for
+// another time.
 // https://github.com/pingcap/tidb/issues/44182
 func TestA19_PausedBySomebodyElse_IsLeftExactlyAsItWas(t *testing.T) {
 	t.Parallel()
@@ -89,7 +90,9 @@ func TestA19_PausedBySomebodyElse_IsLeftExactlyAsItWas(t *testing.T) {
 	before := p.c.Held()
 	require.Len(t, before, 2)
 	e := p.backup(t)
-	p.sealed(t, e, 6, before...)
+	require.Equal(t, exitConflict, e.code, e.String())
+	require.Contains(t, e.stderr, "scheduler "+theirs+" is paused until")
+	require.Contains(t, e.stderr, "schedule.max-merge-region-size is overridden to 7")
 	require.Equal(t, before, p.c.Held())
 	require.Equal(t, until, p.c.PD.Schedulers()[1].ResumeAt, "until when they paused it")
 }

@@ -1,0 +1,40 @@
+package backup
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// spacing is how long EC2 takes no second snapshot of a volume after one.
+const spacing = 15 * time.Second
+
+// awaitSpacing waits, before anything is held, until EC2 takes another snapshot of every volume: the cut would wait for
+// it while the cluster is held. Between two attempts of a run the wait for a steady cluster is that wait. A set that was
+// deleted while it was pending cannot be seen, and is left to the cut.
+func (r *run) awaitSpacing(ctx context.Context, s *phase.Scope) error {
+	if r.result.Attempts > 1 {
+		return nil
+	}
+	limit := min(spacing, r.opts.Steady) // never longer than between two attempts
+	newest, err := r.EBS.NewestSnapshots(ctx, r.source.Topology.VolumeIDs(), time.Now().Add(-limit))
+	if err != nil {
+		return failure.Annotate(err, "check the newest snapshots of the volumes", r.opts.Cluster.String())
+	}
+	var last time.Time
+	for _, at := range newest {
+		if at.After(last) && time.Until(at) < maxClockDifference { // by more, EC2's clock says nothing about ours
+			last = at
+		}
+	}
+	left := min(limit, time.Until(last.Add(limit)))
+	if left <= 0 {
+		return nil
+	}
+	s.Note("waiting %s, not held: a volume was snapshotted at %s, and EC2 takes no second snapshot within %s",
+		left.Round(100*time.Millisecond), last.UTC().Format(time.RFC3339), spacing)
+	return wait.For(ctx, left)
+}

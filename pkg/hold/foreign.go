@@ -1,0 +1,68 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// brPrefix starts the names of br's safe points.
+const brPrefix = "br-"
+
+// Own is what a run knows to be its own in PD, from an attempt before, and what it does not mind.
+type Own struct {
+	Run        cluster.RunID
+	Schedulers []string
+	Limits     []string
+	// AnyPause says that paused schedulers and overrides of others are no reason, as those of an import are not for
+	// who has chosen to cut beside it.
+	AnyPause bool
+}
+
+// CheckForeign is a Conflict if another tool holds the cluster: schedulers that others paused, config items that others
+// override, safe points of br or of another run. To open a stream to a store ends the other tool's stream there, and
+// with it its hold, without a word to it: so it is found out before Connect. Nothing is changed.
+func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
+	status, err := Describe(ctx, p)
+	if err != nil {
+		return failure.Annotate(err, "check for other holds", name.String())
+	}
+	services, _, err := p.SafePoints(ctx)
+	if err != nil {
+		return failure.Annotate(err, "list safe points", name.String())
+	}
+	var found []string
+	for _, s := range status.Schedulers {
+		if !own.AnyPause && !slices.Contains(own.Schedulers, s.Name) {
+			found = append(found, "scheduler "+s.Name+" is paused"+until(s.Until))
+		}
+	}
+	for _, l := range status.Limits {
+		if !own.AnyPause && !slices.Contains(own.Limits, l.Item) {
+			found = append(found, fmt.Sprintf("%s is overridden to %s%s", l.Item, l.Value, until(l.Until)))
+		}
+	}
+	for _, s := range services {
+		others := strings.HasPrefix(s.Service, servicePrefix) && s.Service != servicePrefix+string(own.Run)
+		if (others || strings.HasPrefix(s.Service, brPrefix)) && time.Now().Before(s.ExpiredAt) {
+			found = append(found, "service "+s.Service+" holds GC"+until(s.ExpiredAt))
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return failure.New(failure.Conflict, "check for other holds", name.String(), "another tool holds the cluster: %s", strings.Join(found, "; ")).
+		WithHint("wait until the other backup, restore or import has ended; what one that died, or a person, left in PD runs out by itself, or is ended by: tisnap release %s --all, or pd-ctl", name)
+}
+
+func until(t time.Time) string {
+	if t.IsZero() || t.Year() > 3000 {
+		return ""
+	}
+	return " until " + t.UTC().Format(time.RFC3339)
+}

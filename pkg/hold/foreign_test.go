@@ -1,0 +1,75 @@
+package hold_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
+)
+
+func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		hold func(ctx context.Context, r *rig) error
+		says string // "" is no refusal
+	}{
+		{"nothing", func(context.Context, *rig) error { return nil }, ""},
+		{"a paused scheduler", func(_ context.Context, r *rig) error {
+			return r.server.PauseByOther("balance-leader-scheduler", time.Minute)
+		}, "scheduler balance-leader-scheduler is paused until "},
+		{"an override of what a hold overrides", func(ctx context.Context, r *rig) error {
+			return r.pd.SetTTLConfig(ctx, map[string]any{"schedule.leader-schedule-limit": 0}, time.Minute)
+		}, "schedule.leader-schedule-limit is overridden to 0"},
+		{"any other override", func(ctx context.Context, r *rig) error {
+			return r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute)
+		}, "schedule.max-merge-region-size is overridden to 7"},
+		{"a safe point of br", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "br-4711") }, "service br-4711 holds GC until "},
+		{"one of another run", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-other") }, "service tisnap-other holds GC"},
+		{"its own", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-run-1") }, ""},
+		{"one of TiCDC", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "ticdc-default") }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			ctx := within(t, 20*time.Second)
+			require.NoError(t, c.hold(ctx, r))
+			before := r.left(t)
+			err := hold.CheckForeign(ctx, name, r.pd, hold.Own{Run: "run-1"})
+			require.Equal(t, before, r.left(t), "nothing is changed")
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, failure.Conflict, failure.KindOf(err))
+			require.ErrorContains(t, err, c.says)
+			require.Contains(t, failure.HintOf(err), "tisnap release tidb/prod --all")
+		})
+	}
+}
+
+func (r *rig) holdGC(ctx context.Context, service string) error {
+	ts, err := r.pd.Now(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = r.pd.HoldGC(ctx, service, ts, time.Minute)
+	return err
+}
+
+// What an attempt of the same run left because an answer was late is not somebody else's.
+func TestCheckForeign_OfTheSameRun_IsNoReason(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := within(t, 20*time.Second)
+	require.NoError(t, r.server.PauseByOther("balance-leader-scheduler", time.Minute))
+	require.NoError(t, r.pd.SetTTLConfig(ctx, map[string]any{"schedule.leader-schedule-limit": 0}, time.Minute))
+	own := hold.Own{Run: "run-1", Schedulers: []string{"balance-leader-scheduler"}, Limits: []string{"schedule.leader-schedule-limit"}}
+	require.NoError(t, hold.CheckForeign(ctx, name, r.pd, own))
+	require.NoError(t, hold.CheckForeign(ctx, name, r.pd, hold.Own{AnyPause: true}))
+	require.Error(t, hold.CheckForeign(ctx, name, r.pd, hold.Own{Run: "run-1"}))
+}
