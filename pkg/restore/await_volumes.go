@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -76,30 +75,6 @@ func (r *run) usable(s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
 	case ebs.VolumeWaits: // not yet
 	}
 	return false, nil
-}
-
-// replaceVanished asks again for volumes that were not shown for too long. With the same token EC2 gives the
-// same volume, if it only hid it; a token that is burned is followed by the next one.
-func (r *run) replaceVanished(ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, shown map[cluster.VolumeID]time.Time) error {
-	for id, v := range wanted {
-		if shown[id].IsZero() {
-			shown[id] = time.Now() // from now on it is missed
-		}
-		if time.Since(shown[id]) <= r.opts.Visibility {
-			continue
-		}
-		replacement, err := r.createVolume(ctx, s, v)
-		if err != nil {
-			return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
-		}
-		if replacement != id {
-			s.Warn("volume %s vanished while EC2 made it: %s takes its place", id, replacement)
-			delete(wanted, id)
-			v.ID, wanted[replacement], r.created[v.Snapshot] = replacement, v, replacement
-		}
-		shown[replacement] = time.Now()
-	}
-	return nil
 }
 
 // matches checks that EC2 made what was asked for.

@@ -82,8 +82,7 @@ func (r *run) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (clus
 			return made.ID, nil
 		case ebs.TokenBurned(err):
 			if v.generation >= maxGenerations {
-				return "", failure.New(failure.Corrupt, "create volume", string(v.Snapshot), "%d volumes of it vanished: %w", v.generation, err).
-					WithHint("see that the KMS key of the snapshot is enabled and may be used by this role")
+				return "", vanishes(v)
 			}
 			v.generation++
 			continue

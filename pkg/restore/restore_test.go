@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
+	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
 func TestRun_AnswerOfCreateVolumeLost_MakesNoSecondVolume(t *testing.T) {
@@ -134,4 +137,24 @@ func (p *panicking) CreateVolume(ctx context.Context, r ebs.VolumeRequest) (ebs.
 		panic("a bug")
 	}
 	return p.EBS.CreateVolume(ctx, r)
+}
+
+// EC2 accepts every volume and drops it again, as it does if the KMS key is disabled: that is said after one round of
+// replacements, not when the time is up.
+func TestRun_AllVolumesVanish_NamesTheirKey(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	fast, err := ebs.Open(within(t), ebs.Config{Region: testbed.Region, Endpoint: l.bed.AWS(), Clock: timescale.New(20)})
+	require.NoError(t, err)
+	t.Cleanup(fast.Close)
+	l.wrap = func(restore.EBS) restore.EBS { return fast }
+	l.bed.EC2.VanishNext(1000)
+	start := time.Now()
+	key := "arn:aws:kms:" + testbed.Region + ":123456789012:key/disabled"
+	_, err = l.restore(within(t), t, nil, func(o *restore.Options) { o.KMSKey = key })
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "create volumes of "+key+": all 6 volumes")
+	require.NotContains(t, err.Error(), "IdempotentParameterMismatch")
+	require.Less(t, time.Since(start), 40*time.Second, "6 volumes are replaced at the same time")
+	l.nothingLeft(t)
 }

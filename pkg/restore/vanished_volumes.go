@@ -1,0 +1,94 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// replaceVanished asks again, at the same time, for all volumes that were not shown for too long. With the same token
+// EC2 gives the same volume, if it only hid it; a token that is burned is followed by the next one. If what has
+// vanished has its KMS key in common, that is the reason, and no replacement helps.
+func (r *run) replaceVanished(ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, shown map[cluster.VolumeID]time.Time) error {
+	var missed []*Volume
+	for id, v := range wanted {
+		if shown[id].IsZero() {
+			shown[id] = time.Now() // from now on it is missed
+		}
+		if time.Since(shown[id]) > r.opts.Visibility {
+			missed = append(missed, v)
+		}
+	}
+	replacements := make([]cluster.VolumeID, len(missed))
+	err := parallel.Each(ctx, 0, missed, func(ctx context.Context, i int, v *Volume) (err error) {
+		replacements[i], err = r.createVolume(ctx, s, v)
+		return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
+	})
+	for i, v := range missed {
+		id := replacements[i]
+		if id == "" {
+			continue
+		}
+		if id != v.ID {
+			s.Warn("volume %s vanished while EC2 made it: %s takes its place", v.ID, id)
+			delete(wanted, v.ID)
+			v.ID, wanted[id], r.created[v.Snapshot] = id, v, id
+		}
+		shown[id] = time.Now()
+	}
+	if reason := unusableKey(r.volumes); reason != nil {
+		return reason
+	}
+	return err
+}
+
+// unusableKey is the error of volumes that all vanished and have one KMS key: of several volumes each once, of a
+// single one twice, as EC2 loses a volume now and then without a reason. A key with which one was made is usable.
+func unusableKey(volumes []Volume) error {
+	type use struct{ all, vanished, times int }
+	keys := map[string]use{}
+	for _, v := range volumes {
+		if !v.Encrypted {
+			continue
+		}
+		u := keys[v.KMSKey]
+		u.all++
+		if v.generation > 1 && v.Seconds == 0 {
+			u.vanished++
+			u.times += v.generation - 1
+		}
+		keys[v.KMSKey] = u
+	}
+	for key, u := range keys {
+		if u.vanished == u.all && u.times > 1 {
+			return failure.New(failure.Denied, "create volumes", keyName(key),
+				"all %d volumes that EC2 was to encrypt with it vanished while they were made: it is disabled, or this role may not use it", u.all).
+				WithHint("see its state (aws kms describe-key --key-id %s), and that its policy and this role allow kms:CreateGrant, kms:Decrypt, "+
+					"kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*; then restore again", keyName(key))
+		}
+	}
+	return nil
+}
+
+// keyName is how a person can ask for the key.
+func keyName(key string) string {
+	if key == "" {
+		return "alias/aws/ebs"
+	}
+	return key
+}
+
+// vanishes is the error of one volume that vanishes each time.
+func vanishes(v *Volume) error {
+	err := failure.New(failure.Corrupt, "create volume", string(v.Snapshot), "%d volumes of it, %s in %s, vanished while EC2 made them",
+		v.generation, v.Spec.Type, v.Zone)
+	if v.Encrypted {
+		return err.WithHint("see that KMS key %s is enabled and may be used by this role, then restore again", keyName(v.KMSKey))
+	}
+	return err.WithHint("try another zone (--az-map) or another type (--volume-type), and see AWS Health")
+}
