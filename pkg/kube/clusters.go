@@ -78,7 +78,7 @@ func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluste
 		Name: name, Version: doc.Spec.Version, RecoveryMode: doc.Spec.RecoveryMode,
 		PDReplicas: doc.Spec.PD.Replicas, TiKVReplicas: doc.Spec.TiKV.Replicas, TiDBReplicas: doc.Spec.TiDB.Replicas,
 		Stores: map[cluster.StoreID]string{}, Object: raw,
-		Instance:      cmp.Or(o.GetLabels()[instanceLabel], name.Name),
+		Instance:      instanceOfCluster(o),
 		FailureStores: len(doc.Status.TiKV.FailureStores),
 		Scaling:       doc.Status.TiKV.Phase == "Scale",
 	}
@@ -115,7 +115,12 @@ func (c *Client) instance(ctx context.Context, name cluster.Name) (string, error
 	if err != nil {
 		return "", wrap(err, "read tidbcluster", name.String())
 	}
-	return cmp.Or(o.GetLabels()[instanceLabel], name.Name), nil
+	return instanceOfCluster(o), nil
+}
+
+// instanceOfCluster is what the Operator labels everything of the cluster with: TidbCluster.GetInstanceName.
+func instanceOfCluster(o *unstructured.Unstructured) string {
+	return cmp.Or(o.GetLabels()[instanceLabel], o.GetName())
 }
 
 // getCluster reads the object; a missing one is NotFound with the names that exist in the hint.

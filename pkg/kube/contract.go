@@ -94,6 +94,9 @@ type Restorer interface {
 	// BindVolume makes the PV and the PVC of a restored volume. Names are unique to the run for the PV; the
 	// PVC has the name that the target's StatefulSet expects.
 	BindVolume(ctx context.Context, v RestoredVolume) error
+	// Waiting says why the cluster is not up: which pods do not run and why, or why none were made. NotFound if the
+	// cluster does not exist.
+	Waiting(ctx context.Context, name cluster.Name) ([]string, error)
 	// StartTiKV sets the annotation by which the Operator knows that the volumes are ready.
 	StartTiKV(ctx context.Context, name cluster.Name) error
 	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once.

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -45,7 +44,7 @@ func (c *Client) deleteCluster(ctx context.Context, name cluster.Name, run clust
 	}
 	// Claims that the StatefulSets made do not name the run. Once the cluster is gone nothing else would
 	// distinguish them from those of an earlier cluster of the name.
-	instance := cmp.Or(found.GetLabels()[instanceLabel], name.Name)
+	instance := instanceOfCluster(found)
 	if err := c.claimForRun(ctx, name, instance, run); err != nil {
 		return err
 	}

@@ -1,11 +1,9 @@
 package kube
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func isReady(p *corev1.Pod) bool {
@@ -18,31 +16,6 @@ func isReady(p *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// warnings collects the newest warning about each pod of the namespace by the pod's uid: an event of an
-// earlier pod of the same name says nothing about this one. It is worth nobody's failure, so errors are
-// passed over.
-func (c *Client) warnings(ctx context.Context, namespace string, into map[string]string) {
-	list, err := c.core.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "involvedObject.kind=Pod,type=" + corev1.EventTypeWarning,
-	})
-	if err != nil {
-		return
-	}
-	newest := map[string]metav1.Time{}
-	for _, e := range list.Items {
-		uid := string(e.InvolvedObject.UID)
-		at := e.LastTimestamp
-		if at.IsZero() {
-			at = metav1.NewTime(e.EventTime.Time)
-		}
-		if was, seen := newest[uid]; seen && at.Before(&was) {
-			continue
-		}
-		newest[uid] = at
-		into[uid] = e.Reason + ": " + e.Message
-	}
 }
 
 // podReason says why a pod does not run, the most telling source first.

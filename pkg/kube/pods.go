@@ -21,7 +21,7 @@ type podObjects struct {
 	claims  map[string]*corev1.PersistentVolumeClaim
 	volumes map[string]*corev1.PersistentVolume // by PV name
 	nodes   map[string]*corev1.Node
-	reasons map[string]string // newest warning, by pod uid
+	reasons warnings
 }
 
 // TiKVPods lists the TiKV pods that exist now. If a pod's claim is not bound to an EBS volume, the pods are
@@ -64,7 +64,6 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 		claims:  map[string]*corev1.PersistentVolumeClaim{},
 		volumes: map[string]*corev1.PersistentVolume{},
 		nodes:   map[string]*corev1.Node{},
-		reasons: map[string]string{},
 	}
 	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -88,7 +87,7 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 		}
 	}
 	if waiting {
-		c.warnings(ctx, name.Namespace, found.reasons)
+		found.reasons = c.warnings(ctx, name.Namespace)
 	}
 	if found.volumes, err = fetch(ctx, pvNames, c.core.CoreV1().PersistentVolumes().Get); err != nil {
 		return nil, wrap(err, "read persistent volumes", name.String())

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		}
 	}
 	s.Expect(int64(len(ids)), "stores")
-	err := poll(ctx, "wait for stores", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+	err := r.pollCluster(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
 		up, err := r.upStores(ctx)
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no store is up yet
 			err, up = nil, map[cluster.StoreID]time.Time{}
@@ -46,7 +45,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 			return false, err
 		}
 		s.Reached(int64(len(up)))
-		return len(up) == len(ids), r.missing(ctx, ids, up)
+		return len(up) == len(ids), r.missing(ids, up)
 	})
 	if err != nil {
 		return err
@@ -91,8 +90,8 @@ func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Ti
 	return nil
 }
 
-// missing says which stores are not there and what Kubernetes says about the pods that do not run.
-func (r *run) missing(ctx context.Context, ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
+// missing says which stores are not there.
+func (r *run) missing(ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
 	var gone []string
 	for _, id := range ids {
 		if _, ok := up[id]; !ok {
@@ -102,13 +101,5 @@ func (r *run) missing(ctx context.Context, ids []cluster.StoreID, up map[cluster
 	if len(gone) == 0 {
 		return nil
 	}
-	reasons := ""
-	if pods, err := r.Kube.TiKVPods(ctx, r.opts.Target); err == nil {
-		for _, p := range pods {
-			if !p.Ready && p.Reason != "" {
-				reasons += fmt.Sprintf("; pod %s: %s", p.Name, p.Reason)
-			}
-		}
-	}
-	return failure.New(failure.Unready, "wait for stores", r.opts.Target.String(), "stores %s are not up%s", strings.Join(gone, ", "), reasons)
+	return failure.New(failure.Unready, "wait for stores", r.opts.Target.String(), "stores %s are not up", strings.Join(gone, ", "))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -113,8 +114,11 @@ func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
 		return nil
 	}
 	if r.started {
+		r.bound = true
 		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
-			WithHint("delete TidbCluster %s and its PVCs, then run: tisnap gc", r.opts.Target)
+			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", kube.RunKey, r.opts.Run)
 	}
-	return r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
+	err := r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
+	r.bound = err != nil
+	return err
 }

@@ -71,8 +71,8 @@ func (r *run) asRestored(v *Volume) kube.RestoredVolume {
 
 // awaitPD waits until a majority of PD's members are healthy and answer: with the address of one alone, its
 // restart would look like the loss of PD.
-func (r *run) awaitPD(ctx context.Context, _ *phase.Scope) error {
-	return poll(ctx, "wait for PD", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
+	return r.pollCluster(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 		if err != nil || 2*len(tc.PDAddresses) <= tc.PDReplicas {
 			return false, err

@@ -24,6 +24,10 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 		s.Note("the volumes tagged %s=%s are kept", ebs.TagRun, r.opts.Run)
 		return nil
 	}
+	if r.bound {
+		s.Warn("the volumes tagged %s=%s are kept: claims of %s, which is kept, are bound to them", ebs.TagRun, r.opts.Run, r.opts.Target)
+		return nil
+	}
 	hiddenUntil := time.Now().Add(r.opts.Visibility)
 	gone := map[cluster.VolumeID]bool{}
 	for {

@@ -36,7 +36,7 @@ func (r *run) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
 // in whole seconds, and would not distinguish a process from the one before it in the same second.
 func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.stores)), "stores")
-	return poll(ctx, "wait for the restart of TiKV", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+	return r.pollCluster(ctx, s, "wait for the restart of TiKV", func(ctx context.Context) (bool, error) {
 		stores, err := r.pd.Stores(ctx)
 		if err != nil {
 			return false, failure.Annotate(err, "list stores", r.opts.Target.String())
@@ -128,7 +128,7 @@ func (r *run) ledByStores(ctx context.Context) (int, error) {
 
 // awaitTiDB waits until TiDB serves; a cluster without TiDB needs none.
 func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
-	return poll(ctx, "wait for TiDB", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+	return r.pollCluster(ctx, s, "wait for TiDB", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 		if err != nil {
 			return false, err

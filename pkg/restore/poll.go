@@ -2,9 +2,11 @@ package restore
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -32,4 +34,44 @@ func poll(ctx context.Context, op, target string, done func(context.Context) (bo
 			return failure.New(failure.Limited, op, target, "%w (last: %w)", context.Cause(ctx), last)
 		}
 	}
+}
+
+// explainInterval is how often a wait for the target's pods asks Kubernetes what is in the way.
+const explainInterval = 3 * time.Second
+
+// pollCluster is poll for something that the target's pods have to do. It says every few seconds why they do not run, if that
+// has changed. A cluster that was deleted ends the wait.
+func (r *run) pollCluster(ctx context.Context, s *phase.Scope, op string, done func(context.Context) (bool, error)) error {
+	target := r.opts.Target.String()
+	said, asked := "", time.Now()
+	return poll(ctx, op, target, func(ctx context.Context) (bool, error) {
+		ok, err := done(ctx)
+		if ok || err != nil && !failure.NotYet(err) {
+			return ok, err
+		}
+		if time.Since(asked) >= explainInterval {
+			asked = time.Now()
+			reasons, waitErr := r.Kube.Waiting(ctx, r.opts.Target)
+			if failure.Is(waitErr, failure.NotFound) {
+				return false, failure.New(failure.Conflict, op, target, "the TidbCluster was deleted").
+					WithHint("see who deleted it, and restore again")
+			}
+			if text := strings.Join(reasons, "; "); waitErr == nil && text != said {
+				if said = text; said != "" {
+					s.Note("waiting: %s", said)
+				}
+			}
+		}
+		if said != "" {
+			err = failure.New(failure.Unready, op, target, "%s", strings.TrimPrefix(errorText(err)+"; "+said, "; "))
+		}
+		return false, err
+	})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -31,6 +31,7 @@ type run struct {
 	volumes  []Volume
 	created  createdVolumes
 	asked    bool // volumes were asked for, so some may exist that no answer named
+	bound    bool // claims of a target that is kept are bound to the volumes
 	started  bool // TiKV may start, so pods may use the volumes
 	fill     fill
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.

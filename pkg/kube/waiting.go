@@ -1,0 +1,118 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// maxReasons bounds what Waiting lists: a thousand pods wait for the same thing.
+const maxReasons = 10
+
+// Waiting says why the cluster is not up: which pods do not run and why, or why none were made. It lists pods and
+// warnings and nothing else, so it may be asked every few seconds. It is empty when nothing is known to be in the
+// way, and NotFound if the cluster does not exist.
+func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, error) {
+	o, err := c.getCluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, instanceSelector(instanceOfCluster(o)))
+	if err != nil {
+		return nil, wrap(err, "list pods", name.String())
+	}
+	warned := c.warnings(ctx, name.Namespace)
+	for _, component := range startOrder(o) {
+		pods := slices.DeleteFunc(slices.Clone(list.Items), func(p corev1.Pod) bool { return p.Labels[componentLabel] != component })
+		if len(pods) == 0 {
+			return []string{noPods(o, component, warned)}, nil
+		}
+		if reasons := podReasons(pods, warned); len(reasons) > 0 {
+			return reasons, nil
+		}
+	}
+	return nil, nil
+}
+
+// startOrder are the components that have pods by now, in the order in which the Operator starts them.
+func startOrder(o *unstructured.Unstructured) []string {
+	order := []string{"pd"}
+	recovery, _, _ := unstructured.NestedBool(o.Object, "spec", "recoveryMode")
+	if !recovery || o.GetAnnotations()[volumesReadyKey] != "" {
+		order = append(order, tikvComponent)
+	}
+	if !recovery {
+		order = append(order, "tidb")
+	}
+	return slices.DeleteFunc(order, func(component string) bool {
+		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", component, "replicas")
+		return replicas == 0
+	})
+}
+
+// noPods says why a component has none: the Operator has said so in an event, or is not there.
+func noPods(o *unstructured.Unstructured, component string, warned warnings) string {
+	for _, of := range []string{"StatefulSet/" + o.GetName() + "-" + component, "TidbCluster/" + o.GetName()} {
+		if why := warned[of]; why != "" {
+			return fmt.Sprintf("no %s pod has been made: %s", component, why)
+		}
+	}
+	if _, touched := o.Object["status"]; !touched {
+		return fmt.Sprintf("no %s pod has been made, and TidbCluster %s has no status: see that TiDB Operator runs "+
+			"(kubectl get pods -A -l app.kubernetes.io/name=tidb-operator)", component, o.GetName())
+	}
+	return fmt.Sprintf("no %s pod has been made: see the Operator's log", component)
+}
+
+// podReasons lists the pods that are not ready, the first of them with their reasons.
+func podReasons(pods []corev1.Pod, warned warnings) []string {
+	var reasons []string
+	waiting := 0
+	for i := range pods {
+		if isReady(&pods[i]) {
+			continue
+		}
+		if waiting++; waiting <= maxReasons {
+			reasons = append(reasons, "pod "+pods[i].Name+": "+podReason(&pods[i], warned[string(pods[i].UID)]))
+		}
+	}
+	if waiting > maxReasons {
+		reasons = append(reasons, fmt.Sprintf("and %d more pods", waiting-maxReasons))
+	}
+	return reasons
+}
+
+// warnings are the newest warnings of a namespace: of pods by their uid, as one of an earlier pod of the same name
+// says nothing about this one; of all other objects by "Kind/name".
+type warnings map[string]string
+
+// warnings reads them. They are worth nobody's failure, so errors are passed over.
+func (c *Client) warnings(ctx context.Context, namespace string) warnings {
+	found, newest := warnings{}, map[string]metav1.Time{}
+	list, err := c.core.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return found
+	}
+	for _, e := range list.Items {
+		of := string(e.InvolvedObject.UID)
+		if e.InvolvedObject.Kind != "Pod" {
+			of = e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
+		}
+		at := e.LastTimestamp
+		if at.IsZero() {
+			at = metav1.NewTime(e.EventTime.Time)
+		}
+		if was, seen := newest[of]; seen && at.Before(&was) {
+			continue
+		}
+		newest[of] = at
+		found[of] = e.Reason + ": " + e.Message
+	}
+	return found
+}
