@@ -137,15 +137,19 @@ func (j *judge) unnamed(it Item, id cluster.VolumeID, r *run) (Item, bool) {
 		return it.verdict(ActionKeep, "whether a persistent volume names it is not known: %v", j.noHandles), true
 	case named:
 		return it.verdict(ActionKeep, "persistent volume %s names it; delete cluster %s first", pv, r.Cluster), true
-	case r.Bound && r.Kubernetes != j.kubernetes:
-		return it.verdict(ActionKeep, "persistent volumes of Kubernetes cluster %s may name it, and this one is %s", text(r.Kubernetes), j.kubernetes), true
+	case r.Bound && r.KubernetesUID == "":
+		return it.verdict(ActionKeep, "persistent volumes may name it, and its run did not note of which Kubernetes cluster (API server %s); "+
+			"delete it by hand if cluster %s is gone", orUnknown(r.Kubernetes), r.Cluster), true
+	case r.Bound && r.KubernetesUID != j.kubernetesUID:
+		return it.verdict(ActionKeep, "persistent volumes of Kubernetes cluster %s (API server %s) may name it, and this one is %s (%s)",
+			r.KubernetesUID, orUnknown(r.Kubernetes), j.kubernetesUID, j.kubernetes), true
 	}
 	return it.verdict(ActionDelete, "%s", r.fate()), true
 }
 
-func text(s string) string {
+func orUnknown(s string) string {
 	if s == "" {
-		return "(not noted)"
+		return "unknown"
 	}
 	return s
 }

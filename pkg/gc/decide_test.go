@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -36,10 +38,10 @@ func dead() *judge {
 			known: map[cluster.RunID]bool{"r": true, "v": true},
 			runs: map[cluster.RunID]*run{
 				"r": {ID: "r", About: journal.About{Operation: journal.Backup, Cluster: prod, Backup: "b"}, Last: now.Add(-2 * time.Hour)},
-				"v": {ID: "v", About: journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Kubernetes: "k"}, Last: now.Add(-2 * time.Hour), Bound: true},
+				"v": {ID: "v", About: journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Kubernetes: "https://k", KubernetesUID: "uid-k"}, Last: now.Add(-2 * time.Hour), Bound: true},
 			},
 			doubts: map[cluster.RunID]error{}, locks: map[cluster.Name]*runlock.Record{}, unread: map[cluster.Name]error{},
-			handles: map[cluster.VolumeID]string{}, kubernetes: "k", locked: map[cluster.SnapshotID]ebs.SnapshotLock{},
+			handles: map[cluster.VolumeID]string{}, kubernetes: "https://k", kubernetesUID: "uid-k", locked: map[cluster.SnapshotID]ebs.SnapshotLock{},
 		},
 	}
 }
@@ -116,9 +118,10 @@ func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 		"keep on failure, --kept":  {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
 		"a PV names it":            {func(j *judge, _ *ebs.Volume) { j.handles["vol-1"] = "pv" }, ActionKeep},
 		"PVs are not known":        {func(j *judge, _ *ebs.Volume) { j.noHandles = errors.New("no kubeconfig") }, ActionKeep},
-		"bound elsewhere":          {func(j *judge, _ *ebs.Volume) { j.kubernetes = "other" }, ActionKeep},
-		"bound nobody knows where": {func(j *judge, _ *ebs.Volume) { j.runs["v"].Kubernetes = "" }, ActionKeep},
-		"never bound":              {func(j *judge, _ *ebs.Volume) { j.kubernetes, j.runs["v"].Bound = "other", false }, ActionDelete},
+		"bound elsewhere":          {func(j *judge, _ *ebs.Volume) { j.kubernetesUID = "uid-2" }, ActionKeep}, // the URL is the same
+		"bound by another URL":     {func(j *judge, _ *ebs.Volume) { j.kubernetes = "https://alias" }, ActionDelete},
+		"bound nobody knows where": {func(j *judge, _ *ebs.Volume) { j.runs["v"].KubernetesUID = "" }, ActionKeep}, // an old journal
+		"never bound":              {func(j *judge, _ *ebs.Volume) { j.kubernetesUID, j.runs["v"].Bound = "uid-2", false }, ActionDelete},
 		"its journal is damaged":   {func(j *judge, _ *ebs.Volume) { delete(j.runs, "v"); j.doubts["v"] = errors.New("gap") }, ActionKeep},
 		"of another cluster":       {func(j *judge, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
 		"of a backup":              {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
@@ -178,4 +181,37 @@ func TestReadRun_WhatItDoesNotUnderstand_IsCorrupt(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Served)
 	require.False(t, r.Ended, "it was resumed")
+}
+
+// handles is a Kubernetes cluster without persistent volumes.
+type handles struct {
+	uid string
+	err error
+}
+
+func (h handles) Handles(context.Context) (map[cluster.VolumeID]string, error) { return nil, nil }
+func (h handles) Server() string                                               { return "https://kubernetes.default.svc" }
+func (h handles) ClusterUID(context.Context) (string, error)                   { return h.uid, h.err }
+
+// In every cluster the API server's URL is the same from inside: by it gc offered to delete another cluster's volumes.
+func TestVolume_OfAnotherKubernetesClusterWithTheSameURL_IsKept(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		here handles
+		want Action
+	}{
+		"this cluster":         {handles{uid: "uid-k"}, ActionDelete},
+		"another cluster":      {handles{uid: "uid-2"}, ActionKeep},
+		"it may not be asked":  {handles{err: errors.New("forbidden")}, ActionKeep},
+		"it has none, somehow": {handles{}, ActionKeep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := dead()
+			j.readHandles(t.Context(), Deps{Kube: func() (kube.Handles, error) { return row.here, nil }})
+			got, ours := j.volume(ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}})
+			require.True(t, ours)
+			require.Equal(t, row.want, got.Action, got.Reason)
+		})
+	}
 }

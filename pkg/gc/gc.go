@@ -154,6 +154,9 @@ func (w *world) readHandles(ctx context.Context, d Deps) {
 	k, err := d.Kube()
 	if err == nil {
 		w.kubernetes = k.Server()
+		w.kubernetesUID, err = k.ClusterUID(ctx)
+	}
+	if err == nil {
 		w.handles, err = k.Handles(ctx)
 	}
 	w.noHandles = err

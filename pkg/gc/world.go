@@ -36,10 +36,11 @@ type world struct {
 	// unread maps clusters whose lock cannot be read to why.
 	unread map[cluster.Name]error
 	// handles maps volumes to the persistent volume that names them; noHandles is why that is not known.
-	handles    map[cluster.VolumeID]string
-	noHandles  error
-	kubernetes string
-	locked     map[cluster.SnapshotID]ebs.SnapshotLock
+	handles   map[cluster.VolumeID]string
+	noHandles error
+	// kubernetes is the API server that handles are of, kubernetesUID its cluster.
+	kubernetes, kubernetesUID string
+	locked                    map[cluster.SnapshotID]ebs.SnapshotLock
 }
 
 // readBackups reads all backups and the manifests of the sealed ones.

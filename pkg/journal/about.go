@@ -26,6 +26,9 @@ type About struct {
 	Tool      string           `json:"tool"`
 	// Kubernetes is the API server of a restore's target; "" where the run did not note it.
 	Kubernetes string `json:"kubernetes,omitempty"`
+	// KubernetesUID is the UID of the namespace kube-system there: URLs are alike in many clusters. "" where the run
+	// could not read it, or was of an older version.
+	KubernetesUID string `json:"kubernetesUID,omitempty"`
 	// Keep is the user's word that a failed run keeps what it made.
 	Keep bool `json:"keepOnFailure,omitempty"`
 }

@@ -28,6 +28,10 @@ func TestData_IsWrittenAsInEveryReleasedVersion(t *testing.T) {
 			journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Tool: "v1", Kubernetes: "https://k", Keep: true},
 			`{"operation":"restore","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1","kubernetes":"https://k","keepOnFailure":true}`,
 		},
+		"of a restore that knows the Kubernetes cluster": {
+			journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Tool: "v1", Kubernetes: "https://k", KubernetesUID: "u"},
+			`{"operation":"restore","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1","kubernetes":"https://k","kubernetesUID":"u"}`,
+		},
 		"of a resolve": {
 			journal.About{Operation: journal.Resolve, Cluster: prod, Backup: "b", Tool: "v1"},
 			`{"operation":"resolve","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1"}`,

@@ -80,6 +80,7 @@ type RestoredVolume struct {
 // Restorer is what a restore needs. Each method that writes is idempotent for the same run.
 type Restorer interface {
 	Clusters
+	Identity
 	// Claims lists the names of the cluster's TiKV PVCs, used or not.
 	Claims(ctx context.Context, name cluster.Name) ([]string, error)
 	// Allowed asks by SelfSubjectAccessReview for everything that a restore into the namespace does, and
@@ -118,6 +119,14 @@ type Handles interface {
 	// Handles maps every EBS volume that a persistent volume names to the name of that one, whatever its
 	// phase and whoever made it.
 	Handles(ctx context.Context) (map[cluster.VolumeID]string, error)
-	// Server is the URL of the API server: by which gc knows one Kubernetes cluster from another.
+	Identity
+	// Server is the URL of the API server, for a person: it may be alike in many clusters.
 	Server() string
+}
+
+// Identity tells Kubernetes clusters apart.
+type Identity interface {
+	// ClusterUID is the UID of the namespace kube-system, by which gc knows one Kubernetes cluster from another.
+	// Kinds: Denied, Limited, Unknown.
+	ClusterUID(ctx context.Context) (string, error)
 }

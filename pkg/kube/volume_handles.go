@@ -33,3 +33,12 @@ func (c *Client) Handles(ctx context.Context) (map[cluster.VolumeID]string, erro
 
 // Server is the URL of the API server.
 func (c *Client) Server() string { return c.server }
+
+// ClusterUID reads the namespace kube-system, which every Kubernetes cluster has from its first to its last day.
+func (c *Client) ClusterUID(ctx context.Context) (string, error) {
+	ns, err := c.core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", wrap(err, "read namespace", metav1.NamespaceSystem)
+	}
+	return string(ns.UID), nil
+}

@@ -31,7 +31,7 @@ type Options struct {
 	After cluster.VolumeSpec
 	// Account is the account that the restore has to be in; empty takes any.
 	Account string
-	// Kubernetes is the API server of the target, for the journal: gc compares it with its own.
+	// Kubernetes is the API server of the target, for the journal: gc shows it.
 	Kubernetes string
 	// KeepServiceSettings keeps the source's node ports, host names and addresses of load balancers.
 	KeepServiceSettings bool

@@ -3,6 +3,8 @@ package restore
 import (
 	"context"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
@@ -10,7 +12,12 @@ import (
 // Run restores the backup. The error's kind says what the caller can do.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	err := r.execute(ctx, journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}, r.restoreSteps())
+	uid, err := r.Kube.ClusterUID(ctx)
+	if err != nil { // a restore does not need it; gc then keeps more
+		r.Log.Warn("the uid of the Kubernetes cluster is not known", zap.Error(err))
+	}
+	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, KubernetesUID: uid, Keep: opts.KeepOnFailure}
+	err = r.execute(ctx, about, r.restoreSteps())
 	return &r.result, r.conclude(err)
 }
 

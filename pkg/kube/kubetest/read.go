@@ -67,7 +67,7 @@ func (s *Server) read(c call) (any, error) {
 	if c.resource.name == namespaces { // namespaces need not be made first
 		return object{
 			"apiVersion": "v1", "kind": "Namespace",
-			"metadata": object{"name": c.name}, "status": object{"phase": "Active"},
+			"metadata": object{"name": c.name, "uid": c.name + "-" + s.uid}, "status": object{"phase": "Active"},
 		}, nil
 	}
 	return nil, apierrors.NewNotFound(c.resource.groupResource(), c.name)

@@ -30,6 +30,7 @@ type Config struct {
 type Server struct {
 	cfg   Config
 	store *store
+	uid   string // of this cluster
 
 	mu       sync.Mutex
 	closing  bool // no request is taken any more
@@ -54,7 +55,7 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	return &Server{cfg: cfg, store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}}
+	return &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}}
 }
 
 // Start listens and serves until Close or until ctx ends.
