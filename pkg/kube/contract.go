@@ -124,7 +124,7 @@ type Handles interface {
 	Server() string
 }
 
-// Identity tells Kubernetes clusters apart.
+// Identity distinguishes Kubernetes clusters.
 type Identity interface {
 	// ClusterUID is the UID of the namespace kube-system, by which gc knows one Kubernetes cluster from another.
 	// Kinds: Denied, Limited, Unknown.
