@@ -31,20 +31,22 @@ func TestG4_SlowStores_ProgressAndTimeLeftAreShown(t *testing.T) {
 
 // TestG9 moves the GC safe point beyond the backup ts before and while keys are flashed back: versions of the
 // backup ts may be gone (pingcap/tidb#36215).
-func TestG9_GCPassesTheBackupTS_EndsTheRun(t *testing.T) {
+func TestG9_GCPassesTheBackupTS_EndsTheRun(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	for _, point := range []string{"pd.RaiseAllocID", "tikv.*.KvPrepareFlashbackToVersion", "tikv.*.KvFlashbackToVersion"} {
-		name := p.next()
-		p.fault(t, fault.Rule{Point: point, Position: fault.Slow, Do: func() {
-			p.cluster(name).PD.SetGCSafePoint(uint64(p.BackupTS()) + 1)
-		}})
-		e := p.restore(t, name)
-		require.Equal(t, exitCorrupt, e.code, "%s: %s", point, e)
-		p.reached(t)
-		require.Contains(t, e.doc.Report.Error, "GC safe point")
-		require.Contains(t, e.stderr, `"hint":"`)
-		require.Nil(t, p.cluster(name), "nobody takes it for restored")
+		t.Run(point, func(t *testing.T) {
+			name := p.next()
+			p.fault(t, fault.Rule{Point: point, Position: fault.Slow, Do: func() {
+				p.cluster(name).PD.SetGCSafePoint(uint64(p.BackupTS()) + 1)
+			}})
+			e := p.restore(t, name)
+			require.Equal(t, exitCorrupt, e.code, "%s: %s", point, e)
+			p.reached(t)
+			require.Contains(t, e.doc.Report.Error, "GC safe point")
+			require.Contains(t, e.stderr, `"hint":"`)
+			require.Nil(t, p.cluster(name), "nobody takes it for restored")
+		})
 	}
 }
 

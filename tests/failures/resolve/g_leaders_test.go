@@ -16,29 +16,31 @@ import (
 )
 
 // TestG1 restarts a store in each sub-phase: it loses its leaders, and is asked again (pingcap/tidb#45206).
-func TestG1_StoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) {
+func TestG1_StoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	for _, point := range []string{
 		"tikv.*.ReadRegionMeta", "tikv.*.RecoverRegion", "tikv.*.KvPrepareFlashbackToVersion", "tikv.*.KvFlashbackToVersion", "pd.UnmarkRecovering",
 	} {
-		name := p.next()
-		var restarting sync.WaitGroup
-		p.fault(t, fault.Rule{Point: point, Position: fault.Slow, Do: func() {
-			pods := p.cluster(name).Pods()
-			restarting.Go(func() {
-				if err := p.Bed().RestartStore(within(t), name, pods[1]); err != nil {
-					t.Errorf("restart %s: %v", pods[1], err)
-				}
-			})
-		}})
-		e := p.restore(t, name)
-		require.Zero(t, e.code, "%s: %s", point, e)
-		restarting.Wait()
-		p.reached(t)
-		_, err := p.Bed().AwaitCluster(within(t), name)
-		require.NoError(t, err)
-		p.verify(t, name)
+		t.Run(point, func(t *testing.T) {
+			name := p.next()
+			var restarting sync.WaitGroup
+			p.fault(t, fault.Rule{Point: point, Position: fault.Slow, Do: func() {
+				pods := p.cluster(name).Pods()
+				restarting.Go(func() {
+					if err := p.Bed().RestartStore(within(t), name, pods[1]); err != nil {
+						t.Errorf("restart %s: %v", pods[1], err)
+					}
+				})
+			}})
+			e := p.restore(t, name)
+			require.Zero(t, e.code, "%s: %s", point, e)
+			restarting.Wait()
+			p.reached(t)
+			_, err := p.Bed().AwaitCluster(within(t), name)
+			require.NoError(t, err)
+			p.verify(t, name)
+		})
 	}
 }
 

@@ -61,7 +61,7 @@ func (p *place) killAt(t *testing.T, name cluster.Name, rule fault.Rule, args ..
 
 // TestG15 kills a restore in each sub-phase and resumes it with resolve, and kills that too: what is done is not done
 // again, and the report says where the time went (tidb-operator#5239).
-func TestG15_KilledInEachSubPhase_IsResumed(t *testing.T) {
+func TestG15_KilledInEachSubPhase_IsResumed(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	for _, at := range []fault.Rule{
@@ -69,32 +69,34 @@ func TestG15_KilledInEachSubPhase_IsResumed(t *testing.T) {
 		{Point: "tikv.*.KvPrepareFlashbackToVersion", Nth: 4}, {Point: "tikv.*.KvFlashbackToVersion", Nth: 4},
 		{Point: "pd.UnmarkRecovering"}, {Point: "pd.DropTTLConfig"},
 	} {
-		name := p.next()
-		p.killAt(t, name, at, "restore", round.BackupID, "--to", name.String())
-		refused := p.resolve(t, name)
-		require.Equal(t, exitConflict, refused.code, "the dead run's lock is there: %s", refused)
-		require.Contains(t, refused.stderr, "--force")
-		finish := at.Point == "pd.DropTTLConfig" || at.Point == "pd.UnmarkRecovering"
-		if at.Point == "pd.DropTTLConfig" { // PD's mark is gone: what is resolved is not resolved again
-			p.fault(t, fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Code: "PermissionDenied", Times: -1})
-		}
-		if !finish {
-			p.killAt(t, name, fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Nth: 2}, "resolve", name.String(), "--backup", round.BackupID, "--force")
-		}
-		e := p.resolve(t, name, "--force")
-		require.Zero(t, e.code, "%s: %s", at.Point, e)
-		p.faults.Clear()
-		var sum float64
-		for _, phase := range e.doc.Report.Phases {
-			var steps float64
-			for _, step := range phase.Steps {
-				steps += step.Seconds
+		t.Run(at.Point, func(t *testing.T) {
+			name := p.next()
+			p.killAt(t, name, at, "restore", round.BackupID, "--to", name.String())
+			refused := p.resolve(t, name)
+			require.Equal(t, exitConflict, refused.code, "the dead run's lock is there: %s", refused)
+			require.Contains(t, refused.stderr, "--force")
+			finish := at.Point == "pd.DropTTLConfig" || at.Point == "pd.UnmarkRecovering"
+			if at.Point == "pd.DropTTLConfig" { // PD's mark is gone: what is resolved is not resolved again
+				p.fault(t, fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Code: "PermissionDenied", Times: -1})
 			}
-			require.InDelta(t, steps, phase.Seconds, 1)
-			sum += phase.Seconds
-		}
-		require.InDelta(t, sum, e.doc.Report.TotalSeconds, 1)
-		p.verify(t, name)
+			if !finish {
+				p.killAt(t, name, fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Nth: 2}, "resolve", name.String(), "--backup", round.BackupID, "--force")
+			}
+			e := p.resolve(t, name, "--force")
+			require.Zero(t, e.code, "%s: %s", at.Point, e)
+			p.faults.Clear()
+			var sum float64
+			for _, phase := range e.doc.Report.Phases {
+				var steps float64
+				for _, step := range phase.Steps {
+					steps += step.Seconds
+				}
+				require.InDelta(t, steps, phase.Seconds, 1)
+				sum += phase.Seconds
+			}
+			require.InDelta(t, sum, e.doc.Report.TotalSeconds, 1)
+			p.verify(t, name)
+		})
 	}
 }
 
