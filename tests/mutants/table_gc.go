@@ -18,7 +18,7 @@ func gcGuards() []Mutant {
 			"age < j.olderThan {", "age < 0 {",
 			"TestSnapshot_EachDoubt_KeepsIt"),
 		in("pkg/gc/sweep.go", "the lock is not read again before anything is deleted", oneRun,
-			"	case lock.Owner.Run == id && lock.Held(time.Now()):", "	case lock.Owner.Run == id && false:",
+			"	case lock.Owner.Run == id && lock.Held(time.Now()):", "	case lock.Owner.Run == id && lock.Held(time.Now()) && false:",
 			"TestSweep_RunLivesAfterAll_NothingOfItIsDeleted"),
 		in("pkg/gc/sweep.go", "a dead run's backup is not buried before its snapshots go", sealedIsWhole,
 			`return s.catalog.Bury(ctx, r.Backup, "gc: "+r.fate(), true)`, "return nil",
