@@ -96,3 +96,17 @@ func TestEach_ContextEnds_WhatHasNotBegunIsNotBegun(t *testing.T) {
 		}), lost)
 	})
 }
+
+// There is room for all of them, and yet none begins.
+func TestEach_ContextEndedBefore_NothingBegins(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var begun atomic.Int64
+	err := parallel.Each(ctx, 0, numbers(50), func(context.Context, int, int) error {
+		begun.Add(1)
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, begun.Load())
+}

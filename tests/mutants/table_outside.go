@@ -34,7 +34,7 @@ func outsideGuards() []Mutant {
 			"TestEach_ErrorsAndPanics_AreAllReported"),
 		in("pkg/parallel/each.go", "items begin after the run was cancelled", undoneInOrder,
 			"	if ctx.Err() != nil {\n		return false\n	}\n", "",
-			"TestEach_ContextEnds_WhatHasNotBegunIsNotBegun"),
+			"TestEach_ContextEndedBefore_NothingBegins"),
 		in("pkg/ebs/keep_tags.go", "a kept tag replaces one of tisnap's own", othersStay,
 			"		if _, taken := own[key]; taken {", "		if false {",
 			"TestKeepTags_AllowList_NothingElseAndOwnWin"),
