@@ -3,7 +3,6 @@ package resolve
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,20 +20,12 @@ const (
 	leadersEach = 100 * time.Millisecond
 )
 
-// want is a region whose planned leader PD does not know yet.
-type want struct {
-	region cluster.RegionID
-	store  cluster.StoreID
-}
-
-func (w want) String() string { return fmt.Sprintf("region %s on store %s", w.region, w.store) }
-
 // awaitLeaders polls PD until every planned region has its planned leader. Restarted stores are asked again at
-// once, those whose regions do not move for a third of Config.Stall too; after Config.Stall without any new
-// leader it is an error.
+// once. After each third of Config.Stall without any new leader, the same leaders are asked for again first, then
+// each other peer of the regions that are left; when all have been tried it is an error.
 func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.plan.Leaders)), "regions")
-	best, moved, asked := -1, time.Now(), time.Now()
+	w := &leaderWait{r: r, best: -1, moved: time.Now(), asked: time.Now(), tried: map[cluster.RegionID][]cluster.StoreID{}}
 	for {
 		if err := r.resend(ctx); err != nil {
 			return err
@@ -44,31 +35,29 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			r.log.Warn("regions cannot be read yet", zap.Error(err))
 		}
-		if led > best && err == nil {
-			best, moved = led, time.Now()
+		if led > w.best && err == nil {
+			w.best, w.moved = led, time.Now()
 			s.Reached(int64(led))
 		}
 		if err == nil && len(missing) == 0 {
 			return nil
 		}
-		if idle := time.Since(moved); idle > r.cfg.Stall {
+		if !w.ask(s, missing) { //nolint:contextcheck // the recovery outlives the step that asked
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
-				"%d of %d regions lead and nothing changed for %s: %s", best, len(r.plan.Leaders), r.cfg.Stall, failure.List(texts(missing))).
-				WithHint("look at the stores' logs for these regions, then run it again")
-		} else if third := r.cfg.Stall / 3; idle > third && time.Since(asked) > third {
-			asked = time.Now()
-			r.askAgain(storesOf(missing)) //nolint:contextcheck // the recovery outlives the step that asked
+				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(r.plan.Leaders), r.cfg.Stall, failure.List(w.texts(missing))).
+				WithHint("look at the logs of the named stores for these regions, then run: tisnap resolve")
 		}
 		// A scan of a million regions takes PD seconds: it gets as long a rest.
 		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
-				best, len(r.plan.Leaders), failure.List(texts(missing)), err)
+				w.best, len(r.plan.Leaders), failure.List(w.texts(missing)), err)
 		}
 	}
 }
 
-// led counts the planned regions whose leader in PD is on the planned store.
-func (r *Resolver) led(ctx context.Context) (n int, missing []want, err error) {
+// led counts the planned regions that lead: whose leader in PD is on the planned store, or whose range newer regions
+// with leaders have. A log may hold a split or a merge that its peers apply only now.
+func (r *Resolver) led(ctx context.Context) (n int, missing []missingLeader, err error) {
 	regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
 		return 0, nil, err
@@ -77,32 +66,19 @@ func (r *Resolver) led(ctx context.Context) (n int, missing []want, err error) {
 	for _, reg := range regions {
 		leaders[reg.ID] = reg.Leader.Store
 	}
-	for _, l := range r.plan.Leaders {
-		if leaders[l.Region] == l.Store {
+	var newer regionIndex
+	for i := range r.plan.Leaders {
+		l := &r.plan.Leaders[i]
+		if leaders[l.Region] != l.Store && newer == nil {
+			newer = newRegionIndex(regions)
+		}
+		if leaders[l.Region] == l.Store || newer.covers(l) {
 			n++
 			continue
 		}
-		missing = append(missing, want{l.Region, l.Store})
+		missing = append(missing, missingLeader{planned: l, now: leaders[l.Region]})
 	}
 	return n, missing, nil
-}
-
-// texts prints the first ones, and as many as there are.
-func texts(missing []want) []string {
-	out := make([]string, len(missing))
-	for i, m := range missing[:min(len(missing), 100)] {
-		out[i] = m.String()
-	}
-	return out
-}
-
-func storesOf(missing []want) []cluster.StoreID {
-	var stores []cluster.StoreID
-	for _, m := range missing {
-		stores = append(stores, m.store)
-	}
-	slices.Sort(stores)
-	return slices.Compact(stores)
 }
 
 // bounded gives a sub-phase a deadline that grows with the regions of a store. Its cause says what it was for.

@@ -72,7 +72,7 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 // send opens a call to one store when the one before it, if any, has ended: two of our own must not end each
 // other, or they would be taken for another run's.
 func (r *Resolver) send(store cluster.StoreID, started time.Time) {
-	rec, address := r.recover, r.address(store)
+	rec, address, commands := r.recover, r.address(store), r.plan.Commands[store]
 	ctx, cancel := context.WithCancel(rec.ctx)
 	c := &call{started: started, cancel: cancel, ended: make(chan struct{})}
 	rec.mu.Lock()
@@ -86,7 +86,7 @@ func (r *Resolver) send(store cluster.StoreID, started time.Time) {
 			before.cancel()
 			<-before.ended
 		}
-		c.err = r.tikv.Recover(ctx, address, r.plan.Commands[store])
+		c.err = r.tikv.Recover(ctx, address, commands)
 		if c.err != nil && ctx.Err() == nil {
 			r.log.Warn("recover ended", zap.Stringer("store", store), zap.Error(c.err))
 		}

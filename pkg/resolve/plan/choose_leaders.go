@@ -19,8 +19,8 @@ type choice struct {
 	start, end  keyID
 	term, index uint64 // of the best log
 	peer        uint64 // the largest peer id that a peer knows of
-	may         uint32 // where the equally good stores begin in choices.may
-	ties        uint16 // how many there are; 1 if there is no choice
+	may         uint32 // where its stores begin in choices.may: the equally good ones, then the others by their logs
+	ties        uint16 // how many equally good ones there are; 1 if there is no choice
 	replicas    uint16 // stores that reported the region
 	current     uint16 // those of them that know the largest peer id: none of the others saw the last peer come
 	store       uint16
@@ -45,6 +45,7 @@ type choices struct {
 
 	stores []cluster.StoreID
 	row    []*peerRow // of the region at hand, and the stores that hold them
+	others []int      // scratch of addOthers: indexes into row
 	on     []uint16
 }
 
@@ -145,16 +146,12 @@ func (c *choices) choose() error {
 			ambiguous = ambiguous || m.index > best.index
 			c.behind = max(c.behind, best.index-min(best.index, m.index))
 		case m.version == best.version:
-			s.store = c.on[i]
 			s.ties++
 			c.may = append(c.may, c.on[i])
 		}
 	}
-	if s.ties == 1 { // almost all have a choice
-		c.may = c.may[:s.may]
-	} else {
-		s.store = c.may[s.may]
-	}
+	s.store = c.may[s.may]
+	c.addOthers(best)
 	if uneven {
 		c.uneven = append(c.uneven, cluster.RegionID(s.region))
 	}
@@ -165,6 +162,27 @@ func (c *choices) choose() error {
 	c.regions = append(c.regions, s)
 	return nil
 }
+
+// addOthers adds the stores of the region at hand that may not lead by the plan: the best log first, then the
+// newest version.
+func (c *choices) addOthers(best *peerRow) {
+	first := len(c.may)
+	for i, m := range c.row {
+		if better(best, m) == 0 && m.version == best.version {
+			continue
+		}
+		c.others = append(c.others[:len(c.may)-first], i)
+		at := len(c.may)
+		c.may = append(c.may, c.on[i])
+		for ; at > first && worse(c.row[c.others[at-first-1]], m); at-- {
+			c.may[at], c.may[at-1] = c.may[at-1], c.may[at]
+			c.others[at-first], c.others[at-first-1] = c.others[at-first-1], c.others[at-first]
+		}
+	}
+}
+
+// worse reports whether b is to be tried before a.
+func worse(a, b *peerRow) bool { return cmp.Or(better(b, a), cmp.Compare(a.version, b.version)) < 0 }
 
 // compare finds the best log of the region at hand, the newest version and the largest peer id.
 func (c *choices) compare() (best, newest *peerRow, peer uint64) {

@@ -26,7 +26,8 @@ type Leader struct {
 	Term     uint64
 	Index    uint64
 	Keys     cluster.KeyRange
-	Replicas int // stores that hold the region
+	Replicas int    // stores that hold the region
+	peers    uint32 // where they begin in Plan.peers
 }
 
 // Overlap is a region whose keys a newer one holds.
@@ -66,8 +67,10 @@ type Plan struct {
 	// Ambiguous lists regions with a peer of a lower term that has more log than the leader. TiKV 8.5 reports
 	// the term of the vote and not that of the log, so the others may not vote for the leader.
 	Ambiguous []cluster.RegionID
-	// Crowded lists regions with more peers than replicas: one is a learner, or left of a replica that was
-	// moved away. If such a peer is chosen because its log is as good as any, the others do not vote for it.
+	// Crowded lists regions with more peers than replicas: one is a learner, a witness, or left of a replica that
+	// was moved away, which the metas do not say. A learner that is told to campaign does so, and the voters vote
+	// for it if its log is as good as theirs: it leads until the restart out of recovery mode. A witness has a lower
+	// priority, and wins only with a longer log. What is left of a moved replica never wins.
 	Crowded []cluster.RegionID
 	// Degraded lists regions that have a majority of their replicas, but not all.
 	Degraded []cluster.RegionID
@@ -76,6 +79,9 @@ type Plan struct {
 	Dropped    []Overlap
 	Tombstones []Tombstone
 	Lost       []cluster.StoreID
+
+	stores []cluster.StoreID
+	peers  []uint16 // of each region, the stores that hold it as indexes into stores, the best log first
 }
 
 // Make chooses a leader for every region. It is pure, and the same metas give the same plan. What cannot be
@@ -143,10 +149,11 @@ func (p *Plan) fill(c *choices, order []uint32, keys *keyTable) {
 		s := &c.regions[i]
 		p.Leaders = append(p.Leaders, Leader{
 			Region: cluster.RegionID(s.region), Store: c.stores[s.store], Version: s.version, Term: s.term, Index: s.index,
-			Keys: s.keyRange(keys), Replicas: int(s.replicas),
+			Keys: s.keyRange(keys), Replicas: int(s.replicas), peers: s.may,
 		})
 		commands[s.store] = append(commands[s.store], tikv.Command{Region: cluster.RegionID(s.region), AsLeader: true})
 	}
+	p.stores, p.peers = c.stores, c.may
 	p.Peers, p.Lagging, p.Behind = c.peers, c.lagging, c.behind
 	p.Uneven, p.Ambiguous, p.Crowded = c.uneven, c.ambiguous, c.crowded
 	for i, id := range c.stores {

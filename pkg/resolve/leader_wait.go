@@ -1,0 +1,116 @@
+package resolve
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+)
+
+// missingLeader is a region whose planned leader PD does not know yet.
+type missingLeader struct {
+	planned *plan.Leader
+	now     cluster.StoreID // that leads by PD; 0 if none does
+}
+
+// leaderWait is what was done for regions that do not get their leaders.
+type leaderWait struct {
+	r      *Resolver
+	best   int       // regions that lead
+	moved  time.Time // when the last of them did so
+	asked  time.Time // when stores were asked last
+	again  bool      // the planned leaders were asked for a second time
+	tried  map[cluster.RegionID][]cluster.StoreID
+	warned bool
+}
+
+// ask does what is due for the regions that do not lead. It is false when nothing is left to try.
+func (w *leaderWait) ask(s *phase.Scope, missing []missingLeader) bool {
+	third := w.r.cfg.Stall / 3
+	if time.Since(w.moved) <= third || time.Since(w.asked) <= third {
+		return true
+	}
+	w.asked = time.Now()
+	if !w.again {
+		w.again = true
+		w.r.askAgain(storesOf(missing))
+		return true
+	}
+	to := map[cluster.RegionID]cluster.StoreID{}
+	for _, m := range missing {
+		if next := w.next(m); next != 0 {
+			w.tried[m.planned.Region] = append(w.tried[m.planned.Region], m.planned.Store)
+			to[m.planned.Region] = next
+		}
+	}
+	if len(to) == 0 {
+		return time.Since(w.moved) <= w.r.cfg.Stall
+	}
+	if !w.warned {
+		w.warned = true
+		s.Warn("%d regions get no leader where it was planned, such as %s; their other peers are tried", len(to), failure.List(w.texts(missing[:1])))
+	}
+	w.r.log.Info("regions get no leader where it was planned; trying other peers", zap.Int("regions", len(to)))
+	w.r.move(to)
+	return true
+}
+
+// next is the store to try for the region: where PD has a leader, or the one with the best log that was not tried.
+func (w *leaderWait) next(m missingLeader) cluster.StoreID {
+	others := slices.DeleteFunc(w.r.plan.Others(m.planned), func(id cluster.StoreID) bool {
+		return slices.Contains(w.tried[m.planned.Region], id)
+	})
+	switch {
+	case slices.Contains(others, m.now):
+		return m.now
+	case len(others) > 0:
+		return others[0]
+	default:
+		return 0
+	}
+}
+
+// move asks for other leaders than the planned ones.
+func (r *Resolver) move(to map[cluster.RegionID]cluster.StoreID) {
+	r.resending.Lock()
+	changed := r.plan.Move(to)
+	r.resending.Unlock()
+	r.askAgain(changed)
+}
+
+// texts says of the first regions where a leader was tried, and why there may be none. There are as many texts as
+// regions.
+func (w *leaderWait) texts(missing []missingLeader) []string {
+	out := make([]string, len(missing))
+	for i, m := range missing[:min(len(missing), failure.MaxListed)] {
+		l := m.planned
+		why := "PD knows no leader"
+		if m.now != 0 {
+			why = fmt.Sprintf("by PD store %s leads", m.now)
+		}
+		for _, store := range w.tried[l.Region] {
+			why += fmt.Sprintf(", store %s was tried", store)
+		}
+		why += fmt.Sprintf(", %d peers, the best log ends at term %d, index %d", l.Replicas, l.Term, l.Index)
+		if slices.Contains(w.r.plan.Crowded, l.Region) {
+			why += ", one peer is a learner, a witness, or left of a moved replica"
+		}
+		out[i] = fmt.Sprintf("region %s on store %s (%s)", l.Region, l.Store, why)
+	}
+	return out
+}
+
+func storesOf(missing []missingLeader) []cluster.StoreID {
+	var stores []cluster.StoreID
+	for _, m := range missing {
+		stores = append(stores, m.planned.Store)
+	}
+	slices.Sort(stores)
+	return slices.Compact(stores)
+}
