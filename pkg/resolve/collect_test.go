@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -39,6 +40,7 @@ type rack struct {
 	report  func(address string, call int, each func(tikv.RegionMeta) error) error
 	hang    map[string]bool // addresses whose stream sends nothing until the caller cancels
 	lists   int
+	log     *zap.Logger
 	streams map[string]int
 }
 
@@ -91,7 +93,7 @@ func (k *rack) plan(t *testing.T, change ...func(*resolve.Config)) (*plan.Plan, 
 	for _, f := range change {
 		f(&cfg)
 	}
-	r := resolve.New(k, nil)
+	r := resolve.New(k, k.log)
 	r.Target(cfg, k)
 	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "run/")
 	err := phase.New(phase.Config{Run: cfg.Run, Journal: journal}).Run(t.Context(), r.PlanSteps("resolve data"))

@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -24,6 +22,8 @@ type gathering struct {
 	ended   chan struct{}
 	streams sync.WaitGroup
 	listed  time.Time // when PD answered last
+
+	absences *absences
 }
 
 // reader is one store on its way.
@@ -42,7 +42,7 @@ type reader struct {
 }
 
 func newGathering(r *Resolver) *gathering {
-	g := &gathering{r: r, metas: plan.NewMetas(), ended: make(chan struct{}, 1), listed: time.Now()}
+	g := &gathering{r: r, metas: plan.NewMetas(), ended: make(chan struct{}, 1), listed: time.Now(), absences: newAbsences(r.log)}
 	for _, id := range r.cfg.Stores {
 		g.readers = append(g.readers, &reader{store: id, moved: time.Now()})
 	}
@@ -57,6 +57,7 @@ func (g *gathering) stop() {
 		}
 	}
 	g.streams.Wait()
+	g.absences.end()
 }
 
 // settle takes the results of the streams that have ended.
@@ -69,7 +70,9 @@ func (g *gathering) settle() {
 		case rd.err = <-rd.result:
 			rd.result, rd.done = nil, rd.err == nil
 			if rd.err != nil {
-				g.r.log.Info("store will be asked again", zap.Stringer("store", rd.store), zap.Error(rd.err))
+				g.absences.failed(rd.store, rd.err)
+			} else {
+				g.absences.back(rd.store)
 			}
 		default:
 		}
@@ -106,10 +109,14 @@ func (g *gathering) open(ctx context.Context, rd *reader, address string) {
 	rd.result = result
 	table := g.metas.Begin(rd.store)
 	g.streams.Go(func() {
-		result <- g.r.tikv.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
+		err := g.r.tikv.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
 			rd.count.Add(1)
 			return table.Add(&m)
 		})
+		result <- err
+		if err != nil {
+			return // a store that refuses at once is not asked more often than PD
+		}
 		select {
 		case g.ended <- struct{}{}:
 		default: // it is said already
@@ -128,62 +135,13 @@ func (g *gathering) read() int {
 	return n
 }
 
-// permanent reports whether asking again is of no use. A store that does not serve its metas is not in recovery
-// mode, and does not enter it by itself.
-func permanent(err error) bool {
-	return err != nil && !failure.Transient(err) && !errors.Is(err, context.Canceled)
-}
-
-// judge ends the run when a store answers what will not change, or when nothing came from one for
-// Config.Stall: a process that dies on its volumes each time would hold up the run for ever. pdErr is why PD
-// does not list the stores, if it does not: it may have no leader, or be without a store yet.
-func (g *gathering) judge(pdErr error) error {
-	now := time.Now()
-	if pdErr != nil && (permanent(pdErr) && !failure.Is(pdErr, failure.Unready) || now.Sub(g.listed) > g.r.cfg.Stall) {
-		return pdErr
-	}
-	var late []string
-	for _, rd := range g.readers {
-		if permanent(rd.err) && !rd.done && rd.result == nil {
-			return failure.Annotate(rd.err, "read region metas", g.r.name(rd.store))
-		}
-		if n := rd.count.Load(); n != rd.seen || rd.done {
-			rd.seen, rd.moved = n, now
-		}
-		if now.Sub(rd.moved) <= g.r.cfg.Stall {
-			continue
-		}
-		switch {
-		case !rd.listed:
-			late = append(late, "store "+rd.store.String()+" is missing")
-		case rd.err != nil:
-			late = append(late, "nothing comes from "+g.r.name(rd.store)+": "+rd.err.Error())
-		default:
-			late = append(late, "nothing comes from "+g.r.name(rd.store))
-		}
-	}
-	if len(late) == 0 {
-		return nil
-	}
-	return failure.New(failure.Limited, "read region metas", g.r.cfg.Cluster.String(), "for %s: %s", g.r.cfg.Stall, failure.List(late)).
-		WithHint("look at the log of the store's pod: its process may not run on what its volumes hold; " +
-			"a store that does not come back can be left out with tisnap resolve --tolerate-store if every region has a quorum on the others")
-}
-
-// await returns when a stream has ended, or it is time to poll PD again.
+// await returns when a store is read to its end, or it is time to poll PD again.
 func (g *gathering) await(ctx context.Context) error {
 	timer := time.NewTimer(retryInterval)
 	defer timer.Stop()
-	// A store that refuses at once is not asked more often than PD.
-	var ended chan struct{}
-	for _, rd := range g.readers {
-		if rd.err == nil && !rd.done {
-			ended = g.ended
-		}
-	}
 	select {
 	case <-timer.C:
-	case <-ended:
+	case <-g.ended:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -21,13 +21,13 @@ type missingLeader struct {
 
 // leaderWait is what was done for regions that do not get their leaders.
 type leaderWait struct {
-	r      *Resolver
-	best   int       // regions that lead
-	moved  time.Time // when the last of them did so
-	asked  time.Time // when stores were asked last
-	again  bool      // the planned leaders were asked for a second time
-	tried  map[cluster.RegionID][]cluster.StoreID
-	warned bool
+	r        *Resolver
+	best     int       // regions that lead
+	moved    time.Time // when the last of them did so
+	asked    time.Time // when stores were asked last
+	repeated bool      // the planned leaders were asked for a second time
+	tried    map[cluster.RegionID][]cluster.StoreID
+	warned   bool
 }
 
 // ask does what is due for the regions that do not lead. It is false when nothing is left to try.
@@ -37,8 +37,8 @@ func (w *leaderWait) ask(s *phase.Scope, missing []missingLeader) bool {
 		return true
 	}
 	w.asked = time.Now()
-	if !w.again {
-		w.again = true
+	if !w.repeated {
+		w.repeated = true
 		w.r.askAgain(storesOf(missing))
 		return true
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -23,6 +24,9 @@ type ballot struct {
 	*rack
 	wins func(region cluster.RegionID, store cluster.StoreID) bool
 	list func(leaders map[cluster.RegionID]cluster.StoreID) []cluster.Region // that PD lists
+	// refuses is why a store does not take the call; nil for none.
+	refuses func(store cluster.StoreID) error
+	log     *zap.Logger
 
 	mu      sync.Mutex
 	leaders map[cluster.RegionID]cluster.StoreID
@@ -34,6 +38,11 @@ func (b *ballot) Recover(ctx context.Context, address string, commands []tikv.Co
 	for _, id := range []cluster.StoreID{1, 2, 3} {
 		if strings.HasSuffix(address, "-"+id.String()) {
 			store = id
+		}
+	}
+	if b.refuses != nil {
+		if err := b.refuses(store); err != nil {
+			return err
 		}
 	}
 	b.mu.Lock()
@@ -60,7 +69,7 @@ func (b *ballot) Regions(context.Context, cluster.KeyRange) ([]cluster.Region, e
 func (b *ballot) recover(t *testing.T) (time.Duration, error) {
 	t.Helper()
 	b.leaders = map[cluster.RegionID]cluster.StoreID{}
-	r := resolve.New(b, nil)
+	r := resolve.New(b, b.log)
 	r.Target(resolve.Config{
 		Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", BackupTS: 1, Stores: []cluster.StoreID{1, 2, 3}, Stall: time.Minute,
 	}, b)

@@ -23,10 +23,17 @@ type recovery struct {
 	wg     sync.WaitGroup
 	mu     sync.Mutex
 	calls  map[cluster.StoreID]*call // the last one to each store
+
+	absences *absences
 }
+
+// openAfter is how long a call has to be open before the store is taken to work on it: one to a store that is away
+// ends with an error within this time, mostly at once.
+const openAfter = 2 * time.Second
 
 // call is one RecoverRegion. err is valid when ended is closed.
 type call struct {
+	sent    time.Time
 	started time.Time // of the store's process, as PD reports it
 	cancel  context.CancelFunc
 	ended   chan struct{}
@@ -59,7 +66,7 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(err, "list stores", r.cfg.Cluster.String())
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.recover = &recovery{ctx: base, cancel: cancel, calls: map[cluster.StoreID]*call{}}
+	r.recover = &recovery{ctx: base, cancel: cancel, calls: map[cluster.StoreID]*call{}, absences: newAbsences(r.log)}
 	started := startTimes(stores)
 	for _, store := range r.cfg.Stores {
 		r.send(store, started[store]) //nolint:contextcheck // the recovery outlives the step that asked
@@ -74,7 +81,7 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 func (r *Resolver) send(store cluster.StoreID, started time.Time) {
 	rec, address, commands := r.recover, r.address(store), r.plan.Commands[store]
 	ctx, cancel := context.WithCancel(rec.ctx)
-	c := &call{started: started, cancel: cancel, ended: make(chan struct{})}
+	c := &call{sent: time.Now(), started: started, cancel: cancel, ended: make(chan struct{})}
 	rec.mu.Lock()
 	before := rec.calls[store]
 	rec.calls[store] = c
@@ -88,7 +95,7 @@ func (r *Resolver) send(store cluster.StoreID, started time.Time) {
 		}
 		c.err = r.tikv.Recover(ctx, address, commands)
 		if c.err != nil && ctx.Err() == nil {
-			r.log.Warn("recover ended", zap.Stringer("store", store), zap.Error(c.err))
+			rec.absences.failed(store, c.err)
 		}
 	})
 }
@@ -122,10 +129,15 @@ func (r *Resolver) resend(ctx context.Context) error {
 			continue // not ours
 		}
 		over, ended := last.over()
+		if over && ended == nil || !over && time.Since(last.sent) > openAfter {
+			r.recover.absences.back(st.ID)
+		}
 		if st.StartedAt.Equal(last.started) && !(over && failure.NotYet(ended)) {
 			continue
 		}
-		r.log.Info("asking store again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt), zap.Error(ended))
+		if !st.StartedAt.Equal(last.started) {
+			r.log.Info("store has restarted and is asked again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt))
+		}
 		r.setAddress(st.ID, st.Address)
 		r.resent.Add(1)
 		r.send(st.ID, st.StartedAt) //nolint:contextcheck // the recovery outlives the step that asked
@@ -187,6 +199,7 @@ func (r *Resolver) endRecover(context.Context, *phase.Scope) error {
 	if r.recover != nil {
 		r.recover.cancel()
 		r.recover.wg.Wait()
+		r.recover.absences.end()
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -32,6 +33,17 @@ func (m *Metas) Begin(store cluster.StoreID) *StoreMetas {
 	m.stores[store] = s
 	m.mu.Unlock()
 	return s
+}
+
+// Without is the metas of all other stores. The tables are shared, not copied.
+func (m *Metas) Without(stores []cluster.StoreID) *Metas {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := maps.Clone(m.stores)
+	for _, id := range stores {
+		delete(left, id)
+	}
+	return &Metas{keys: m.keys, stores: left}
 }
 
 // ids lists the stores in order.

@@ -68,7 +68,7 @@ type Plan struct {
 	// the term of the vote and not that of the log, so the others may not vote for the leader.
 	Ambiguous []cluster.RegionID
 	// Crowded lists regions with more peers than replicas: one is a learner, a witness, or left of a replica that
-	// was moved away, which the metas do not say. A learner that is told to campaign does so, and the voters vote
+	// was moved away, which the metas do not say. A learner that is asked to campaign does so, and the voters vote
 	// for it if its log is as good as theirs: it leads until the restart out of recovery mode. A witness has a lower
 	// priority, and wins only with a longer log. What is left of a moved replica never wins.
 	Crowded []cluster.RegionID

@@ -1,0 +1,39 @@
+package failure
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxRemote is how many bytes of a text from another system a message holds.
+const MaxRemote = 2000
+
+// Line is a text from another system (EC2, PD, TiKV, object storage, a pod's log) as a message, the journal and the
+// log may hold it: one line, at most MaxRemote bytes, without control characters, which could clear a terminal or
+// begin a forged line of a log. Line breaks and tabs become spaces. What is cut is said.
+func Line(text string) string {
+	if len(text) <= MaxRemote && strings.IndexFunc(text, unprintable) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		if b.Len() >= MaxRemote {
+			return fmt.Sprintf("%s… (%d bytes more)", b.String(), len(text)-i)
+		}
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			b.WriteByte(' ')
+		case unprintable(r):
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// unprintable reports control characters, and those that change the direction of what follows.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}

@@ -1,0 +1,76 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+)
+
+// permanent reports whether asking again is of no use. A store that does not serve its metas is not in recovery
+// mode, and does not enter it by itself.
+func permanent(err error) bool {
+	return err != nil && !failure.Transient(err) && !errors.Is(err, context.Canceled)
+}
+
+// judge ends the run when a store answers what will not change, or when nothing came from one for
+// Config.Stall: a process that dies on its volumes each time would hold up the run for ever. pdErr is why PD
+// does not list the stores, if it does not: it may have no leader, or be without a store yet.
+func (g *gathering) judge(pdErr error) error {
+	now := time.Now()
+	if pdErr != nil && (permanent(pdErr) && !failure.Is(pdErr, failure.Unready) || now.Sub(g.listed) > g.r.cfg.Stall) {
+		return pdErr
+	}
+	var late []string
+	var lateStores []cluster.StoreID
+	for _, rd := range g.readers {
+		if permanent(rd.err) && !rd.done && rd.result == nil {
+			return failure.Annotate(rd.err, "read region metas", g.r.name(rd.store))
+		}
+		if n := rd.count.Load(); n != rd.seen || rd.done {
+			rd.seen, rd.moved = n, now
+		}
+		if now.Sub(rd.moved) <= g.r.cfg.Stall {
+			continue
+		}
+		lateStores = append(lateStores, rd.store)
+		switch {
+		case !rd.listed:
+			late = append(late, "store "+rd.store.String()+" is missing")
+		case rd.err != nil:
+			late = append(late, "nothing comes from "+g.r.name(rd.store)+": "+rd.err.Error())
+		default:
+			late = append(late, "nothing comes from "+g.r.name(rd.store))
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	return failure.New(failure.Limited, "read region metas", g.r.cfg.Cluster.String(), "for %s: %s", g.r.cfg.Stall, failure.List(late)).
+		WithHint("%s", g.hintWithout(lateStores))
+}
+
+// hintWithout says what to do about stores that do not come. The command that leaves them out is named if a plan
+// without them proves that it would be taken.
+func (g *gathering) hintWithout(late []cluster.StoreID) string {
+	const hint = "look at the logs of the stores' pods: their processes may not run on what their volumes hold"
+	without := append(slices.Clone(g.r.cfg.TolerateStores), late...)
+	if g.read()+len(late) < len(g.readers) {
+		return hint + "; the other stores are not read yet, so that it is not known whether the cluster can do without them"
+	}
+	if _, err := plan.Make(g.metas.Without(late), plan.Rules{Replicas: g.r.cfg.Replicas, Lost: without}); err != nil {
+		return hint + "; the cluster cannot do without them: " + failure.Line(err.Error())
+	}
+	flags := make([]string, len(without))
+	for i, id := range without {
+		flags[i] = " --tolerate-store " + id.String()
+	}
+	return fmt.Sprintf("%s; every region has a quorum without them, so that they can be left out: tisnap resolve %s --backup ID%s",
+		hint, g.r.cfg.Cluster, strings.Join(flags, ""))
+}
