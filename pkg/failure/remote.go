@@ -37,3 +37,18 @@ func Line(text string) string {
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
+
+// Remote is err with a text that Line has cleaned; errors.Is and errors.As see err as it is. Remote of nil is nil.
+// Every adapter passes what its system answers through it.
+func Remote(err error) error {
+	if err == nil || Line(err.Error()) == err.Error() {
+		return err
+	}
+	return &remoteError{err: err}
+}
+
+// remoteError is an error whose text came from another system.
+type remoteError struct{ err error }
+
+func (e *remoteError) Error() string { return Line(e.err.Error()) }
+func (e *remoteError) Unwrap() error { return e.err }

@@ -1,6 +1,9 @@
 package failure_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -46,4 +49,16 @@ func FuzzLine(f *testing.F) {
 			require.Equal(t, line, failure.Line(line))
 		}
 	})
+}
+
+func TestRemote_ErrorOfAnotherSystem_KeepsItsIdentity(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, failure.Remote(nil))
+	plain := errors.New("no such volume")
+	require.Same(t, plain, failure.Remote(plain))
+	dirty := fmt.Errorf("\x1b[2J%w\nforged line", context.DeadlineExceeded)
+	err := failure.Remote(dirty)
+	require.EqualError(t, err, "[2Jcontext deadline exceeded forged line")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, failure.Limited, failure.KindOf(err))
 }

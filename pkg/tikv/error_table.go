@@ -90,7 +90,7 @@ func translate(ctx context.Context, err error, op, address, missing string) erro
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	default:
 	}
-	e := failure.New(v.kind, op, target(address), "%w", err)
+	e := failure.New(v.kind, op, target(address), "%w", failure.Remote(err))
 	if v.hint != "" {
 		return e.WithHint("%s", v.hint)
 	}
@@ -139,6 +139,7 @@ func regionError(id cluster.RegionID, e *errorpb.Error) *RegionError {
 	if out.Message == "" { // TiKV sends FlashbackNotPrepared without a text
 		out.Message = strings.TrimSpace(e.String())
 	}
+	out.Message = failure.Line(out.Message)
 	return out
 }
 

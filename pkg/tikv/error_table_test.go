@@ -1,6 +1,7 @@
 package tikv
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,25 @@ func TestTranslate_EachCode_HasItsKind(t *testing.T) {
 	missing := translate(t.Context(), status.Error(codes.Unimplemented, ""), "do", "s:1", hintRecovery)
 	require.Equal(t, hintRecovery, failure.HintOf(missing))
 	require.NoError(t, translate(t.Context(), nil, "do", "s:1", ""))
+}
+
+// What a store answers reaches terminal, journal and log: as one line of printable text that is not too long.
+func TestTranslate_RemoteText_IsCutAndStripped(t *testing.T) {
+	t.Parallel()
+	dirty := "\x1b[2Jpanic\n{\"level\":\"info\"}" + strings.Repeat("x", 1<<20)
+	for name, err := range map[string]error{
+		"a status":         translate(t.Context(), status.Error(codes.Internal, dirty), "do", "s:1", ""),
+		"a region error":   regionError(1, &errorpb.Error{Message: dirty}),
+		"a flashback text": flashed("do", Flashback{}, nil, dirty),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Contains(t, err.Error(), "[2Jpanic {")
+			require.NotContains(t, err.Error(), "\x1b")
+			require.NotContains(t, err.Error(), "\n")
+			require.Less(t, len(err.Error()), failure.MaxRemote+200)
+		})
+	}
 }
 
 // A store that restarts ends the handshake with EOF or a reset: once taken for a bad certificate, that deleted a

@@ -55,7 +55,7 @@ func flashed(op string, f Flashback, region *errorpb.Error, text string) error {
 	case region != nil:
 		return regionError(f.Region.ID, region)
 	case text != "":
-		return failure.New(failure.Usage, op, "region "+f.Region.ID.String(), "%s", text)
+		return failure.New(failure.Usage, op, "region "+f.Region.ID.String(), "%s", failure.Line(text))
 	}
 	return nil
 }
