@@ -22,6 +22,7 @@ type verdict struct {
 
 const (
 	hintReach   = "check that PD is running and reachable at its client port"
+	hintInside  = "run it in the Kubernetes cluster, as a Job: PD's addresses are DNS names of the cluster, which resolve nowhere else"
 	hintVersion = "use a PD of version 7.5, 8.1 or 8.5"
 	hintTLS     = "check --ca, --cert and --key"
 	hintStart   = "start the cluster's TiKV stores first"
@@ -39,6 +40,7 @@ func textTable() []struct {
 		verdict
 	}
 	return []row{
+		{"no such host", verdict{failure.Limited, hintInside}},
 		{"[PD:cluster:ErrNotBootstrapped]", verdict{failure.Unready, hintStart}},
 		{"NOT_BOOTSTRAPPED", verdict{failure.Unready, hintStart}},
 		{"cluster is not bootstrapped", verdict{failure.Unready, hintStart}},

@@ -47,6 +47,7 @@ func TestClassify_EveryRow_GivesItsKind(t *testing.T) {
 		"redirect":                 {refused(500, "[PD:apiutil:ErrRedirectNoLeader]redirect finds no leader"), failure.Limited},
 		"unreachable at opening":   {errors.New("[pd] failed to get cluster id"), failure.Limited},
 		"client library":           {errors.New("[PD:client:ErrClientGetTSO]get TSO failed"), failure.Limited},
+		"from outside":             {errors.New("dial tcp: lookup db-pd-0.db-pd-peer.tidb.svc on 10.0.0.2:53: no such host"), failure.Limited},
 		"handshake of a restart":   {status.Error(codes.Unavailable, `transport: authentication handshake failed: EOF`), failure.Limited},
 		"handshake reset":          {status.Error(codes.Unavailable, `transport: authentication handshake failed: read tcp: connection reset by peer`), failure.Limited},
 		"handshake refused":        {status.Error(codes.Unavailable, `transport: authentication handshake failed: remote error: tls: bad certificate`), failure.Denied},

@@ -21,6 +21,7 @@ const (
 	hintRecovery    = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
 	hintOtherBackup = "make sure that no other backup of the cluster runs"
 	hintReach       = "check that the store's pod runs and that its address is reachable from here"
+	hintInside      = "run it in the Kubernetes cluster, as a Job: stores register with DNS names of the cluster, which resolve nowhere else"
 	hintTLS         = "check the CA, certificate and key against those of the cluster"
 )
 
@@ -70,7 +71,15 @@ func classify(err error) verdict {
 			return verdict{failure.Denied, hintTLS}
 		}
 	}
-	return verdicts[s.Code()]
+	if v := verdicts[s.Code()]; s.Code() != codes.Unavailable || !unresolved(s.Message()) {
+		return v
+	}
+	return verdict{verdicts[codes.Unavailable].kind, hintInside}
+}
+
+// unresolved recognizes a name that DNS does not know: of a pod that is not there yet, or asked for from outside.
+func unresolved(message string) bool {
+	return strings.Contains(message, "no such host") || strings.Contains(message, "produced zero addresses")
 }
 
 // translate makes a gRPC error a failure.Error. missing is the hint if the store lacks the service.

@@ -77,6 +77,22 @@ func TestTranslate_HandshakeFailed_IsDeniedOnlyForACertificate(t *testing.T) {
 	}
 }
 
+// Stores register with DNS names of their Kubernetes cluster. From outside the hint used to be to check the pod.
+func TestTranslate_NameDoesNotResolve_SaysWhereToRun(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`connection error: desc = "transport: Error while dialing: dial tcp: lookup db-tikv-0.db-tikv-peer.tidb.svc on 10.0.0.2:53: no such host"`,
+		"name resolver error: produced zero addresses",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			err := translate(t.Context(), status.Error(codes.Unavailable, text), "do", "db-tikv-0.db-tikv-peer.tidb.svc:20160", "")
+			require.True(t, failure.Transient(err), "the name of a new pod may come")
+			require.Equal(t, hintInside, failure.HintOf(err))
+		})
+	}
+}
+
 func TestRegionError_EachError_HasItsKind(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
