@@ -26,7 +26,7 @@ func permissions() []permission {
 		}
 	}
 	add("pingcap.com", "tidbclusters", "get", "list", "create", "update", "delete")
-	add("", "pods", "get", "list", "delete")
+	add("", "pods", "list", "delete")
 	add("", "persistentvolumeclaims", "get", "list", "create", "update", "delete")
 	add("", "persistentvolumes", "get", "list", "create", "update", "delete")
 	add("", "nodes", "get")

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,8 +29,8 @@ func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) {
 	assert.Empty(t, l.server.MutatingCalls())
 }
 
-// Every call of a whole restore has to be in the list that Allowed asks for.
-func TestAllowed_WholeRestore_UsesNothingElse(t *testing.T) {
+// Every call of a whole restore has to be in the list that Allowed asks for, and everything in that list is used.
+func TestAllowed_WholeRestore_UsesAllOfItAndNothingElse(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	target := source("dst")
@@ -46,14 +47,29 @@ func TestAllowed_WholeRestore_UsesNothingElse(t *testing.T) {
 		}
 	}
 	l.server.Deny("list", "events") // wanted for reasons, but not needed
-	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), kube.Target{Name: target, Run: run}))
+	require.NoError(t, l.server.AddStorageClass("ebs-sc"))
+	_, err := l.client.Cluster(t.Context(), target)
+	require.Equal(t, failure.NotFound, failure.KindOf(err))
+	to := kube.Target{Name: target, Run: run}
+	require.NoError(t, l.client.DryRun(t.Context(), oneStore(t), to, []kube.RestoredVolume{volume}, false))
+	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), to))
 	l.disks.Add(volume.Volume, volume.Zone, true)
 	require.NoError(t, l.client.BindVolume(t.Context(), volume))
+	require.NoError(t, l.client.BindVolume(t.Context(), volume), "again")
 	require.NoError(t, l.client.StartTiKV(t.Context(), target))
 	l.awaitReady(t, target, 1)
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
 	l.awaitUp(t, target, 1)
+	pv := l.server.List("persistentvolumes", "")[0]
+	require.NoError(t, l.server.Put(withField(pv, "Delete", "spec", "persistentVolumeReclaimPolicy")))
+	claim := l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0")
+	claim.SetAnnotations(nil) // as of one that a StatefulSet made
+	require.NoError(t, l.server.Put(claim))
 	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	for p := range asked {
+		verb, resource, _ := strings.Cut(p, " ")
+		assert.NotZero(t, l.faults.Calls("kube."+verb+"."+resource), "%s is asked for and never used", p)
+	}
 }
 
 func oneStore(t *testing.T) json.RawMessage {

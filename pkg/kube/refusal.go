@@ -30,9 +30,15 @@ type refusalTransport struct {
 	confirm func(context.Context, permission, string) (bool, error)
 }
 
+// optional is a context's key: what is asked for with it is worth no patience, as nothing depends on it.
+type optional struct{}
+
 // RoundTrip implements http.RoundTripper.
 func (t *refusalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	end := time.Now().Add(t.patience)
+	if r.Context().Value(optional{}) != nil {
+		return t.next.RoundTrip(r)
+	}
 	for interval := minRefusalInterval; ; interval = min(2*interval, maxRefusalInterval) {
 		response, err := t.next.RoundTrip(r)
 		if err != nil || !refused(response) {

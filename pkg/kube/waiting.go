@@ -95,7 +95,7 @@ type warnings map[string]string
 // warnings reads them. They are worth nobody's failure, so errors are passed over.
 func (c *Client) warnings(ctx context.Context, namespace string) warnings {
 	found, newest := warnings{}, map[string]metav1.Time{}
-	list, err := c.core.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	list, err := c.core.CoreV1().Events(namespace).List(context.WithValue(ctx, optional{}, true), metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {
 		return found
 	}

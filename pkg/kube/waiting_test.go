@@ -111,3 +111,13 @@ func TestWaiting_ClusterIsUp_IsEmpty(t *testing.T) {
 	name := l.start(t, kubetest.ClusterOptions{Name: source("src")})
 	require.Eventually(t, func() bool { return len(must(l.client.Waiting(t.Context(), name))) == 0 }, patience, 5*time.Millisecond)
 }
+
+func TestWaiting_EventsMayNotBeListed_CostsNoTime(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	l.server.Deny("list", "events")
+	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("dst")})))
+	began := time.Now()
+	require.Len(t, must(l.client.Waiting(t.Context(), source("dst"))), 1)
+	require.Less(t, time.Since(began), 400*time.Millisecond, "a refusal that counts takes 500 ms here")
+}
