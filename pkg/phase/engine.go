@@ -23,6 +23,9 @@ type Config struct {
 	Fresh bool
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
+	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once.
+	// The end of a run waits no longer than for one try.
+	JournalPatience time.Duration
 	// Group is the one group of steps that may be attempted more than once; nil for none.
 	Group *RetryGroup
 }
@@ -39,6 +42,7 @@ type Engine struct {
 	// notUndone holds the last failed undo of a step that was not undone since.
 	notUndone map[string]error
 	attempts  []Attempt
+	late      bool // a step was begun whose record is not durable
 }
 
 // New makes an engine for one run.
@@ -76,7 +80,7 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 			WithHint("leave --run-id out, or choose another")
 	}
 	finished := doneSteps(records)
-	e.writer = newWriter(ctx, e.cfg.Journal, e.cfg.Run, len(records))
+	e.writer = newWriter(ctx, e.cfg, len(records))
 	if len(records) > 0 {
 		e.writer.start()
 	} else {
@@ -142,10 +146,8 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	if !step.ReadOnly {
 		e.writer.start()
 	}
-	if !step.NoWait && !step.ReadOnly {
-		if err := e.writer.flush(ctx); err != nil {
-			return failure.Annotate(err, "begin "+step.Name, "")
-		}
+	if err := e.journalled(ctx, step, s); err != nil {
+		return failure.Annotate(err, "begin "+step.Name, "")
 	}
 	e.remember(step)
 	s.emit(StepStarted, "")
@@ -178,4 +180,26 @@ func within(ctx context.Context, what string, limit time.Duration, f func(contex
 		return deadlineError(err, what, limit)
 	}
 	return err
+}
+
+// journalled waits until the step's begin is durable. A step that can do without is begun with a warning after the time
+// of one try; the steps after it do not wait again.
+func (e *Engine) journalled(ctx context.Context, step *Step, s *Scope) error {
+	switch {
+	case step.NoWait || step.ReadOnly:
+		return nil
+	case !step.MayBeLate:
+		return e.writer.flush(ctx)
+	case e.late:
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, journalDeadline)
+	defer cancel()
+	err := e.writer.flush(short)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e.late = true
+	s.Warn("the journal is not written in time, the run continues without: %v", e.writer.reason(err))
+	return nil
 }

@@ -34,6 +34,9 @@ type Step struct {
 	Retry bool
 	// NoWait begins the step before the journal's records are durable: only for steps that let something go.
 	NoWait bool
+	// MayBeLate begins the step after a while also if the journal's records are not durable yet: only for steps whose
+	// effects can be found again without the journal.
+	MayBeLate bool
 	// ReadOnly promises that Do changes nothing anywhere. The journal is not written before the first step
 	// that is not read-only, so a run that preflight refuses leaves no trace.
 	ReadOnly bool

@@ -25,13 +25,19 @@ func NewStoreJournal(store objstore.Store, prefix string) *StoreJournal {
 
 func (j *StoreJournal) key(seq int) string { return fmt.Sprintf("%s%06d.json", j.prefix, seq) }
 
-// Append writes the record as a new object.
+// Append writes the record as a new object. It succeeds if exactly this record is there: an earlier try whose answer was
+// lost has written it.
 func (j *StoreJournal) Append(ctx context.Context, r Record) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return failure.Wrap(err, failure.Unknown, "encode journal record", r.Step)
 	}
 	_, err = j.store.Create(ctx, j.key(r.Seq), body)
+	if failure.Is(err, failure.Conflict) {
+		if stored, _, readErr := j.store.Get(ctx, j.key(r.Seq)); readErr == nil && bytes.Equal(stored, body) {
+			return nil
+		}
+	}
 	return failure.Annotate(err, "write journal record", j.key(r.Seq))
 }
 

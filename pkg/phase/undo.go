@@ -8,6 +8,7 @@ import (
 
 // undoRun undoes the steps that began and returns the errors of those that could not be undone.
 func (e *Engine) undoRun(ctx context.Context) []error {
+	e.writer.hurry()
 	steps := make([]Step, 0, len(e.order))
 	for _, step := range e.order {
 		steps = append(steps, *step)

@@ -1,13 +1,17 @@
 package phase
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // journalDeadline bounds one write: object storage answers within a second, or it is not there.
@@ -21,19 +25,33 @@ type writer struct {
 	seq     int
 	queue   []Record
 	err     error // first failure; nothing is written after it
+	last    error // of the last try that failed and is retried
 	started bool  // false while only read-only steps ran: the journal does not exist yet
 	busy    bool
 	idle    chan struct{} // closed when the queue has drained
 	wg      sync.WaitGroup
 	ctx     context.Context //nolint:containedctx // outlives each step; cancelled by close
 	cancel  context.CancelFunc
+	log     *zap.Logger
+	// patience is how long a record is retried, until hurried.
+	patience time.Duration
+	hurried  context.Context //nolint:containedctx // ends when the run does; nothing is retried then
+	hurry    context.CancelFunc
 }
 
-func newWriter(ctx context.Context, j Journal, run cluster.RunID, seq int) *writer {
+func newWriter(ctx context.Context, cfg Config, seq int) *writer {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	hurried, hurry := context.WithCancel(base)
 	idle := make(chan struct{})
 	close(idle)
-	return &writer{journal: j, run: run, seq: seq, idle: idle, ctx: base, cancel: cancel}
+	log := cfg.Log
+	if log == nil {
+		log = zap.NewNop()
+	}
+	return &writer{
+		journal: cfg.Journal, run: cfg.Run, seq: seq, idle: idle, ctx: base, cancel: cancel,
+		log: log, patience: cfg.JournalPatience, hurried: hurried, hurry: hurry,
+	}
 }
 
 // add queues a record. It never blocks.
@@ -83,13 +101,36 @@ func (w *writer) drain() {
 		r := w.queue[0]
 		w.queue = w.queue[1:]
 		w.mu.Unlock()
-		ctx, cancel := context.WithTimeout(w.ctx, journalDeadline)
-		err := w.journal.Append(ctx, r)
-		cancel()
-		if err != nil {
+		if err := w.append(r); err != nil {
 			w.fail(err)
 		}
 	}
+}
+
+// append writes one record, and retries what may succeed later until patience or the run ends.
+func (w *writer) append(r Record) error {
+	for end := time.Now().Add(w.patience); ; {
+		ctx, cancel := context.WithTimeout(w.ctx, journalDeadline)
+		err := w.journal.Append(ctx, r)
+		cancel()
+		if err == nil || !failure.Transient(err) || !time.Now().Before(end) {
+			return err
+		}
+		w.mu.Lock()
+		w.last = err
+		w.mu.Unlock()
+		w.log.Warn("a journal record cannot be written; retrying", zap.Int("record", r.Seq), zap.Error(err))
+		if wait.For(w.hurried, maxRetryInterval) != nil {
+			return err
+		}
+	}
+}
+
+// reason is why records are late, or err if that is not known.
+func (w *writer) reason(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return cmp.Or(w.last, err)
 }
 
 func (w *writer) fail(err error) {
@@ -117,6 +158,7 @@ func (w *writer) flush(ctx context.Context) error {
 
 // close waits for the writer's goroutine. Queued records are still written, each within its deadline.
 func (w *writer) close() error {
+	w.hurry()
 	w.wg.Wait()
 	w.cancel()
 	w.mu.Lock()

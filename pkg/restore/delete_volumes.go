@@ -31,6 +31,7 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 	hiddenUntil := time.Now().Add(r.opts.Visibility)
 	gone := map[cluster.VolumeID]bool{}
 	for {
+		asked := time.Now() // not the end of the deletions, which may take longer than EC2 hides a volume
 		doomed, findErr := r.doomed(ctx, gone)
 		s.Expect(int64(len(doomed)+len(gone)), "volumes")
 		errs := []error{findErr}
@@ -42,7 +43,7 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 		if err := errors.Join(errs...); err != nil {
 			return r.leftover(doomed, gone, err)
 		}
-		if !r.unanswered(len(gone)) || time.Now().After(hiddenUntil) {
+		if !r.unanswered(len(gone)) || asked.After(hiddenUntil) {
 			return nil
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {

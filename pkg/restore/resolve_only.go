@@ -32,7 +32,7 @@ func (r *run) resolveSteps() []phase.Step {
 	return slices.Concat(
 		r.findSteps(),
 		r.lockStep(phaseData, r.lockResolve),
-		r.fenced(
+		r.fenced(mayBeLate(
 			[]phase.Step{
 				{Phase: phaseData, Name: "raise-ts", Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
 				r.awaitStoresStep(phaseData),
@@ -40,7 +40,7 @@ func (r *run) resolveSteps() []phase.Step {
 			},
 			r.unlessResolved(r.resolver.Steps(phaseData)),
 			r.servingSteps(r.thawAll),
-		),
+		)),
 		r.unlockStep(phaseTiDB),
 	)
 }

@@ -45,9 +45,9 @@ func (r *run) conclude(err error) error {
 	switch {
 	case err != nil && (!r.serves || r.fence.Lost()):
 		return err
-	case err == nil && len(r.result.Left) == 0:
+	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
 		r.result.Restored = true
-		return nil
+		return err // Partial is a run that did all, but for its last journal records
 	}
 	r.result.Restored = true
 	target := r.opts.Target

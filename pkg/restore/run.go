@@ -68,6 +68,8 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 		Sink:    r.Sink,
 		Log:     r.Log,
 		About:   about,
+		// A restore of hours survives an outage of object storage for as long as its lock does.
+		JournalPatience: lockTTL,
 	})
 	r.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, steps)

@@ -34,13 +34,25 @@ func (r *run) restoreSteps() []phase.Step {
 			r.clusterSteps(),
 			r.volumeSteps(),
 			r.tikvSteps(),
-			r.resolver.Steps(phaseData),
-			// Once the leaders are there the cluster serves: what fails later must not delete it.
-			r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
-			r.profileSteps(),
+			mayBeLate(
+				r.resolver.Steps(phaseData),
+				// Once the leaders are there the cluster serves: what fails later must not delete it.
+				r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
+				r.profileSteps(),
+			),
 		),
 		r.unlockStep(r.lastPhase()),
 	)
+}
+
+// mayBeLate lets steps begin whose journal record is late. From the first start of TiKV on, what a run does shows in
+// the cluster and in the resolver's own progress: a killed run is resumed, and gc finds what is in use, without them.
+func mayBeLate(groups ...[]phase.Step) []phase.Step {
+	steps := slices.Concat(groups...)
+	for i := range steps {
+		steps[i].MayBeLate = true
+	}
+	return steps
 }
 
 // checkSteps change nothing.
