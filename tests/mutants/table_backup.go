@@ -41,7 +41,7 @@ func phaseGuards() []Mutant {
 			"	return s.writer.flush(ctx)", "	return nil",
 			"TestIntent_WaitsForTheJournal|TestIntent_JournalRefuses_TheEffectIsNotMade"),
 		in("pkg/phase/engine.go", "a step begins before the journal says so", journalledFirst,
-			"if !step.NoWait && !step.ReadOnly {", "if false {",
+			"	case !step.MayBeLate:\n		return e.writer.flush(ctx)", "	case !step.MayBeLate:\n		return nil",
 			"TestRun_BeginCannotBeJournalled_StepDoesNotStart"),
 		in("pkg/phase/engine.go", "a run resumes a journal that it must not", oneRun,
 			"if e.cfg.Fresh && len(records) > 0 {", "if false {",
