@@ -95,7 +95,8 @@ type run struct {
 	own       hold.Own                    // what this run has paused in an attempt before
 	zones     map[cluster.Zone]string
 	sets      *sets
-	sealing   bool // a seal was asked for: it may exist, or still arrive
+	sealing   bool  // a seal was asked for: it may exist, or still arrive
+	stillHeld error // why the cluster was not let go although the cut was proven
 	result    Result
 }
 

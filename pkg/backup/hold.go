@@ -105,12 +105,32 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	switch {
 	case proof != nil:
 		return proof
+	case r.hold.Proven() && err != nil:
+		// The set is good; that PD is not let go is the cluster's trouble, and is what the run ends with.
+		r.stillHeld = err
+		s.Result(journal.ResultStillHeld, err.Error())
+		s.Warn("the cut is proven, and PD is not let go yet: the backup is finished first, then it is tried again: %v", err)
+		return nil
+	case r.hold.Proven():
+		return nil
 	case lost != nil:
 		return lost
 	case err != nil:
 		return failure.New(failure.Limited, "let go", r.opts.Cluster.String(), "%v", err)
 	}
 	return nil
+}
+
+// releaseAgain lets go what the release had to leave, once the backup is sealed.
+func (r *run) releaseAgain(ctx context.Context, s *phase.Scope) error {
+	if r.stillHeld == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Lease)
+	defer cancel()
+	defer r.hold.Disconnect()
+	_, err := r.releaseHold(ctx, s)
+	return err
 }
 
 // letGo releases everything that is held of the cluster. Its error is of kind Held.

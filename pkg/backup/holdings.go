@@ -61,6 +61,7 @@ func pausedBy(records []phase.Record, name cluster.Name) (what holding, held boo
 	if about, err := journal.ReadAbout(records[0].Run, records[0]); err != nil || about.Cluster != name {
 		return holding{}, false
 	}
+	still := false
 	for _, r := range records {
 		var err error
 		switch {
@@ -70,7 +71,10 @@ func pausedBy(records []phase.Record, name cluster.Name) (what holding, held boo
 			err = json.Unmarshal(r.Data, &what.schedulers)
 		case r.Type == phase.RecordIntent && r.Name == journal.IntentLimits:
 			err = json.Unmarshal(r.Data, &what.limits)
-		case r.Type == phase.RecordDone && r.Step == journal.StepRelease, r.Type == phase.RecordUndone && r.Step == journal.StepHold:
+		case r.Type == phase.RecordResult && r.Name == journal.ResultStillHeld:
+			still = true
+		case r.Type == phase.RecordDone && r.Step == journal.StepRelease && still:
+		case r.Type == phase.RecordDone && (r.Step == journal.StepRelease || r.Step == journal.StepReleaseAgain), r.Type == phase.RecordUndone && r.Step == journal.StepHold:
 			what, held = holding{}, false
 		}
 		if err != nil {

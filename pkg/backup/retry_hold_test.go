@@ -9,10 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -143,6 +146,34 @@ func TestRun_ReleaseFailsAtFirst_IsTriedUntilItIsLetGo(t *testing.T) {
 	_, err = r.run(t.Context(), t, o)
 	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
 	r.requireUndone(t, o)
+}
+
+// The cut is proven, and then PD cannot be let go for longer than a lease: the set is good, the cluster's state is not.
+func TestRun_PDCannotResumeAfterTheProof_TheSetIsSealed(t *testing.T) {
+	t.Parallel()
+	for name, heals := range map[string]bool{"for good": false, "until the end of the run": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.fault(t, fault.Rule{Point: "pd.DropTTLConfig", Code: "503", Times: -1})
+			if heals {
+				r.events.at(journal.StepReleaseAgain, r.faults.Clear)
+			}
+			o := r.options()
+			o.Lease = 3 * time.Second
+			result, err := r.run(t.Context(), t, o)
+			require.Equal(t, heals, err == nil, "%v", err)
+			require.Equal(t, !heals, failure.Is(err, failure.Held), "%v", err)
+			require.True(t, result.Sealed)
+			require.Len(t, r.bed.EC2.Snapshots(), 6)
+			_, err = catalog.Catalog{Store: r.store}.Load(t.Context(), o.Backup)
+			require.NoError(t, err)
+			r.requireUnlocked(t)
+			left, planErr := backup.PlanRelease(t.Context(), r.store, r.deps.PD, backup.ReleaseOptions{Cluster: prod})
+			require.NoError(t, planErr)
+			require.Equal(t, !heals, len(left.Dead) == 1, "what a release finds of it: %v", left.Dead)
+		})
+	}
 }
 
 // A store that never comes back holds nothing once its lease has run out.

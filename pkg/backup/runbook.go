@@ -39,6 +39,7 @@ func (r *run) steps() []phase.Step {
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait},
 
 		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Ends: []string{journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}},
 	}...)
 }

@@ -76,6 +76,9 @@ func (d *backupDoc) table(w io.Writer) error {
 		return err
 	}
 	switch {
+	case d.kind == failure.Held && d.Sealed:
+		_, err := fmt.Fprintf(w, "\ncluster %s is STILL HELD; backup %s is sealed and good\n", d.Cluster, d.Backup)
+		return err
 	case d.kind == failure.Held:
 		_, err := fmt.Fprintf(w, "\ncluster %s is STILL HELD; no backup was made\n", d.Cluster)
 		return err

@@ -66,6 +66,7 @@ type Hold struct {
 	broken    error            // first reason
 	lost      chan struct{}    // closed when broken
 	released  bool
+	proven    bool // by the stores, when their leases were finished
 
 	keeper   context.CancelFunc // ends keep
 	keeping  sync.WaitGroup

@@ -57,7 +57,14 @@ func (h *Hold) letGo(ctx context.Context) error {
 	h.asking.settle()
 	var broken error
 	err := parallel.Each(ctx, 0, []func(context.Context) error{
-		func(ctx context.Context) error { var err error; broken, err = h.releaseStores(ctx); return err },
+		func(ctx context.Context) error {
+			var err error
+			broken, err = h.releaseStores(ctx)
+			if broken == nil && err == nil {
+				h.noteProven()
+			}
+			return err
+		},
 		h.releaseScheduling,
 		h.releaseGC,
 	}, func(ctx context.Context, _ int, release func(context.Context) error) error { return release(ctx) })
@@ -71,6 +78,20 @@ func (h *Hold) letGo(ctx context.Context) error {
 	h.released = true
 	h.mu.Unlock()
 	return nil
+}
+
+// Proven reports whether every store said, when its lease was finished, that it had held all the time, and nothing else
+// had broken the hold until then. What cannot be let go afterwards, or takes too long, makes the cut no worse.
+func (h *Hold) Proven() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.proven
+}
+
+func (h *Hold) noteProven() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.proven = h.proven || h.broken == nil
 }
 
 func (h *Hold) releaseStores(ctx context.Context) (broken, err error) {

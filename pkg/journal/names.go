@@ -9,6 +9,8 @@ const (
 	StepCut      = "cut"     // from its begin on snapshots may exist
 	StepRelease  = "release" // at its end the cluster is let go
 	StepRecord   = "record"
+	// StepReleaseAgain is after the seal: at its end the cluster is let go, whatever StepRelease had to leave.
+	StepReleaseAgain = "release-again"
 )
 
 // Steps of a restore that another step or gc refers to.
@@ -35,8 +37,9 @@ const (
 
 // Names of results: what an effect gave.
 const (
-	ResultBackupTS         = "backup-ts" // data: BackupTS
-	ResultSnapshots        = "snapshots" // data: the snapshots' ids
-	ResultVolume           = "volume"    // data: Volume
+	ResultBackupTS         = "backup-ts"  // data: BackupTS
+	ResultSnapshots        = "snapshots"  // data: the snapshots' ids
+	ResultVolume           = "volume"     // data: Volume
+	ResultStillHeld        = "still-held" // of StepRelease: it ends although PD is not let go; data: the reason
 	ResultFastRestoreEnded = "fast-restore-disabled"
 )

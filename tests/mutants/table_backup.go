@@ -3,7 +3,7 @@ package mutants
 func backupGuards() []Mutant {
 	return []Mutant{
 		in("pkg/backup/hold.go", "a set is kept although the hold was lost", provenHold,
-			"	case proof != nil:\n		return proof\n	case lost != nil:\n		return lost\n", "	case proof != nil, lost != nil:\n		return nil\n",
+			"	case lost != nil:\n		return lost\n", "	case lost != nil:\n		return nil\n",
 			"TestRun_LeaseLostDuringTheCut_DeletesTheSet"),
 		in("pkg/backup/cut.go", "a set whose answer was lost is not looked up", lostAnswer,
 			"if !ebs.MayHaveHappened(err) {", "if true {",
