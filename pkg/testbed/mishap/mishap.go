@@ -22,7 +22,7 @@ type Mishap struct {
 	What string
 	// Killed says that the program is ended by SIGKILL, and so cannot let go itself.
 	Killed bool
-	rule   fault.Rule
+	rules  []fault.Rule
 }
 
 // Scene is what a mishap happens to.
@@ -37,12 +37,16 @@ type Scene struct {
 	work sync.WaitGroup
 }
 
-// Draw draws one or two mishaps.
+// Draw draws one or two mishaps, and in half of the runs a merge or split that begins just before the leases.
 func Draw(seed int64, s *Scene) []Mishap {
 	r := rand.New(rand.NewPCG(uint64(seed), 0x401d)) //nolint:gosec // a soak has to be repeatable, not secret
 	out := []Mishap{s.draw(r)}
 	if r.IntN(4) == 0 {
 		out = append(out, s.draw(r))
+	}
+	// Drawn last, so that the others are as they were before there was any.
+	if r.IntN(2) == 0 {
+		out = append(out, s.drawChurn(r))
 	}
 	return out
 }
@@ -51,8 +55,10 @@ func Draw(seed int64, s *Scene) []Mishap {
 func (s *Scene) Begin(ctx context.Context, all []Mishap) error {
 	s.ctx = ctx
 	for _, m := range all {
-		if err := s.Plan.Add(m.rule); err != nil {
-			return err
+		for _, rule := range m.rules {
+			if err := s.Plan.Add(rule); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -77,13 +83,13 @@ func (s *Scene) draw(r *rand.Rand) Mishap {
 			rule.Delay = time.Duration(r.Int64N(int64(slowest)))
 		case fault.After, fault.Stall:
 		}
-		return Mishap{What: fmt.Sprintf("%s %s %s, call %d, %d times", rule.Position, p.name, rule.Code, rule.Nth, rule.Times), rule: rule}
+		return Mishap{What: fmt.Sprintf("%s %s %s, call %d, %d times", rule.Position, p.name, rule.Code, rule.Nth, rule.Times), rules: []fault.Rule{rule}}
 	}
 	// The call itself takes a moment, so that what happens falls into it.
 	rule.Position, rule.Delay, rule.Times = fault.Slow, time.Duration(r.IntN(500))*time.Millisecond, 1
 	event := s.event(r)
 	rule.Do = event.do
-	return Mishap{What: fmt.Sprintf("%s at %s, call %d", event.what, p.name, rule.Nth), Killed: event.killed, rule: rule}
+	return Mishap{What: fmt.Sprintf("%s at %s, call %d", event.what, p.name, rule.Nth), Killed: event.killed, rules: []fault.Rule{rule}}
 }
 
 // event is something that happens to the cluster or the program.
