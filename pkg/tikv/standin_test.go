@@ -152,9 +152,7 @@ func TestStandIn_FlashbackAnswerLost_MayBeRepeated(t *testing.T) {
 	keys, err := tikv.DecodeRange(f.Region.Keys)
 	require.NoError(t, err)
 	f.Keys = keys
-	var regionErr *tikv.RegionError
-	require.ErrorAs(t, c.client.Flashback(ctx, c.store.Addr(), f), &regionErr)
-	require.Equal(t, tikv.RegionNotPrepared, regionErr.Kind)
+	require.NoError(t, c.client.Flashback(ctx, c.store.Addr(), f), "a region without data does not notice that it was not prepared")
 	require.NoError(t, c.client.PrepareFlashback(ctx, c.store.Addr(), f))
 	require.NoError(t, c.faults.Add(fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Position: fault.After}))
 	err = c.client.Flashback(ctx, c.store.Addr(), f)

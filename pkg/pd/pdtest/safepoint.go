@@ -68,9 +68,12 @@ func (s *Server) UpdateServiceGCSafePoint(_ context.Context, req *pdpb.UpdateSer
 	}, nil
 }
 
-// lowestLocked is the lowest safe point that has not expired; gc_worker's is always there.
+// lowestLocked is the lowest safe point that has not expired. gc_worker's is made when it is first asked for.
 func (s *Server) lowestLocked() (serviceSafePoint, string) {
 	services := s.servicesLocked()
+	if _, found := services[gcWorker]; !found {
+		services[gcWorker] = serviceSafePoint{expiredAt: math.MaxInt64}
+	}
 	lowest, id := services[gcWorker], gcWorker
 	for service, p := range services {
 		if p.ts < lowest.ts {
@@ -86,9 +89,6 @@ func (s *Server) servicesLocked() map[string]serviceSafePoint {
 		if p.expiredAt < now {
 			delete(s.disk.services, service)
 		}
-	}
-	if _, found := s.disk.services[gcWorker]; !found {
-		s.disk.services[gcWorker] = serviceSafePoint{expiredAt: math.MaxInt64}
 	}
 	return s.disk.services
 }

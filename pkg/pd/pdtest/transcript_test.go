@@ -3,6 +3,7 @@ package pdtest_test
 import (
 	"testing"
 
+	"github.com/pingcap/kvproto/pkg/pdpb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
@@ -43,6 +44,7 @@ func TestHTTP_RecordedCalls_GiveTheRecordedAnswers(t *testing.T) {
 		{"POST", "/admin/cluster/markers/snapshot-recovering", "", 200, ""},
 		{"GET", "/admin/cluster/markers/snapshot-recovering", "", 200, "{\n  \"marked\": true\n}\n"},
 		{"POST", "/admin/base-alloc-id", `{"id":1000000}`, 400, "invalid id value"},
+		{"POST", "/admin/base-alloc-id", `{"id":"x"}`, 400, "strconv.ParseUint: parsing \"x\": invalid syntax"},
 		{"POST", "/admin/base-alloc-id", `{"id":"1000000"}`, 200, ""},
 		{"POST", "/admin/reset-ts", `{"tso":"1"}`, 403, "\"[PD:tso:ErrResetUserTimestamp]reset user timestamp failed, the specified ts is smaller than now\"\n"},
 		{"POST", "/admin/reset-ts", `{"tso":"1","force-use-larger":true}`, 200, "\"Reset ts successfully.\"\n"},
@@ -51,7 +53,10 @@ func TestHTTP_RecordedCalls_GiveTheRecordedAnswers(t *testing.T) {
 		{"POST", "/admin/reset-ts", `{"tso":"770613252578213889","force-use-larger":true}`, 200, "\"Reset ts successfully.\"\n"},
 		{"DELETE", "/admin/cluster/markers/snapshot-recovering", "", 200, ""},
 		{"DELETE", "/admin/cluster/markers/snapshot-recovering", "", 200, ""},
-		{"GET", "/gc/safepoint", "", 200, "{\n  \"service_gc_safe_points\": [\n    {\n      \"service_id\": \"gc_worker\",\n      \"expired_at\": 9223372036854775807,\n      \"safe_point\": 0\n    }\n  ],\n  \"gc_safe_point\": 0\n}\n"},
+		{"GET", "/gc/safepoint", "", 200, "{\n  \"service_gc_safe_points\": [],\n  \"gc_safe_point\": 0\n}\n"},
+		{"POST", "/admin/base-alloc-id", `{"id":"x"}`, 403, "can only recover alloc id when recovering mark marked"},
+		{"POST", "/config?ttlSecond=-3", `{"schedule.leader-schedule-limit":4}`, 200, updated},
+		{"SAFEPOINT", "/gc/safepoint", "", 200, "{\n  \"service_gc_safe_points\": [\n    {\n      \"service_id\": \"gc_worker\",\n      \"expired_at\": 9223372036854775807,\n      \"safe_point\": 0\n    }\n  ],\n  \"gc_safe_point\": 0\n}\n"},
 		{"POST", "/operators", `{"name":"scatter-region","region_id":10}`, 200, "\"The operator is created.\"\n"},
 		{"GET", "/operators/20", "", 500, "\"[PD:operator:ErrOperatorNotFound]operator not found\"\n"},
 		{"DELETE", "/operators", "", 200, "\"All pending operators are canceled.\"\n"},
@@ -62,6 +67,11 @@ func TestHTTP_RecordedCalls_GiveTheRecordedAnswers(t *testing.T) {
 		{"GET", "/region/id/10", "", 200, `{"id":10,"start_key":"","end_key":"62","epoch":{"conf_ver":5,"version":3},"peers":[{"role_name":"Voter","id":11,"store_id":1},{"role_name":"Voter","id":12,"store_id":2},{"role_name":"Voter","id":13,"store_id":3}],"leader":{"role_name":"Voter","id":11,"store_id":1},"cpu_usage":0,"written_bytes":0,"read_bytes":0,"written_keys":0,"read_keys":0,"approximate_size":1,"approximate_keys":1000}` + "\n"},
 	} {
 		t.Run(call.method+" "+call.path, func(t *testing.T) { //nolint:paralleltest // they run in this order
+			if call.method == "SAFEPOINT" { // the first service safe point makes gc_worker's
+				_, err := s.UpdateServiceGCSafePoint(t.Context(), &pdpb.UpdateServiceGCSafePointRequest{ServiceId: []byte("x"), TTL: 0})
+				require.NoError(t, err)
+				call.method = "GET"
+			}
 			status, got := curl(t, s, call.method, api+call.path, call.body)
 			require.Equal(t, call.status, status, "%s %s: %s", call.method, call.path, got)
 			require.Equal(t, call.want, got, "%s %s %s", call.method, call.path, call.body)
@@ -77,6 +87,8 @@ func TestHTTP_BeforeBootstrap_RefusesWhatNeedsACluster(t *testing.T) {
 		require.Equal(t, 500, status, path)
 		require.Contains(t, body, "[PD:cluster:ErrNotBootstrapped]")
 	}
+	_, version := curl(t, s, "GET", api+"/config/cluster-version", "")
+	require.Equal(t, "\"0.0.0\"\n", version)
 	for _, path := range []string{"/config", "/health", "/members", "/admin/cluster/markers/snapshot-recovering"} {
 		status, body := curl(t, s, "GET", api+path, "")
 		require.Equal(t, 200, status, "%s: %s", path, body)

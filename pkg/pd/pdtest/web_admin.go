@@ -48,7 +48,7 @@ func (s *Server) postBaseAllocID(r *request) answer {
 	}
 	id, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return answer{status: 400, body: rawText("cannot parse id")}
+		return answer{status: 400, body: rawText(err.Error())}
 	}
 	s.setAllocBaseLocked(id)
 	return answer{call: "RaiseAllocID " + text}
@@ -83,7 +83,7 @@ func (s *Server) getSafePoints(*request) answer {
 		ExpiredAt int64  `json:"expired_at"`
 		SafePoint uint64 `json:"safe_point"`
 	}
-	points := s.servicesLocked()
+	points := s.servicesLocked() // before anybody has set one, there is none: not even gc_worker's
 	list := make([]service, 0, len(points))
 	for _, id := range sortedKeys(points) {
 		list = append(list, service{ID: id, ExpiredAt: points[id].expiredAt, SafePoint: points[id].ts})

@@ -181,7 +181,7 @@ func (s *Server) postConfig(r *request) answer {
 	if refusal := s.setTTLLocked(items, time.Duration(seconds)*time.Second); refusal != "" {
 		return refuse(400, refusal)
 	}
-	if seconds <= 0 {
+	if seconds == 0 {
 		return answer{body: "The ttl config is deleted.", call: call}
 	}
 	return answer{body: "The ttl config is updated.", call: call}
@@ -228,4 +228,10 @@ func (s *Server) postConfigOf(section string) func(*request) answer {
 	}
 }
 
-func (s *Server) getClusterVersion(*request) answer { return answer{body: s.cfg.Version} }
+// getClusterVersion: before bootstrap no store has agreed on one.
+func (s *Server) getClusterVersion(*request) answer {
+	if !s.disk.bootstrapped {
+		return answer{body: "0.0.0"}
+	}
+	return answer{body: s.cfg.Version}
+}

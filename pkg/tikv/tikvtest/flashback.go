@@ -103,6 +103,9 @@ func (s *Store) flashback(ctx context.Context, req *kvrpcpb.FlashbackToVersionRe
 		if done && !v.region.IsInFlashback {
 			return "", nil, nil // the same call again
 		}
+		if !v.region.IsInFlashback && s.hasNoKey(v.region) {
+			return "", nil, nil // nothing to lock, so TiKV does not find out that it was not prepared
+		}
 		return "", flashbackNotPrepared(p.regionID), nil
 	}
 	return s.finishFlashback(ctx, p, v, req, done)

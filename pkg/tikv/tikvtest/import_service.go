@@ -10,6 +10,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // importGate says whether imports are denied. The zero value lets them pass.
@@ -37,6 +39,9 @@ func (g *importGate) left(now time.Time) time.Duration {
 	return max(0, g.until.Sub(now))
 }
 
+// maxSuspension is how many seconds imports may be suspended for.
+const maxSuspension = 21_600
+
 // importService serves the part of import_sstpb.ImportSST that a hold uses. No SST is ever ingested.
 type importService struct {
 	import_sstpb.UnimplementedImportSSTServer
@@ -50,6 +55,9 @@ func (i *importService) SuspendImportRPC(
 	k := i.s.strikeAt(ctx, "SuspendImportRPC")
 	if err := k.before(); err != nil {
 		return nil, err
+	}
+	if req.ShouldSuspendImports && req.DurationInSecs > maxSuspension {
+		return nil, status.Error(codes.Unknown, "you are going to suspend the import RPCs too long")
 	}
 	var d time.Duration
 	if req.ShouldSuspendImports {

@@ -106,10 +106,8 @@ func (s *Store) read(ctx context.Context, call kvCall, fn func(r mvcc.Reader, re
 	if e := outside(v.region, call.keys); e != nil {
 		return e, nil
 	}
-	if !s.opts.Static {
-		if e, err := s.confirmLeader(ctx, p, v); e != nil || err != nil {
-			return e, err
-		}
+	if e, err := s.confirmLeader(ctx, p, v); e != nil || err != nil {
+		return e, err
 	}
 	s.data.view(func(r mvcc.Reader) {
 		// A split may have been applied meanwhile; the region's part that is left then answers for itself.

@@ -149,7 +149,8 @@ func TestLease_WhileValid_AdminIsSuspendedAndWritesGoOn(t *testing.T) {
 	k.put(key(1), []byte("v"))
 	_ = l.CloseSend() // gone without Finish: the lease runs to its end
 	_, err := l.Recv()
-	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, codes.Canceled, status.Code(err))
+	require.Equal(t, "CANCELLED", status.Convert(err).Message())
 	require.NotNil(t, split(key(10)).RegionError)
 	require.Eventually(t, func() bool { return split(key(10)).RegionError == nil }, 5*time.Second, 50*time.Millisecond)
 
@@ -224,6 +225,11 @@ func TestSuspendImport_AnswersTheStateBefore(t *testing.T) {
 	require.Empty(t, ingest().Error.ServerIsBusy.Reason)
 	require.True(t, set(false, 0))
 	require.False(t, set(true, 0), "no duration is no suspension")
+	require.False(t, set(true, 21_600))
+	_, err := client.SuspendImportRPC(t.Context(), &import_sstpb.SuspendImportRPCRequest{ShouldSuspendImports: true, DurationInSecs: 21_601})
+	require.Equal(t, codes.Unknown, status.Code(err))
+	require.Equal(t, "you are going to suspend the import RPCs too long", status.Convert(err).Message())
+	require.True(t, set(false, 0))
 	require.Nil(t, ingest().Error)
 	l := c.openLease(c.stores[0])
 	require.False(t, l.renew(10))

@@ -18,6 +18,7 @@ import (
 var (
 	errLeaseExpired = status.Error(codes.FailedPrecondition,
 		"the lease has expired, you may not send `wait_apply` because it is no meaning")
+	errHalfClosed     = status.Error(codes.Canceled, "CANCELLED")
 	errStreamReplaced = status.Error(codes.Canceled, "the loop has been aborted by server")
 )
 
@@ -96,7 +97,7 @@ func (p *prepareStream) serve(ctx context.Context, requests <-chan *backup.Prepa
 			return ctx.Err()
 		case err := <-ended:
 			if errors.Is(err, io.EOF) {
-				return nil // gone without Finish: the lease runs on
+				return errHalfClosed // gone without Finish: the lease runs on
 			}
 			return err
 		case req := <-requests:

@@ -122,6 +122,12 @@ func TestRecoverData_NormalMode_Unimplemented(t *testing.T) {
 	c := newCluster(t, 1)
 	_, err := recoverdata.NewRecoverDataClient(dial(t, c.stores[0])).WaitApply(t.Context(), &recoverdata.WaitApplyRequest{})
 	require.Equal(t, codes.Unimplemented, status.Code(err))
+	require.Empty(t, status.Convert(err).Message())
+	stream, err := recoverdata.NewRecoverDataClient(dial(t, c.stores[0])).ReadRegionMeta(t.Context(), &recoverdata.ReadRegionMetaRequest{})
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	require.Equal(t, codes.Unimplemented, status.Code(err))
+	require.Empty(t, status.Convert(err).Message())
 }
 
 func TestRecoverRegion_Timing_OneIntervalWithoutTwoWithLeaders(t *testing.T) {

@@ -30,7 +30,7 @@ func (s *Store) newServer() *grpc.Server {
 	if s.recovering {
 		recoverdata.RegisterRecoverDataServer(server, &recoverService{s: s})
 	} else {
-		recoverdata.RegisterRecoverDataServer(server, &recoverdata.UnimplementedRecoverDataServer{})
+		recoverdata.RegisterRecoverDataServer(server, &normalMode{})
 	}
 	healthpb.RegisterHealthServer(server, health.NewServer()) // client-go asks it whether a store lives
 	return server

@@ -144,8 +144,11 @@ func (s *Store) run(ctx context.Context, log *raftLog) error {
 	if s.recovering {
 		// What is committed is applied before anybody asks, as on a real store, whose start takes seconds.
 		for _, st := range states {
-			commit := log.commitOnDisk[st.region.Id]
-			if _, err := s.peer(st.region.Id).await(ctx, func(v peerView) bool { return v.applied >= commit }); err != nil {
+			commit, p := log.commitOnDisk[st.region.Id], s.peer(st.region.Id)
+			if p == nil {
+				continue // its neighbour has taken it over already
+			}
+			if _, err := p.await(ctx, func(v peerView) bool { return v.applied >= commit || v.destroyed }); err != nil {
 				return err
 			}
 		}
