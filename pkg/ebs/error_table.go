@@ -189,7 +189,7 @@ func translate(err error, op operation, target string) error {
 		return err
 	}
 	v := classify(err)
-	e := failure.New(v.kind, op.verb, target, "%w", err)
+	e := failure.New(v.kind, op.verb, target, "%w", failure.Remote(err))
 	if v.hint == "" && v.kind == failure.Denied && op.action != "" {
 		return e.WithHint("allow %s to the role that runs this tool", op.needs())
 	}

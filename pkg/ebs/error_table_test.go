@@ -106,6 +106,12 @@ func TestTranslate_ContextErrors_KeepIdentity(t *testing.T) {
 	require.Same(t, known, translate(known, operation{verb: "other"}, ""))
 }
 
+func TestTranslate_RemoteText_IsCutAndStripped(t *testing.T) {
+	t.Parallel()
+	err := translate(errors.New("\x1b[2Jfirst\nsecond"), operation{verb: "create volume"}, "vol-1")
+	require.EqualError(t, err, "create volume of vol-1: [2Jfirst second")
+}
+
 func TestTranslate_Unauthorized_NamesActions(t *testing.T) {
 	t.Parallel()
 	err := translate(&smithy.GenericAPIError{Code: "UnauthorizedOperation"},

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -136,5 +137,8 @@ func translate(ctx context.Context, err error, op, target string) error {
 		return failure.Wrap(ctx.Err(), failure.Unknown, op, target)
 	}
 	v := classify(err)
-	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: err}
+	if status.Code(err) == codes.DeadlineExceeded { // PD's or the transport's clock was ahead of ctx's
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: failure.Remote(err)}
 }

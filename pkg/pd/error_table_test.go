@@ -98,6 +98,20 @@ func TestTranslate_ContextEnded_KeepsItsError(t *testing.T) {
 	require.NoError(t, translate(ctx, nil, "take timestamp", ""))
 }
 
+func TestTranslate_ClockOfTheTransportAhead_IsADeadline(t *testing.T) {
+	t.Parallel()
+	err := translate(t.Context(), status.Error(codes.DeadlineExceeded, "stream terminated by RST_STREAM"), "hold gc", "x")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, failure.Limited, failure.KindOf(err))
+}
+
+func TestTranslate_RemoteText_IsCutAndStripped(t *testing.T) {
+	t.Parallel()
+	err := translate(t.Context(), status.Error(codes.Unknown, "\x1b[2Jfirst\nsecond"), "hold gc", "x")
+	require.ErrorContains(t, err, "[2Jfirst second")
+	require.NotContains(t, err.Error(), "\x1b")
+}
+
 func TestTranslate_Refusal_SaysWhatWhereAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	err := translate(t.Context(), &statusError{500, "[PD:scheduler:ErrSchedulerNotFound]scheduler not found"}, "pause scheduler", "x")
