@@ -19,7 +19,7 @@ func outsideGuards() []Mutant {
 			"TestClassify_NoCode_ByWhatReachedEC2"),
 		in("pkg/ebs/error_table.go", "a server's own error is taken for a refusal", lostAnswer,
 			"			return verdict{retry: ambiguous}\n		}\n		return verdict{}", "			return verdict{}\n		}\n		return verdict{}",
-			"TestClassify_CodeNotInTheTable_ByItsName"),
+			"TestClassify_NoCode_ByWhatReachedEC2"),
 		in("pkg/preflight/backup.go", "a cluster without a TiKV store is backed up", zeroIsAnError,
 			"	if len(live) == 0 {", "	if false {",
 			"TestBackup_WhatWouldFailLater_IsRefused"),
