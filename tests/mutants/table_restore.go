@@ -61,7 +61,7 @@ func resolveGuards() []Mutant {
 		{
 			Name: "a region is prepared again in a cluster that another run has finished", Promise: oneRun, File: "pkg/resolve/flashback.go",
 			Old: "			if err := r.cfg.Fence.Check(ctx); err != nil {", New: "			if err := r.cfg.Fence.Check(ctx); err != nil && false {",
-			Package: "pkg/resolve", Tests: "^TestResolver$/^another_run_has_finished_while",
+			Package: "pkg/resolve", Tests: "^TestFlashback_LockLostBeforeTheRegionIsPreparedAgain_DoesNotPrepareIt$",
 		},
 		{
 			Name: "regions are called although another run has the cluster", Promise: oneRun, File: "pkg/resolve/sweep/sweep.go",
