@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -18,6 +19,7 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 	wanted := ids(r.sets.all())
 	s.Expect(int64(100*len(wanted)), "% of snapshots")
 	progress, moved := int64(-1), time.Now()
+	unseen := map[cluster.SnapshotID]time.Time{}
 	warned := map[cluster.SnapshotID]bool{} // of strange states
 	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
 		found, err := r.EBS.DescribeSnapshots(ctx, wanted)
@@ -25,6 +27,9 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 			return failure.Annotate(err, "describe snapshots", "")
 		}
 		if err == nil {
+			if err := r.checkThere(wanted, found, unseen); err != nil {
+				return err
+			}
 			done, sum, err := r.judge(s, wanted, found, warned)
 			if err != nil || done {
 				return err
@@ -42,6 +47,25 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 			return failure.New(failure.Limited, "wait for snapshots", slowest(found), "%w", err)
 		}
 	}
+}
+
+// checkThere fails if EC2 has not shown a snapshot for longer than it may hide one that exists: it was deleted, and
+// nothing brings it back. unseen is since when each was not shown.
+func (r *run) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time) error {
+	for _, id := range wanted {
+		if slices.ContainsFunc(found, func(s ebs.Snapshot) bool { return s.ID == id }) {
+			delete(unseen, id)
+			continue
+		}
+		since, known := unseen[id]
+		if !known {
+			unseen[id] = time.Now()
+		} else if time.Since(since) > r.opts.Visibility {
+			return failure.New(failure.Corrupt, "wait for snapshots", string(id), "it is gone: somebody deleted it, and with it the whole set is lost").
+				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")
+		}
+	}
+	return nil
 }
 
 // judge decides by state; see ebs.SnapshotState.Outcome. A strange state is warned of once.

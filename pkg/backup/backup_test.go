@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
@@ -119,6 +120,25 @@ func TestRun_SnapshotGoesToError_DeletesTheSet(t *testing.T) {
 	o := r.options()
 	_, err := r.run(t.Context(), t, o)
 	require.ErrorContains(t, err, "EC2 says it failed")
+	r.requireUndone(t, o)
+}
+
+func TestRun_SnapshotIsDeletedWhileTheBackupWaits_IsNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(rules *ebstest.Rules) { rules.SnapshotBase = 1000 * time.Hour })
+	var gone cluster.SnapshotID
+	r.events.at("wait", func() {
+		gone = r.bed.EC2.Snapshots()[2].ID
+		if err := r.deps.EBS.DeleteSnapshot(t.Context(), gone); err != nil {
+			t.Error(err)
+		}
+	})
+	o := r.options()
+	o.Visibility = 2 * time.Second
+	_, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, string(gone))
+	require.ErrorContains(t, err, "it is gone")
 	r.requireUndone(t, o)
 }
 
