@@ -161,7 +161,7 @@ func (r *run) noClaims(ctx context.Context) error {
 		WithHint("choose another --to, or delete the PVCs if the cluster that they were of is gone")
 }
 
-// checkSnapshots makes sure that every snapshot is there and completed.
+// checkSnapshots makes sure that every snapshot is there, completed, and what the manifest says.
 func (r *run) checkSnapshots(ctx context.Context) error {
 	found, err := r.EBS.DescribeSnapshots(ctx, r.manifest.SnapshotIDs())
 	if err != nil {
@@ -174,11 +174,15 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 		r.result.LargestBytes = max(r.result.LargestBytes, snap.FullBytes)
 	}
 	var bad []string
-	for _, id := range r.manifest.SnapshotIDs() {
-		if snap, ok := state[id]; !ok {
-			bad = append(bad, fmt.Sprintf("%s is gone", id))
-		} else if snap.State != ebs.SnapshotCompleted {
-			bad = append(bad, fmt.Sprintf("%s is %s", id, snap.State))
+	for _, want := range r.manifest.Snapshots {
+		snap, ok := state[want.ID]
+		switch {
+		case !ok:
+			bad = append(bad, fmt.Sprintf("%s is gone", want.ID))
+		case snap.State != ebs.SnapshotCompleted:
+			bad = append(bad, fmt.Sprintf("%s is %s", want.ID, snap.State))
+		default:
+			bad = append(bad, contradictions(r.manifest, want, snap)...)
 		}
 	}
 	for i := range r.volumes {

@@ -1,0 +1,51 @@
+package restore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// Two stores' snapshots were exchanged in a manifest, and it was sealed again: EC2 knows of which volumes they are.
+func TestRun_SnapshotsExchangedInTheManifest_IsRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	c := catalog.Catalog{Store: l.store}
+	m, err := c.Load(t.Context(), "b")
+	require.NoError(t, err)
+	first, second := m.SnapshotsOf(m.Source.Stores[0].ID), m.SnapshotsOf(m.Source.Stores[1].ID)
+	require.NotEmpty(t, first)
+	for i := range m.Snapshots {
+		switch m.Snapshots[i].ID {
+		case first[0].ID:
+			m.Snapshots[i].ID = second[0].ID
+		case second[0].ID:
+			m.Snapshots[i].ID = first[0].ID
+		}
+	}
+	seal(t, l, m)
+	_, err = l.restore(within(t), t, nil, nil)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "by the manifest")
+	l.nothingLeft(t)
+}
+
+// seal puts a manifest and its seal in the place of the sealed one.
+func seal(t *testing.T, l *lab, m *manifest.Manifest) {
+	t.Helper()
+	body, err := manifest.Encode(m)
+	require.NoError(t, err)
+	sealed, err := manifest.Seal(body, time.Now(), 0)
+	require.NoError(t, err)
+	for key, doc := range map[string][]byte{manifest.ManifestKey(m.ID): body, manifest.SealKey(m.ID): sealed} {
+		_, version, err := l.store.Get(t.Context(), key)
+		require.NoError(t, err)
+		_, err = l.store.Replace(t.Context(), key, doc, version)
+		require.NoError(t, err)
+	}
+}

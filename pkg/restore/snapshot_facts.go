@@ -1,0 +1,42 @@
+package restore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// startMargin is how far EC2's clock and PD's may differ.
+const startMargin = 30 * time.Second
+
+// contradictions compares what EC2 knows of a snapshot with what the manifest says: a manifest that was edited or put
+// together from others has a digest that fits, and would restore another store's data. What either side does not know
+// is no contradiction.
+func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapshot) []string {
+	var out []string
+	differ := func(format string, args ...any) {
+		out = append(out, fmt.Sprintf("%s ", want.ID)+fmt.Sprintf(format, args...))
+	}
+	if want.Volume != "" && got.Volume != "" && want.Volume != got.Volume {
+		differ("is of volume %s, and of %s by the manifest", got.Volume, want.Volume)
+	}
+	for _, row := range []struct{ tag, want string }{
+		{ebs.TagStore, want.Store.String()}, {ebs.TagBackup, string(m.ID)},
+	} {
+		if value := got.Tags[row.tag]; value != "" && value != row.want {
+			differ("has the tag %s=%s, and %s by the manifest", row.tag, value, row.want)
+		}
+	}
+	if got.StartedAt.IsZero() {
+		return out
+	}
+	if apart := got.StartedAt.Sub(want.StartedAt).Abs(); !want.StartedAt.IsZero() && apart > time.Second {
+		differ("started at %s, and at %s by the manifest", got.StartedAt.UTC().Format(time.RFC3339), want.StartedAt.UTC().Format(time.RFC3339))
+	}
+	if ts := m.BackupTS.Time(); got.StartedAt.Before(ts.Add(-startMargin)) {
+		differ("started at %s, before the backup ts (%s)", got.StartedAt.UTC().Format(time.RFC3339), ts.UTC().Format(time.RFC3339))
+	}
+	return out
+}
