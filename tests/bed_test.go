@@ -113,7 +113,13 @@ func (p *place) deleteSnapshot(t *testing.T, id cluster.SnapshotID) {
 // post sends a body and requires that it is accepted.
 func (p *place) post(t *testing.T, to, contentType, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, strings.NewReader(body))
+	send(t, http.MethodPost, to, contentType, body)
+}
+
+// send sends a body, requires that it is accepted, and returns the answer.
+func send(t *testing.T, method, to, contentType, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, to, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", contentType)
 	resp, err := http.DefaultClient.Do(req)
@@ -122,4 +128,5 @@ func (p *place) post(t *testing.T, to, contentType, body string) {
 	answer, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode, string(answer))
+	return string(answer)
 }

@@ -25,6 +25,7 @@ import (
 type PD interface {
 	hold.PD
 	pd.Imports
+	pd.Settings
 }
 
 // TiKV is what a backup needs of the stores.
@@ -65,6 +66,8 @@ type Result struct {
 	Attempts int
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
 	DataBytes, LargestBytes int64
+	// Warnings are what a person has to know of a backup that is done.
+	Warnings []string
 }
 
 // HoldTimes is how long the live cluster felt the backup.

@@ -42,6 +42,8 @@ type Options struct {
 	OnImport preflight.ImportPolicy
 	// ImportTimeout is how long to wait for imports; zero is 1 h.
 	ImportTimeout time.Duration
+	// TiFlash is what to do about TiFlash stores; empty is to report them.
+	TiFlash preflight.TiFlashPolicy
 	// KeepTags are tag keys of the source's volumes that their snapshots get too.
 	KeepTags []string
 	// Stuck is how long the snapshots may make no progress; zero is 2 h.

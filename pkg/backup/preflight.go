@@ -32,6 +32,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	}
 	s.Note("cluster %s: TiKV %s, %d stores, %d volumes",
 		r.opts.Cluster, r.source.Topology.Version, len(r.source.Topology.Stores), len(r.source.Topology.VolumeIDs()))
+	if err := r.checkTiFlash(s); err != nil {
+		return err
+	}
 	if err := r.checkImports(ctx, s); err != nil {
 		return err
 	}

@@ -20,6 +20,10 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "take timestamp", r.opts.Cluster.String())
 	}
+	state, err := r.pdState(ctx, s)
+	if err != nil {
+		return err
+	}
 	alloc, voters, err := r.regionFacts(ctx)
 	if err != nil {
 		return err
@@ -30,7 +34,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		CreatedAt: r.result.Started, CutStartedAt: r.result.Hold.CutStart,
 		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
 		Source:     r.source.Topology, Snapshots: r.snapshots(),
-		FullBackupType: manifest.FullBackupType,
+		FullBackupType: manifest.FullBackupType, PDState: state,
 		Kubernetes: manifest.Kubernetes{
 			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
 		},

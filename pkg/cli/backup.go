@@ -22,7 +22,7 @@ type backupFlags struct {
 	steady, steadyTimeout time.Duration
 	consistentNow         bool
 	consistentTimeout     time.Duration
-	onImport              string
+	onImport, tiflash     string
 	importTimeout         time.Duration
 	pending               int
 	keepTags              []string
@@ -78,6 +78,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.StringVar(&f.onImport, "on-import", string(preflight.RefuseOnImport), "if TiDB Lightning, br restore or IMPORT INTO runs: "+strings.Join(preflight.ImportPolicies(), "|"))
 	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
 	complete(cmd, "on-import", preflight.ImportPolicies()...)
+	tiflashFlag(cmd, &f.tiflash)
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stay the same")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
@@ -108,6 +109,9 @@ func (f *backupFlags) validate() error {
 	if f.attempts < 1 {
 		return fmt.Errorf("--hold-attempts %d: want at least 1", f.attempts)
 	}
+	if err := preflight.CheckTiFlashPolicy(f.tiflash); err != nil {
+		return err
+	}
 	return f.options().Validate()
 }
 
@@ -118,6 +122,7 @@ func (f *backupFlags) options() *backup.Options {
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
 		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout,
+		TiFlash: preflight.TiFlashPolicy(f.tiflash),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 type resolveFlags struct {
 	backup, run, onTasks string
+	pdState              string
 	tolerate             []uint
 	waitApply            bool
 	timeout              time.Duration
@@ -66,6 +67,7 @@ lost.` + "\n" + exitStatus(),
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
+	pdStateFlag(cmd, &f.pdState)
 	_ = cmd.RegisterFlagCompletionFunc("backup", a.completeBackups) // fails only for a flag that does not exist
 	return cmd
 }
@@ -98,6 +100,9 @@ func (f *resolveFlags) validate() error {
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
 	case slices.Contains(f.tolerate, 0):
 		return errors.New("--tolerate-store 0: no store has that id")
+	}
+	if err := checkPDState(f.pdState); err != nil {
+		return err
 	}
 	return checkOnTasks(f.onTasks)
 }
@@ -153,7 +158,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	opts = restore.Options{
 		Backup: cluster.BackupID(f.backup), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
-		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, BreakLock: f.force,
+		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
 	}
 	for _, id := range f.tolerate {
 		opts.TolerateStores = append(opts.TolerateStores, cluster.StoreID(id))

@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
 type restoreFlags struct {
 	volumeFlags
 	to, run, onTasks      string
+	tiflash, pdState      string
 	waitApply             bool
 	keepServices          bool
 	timeout               time.Duration
@@ -64,6 +66,8 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
+	tiflashFlag(cmd, &f.tiflash)
+	pdStateFlag(cmd, &f.pdState)
 	return cmd
 }
 
@@ -75,6 +79,12 @@ func (f *restoreFlags) validate() error {
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
 	}
 	if err := f.volumeFlags.validate(); err != nil {
+		return err
+	}
+	if err := preflight.CheckTiFlashPolicy(f.tiflash); err != nil {
+		return err
+	}
+	if err := checkPDState(f.pdState); err != nil {
 		return err
 	}
 	return checkOnTasks(f.onTasks)
@@ -137,7 +147,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
-		OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, KeepServiceSettings: f.keepServices,
+		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, KeepServiceSettings: f.keepServices,
 	}
 	return deps, opts, f.into(&opts)
 }

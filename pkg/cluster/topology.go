@@ -33,6 +33,8 @@ type Topology struct {
 	PDReplicas   int      `json:"pdReplicas"`
 	TiDBReplicas int      `json:"tidbReplicas"`
 	Stores       []Store  `json:"stores"`
+	// TiFlashStores is how many TiFlash stores there are, too: their data are not in a backup.
+	TiFlashStores int `json:"tiflashStores,omitempty"`
 }
 
 // VolumeIDs lists the volumes of all stores in the stores' order.

@@ -62,11 +62,12 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	if err != nil {
 		return nil, err
 	}
-	stores, err := liveStores(ctx, p, name)
+	stores, tiflash, err := liveStores(ctx, p, name)
 	if err != nil {
 		return nil, err
 	}
 	src := &Source{TidbCluster: tc.Object}
+	src.Topology.TiFlashStores = tiflash
 	if err := matchStores(src, tc, pods, stores); err != nil {
 		return nil, err
 	}
@@ -114,26 +115,30 @@ func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) er
 	return nil
 }
 
-// liveStores lists the TiKV stores that are not tombstones; each has to be up.
-func liveStores(ctx context.Context, p pd.Members, name cluster.Name) (map[cluster.StoreID]pd.Store, error) {
+// liveStores lists the TiKV stores that are not tombstones, each of which has to be up, and counts those of TiFlash.
+func liveStores(ctx context.Context, p pd.Members, name cluster.Name) (live map[cluster.StoreID]pd.Store, tiflash int, err error) {
 	all, err := p.Stores(ctx)
 	if err != nil {
-		return nil, failure.Annotate(err, "list stores", name.String())
+		return nil, 0, failure.Annotate(err, "list stores", name.String())
 	}
-	live := map[cluster.StoreID]pd.Store{}
+	live = map[cluster.StoreID]pd.Store{}
 	for _, s := range all {
-		if s.State == pd.StoreTombstone || !s.IsTiKV() {
+		if s.State == pd.StoreTombstone {
+			continue
+		}
+		if !s.IsTiKV() {
+			tiflash++
 			continue
 		}
 		if s.State != pd.StoreUp {
-			return nil, failure.New(failure.Unready, "check stores", name.String(), "store %s (%s) is %s", s.ID, s.Address, s.State).
+			return nil, 0, failure.New(failure.Unready, "check stores", name.String(), "store %s (%s) is %s", s.ID, s.Address, s.State).
 				WithHint("wait until the store is Up, or has left the cluster as a Tombstone")
 		}
 		live[s.ID] = s
 	}
 	if len(live) == 0 {
-		return nil, failure.New(failure.Unready, "check stores", name.String(), "it has no TiKV store").
+		return nil, 0, failure.New(failure.Unready, "check stores", name.String(), "it has no TiKV store").
 			WithHint("start the cluster's TiKV stores first, or name the cluster that holds the data")
 	}
-	return live, nil
+	return live, tiflash, nil
 }

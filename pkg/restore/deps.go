@@ -34,6 +34,7 @@ type TiKV interface {
 type PD interface {
 	resolve.PD
 	pd.Tasks
+	pd.Settings
 }
 
 // Deps are the systems around a restore. All are required but Sink and Log.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -45,6 +46,10 @@ type Options struct {
 	Now func() time.Time
 	// WaitApply waits for every store's log before the flashback begins; see resolve.Config.
 	WaitApply bool
+	// PDState is what to do with the PD state of the backup; empty is RestorePDState.
+	PDState PDStatePolicy
+	// TiFlash is what to do if the source had TiFlash stores; empty is to report it.
+	TiFlash preflight.TiFlashPolicy
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
 	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum

@@ -37,7 +37,7 @@ func (r *run) restoreSteps() []phase.Step {
 			mayBeLate(
 				r.resolver.Steps(phaseData),
 				// Once the leaders are there the cluster serves: what fails later must not delete it.
-				r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
+				r.aroundServing(r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes)),
 				r.profileSteps(),
 			),
 		),

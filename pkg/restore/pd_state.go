@@ -1,0 +1,96 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// PDStatePolicy is what to do with the PD state of the backup.
+type PDStatePolicy string
+
+// The policies.
+const (
+	RestorePDState PDStatePolicy = "restore" // put it back
+	SkipPDState    PDStatePolicy = "skip"    // leave the target's PD as it is
+)
+
+// PDStatePolicies lists the policies, the default first.
+func PDStatePolicies() []string { return []string{string(RestorePDState), string(SkipPDState)} }
+
+// stateTime is how long PD's state is retried. Then the run continues without the rest: data that are restored are
+// worth more than settings that a person can set.
+const stateTime = time.Minute
+
+// aroundServing adds the steps that put PD's state back: before TiDB starts, which reads it, and once PD's limits are
+// its own again, which until then cannot be set.
+func (r *run) aroundServing(steps []phase.Step) []phase.Step {
+	if r.opts.PDState == SkipPDState {
+		return steps
+	}
+	deadline := stateTime + time.Minute
+	before := phase.Step{Phase: phaseTiDB, Name: "put-pd-state", Deadline: deadline, Do: r.putPDState}
+	after := phase.Step{Phase: phaseTiDB, Name: "check-pd-state", Deadline: deadline, Do: r.checkPDState}
+	at := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == "leave-recovery" })
+	return append(slices.Insert(slices.Clone(steps), at, before), after)
+}
+
+// putPDState puts placement rules, region labels, resource groups and dynamic config back before TiDB starts.
+func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
+	if r.manifest.PDState == nil {
+		warning := "the backup has no state of PD: placement rules, region labels, resource groups and changes of PD's config must be made again"
+		s.Warn("%s", warning)
+		r.result.Warnings = append(r.result.Warnings, warning)
+		return nil
+	}
+	_, err := r.retryPDState(ctx)
+	if err != nil {
+		s.Warn("PD's state could not be put back in full, and is tried again when the cluster serves: %v", err)
+	}
+	return ctx.Err()
+}
+
+// checkPDState puts back what PD refused while it was frozen, and lists what stays different.
+func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
+	if r.manifest.PDState == nil {
+		return nil
+	}
+	left, err := r.retryPDState(ctx)
+	if err != nil && len(left) == 0 {
+		left = []string{fmt.Sprintf("PD's state could not be put back: %v", err)}
+	}
+	for _, what := range left {
+		r.leave("%s", what)
+	}
+	return ctx.Err()
+}
+
+// retryPDState retries what is transient for stateTime.
+func (r *run) retryPDState(ctx context.Context) (left []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stateTime)
+	defer cancel()
+	for {
+		if left, err = r.pd.PutState(ctx, *r.manifest.PDState); err == nil {
+			return left, nil
+		}
+		if !failure.Transient(err) || wait.For(ctx, pollInterval) != nil {
+			return left, err
+		}
+	}
+}
+
+// checkTiFlash says what becomes of the source's TiFlash replicas, or refuses.
+func (r *run) checkTiFlash(s *phase.Scope) error {
+	warning, err := preflight.CheckTiFlash(r.opts.TiFlash, r.manifest.Source.TiFlashStores, r.opts.Target.String())
+	if warning != "" {
+		s.Warn("%s", warning)
+		r.result.Warnings = append(r.result.Warnings, warning)
+	}
+	return err
+}
