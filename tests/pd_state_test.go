@@ -16,9 +16,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
-// TestItem7_PDState_IsInTheBackup backs up a cluster whose PD its operators changed, and which has a TiFlash store, and
+// TestPDState_IsInTheBackup backs up a cluster whose PD its operators changed, and which has a TiFlash store, and
 // restores it: as it was, with a PD that refuses a part of it, and without.
-func TestItem7_PDState_IsInTheBackup(t *testing.T) { //nolint:tparallel // the parts follow each other
+func TestPDState_IsInTheBackup(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	faults := &fault.Plan{}
 	p := newPlace(t, testbed.Config{Nodes: 12, Faults: faults})

@@ -14,9 +14,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 )
 
-// TestItem26_SDKWarnings_GoToTheLog answers with a body that breaks off behind the document, of which the SDK warns:
+// TestSDKWarnings_GoToTheLog answers with a body that breaks off behind the document, of which the SDK warns:
 // on stderr, between the lines of --progress json, if nobody gives it a log.
-func TestItem26_SDKWarnings_GoToTheLog(t *testing.T) {
+func TestSDKWarnings_GoToTheLog(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

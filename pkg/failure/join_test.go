@@ -16,8 +16,8 @@ func refused(store int) error {
 	return failure.Annotate(err, "create volume", fmt.Sprintf("store %d", store))
 }
 
-// TestItem26_ErrorsOfManyVolumes_ArePrintedOnce is a role without a permission, met by three hundred volumes.
-func TestItem26_ErrorsOfManyVolumes_ArePrintedOnce(t *testing.T) {
+// TestErrorsOfManyVolumes_ArePrintedOnce is a role without a permission, met by three hundred volumes.
+func TestErrorsOfManyVolumes_ArePrintedOnce(t *testing.T) {
 	t.Parallel()
 	var errs []error
 	for store := range 300 {

@@ -50,8 +50,8 @@ func configured(t *testing.T) *pdtest.Server {
 	return s
 }
 
-// TestItem7_PDState_IsPutBack moves all of it to a fresh PD, twice.
-func TestItem7_PDState_IsPutBack(t *testing.T) {
+// TestPDState_IsPutBack moves all of it to a fresh PD, twice.
+func TestPDState_IsPutBack(t *testing.T) {
 	t.Parallel()
 	state, err := open(t, configured(t).URLs()...).State(t.Context())
 	require.NoError(t, err)
@@ -84,8 +84,8 @@ func TestItem7_PDState_IsPutBack(t *testing.T) {
 	require.Len(t, target.MutatingCalls(), calls, "nothing differs, so nothing is set")
 }
 
-// TestItem7_WhatPDRefuses_IsListed: an override in force, a part that the backup does not have, and a newer format.
-func TestItem7_WhatPDRefuses_IsListed(t *testing.T) {
+// TestWhatPDRefuses_IsListed: an override in force, a part that the backup does not have, and a newer format.
+func TestWhatPDRefuses_IsListed(t *testing.T) {
 	t.Parallel()
 	want, err := open(t, configured(t).URLs()...).State(t.Context())
 	require.NoError(t, err)
