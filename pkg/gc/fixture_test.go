@@ -31,6 +31,7 @@ type account struct {
 	snapshots map[cluster.SnapshotID]ebs.Snapshot
 	locks     []ebs.SnapshotLock
 	onDelete  func(cluster.SnapshotID) error
+	deleting  sync.Mutex
 }
 
 func (a *account) Region() string { return region }
@@ -70,11 +71,19 @@ func (a *account) find(which func(ebs.Snapshot) bool) []ebs.Snapshot {
 	return slices.DeleteFunc(slices.Collect(maps.Values(a.snapshots)), func(s ebs.Snapshot) bool { return !which(s) })
 }
 
+// watchDelete calls onDelete for one deletion at a time.
+func (a *account) watchDelete(id cluster.SnapshotID) error {
+	a.deleting.Lock()
+	defer a.deleting.Unlock()
+	if a.onDelete == nil {
+		return nil
+	}
+	return a.onDelete(id)
+}
+
 func (a *account) DeleteSnapshot(_ context.Context, id cluster.SnapshotID) error {
-	if a.onDelete != nil {
-		if err := a.onDelete(id); err != nil {
-			return err
-		}
+	if err := a.watchDelete(id); err != nil {
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

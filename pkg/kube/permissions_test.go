@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
@@ -60,8 +62,12 @@ func TestAllowed_WholeRestore_UsesAllOfItAndNothingElse(t *testing.T) {
 	l.awaitReady(t, target, 1)
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
 	l.awaitUp(t, target, 1)
-	pv := l.server.List("persistentvolumes", "")[0]
-	require.NoError(t, l.server.Put(withField(pv, "Delete", "spec", "persistentVolumeReclaimPolicy")))
+	tc := l.server.Get("tidbclusters", "tidb", "dst")
+	require.NoError(t, l.server.Put(withField(tc, "Delete", "spec", "pvReclaimPolicy")))
+	require.Eventually(t, func() bool { // the Operator sets it, and would set any other one back
+		policy, _, _ := unstructured.NestedString(l.server.List("persistentvolumes", "")[0].Object, "spec", "persistentVolumeReclaimPolicy")
+		return policy == "Delete"
+	}, 10*time.Second, time.Millisecond)
 	claim := l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0")
 	claim.SetAnnotations(nil) // as of one that a StatefulSet made
 	require.NoError(t, l.server.Put(claim))
