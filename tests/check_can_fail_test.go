@@ -120,7 +120,8 @@ func TestRound_LogOlderThanItsData_EndsTheRestore(t *testing.T) {
 	})
 	failed(t, err, "restore", 8)
 	assert.Regexp(t, `error: .*store 1\b`, output)
-	assert.Contains(t, output, "hint: look at the log of the store's pod")
+	assert.Contains(t, output, "hint: look at the logs of the stores' pods")
+	assert.Contains(t, output, "restore again with --keep-on-failure, then run: tisnap resolve tidb/copy --backup round-1 --tolerate-store 1")
 }
 
 // splitBefore makes the stores break their promise: all regions split right before the nth set of snapshots.

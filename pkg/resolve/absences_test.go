@@ -78,7 +78,7 @@ func TestCollect_StoreNeverComes_HintNamesTheCommandOnlyIfItWouldSucceed(t *test
 	}{
 		{"each region has a quorum on the others", func(_ string, each func(tikv.RegionMeta) error) error {
 			return each(peer(1, "", ""))
-		}, "they can be left out: tisnap resolve tidb/copy --backup ID --tolerate-store 2"},
+		}, "they can be left out: tisnap resolve tidb/copy --backup nightly --tolerate-store 2"},
 		{"a region has its quorum only with it", func(address string, each func(tikv.RegionMeta) error) error {
 			if address == "store-3" {
 				return nil
@@ -99,7 +99,7 @@ func TestCollect_StoreNeverComes_HintNamesTheCommandOnlyIfItWouldSucceed(t *test
 				k := newRack()
 				k.list = func(int) ([]pd.Store, error) { return upStores(1, 1, 3), nil }
 				k.report = func(address string, _ int, each func(tikv.RegionMeta) error) error { return c.report(address, each) }
-				_, err := k.plan(t, func(cfg *resolve.Config) { cfg.Replicas = 3 })
+				_, err := k.plan(t, func(cfg *resolve.Config) { cfg.Replicas, cfg.Backup, cfg.Kept = 3, "nightly", true })
 				require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
 				require.Contains(t, failure.HintOf(err), c.hint)
 			})

@@ -71,6 +71,10 @@ func (g *gathering) hintWithout(late []cluster.StoreID) string {
 	for i, id := range without {
 		flags[i] = " --tolerate-store " + id.String()
 	}
-	return fmt.Sprintf("%s; every region has a quorum without them, so that they can be left out: tisnap resolve %s --backup ID%s",
-		hint, g.r.cfg.Cluster, strings.Join(flags, ""))
+	first := ""
+	if !g.r.cfg.Kept {
+		first = "restore again with --keep-on-failure, then run: "
+	}
+	return fmt.Sprintf("%s; every region has a quorum without them, so that they can be left out: %stisnap resolve %s --backup %s%s",
+		hint, first, g.r.cfg.Cluster, g.r.cfg.Backup, strings.Join(flags, ""))
 }

@@ -41,8 +41,12 @@ type Config struct {
 	// TolerateStores are the stores of the backup that the cluster is brought up without. They are not asked,
 	// may be missing from PD, and every region must have a quorum on the others. They may be listed in Stores too.
 	TolerateStores []cluster.StoreID
-	Replicas       int    // voters of a region; zero is 3
-	AllocID        uint64 // the manifest's; the plan's may be higher
+	// Backup names the backup in hints, and Kept says that the cluster stays if the run fails: only then can it be
+	// resolved without a store that does not come.
+	Backup   cluster.BackupID
+	Kept     bool
+	Replicas int    // voters of a region; zero is 3
+	AllocID  uint64 // the manifest's; the plan's may be higher
 	// MaxTS is a timestamp that none in the data is above; PD's oracle is raised above it. Zero means that
 	// the caller has done so.
 	MaxTS cluster.TS

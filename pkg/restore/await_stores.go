@@ -53,6 +53,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	r.stores = ids
 	r.resolver.Target(resolve.Config{
 		Cluster: r.opts.Target, Run: r.opts.Run, BackupTS: r.manifest.BackupTS, Stores: all, TolerateStores: r.opts.TolerateStores,
+		Backup: r.opts.Backup, Kept: r.existing || r.opts.KeepOnFailure,
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
 		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup),
 		Fence: r.fence,
