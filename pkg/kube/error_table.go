@@ -58,7 +58,7 @@ func wrap(err error, op, target string) error {
 		return failure.Annotate(err, op, target)
 	}
 	v := judge(err)
-	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: err}
+	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: failure.Remote(err)}
 }
 
 func judge(err error) verdict {

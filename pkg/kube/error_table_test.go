@@ -6,15 +6,30 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
+
+func TestWrap_HostileText_IsOneLineWithoutControls(t *testing.T) {
+	t.Parallel()
+	err := wrap(apierrors.NewBadRequest("no\x1b[2J\nforged line"), "read pod", "x")
+	require.EqualError(t, err, "read pod of x: no[2J forged line")
+	crashed := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "tikv", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: "panic\r\n\x1b]0;title\a" + strings.Repeat("x", 2*failure.MaxRemote)},
+	}}}}}
+	reason := podReason(crashed, "")
+	require.Less(t, len(reason), failure.MaxRemote+100)
+	require.Contains(t, reason, "container tikv ended with code 1 panic  ]0;title")
+}
 
 func TestWrap_EachReason_HasItsKind(t *testing.T) {
 	t.Parallel()

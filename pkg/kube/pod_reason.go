@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 func isReady(p *corev1.Pod) bool {
@@ -18,8 +20,10 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// podReason says why a pod does not run, the most telling source first.
-func podReason(p *corev1.Pod, warning string) string {
+// podReason says why a pod does not run, the most telling source first: on one line, whatever the pod wrote.
+func podReason(p *corev1.Pod, warning string) string { return failure.Line(firstReason(p, warning)) }
+
+func firstReason(p *corev1.Pod, warning string) string {
 	if p.DeletionTimestamp != nil {
 		return "Terminating"
 	}

@@ -130,7 +130,7 @@ func explainS3(ctx context.Context, err error, c s3Call) error {
 	case strings.Contains(err.Error(), "Invalid region"), strings.Contains(err.Error(), "Missing Region"):
 		o = outcome{failure.Usage, "set --region or AWS_REGION"}
 	}
-	fail := &failure.Error{Op: c.op, Target: c.target(), Kind: o.kind, Err: cause}
+	fail := &failure.Error{Op: c.op, Target: c.target(), Kind: o.kind, Err: failure.Remote(cause)}
 	fail.Hint = strings.NewReplacer("{action}", c.action, "{target}", c.arn(), "{bucket}", c.bucket).Replace(o.hint)
 	return fail
 }

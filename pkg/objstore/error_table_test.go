@@ -59,6 +59,12 @@ func TestExplainS3_Code_HasAKind(t *testing.T) {
 	}
 }
 
+func TestExplainS3_HostileText_IsOneLineWithoutControls(t *testing.T) {
+	t.Parallel()
+	err := explainS3(t.Context(), sdkError(http.StatusTeapot, "Odd\x1b[2J\n"), putCall)
+	require.EqualError(t, err, "create object of s3://b/p/k: Odd[2J : the reason (request REQ)")
+}
+
 func TestExplainS3_UnknownCode_GoesByStatus(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]failure.Kind{
