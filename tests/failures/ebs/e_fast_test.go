@@ -34,9 +34,15 @@ func (w *whole) killed(t *testing.T, r fault.Rule, args ...string) {
 	cmd := exec.CommandContext(t.Context(), path, append(args, "--storage", wholeStorage)...)
 	cmd.Env = append(os.Environ(), w.Env()...)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	r.Do = func() { _ = cmd.Process.Signal(syscall.SIGKILL) }
+	started := make(chan *os.Process, 1)
+	r.Do = func() {
+		process := <-started
+		started <- process
+		_ = process.Signal(syscall.SIGKILL) // it may have ended at this moment
+	}
 	w.fault(t, r)
 	require.NoError(t, cmd.Start())
+	started <- cmd.Process
 	err = cmd.Wait()
 	require.ErrorContains(t, err, "killed", "%s", out.String())
 	w.faults.Clear()
