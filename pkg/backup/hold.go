@@ -121,8 +121,17 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// releaseAgain lets go what the release had to leave, once the backup is sealed.
+// releaseAgain lets go what the release had to leave, once the backup is sealed. The undo of the release, which
+// follows a failure, has the last word on whether the cluster is held.
 func (r *run) releaseAgain(ctx context.Context, s *phase.Scope) error {
+	if err := r.releaseLate(ctx, s); err != nil {
+		return failure.New(failure.Partial, "let go", r.opts.Cluster.String(), "the backup is sealed, but %v", err)
+	}
+	return nil
+}
+
+// releaseLate lets go what the release had to leave. Its error is of kind Held.
+func (r *run) releaseLate(ctx context.Context, s *phase.Scope) error {
 	if r.stillHeld == nil {
 		return nil
 	}

@@ -74,7 +74,8 @@ func pausedBy(records []phase.Record, name cluster.Name) (what holding, held boo
 		case r.Type == phase.RecordResult && r.Name == journal.ResultStillHeld:
 			still = true
 		case r.Type == phase.RecordDone && r.Step == journal.StepRelease && still:
-		case r.Type == phase.RecordDone && (r.Step == journal.StepRelease || r.Step == journal.StepReleaseAgain), r.Type == phase.RecordUndone && r.Step == journal.StepHold:
+		case r.Type == phase.RecordDone && (r.Step == journal.StepRelease || r.Step == journal.StepReleaseAgain),
+			r.Type == phase.RecordUndone && (r.Step == journal.StepHold || r.Step == journal.StepRelease && still):
 			what, held = holding{}, false
 		}
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -168,6 +169,34 @@ func TestRun_PDCannotResumeAfterTheProof_TheSetIsSealed(t *testing.T) {
 			require.Len(t, r.bed.EC2.Snapshots(), 6)
 			_, err = catalog.Catalog{Store: r.store}.Load(t.Context(), o.Backup)
 			require.NoError(t, err)
+			r.requireUnlocked(t)
+			left, planErr := backup.PlanRelease(t.Context(), r.store, r.deps.PD, backup.ReleaseOptions{Cluster: prod})
+			require.NoError(t, planErr)
+			require.Equal(t, !heals, len(left.Dead) == 1, "what a release finds of it: %v", left.Dead)
+		})
+	}
+}
+
+// The cut is proven, PD cannot be let go, and the run fails before its backup is sealed: the cluster is let go all the
+// same before a snapshot is deleted, or the run says that it is held.
+func TestRun_PDCannotResumeAndTheRunFails_LetsGoOrSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, heals := range map[string]bool{"for good": false, "until the undo": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.fault(t, fault.Rule{Point: "pd.DropTTLConfig", Code: "503", Times: -1})
+			r.store.refuse = manifest.SealFile
+			if heals {
+				r.events.at("seal", r.faults.Clear)
+			}
+			o := r.options()
+			o.Lease = 3 * time.Second
+			result, err := r.run(t.Context(), t, o)
+			require.Error(t, err)
+			require.False(t, result.Sealed)
+			require.Equal(t, !heals, failure.Is(err, failure.Held), "%v", err)
+			require.Empty(t, r.bed.EC2.Snapshots())
 			r.requireUnlocked(t)
 			left, planErr := backup.PlanRelease(t.Context(), r.store, r.deps.PD, backup.ReleaseOptions{Cluster: prod})
 			require.NoError(t, planErr)

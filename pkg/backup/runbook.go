@@ -34,12 +34,12 @@ func (r *run) steps() []phase.Step {
 		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: r.readTS},
 
 		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Ends: []string{journal.StepConnect, journal.StepHold}, NoWait: true},
+		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: []string{journal.StepConnect, journal.StepHold}, NoWait: true},
 		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: r.record, Undo: r.forget, Retry: true},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait},
 
 		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Ends: []string{journal.StepCut, journal.StepRecord}},
-		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain},
+		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: []string{journal.StepRelease}},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}},
 	}...)
 }
