@@ -44,13 +44,6 @@ func (c *confirmation) fresh(now time.Time) bool {
 	return younger(c.at, confirmedFor, now)
 }
 
-// trusted reports whether nobody can have taken the lock over, as the last renewal is younger than age.
-func (c *confirmation) trusted(age time.Duration, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return younger(c.renew, age, now)
-}
-
 // younger asks both clocks: the monotonic one does not count the time in which a machine was suspended.
 func younger(at time.Time, age time.Duration, now time.Time) bool {
 	return now.Sub(at) < age && now.Round(0).Sub(at.Round(0)) < age
@@ -84,7 +77,7 @@ func (l *Lock) check(ctx context.Context) error {
 			return failure.Annotate(context.Cause(ctx), "check lock", l.cluster.String())
 		case failure.Is(err, failure.Conflict), failure.Is(err, failure.Corrupt):
 			return err
-		case l.confirmed.trusted(trustedRenewals*l.every/2, start):
+		case l.trusted(start):
 			l.confirmed.confirm(time.Now()) // a check that timed out counts from its end, or every call would wait for one
 			return nil
 		case start.After(l.confirmed.leaseEnd()):
@@ -94,6 +87,13 @@ func (l *Lock) check(ctx context.Context) error {
 			return failure.Annotate(err, "check lock", l.cluster.String())
 		}
 	}
+}
+
+// trusted reports whether nobody can have taken the lock over, as the last renewal is too young for that.
+func (l *Lock) trusted(now time.Time) bool {
+	l.confirmed.mu.Lock()
+	defer l.confirmed.mu.Unlock()
+	return younger(l.confirmed.renew, trustedRenewals*l.every/2, now)
 }
 
 // stillHeld reads the lock. It is Conflict if the lock is lost, and the store's error if that does not answer.

@@ -82,14 +82,19 @@ func (f *Fence) Lose(reason error) {
 func (f *Fence) Lost() bool { return f.reason() != nil }
 
 // Taken reports whether another run has, or may have, the cluster by now: ask it before anything is undone. It reads
-// the lock, if no loss was noted. A lock that cannot be read is still held: nobody could take it while it was renewed.
+// the lock, if no loss was noted. One that cannot be read is still held while the last renewal is so young that nobody
+// can have taken it over; after that it may be another run's.
 func (f *Fence) Taken(ctx context.Context) bool {
 	if f.Lost() {
 		return true
 	}
 	record, _, err := Read(ctx, f.store, f.cluster)
-	if err == nil && record.Owner.Run != f.owner.Run {
+	switch held := f.lock(); {
+	case err == nil && record.Owner.Run != f.owner.Run:
 		f.Lose(lostTo(record))
+	case err != nil && !failure.Is(err, failure.NotFound) && held != nil && !held.lock.trusted(time.Now()):
+		f.Lose(failure.New(failure.Conflict, "check lock", f.cluster.String(),
+			"it was not renewed for so long that another run may have it, and it cannot be read: %w", err))
 	}
 	return f.Lost()
 }

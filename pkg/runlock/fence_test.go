@@ -98,7 +98,7 @@ func TestFence_StoreAway_TheLeaseCountsWhileItRuns(t *testing.T) {
 				asked := plan.Calls("s3.GetObject")
 				require.NoError(t, f.Check(t.Context()))
 				require.Equal(t, asked, plan.Calls("s3.GetObject"), "not every call waits for a check that times out")
-				require.False(t, f.Taken(within(t, time.Second)), "a lock that cannot be read is still held")
+				require.False(t, f.Taken(within(t, time.Second)), "nobody can have taken it yet")
 				pass(ttl)
 				err := f.Check(t.Context())
 				require.Equal(t, failure.Conflict, failure.KindOf(err))
@@ -107,6 +107,25 @@ func TestFence_StoreAway_TheLeaseCountsWhileItRuns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A run that was suspended, or cut off, for so long that its lock may be another's deletes nothing on a guess.
+func TestFence_Unreadable_MayBeTakenOnceItWasNotRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, plan := faulty(t)
+		f := runlock.NewFence(store, prod, first)
+		require.NoError(t, f.Take(t.Context(), long, ignore()))
+		pass(time.Minute)
+		require.NoError(t, plan.Add(fault.Rule{Point: "s3.*", Times: -1}))
+		pass(25 * time.Second)
+		require.False(t, f.Taken(t.Context()), "it was renewed a moment ago")
+		pass(30 * time.Second)
+		require.True(t, f.Taken(t.Context()))
+		plan.Clear()
+		require.ErrorContains(t, f.Check(t.Context()), "another run may have it", "a loss stays noted")
+		require.NoError(t, f.Release(t.Context()))
+	})
 }
 
 func TestFence_LossSeenElsewhere_IsNotedOnce(t *testing.T) {
