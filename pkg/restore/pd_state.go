@@ -3,7 +3,6 @@ package restore
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -28,17 +27,12 @@ func PDStatePolicies() []string { return []string{string(RestorePDState), string
 // worth more than settings that a person can set.
 const stateTime = time.Minute
 
-// aroundServing adds the steps that put PD's state back: before TiDB starts, which reads it, and once PD's limits are
-// its own again, which until then cannot be set.
-func (r *run) aroundServing(steps []phase.Step) []phase.Step {
+// pdStateSteps is one step that puts PD's state back; none if the user wants none of it.
+func (r *run) pdStateSteps(name string, do func(context.Context, *phase.Scope) error) []phase.Step {
 	if r.opts.PDState == SkipPDState {
-		return steps
+		return nil
 	}
-	deadline := stateTime + time.Minute
-	before := phase.Step{Phase: phaseTiDB, Name: "put-pd-state", Deadline: deadline, Do: r.putPDState}
-	after := phase.Step{Phase: phaseTiDB, Name: "check-pd-state", Deadline: deadline, Do: r.checkPDState}
-	at := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == "leave-recovery" })
-	return append(slices.Insert(slices.Clone(steps), at, before), after)
+	return []phase.Step{{Phase: phaseTiDB, Name: name, Deadline: stateTime + time.Minute, Do: do}}
 }
 
 // putPDState puts placement rules, region labels, resource groups and dynamic config back before TiDB starts.

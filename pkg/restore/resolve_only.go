@@ -39,7 +39,7 @@ func (r *run) resolveSteps() []phase.Step {
 				r.checkTasksStep(),
 			},
 			r.unlessResolved(r.resolver.Steps(phaseData)),
-			r.aroundServing(r.servingSteps(r.thawAll)),
+			r.servingSteps(r.thawAll),
 		)),
 		r.unlockStep(phaseTiDB),
 	)

@@ -37,7 +37,7 @@ func (r *run) restoreSteps() []phase.Step {
 			mayBeLate(
 				r.resolver.Steps(phaseData),
 				// Once the leaders are there the cluster serves: what fails later must not delete it.
-				r.aroundServing(r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes)),
+				r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
 				r.profileSteps(),
 			),
 		),
@@ -115,17 +115,19 @@ func (r *run) checkTasksStep() phase.Step {
 }
 
 // servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
-// resolver's own have made stays.
+// resolver's own have made stays. PD's state is put back before TiDB starts, which reads it, and again once PD's limits
+// are its own, which until then cannot be set.
 func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends ...string) []phase.Step {
 	wait := r.opts.Timeout
-	return []phase.Step{
+	return slices.Concat([]phase.Step{
 		{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: r.checkTasksAgain, Retry: true},
+	}, r.pdStateSteps("put-pd-state", r.putPDState), []phase.Step{
 		{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: r.leaveRecovery, Retry: true},
 		{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: r.awaitRestart},
 		{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: r.awaitLeaders, Ends: append(ends, journal.StepRecover)},
 		{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: r.awaitTiDB},
 		{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
-	}
+	}, r.pdStateSteps("check-pd-state", r.checkPDState))
 }
 
 // profileSteps come when the cluster serves, in restores that ask for them.
