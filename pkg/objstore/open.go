@@ -19,10 +19,24 @@ type Config struct {
 	Region   string
 	Profile  string
 	Endpoint string // of an S3 that is not AWS's; AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL do the same
+	// RoleARN is a role to assume for S3, with ExternalID if its trust asks for one; empty is none.
+	RoleARN, ExternalID string
+	// VirtualHosted puts the bucket's name into the host although Endpoint is set, as some stores want it.
+	VirtualHosted bool
+	// Put is how objects are written to S3; a folder has no use for it.
+	Put PutOptions
 	// AttemptTimeout bounds the wait for the start of one answer; 0 is 20 s. A call makes up to six attempts.
 	AttemptTimeout time.Duration
 	// Log gets what the SDK warns of; nil drops it. Left alone, the SDK writes to stderr.
 	Log *zap.Logger
+}
+
+// PutOptions are S3's settings for written objects. Empty fields are the bucket's own.
+type PutOptions struct {
+	StorageClass string // "STANDARD_IA", …
+	ACL          string // a canned ACL
+	Encryption   string // "AES256" or "aws:kms"
+	KMSKey       string // for "aws:kms"; empty is the account's own key
 }
 
 // forms is the hint for a URL that is none of a storage.

@@ -26,6 +26,7 @@ type s3Store struct {
 	client *s3.Client
 	bucket string
 	prefix string // empty, or ends in '/'
+	put    PutOptions
 
 	transport *http.Transport
 }
@@ -59,7 +60,7 @@ func (s *s3Store) URL() string {
 // Create implements Store. If an answer was lost and the SDK's next attempt met our own object, it is read
 // back: the same bytes are a success. Callers that race with the same bytes have to put a nonce in them.
 func (s *s3Store) Create(ctx context.Context, key string, body []byte) (Version, error) {
-	return s.put(ctx, "create object", key, body, func(in *s3.PutObjectInput) { in.IfNoneMatch = aws.String("*") })
+	return s.write(ctx, "create object", key, body, func(in *s3.PutObjectInput) { in.IfNoneMatch = aws.String("*") })
 }
 
 // Replace implements Store. A lost answer is resolved as in Create.
@@ -67,14 +68,14 @@ func (s *s3Store) Replace(ctx context.Context, key string, body []byte, old Vers
 	if old == "" {
 		return "", failure.New(failure.Usage, "replace object", key, "no version given")
 	}
-	version, err := s.put(ctx, "replace object", key, body, func(in *s3.PutObjectInput) { in.IfMatch = aws.String(string(old)) })
+	version, err := s.write(ctx, "replace object", key, body, func(in *s3.PutObjectInput) { in.IfMatch = aws.String(string(old)) })
 	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" { // the object, not the bucket
 		err = failure.Wrap(err, failure.Conflict, "", "")
 	}
 	return version, err
 }
 
-func (s *s3Store) put(ctx context.Context, op, key string, body []byte, condition func(*s3.PutObjectInput)) (Version, error) {
+func (s *s3Store) write(ctx context.Context, op, key string, body []byte, condition func(*s3.PutObjectInput)) (Version, error) {
 	if err := CheckKey(key); err != nil {
 		return "", err
 	}
@@ -85,6 +86,7 @@ func (s *s3Store) put(ctx context.Context, op, key string, body []byte, conditio
 	if strings.HasSuffix(key, ".json") {
 		in.ContentType = aws.String("application/json")
 	}
+	s.put.apply(in)
 	condition(in)
 	attempts := 0
 	out, err := s.client.PutObject(ctx, in, func(o *s3.Options) {
@@ -104,6 +106,15 @@ func (s *s3Store) put(ctx context.Context, op, key string, body []byte, conditio
 		}
 	}
 	return "", err
+}
+
+// apply enters what is set.
+func (o PutOptions) apply(in *s3.PutObjectInput) {
+	in.StorageClass, in.ACL = types.StorageClass(o.StorageClass), types.ObjectCannedACL(o.ACL)
+	in.ServerSideEncryption = types.ServerSideEncryption(o.Encryption)
+	if o.KMSKey != "" {
+		in.SSEKMSKeyId = aws.String(o.KMSKey)
+	}
 }
 
 // Get implements Store.

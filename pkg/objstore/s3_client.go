@@ -11,7 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	"go.uber.org/zap"
 
@@ -54,12 +56,20 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		transport = buildable.GetTransport()
 		loaded.HTTPClient = &http.Client{Transport: transport, CheckRedirect: sameMethodOnly}
 	}
+	if c.RoleARN != "" {
+		loaded.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(loaded), c.RoleARN,
+			func(o *stscreds.AssumeRoleOptions) {
+				if c.ExternalID != "" {
+					o.ExternalID = aws.String(c.ExternalID)
+				}
+			}))
+	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		if c.Endpoint != "" {
 			o.BaseEndpoint = aws.String(c.Endpoint)
 		}
 		if o.BaseEndpoint != nil { // also from AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3 and shared files
-			o.UsePathStyle = true // a store of one host has no names for its buckets
+			o.UsePathStyle = !c.VirtualHosted // a store of one host has no names for its buckets
 			if o.Region == "" {
 				o.Region = "us-east-1"
 			}
@@ -74,7 +84,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &s3Store{client: client, bucket: bucket, prefix: prefix, transport: transport}, nil
+	return &s3Store{client: client, bucket: bucket, prefix: prefix, put: c.Put, transport: transport}, nil
 }
 
 // sdkLog writes what the SDK says to the log.
