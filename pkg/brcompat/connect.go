@@ -1,0 +1,105 @@
+package brcompat
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// connections are the clients that a command opened. close ends them all. There is no Kubernetes: br's pod has no
+// kubeconfig, and clustermeta names the stores and volumes.
+type connections struct {
+	common *Common
+	log    *zap.Logger
+	tls    *tls.Config
+	closer []func()
+}
+
+func (a *app) connect() (*connections, error) {
+	cfg, err := a.common.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return &connections{common: &a.common, log: a.log.Logger, tls: cfg}, nil
+}
+
+func (c *connections) close() {
+	for i := len(c.closer) - 1; i >= 0; i-- {
+		c.closer[i]()
+	}
+	c.closer = nil
+}
+
+// store is the storage of --storage. The first call to it contacts it.
+func (c *connections) store(ctx context.Context) (objstore.Store, error) {
+	store, err := c.common.openStorage(ctx, objstore.Config{Log: c.log})
+	if err != nil {
+		return nil, err
+	}
+	if closer, ok := store.(interface{ Close() }); ok {
+		c.closer = append(c.closer, closer.Close)
+	}
+	return store, nil
+}
+
+// ebs is EC2 in the region of --s3.region, with the credentials of the environment.
+func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
+	client, err := ebs.Open(ctx, ebs.Config{Region: c.common.S3.Region, Log: c.log})
+	if err != nil {
+		return nil, err
+	}
+	c.closer = append(c.closer, client.Close)
+	return client, nil
+}
+
+func (c *connections) pd(ctx context.Context) (*pd.Client, error) {
+	client, err := pd.Open(ctx, pd.Config{Addresses: c.common.PD, TLS: c.tls, Logger: c.log})
+	if err != nil {
+		return nil, err
+	}
+	c.closer = append(c.closer, client.Close)
+	return client, nil
+}
+
+func (c *connections) tikv() *tikv.Client {
+	client := tikv.Open(tikv.Config{
+		TLS: c.tls, KeepaliveTime: c.common.KeepaliveTime, KeepaliveTimeout: c.common.KeepaliveTimeout,
+	})
+	c.closer = append(c.closer, client.Close)
+	return client
+}
+
+func (c *Common) tlsConfig() (*tls.Config, error) {
+	if c.CA == "" && c.Cert == "" && c.Key == "" {
+		return nil, nil //nolint:nilnil // no TLS is a choice, not an error
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read --ca", c.CA)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, failure.Wrap(errors.New("no certificate in it"), failure.Usage, "read --ca", c.CA)
+		}
+	}
+	if c.Cert != "" || c.Key != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read --cert and --key", c.Cert)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,81 @@
+package brcompat
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pingcap/log"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// logToTerm is the variable that sends br's log to the terminal. Only whether it is set counts: the Operator sets it
+// to the byte 1.
+const logToTerm = "BR_LOG_TO_TERM"
+
+// logger is the log in pingcap's format, and the lines that the Operator waits for.
+type logger struct {
+	*zap.Logger
+
+	said *zap.Logger // writes to stdout as well
+	file *os.File    // nil if the log goes to stdout
+}
+
+// openLog opens the log as br does: stdout if BR_LOG_TO_TERM is set, else the file of --log-file.
+func openLog(c *Common, streams Streams) (*logger, error) {
+	terminal, err := newLogger(c, streams.Out)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := os.LookupEnv(logToTerm); ok {
+		return &logger{Logger: terminal, said: terminal}, nil
+	}
+	name := c.LogFile
+	if name == "" {
+		name = filepath.Join(os.TempDir(), time.Now().Format("br.log.2006-01-02T15.04.05Z0700"))
+	}
+	file, err := os.OpenFile(filepath.Clean(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "open --log-file", name)
+	}
+	fmt.Fprintf(streams.Err, "Detail BR log in %s \n", name)
+	filed, err := newLogger(c, file)
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	both := zap.New(zapcore.NewTee(filed.Core(), terminal.Core()), zap.AddCaller())
+	return &logger{Logger: filed, said: both, file: file}, nil
+}
+
+func newLogger(c *Common, w io.Writer) (*zap.Logger, error) {
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		return nil, failure.New(failure.Usage, "read --log-format", c.LogFormat, "want text or json")
+	}
+	out := zapcore.Lock(zapcore.AddSync(w))
+	made, _, err := log.InitLoggerWithWriteSyncer(&log.Config{Level: c.LogLevel, Format: c.LogFormat}, out, out)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "read --log-level", c.LogLevel)
+	}
+	return made, nil
+}
+
+// say writes a line that the Operator waits for, or that sums up the run: also to stdout if the log is a file.
+func (l *logger) say(message string, fields ...zap.Field) {
+	l.said.WithOptions(zap.AddCallerSkip(1)).Info(message, fields...)
+}
+
+// failed writes the error that ends the run.
+func (l *logger) failed(message string) { l.Error("br failed", zap.String("error", message)) }
+
+func (l *logger) close() {
+	_ = l.Sync() // a pipe cannot be synced, and says so
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+}

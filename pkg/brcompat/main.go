@@ -1,0 +1,119 @@
+package brcompat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Streams are where a command writes.
+type Streams struct {
+	Out io.Writer // the log, if BR_LOG_TO_TERM is set, and what the Operator waits for
+	Err io.Writer // errors of the command line
+}
+
+// ExitCode is what a process ends with. As with br, 0 is a complete run and anything else is none.
+type ExitCode int
+
+// The exit codes. The Operator distinguishes 0 from all others only; a person wants to know of a cluster that is held.
+const (
+	ExitDone   ExitCode = 0
+	ExitFailed ExitCode = 1
+	ExitHeld   ExitCode = 9 // the cluster was not put back: act now
+)
+
+// errStopped is the cause of a context that a signal ended.
+var errStopped = errors.New("stopped by a signal")
+
+// Main runs the command line and returns the exit code. The first SIGTERM or SIGINT ends the run, which then undoes
+// what it did; the second one makes Main return at once, with the run still going: the caller has to end the process.
+func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	done := make(chan ExitCode, 1)
+	go func() { done <- Run(ctx, args, streams, version) }()
+	for stopping := false; ; stopping = true {
+		select {
+		case code := <-done:
+			return code
+		case s := <-signals:
+			if stopping {
+				return ExitFailed
+			}
+			cancel(fmt.Errorf("%w: %s", errStopped, s))
+		}
+	}
+}
+
+// Run is Main without the process's signals.
+func Run(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
+	app := &app{streams: streams, version: version}
+	root := app.root() //nolint:contextcheck // the commands take it from cobra
+	root.SetArgs(joinBools(root, args))
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	err := root.ExecuteContext(ctx)
+	app.end(err)
+	switch {
+	case err == nil:
+		return ExitDone
+	case failure.KindOf(err) == failure.Held:
+		return ExitHeld
+	}
+	return ExitFailed
+}
+
+// app is one invocation.
+type app struct {
+	streams Streams
+	version Version
+	common  Common
+	log     *logger // nil before the flags are read
+}
+
+// end reports the error, where the Operator looks and where a person does, and closes the log.
+func (a *app) end(err error) {
+	if err != nil {
+		message := strings.ReplaceAll(err.Error(), "\n", "; ")
+		if hint := failure.HintOf(err); hint != "" {
+			message += " (" + hint + ")"
+		}
+		if a.log != nil {
+			a.log.failed(message)
+		}
+		fmt.Fprintln(a.streams.Err, "Error: "+message)
+	}
+	if a.log != nil {
+		a.log.close()
+	}
+}
+
+// joinBools makes "--flag true" of a boolean flag "--flag=true": pflag takes a value of those only with "=".
+func joinBools(root *cobra.Command, args []string) []string {
+	bools := boolFlags(root)
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(out, args[i:]...)
+		}
+		if bools[args[i]] && i+1 < len(args) && (args[i+1] == "true" || args[i+1] == "false") {
+			out = append(out, args[i]+"="+args[i+1])
+			i++
+			continue
+		}
+		out = append(out, args[i])
+	}
+	return out
+}

@@ -1,0 +1,175 @@
+package brcompat
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// other is a flag of br that is not needed here.
+type other struct {
+	name, short string
+	fallback    string // br's default; "true" or "false" makes it a boolean flag
+	// refused says why any other value than the default cannot be honoured; empty is a flag that makes no difference to a
+	// volume snapshot, whatever its value is.
+	refused string
+}
+
+func commonOthers() []other {
+	const cipher = "a volume snapshot is encrypted by its volume's KMS key, not by br"
+	return []other{
+		{name: "send-credentials-to-tikv", short: "c", fallback: "true"},
+		{name: "concurrency"},
+		{name: "checksum-concurrency"},
+		{name: "ratelimit"},
+		{name: "ratelimit-unit"},
+		{name: "checksum", fallback: "true"},
+		{name: "remove-tiflash", fallback: "true"},
+		{name: "check-requirements", fallback: "true"},
+		{name: "switch-mode-interval", fallback: "5m0s"},
+		{name: "enable-opentracing", fallback: "false"},
+		{name: "skip-check-path", fallback: "false"},
+		{name: "metadata-download-batch-size"},
+		{name: "redact-log", fallback: "false"},
+		{name: "redact-info-log", fallback: "false"},
+		{name: "status-addr"},
+		{name: "slow-log-file"},
+		{name: "keyspace-name"},
+		{name: "crypter.method", fallback: "plaintext", refused: cipher},
+		{name: "crypter.key", refused: cipher},
+		{name: "crypter.key-file", refused: cipher},
+		{name: "master-key", refused: cipher},
+		{name: "master-key-crypter-method", fallback: "plaintext", refused: cipher},
+		{name: "no-credentials", fallback: "false", refused: "S3 and EC2 are not reached without credentials"},
+	}
+}
+
+const (
+	wholeCluster = "a volume snapshot is of the whole cluster"
+	noMock       = "nothing would be snapshotted or restored, and the run would call itself a success"
+)
+
+func backupOthers() []other {
+	return []other{
+		{name: "compression", fallback: "zstd"},
+		{name: "compression-level"},
+		{name: "gcttl"},
+		{name: "remove-schedulers", fallback: "false"},
+		{name: "ignore-stats", fallback: "true"},
+		{name: "use-backupmeta-v2", fallback: "true"},
+		{name: "use-checkpoint", fallback: "true"},
+		{name: "range-limit"},
+		{name: "table-concurrency"},
+		{name: "replica-read-label"},
+		{name: "tikv-max-restore-concurrency"},
+		{name: "lastbackupts", fallback: "0", refused: "snapshots are incremental by themselves"},
+		{name: "backupts", refused: "the backup ts is the resolved ts at the cut"},
+		{name: "timeago", fallback: "0s", refused: "the backup ts is the resolved ts at the cut"},
+		{name: "filter", short: "f", fallback: "*.*", refused: wholeCluster},
+		{name: "case-sensitive", fallback: "false"},
+		{name: "skip-aws", fallback: "false", refused: noMock},
+	}
+}
+
+func restoreOthers() []other {
+	return []other{
+		{name: "online", fallback: "false"},
+		{name: "no-schema", fallback: "false", refused: wholeCluster},
+		{name: "load-stats", fallback: "true"},
+		{name: "fast-load-sys-tables", fallback: "true"},
+		{name: "with-sys-table", fallback: "true"},
+		{name: "use-checkpoint", fallback: "true"},
+		{name: "merge-region-size-bytes"},
+		{name: "merge-region-key-count"},
+		{name: "pd-concurrency"},
+		{name: "ddl-batch-size"},
+		{name: "tikv-max-restore-concurrency"},
+		{name: "granularity"},
+		{name: "wait-tiflash-ready", fallback: "false"},
+		{name: "filter", short: "f", fallback: "*.*", refused: wholeCluster},
+		{name: "case-sensitive", fallback: "false"},
+		{name: "skip-aws", fallback: "false", refused: noMock},
+	}
+}
+
+// defineOthers declares them, with br's defaults.
+func defineOthers(f *pflag.FlagSet, flags []other) {
+	for _, o := range flags {
+		usage := "accepted, makes no difference to a volume snapshot"
+		if o.refused != "" {
+			usage = "refused: " + o.refused
+		}
+		flag := f.VarPF(&otherValue{other: o, value: o.fallback}, o.name, o.short, usage)
+		if o.isBool() {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+func (o other) isBool() bool { return o.fallback == "true" || o.fallback == "false" }
+
+// otherValue takes any value.
+type otherValue struct {
+	other
+	value string
+}
+
+func (v *otherValue) Set(value string) error {
+	if v.isBool() {
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return err
+		}
+		value = strconv.FormatBool(b)
+	}
+	v.value = value
+	return nil
+}
+
+func (v *otherValue) String() string { return v.value }
+
+func (v *otherValue) Type() string {
+	if v.isBool() {
+		return "bool"
+	}
+	return "string"
+}
+
+// checkFlags refuses, by name, the flags that ask for what cannot be done. Their values are not repeated: one may be a key.
+func checkFlags(cmd *cobra.Command) error {
+	for _, v := range otherFlags(cmd) {
+		if v.refused != "" && v.value != v.fallback {
+			return failure.New(failure.Usage, "", "", "--%s is not supported: %s", v.name, v.refused).
+				WithHint("leave it out, or use PingCAP's br")
+		}
+	}
+	return nil
+}
+
+// ignoredFlags are those that were given and make no difference.
+func ignoredFlags(cmd *cobra.Command) []string {
+	var names []string
+	for _, v := range otherFlags(cmd) {
+		if v.refused == "" && !slices.Contains(silent(), v.name) {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
+// silent are those that the Operator gives each time, so that a warning would be in every log.
+func silent() []string { return []string{"send-credentials-to-tikv"} }
+
+func otherFlags(cmd *cobra.Command) []*otherValue {
+	var given []*otherValue
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if v, ok := f.Value.(*otherValue); ok {
+			given = append(given, v)
+		}
+	})
+	return given
+}

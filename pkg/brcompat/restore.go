@@ -1,0 +1,71 @@
+package brcompat
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// restoreFlags are those of `restore full` alone.
+type restoreFlags struct {
+	Type             string
+	Prepare          bool
+	OutputFile       string
+	TargetAZ         string
+	UseFSR           bool
+	ProgressFile     string
+	VolumeType       string
+	VolumeIOPS       int64
+	VolumeThroughput int64
+	VolumeEncrypted  bool
+	VolumeScope      int
+	APIConcurrency   uint
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "full",
+		Short: "Make volumes from a backup's snapshots (--prepare), or resolve the data of started stores",
+		Args:  a.noCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := wantType(f.Type); err != nil {
+				return err
+			}
+			if err := required("storage", a.common.Storage); err != nil {
+				return err
+			}
+			if f.Prepare {
+				return a.restoreVolumes(cmd.Context(), f)
+			}
+			return a.restoreData(cmd.Context(), f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.Type, "type", "kv", "full backup type: "+typeEBS)
+	fl.BoolVar(&f.Prepare, "prepare", false, "make the volumes, and nothing else")
+	fl.StringVar(&f.OutputFile, "output-file", "output.json", "file for the document with the new volumes")
+	fl.StringVar(&f.TargetAZ, "target-az", "", "zone of the new volumes; empty is each volume's own")
+	fl.BoolVar(&f.UseFSR, "use-fsr", false, "make the volumes with fast snapshot restore")
+	fl.StringVar(&f.ProgressFile, "progress-file", "progress.txt", "file for the progress")
+	fl.StringVar(&f.VolumeType, "volume-type", "gp3", "type of the new volumes: gp3, io1, io2")
+	fl.Int64Var(&f.VolumeIOPS, "volume-iops", 0, "IOPS of the new volumes; 0 is the type's default")
+	fl.Int64Var(&f.VolumeThroughput, "volume-throughput", 0, "throughput of the new volumes, in MiB/s; 0 is the type's default")
+	fl.BoolVar(&f.VolumeEncrypted, "volume-encrypted", false, "encrypt the new volumes")
+	fl.IntVar(&f.VolumeScope, "volume-scope", 0, "which volumes: 0 all, 1 those with TiKV's data, 2 the others")
+	fl.UintVar(&f.APIConcurrency, "cloud-api-concurrency", 8, "calls to AWS at the same time")
+	defineOthers(fl, restoreOthers())
+	return cmd
+}
+
+// restoreVolumes makes the volumes.
+func (a *app) restoreVolumes(context.Context, restoreFlags) error {
+	return failure.New(failure.Unready, "restore", "", "not supported yet")
+}
+
+// restoreData resolves the data of the started stores.
+func (a *app) restoreData(context.Context, restoreFlags) error {
+	return failure.New(failure.Unready, "restore", "", "not supported yet")
+}

@@ -1,0 +1,89 @@
+package brcompat
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// openStorage opens what --storage names. As with br, settings may be in the query of the URL, but credentials may not:
+// they would be in the process list.
+func (c *Common) openStorage(ctx context.Context, cfg objstore.Config) (objstore.Store, error) {
+	s3 := c.S3
+	address, err := s3.readURL(c.Storage)
+	if err != nil {
+		return nil, err
+	}
+	if c := strings.ToUpper(s3.StorageClass); c == "GLACIER" || c == "DEEP_ARCHIVE" {
+		return nil, failure.New(failure.Usage, "read --s3.storage-class", s3.StorageClass, "what is in it cannot be read back at once").
+			WithHint("take STANDARD, STANDARD_IA or GLACIER_IR")
+	}
+	cfg.Region, cfg.Endpoint = s3.Region, strings.TrimSuffix(s3.Endpoint, "/")
+	cfg.RoleARN, cfg.ExternalID = s3.RoleARN, s3.ExternalID
+	cfg.VirtualHosted = s3.Provider == "alibaba" || s3.Provider == "netease"
+	cfg.Put = objstore.PutOptions{
+		StorageClass: s3.StorageClass, ACL: s3.ACL, Encryption: s3.SSE, KMSKey: s3.SSEKMSKeyID,
+	}
+	return objstore.Open(ctx, address, cfg)
+}
+
+// readURL takes the settings out of the URL's query, and makes a URL of ours of it.
+func (s *S3Flags) readURL(storage string) (string, error) {
+	if filepath.IsAbs(storage) {
+		return "file://" + storage, nil
+	}
+	u, err := url.Parse(storage)
+	if err != nil {
+		return "", failure.New(failure.Usage, "read --storage", "", "the URL cannot be parsed")
+	}
+	switch u.Scheme {
+	case "local":
+		u.Scheme = "file"
+	case "file":
+	case "s3", "ks3":
+		u.Scheme = "s3"
+		if err := s.readQuery(u.Query()); err != nil {
+			return "", err
+		}
+		u.RawQuery = ""
+	default:
+		return "", failure.New(failure.Usage, "read --storage", "", "the scheme %q is not supported", u.Scheme).
+			WithHint("EBS snapshots are AWS's: take s3://bucket/prefix, or local:///folder for a test")
+	}
+	return u.String(), nil
+}
+
+func (s *S3Flags) readQuery(query url.Values) error {
+	for key := range query {
+		value := query.Get(key)
+		switch name := strings.ReplaceAll(strings.ToLower(key), "_", "-"); name {
+		case "endpoint":
+			s.Endpoint = value
+		case "region":
+			s.Region = value
+		case "provider":
+			s.Provider = value
+		case "storage-class":
+			s.StorageClass = value
+		case "acl":
+			s.ACL = value
+		case "sse":
+			s.SSE = value
+		case "sse-kms-key-id":
+			s.SSEKMSKeyID = value
+		case "role-arn":
+			s.RoleARN = value
+		case "external-id":
+			s.ExternalID = value
+		case "force-path-style":
+		default: // also keys, which must not be on a command line
+			return failure.New(failure.Usage, "read --storage", "", "%q in the URL is not supported", name).
+				WithHint("give credentials by the environment or a role")
+		}
+	}
+	return nil
+}
