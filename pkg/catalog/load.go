@@ -122,15 +122,23 @@ func (c Catalog) Seal(ctx context.Context, id cluster.BackupID, at time.Time, da
 
 // PutReport stores a run's report for the backup, over an older one.
 func (c Catalog) PutReport(ctx context.Context, id cluster.BackupID, report []byte) error {
-	key := manifest.ReportKey(id)
+	return failure.Annotate(c.putOver(ctx, manifest.ReportKey(id), report), "store report", string(id))
+}
+
+// PutFailedReport stores the report of a run that failed, over that of an earlier process of the same run.
+func (c Catalog) PutFailedReport(ctx context.Context, run cluster.RunID, report []byte) error {
+	return failure.Annotate(c.putOver(ctx, manifest.FailedReportKey(run), report), "store report", string(run))
+}
+
+func (c Catalog) putOver(ctx context.Context, key string, body []byte) error {
 	_, version, err := c.Store.Get(ctx, key)
 	switch {
 	case err == nil:
-		_, err = c.Store.Replace(ctx, key, report, version)
+		_, err = c.Store.Replace(ctx, key, body, version)
 	case failure.Is(err, failure.NotFound):
-		_, err = c.Store.Create(ctx, key, report)
+		_, err = c.Store.Create(ctx, key, body)
 	}
-	return failure.Annotate(err, "store report", string(id))
+	return err
 }
 
 // Report returns the stored report; NotFound if there is none.

@@ -145,6 +145,8 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				doc := backupResult(opts, result, err)
 				if result.Sealed {
 					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
+				} else {
+					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
 				}
 				return doc, err
 			},

@@ -32,7 +32,7 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 	h := report.Header{
 		Operation: report.Backup, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Cluster,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished,
-		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), Warnings: r.Warnings,
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Warnings: r.Warnings,
 	}
 	if r.Source != nil {
 		h.TiKVs, h.Volumes = len(r.Source.Topology.Stores), len(r.Source.Topology.VolumeIDs())
@@ -66,6 +66,14 @@ func text(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// errorKind is the name of the error's kind; "" for none.
+func errorKind(err error) string {
+	if err == nil {
+		return ""
+	}
+	return failure.KindOf(err).String()
 }
 
 func (d *backupDoc) table(w io.Writer) error {

@@ -126,6 +126,8 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 				doc := resolveResult(opts, result, err)
 				if result.Restored {
 					err = errors.Join(err, storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc))
+				} else {
+					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
 				}
 				return doc, err
 			},

@@ -110,6 +110,8 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				doc.compare = f.compare
 				if result.Restored {
 					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
+				} else {
+					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
 				}
 				return doc, err
 			},

@@ -16,6 +16,7 @@ const (
 	RunsPrefix    = "runs/"    // runs/<run>/…
 	LocksPrefix   = "locks/"   // locks/<namespace>.<name>.json
 	ResolvePrefix = "resolve/" // resolve/<namespace>.<name>/<id>.json.gz
+	ReportsPrefix = "reports/" // reports/<run>.json
 )
 
 // The files of a backup, below BackupPrefix.
@@ -60,6 +61,9 @@ func RestoreReportsPrefix(id cluster.BackupID) string { return BackupPrefix(id) 
 func RestoreReportKey(id cluster.BackupID, run cluster.RunID) string {
 	return RestoreReportsPrefix(id) + string(run) + ".json"
 }
+
+// FailedReportKey is the report of a run that failed: it has no backup to lie beside, and outlives what gc removes.
+func FailedReportKey(run cluster.RunID) string { return ReportsPrefix + string(run) + ".json" }
 
 // BackupMetaKey is the object with br's document of a backup.
 func BackupMetaKey(id cluster.BackupID) string { return BackupPrefix(id) + BackupMetaFile }

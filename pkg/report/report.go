@@ -60,6 +60,8 @@ type Header struct {
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Error is why the run failed, without secrets; empty for one that did not.
 	Error string `json:"error,omitempty"`
+	// ErrorKind is the kind of that error, as in exit codes: "limited", "denied" …
+	ErrorKind string `json:"errorKind,omitempty"`
 	// Warnings are what a person has to know about a run that was done, one sentence each.
 	Warnings []string `json:"warnings,omitempty"`
 	// Checks are the things that were verified, one sentence each.
@@ -68,8 +70,10 @@ type Header struct {
 
 // Phase is how long a phase took.
 type Phase struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"`
+	Name string `json:"name"`
+	// Start is when it began; zero in reports of versions that did not record it.
+	Start   time.Time `json:"start,omitzero"`
+	Seconds float64   `json:"seconds"`
 	// Share is of the run's total, 0 to 1.
 	Share   float64       `json:"share"`
 	Outcome phase.Outcome `json:"outcome"`
@@ -80,7 +84,9 @@ type Phase struct {
 
 // Step is how long a step of a phase took.
 type Step struct {
-	Name    string        `json:"name"`
+	Name string `json:"name"`
+	// Start is when it began; zero in reports of versions that did not record it.
+	Start   time.Time     `json:"start,omitzero"`
 	Seconds float64       `json:"seconds"`
 	Outcome phase.Outcome `json:"outcome,omitempty"`
 	Parts   []phase.Part  `json:"parts,omitempty"`
@@ -125,7 +131,7 @@ func New(h Header, timings phase.Timings) *Report {
 	}
 	for _, t := range timings {
 		r.Phases = append(r.Phases, Phase{
-			Name: t.Phase, Seconds: t.Seconds, Share: r.share(t.Seconds), Outcome: t.Outcome, Attempt: t.Attempt, Steps: steps(t.Steps),
+			Name: t.Phase, Start: t.Start, Seconds: t.Seconds, Share: r.share(t.Seconds), Outcome: t.Outcome, Attempt: t.Attempt, Steps: steps(t.Steps),
 		})
 	}
 	return r
@@ -170,7 +176,7 @@ func (r *Report) share(seconds float64) float64 {
 func steps(timings []phase.StepTiming) []Step {
 	var out []Step
 	for _, t := range timings {
-		out = append(out, Step{Name: t.Name, Seconds: t.Seconds, Outcome: t.Outcome, Parts: t.Parts})
+		out = append(out, Step{Name: t.Name, Start: t.Start, Seconds: t.Seconds, Outcome: t.Outcome, Parts: t.Parts})
 	}
 	return out
 }
