@@ -38,6 +38,7 @@ func layers() [][]string {
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
 		{"backup", "restore", "gc"},
 		{"ui", "report"},
+		{"history"},
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/shipped", "testbed/workload"},
 		{"testbed"},
