@@ -53,7 +53,7 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 func (r *run) follow(record phase.Record) error {
 	r.Last = record.Time
 	switch {
-	case record.Type == phase.RecordBegin && record.Step == journal.StepBindVolumes:
+	case record.Type == phase.RecordBegin && (record.Step == journal.StepBindVolumes || record.Step == journal.StepHandOver):
 		r.Bound = true
 	case record.Type == phase.RecordDone && record.Step == journal.StepAwaitLeaders:
 		r.Served = true

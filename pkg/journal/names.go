@@ -17,7 +17,8 @@ const (
 const (
 	StepCreateCluster    = "create-cluster"
 	StepCreateVolumes    = "create-volumes"
-	StepBindVolumes      = "bind-volumes" // from its begin on persistent volumes may name the volumes
+	StepBindVolumes      = "bind-volumes"      // from its begin on persistent volumes may name the volumes
+	StepHandOver         = "hand-over-volumes" // of a restore that somebody else binds the volumes of: as StepBindVolumes
 	StepFreezeScheduling = "freeze-scheduling"
 	StepRecover          = "recover"
 	StepAwaitLeaders     = "await-leaders" // from its end on the volumes hold live data

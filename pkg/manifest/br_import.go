@@ -24,7 +24,7 @@ func FromBackupMeta(id cluster.BackupID, doc []byte) (*Manifest, error) {
 	}
 	m := &Manifest{
 		APIVersion: APIVersion, Kind: Kind, ID: id, Run: cluster.RunID("br-" + strconv.FormatUint(d.Cluster.ResolvedTS, 10)),
-		Tool: "br", FullBackupType: FullBackupType, Region: d.Region, BackupTS: cluster.TS(d.Cluster.ResolvedTS),
+		Tool: ToolBR, FullBackupType: FullBackupType, Region: d.Region, BackupTS: cluster.TS(d.Cluster.ResolvedTS),
 		Kubernetes:  Kubernetes{TidbCluster: d.Kubernetes.TidbCluster, PVCs: d.Kubernetes.PVCs, PVs: d.Kubernetes.PVs},
 		ClusterMeta: doc,
 	}

@@ -12,6 +12,7 @@ const (
 	APIVersion     = "tisnap.io/v1"
 	Kind           = "Manifest"
 	FullBackupType = "aws-ebs" // br's word for a backup by volume snapshots
+	ToolBR         = "br"      // Manifest.Tool of a backup that br made
 )
 
 // Manifest is everything that a restore has to know about a backup. Fields are added, never renamed;

@@ -138,22 +138,11 @@ func (r *run) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, err
 	}
 }
 
-// request is what EC2 is asked for. The driver's and the Operator's tags are what they look a volume up by,
-// and what the driver's usual IAM policy allows it to delete or resize.
+// request is what EC2 is asked for.
 func (r *run) request(v *Volume, rate int64) ebs.VolumeRequest {
-	own := ebs.Tags{
-		ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(),
-		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		"CSIVolumeName":                           v.names.PV,
-		"ebs.csi.aws.com/cluster":                 "true",
-		"kubernetes.io/created-for/pv/name":       v.names.PV,
-		"kubernetes.io/created-for/pvc/name":      v.names.Claim,
-		"kubernetes.io/created-for/pvc/namespace": r.opts.Target.Namespace,
-	}
-	tags, _ := ebs.KeepTags(own, r.opts.KeepTags, v.kept)
 	return ebs.VolumeRequest{
 		Token: token(r.opts.Run, v, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec, InitializationMiB: rate,
-		Encrypted: r.opts.KMSKey != "", KMSKey: r.opts.KMSKey, Tags: tags,
+		Encrypted: r.opts.KMSKey != "" || v.encrypt, KMSKey: r.opts.KMSKey, Tags: r.tags(v),
 	}
 }
 

@@ -37,7 +37,7 @@ type PD interface {
 	pd.Settings
 }
 
-// Deps are the systems around a restore. All are required but Sink and Log.
+// Deps are the systems around a restore. All are required but Sink and Log; Prepare and ResolveData need no Kube.
 type Deps struct {
 	Kube  kube.Restorer
 	EBS   EBS
@@ -45,6 +45,8 @@ type Deps struct {
 	Store objstore.Store
 	// OpenPD connects to the target's PD once it is up. The restore closes nothing: the opener's owner does.
 	OpenPD func(ctx context.Context, addresses []string) (PD, error)
-	Sink   phase.Sink
-	Log    *zap.Logger
+	// HandOver gets the volumes that Prepare has made, to write down for who binds them. If it fails they are deleted.
+	HandOver func(ctx context.Context, volumes []Volume) error
+	Sink     phase.Sink
+	Log      *zap.Logger
 }

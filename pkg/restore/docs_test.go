@@ -13,24 +13,29 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of steps in docs/ARCHITECTURE.md")
 
-// The documented steps are those of a restore with every option that adds one, and of a resolve.
+// The documented steps are those of a restore with every option that adds one, of a resolve, and of br's two halves.
 func TestDocs_Steps(t *testing.T) {
 	t.Parallel()
 	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
-	ofRestore, ofResolve := r.restoreSteps(), r.resolveSteps()
+	ofRestore := r.restoreSteps()
 	do := map[string]phase.Step{}
 	for _, s := range ofRestore {
 		do[s.Name] = s
 	}
 	// What both share is wrapped in a resolve, which may find it done: the code is the restore's.
-	wrapped := 0
-	for i, s := range ofResolve {
-		if s.Phase == phaseData && do[s.Name].Do != nil && s.Name != "load" && s.Name != "lock" {
-			ofResolve[i].Do = do[s.Name].Do
-			wrapped++
+	unwrapped := func(steps []phase.Step) []phase.Step {
+		wrapped := 0
+		for i, s := range steps {
+			if s.Phase == phaseData && do[s.Name].Do != nil && s.Name != "load" && s.Name != "lock" {
+				steps[i].Do = do[s.Name].Do
+				wrapped++
+			}
 		}
+		require.NotZero(t, wrapped)
+		return steps
 	}
-	require.NotZero(t, wrapped)
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a restore", ofRestore, *update))
-	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a resolve", ofResolve, *update))
+	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a resolve", unwrapped(r.resolveSteps()), *update))
+	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of the volumes alone", r.prepareSteps(), *update))
+	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of the data alone", unwrapped(r.dataSteps()), *update))
 }

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -34,7 +35,7 @@ func firstCredit(sizeGiB int64) time.Duration {
 // fastTime bounds the whole wait: twice what EC2 documents, for the largest snapshot.
 func (r *run) fastTime() time.Duration {
 	var longest time.Duration
-	for _, v := range r.volumes {
+	for _, v := range r.fastVolumes() {
 		size := r.snapshotSize(v.Snapshot)
 		longest = max(longest, time.Duration(float64(optimizeTime)*float64(size)/1024)+firstCredit(size))
 	}
@@ -50,10 +51,19 @@ func (r *run) snapshotSize(id cluster.SnapshotID) int64 {
 	return 0
 }
 
+// fastVolumes are those that fast snapshot restore is for: all, or those with TiKV's data where br's words hold, which
+// asks for no others.
+func (r *run) fastVolumes() []Volume {
+	if !r.handsOver {
+		return r.volumes
+	}
+	return ScopeData.of(slices.Clone(r.volumes))
+}
+
 // fastPairs lists which snapshot is wanted in which zone, by zone.
 func (r *run) fastPairs() map[cluster.Zone][]cluster.SnapshotID {
 	out := map[cluster.Zone][]cluster.SnapshotID{}
-	for _, v := range r.volumes {
+	for _, v := range r.fastVolumes() {
 		out[v.Zone] = append(out[v.Zone], v.Snapshot)
 	}
 	return out
@@ -65,7 +75,7 @@ func (r *run) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
 	if !r.opts.FastRestore {
 		return nil
 	}
-	for _, v := range r.volumes {
+	for _, v := range r.fastVolumes() {
 		if size := r.snapshotSize(v.Snapshot); size > 16<<10 {
 			return failure.New(failure.Usage, "check fast snapshot restore", string(v.Snapshot), "it has %d GiB, and 16 TiB is the most", size).
 				WithHint("leave --fsr out")
@@ -84,7 +94,7 @@ func (r *run) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
 		}
 	}
 	before := len(used)
-	for _, v := range r.volumes {
+	for _, v := range r.fastVolumes() {
 		used[v.Snapshot] = true
 	}
 	if quotas.FastRestores > 0 && int64(len(used)) > quotas.FastRestores {
@@ -116,7 +126,7 @@ func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 			return failure.Annotate(err, "enable fast snapshot restore", string(zone))
 		}
 	}
-	s.Expect(int64(len(r.volumes)), "snapshots")
+	s.Expect(int64(len(r.fastVolumes())), "snapshots")
 	ctx, cancel := context.WithTimeout(ctx, r.fastTime())
 	defer cancel()
 	seen := map[pair]time.Time{}
@@ -128,7 +138,7 @@ func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 		}
 		ready, err := r.fastReady(found, seen)
 		s.Reached(int64(ready))
-		return ready == len(r.volumes), err
+		return ready == len(r.fastVolumes()), err
 	})
 }
 
@@ -139,7 +149,7 @@ func (r *run) fastReady(found []ebs.FastRestore, seen map[pair]time.Time) (int, 
 		state[pair{f.Snapshot, f.Zone}] = f
 	}
 	ready := 0
-	for _, v := range r.volumes {
+	for _, v := range r.fastVolumes() {
 		p := pair{v.Snapshot, v.Zone}
 		f, known := state[p]
 		switch {

@@ -14,11 +14,19 @@ import (
 
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark.
 func (r *run) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
-	target := r.opts.Target.String()
 	if r.fence.Taken(ctx) {
-		return failure.New(failure.Conflict, "leave recovery mode", target, "another run has it").
+		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it").
 			WithHint("see how that run ended: this one has nothing more to do")
 	}
+	if err := r.unmark(ctx); err != nil {
+		return err
+	}
+	return r.Kube.LeaveRecovery(ctx, r.opts.Target)
+}
+
+// unmark removes PD's mark and reads back that it is gone.
+func (r *run) unmark(ctx context.Context) error {
+	target := r.opts.Target.String()
 	if err := r.pd.UnmarkRecovering(ctx); err != nil {
 		return failure.Annotate(err, "unmark recovering", target)
 	}
@@ -29,7 +37,7 @@ func (r *run) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
 	if marked {
 		return failure.New(failure.Unknown, "unmark recovering", target, "PD removed the mark and still has it")
 	}
-	return r.Kube.LeaveRecovery(ctx, r.opts.Target)
+	return nil
 }
 
 // awaitRestart waits until every store is up and out of recovery mode, by its own word: PD's start times are

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -11,10 +12,12 @@ import (
 // Options are what the user chose.
 type Options struct {
 	Backup cluster.BackupID
-	Target cluster.Name
-	Run    cluster.RunID
-	Owner  runlock.Owner
-	Tool   string
+	// Manifest is that of Backup, if the caller has it: of a backup that br made, which has no seal. Nil reads the sealed one.
+	Manifest *manifest.Manifest
+	Target   cluster.Name
+	Run      cluster.RunID
+	Owner    runlock.Owner
+	Tool     string
 	// Volume is the type, IOPS and throughput of the new volumes; empty fields keep the source's.
 	Volume cluster.VolumeSpec
 	// Zone puts all volumes there; empty keeps each volume's zone, or what Zones says of it.
@@ -22,6 +25,10 @@ type Options struct {
 	Zones []ZonePair
 	// KMSKey encrypts the volumes with another key; empty keeps each snapshot's key.
 	KMSKey string
+	// Encrypt encrypts also the volumes of snapshots that are not encrypted, with the account's default key.
+	Encrypt bool
+	// Scope is which volumes are made; the zero value is all. Only Prepare uses it.
+	Scope VolumeScope
 	// KeepTags are tag keys of the snapshots that their volumes get too.
 	KeepTags []string
 	// InitializationMiB is the most MiB/s at which EC2 fills each volume, billed by AWS; 0 leaves it to the reads.

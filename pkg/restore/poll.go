@@ -49,7 +49,7 @@ func (r *run) pollCluster(ctx context.Context, s *phase.Scope, op string, done f
 		if ok || err != nil && !failure.NotYet(err) {
 			return ok, err
 		}
-		if time.Since(asked) >= explainInterval {
+		if r.Kube != nil && time.Since(asked) >= explainInterval {
 			asked = time.Now()
 			reasons, waitErr := r.Kube.Waiting(ctx, r.opts.Target)
 			if failure.Is(waitErr, failure.NotFound) {

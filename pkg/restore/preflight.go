@@ -43,6 +43,11 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if len(r.dropped) > 0 && !r.existing {
 		s.Warn("settings of the source's services are not in the copy (--keep-service-settings keeps them): %s", strings.Join(r.dropped, "; "))
 	}
+	return r.probeEBS(ctx, s)
+}
+
+// probeEBS asks EC2 whether a volume may be made, without making one, and notes what will be made.
+func (r *run) probeEBS(ctx context.Context, s *phase.Scope) error {
 	v := r.volumes[0]
 	if err := r.EBS.Probe(ctx, ebs.ActionCreateVolume, string(v.Snapshot), v.Zone); err != nil {
 		return failure.Annotate(err, "check permissions", string(v.Snapshot))
@@ -92,6 +97,22 @@ func checkKey(key, region string) error {
 
 // planAll says which volumes are made, where, under which names, and what becomes of them later.
 func (r *run) planAll(ctx context.Context) error {
+	if err := r.planEBS(ctx); err != nil {
+		return err
+	}
+	checked, err := kube.CheckRestored(r.manifest.Kubernetes.TidbCluster, r.target(), r.restored())
+	if err != nil {
+		return err
+	}
+	r.dropped = checked.Dropped
+	for i, names := range checked.Names {
+		r.volumes[i].names = names
+	}
+	return nil
+}
+
+// planEBS says which volumes are made, where, and what becomes of them later.
+func (r *run) planEBS(ctx context.Context) error {
 	ids, err := r.EBS.ZoneIDs(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list zones", r.EBS.Region())
@@ -107,22 +128,16 @@ func (r *run) planAll(ctx context.Context) error {
 	if r.volumes, err = planVolumes(r.manifest, r.opts.Volume, r.opts.KMSKey, zones); err != nil {
 		return err
 	}
+	r.volumes = r.opts.Scope.of(r.volumes)
+	if len(r.volumes) == 0 {
+		return failure.New(failure.Usage, "plan volumes", string(r.opts.Backup), "the backup has no volume of the scope that is asked for").
+			WithHint("leave --volume-scope out")
+	}
 	if err := checkRate(r.opts.InitializationMiB); err != nil {
 		return err
 	}
 	r.fill = planFill(r.opts.InitializationMiB, len(r.volumes))
-	if err := planAfter(r.volumes, r.opts.After); err != nil {
-		return err
-	}
-	checked, err := kube.CheckRestored(r.manifest.Kubernetes.TidbCluster, r.target(), r.restored())
-	if err != nil {
-		return err
-	}
-	r.dropped = checked.Dropped
-	for i, names := range checked.Names {
-		r.volumes[i].names = names
-	}
-	return nil
+	return planAfter(r.volumes, r.opts.After)
 }
 
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
@@ -190,7 +205,9 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 	}
 	for i := range r.volumes {
 		v := &r.volumes[i]
-		v.kept, _ = ebs.KeepTags(nil, r.opts.KeepTags, state[v.Snapshot].Tags)
+		v.source = state[v.Snapshot]
+		v.encrypt = r.opts.Encrypt && !v.source.Encrypted
+		v.Encrypted = v.Encrypted || v.encrypt
 	}
 	if len(bad) > 0 {
 		return failure.New(failure.Corrupt, "check snapshots", string(r.opts.Backup), "%s", strings.Join(bad, ", ")).

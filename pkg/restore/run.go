@@ -23,17 +23,19 @@ type run struct {
 	cancel  context.CancelCauseFunc
 
 	manifest *manifest.Manifest
-	serves   bool     // every region has a leader: what fails from here on deletes nothing
-	resolved bool     // the data are at the backup ts already: an earlier run was killed after that
-	existing bool     // the target was made by somebody else, for this restore
-	instance string   // of a target that somebody else made: the value of its instance label
-	dropped  []string // settings of the source's services that the target does not get
-	volumes  []Volume
-	created  createdVolumes
-	asked    bool // volumes were asked for, so some may exist that no answer named
-	bound    bool // claims of a target that is kept are bound to the volumes
-	started  bool // TiKV may start, so pods may use the volumes
-	fill     fill
+	serves   bool // every region has a leader: what fails from here on deletes nothing
+	resolved bool // the data are at the backup ts already: an earlier run was killed after that
+	existing bool // the target was made by somebody else, for this restore
+	// handsOver: somebody else binds the volumes, so the names of their PVs and claims are not known.
+	handsOver bool
+	instance  string   // of a target that somebody else made: the value of its instance label
+	dropped   []string // settings of the source's services that the target does not get
+	volumes   []Volume
+	created   createdVolumes
+	asked     bool // volumes were asked for, so some may exist that no answer named
+	bound     bool // claims of a target that is kept are bound to the volumes
+	started   bool // TiKV may start, so pods may use the volumes
+	fill      fill
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.
 	fastBefore map[pair]bool
 	fastMine   map[cluster.Zone][]cluster.SnapshotID

@@ -71,9 +71,16 @@ func (r *run) clusterSteps() []phase.Step {
 	}
 }
 
-// volumeSteps makes the volumes and binds them. With fast snapshot restore, that ends as soon as all volumes
-// are there, however the run continues.
+// volumeSteps makes the volumes and binds them.
 func (r *run) volumeSteps() []phase.Step {
+	return append(r.makeVolumesSteps(), phase.Step{
+		Phase: phaseVolumes, Name: journal.StepBindVolumes, Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: r.unbindVolumes, Retry: true,
+	})
+}
+
+// makeVolumesSteps makes the volumes. With fast snapshot restore, that ends as soon as all volumes are there, however
+// the run continues.
+func (r *run) makeVolumesSteps() []phase.Step {
 	wait := r.opts.Timeout
 	making := wait
 	if r.opts.InitializationMiB > 0 {
@@ -93,9 +100,7 @@ func (r *run) volumeSteps() []phase.Step {
 			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created,
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
-	}, end, []phase.Step{
-		{Phase: phaseVolumes, Name: journal.StepBindVolumes, Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: r.unbindVolumes, Retry: true},
-	})
+	}, end)
 }
 
 func (r *run) tikvSteps() []phase.Step {
@@ -136,10 +141,15 @@ func (r *run) profileSteps() []phase.Step {
 	if r.opts.After != (cluster.VolumeSpec{}) {
 		steps = append(steps, phase.Step{Phase: phaseAfter, Name: "modify-volumes", Deadline: modifyDeadline + time.Minute, Do: r.modifyVolumes})
 	}
-	if r.opts.FastRestore {
-		steps = append(steps, phase.Step{Phase: r.lastPhase(), Name: "end-fast-restore-again", Deadline: 5 * time.Minute, Do: r.lastFast})
+	return append(steps, r.lastFastSteps(r.lastPhase())...)
+}
+
+// lastFastSteps ends fast snapshot restore again, where it is used.
+func (r *run) lastFastSteps(in string) []phase.Step {
+	if !r.opts.FastRestore {
+		return nil
 	}
-	return steps
+	return []phase.Step{{Phase: in, Name: "end-fast-restore-again", Deadline: 5 * time.Minute, Do: r.lastFast}}
 }
 
 // lastPhase is the one in which the run ends.

@@ -34,8 +34,9 @@ type Volume struct {
 
 	claim, object json.RawMessage
 	names         kube.Names
-	kept          ebs.Tags // of its snapshot
-	generation    int      // of its client token
+	source        ebs.Snapshot // as EC2 describes it
+	encrypt       bool         // though its snapshot is not
+	generation    int          // of its client token
 	modified      bool
 }
 

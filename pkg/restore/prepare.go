@@ -1,0 +1,93 @@
+package restore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Prepare does the part of a restore that comes before TiKV starts, for a cluster that somebody else makes: TiDB
+// Operator, say, which also binds the volumes. PD, of a cluster in recovery mode without a store, is marked recovering
+// and its ts raised; the volumes are made, and handed over by Deps.HandOver once all are available and are what was
+// asked for. A run that fails deletes its volumes; PD's mark and ts stay, as they do no harm to a cluster without stores.
+//
+// Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
+func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
+	r := newRun(deps, opts)
+	r.existing, r.handsOver = true, true
+	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
+	err := r.execute(ctx, about, r.prepareSteps())
+	return &r.result, r.conclude(err)
+}
+
+// prepareSteps is the runbook of the volumes alone.
+func (r *run) prepareSteps() []phase.Step {
+	return slices.Concat(
+		[]phase.Step{
+			{Phase: phaseVolumes, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true},
+			{Phase: phaseVolumes, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflightVolumes, ReadOnly: true},
+			{Phase: phaseVolumes, Name: "find-pd", Deadline: r.opts.Timeout, Do: r.findEmptyPD, ReadOnly: true},
+		},
+		r.lockStep(phaseVolumes, r.takeLock),
+		r.fenced(
+			[]phase.Step{{Phase: phaseVolumes, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markRecovering, Retry: true}},
+			r.makeVolumesSteps(),
+			[]phase.Step{{Phase: phaseVolumes, Name: journal.StepHandOver, Deadline: 5 * time.Minute, Do: r.handOver}},
+			r.lastFastSteps(phaseVolumes),
+		),
+		[]phase.Step{{
+			Phase: phaseVolumes, Name: "unlock", Deadline: time.Minute, Do: r.unlock,
+			Ends: []string{journal.StepLock, journal.StepCreateVolumes},
+		}},
+	)
+}
+
+// preflightVolumes checks everything about the volumes that could fail later and changes nothing: the account, their
+// parameters and zones, the snapshots, quotas and permissions.
+func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
+	if err := r.checkAccount(ctx); err != nil {
+		return err
+	}
+	if err := r.planEBS(ctx); err != nil {
+		return err
+	}
+	if err := r.checkSnapshots(ctx); err != nil {
+		return err
+	}
+	if err := r.checkQuotas(ctx, s); err != nil {
+		return err
+	}
+	return r.probeEBS(ctx, s)
+}
+
+// findEmptyPD connects to the target's PD, which must not know a store yet: marking a cluster that serves would put it
+// into recovery mode at its next restart.
+func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
+	return r.pollCluster(ctx, s, "connect to PD", func(ctx context.Context) (bool, error) {
+		if r.pd == nil {
+			p, err := r.OpenPD(ctx, nil)
+			if err != nil {
+				return false, err
+			}
+			r.pd = p
+		}
+		stores, err := r.pd.Stores(ctx)
+		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store
+			return true, nil
+		}
+		stores = slices.DeleteFunc(stores, func(st pd.Store) bool { return st.State == pd.StoreTombstone })
+		if len(stores) > 0 {
+			return false, failure.New(failure.Conflict, "check target", r.opts.Target.String(), "its PD knows %d stores already", len(stores)).
+				WithHint("restore into a new cluster, made with spec.recoveryMode: true")
+		}
+		return err == nil, err
+	})
+}
+
+// handOver gives the volumes to who binds them. From its begin on persistent volumes may name them.
+func (r *run) handOver(ctx context.Context, _ *phase.Scope) error { return r.HandOver(ctx, r.volumes) }

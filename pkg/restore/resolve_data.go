@@ -1,0 +1,97 @@
+package restore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// ResolveData is Resolve for a cluster that somebody else takes out of recovery mode, TiDB Operator say: it begins with
+// stores that run in recovery mode, and ends with PD's mark removed and PD scheduling again, before the stores restart.
+// On a failure the mark stays, for the next try. A cluster without the mark is refused: a flashback would take back
+// what was written to it since the backup. A run that was killed is resumed.
+//
+// Of Deps, EBS, Kube and HandOver are not used; of Options, those about volumes and Kubernetes are not.
+func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
+	r := newRun(deps, opts)
+	r.existing = true
+	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps())
+	return &r.result, r.conclude(err)
+}
+
+// dataSteps is the runbook of the data alone.
+func (r *run) dataSteps() []phase.Step {
+	return slices.Concat(
+		[]phase.Step{
+			{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true},
+			{Phase: phaseData, Name: "find-pd", Deadline: 5 * time.Minute, Do: r.findMarkedPD, ReadOnly: true},
+		},
+		r.lockStep(phaseData, r.lockMarked),
+		r.fenced(mayBeLate(
+			[]phase.Step{
+				{Phase: phaseData, Name: "raise-ts", Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
+				r.awaitStoresStep(phaseData),
+				r.checkTasksStep(),
+			},
+			r.unlessResolved(r.resolver.Steps(phaseData)),
+			[]phase.Step{{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: r.checkTasksAgain, Retry: true}},
+			r.pdStateSteps("put-pd-state", r.putPDState),
+			[]phase.Step{
+				{Phase: phaseTiDB, Name: "unmark-recovering", Deadline: 10 * time.Minute, Do: r.unmarkRecovering, Retry: true, Ends: []string{journal.StepRecover}},
+				{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: r.thawAll, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
+			},
+			r.pdStateSteps("check-pd-state", r.checkPDState),
+		)),
+		r.unlockStep(phaseTiDB),
+	)
+}
+
+// findMarkedPD connects to a PD that is marked recovering, and says how far a restore has come. One without the mark is
+// refused, unless an earlier run has resolved the data and was killed after that.
+func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
+	target := r.opts.Target.String()
+	if r.pd == nil {
+		var err error
+		if r.pd, err = r.OpenPD(ctx, nil); err != nil {
+			return err
+		}
+	}
+	marked, err := r.pd.Recovering(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read mark", target)
+	}
+	if r.resolved, err = r.wasResolved(ctx); err != nil {
+		return err
+	}
+	switch {
+	case marked:
+		r.resolved = false // the stores may have been asked to lead by nobody since they restarted
+	case r.resolved:
+		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", target)
+	default:
+		return failure.New(failure.Unready, "resolve", target, "PD is not marked recovering: the cluster may serve, and its stores may have elected leaders by themselves").
+			WithHint("restore into a new cluster: br restore full --type=aws-ebs --prepare marks its PD")
+	}
+	return nil
+}
+
+// lockMarked takes the cluster's lock and checks the cluster again: the run that held the lock may have continued meanwhile.
+func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
+	if err := r.takeLock(ctx, s); err != nil {
+		return err
+	}
+	return r.findMarkedPD(ctx, s)
+}
+
+// unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted.
+func (r *run) unmarkRecovering(ctx context.Context, _ *phase.Scope) error {
+	if r.fence.Taken(ctx) {
+		return failure.New(failure.Conflict, "unmark recovering", r.opts.Target.String(), "another run has it").
+			WithHint("see how that run ended: this one has nothing more to do")
+	}
+	return r.unmark(ctx)
+}

@@ -1,0 +1,24 @@
+package restore
+
+import (
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// VolumeScope is which of a backup's volumes are made.
+type VolumeScope int
+
+// The scopes, by br's numbers.
+const (
+	ScopeAll   VolumeScope = iota
+	ScopeData              // those with TiKV's data folder
+	ScopeOther             // all others: raft log, write-ahead log
+)
+
+// of leaves out the volumes that are not in the scope.
+func (s VolumeScope) of(volumes []Volume) []Volume {
+	return slices.DeleteFunc(volumes, func(v Volume) bool {
+		return s == ScopeData && v.Role != cluster.RoleData || s == ScopeOther && v.Role == cluster.RoleData
+	})
+}
