@@ -18,6 +18,12 @@ type ReleaseOptions struct {
 	Cluster cluster.Name
 	Force   bool // break the lock of a run that is known to be dead
 	All     bool // resume all schedulers and drop all overrides that a hold makes, whoever made them
+	// Planned is what PlanRelease found, if it was asked before: a lock that was watched, and is as it was then, is not
+	// watched again.
+	Planned *Leftover
+	// Watching is called if a lock is held by a run that seems to be dead: whether it is takes a minute to find out. Nil
+	// is not called.
+	Watching func(held *runlock.Record)
 }
 
 // Leftover is what dead runs hold of a cluster, by their journals and by PD. The leases and suspensions on the
@@ -29,24 +35,37 @@ type Leftover struct {
 	// Dead are the runs whose journals say that they held the cluster and did not let it go.
 	Dead []cluster.RunID
 
-	lock *runlock.Record
+	lock runlock.Finding
+}
+
+// observe finds out whether the lock's owner is alive. With Force nobody waits for the answer.
+func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runlock.Finding, error) {
+	if o.Planned != nil && o.Planned.lock.Dead && o.Planned.lock.Same(ctx, store, o.Cluster) {
+		return o.Planned.lock, nil
+	}
+	if !o.Force {
+		return runlock.Observe(ctx, store, o.Cluster, o.Watching)
+	}
+	record, _, err := runlock.Read(ctx, store, o.Cluster)
+	if failure.Is(err, failure.NotFound) {
+		return runlock.Finding{}, nil
+	}
+	return runlock.Finding{Record: record}, err
 }
 
 // PlanRelease finds out what a release would let go, and changes nothing. It is Conflict while the lock of a
-// run is alive, unless Force is to break it.
+// run is alive, unless Force is to break it. A lock that is not renewed is watched first, as a backup does that
+// takes it over.
 func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o ReleaseOptions) (*Leftover, error) {
 	left := &Leftover{Leftover: hold.Leftover{Cluster: o.Cluster, All: o.All}}
-	lock, _, err := runlock.Read(ctx, store, o.Cluster)
-	switch {
-	case failure.Is(err, failure.NotFound):
-	case err != nil:
+	var err error
+	if left.lock, err = o.observe(ctx, store); err != nil {
 		return nil, err
-	case lock.Held(time.Now()) && !o.Force:
+	}
+	if lock := left.lock.Record; left.lock.Held(time.Now()) && !o.Force {
 		return nil, failure.New(failure.Conflict, "release", o.Cluster.String(), "%s holds the cluster's lock until %s",
 			lock.Owner, lock.FreeAt().UTC().Format(time.RFC3339)).
-			WithHint("end that run, which lets the cluster go; if it is dead, use --force or wait until its lock expires")
-	case lock.Held(time.Now()):
-		left.lock = lock
+			WithHint("end that run, which lets the cluster go; if it is dead, run this again in a minute, or use --force")
 	}
 	held, err := holdings(ctx, store, o.Cluster)
 	if err != nil {
@@ -92,16 +111,21 @@ func describePauses(ctx context.Context, p hold.PD, held []holding) (*hold.Statu
 }
 
 // Release lets go what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
-// unless Force breaks it: a run that lives after all then ends.
+// unless Force breaks it: a run that lives after all then ends. The lock of a dead run is freed.
 func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
 	left, err := PlanRelease(ctx, store, p, o)
 	if err != nil {
 		return nil, err
 	}
-	if left.lock != nil {
-		if err := runlock.Break(ctx, store, o.Cluster, left.lock.Epoch); err != nil {
-			return nil, err
-		}
+	if err := left.freeLock(ctx, store); err != nil {
+		return nil, err
 	}
 	return hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
+}
+
+func (l *Leftover) freeLock(ctx context.Context, store objstore.Store) error {
+	if l.lock.Held(time.Now()) { // forced
+		return runlock.Break(ctx, store, l.Cluster, l.lock.Record.Epoch)
+	}
+	return l.lock.Free(ctx, store)
 }

@@ -70,7 +70,7 @@ func (a *app) deleteBackup(ctx context.Context, f deleteFlags, id cluster.Backup
 		return err
 	}
 	defer c.close()
-	deps, err := c.gcDeps(ctx)
+	deps, err := a.gcDeps(ctx, c)
 	if err != nil {
 		return err
 	}

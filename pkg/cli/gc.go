@@ -69,7 +69,7 @@ func (a *app) gc(ctx context.Context, f gcFlags) error {
 		return err
 	}
 	defer c.close()
-	deps, err := c.gcDeps(ctx)
+	deps, err := a.gcDeps(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *app) gc(ctx context.Context, f gcFlags) error {
 }
 
 // gcDeps connects to EC2 and the storage, and to Kubernetes only when it is asked for.
-func (c *connections) gcDeps(ctx context.Context) (gc.Deps, error) {
+func (a *app) gcDeps(ctx context.Context, c *connections) (gc.Deps, error) {
 	store, err := c.store(ctx)
 	if err != nil {
 		return gc.Deps{}, err
@@ -87,7 +87,7 @@ func (c *connections) gcDeps(ctx context.Context) (gc.Deps, error) {
 	if err != nil {
 		return gc.Deps{}, err
 	}
-	return gc.Deps{EBS: e, Store: store, Kube: func() (kube.Handles, error) { return c.kube() }}, nil
+	return gc.Deps{EBS: e, Store: store, Kube: func() (kube.Handles, error) { return c.kube() }, Watching: a.watching}, nil
 }
 
 // printGC prints what was found also if not all of it could be deleted.

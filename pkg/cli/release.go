@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 type releaseFlags struct{ yes, force, all, dryRun bool }
@@ -40,8 +41,9 @@ again. What nobody is known to have paused stays, unless --all is given.
 
 On a terminal it shows what is paused and asks; elsewhere it needs --yes.
 
-It refuses while a run holds the cluster's lock. --force breaks the lock: use it only if
-you know that the run is dead, as one that lives loses its hold and fails.` + "\n" + exitStatus(),
+It refuses while a run holds the cluster's lock. A lock that is not renewed is watched for a
+minute, and taken for that of a dead run if it stays so. --force does not wait and breaks the
+lock: use it only if you know that the run is dead, as one that lives loses its hold and fails.` + "\n" + exitStatus(),
 		Example: `  # what is held, and until when
   tisnap hold status tidb/prod --storage s3://backups/prod
 
@@ -51,7 +53,7 @@ you know that the run is dead, as one that lives loses its hold and fails.` + "\
   # let it go
   tisnap release tidb/prod --storage s3://backups/prod --yes
 
-  # the process is known to be dead, and its lock has not expired
+  # the process is known to be dead: do not wait a minute for the proof
   tisnap release tidb/prod --storage s3://backups/prod --yes --force`,
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -84,12 +86,13 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	o := backup.ReleaseOptions{Cluster: name, Force: f.force, All: f.all}
+	o := backup.ReleaseOptions{Cluster: name, Force: f.force, All: f.all, Watching: a.watching}
 	if f.dryRun || !f.yes {
 		left, err := backup.PlanRelease(ctx, store, p, o)
 		if err != nil {
 			return err
 		}
+		o.Planned = left
 		plan := newReleasePlan(left)
 		if f.dryRun {
 			return a.print(plan)
@@ -106,6 +109,11 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 		return err
 	}
 	return errors.Join(err, a.print(&releasedDoc{header: newHeader("Released"), Cluster: name, Released: done}))
+}
+
+// watching says why a command waits: whether the owner of a lock is alive is being found out.
+func (a *app) watching(held *runlock.Record) {
+	_, _ = fmt.Fprintln(a.streams.Err, held.Watching())
 }
 
 // releasePlan is the output of a dry run of `tisnap release`.

@@ -40,14 +40,22 @@ func dead() *judge {
 				"r": {ID: "r", About: journal.About{Operation: journal.Backup, Cluster: prod, Backup: "b"}, Last: now.Add(-2 * time.Hour)},
 				"v": {ID: "v", About: journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Kubernetes: "https://k", KubernetesUID: "uid-k"}, Last: now.Add(-2 * time.Hour), Bound: true},
 			},
-			doubts: map[cluster.RunID]error{}, locks: map[cluster.Name]*runlock.Record{}, unread: map[cluster.Name]error{},
+			doubts: map[cluster.RunID]error{}, locks: map[cluster.Name]runlock.Finding{}, unread: map[cluster.Name]error{},
 			handles: map[cluster.VolumeID]string{}, kubernetes: "https://k", kubernetesUID: "uid-k", locked: map[cluster.SnapshotID]ebs.SnapshotLock{},
 		},
 	}
 }
 
-func lockOf(id cluster.RunID, until time.Time) *runlock.Record {
-	return &runlock.Record{Cluster: prod, Owner: runlock.Owner{Run: id}, ExpiresAt: until, RenewedAt: until.Add(-10 * time.Minute)}
+func lockOf(id cluster.RunID, until time.Time) runlock.Finding {
+	return runlock.Finding{Record: &runlock.Record{
+		Cluster: prod, Owner: runlock.Owner{Run: id}, ExpiresAt: until, RenewedAt: until.Add(-10 * time.Minute),
+	}}
+}
+
+func deadLockOf(id cluster.RunID, until time.Time) runlock.Finding {
+	f := lockOf(id, until)
+	f.Dead = true
+	return f
 }
 
 func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
@@ -64,6 +72,7 @@ func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 		"the lock is another's":       {func(j *judge) { j.locks[prod] = lockOf("x", now.Add(time.Hour)) }, ActionDelete},
 		"the lock has expired":        {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(-10*time.Minute)) }, ActionDelete},
 		"the lock is alive":           {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(time.Minute)) }, ActionInUse},
+		"watched, and not renewed":    {func(j *judge) { j.locks[prod] = deadLockOf("r", now.Add(time.Minute)) }, ActionDelete},
 		"alive by another clock":      {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(-20*time.Second)) }, ActionInUse},
 		"the lock cannot be read":     {func(j *judge) { j.unread[prod] = errors.New("garbage") }, ActionKeep},
 		"a sealed manifest names it":  {func(j *judge) { j.named["snap-1"] = "b" }, ActionInUse},

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // EBS is what is needed of EC2.
@@ -31,6 +32,9 @@ type Deps struct {
 	// Kube connects to the Kubernetes cluster of restores' targets. It is called only if a volume depends on
 	// it; without it, or after an error, such volumes are kept.
 	Kube func() (kube.Handles, error)
+	// Watching is called if the lock of a run seems to be that of a dead one: whether it is takes a minute to find out.
+	// Nil is not called.
+	Watching func(held *runlock.Record)
 }
 
 // Options are what the user chose.

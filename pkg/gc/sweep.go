@@ -129,7 +129,13 @@ func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 	case err != nil:
 		return err
 	case lock.Owner.Run == id && lock.Held(time.Now()):
-		return failure.New(failure.Conflict, "delete", "what run "+string(id)+" left", "it is alive: %s", lock.Owner)
+		found := s.world.locks[r.Cluster]
+		if !found.Dead {
+			return failure.New(failure.Conflict, "delete", "what run "+string(id)+" left", "it is alive: %s", lock.Owner)
+		}
+		if err := found.Free(ctx, s.Store); err != nil {
+			return failure.Annotate(err, "delete", "what run "+string(id)+" left")
+		}
 	}
 	if e, there := s.world.backups[r.Backup]; r.Operation == journal.Backup && there && e.State == catalog.StateUnsealed {
 		return s.catalog.Bury(ctx, r.Backup, "gc: "+r.fate(), true)

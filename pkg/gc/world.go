@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type world struct {
 	known  map[cluster.RunID]bool // whose journal is in this storage
 	runs   map[cluster.RunID]*run // those of them that were asked for and understood
 	doubts map[cluster.RunID]error
-	locks  map[cluster.Name]*runlock.Record // absent if nobody ever took it
+	locks  map[cluster.Name]runlock.Finding // absent if nobody ever took it
 	// unread maps clusters whose lock cannot be read to why.
 	unread map[cluster.Name]error
 	// handles maps volumes to the persistent volume that names them; noHandles is why that is not known.
@@ -132,24 +133,49 @@ func loadRun(ctx context.Context, d Deps, id cluster.RunID) (*run, error) {
 	return readRun(id, records)
 }
 
+// readLocks reads the lock of each cluster of a run. One that seems to be of a dead run is watched, those of several
+// clusters at the same time.
 func (w *world) readLocks(ctx context.Context, d Deps) error {
-	w.locks, w.unread = map[cluster.Name]*runlock.Record{}, map[cluster.Name]error{}
+	w.locks, w.unread = map[cluster.Name]runlock.Finding{}, map[cluster.Name]error{}
+	names := map[cluster.Name]bool{}
 	for _, r := range w.runs {
-		if w.locks[r.Cluster] != nil || w.unread[r.Cluster] != nil {
-			continue
-		}
-		lock, _, err := runlock.Read(ctx, d.Store, r.Cluster)
-		switch {
-		case err == nil:
-			w.locks[r.Cluster] = lock
-		case failure.Is(err, failure.NotFound):
-		case failure.Is(err, failure.Corrupt):
-			w.unread[r.Cluster] = err
-		default:
-			return err
-		}
+		names[r.Cluster] = true
 	}
-	return nil
+	var mu sync.Mutex
+	return parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(names)), func(ctx context.Context, _ int, name cluster.Name) error {
+		found, err := w.readLock(ctx, d, name, func(held *runlock.Record) {
+			mu.Lock()
+			defer mu.Unlock()
+			if d.Watching != nil {
+				d.Watching(held)
+			}
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case failure.Is(err, failure.Corrupt):
+			w.unread[name] = err
+		case err != nil:
+			return err
+		case found.Record != nil:
+			w.locks[name] = found
+		}
+		return nil
+	})
+}
+
+// readLock watches only a lock on which something depends: that of one of the runs.
+func (w *world) readLock(ctx context.Context, d Deps, name cluster.Name, watching func(*runlock.Record)) (runlock.Finding, error) {
+	record, _, err := runlock.Read(ctx, d.Store, name)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return runlock.Finding{}, nil
+	case err != nil:
+		return runlock.Finding{}, err
+	case w.runs[record.Owner.Run] == nil:
+		return runlock.Finding{Record: record}, nil
+	}
+	return runlock.Observe(ctx, d.Store, name, watching)
 }
 
 // alive says who holds the lock of the run, or why that is not known; "" if the run is over or dead.
@@ -158,8 +184,8 @@ func (w *world) alive(r *run) string {
 		return "whether its run is alive is not known: " + err.Error()
 	}
 	lock := w.locks[r.Cluster]
-	if lock != nil && lock.Owner.Run == r.ID && lock.Held(w.now) {
-		return "its run is alive: " + lock.Owner.String()
+	if lock.Held(w.now) && lock.Record.Owner.Run == r.ID {
+		return "its run is alive: " + lock.Record.Owner.String()
 	}
 	return ""
 }

@@ -135,7 +135,7 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 	err := r.check(ctx, slices.Concat(
 		r.findSteps(),
 		[]phase.Step{
-			{Phase: phaseData, Name: "lock-is-free", Deadline: time.Minute, Do: r.lockIsFree, ReadOnly: true},
+			r.lockIsFreeStep(),
 			r.awaitStoresStep(phaseData),
 		},
 		r.unlessResolved(r.resolver.PlanSteps(phaseData)),
@@ -157,18 +157,24 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 	return out, nil
 }
 
-// lockIsFree is a Conflict while a run holds the cluster's lock.
-func (r *run) lockIsFree(ctx context.Context, _ *phase.Scope) error {
-	lock, _, err := runlock.Read(ctx, r.Store, r.opts.Target)
-	switch {
-	case failure.Is(err, failure.NotFound):
+func (r *run) lockIsFreeStep() phase.Step {
+	return phase.Step{Phase: phaseData, Name: "lock-is-free", Deadline: 5 * time.Minute, Do: r.lockIsFree, ReadOnly: true}
+}
+
+// lockIsFree is a Conflict while a run that is alive holds the cluster's lock. A lock that is not renewed is watched, as
+// the resolve would that takes it over.
+func (r *run) lockIsFree(ctx context.Context, s *phase.Scope) error {
+	if r.opts.BreakLock {
 		return nil
-	case err != nil:
+	}
+	found, err := runlock.Observe(ctx, r.Store, r.opts.Target, func(held *runlock.Record) { s.Note("%s", held.Watching()) })
+	if err != nil {
 		return err
-	case lock.Held(time.Now()) && !r.opts.BreakLock:
+	}
+	if found.Held(time.Now()) {
 		return failure.New(failure.Conflict, "plan", r.opts.Target.String(), "%s holds the cluster's lock until %s",
-			lock.Owner, lock.FreeAt().UTC().Format(time.RFC3339)).
-			WithHint("wait for that run; if it is dead, use --force")
+			found.Record.Owner, found.Record.FreeAt().UTC().Format(time.RFC3339)).
+			WithHint("wait for that run; if it is dead, run this again in a minute, or use --force")
 	}
 	return nil
 }

@@ -37,12 +37,12 @@ func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Ow
 		if watching == nil {
 			watching = func(*Record) {}
 		}
-		dead, watchErr := watch(ctx, store, name, watching)
+		found, watchErr := watch(ctx, store, name, watching)
 		if watchErr != nil {
 			return nil, watchErr
 		}
-		if dead != "" {
-			lock, err = acquire(ctx, store, name, owner, ttl, dead)
+		if found.Dead {
+			lock, err = acquire(ctx, store, name, owner, ttl, found.version)
 		}
 	}
 	if err != nil {

@@ -67,7 +67,7 @@ func (r *Record) freeAfter(now time.Time) string {
 
 // Watching says that whether the owner is dead is being found out.
 func (r *Record) Watching() string {
-	return fmt.Sprintf("the lock is held by %s, who has not renewed it since %s: it is taken over if it is not renewed within a minute",
+	return fmt.Sprintf("the lock is held by %s, who has not renewed it since %s: it counts as dead if it is not renewed within a minute",
 		r.Owner, r.RenewedAt.UTC().Format(time.RFC3339))
 }
 

@@ -17,31 +17,31 @@ const (
 	trustedRenewals = 5 // halves
 )
 
-// watch finds out whether the owner of a lock that is held is dead, and returns the version that is free then. It
-// compares no clocks: it has to see the same version for watchedRenewals intervals. The result is "" as soon as the
-// lock is renewed or changes hands, and at once if it seems to have been renewed a moment ago, or its owner does
+// watch finds out whether the owner of a lock that is held is dead. It compares no clocks: it has to see the same
+// version for watchedRenewals intervals. The result is alive (the record is then the newest that was seen) as soon as
+// the lock is renewed or changes hands, and at once if it seems to have been renewed a moment ago, or its owner does
 // not say how often it renews. watching is called if it takes longer.
-func watch(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*Record)) (objstore.Version, error) {
+func watch(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*Record)) (Finding, error) {
 	first, version, err := Read(ctx, store, name)
 	if err != nil {
-		return "", err
+		return Finding{}, err
 	}
 	start, every := time.Now(), time.Duration(first.RenewSeconds*float64(time.Second))
 	if every <= 0 || start.Sub(first.RenewedAt).Abs() < every {
-		return "", nil
+		return Finding{Record: first, version: version}, nil
 	}
 	watching(first)
 	for time.Since(start) <= watchedRenewals*every {
 		if err := wait.For(ctx, every/4); err != nil {
-			return "", failure.Annotate(err, "watch lock", name.String())
+			return Finding{}, failure.Annotate(err, "watch lock", name.String())
 		}
 		current, now, err := Read(ctx, store, name)
 		switch {
 		case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
-			return "", err
+			return Finding{}, err
 		case err == nil && (now != version || current.Released):
-			return "", nil
+			return Finding{Record: current, version: now}, nil
 		}
 	}
-	return version, nil // that it is still this version is what the write that takes it over depends on
+	return Finding{Record: first, Dead: true, version: version}, nil // a write that depends on this version may free it
 }

@@ -1,0 +1,35 @@
+package restore
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// A dry run of a resolve takes the lock of a killed run for dead as the resolve itself would, and writes nothing.
+func TestPlanResolve_LockOfAKilledRun_IsFreeAfterAMinuteOfWatching(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here := cluster.Name{Namespace: "tidb", Name: "copy"}
+		store := objstoretest.NewMemory(nil)
+		killed, err := runlock.Acquire(t.Context(), store, here, runlock.Owner{Run: "killed", Command: "restore"}, lockTTL)
+		require.NoError(t, err)
+		r := newRun(Deps{Store: store}, Options{Target: here, Run: "mine"})
+		step := []phase.Step{r.lockIsFreeStep()}
+		err = r.check(t.Context(), step)
+		require.Equal(t, failure.Conflict, failure.KindOf(err), "it was renewed a moment ago")
+		<-time.After(25 * time.Second)
+		start := time.Now()
+		require.NoError(t, r.check(t.Context(), step))
+		require.Less(t, time.Since(start), 70*time.Second)
+		require.NoError(t, killed.Renew(t.Context()))
+	})
+}
