@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -24,6 +25,7 @@ type connections struct {
 	global *globalFlags
 	log    *zap.Logger
 	tls    *tls.Config
+	reach  cluster.AddressMap
 
 	mu     sync.Mutex
 	closer []func()
@@ -34,7 +36,11 @@ func (a *app) connections(log *zap.Logger) (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connections{global: &a.global, log: log, tls: cfg}, nil
+	reach, err := a.global.addressMap()
+	if err != nil {
+		return nil, err
+	}
+	return &connections{global: &a.global, log: log, tls: cfg, reach: reach}, nil
 }
 
 func (c *connections) later(f func()) {
@@ -99,7 +105,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 		return nil, failure.New(failure.Unready, "connect to PD", name.String(), "the TidbCluster's status names no healthy member").
 			WithHint("wait until PD is up, or name it by --pd")
 	}
-	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.tls, Logger: c.log})
+	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.tls, Logger: c.log, Reach: c.reach})
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +114,28 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 }
 
 func (c *connections) tikv() *tikv.Client {
-	client := tikv.Open(tikv.Config{TLS: c.tls})
+	client := tikv.Open(tikv.Config{TLS: c.tls, Reach: c.reach})
 	c.later(client.Close)
 	return client
+}
+
+// addressMap is that of --address-map and --resolve.
+func (g *globalFlags) addressMap() (cluster.AddressMap, error) {
+	entries := g.resolve
+	if g.addressFile != "" {
+		text, err := os.ReadFile(g.addressFile)
+		if err != nil {
+			return cluster.AddressMap{}, failure.Wrap(err, failure.Usage, "read --address-map", g.addressFile)
+		}
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(line, "#")
+			if line = strings.TrimSpace(line); line != "" {
+				entries = append(entries, line)
+			}
+		}
+	}
+	m, err := cluster.ParseAddressMap(entries)
+	return m, failure.Annotate(err, "read --resolve and --address-map", g.addressFile)
 }
 
 func (g *globalFlags) tlsConfig() (*tls.Config, error) {

@@ -24,7 +24,8 @@ type globalFlags struct {
 	kubeconfig, context, namespace, as string
 	region, profile, endpoint          string
 	storage                            string
-	pd                                 []string
+	pd, resolve                        []string
+	addressFile                        string
 	ca, cert, key                      string
 	output, progress                   string
 	logLevel, logFormat, logFile       string
@@ -64,6 +65,8 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.endpoint, "endpoint-url", "", "URL for EC2 and S3 in place of Amazon's (default: AWS_ENDPOINT_URL)")
 	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
 	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the TidbCluster's status)")
+	f.StringSliceVar(&g.resolve, "resolve", nil, "from outside the Kubernetes cluster: where a name of PD or a store is, as NAME=IP or NAME:PORT=HOST:PORT; may be repeated")
+	f.StringVar(&g.addressFile, "address-map", "", "file with lines as for --resolve")
 	f.StringVar(&g.ca, "ca", "", "CA certificate of the TiDB cluster, for TLS")
 	f.StringVar(&g.cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&g.key, "key", "", "client key, for TLS")

@@ -3,6 +3,7 @@ package pd
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -25,6 +27,8 @@ type Config struct {
 	Addresses []string    // client URLs or host:port, at least one; several are tried in turn
 	TLS       *tls.Config // nil: plain text, or the system's roots if an address is https
 	Logger    *zap.Logger // nil: none
+	// Reach says where addresses are dialled from outside the Kubernetes cluster; the zero value is at themselves.
+	Reach cluster.AddressMap
 }
 
 // Client talks to one PD cluster. It implements Members, Scheduling, GC and Recovery and is safe for
@@ -64,7 +68,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	quietOnce.Do(func() { log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()}) })
-	c := &Client{rest: newRest(urls, tlsConfig), log: cfg.Logger}
+	c := &Client{rest: newRest(urls, tlsConfig, cfg.Reach), log: cfg.Logger}
 	if c.log == nil {
 		c.log = zap.NewNop()
 	}
@@ -78,7 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		opt.WithCustomTimeoutOption(rpcTimeout),
 		opt.WithMaxErrorRetry(openTries),
 		opt.WithGRPCDialOptions(
-			grpc.WithContextDialer(dialer(tlsConfig)),
+			grpc.WithContextDialer(dialer(tlsConfig, cfg.Reach)),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: dialTimeout}),
 		))
 	if err == nil && !stop() {
@@ -145,15 +149,40 @@ func endpoints(cfg Config) ([]string, *tls.Config, error) {
 	return hosts, tlsConfig, nil
 }
 
-// dialer connects for gRPC. pd/client takes certificates only as files, so TLS is done here below it. It
-// takes no proxy from the environment: PD is in the cluster's network.
-func dialer(tlsConfig *tls.Config) func(context.Context, string) (net.Conn, error) {
+// dialPlain connects without TLS, to where reach says that an address is. It takes no proxy from the environment: PD is in
+// the cluster's network.
+func dialPlain(reach cluster.AddressMap) func(ctx context.Context, network, address string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: dialTimeout}
-	if tlsConfig == nil {
-		return func(ctx context.Context, addr string) (net.Conn, error) { return plain.DialContext(ctx, "tcp", addr) }
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return plain.DialContext(ctx, network, reach.Dial(address))
 	}
-	cfg := tlsConfig.Clone()
-	cfg.NextProtos = []string{"h2"}
-	secure := &tls.Dialer{NetDialer: plain, Config: cfg}
-	return func(ctx context.Context, addr string) (net.Conn, error) { return secure.DialContext(ctx, "tcp", addr) }
+}
+
+// dialer connects for gRPC. pd/client takes certificates only as files, so TLS is done here below it. The server has to
+// prove the name in address, wherever reach says that it is.
+func dialer(tlsConfig *tls.Config, reach cluster.AddressMap) func(context.Context, string) (net.Conn, error) {
+	dial := dialPlain(reach)
+	if tlsConfig == nil {
+		return func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		conn, err := dial(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		cfg := tlsConfig.Clone()
+		cfg.NextProtos = []string{"h2"}
+		if cfg.ServerName == "" {
+			if cfg.ServerName, _, err = net.SplitHostPort(address); err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+		}
+		secure := tls.Client(conn, cfg)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return secure, nil
+	}
 }

@@ -106,11 +106,17 @@ func TestClient_TLS_TrustsOnlyTheGivenAuthority(t *testing.T) {
 
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
+	return selfSignedFor(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+}
+
+// selfSignedFor makes a certificate of what names says.
+func selfSignedFor(t *testing.T, names *x509.Certificate) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IPAddresses: names.IPAddresses, DNSNames: names.DNSNames,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)
@@ -222,4 +228,29 @@ func TestHoldGC_BelowTheLowest_ReturnsIt(t *testing.T) {
 	require.Equal(t, cluster.TS(1000), gc)
 	require.Len(t, points, 1)
 	require.Greater(t, points[0].ExpiredAt.Year(), 9000)
+}
+
+// TestClient_ReachFromOutside_ProvesTheOriginalName reaches members by the addresses of a map: by HTTP and by gRPC, also after the
+// members have said their own names. The certificate holds the names alone.
+func TestClient_ReachFromOutside_ProvesTheOriginalName(t *testing.T) {
+	t.Parallel()
+	const name = "prod-pd.tidb.svc"
+	cert, roots := selfSignedFor(t, &x509.Certificate{DNSNames: []string{name}})
+	s := running(t, pdtest.Config{Members: 3, Advertise: name, TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}, 3)
+	trust := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	reach, err := cluster.ParseAddressMap([]string{name + ":2379=" + s.Addrs()[0], name + "=127.0.0.1"})
+	require.NoError(t, err)
+	c, err := pd.Open(t.Context(), pd.Config{Addresses: []string{name + ":2379"}, TLS: trust, Reach: reach})
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Now(t.Context())
+	require.NoError(t, err)
+	list, err := c.Schedulers(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+
+	other, err := cluster.ParseAddressMap([]string{"other.svc:2379=" + s.Addrs()[0]})
+	require.NoError(t, err)
+	_, err = pd.Open(t.Context(), pd.Config{Addresses: []string{"other.svc:2379"}, TLS: trust, Reach: other})
+	require.True(t, failure.Is(err, failure.Denied), "a server that cannot prove the name that was asked for: %v", err)
 }

@@ -23,7 +23,7 @@ type verdict struct {
 
 const (
 	hintReach   = "check that PD is running and reachable at its client port"
-	hintInside  = "run it in the Kubernetes cluster, as a Job: PD's addresses are DNS names of the cluster, which resolve nowhere else"
+	hintInside  = "run it in the Kubernetes cluster, as a Job, or say where PD is by --resolve or --address-map: its addresses are DNS names of the cluster, which resolve nowhere else"
 	hintVersion = "use a PD of version 7.5, 8.1 or 8.5"
 	hintTLS     = "check --ca, --cert and --key"
 	hintStart   = "start the cluster's TiKV stores first"

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 const apiPrefix = "/pd/api/v1"
@@ -39,9 +41,9 @@ type rest struct {
 	log   *zap.Logger
 }
 
-func newRest(urls []string, tlsConfig *tls.Config) *rest {
+func newRest(urls []string, tlsConfig *tls.Config, reach cluster.AddressMap) *rest {
 	transport := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialContext:           dialPlain(reach),
 		TLSClientConfig:       tlsConfig.Clone(),
 		TLSHandshakeTimeout:   dialTimeout,
 		ResponseHeaderTimeout: answerTimeout,

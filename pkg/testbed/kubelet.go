@@ -50,6 +50,9 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	}
 	cfg := k.cfg.PD
 	cfg.Faults = k.cfg.Faults
+	if k.cfg.DNSNames {
+		cfg.Advertise = name.Name + "-pd." + name.Namespace + ".svc"
+	}
 	pd, err := pdtest.New(cfg)
 	if err != nil {
 		return nil, err
@@ -84,6 +87,9 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 	}
 	cfg := tikvtest.Config{
 		PD: c.PD, Network: c.network, Seed: k.nextSeed(), Faults: k.cfg.Faults, Options: k.cfg.TiKV, Logf: k.cfg.Logf,
+	}
+	if k.cfg.DNSNames {
+		cfg.Advertise = p.Pod + "." + p.Cluster.Name + "-tikv-peer." + p.Cluster.Namespace + ".svc"
 	}
 	cfg.Options.Static = k.cfg.StaticRegions > 0
 	for _, v := range p.Volumes {

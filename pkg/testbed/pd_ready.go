@@ -52,7 +52,7 @@ func (c *Cluster) AwaitResolved(ctx context.Context, ts cluster.TS) error {
 }
 
 func (c *Cluster) getPD(ctx context.Context, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.PD.URLs()[0]+"/pd/api/v1/"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.PD.Addrs()[0]+"/pd/api/v1/"+path, nil)
 	if err != nil {
 		return err
 	}

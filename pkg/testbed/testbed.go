@@ -39,6 +39,9 @@ type Config struct {
 	// StaticRegions, if positive, makes all stores static: each leads so many regions, and serves no keys.
 	StaticRegions int
 	PD            pdtest.Config // its Faults are the testbed's
+	// DNSNames makes PD and the stores known by the DNS names of their pods, which resolve only inside a real cluster:
+	// their ports are those of 127.0.0.1. The workload does not know these names.
+	DNSNames bool
 	// PodStart is how long a pod takes from its node to its process, in virtual time.
 	PodStart time.Duration
 	Logf     func(format string, args ...any)

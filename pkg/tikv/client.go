@@ -3,6 +3,7 @@ package tikv
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -36,6 +38,8 @@ type Config struct {
 	KeepaliveTimeout time.Duration
 	// ConnectTimeout is how long one attempt to connect may take; 0 is 5 s.
 	ConnectTimeout time.Duration
+	// Reach says where addresses are dialled from outside the Kubernetes cluster; the zero value is at themselves.
+	Reach cluster.AddressMap
 }
 
 // withDefaults fills the zero values.
@@ -86,9 +90,18 @@ func Open(cfg Config) *Client {
 			grpc.WithTransportCredentials(creds),
 			grpc.WithNoProxy(), // stores are inside the cluster
 			grpc.WithDisableServiceConfig(),
+			grpc.WithContextDialer(dialer(cfg.Reach)),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout}),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: cfg.ConnectTimeout}),
 		},
+	}
+}
+
+// dialer connects to where reach says that an address is. TLS is above it, and has the server prove the name in address.
+func dialer(reach cluster.AddressMap) func(context.Context, string) (net.Conn, error) {
+	plain := &net.Dialer{}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return plain.DialContext(ctx, "tcp", reach.Dial(address))
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	hintRecovery    = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
 	hintOtherBackup = "make sure that no other backup of the cluster runs"
 	hintReach       = "check that the store's pod runs and that its address is reachable from here"
-	hintInside      = "run it in the Kubernetes cluster, as a Job: stores register with DNS names of the cluster, which resolve nowhere else"
+	hintInside      = "run it in the Kubernetes cluster, as a Job, or say where the stores are by --resolve or --address-map: they register with DNS names of the cluster, which resolve nowhere else"
 	hintTLS         = "check the CA, certificate and key against those of the cluster"
 )
 

@@ -89,6 +89,7 @@ func TestTranslate_NameDoesNotResolve_SaysWhereToRun(t *testing.T) {
 			err := translate(t.Context(), status.Error(codes.Unavailable, text), "do", "db-tikv-0.db-tikv-peer.tidb.svc:20160", "")
 			require.True(t, failure.Transient(err), "the name of a new pod may come")
 			require.Equal(t, hintInside, failure.HintOf(err))
+			require.Contains(t, hintInside, "--resolve or --address-map")
 		})
 	}
 }

@@ -37,10 +37,15 @@ func (m *member) name() string { return fmt.Sprintf("pd-%d", m.index) }
 func (m *member) id() uint64 { return m.server.disk.clusterID/1000*1000 + uint64(m.index) + 1 } //nolint:gosec // a small index
 
 func (m *member) url() string {
-	if m.server.cfg.TLS != nil {
-		return "https://" + m.addr
+	addr := m.addr
+	if host := m.server.cfg.Advertise; host != "" {
+		_, port, _ := net.SplitHostPort(addr) // it was listened on
+		addr = net.JoinHostPort(host, port)
 	}
-	return "http://" + m.addr
+	if m.server.cfg.TLS != nil {
+		return "https://" + addr
+	}
+	return "http://" + addr
 }
 
 func (m *member) message() *pdpb.Member {

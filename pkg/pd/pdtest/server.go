@@ -151,6 +151,17 @@ func (s *Server) URLs() []string {
 	return urls
 }
 
+// Addrs are the host:port that the members listen on, whatever their URLs say.
+func (s *Server) Addrs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	addrs := make([]string, 0, len(s.members))
+	for _, m := range s.members {
+		addrs = append(addrs, m.addr)
+	}
+	return addrs
+}
+
 // ClusterID is the id that every message carries.
 func (s *Server) ClusterID() uint64 { return s.disk.clusterID }
 

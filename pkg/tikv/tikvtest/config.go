@@ -29,7 +29,10 @@ type PD interface {
 
 // Config is what a store is started with.
 type Config struct {
-	Addr    string // to listen on; "" is 127.0.0.1:0
+	Addr string // to listen on; "" is 127.0.0.1:0
+	// Advertise is the host by which PD knows the store, as a pod's DNS name is; "" is where the store listens.
+	Advertise string
+
 	Data    *disk.Device
 	RaftLog *disk.Device
 	PD      PD

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -120,8 +121,13 @@ func (s *Store) meta() *metapb.Store {
 	if version == "" {
 		version = "8.5.8"
 	}
+	address := s.Addr()
+	if s.cfg.Advertise != "" {
+		_, port, _ := net.SplitHostPort(address) // it is listened on
+		address = net.JoinHostPort(s.cfg.Advertise, port)
+	}
 	return &metapb.Store{
-		Id: s.id, Address: s.Addr(), PeerAddress: s.Addr(), StatusAddress: s.Addr(), Version: version,
+		Id: s.id, Address: address, PeerAddress: address, StatusAddress: address, Version: version,
 		Labels: s.cfg.Labels, StartTimestamp: s.startTime().Unix(), DeployPath: "/",
 	}
 }

@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"net"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// AddressMap says where PD and the stores are reached from outside the Kubernetes cluster, whose DNS names resolve only
+// inside. It changes what is dialled and nothing else: names in TLS, in messages and in PD stay the original ones.
+// The zero value changes nothing. It is read-only once made, and safe for concurrent use.
+type AddressMap struct{ to map[string]string }
+
+// ParseAddressMap reads entries of the form NAME=ADDRESS, where NAME is a host name, or one with a port, and ADDRESS an
+// IP address or a host name, or one with a port. An entry for a name with its port is preferred to one for the name
+// alone. What is not of this form, and a name that has two addresses, is a Usage error.
+func ParseAddressMap(entries []string) (AddressMap, error) {
+	m := AddressMap{to: map[string]string{}}
+	for _, entry := range entries {
+		name, address, found := strings.Cut(strings.TrimSpace(entry), "=")
+		name, address = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(address)
+		if !found || !isAddress(name) || !isAddress(address) {
+			return AddressMap{}, failure.New(failure.Usage, "read address", entry, "want NAME=IP, or NAME:PORT=HOST:PORT")
+		}
+		if was, twice := m.to[name]; twice && was != address {
+			return AddressMap{}, failure.New(failure.Usage, "read address", entry, "%s is at %s already", name, was)
+		}
+		m.to[name] = address
+	}
+	return m, nil
+}
+
+// isAddress reports whether a text is a host or IP address, with a port or without.
+func isAddress(text string) bool {
+	if text == "" || strings.ContainsAny(text, "/=, \t") {
+		return false
+	}
+	host, port := splitPort(text)
+	return host != "" && (port != "" || !strings.HasSuffix(text, ":")) && (!strings.Contains(host, ":") || net.ParseIP(host) != nil)
+}
+
+// splitPort is net.SplitHostPort for an address that may have no port, "" then.
+func splitPort(address string) (host, port string) {
+	if host, port, err := net.SplitHostPort(address); err == nil {
+		return host, port
+	}
+	return strings.Trim(address, "[]"), ""
+}
+
+// Dial is the host:port to connect to for address, a host:port of PD or a store. The port is kept unless the entry
+// has one. An address that is not in the map is returned as it is.
+func (m AddressMap) Dial(address string) string {
+	host, port := splitPort(address)
+	to, found := m.to[strings.ToLower(address)]
+	if !found {
+		if to, found = m.to[strings.ToLower(host)]; !found {
+			return address
+		}
+	}
+	toHost, toPort := splitPort(to)
+	if toPort == "" {
+		toPort = port
+	}
+	return net.JoinHostPort(toHost, toPort)
+}
