@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/ui"
 )
@@ -75,19 +73,10 @@ func (s *session) end() {
 	}
 }
 
-// newRunID is unique, sorts by time and fits into Kubernetes names and tags.
-func newRunID(now time.Time) (cluster.RunID, error) {
-	var b [4]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", failure.Wrap(err, failure.Unknown, "make run id", "")
-	}
-	return cluster.RunID(strings.ToLower(now.UTC().Format("20060102t150405")) + "-" + hex.EncodeToString(b[:])), nil
-}
-
 // runID is the one that the user chose, or a new one.
 func runID(chosen string) (cluster.RunID, error) {
 	if chosen == "" {
-		return newRunID(time.Now())
+		return journal.NewRunID(time.Now())
 	}
 	if !runIDs().MatchString(chosen) {
 		return "", failure.New(failure.Usage, "read --run-id", chosen, "want up to 40 lower-case letters, digits and hyphens")
