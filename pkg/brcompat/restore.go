@@ -1,11 +1,14 @@
 package brcompat
 
 import (
-	"context"
+	"cmp"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/restore"
 )
 
 // restoreFlags are those of `restore full` alone.
@@ -37,6 +40,9 @@ func (a *app) restoreCommand() *cobra.Command {
 			if err := required("storage", a.common.Storage); err != nil {
 				return err
 			}
+			if err := f.validate(); err != nil {
+				return err
+			}
 			if f.Prepare {
 				return a.restoreVolumes(cmd.Context(), f)
 			}
@@ -60,12 +66,28 @@ func (a *app) restoreCommand() *cobra.Command {
 	return cmd
 }
 
-// restoreVolumes makes the volumes.
-func (a *app) restoreVolumes(context.Context, restoreFlags) error {
-	return failure.New(failure.Unready, "restore", "", "not supported yet")
+// validate refuses what no restore could do, before anything is contacted.
+func (f *restoreFlags) validate() error {
+	if f.VolumeScope < int(restore.ScopeAll) || f.VolumeScope > int(restore.ScopeOther) {
+		return failure.New(failure.Usage, "read --volume-scope", strconv.Itoa(f.VolumeScope), "want 0 (all volumes), 1 (those with TiKV's data) or 2 (the others)")
+	}
+	if f.VolumeIOPS < 0 || f.VolumeThroughput < 0 {
+		return failure.New(failure.Usage, "read --volume-iops and --volume-throughput", "", "they cannot be negative")
+	}
+	return nil
 }
 
-// restoreData resolves the data of the started stores.
-func (a *app) restoreData(context.Context, restoreFlags) error {
-	return failure.New(failure.Unready, "restore", "", "not supported yet")
+// What EC2 gives a gp3 volume that is asked for without: 0 means that to br, also where the source had more.
+const (
+	gp3IOPS       = 3000
+	gp3Throughput = 125
+)
+
+// volume is what the new volumes are to be.
+func (f *restoreFlags) volume() cluster.VolumeSpec {
+	spec := cluster.VolumeSpec{Type: f.VolumeType, IOPS: f.VolumeIOPS, ThroughputMiB: f.VolumeThroughput}
+	if spec.Type == "gp3" {
+		spec.IOPS, spec.ThroughputMiB = cmp.Or(spec.IOPS, gp3IOPS), cmp.Or(spec.ThroughputMiB, gp3Throughput)
+	}
+	return spec
 }

@@ -1,0 +1,62 @@
+package brcompat
+
+import (
+	"context"
+	"os"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+// restoreVolumes makes the volumes for a cluster that the Operator has made, and writes the document with their ids for
+// the Operator to bind them. If the run fails, neither the volumes nor the document stay.
+func (a *app) restoreVolumes(ctx context.Context, f restoreFlags) error {
+	c, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	r, err := a.newRestore(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := r.document.checkObjects(); err != nil {
+		return err
+	}
+	if r.deps.EBS, err = c.ebs(ctx); err != nil {
+		return err
+	}
+	r.opts.Volume, r.opts.Zone, r.opts.FastRestore = f.volume(), cluster.Zone(f.TargetAZ), f.UseFSR
+	r.opts.Encrypt, r.opts.Scope = f.VolumeEncrypted, restore.VolumeScope(f.VolumeScope)
+	written := false
+	r.deps.HandOver = func(_ context.Context, volumes []restore.Volume) error {
+		err := r.document.writeRestored(f.OutputFile, volumes)
+		written = written || err == nil
+		return err
+	}
+	weights := map[string]float64{journal.StepCreateVolumes: 20, "await-volumes": 80}
+	if f.UseFSR {
+		weights["fast-restore"] = 100
+	}
+	err = a.carryOut(ctx, r, f.ProgressFile, weights, restore.Prepare)
+	if err != nil && written {
+		_ = os.Remove(f.OutputFile) // the error that counts is the run's; nobody reads the file after it
+	}
+	return err
+}
+
+// writeRestored writes the document with the volumes that were made.
+func (d *document) writeRestored(file string, volumes []restore.Volume) error {
+	for _, v := range volumes {
+		if !d.SetRestoreVolume(v.Snapshot, v.ID, v.Zone) {
+			return failure.New(failure.Corrupt, "write restored volumes", file, "the document does not name snapshot %s", v.Snapshot)
+		}
+	}
+	content, err := d.Encode()
+	if err != nil {
+		return err
+	}
+	return failure.Wrap(replaceFile(file, content), failure.Denied, "write --output-file", file)
+}
