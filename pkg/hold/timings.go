@@ -11,6 +11,7 @@ import (
 // StoreParts is how long the parts took on one store. Parts of the same name are added up.
 type StoreParts struct {
 	Store cluster.StoreID `json:"store"`
+	Pod   string          `json:"pod,omitempty"`
 	Parts []phase.Part    `json:"parts"`
 }
 

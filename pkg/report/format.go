@@ -41,8 +41,8 @@ func Duration(seconds float64) string {
 	return fmt.Sprintf("%dm%02d%ss", tenths/600, tenths/10%60, fraction)
 }
 
-// percent prints a share; one that rounds to nothing but is not is "<0.1%".
-func percent(share float64) string {
+// Percent prints a share; one that rounds to nothing but is not is "<0.1%".
+func Percent(share float64) string {
 	switch {
 	case share <= 0:
 		return "0%"
@@ -52,8 +52,8 @@ func percent(share float64) string {
 	return strings.Replace(fmt.Sprintf("%.1f%%", share*100), ".0%", "%", 1)
 }
 
-// bytes prints a size in powers of ten, as the published figures are.
-func bytes(n int64) string {
+// Bytes prints a size in powers of ten, as the published figures are.
+func Bytes(n int64) string {
 	if n <= 0 {
 		return absent
 	}

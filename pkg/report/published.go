@@ -17,6 +17,18 @@ const (
 	StartTiDB      = "start TiDB"
 )
 
+// PublishedPhases are the phases of the published table of the operation, in its order.
+func PublishedPhases(o Operation) []string {
+	switch o {
+	case Restore:
+		return restorePhases()
+	case Resolve:
+		return restorePhases()[3:]
+	default:
+		return backupPhases()
+	}
+}
+
 func backupPhases() []string {
 	return []string{CreateTask, PauseScheduling, PauseGC, GetBackupTS, VolumeSnapshots}
 }

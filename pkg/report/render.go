@@ -87,7 +87,7 @@ func (r *Report) write(w io.Writer, s string) error {
 }
 
 func (r *Report) page(o TableOptions) page {
-	p := page{title: r.title(), facts: r.facts(), fault: r.Error}
+	p := page{title: r.Title(), facts: r.facts(), fault: r.Error}
 	if r.Operation == Resolve {
 		p.tables = []table.Writer{r.phaseTable(o, restorePhases()[3:])}
 	} else if r.Operation == Restore {
@@ -118,7 +118,8 @@ func (r *Report) page(o TableOptions) page {
 	return p
 }
 
-func (r *Report) title() string {
+// Title names the run and how it ended: "backup nightly-1 of tidb/prod: done".
+func (r *Report) Title() string {
 	b := string(r.Operation)
 	if r.Operation == Resolve {
 		b += fmt.Sprintf(" of %s to %s", r.Cluster, orAbsent(string(r.Backup)))
@@ -133,10 +134,10 @@ func (r *Report) title() string {
 func (r *Report) facts() []string {
 	line := count(r.TiKVs, "TiKV", "TiKVs") + ", " + count(r.Volumes, "volume", "volumes")
 	if r.DataBytes > 0 {
-		line += ", " + bytes(r.DataBytes) + " of data"
+		line += ", " + Bytes(r.DataBytes) + " of data"
 	}
 	if r.DataPerVolumeBytes > 0 {
-		line += ", at most " + bytes(r.DataPerVolumeBytes) + " a volume"
+		line += ", at most " + Bytes(r.DataPerVolumeBytes) + " a volume"
 	}
 	facts := []string{line}
 	if v := r.VolumeSettings; v != nil {
@@ -171,8 +172,8 @@ func (r *Report) others() string {
 			parts = append(parts, p.Name+" "+Duration(p.Seconds))
 		}
 	}
-	if between := r.between(); between > 0 {
-		parts = append(parts, outside+" "+Duration(between))
+	if between := r.Between(); between > 0 {
+		parts = append(parts, Outside+" "+Duration(between))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -188,11 +189,12 @@ func (r *Report) compareBackup() string {
 	return fmt.Sprintf("published: about %g min for %d GB a volume (%s)", near.minutes, near.dataGB, near.settings)
 }
 
-// outside is the row for time that no phase had: undoing, and the time between two processes of one run.
-const outside = "outside the phases"
+// Outside is the row for time that no phase had: undoing, and the time between two processes of one run.
+const Outside = "outside the phases"
 
-// between is the time that no phase had; 0 if it is below a hundredth of the total.
-func (r *Report) between() float64 {
+// Between is the time that no phase had: undoing, and the time between two processes of one run. It is 0 if it is below
+// a hundredth of the total.
+func (r *Report) Between() float64 {
 	rest := r.TotalSeconds
 	for _, p := range r.Phases {
 		rest -= p.Seconds

@@ -56,8 +56,12 @@ type Header struct {
 	DataPerVolumeBytes int64 `json:"dataPerVolumeBytes,omitempty"`
 	// Hold is how long the cluster was held; nil for a restore, and for a backup that never held it.
 	Hold *Hold `json:"hold,omitempty"`
+	// Stores are how long a restore's parts took on each store, in the order of the stores' ids.
+	Stores []hold.StoreParts `json:"stores,omitempty"`
 	// VolumeSettings are those of the restored volumes; nil for a backup.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
+	// Expected is what the model said before the run; nil where it was not asked.
+	Expected *Expected `json:"expected,omitempty"`
 	// Error is why the run failed, without secrets; empty for one that did not.
 	Error string `json:"error,omitempty"`
 	// ErrorKind is the kind of that error, as in exit codes: "limited", "denied" …
@@ -116,6 +120,25 @@ type VolumeSettings struct {
 	Type          string `json:"type"`
 	IOPS          int64  `json:"iops,omitempty"`
 	ThroughputMiB int64  `json:"throughputMiB,omitempty"` // MiB/s
+}
+
+// Expected is how long the run should have taken.
+type Expected struct {
+	// Model says where the figures are from: "published tables", or "12 runs of this storage".
+	Model   string  `json:"model"`
+	Seconds float64 `json:"seconds"`
+	// LowSeconds and HighSeconds are the range that the run should end in.
+	LowSeconds  float64         `json:"lowSeconds"`
+	HighSeconds float64         `json:"highSeconds"`
+	Phases      []ExpectedPhase `json:"phases"`
+}
+
+// ExpectedPhase is how long a phase should have taken.
+type ExpectedPhase struct {
+	Name        string  `json:"name"`
+	Seconds     float64 `json:"seconds"`
+	LowSeconds  float64 `json:"lowSeconds"`
+	HighSeconds float64 `json:"highSeconds"`
 }
 
 // SettingsOf are the settings of a volume; its size is no setting.

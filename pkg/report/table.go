@@ -18,7 +18,7 @@ func (r *Report) phaseTable(o TableOptions, expected []string) table.Writer {
 	t.SetColumnConfigs([]table.ColumnConfig{right(2), right(3), {Number: 4, Align: text.AlignLeft}})
 	t.SuppressEmptyColumns()
 	add := func(depth int, name string, seconds float64, remark string) {
-		t.AppendRow(table.Row{indent(depth, name), Duration(seconds), percent(r.share(seconds)), remark})
+		t.AppendRow(table.Row{indent(depth, name), Duration(seconds), Percent(r.share(seconds)), remark})
 	}
 	ran := map[string]bool{}
 	cut := r.last(VolumeSnapshots) // the hold's figures are those of the last attempt
@@ -40,8 +40,8 @@ func (r *Report) phaseTable(o TableOptions, expected []string) table.Writer {
 			t.AppendRow(table.Row{name, absent, absent, "not run"})
 		}
 	}
-	if rest := r.between(); rest > 0 {
-		add(0, outside, rest, "")
+	if rest := r.Between(); rest > 0 {
+		add(0, Outside, rest, "")
 	}
 	t.AppendFooter(table.Row{"total", Duration(r.TotalSeconds), "100%", ""})
 	return t
@@ -112,7 +112,7 @@ func (r *Report) restoreTable(o TableOptions) table.Writer {
 	for _, name := range restorePhases() {
 		cell := absent
 		if seconds, ran := r.Seconds(name); ran {
-			cell = percent(r.share(seconds))
+			cell = Percent(r.share(seconds))
 		}
 		shares = append(shares, cell)
 	}
@@ -124,7 +124,7 @@ func (r *Report) restoreTable(o TableOptions) table.Writer {
 }
 
 func (r *Report) restoreRow(label string) table.Row {
-	row := table.Row{label, bytes(r.DataBytes), bytes(r.DataPerVolumeBytes), r.TiKVs}
+	row := table.Row{label, Bytes(r.DataBytes), Bytes(r.DataPerVolumeBytes), r.TiKVs}
 	for _, name := range restorePhases() {
 		cell := absent
 		if seconds, ran := r.Seconds(name); ran {

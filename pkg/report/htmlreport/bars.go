@@ -1,0 +1,65 @@
+package htmlreport
+
+import (
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// bar is a row of the timeline.
+type bar struct {
+	depth   int // 0 a phase, 1 a step or the hold
+	kind    string
+	name    string
+	offset  float64 // seconds after the run's start
+	seconds float64
+	outcome phase.Outcome
+	attempt int
+}
+
+// bars lays a run out in time. Reports that say when each phase began have every bar at its place; in older ones the
+// phases follow one another. The bars of depth 0 add up to the run's total.
+func bars(r *report.Report) []bar {
+	var out []bar
+	zero, end := r.Started, 0.0
+	if len(r.Phases) > 0 && !r.Phases[0].Start.IsZero() && (zero.IsZero() || r.Phases[0].Start.Before(zero)) {
+		zero = r.Phases[0].Start
+	}
+	for _, p := range r.Phases {
+		offset := at(p.Start, zero, end)
+		out = append(out, bar{kind: "phase", name: p.Name, offset: offset, seconds: p.Seconds, outcome: p.Outcome, attempt: p.Attempt})
+		inner := offset
+		for _, s := range p.Steps {
+			from := at(s.Start, zero, inner)
+			out = append(out, bar{depth: 1, kind: "step", name: s.Name, offset: from, seconds: s.Seconds, outcome: s.Outcome})
+			inner = from + s.Seconds
+		}
+		end = offset + p.Seconds
+	}
+	if rest := r.Between(); rest > 0 {
+		out = append(out, bar{kind: "rest", name: report.Outside, offset: -1, seconds: rest})
+	}
+	if r.Hold != nil && !r.Hold.Start.IsZero() && !zero.IsZero() {
+		out = append(out, bar{depth: 1, kind: "hold", name: "hold", offset: at(r.Hold.Start, zero, 0), seconds: r.Hold.Seconds},
+			bar{depth: 1, kind: "cut", name: "cut", offset: at(r.Hold.CutStart, zero, 0), seconds: r.Hold.CutSeconds})
+	}
+	return out
+}
+
+// at is when something began, or what it is believed to be if the report does not say.
+func at(start, zero time.Time, otherwise float64) float64 {
+	if start.IsZero() || zero.IsZero() {
+		return otherwise
+	}
+	return max(start.Sub(zero).Seconds(), 0)
+}
+
+// span is how many seconds the timeline shows.
+func span(r *report.Report, all []bar) float64 {
+	length := r.TotalSeconds
+	for _, b := range all {
+		length = max(length, b.offset+b.seconds)
+	}
+	return length
+}

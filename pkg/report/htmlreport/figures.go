@@ -1,0 +1,101 @@
+package htmlreport
+
+import (
+	"fmt"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// facts are the lines under the title.
+func facts(r *report.Report) g.Node {
+	out := g.Group{}
+	add := func(term, text string) {
+		out = append(out, h.Div(h.Dt(g.Text(term)), h.Dd(g.Text(text))))
+	}
+	add("run", name(string(r.Run)))
+	add("started", when(r.Started))
+	add("finished", when(r.Finished))
+	if v := r.VolumeSettings; v != nil {
+		text := name(v.Type)
+		if v.IOPS > 0 {
+			text += fmt.Sprintf(", %d IOPS", v.IOPS)
+		}
+		if v.ThroughputMiB > 0 {
+			text += fmt.Sprintf(", %d MiB/s", v.ThroughputMiB)
+		}
+		add("volumes made as", text)
+	}
+	return h.Dl(h.Class("facts"), out)
+}
+
+// figures are the large numbers: the hold and its cut are what a live cluster feels.
+func figures(r *report.Report) g.Node {
+	out := g.Group{figure("total", report.Duration(r.TotalSeconds), against(r))}
+	if hold := r.Hold; hold != nil {
+		attempts := ""
+		if hold.Attempts > 1 {
+			attempts = fmt.Sprintf("attempt %d", hold.Attempts)
+		}
+		out = append(out,
+			figure("hold", report.Duration(hold.Seconds), attempts),
+			figure("cut", report.Duration(hold.CutSeconds), "skew "+report.Duration(hold.SkewSeconds)))
+	}
+	if r.DataBytes > 0 {
+		most := ""
+		if r.DataPerVolumeBytes > 0 {
+			most = "at most " + report.Bytes(r.DataPerVolumeBytes) + " a volume"
+		}
+		out = append(out, figure("data", report.Bytes(r.DataBytes), most))
+	}
+	return h.Dl(h.Class("figures"), out, figure("TiKVs", fmt.Sprint(r.TiKVs), plural(r.Volumes, "volume")))
+}
+
+func figure(term, value, note string) g.Node {
+	return h.Div(h.Class("figure"), h.Dt(g.Text(term)), h.Dd(h.Class("value"), g.Text(value)), h.Dd(h.Class("note"), g.Text(note)))
+}
+
+func plural(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// against says how far the run was from what was expected.
+func against(r *report.Report) string {
+	e := r.Expected
+	if e == nil || e.Seconds <= 0 {
+		return ""
+	}
+	return "expected " + report.Duration(e.Seconds)
+}
+
+// problem is why a run failed.
+func problem(r *report.Report) g.Node {
+	if r.Error == "" {
+		return nil
+	}
+	kind := "The run failed"
+	if r.ErrorKind != "" {
+		kind += " (" + name(r.ErrorKind) + ")"
+	}
+	return h.Div(h.Class("problem"), h.Role("note"), h.Strong(g.Text(kind+": ")), g.Text(clean(r.Error)))
+}
+
+// attempts are the holds that failed, and whose snapshots were deleted.
+func attempts(r *report.Report) g.Node {
+	if r.Hold == nil || len(r.Hold.Failed) == 0 {
+		return nil
+	}
+	rows := g.Group{}
+	for _, a := range r.Hold.Failed {
+		rows = append(rows, h.Tr(num(fmt.Sprint(a.Number)), h.Td(g.Text(when(a.At))), h.Td(g.Text(name(a.Step))), h.Td(h.Class("wrap"), g.Text(clean(a.Error)))))
+	}
+	return g.Group{
+		h.P(g.Text("The snapshots of these attempts were deleted: they were not proven to be of one instant.")),
+		scroll("Attempts that were thrown away", h.Table(h.THead(h.Tr(numColumn("attempt"), column("failed at"), column("in step"), column("why"))), h.TBody(rows))),
+	}
+}

@@ -1,0 +1,245 @@
+package htmlreport_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/report/htmlreport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func written(t testing.TB, p htmlreport.Page) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, htmlreport.Write(&b, p))
+	return b.String()
+}
+
+func TestWrite_IsWellFormedAndNeedsNothingElse(t *testing.T) {
+	t.Parallel()
+	for name, page := range map[string]htmlreport.Page{
+		"nothing":              {},
+		"backup":               {Reports: []*report.Report{sampleBackup(30)}, Published: true},
+		"three attempts":       {Reports: []*report.Report{sampleFailed()}},
+		"backup and a restore": {Reports: []*report.Report{sampleBackup(3), sampleRestore(3)}, Published: true, Home: &htmlreport.Link{Text: "all backups", Href: "/"}},
+		"an empty report":      {Reports: []*report.Report{report.New(report.Header{}, nil)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := written(t, page)
+			wellFormed(t, text)
+			require.NotRegexp(t, `(?i)<script|https?://|<iframe|@import|url\(`, text, "no script and nothing from elsewhere")
+			for _, id := range regexp.MustCompile(`href="#([^"]+)"|aria-labelledby="([^"]+)"`).FindAllStringSubmatch(text, -1) {
+				require.Equal(t, 1, strings.Count(text, `id="`+id[1]+id[2]+`"`), id)
+			}
+		})
+	}
+}
+
+// wellFormed reads the document with a strict reader: every element is closed, every attribute quoted.
+func wellFormed(t testing.TB, text string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(regexp.MustCompile(`<(meta|link)( [^>]*)>`).ReplaceAllString(text, `<$1$2/>`)))
+	d.Entity = xml.HTMLEntity
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+	}
+}
+
+func TestWrite_BarsOfPhases_AddUpToTheTotal(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*report.Report{"backup": sampleBackup(5), "restore": sampleRestore(5), "failed": sampleFailed()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := written(t, htmlreport.Page{Reports: []*report.Report{r}})
+			var sum float64
+			for _, m := range regexp.MustCompile(`data-seconds="([0-9.]+)" data-kind="(phase|rest)"`).FindAllStringSubmatch(text, -1) {
+				seconds, err := strconv.ParseFloat(m[1], 64)
+				require.NoError(t, err)
+				sum += seconds
+			}
+			require.InDelta(t, r.TotalSeconds, sum, 0.01*r.TotalSeconds)
+		})
+	}
+}
+
+func TestWrite_HostileTexts_DoNothing(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"markup": `"><script>alert(1)</script><img src=x onerror=alert(1)>`, "ansi": "\x1b[2J\x1b[31mred\x07", "lines": "a\nb\r\nc\u2028d\u202eevil",
+		"long": strings.Repeat("x", 10_000), "attribute": `' onmouseover='alert(1)`, "not utf-8": "\xff\xfe",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := sampleFailed()
+			r.Run, r.Backup, r.Outcome, r.ErrorKind = cluster.RunID(text), cluster.BackupID(text), phase.Outcome(text), text
+			r.Cluster, r.Error = cluster.Name{Namespace: text, Name: text}, text
+			r.Warnings, r.Checks = []string{text}, []string{text}
+			r.Phases[0].Name, r.Phases[0].Steps[0].Name, r.Operation = text, text, report.Operation(text)
+			r.Hold.Failed[0].Error, r.Hold.Stores[0].Pod, r.Hold.Stores[0].Parts[0].Name = text, text, text
+			r.Expected = &report.Expected{Model: text, Seconds: 1, Phases: []report.ExpectedPhase{{Name: text}}}
+			page := written(t, htmlreport.Page{Reports: []*report.Report{r, r}})
+			wellFormed(t, page)
+			require.NotContains(t, page, "<script")
+			require.NotContains(t, page, "<img")
+			require.NotRegexp(t, `<[^>]* on[a-z]+=`, page)
+			require.NotRegexp(t, "[\x00-\x09\x0b-\x1f\u2028\u202e]", page)
+			require.NotContains(t, page, strings.Repeat("x", 2001))
+			require.Less(t, len(page), 200_000)
+		})
+	}
+}
+
+func TestWrite_ThreeHundredStores_StaysSmallAndNamesTheSlowest(t *testing.T) {
+	t.Parallel()
+	backup, restore := sampleBackup(300), sampleRestore(300)
+	backup.Hold.Stores[77].Parts[3].Seconds = 9
+	text := written(t, htmlreport.Page{Reports: []*report.Report{backup, restore}})
+	require.Less(t, len(text), 2<<20)
+	require.Contains(t, text, "wait apply 9s (store 78 prod-tikv-77)")
+	require.Contains(t, text, "288 faster stores")
+}
+
+func TestWrite_WriterFails_ErrorIsReturned(t *testing.T) {
+	t.Parallel()
+	require.Error(t, htmlreport.Write(failing{}, htmlreport.Page{Reports: []*report.Report{sampleBackup(1)}}))
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+var began = time.Date(2026, 8, 22, 10, 0, 0, 0, time.UTC)
+
+// plan lays phases out one after another.
+func plan(phases ...phase.Timing) phase.Timings {
+	at := began
+	for i := range phases {
+		phases[i].Start = at
+		inner := at
+		for j := range phases[i].Steps {
+			phases[i].Steps[j].Start = inner
+			inner = inner.Add(seconds(phases[i].Steps[j].Seconds))
+		}
+		at = at.Add(seconds(phases[i].Seconds))
+		if phases[i].Outcome == "" {
+			phases[i].Outcome = phase.Done
+		}
+	}
+	return phases
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func step(name string, s float64) phase.StepTiming {
+	return phase.StepTiming{Name: name, Seconds: s, Outcome: phase.Done}
+}
+
+func storeParts(n int, names ...string) []hold.StoreParts {
+	var out []hold.StoreParts
+	for i := range n {
+		s := hold.StoreParts{Store: cluster.StoreID(i + 1), Pod: fmt.Sprint("prod-tikv-", i)}
+		for j, name := range names {
+			s.Parts = append(s.Parts, phase.Part{Name: name, Seconds: 0.02*float64(j+1) + float64((i*7919+j*131)%97)/400})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func sampleBackup(stores int) *report.Report {
+	timings := plan(
+		phase.Timing{Phase: report.CreateTask, Seconds: 2.9, Steps: []phase.StepTiming{step("preflight", 2.3), step("lock", .3), step("connect", .3)}},
+		phase.Timing{Phase: report.PauseScheduling, Seconds: .25, Steps: []phase.StepTiming{step("hold", .25)}},
+		phase.Timing{Phase: report.PauseGC, Seconds: .01, Steps: []phase.StepTiming{step("hold-gc", .01)}},
+		phase.Timing{Phase: report.GetBackupTS, Seconds: 1.8, Steps: []phase.StepTiming{step("settle", 1.2), step("backup-ts", .6)}},
+		phase.Timing{Phase: report.VolumeSnapshots, Seconds: 856.4, Steps: []phase.StepTiming{step("cut", 2.04), step("release", .4), step("record", .6), step("await-snapshots", 853)}},
+		phase.Timing{Phase: "seal", Seconds: .42, Steps: []phase.StepTiming{step("seal", .42)}},
+	)
+	return report.New(report.Header{
+		Operation: report.Backup, Run: "20260822t100000-7f3a11bc", Backup: "nightly-2026-08-22", Cluster: cluster.Name{Namespace: "prod", Name: "orders"},
+		Outcome: phase.Done, Started: began, Finished: began.Add(seconds(862.5)), TiKVs: stores, Volumes: stores, DataBytes: int64(stores) * 3e12, DataPerVolumeBytes: 3e12,
+		Hold: &report.Hold{
+			Start: began.Add(seconds(2.6)), Seconds: 4.9, CutStart: began.Add(seconds(5)), CutSeconds: 2.04, SkewSeconds: .9, Attempts: 1,
+			Stores: storeParts(stores, "connect", "suspend imports", "pause admin commands", "wait apply", "cut", "release"),
+		},
+		Expected: &report.Expected{Model: "12 runs of this storage", Seconds: 900, LowSeconds: 700, HighSeconds: 1200, Phases: []report.ExpectedPhase{
+			{Name: report.CreateTask, Seconds: 3, LowSeconds: 2, HighSeconds: 5}, {Name: report.PauseScheduling, Seconds: .1, LowSeconds: .05, HighSeconds: .2},
+			{Name: report.VolumeSnapshots, Seconds: 890, LowSeconds: 700, HighSeconds: 1100},
+		}},
+		Checks: []string{fmt.Sprintf("%d of %d snapshots completed", stores, stores), "all leases were valid over the whole cut"},
+	}, timings)
+}
+
+func sampleRestore(stores int) *report.Report {
+	timings := plan(
+		phase.Timing{Phase: report.CreateCluster, Seconds: 53, Steps: []phase.StepTiming{step("load", .3), step("preflight", 1.2), step("create-cluster", 2), step("await-pd", 49.5)}},
+		phase.Timing{Phase: report.RestoreVolumes, Seconds: 6.4, Steps: []phase.StepTiming{step("create-volumes", 3.2), step("await-volumes", 2), step("bind-volumes", 1.2)}},
+		phase.Timing{Phase: report.StartTiKV, Seconds: 175.2, Steps: []phase.StepTiming{step("start-tikv", 1), step("await-stores", 174.2)}},
+		phase.Timing{Phase: report.ResolveData, Seconds: 512.9, Steps: []phase.StepTiming{step("collect", 20.1), step("recover", 61.5), step("flashback", 431.3)}},
+		phase.Timing{Phase: report.StartTiDB, Seconds: 58, Steps: []phase.StepTiming{step("leave-recovery", 3), step("await-tidb", 55)}},
+	)
+	r := report.New(report.Header{
+		Operation: report.Restore, Run: "20260822t110000-01bc77aa", Backup: "nightly-2026-08-22", Cluster: cluster.Name{Namespace: "dr", Name: "orders"},
+		Outcome: phase.Done, Started: began, Finished: began.Add(seconds(806)), TiKVs: stores, Volumes: stores, DataBytes: int64(stores) * 1e12, DataPerVolumeBytes: 1e12,
+		VolumeSettings: &report.VolumeSettings{Type: "gp3", IOPS: 7000, ThroughputMiB: 400},
+		Stores:         storeParts(stores, "volume", "pod", "TiKV", "collect", "recover", "flashback"),
+		Warnings:       []string{"the peers of 2 regions disagreed about their range"},
+	}, timings)
+	return r
+}
+
+func sampleFailed() *report.Report {
+	failed := func(t phase.Timing, attempt int) phase.Timing {
+		t.Outcome, t.Attempt = phase.Failed, attempt
+		t.Steps[len(t.Steps)-1].Outcome = phase.Failed
+		return t
+	}
+	attempt := func(n int) []phase.Timing {
+		return []phase.Timing{
+			{Phase: report.PauseScheduling, Seconds: .3, Attempt: n, Steps: []phase.StepTiming{step("hold", .3)}},
+			{Phase: report.GetBackupTS, Seconds: 1.1, Attempt: n, Steps: []phase.StepTiming{step("backup-ts", 1.1)}},
+			failed(phase.Timing{Phase: report.VolumeSnapshots, Seconds: 4.2, Steps: []phase.StepTiming{step("cut", 4.2)}}, n),
+			{Phase: report.CreateTask, Seconds: 20, Attempt: n + 1, Steps: []phase.StepTiming{step("again", 20)}},
+		}
+	}
+	phases := append([]phase.Timing{{Phase: report.CreateTask, Seconds: 3, Steps: []phase.StepTiming{step("preflight", 2.6), step("lock", .4)}}}, attempt(0)...)
+	phases = append(phases, attempt(2)...)
+	phases = append(phases, attempt(3)[:3]...)
+	timings := plan(phases...)
+	why := "snapshot volumes store 4 on i-0abc: the lease of store 4 (10.0.1.7:20160) ended while the volumes were cut"
+	total := timings.Total()
+	return report.New(report.Header{
+		Operation: report.Backup, Run: "20260823t100000-1122aabb", Backup: "nightly-2026-08-23", Cluster: cluster.Name{Namespace: "prod", Name: "orders"},
+		Outcome: phase.Failed, Started: began, Finished: began.Add(seconds(total + 3)), TiKVs: 3, Volumes: 6,
+		Error: "attempt 3 of 3: cut: " + why, ErrorKind: "unready",
+		Hold: &report.Hold{
+			Start: began.Add(seconds(total - 5)), Seconds: 5.6, CutStart: began.Add(seconds(total - 4)), CutSeconds: 4.1, Attempts: 3,
+			Stores: storeParts(3, "connect", "suspend imports", "pause admin commands", "wait apply", "release"),
+			Failed: []phase.Attempt{
+				{Number: 1, At: began.Add(seconds(8)), Step: "cut", Error: why}, {Number: 2, At: began.Add(seconds(34)), Step: "cut", Error: why},
+				{Number: 3, At: began.Add(seconds(60)), Step: "cut", Error: why},
+			},
+		},
+	}, timings)
+}

@@ -1,0 +1,95 @@
+package htmlreport
+
+import (
+	"fmt"
+	"math"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// expected is the model's figures beside the run's own.
+func expected(r *report.Report) g.Node {
+	e := r.Expected
+	if e == nil || e.Seconds <= 0 {
+		return nil
+	}
+	rows := g.Group{}
+	add := func(name string, low, want, high, got float64, ran bool) {
+		actual, share, difference, verdict := "-", "-", "-", "not run"
+		if ran {
+			actual = report.Duration(got)
+			difference, verdict = percentOff(got, want), within(low, high, got)
+			if r.TotalSeconds > 0 {
+				share = report.Percent(got / r.TotalSeconds)
+			}
+		}
+		rows = append(rows, h.Tr(h.Th(h.Scope("row"), g.Text(name)), num(report.Duration(want)), num(report.Duration(low)+" – "+report.Duration(high)),
+			num(report.Percent(want/e.Seconds)), num(actual), num(share), num(difference), h.Td(g.Text(verdict))))
+	}
+	for _, p := range e.Phases {
+		got, ran := r.Seconds(p.Name)
+		add(name(p.Name), p.LowSeconds, p.Seconds, p.HighSeconds, got, ran)
+	}
+	add("total", e.LowSeconds, e.Seconds, e.HighSeconds, r.TotalSeconds, true)
+	return g.Group{
+		h.P(g.Textf("The model is from %s. ", clean(e.Model))),
+		scroll("Expected and actual", h.Table(h.Class("expected"),
+			h.THead(h.Tr(column("phase"), numColumn("expected"), numColumn("range"), numColumn("share"), numColumn("actual"), numColumn("share"), numColumn("difference"), column(""))),
+			h.TBody(rows))),
+	}
+}
+
+func percentOff(got, want float64) string {
+	if want <= 0 {
+		return "-"
+	}
+	off := (got/want - 1) * 100
+	switch {
+	case math.Abs(off) < 0.5:
+		return "0%"
+	case off > 900:
+		return fmt.Sprintf("×%.0f", got/want)
+	default:
+		return fmt.Sprintf("%+.0f%%", off)
+	}
+}
+
+func within(low, high, got float64) string {
+	switch {
+	case got > high:
+		return "slower"
+	case got < low:
+		return "faster"
+	default:
+		return "as expected"
+	}
+}
+
+// published is the table that users know, with the run's figures in it.
+func published(r *report.Report, compare bool) g.Node {
+	t := r.Published(compare)
+	head := g.Group{}
+	for i, c := range t.Head {
+		if i == 0 {
+			head = append(head, column(c))
+		} else {
+			head = append(head, numColumn(c))
+		}
+	}
+	rows := g.Group{}
+	for _, row := range t.Rows {
+		cells := g.Group{}
+		for i, c := range row {
+			if i == 0 {
+				cells = append(cells, h.Th(h.Scope("row"), g.Text(c)))
+			} else {
+				cells = append(cells, num(clean(c)))
+			}
+		}
+		rows = append(rows, h.Tr(cells))
+	}
+	return g.Group{scroll("In the published form", h.Table(h.THead(h.Tr(head)), h.TBody(rows))), g.If(t.Note != "", h.P(g.Text(t.Note)))}
+}

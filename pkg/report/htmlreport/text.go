@@ -1,0 +1,82 @@
+package htmlreport
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// maxName is how many letters of a name are shown.
+const maxName = 120
+
+// clean is a text as a page may hold it: one line without control characters, at most failure.MaxRemote bytes.
+func clean(text string) string { return failure.Line(text) }
+
+// name is a short text: what is longer is cut in its middle.
+func name(text string) string {
+	text = clean(text)
+	if utf8.RuneCountInString(text) <= maxName {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:maxName/2]) + "…" + string(runes[len(runes)-maxName/2+1:])
+}
+
+func clusterName(c cluster.Name) string { return name(c.String()) }
+
+// subject is what the run did: "backup nightly of tidb/prod".
+func subject(r *report.Report) string {
+	switch r.Operation {
+	case report.Restore, report.Resolve:
+		return fmt.Sprintf("%s of %s to %s", name(string(r.Operation)), name(string(r.Backup)), clusterName(r.Cluster))
+	default:
+		return fmt.Sprintf("%s %s of %s", name(string(r.Operation)), name(string(r.Backup)), clusterName(r.Cluster))
+	}
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+func badge(outcome string) g.Node {
+	class := "badge"
+	switch phase.Outcome(outcome) {
+	case phase.Done:
+		class += " good"
+	case phase.Failed:
+		class += " bad"
+	}
+	if outcome == "" {
+		outcome = "unknown"
+	}
+	return h.Span(h.Class(class), g.Text(name(outcome)))
+}
+
+func list(items []string) g.Node {
+	if len(items) == 0 {
+		return nil
+	}
+	return h.Ul(g.Map(items, func(item string) g.Node { return h.Li(g.Text(clean(item))) }))
+}
+
+func column(text string) g.Node { return h.Th(h.Scope("col"), g.Text(text)) }
+
+func numColumn(text string) g.Node { return h.Th(h.Scope("col"), h.Class("num"), g.Text(text)) }
+
+func num(text string) g.Node { return h.Td(h.Class("num"), g.Text(text)) }
+
+// scroll is a wide table that scrolls on its own; the keyboard can reach it.
+func scroll(label string, table g.Node) g.Node {
+	return h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", label), h.TabIndex("0"), table)
+}

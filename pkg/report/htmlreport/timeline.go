@@ -1,0 +1,95 @@
+package htmlreport
+
+import (
+	"fmt"
+	"strconv"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// timeline is a table with a row for each phase and step, and a bar in its last cell: what the bar shows, the row says.
+func timeline(r *report.Report) g.Node {
+	all := bars(r)
+	if len(all) == 0 {
+		return nil
+	}
+	length := span(r, all)
+	rows := g.Group{}
+	for _, b := range all {
+		rows = append(rows, timelineRow(r, b, length))
+	}
+	table := h.Table(h.Class("gantt"),
+		h.Caption(h.Class("quiet"), g.Text("Phases in bold, their steps below them. The hold and the cut are within the phases, not in addition.")),
+		h.THead(h.Tr(column("phase or step"), numColumn("began"), numColumn("time"), numColumn("share"), h.Th(h.Scope("col"), h.Class("axis"), axis(length)))),
+		h.TBody(rows),
+		h.TFoot(h.Tr(h.Th(h.Scope("row"), g.Text("total")), num(""), num(report.Duration(r.TotalSeconds)), num("100%"), h.Td())),
+	)
+	return scroll("Timeline", table)
+}
+
+func timelineRow(r *report.Report, b bar, length float64) g.Node {
+	began, share := "-", report.Percent(0)
+	if b.offset >= 0 {
+		began = "+" + report.Duration(b.offset)
+	}
+	if r.TotalSeconds > 0 {
+		share = report.Percent(b.seconds / r.TotalSeconds)
+	}
+	return h.Tr(h.Class(rowClass(b)), h.Data("seconds", strconv.FormatFloat(b.seconds, 'f', 6, 64)), h.Data("kind", b.kind),
+		h.Th(h.Scope("row"), g.Text(name(b.name)), remark(b)), num(began), num(report.Duration(b.seconds)), num(share),
+		h.Td(h.Class("track"), drawn(b, length)))
+}
+
+func rowClass(b bar) string {
+	class := "row " + b.kind
+	if b.outcome == phase.Failed {
+		class += " failed"
+	}
+	if b.outcome == phase.Skipped {
+		class += " resumed"
+	}
+	return class
+}
+
+// remark says in words what the bar shows by its colour.
+func remark(b bar) g.Node {
+	out := g.Group{}
+	if b.attempt > 0 {
+		out = append(out, h.Span(h.Class("remark"), g.Textf("attempt %d", b.attempt)))
+	}
+	if b.outcome != "" && b.outcome != phase.Done {
+		out = append(out, h.Span(h.Class("remark"), g.Text(name(string(b.outcome)))))
+	}
+	return out
+}
+
+// scale is how many units wide a track is.
+const scale = 1000
+
+// drawn is the bar of a row as SVG; at least as wide as can be seen.
+func drawn(b bar, length float64) g.Node {
+	if length <= 0 || b.offset < 0 {
+		return nil
+	}
+	const narrowest = 2.0
+	width := max(b.seconds/length*scale, narrowest)
+	x := min(b.offset/length*scale, scale-narrowest)
+	width = min(width, scale-x)
+	return h.SVG(h.Class("bar"), g.Attr("viewBox", fmt.Sprintf("0 0 %d 10", scale)), g.Attr("preserveAspectRatio", "none"), h.Aria("hidden", "true"),
+		g.El("rect", g.Attr("x", coordinate(x)), g.Attr("y", "0"), h.Width(coordinate(width)), h.Height("10")))
+}
+
+func coordinate(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+// axis has the marks of the time at quarters.
+func axis(length float64) g.Node {
+	marks := g.Group{}
+	for i := range 5 {
+		marks = append(marks, h.Span(g.Text(report.Duration(length*float64(i)/4))))
+	}
+	return h.Span(h.Class("marks"), marks)
+}

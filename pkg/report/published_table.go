@@ -1,0 +1,54 @@
+package report
+
+import "fmt"
+
+// PublishedTable is a run in the form of the published tables, as text.
+type PublishedTable struct {
+	Head []string
+	Rows [][]string
+	// Note is what the published tables say beside it; "" for nothing.
+	Note string
+}
+
+// Published puts the run into the form of the published tables; with compare, the published case stands below it.
+func (r *Report) Published(compare bool) PublishedTable {
+	t := PublishedTable{Head: []string{"", "total data", "data a volume", "TiKVs"}}
+	names := PublishedPhases(r.Operation)
+	t.Head = append(append(t.Head, names...), "total")
+	t.Rows = [][]string{r.publishedRow("this run", names), r.shareRow(names)}
+	switch {
+	case !compare:
+	case r.Operation == Restore:
+		t.Rows = append(t.Rows, publishedRestore().publishedRow("published", names))
+	case r.Operation == Backup:
+		t.Note = r.compareBackup()
+	}
+	return t
+}
+
+func (r *Report) publishedRow(label string, names []string) []string {
+	row := []string{label, Bytes(r.DataBytes), Bytes(r.DataPerVolumeBytes), fmt.Sprint(r.TiKVs)}
+	for _, name := range names {
+		cell := absent
+		if seconds, ran := r.Seconds(name); ran {
+			cell = Duration(seconds)
+		}
+		if r.failedIn(name) {
+			cell += " (failed)"
+		}
+		row = append(row, cell)
+	}
+	return append(row, Duration(r.TotalSeconds))
+}
+
+func (r *Report) shareRow(names []string) []string {
+	row := []string{"share", "", "", ""}
+	for _, name := range names {
+		cell := absent
+		if seconds, ran := r.Seconds(name); ran {
+			cell = Percent(r.share(seconds))
+		}
+		row = append(row, cell)
+	}
+	return append(row, "100%")
+}
