@@ -95,8 +95,8 @@ manifests: ## write manifests/iam-policy.json, from the calls that the adapters 
 	$(GO) test ./tests/arch -run TestManifest -update
 
 .PHONY: docs
-docs: ## write the tables in docs/ARCHITECTURE.md, from the steps and packages themselves
-	$(GO) test -p=1 ./tests/arch ./pkg/backup ./pkg/restore -run 'TestDocs_(Steps|Packages)' -update
+docs: ## write the tables in docs/ARCHITECTURE.md and docs/metrics.md, from the code itself
+	$(GO) test -p=1 ./tests/arch ./pkg/backup ./pkg/restore ./pkg/metrics -run 'TestDocs_(Steps|Packages|Metrics)' -update
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME

@@ -85,6 +85,8 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.IntVar(&f.pending, "pending-quota", 0, "how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
+	a.notifyFlag(cmd)
+	a.metricsFlags(cmd)
 	return cmd
 }
 

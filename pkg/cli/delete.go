@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -44,13 +43,14 @@ its snapshots by their tags.` + "\n" + exitStatus(),
 			if err := f.validate(args[0]); err != nil {
 				return usage(cmd, err)
 			}
-			return a.deleteBackup(cmd.Context(), f, cluster.BackupID(args[0]))
+			return a.deleteBackup(cmd, f, cluster.BackupID(args[0]))
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.run, "run-id", "", "run that made it, if the storage does not know it any more")
 	fl.BoolVar(&f.last, "last", false, "delete it even if its cluster has no other backup that can be restored")
 	f.add(fl)
+	a.notifyFlag(cmd)
 	return cmd
 }
 
@@ -64,7 +64,14 @@ func (f *deleteFlags) validate(id string) error {
 	return f.removal.validate()
 }
 
-func (a *app) deleteBackup(ctx context.Context, f deleteFlags, id cluster.BackupID) error {
+func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupID) error {
+	if err := a.announce.validate(); err != nil {
+		return usage(cmd, err)
+	}
+	if !f.dryRun {
+		a.toAnnounce(cmd, nil)
+	}
+	ctx := cmd.Context()
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
 		return err
@@ -79,5 +86,8 @@ func (a *app) deleteBackup(ctx context.Context, f deleteFlags, id cluster.Backup
 	})
 	doc := newGCDoc("BackupDeletion", f.dryRun, report)
 	doc.Backup = id
+	if !f.dryRun {
+		a.toAnnounce(cmd, doc)
+	}
 	return a.printGC(doc, err)
 }

@@ -46,13 +46,14 @@ listed with the reason. Sealed backups whose snapshots are gone are reported (ex
 			if err := f.validate(); err != nil {
 				return usage(cmd, err)
 			}
-			return a.gc(cmd.Context(), f)
+			return a.gc(cmd, f)
 		},
 	}
 	fl := cmd.Flags()
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
 	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
 	f.add(fl)
+	a.metricsFlags(cmd)
 	return cmd
 }
 
@@ -63,7 +64,12 @@ func (f *gcFlags) validate() error {
 	return f.removal.validate()
 }
 
-func (a *app) gc(ctx context.Context, f gcFlags) error {
+func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
+	if err := a.announce.validate(); err != nil {
+		return usage(cmd, err)
+	}
+	a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric
+	ctx := cmd.Context()
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
 		return err
@@ -74,7 +80,9 @@ func (a *app) gc(ctx context.Context, f gcFlags) error {
 		return err
 	}
 	report, err := gc.Collect(ctx, deps, gc.Options{OlderThan: f.olderThan, Kept: f.kept, Rate: f.rate, DryRun: f.dryRun})
-	return a.printGC(newGCDoc("GarbageReport", f.dryRun, report), err)
+	doc := newGCDoc("GarbageReport", f.dryRun, report)
+	a.toAnnounce(cmd, doc)
+	return a.printGC(doc, err)
 }
 
 // gcDeps connects to EC2 and the storage, and to Kubernetes only when it is asked for.

@@ -81,8 +81,14 @@ func Run(ctx context.Context, args []string, streams Streams, version Version) E
 	root.SetErr(streams.Err)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(ctx, err)
+	if app.machine() { // the line that says how the process ended is the last
+		app.announceEnd(ctx, err, code)
+	}
 	if err != nil {
 		app.printError(err, code)
+	}
+	if !app.machine() { // a person sees the error at once, however slow a receiver is
+		app.announceEnd(ctx, err, code)
 	}
 	return code
 }

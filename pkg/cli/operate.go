@@ -16,6 +16,12 @@ type work struct {
 // operate connects, and then prints the plan (--dry-run), or does the work with its progress and prints what became
 // of it. The progress has ended before anything is printed.
 func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Context, *connections, *session) (work, error)) error {
+	if err := a.announce.validate(); err != nil {
+		return usage(cmd, err)
+	}
+	if !dryRun {
+		a.toAnnounce(cmd, nil)
+	}
 	s, err := a.session()
 	if err != nil {
 		return err
@@ -40,6 +46,7 @@ func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Cont
 		return a.print(doc)
 	}
 	doc, err := w.run(ctx)
+	a.toAnnounce(cmd, doc)
 	s.end()
 	if printErr := a.print(doc); printErr != nil && err == nil {
 		err = printErr

@@ -68,6 +68,8 @@ lost.` + "\n" + exitStatus(),
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
 	pdStateFlag(cmd, &f.pdState)
+	a.notifyFlag(cmd)
+	a.metricsFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("backup", a.completeBackups) // fails only for a flag that does not exist
 	return cmd
 }

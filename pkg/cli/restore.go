@@ -68,6 +68,8 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	waitApplyFlag(cmd, &f.waitApply)
 	tiflashFlag(cmd, &f.tiflash)
 	pdStateFlag(cmd, &f.pdState)
+	a.notifyFlag(cmd)
+	a.metricsFlags(cmd)
 	return cmd
 }
 

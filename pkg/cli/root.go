@@ -14,9 +14,11 @@ import (
 
 // app is one invocation: the global flags and where output goes.
 type app struct {
-	streams Streams
-	version Version
-	global  globalFlags
+	streams  Streams
+	version  Version
+	global   globalFlags
+	announce announceFlags // of the command that runs
+	ended    *ended        // what there is to announce
 }
 
 // globalFlags are those that every command has, spelled as in kubectl, aws and br.

@@ -27,7 +27,7 @@ func violation(where, format string, args ...any) Violation {
 func layers() [][]string {
 	return [][]string{
 		{"failure", "wait"},
-		{"cluster", "parallel"},
+		{"cluster", "parallel", "outbound"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
@@ -38,7 +38,7 @@ func layers() [][]string {
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
 		{"backup", "restore", "gc"},
 		{"ui", "report"},
-		{"history"},
+		{"history", "notify", "metrics"},
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/shipped", "testbed/workload"},
 		{"testbed"},

@@ -1,0 +1,187 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/notify"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// receiver answers each request as the next of its answers says, the last of them for ever, and keeps the bodies.
+type receiver struct {
+	url string
+
+	mu      sync.Mutex
+	answers []func(http.ResponseWriter)
+	bodies  []string
+	types   []string
+}
+
+func newReceiver(t *testing.T, answers ...func(http.ResponseWriter)) *receiver {
+	t.Helper()
+	r := &receiver{answers: answers}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	r.url = server.URL + "/hook/secret-token"
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	r.mu.Lock()
+	r.bodies, r.types = append(r.bodies, string(body)), append(r.types, req.Method+" "+req.Header.Get("Content-Type"))
+	answer := r.answers[min(len(r.bodies), len(r.answers))-1]
+	r.mu.Unlock()
+	answer(w)
+}
+
+func status(code int) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { w.WriteHeader(code) }
+}
+
+func hangUp(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		_ = conn.Close()
+	}
+}
+
+func example() notify.Summary {
+	start := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
+	var s notify.Summary
+	s.FromReport(&report.Report{
+		Header: report.Header{
+			Operation: report.Backup, Run: "r1", Backup: "nightly-1", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"},
+			Started: start, Finished: start.Add(time.Hour), TiKVs: 3, Volumes: 6, DataBytes: 1 << 40,
+			Hold:     &report.Hold{Seconds: 4.5, CutSeconds: 1.25, Attempts: 2},
+			Warnings: []string{"TiFlash is not in the backup\x1b[31m\nforged line"},
+		},
+		TotalSeconds: 3600,
+		Phases:       []report.Phase{{Name: "create task", Seconds: 3}, {Name: "volume snapshots", Seconds: 3590}},
+	})
+	return s
+}
+
+// The SDK of CloudEvents itself reads the event and finds nothing missing.
+func TestSend_IsAValidCloudEvent(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, status(http.StatusAccepted))
+	s := example()
+	s.Failed(failure.New(failure.Held, "release", "cluster tidb/prod", "PD does not answer").WithHint("run: tisnap release tidb/prod"), 9)
+	require.NoError(t, notify.Send(t.Context(), r.url, s))
+
+	require.Equal(t, []string{"POST " + notify.ContentType}, r.types)
+	var e cloudevents.Event
+	require.NoError(t, json.Unmarshal([]byte(r.bodies[0]), &e))
+	require.NoError(t, e.Validate())
+	assert.Equal(t, "1.0", e.SpecVersion())
+	assert.Equal(t, "io.tisnap.backup.failed", e.Type())
+	assert.Equal(t, "/clusters/tidb/prod", e.Source())
+	assert.Equal(t, "nightly-1", e.Subject())
+	assert.JSONEq(t, `{
+		"operation":"backup","outcome":"failed","exitCode":9,"kind":"held","error":"release of cluster tidb/prod: PD does not answer",
+		"hint":"run: tisnap release tidb/prod","cluster":"tidb/prod","backup":"nightly-1","run":"r1",
+		"started":"2026-11-22T01:00:00Z","finished":"2026-11-22T02:00:00Z","totalSeconds":3600,"holdSeconds":4.5,"cutSeconds":1.25,
+		"holdAttempts":2,"tikvs":3,"volumes":6,"dataBytes":1099511627776,
+		"phases":[{"name":"create task","seconds":3},{"name":"volume snapshots","seconds":3590}],
+		"warnings":["TiFlash is not in the backup[31m forged line"]}`, string(e.Data()))
+}
+
+func TestSend_RetriesWhatMayPass_WithTheSameEvent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answers  []func(http.ResponseWriter)
+		requests int
+		err      string
+	}{
+		"at once":                    {[]func(http.ResponseWriter){status(204)}, 1, ""},
+		"busy, then well":            {[]func(http.ResponseWriter){status(503), status(429), status(200)}, 3, ""},
+		"a lost answer":              {[]func(http.ResponseWriter){hangUp, status(200)}, 2, ""},
+		"always down":                {[]func(http.ResponseWriter){status(500)}, 4, "it answered 500"},
+		"always lost":                {[]func(http.ResponseWriter){hangUp}, 4, "EOF"},
+		"refused":                    {[]func(http.ResponseWriter){status(403)}, 1, "it answered 403"},
+		"redirects are not followed": {[]func(http.ResponseWriter){redirect, status(200)}, 1, "it answered 307"},
+		"asks for too long a wait":   {[]func(http.ResponseWriter){later, status(200)}, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t, c.answers...)
+			s := example()
+			s.Failed(nil, 0)
+			err := notify.SendQuickly(t.Context(), r.url, s, 20*time.Second)
+			require.Len(t, r.bodies, c.requests)
+			for _, body := range r.bodies {
+				assert.Equal(t, r.bodies[0], body)
+			}
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+			assert.NotContains(t, err.Error(), "secret-token")
+		})
+	}
+}
+
+func redirect(w http.ResponseWriter) {
+	w.Header().Set("Location", "/elsewhere")
+	w.WriteHeader(http.StatusTemporaryRedirect)
+}
+
+func later(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "3600")
+	w.WriteHeader(http.StatusServiceUnavailable)
+}
+
+// A receiver that takes the event and never answers does not keep the command from ending.
+func TestSend_ReceiverHangs_EndsInTime(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	r := newReceiver(t, func(http.ResponseWriter) { <-release })
+	t.Cleanup(func() { close(release) })
+	started := time.Now()
+	err := notify.SendQuickly(t.Context(), r.url, example(), 400*time.Millisecond)
+	require.Error(t, err)
+	assert.Equal(t, failure.Limited, failure.KindOf(err))
+	assert.Less(t, time.Since(started), 20*time.Second)
+}
+
+func TestSend_NobodyListens_NamesTheHostAlone(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	err := notify.SendQuickly(t.Context(), strings.Replace(server.URL, "http://", "http://user:password@", 1)+"/secret-token?key=secret", example(), 20*time.Second)
+	require.ErrorContains(t, err, "send notification of receiver 127.0.0.1:")
+	assert.NotContains(t, err.Error(), "secret")
+	assert.NotContains(t, err.Error(), "password")
+}
+
+// What other systems say ends up in the event: cut, on one line, without control characters.
+func TestSummary_HostileTexts_AreCutAndCleaned(t *testing.T) {
+	t.Parallel()
+	s := example()
+	s.Failed(errors.New("<script>alert(1)</script>\x1b[2J\n"+strings.Repeat("x", 10_000)), 1)
+	assert.LessOrEqual(t, len(s.Error), failure.MaxRemote+40)
+	assert.NotContains(t, s.Error, "\x1b")
+	assert.NotContains(t, s.Error, "\n")
+	assert.Equal(t, "unknown", s.Kind)
+	assert.Equal(t, phase.Failed, s.Outcome)
+}
