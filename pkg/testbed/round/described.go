@@ -30,15 +30,14 @@ func (s *state) described(ctx context.Context) (*description, error) {
 	return doc, nil
 }
 
-func (s *state) readTS(ctx context.Context) error {
+func (s *state) readTS(ctx context.Context) (cluster.TS, error) {
 	doc, err := s.described(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ts, err := strconv.ParseUint(doc.BackupTS, 10, 64)
 	if err != nil {
-		return fmt.Errorf("read backup ts: %w", err)
+		return 0, fmt.Errorf("read backup ts: %w", err)
 	}
-	s.result.BackupTS = cluster.TS(ts)
-	return nil
+	return cluster.TS(ts), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,9 +26,10 @@ type Tisnap func(ctx context.Context, args []string, stdout io.Writer) (exitCode
 // Config is one round. Tisnap and Dir are required.
 type Config struct {
 	Dir      string
-	Tisnap   func(bed *testbed.Testbed) Tisnap
+	Tisnap   func(bed *testbed.Testbed) Tisnap // not needed with a Driver
 	Seed     int64
 	Stores   int // 0 is 3
+	Nodes    int // 0 is two for each store
 	Accounts int // 0 is 2,000
 	Regions  int // 0 is 30
 	Clients  int // 0 is 8
@@ -38,6 +38,8 @@ type Config struct {
 	Volume cluster.VolumeSpec // of the restored volumes
 	Scale  float64
 	Faults *fault.Plan
+	// Driver backs up and restores instead of Tisnap's command line.
+	Driver Driver
 	// During runs while the backup does, in the soak's tests: it breaks what a real day breaks.
 	During func(ctx context.Context, bed *testbed.Testbed, c *testbed.Cluster)
 	// BeforeRestore runs when the source is gone.
@@ -50,6 +52,14 @@ type Config struct {
 	Timeout time.Duration
 	// Say shows a person what happens; nil says nothing.
 	Say func(format string, args ...any)
+}
+
+// Driver is another way to back up and to restore than the command line: TiDB Operator's, for one.
+type Driver interface {
+	// Backup backs up Source and returns the ts that a restore returns to.
+	Backup(ctx context.Context, bed *testbed.Testbed) (cluster.TS, error)
+	// Restore makes Target of the backup, and returns when it serves.
+	Restore(ctx context.Context, bed *testbed.Testbed) error
 }
 
 // Names and places of a round.
@@ -66,6 +76,9 @@ var (
 // Source is the name of the cluster that is backed up.
 func Source() cluster.Name { return source }
 
+// Target is the name of the cluster that is restored.
+func Target() cluster.Name { return target }
+
 func (c *Config) defaults() {
 	for _, d := range []struct {
 		value    *int
@@ -74,6 +87,9 @@ func (c *Config) defaults() {
 		if *d.value == 0 {
 			*d.value = d.fallback
 		}
+	}
+	if c.Nodes == 0 {
+		c.Nodes = 2 * c.Stores
 	}
 	if c.Warm == 0 {
 		c.Warm = 300 * time.Millisecond
@@ -154,13 +170,16 @@ func (s *state) start(ctx context.Context) error {
 	s.cfg.TiKV(&tikv)
 	// The testbed outlives ctx, so that a run that ctx ends can undo what it did.
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
-		Dir: s.cfg.Dir, Nodes: 2 * s.cfg.Stores, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
+		Dir: s.cfg.Dir, Nodes: s.cfg.Nodes, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
 		TiKV: tikv, PD: s.cfg.PD,
 	})
 	if err != nil {
 		return err
 	}
-	s.bed, s.run = bed, s.cfg.Tisnap(bed)
+	s.bed = bed
+	if s.cfg.Driver == nil {
+		s.run, s.cfg.Driver = s.cfg.Tisnap(bed), &commandLine{s}
+	}
 	c, err := bed.CreateCluster(ctx, source, s.cfg.Stores)
 	if err != nil {
 		return err
@@ -204,7 +223,7 @@ func (s *state) backup(ctx context.Context) error {
 	err := wait.For(ctx, s.cfg.Warm)
 	if err == nil {
 		before := s.load.Counters().Commits
-		err = s.tisnap(ctx, nil, "backup", source.String(), "--name", BackupID)
+		s.result.BackupTS, err = s.cfg.Driver.Backup(ctx, s.bed)
 		s.result.During = s.load.Counters().Commits - before
 	}
 	if err == nil {
@@ -217,9 +236,6 @@ func (s *state) backup(ctx context.Context) error {
 	}
 	if err := s.load.Settle(ctx); err != nil {
 		return fmt.Errorf("settle transfers: %w", err)
-	}
-	if err := s.readTS(ctx); err != nil {
-		return err
 	}
 	s.result.Commits = s.load.Counters().Commits
 	if s.copy, err = s.load.CopyAt(ctx, s.result.BackupTS); err != nil {
@@ -245,38 +261,15 @@ func (s *state) destroy(ctx context.Context) error {
 	return nil
 }
 
-func (s *state) restore(ctx context.Context) error {
-	v := s.cfg.Volume
-	args := []string{"restore", BackupID, "--to", target.String(), "--volume-type", v.Type, "--volume-iops", strconv.FormatInt(v.IOPS, 10), "--timeout", s.cfg.Timeout.String()}
-	if v.ThroughputMiB > 0 {
-		args = append(args, "--volume-throughput", strconv.FormatInt(v.ThroughputMiB, 10))
-	}
-	return s.tisnap(ctx, nil, args...)
-}
+func (s *state) restore(ctx context.Context) error { return s.cfg.Driver.Restore(ctx, s.bed) }
 
 // describe shows the times of both runs together, as they are stored with the backup.
-func (s *state) describe(ctx context.Context) error { return s.tisnap(ctx, nil, "describe", BackupID) }
-
-// tisnap runs the program and turns a non-zero exit into an error.
-func (s *state) tisnap(ctx context.Context, out io.Writer, args ...string) error {
-	code, err := s.run(ctx, append(args, "--storage", Storage), out)
-	if err != nil {
-		return err
+func (s *state) describe(ctx context.Context) error {
+	if s.run == nil {
+		return nil
 	}
-	if code != 0 {
-		return &ExitError{Command: args[0], Code: code}
-	}
-	return nil
+	return s.tisnap(ctx, nil, "describe", BackupID)
 }
-
-// ExitError is a run of the program that ended with another code than 0.
-type ExitError struct {
-	Command string
-	Code    int
-}
-
-// Error names the command and the code.
-func (e *ExitError) Error() string { return fmt.Sprintf("tisnap %s ended with %d", e.Command, e.Code) }
 
 // largestID is the largest id of a store, region or peer that a cluster's stores hold. Ids that the source gave
 // out after the cut are in no snapshot, and may be given out again.

@@ -1,4 +1,4 @@
-// Package shipped builds the program as it is shipped, for tests that run and kill it in a process of its own.
+// Package shipped builds the programs as they are shipped, for tests that run and kill them in a process of their own.
 package shipped
 
 import (
@@ -9,36 +9,49 @@ import (
 	"sync"
 )
 
-// program builds once, whoever asks first.
-var program = sync.OnceValues(build) //nolint:gochecknoglobals // it is built once
+// Each program is built once, whoever asks first.
+var (
+	tisnap = sync.OnceValues(func() (string, error) { return build("tisnap") }) //nolint:gochecknoglobals // it is built once
+	br     = sync.OnceValues(func() (string, error) { return build("br") })     //nolint:gochecknoglobals // it is built once
+)
 
-// folder is where the program is; "" before it is built.
-var folder string //nolint:gochecknoglobals // goes with program
+// folder is where the programs are.
+var folder = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // it is made once
+	made = true
+	return os.MkdirTemp("", "tisnap-shipped-")
+})
+
+// made says that there is a folder to remove.
+var made bool //nolint:gochecknoglobals // goes with folder
 
 // Program is the path of tisnap, built with the flags of make build on the first call. Only tests of this module
 // may call it. Exit removes it.
-func Program() (string, error) { return program() }
+func Program() (string, error) { return tisnap() }
 
-func build() (string, error) {
-	dir, err := os.MkdirTemp("", "tisnap-shipped-")
+// BR is the path of br, as Program is that of tisnap.
+func BR() (string, error) { return br() }
+
+func build(name string) (string, error) {
+	dir, err := folder()
 	if err != nil {
 		return "", err
 	}
-	folder = dir
-	path := filepath.Join(dir, "tisnap")
+	path := filepath.Join(dir, name)
 	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", //nolint:gosec // our own path
-		"-o", path, "github.com/tisnap/tisnap/cmd/tisnap")
+		"-o", path, "github.com/tisnap/tisnap/cmd/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build tisnap: %w: %s", err, out)
+		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 	}
 	return path, nil
 }
 
-// Exit removes the program, if it was built, and ends the process: it is for goleak.Cleanup.
+// Exit removes the programs, if any was built, and ends the process: it is for goleak.Cleanup.
 func Exit(code int) {
-	if folder != "" {
-		_ = os.RemoveAll(folder) // what stays is in the machine's temporary files
+	if made {
+		if dir, err := folder(); err == nil {
+			_ = os.RemoveAll(dir) // what stays is in the machine's temporary files
+		}
 	}
 	os.Exit(code) //nolint:forbidigo // goleak leaves that to its cleanup
 }
