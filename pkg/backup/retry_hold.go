@@ -32,5 +32,5 @@ func worthAnotherHold(step string, err error) bool {
 	// The kind alone, not failure.Transient: one store's answer may end the calls to the others, which are cancelled.
 	kind := failure.KindOf(err)
 	return kind != failure.Held && slices.Contains([]string{journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS}, step) &&
-		(kind == failure.Unknown || kind == failure.Limited)
+		(kind == failure.Unknown || kind == failure.Limited) && !failure.Permanent(err)
 }

@@ -49,7 +49,7 @@ const watchdogMargin = 10 * time.Second
 
 // preflightStep is the one step of a dry run, too.
 func (r *run) preflightStep() phase.Step {
-	return phase.Step{Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true}
+	return phase.Step{Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true, Retry: true, Patience: preflight.Patience}
 }
 
 // checks are the steps before anything is changed.

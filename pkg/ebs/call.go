@@ -82,7 +82,7 @@ func (c *Client) tries(ctx context.Context, op operation, target string, send fu
 		if ctx.Err() != nil && before != nil { // the reason for the tries says more than their end
 			err = fmt.Errorf("%w; the try before: %w", err, before)
 		}
-		if v.retry == never || ctx.Err() != nil || (v.retry == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
+		if v.retry == never || v.retry == later || ctx.Err() != nil || (v.retry == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
 			return lost, translate(err, op, target)
 		}
 		if waitErr := c.pause(ctx, op, v.retry, try); waitErr != nil {

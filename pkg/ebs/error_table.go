@@ -15,6 +15,7 @@ type retry uint8
 
 const (
 	never     retry = iota // the same call gets the same answer
+	later                  // nothing happened; the caller may ask again, within a deadline of its own
 	throttled              // nothing happened; soon
 	spaced                 // nothing happened; not before 15 s: EC2's spacing of one volume's snapshots
 	queued                 // nothing happened; when other people's work is done
@@ -59,7 +60,7 @@ var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 	"MaxIOPSLimitExceeded":                  {failure.Limited, never, hintQuota},
 	"VolumeModificationRateExceeded":        {failure.Limited, never, "wait: EC2 allows few modifications of one volume, 4 in 24 hours or, formerly, one in 6 hours"},
 	"VolumeModificationSizeLimitExceeded":   {failure.Limited, never, hintQuota},
-	"InsufficientVolumeCapacity":            {failure.Limited, never, "choose another volume type or zone"},
+	"InsufficientVolumeCapacity":            {failure.Limited, later, "choose another volume type or zone"},
 
 	"TagLimitExceeded":             {failure.Usage, never, "use fewer tags: EC2 allows 50 on a resource"},
 	"VolumeTypeNotAvailableInZone": {failure.Usage, never, "choose another volume type or zone"},
@@ -190,6 +191,9 @@ func translate(err error, op operation, target string) error {
 	}
 	v := classify(err)
 	e := failure.New(v.kind, op.verb, target, "%w", failure.Remote(err))
+	if v.retry == never && v.kind == failure.Limited { // the other kinds that waiting does not fix say so by themselves
+		e = e.Lasting()
+	}
 	if v.hint == "" && v.kind == failure.Denied && op.action != "" {
 		return e.WithHint("allow %s to the role that runs this tool", op.needs())
 	}

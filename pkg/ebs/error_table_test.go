@@ -28,7 +28,8 @@ var known = []struct {
 		IncompleteSignature InvalidClientTokenId MissingAuthenticationToken OperationNotPermitted
 		OptInRequired PendingVerification RequestExpired SignatureDoesNotMatch
 		UnauthorizedOperation UnrecognizedClientException`},
-	{failure.Limited, never, `InsufficientVolumeCapacity MaxIOPSLimitExceeded SnapshotLimitExceeded VolumeIOPSLimit
+	{failure.Limited, later, `InsufficientVolumeCapacity`},
+	{failure.Limited, never, `MaxIOPSLimitExceeded SnapshotLimitExceeded VolumeIOPSLimit
 		VolumeLimitExceeded VolumeModificationRateExceeded VolumeModificationSizeLimitExceeded`},
 	{failure.Limited, queued, `ConcurrentSnapshotLimitExceeded CopyVolumesLimitExceeded PendingSnapshotLimitExceeded
 		ResourceLimitExceeded`},
@@ -61,6 +62,8 @@ func TestClassify_Code_KindAndRetry(t *testing.T) {
 			require.Equal(t, row.kind, failure.KindOf(out), code)
 			require.ErrorContains(t, out, "create volume of vol-1: ")
 			require.ErrorContains(t, out, code)
+			permanent := row.kind == failure.Limited && row.retry == never
+			require.Equal(t, permanent, failure.Permanent(out), code)
 			if row.kind == failure.Denied {
 				require.NotEmpty(t, failure.HintOf(out), code)
 			}

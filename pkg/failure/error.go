@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,9 @@ type Error struct {
 	Kind   Kind
 	Hint   string // one imperative sentence, or empty
 	Err    error  // cause; Unwrap returns it
+	// Permanent says that the same call gets the same answer, whatever the kind: a quota is Limited, and waiting does not
+	// raise it.
+	Permanent bool
 }
 
 // New makes an Error whose cause is a message. The message has no capital and no full stop.
@@ -42,6 +46,13 @@ func Annotate(err error, op, target string) error {
 func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// Lasting returns a copy of e that is permanent.
+func (e *Error) Lasting() *Error {
+	c := *e
+	c.Permanent = true
 	return &c
 }
 
@@ -120,21 +131,18 @@ func hintIn(err error, counts func(*Error) bool) string {
 }
 
 // held walks joined errors too: a cluster that was not put back outranks the error that led to it.
-func held(err error) bool {
-	var e *Error
-	if ok := errors.As(err, &e); ok && e.Kind == Held {
+func held(err error) bool { return anyError(err, func(e *Error) bool { return e.Kind == Held }) }
+
+// anyError reports whether is holds for an Error in err's tree, joined errors included.
+func anyError(err error, is func(*Error) bool) bool {
+	if e, ok := err.(*Error); ok && is(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
 		return true
 	}
-	switch u := err.(type) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
+	switch u := err.(type) { //nolint:errorlint // as above
 	case interface{ Unwrap() []error }:
-		for _, inner := range u.Unwrap() {
-			if held(inner) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(u.Unwrap(), func(inner error) bool { return anyError(inner, is) })
 	case interface{ Unwrap() error }:
-		inner := u.Unwrap()
-		return inner != nil && held(inner)
+		return anyError(u.Unwrap(), is)
 	}
 	return false
 }

@@ -6,10 +6,11 @@ import (
 )
 
 // Transient reports whether the same call may succeed a moment later: throttled, out of time, or an error that no
-// table knows. It is false for nil, for a cancelled context and for a panic, which come back at every try.
+// table knows. It is false for nil, for a cancelled context, for a panic, which comes back at every try, and for what a
+// table knows to be permanent, such as a quota.
 func Transient(err error) bool {
 	var bug *PanicError
-	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &bug) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &bug) || Permanent(err) {
 		return false
 	}
 	k := KindOf(err)
@@ -21,3 +22,6 @@ func Transient(err error) bool {
 func NotYet(err error) bool {
 	return Transient(err) || Is(err, NotFound) || Is(err, Unready)
 }
+
+// Permanent reports whether err, or a part of it, is known to come back at every try.
+func Permanent(err error) bool { return anyError(err, func(e *Error) bool { return e.Permanent }) }

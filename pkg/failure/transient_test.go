@@ -31,6 +31,9 @@ func TestTransient_NotYet_ByKind(t *testing.T) {
 		{"partial", of(failure.Partial), false, false},
 		{"held", of(failure.Held), false, false},
 		{"corrupt", of(failure.Corrupt), false, false},
+		{"a quota", failure.New(failure.Limited, "make", "", "over the quota").Lasting(), false, false},
+		{"a quota, annotated", failure.Annotate(failure.New(failure.Limited, "make", "", "over").Lasting(), "do", "it"), false, false},
+		{"a quota among others", failure.Join(of(failure.Limited), failure.New(failure.Limited, "make", "", "over").Lasting()), false, false},
 		{"canceled", failure.Wrap(context.Canceled, failure.Unknown, "ask", ""), false, false},
 		{"panic", failure.New(failure.Unknown, "ask", "", "%w", &failure.PanicError{Value: 1}), false, false},
 	}

@@ -55,6 +55,8 @@ func textTable() []struct {
 		{"unmatched cluster id", verdict{failure.Conflict, hintCluster}},
 		{"cluster id does not match", verdict{failure.Conflict, hintCluster}},
 		{"INCOMPATIBLE_VERSION", verdict{failure.Unready, hintVersion}},
+		{"etcdserver: leader changed", verdict{failure.Limited, hintReach}}, // with status 500, of a write
+		{"etcdserver: request timed out", verdict{failure.Limited, hintReach}},
 		{"no leader", verdict{failure.Limited, hintReach}},
 		{"not leader", verdict{failure.Limited, hintReach}},
 		{"[PD:apiutil:ErrRedirect", verdict{failure.Limited, hintReach}},

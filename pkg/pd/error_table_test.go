@@ -43,6 +43,8 @@ func TestClassify_EveryRow_GivesItsKind(t *testing.T) {
 		"cluster replaced":         {errors.New("update member failed, cluster id does not match: 1 != 2"), failure.Conflict},
 		"version":                  {header(pdpb.ErrorType_INCOMPATIBLE_VERSION, "too old"), failure.Unready},
 		"no leader":                {refused(503, "no leader"), failure.Limited},
+		"etcd's leader changed":    {refused(500, "etcdserver: leader changed"), failure.Limited},
+		"etcd is slow":             {refused(500, "etcdserver: request timed out"), failure.Limited},
 		"not leader":               {status.Error(codes.Unavailable, "not leader"), failure.Limited},
 		"redirect":                 {refused(500, "[PD:apiutil:ErrRedirectNoLeader]redirect finds no leader"), failure.Limited},
 		"unreachable at opening":   {errors.New("[pd] failed to get cluster id"), failure.Limited},

@@ -19,9 +19,10 @@ const (
 
 // try calls Do once, or again and again for a step with Retry.
 func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
+	begin := time.Now()
 	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
 		err := e.call(ctx, step.guarded, s)
-		if !step.Retry || !failure.Transient(err) {
+		if !step.Retry || !failure.Transient(err) || step.Patience > 0 && time.Since(begin)+interval > step.Patience {
 			return err
 		}
 		s.Note("trying again: %v", err)

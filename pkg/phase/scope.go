@@ -3,6 +3,7 @@ package phase
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Scope struct {
 	done, total int64
 	unit        string
 	parts       []Part
+	warned      []string
 }
 
 // Intent journals an effect that is about to be made and returns when the record is durable.
@@ -67,8 +69,20 @@ func (s *Scope) Reached(n int64) {
 // Note shows the user a remark about the step.
 func (s *Scope) Note(format string, args ...any) { s.emit(Note, fmt.Sprintf(format, args...)) }
 
-// Warn shows the user what needs attention but does not end the run.
-func (s *Scope) Warn(format string, args ...any) { s.emit(Warning, fmt.Sprintf(format, args...)) }
+// Warn shows the user what needs attention but does not end the run; the same text once in a step, however often that
+// is tried.
+func (s *Scope) Warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.mu.Lock()
+	known := slices.Contains(s.warned, text)
+	if !known {
+		s.warned = append(s.warned, text)
+	}
+	s.mu.Unlock()
+	if !known {
+		s.emit(Warning, text)
+	}
+}
 
 // Part starts timing a part of the step; calling the result ends it. Parts may overlap.
 func (s *Scope) Part(name string) func() {

@@ -32,6 +32,8 @@ type Step struct {
 	// Retry repeats Do on a transient error (failure.Transient) until the deadline: for
 	// steps of few calls, so that a change of PD's leader does not undo hours of work.
 	Retry bool
+	// Patience is how long Retry repeats at most; zero is until the deadline.
+	Patience time.Duration
 	// NoWait begins the step before the journal's records are durable: only for steps that let something go.
 	NoWait bool
 	// MayBeLate begins the step after a while also if the journal's records are not durable yet: only for steps whose

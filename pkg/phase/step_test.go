@@ -96,3 +96,40 @@ func (w *warnings) Emit(e phase.Event) {
 		w.texts = append(w.texts, e.Message)
 	}
 }
+
+// Checks before anything is changed wait for what passes, and not for their whole deadline.
+func TestStep_Patience_EndsTheTriesBeforeTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start, tries := time.Now(), 0
+		step := phase.Step{
+			Phase: "p", Name: "s", Deadline: time.Hour, Retry: true, Patience: time.Minute,
+			Do: func(_ context.Context, s *phase.Scope) error {
+				tries++
+				s.Warn("said once")
+				return failure.New(failure.Limited, "ask pd", "", "no leader")
+			},
+		}
+		warnings := &warnings{}
+		err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Sink: warnings}).Run(t.Context(), []phase.Step{step})
+		require.ErrorContains(t, err, "no leader")
+		require.LessOrEqual(t, time.Since(start), time.Minute)
+		require.Greater(t, tries, 5)
+		require.Equal(t, []string{"said once"}, warnings.texts)
+	})
+}
+
+// A quota is Limited as a throttle is, and comes back at every try.
+func TestStep_PermanentError_IsNotRetried(t *testing.T) {
+	t.Parallel()
+	tries := 0
+	err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}}).Run(t.Context(), []phase.Step{{
+		Phase: "p", Name: "s", Deadline: time.Minute, Retry: true,
+		Do: func(context.Context, *phase.Scope) error {
+			tries++
+			return failure.New(failure.Limited, "check quota", "", "over it").Lasting()
+		},
+	}})
+	require.Equal(t, failure.Limited, failure.KindOf(err))
+	require.Equal(t, 1, tries)
+}

@@ -26,7 +26,8 @@ func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) er
 	}
 	if n := len(t.VolumeIDs()); pending+n > quota {
 		return failure.New(failure.Limited, "check quota", "pending snapshots", "%d are pending, %d more would be made, and EC2 allows %d", pending, n, quota).
-			WithHint("wait until other snapshots of the account are completed, or give the account's real limit by --pending-quota")
+			WithHint("wait until other snapshots of the account are completed, or give the account's real limit by --pending-quota").
+			Lasting() // it takes minutes to hours, which nobody waits for in silence
 	}
 	if err := checkVolumesPending(ctx, e, t); err != nil {
 		return err

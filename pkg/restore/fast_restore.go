@@ -100,7 +100,7 @@ func (r *run) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
 	if quotas.FastRestores > 0 && int64(len(used)) > quotas.FastRestores {
 		return failure.New(failure.Limited, "check fast snapshot restore", r.EBS.Region(),
 			"%d snapshots would be enabled, %d are already, and the quota is %d", len(used)-before, before, quotas.FastRestores).
-			WithHint("raise the quota of fast snapshot restore in the region, or leave --fsr out")
+			WithHint("raise the quota of fast snapshot restore in the region, or leave --fsr out").Lasting()
 	}
 	return nil
 }

@@ -143,6 +143,7 @@ func (r *run) planEBS(ctx context.Context) error {
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
 // backup's shape, and without a store of its own.
 func (r *run) checkTarget(ctx context.Context) error {
+	r.existing, r.instance = false, "" // of a try before
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 	if failure.Is(err, failure.NotFound) {
 		return r.noClaims(ctx)
@@ -186,6 +187,7 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 		return failure.Annotate(err, "describe snapshots", string(r.opts.Backup))
 	}
 	state := map[cluster.SnapshotID]ebs.Snapshot{}
+	r.result.DataBytes, r.result.LargestBytes = 0, 0 // of a try before
 	for _, snap := range found {
 		state[snap.ID] = snap
 		r.result.DataBytes += snap.FullBytes

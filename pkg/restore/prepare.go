@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 // Prepare does the part of a restore that comes before TiKV starts, for a cluster that somebody else makes: TiDB
@@ -29,8 +30,8 @@ func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 func (r *run) prepareSteps() []phase.Step {
 	return slices.Concat(
 		[]phase.Step{
-			{Phase: phaseVolumes, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true},
-			{Phase: phaseVolumes, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflightVolumes, ReadOnly: true},
+			{Phase: phaseVolumes, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
+			{Phase: phaseVolumes, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflightVolumes, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 			{Phase: phaseVolumes, Name: "find-pd", Deadline: r.opts.Timeout, Do: r.findEmptyPD, ReadOnly: true},
 		},
 		r.lockStep(phaseVolumes, r.takeLock),

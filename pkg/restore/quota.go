@@ -55,7 +55,8 @@ func overQuota(volumes []Volume, quotas ebs.AccountQuotas, used ebs.Usage) error
 			if row.quota > 0 && row.used+row.more > row.quota {
 				return failure.New(failure.Limited, "check quotas", volumeType, "the restore needs %d %s, %d are used and the quota is %d",
 					row.more, row.what, row.used, row.quota).
-					WithHint("raise the quota of %s for %s volumes in Service Quotas, free some of it, or choose another --volume-type", row.what, volumeType)
+					WithHint("raise the quota of %s for %s volumes in Service Quotas, free some of it, or choose another --volume-type", row.what, volumeType).
+					Lasting()
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 // ResolveData is Resolve for a cluster that somebody else takes out of recovery mode, TiDB Operator say: it begins with
@@ -27,7 +28,7 @@ func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) 
 func (r *run) dataSteps() []phase.Step {
 	return slices.Concat(
 		[]phase.Step{
-			{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true},
+			{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 			{Phase: phaseData, Name: "find-pd", Deadline: 5 * time.Minute, Do: r.findMarkedPD, ReadOnly: true},
 		},
 		r.lockStep(phaseData, r.lockMarked),

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -48,8 +49,8 @@ func (r *run) resolveSteps() []phase.Step {
 // findSteps change nothing.
 func (r *run) findSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true},
-		{Phase: phaseData, Name: "find-cluster", Deadline: 5 * time.Minute, Do: r.findCluster, ReadOnly: true},
+		{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
+		{Phase: phaseData, Name: "find-cluster", Deadline: 5 * time.Minute, Do: r.findCluster, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 // The phases that a user sees timed, by the names of the published tables.
@@ -58,8 +59,8 @@ func mayBeLate(groups ...[]phase.Step) []phase.Step {
 // checkSteps change nothing.
 func (r *run) checkSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true},
-		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true},
+		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
+		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 	}
 }
 

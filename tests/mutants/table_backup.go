@@ -59,7 +59,7 @@ func phaseGuards() []Mutant {
 			"e.undoAll(context.WithoutCancel(ctx), steps)", "e.undoAll(ctx, steps)",
 			"TestRun_ContextCancelledDuringStep_UndoStillRuns"),
 		in("pkg/phase/retry_step.go", "an error that retrying does not change is retried", errorTable,
-			"if !step.Retry || !failure.Transient(err) {", "if !step.Retry {",
+			"if !step.Retry || !failure.Transient(err) || ", "if !step.Retry || ",
 			"TestRun_StepWithRetry_IsRetriedUntilItsDeadline"),
 	}
 }
