@@ -19,6 +19,12 @@ const (
 	phaseSeal       = "seal"
 )
 
+// Outline lists the steps of a backup with every option that adds one.
+func Outline() []phase.Outline {
+	r := newRun(Deps{}, Options{ConsistentNow: true, OnImport: preflight.WaitOnImport})
+	return phase.Outlines(r.steps())
+}
+
 // steps is the runbook.
 func (r *run) steps() []phase.Step {
 	steps := r.checks()

@@ -26,6 +26,12 @@ const (
 	phaseAfter = "set running profile"
 )
 
+// Outline lists the steps of a restore with every option that adds one, and those of a resolve.
+func Outline() (ofRestore, ofResolve []phase.Outline) {
+	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
+	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
+}
+
 // restoreSteps is the runbook of a restore.
 func (r *run) restoreSteps() []phase.Step {
 	return slices.Concat(

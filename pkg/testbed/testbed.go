@@ -77,7 +77,7 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Testbed{cfg: cfg, cancel: cancel}
 	t.EC2 = ebstest.New(ebstest.Config{Region: Region, Clock: clock, Faults: cfg.Faults, Rules: cfg.Rules, Seed: uint64(cfg.Seed)}) //nolint:gosec // any bits will do
-	t.S3 = objstoretest.New(objstoretest.Config{Faults: cfg.Faults})
+	t.S3 = objstoretest.New(objstoretest.Config{Faults: cfg.Faults, Points: objectPoints})
 	t.S3.CreateBucket(Bucket)
 	t.aws = httptest.NewServer(http.HandlerFunc(t.serveAWS))
 	t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: clock, Namespace: "tidb"})

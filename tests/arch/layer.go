@@ -43,7 +43,7 @@ func layers() [][]string {
 		{"testbed/awsenv", "testbed/flashstore", "testbed/shipped", "testbed/workload"},
 		{"testbed"},
 		{"testbed/leak", "testbed/mishap", "testbed/round", "testbed/scale"},
-		{"testbed/resume"},
+		{"testbed/crash", "testbed/resume"},
 		{"testbed/command"},
 	}
 }

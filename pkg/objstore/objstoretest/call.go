@@ -14,7 +14,8 @@ type call struct {
 	r           *http.Request
 	op          string // S3's name of it
 	bucket, key string
-	corrupt     bool // answer with a flipped bit
+	raw         []byte // the body as it was sent
+	corrupt     bool   // answer with a flipped bit
 }
 
 func newCall(r *http.Request) *call {

@@ -19,6 +19,9 @@ type Config struct {
 	// Faults is asked at every call; nil has none. Codes are S3's ("SlowDown", "AccessDenied", …; see
 	// statusOf). The code "CorruptBody" on s3.GetObject flips a bit of the answered body instead.
 	Faults *fault.Plan
+	// Points names more points at which Faults is asked, after the call's own, for the object that is written; nil
+	// names none. The first that strikes decides.
+	Points func(key string, body []byte) []string
 	// Page bounds the keys of one answer to a listing; 0 is S3's 1000.
 	Page int
 }
@@ -115,12 +118,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	s.answer(ctx, w, newCall(r))
+	c := newCall(r)
+	c.raw = body
+	s.answer(ctx, w, c)
+}
+
+// strike asks the plan at the call's own point, and at those of the object that it writes.
+func (s *Server) strike(c *call) *fault.Strike {
+	strike := s.config.Faults.At("s3." + c.op)
+	if s.config.Points == nil || c.op != "PutObject" {
+		return strike
+	}
+	written := c.r.Clone(c.r.Context())
+	written.Body = io.NopCloser(bytes.NewReader(c.raw))
+	body, _, _, failed := payload(written)
+	if failed != nil {
+		return strike
+	}
+	for _, point := range s.config.Points(c.key, body) {
+		if at := s.config.Faults.At(point); strike == nil {
+			strike = at
+		}
+	}
+	return strike
 }
 
 func (s *Server) answer(ctx context.Context, w http.ResponseWriter, c *call) {
 	w.Header().Set("X-Amz-Request-Id", "TISNAP")
-	strike := s.config.Faults.At("s3." + c.op)
+	strike := s.strike(c)
 	if err := strike.Wait(ctx); err != nil {
 		hangUp(w)
 		return

@@ -53,9 +53,18 @@ type rule struct {
 
 // Plan holds rules. The zero value and nil are plans without faults. It is safe for concurrent use.
 type Plan struct {
-	mu    sync.Mutex
-	rules []*rule
-	calls map[string]int
+	mu      sync.Mutex
+	rules   []*rule
+	calls   map[string]int
+	watcher func(point string) *Rule
+}
+
+// Watch lets f see every point that is asked, in the order of the calls; what it returns strikes there, if no rule
+// does. It must not call the plan. nil ends it.
+func (p *Plan) Watch(f func(point string) *Rule) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watcher = f
 }
 
 // Add puts a rule into force from now on.
@@ -95,6 +104,10 @@ func (p *Plan) match(point string) (*Strike, func()) {
 		p.calls = map[string]int{}
 	}
 	p.calls[point]++
+	var watched *Rule
+	if p.watcher != nil {
+		watched = p.watcher(point)
+	}
 	for _, r := range p.rules {
 		if ok, _ := path.Match(r.Point, point); !ok {
 			continue
@@ -104,10 +117,15 @@ func (p *Plan) match(point string) (*Strike, func()) {
 			continue
 		}
 		r.struck++
-		return &Strike{Position: r.Position, Code: r.Code, Delay: r.Delay}, r.Do
+		return r.strike(), r.Do
+	}
+	if watched != nil {
+		return watched.strike(), watched.Do
 	}
 	return nil, nil
 }
+
+func (r *Rule) strike() *Strike { return &Strike{Position: r.Position, Code: r.Code, Delay: r.Delay} }
 
 // Calls is how often the point was asked so far.
 func (p *Plan) Calls(point string) int {

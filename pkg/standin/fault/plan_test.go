@@ -62,3 +62,25 @@ func TestWait_Stall_LastsUntilTheCallerGivesUp(t *testing.T) {
 	var none *fault.Strike
 	require.NoError(t, none.Wait(t.Context()))
 }
+
+func TestWatch_SeesEveryPointAndStrikesWhereNoRuleDoes(t *testing.T) {
+	t.Parallel()
+	p := &fault.Plan{}
+	var seen []string
+	did := 0
+	p.Watch(func(point string) *fault.Rule {
+		seen = append(seen, point)
+		if point == "c" {
+			return nil
+		}
+		return &fault.Rule{Position: fault.After, Do: func() { did++ }}
+	})
+	require.NoError(t, p.Add(fault.Rule{Point: "b", Position: fault.Before}))
+	assert.Equal(t, fault.After, p.At("a").Position)
+	assert.Equal(t, fault.Before, p.At("b").Position)
+	assert.Nil(t, p.At("c"))
+	assert.Equal(t, []string{"a", "b", "c"}, seen)
+	assert.Equal(t, 1, did)
+	p.Watch(nil)
+	assert.Nil(t, p.At("a"))
+}

@@ -1,0 +1,19 @@
+package phase
+
+// Outline is what can be said of a step without carrying it out.
+type Outline struct {
+	Phase, Name string
+	Undo        bool // it has one
+	ReadOnly    bool
+	NoWait      bool // it may begin before its begin is journalled
+}
+
+// Outlines lists the steps of a run, in order: for tests that are made from them.
+func Outlines(steps []Step) []Outline {
+	out := make([]Outline, 0, len(steps))
+	for i := range steps {
+		s := &steps[i]
+		out = append(out, Outline{Phase: s.Phase, Name: s.Name, Undo: s.Undo != nil, ReadOnly: s.ReadOnly, NoWait: s.NoWait})
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
+	"github.com/tisnap/tisnap/pkg/testbed/crash"
+)
+
+func crashCommand() *cobra.Command {
+	var cfg crash.Config
+	var runs []string
+	cmd := &cobra.Command{
+		Use:   "crash",
+		Short: "Kill every run at every step, run it again, and prove that nothing is lost, leaked or held",
+		Long: `Kill the program at every step of every run, in every position of the step: before its effect, before the
+answer of each kind of call that changes something, before its journal record, in its undo and after it. Then it
+is run again. Nothing may be held longer than a lease, EC2 has to hold exactly what sealed manifests and clusters
+name, and every row has to be right. The matrix is made from the steps and from an undisturbed run.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := awsenv.Isolate(); err != nil {
+				return err
+			}
+			for _, r := range runs {
+				cfg.Runs = append(cfg.Runs, crash.Run(r))
+			}
+			return playMatrix(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&runs, "run", nil, "the runs to kill (default: all)")
+	f.StringVar(&cfg.Only, "only", "", "the one cell of this name")
+	f.IntVar(&cfg.Sample, "sample", 0, "so many cells of each run, spread over all")
+	f.Int64Var(&cfg.Seed, "seed", 0, "the cell with which the sample begins")
+	f.StringVar(&cfg.Tisnap, "tisnap", beside(), "the program under test")
+	f.DurationVar(&cfg.Deadline, "deadline", 2*time.Minute, "how long one cell may take")
+	return cmd
+}
+
+// playMatrix plays it, and prints what failed and the matrix.
+func playMatrix(ctx context.Context, cfg crash.Config, stdout, stderr io.Writer) error {
+	start := time.Now()
+	outcomes, err := crash.Play(ctx, cfg)
+	failed := 0
+	for _, o := range outcomes {
+		if o.Err != nil {
+			failed++
+			fmt.Fprintf(stderr, "\n%s\n%s: %v\nrun it again with: make crash ONLY=%q\n", o.Output, o.Cell, o.Err, o.Cell)
+		}
+	}
+	fmt.Fprint(stdout, crash.Table(outcomes))
+	if err != nil {
+		return err
+	}
+	if failed > 0 || len(outcomes) == 0 {
+		return fmt.Errorf("%d of %d cells failed", failed, len(outcomes))
+	}
+	fmt.Fprintf(stdout, "%d kills in %s: after each of them the run was run again, nothing was lost, leaked or held, and every row was right\n",
+		len(outcomes), time.Since(start).Round(time.Second))
+	return nil
+}

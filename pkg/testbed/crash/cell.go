@@ -1,0 +1,117 @@
+package crash
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Position is where in a step the program is killed.
+type Position string
+
+// The positions.
+const (
+	BeforeEffect  Position = "before the effect"  // the step's begin is in the journal
+	AfterEffect   Position = "before the answer"  // the effect is done, its answer lost
+	BeforeJournal Position = "before the journal" // the step is done, its record lost
+	InUndo        Position = "in the undo"        // the run was stopped after the step, and is undoing it
+	AfterUndo     Position = "after the undo"     // the step is undone, its record lost
+)
+
+// Positions lists all of them, in the order of a step.
+func Positions() []Position {
+	return []Position{BeforeEffect, AfterEffect, BeforeJournal, InUndo, AfterUndo}
+}
+
+// Cell is one place at which a run is killed.
+type Cell struct {
+	Run      Run
+	Step     string
+	Position Position
+	Point    string // of AfterEffect: the call whose answer is lost
+	since    string // of AfterEffect: the step from whose begin on that call counts
+}
+
+// String is "backup/cut: before the answer of ec2.CreateSnapshots".
+func (c Cell) String() string {
+	text := fmt.Sprintf("%s/%s: %s", c.Run, c.Step, c.Position)
+	if c.Point != "" {
+		text += " of " + c.Point
+	}
+	return text
+}
+
+// effects are the points of calls that change something outside of the journal.
+func effects() *regexp.Regexp {
+	return regexp.MustCompile(`^(object\.|s3\.Delete|ec2\.(Create|Delete|Modify|Enable|Disable)` +
+		`|kube\.(create|update|patch|delete)\.(tidbclusters|pods|persistent.*)` +
+		`|pd\.(Pause|Resume|Set|Drop|Update|Mark|Unmark|Raise|Put|Delete|Reset)` +
+		`|tikv\.\d+\.(Prepare|Suspend|Deny|Switch|RecoverRegion|KvPrepare|KvFlashback))`)
+}
+
+// anyStore leaves the number of the store out of a point's name.
+func anyStore(point string) string {
+	return regexp.MustCompile(`^tikv\.\d+\.`).ReplaceAllString(point, "tikv.*.")
+}
+
+// cells makes the cells of a run: from its steps, and from the points that an undisturbed run of it asked. A step that
+// the run did not come to is an error: the run lacks an option.
+func cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
+	begun, touched := trace(points)
+	var out []Cell
+	for i, s := range steps {
+		since := s.Name
+		if s.NoWait && i > 0 { // its effects may come before its begin is written
+			since = steps[i-1].Name
+		}
+		if !begun[s.Name] {
+			return nil, fmt.Errorf("%s/%s: the undisturbed run did not come to this step", run, s.Name)
+		}
+		out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeEffect})
+		for _, point := range touched[s.Name] {
+			out = append(out, Cell{Run: run, Step: s.Name, Position: AfterEffect, Point: point, since: since})
+		}
+		if !s.ReadOnly {
+			out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeJournal})
+		}
+		if s.Undo {
+			out = append(out, Cell{Run: run, Step: s.Name, Position: InUndo}, Cell{Run: run, Step: s.Name, Position: AfterUndo})
+		}
+	}
+	return out, nil
+}
+
+// trace reads which steps were begun, and which kinds of effects each had.
+func trace(points []string) (begun map[string]bool, touched map[string][]string) {
+	begun, touched = map[string]bool{}, map[string][]string{}
+	step, changes := "", effects()
+	for _, point := range points {
+		if name, ok := strings.CutPrefix(point, "journal.begin."); ok {
+			step, begun[name] = name, true
+		}
+		if step == "" || !changes.MatchString(point) || point == "object.lock" && step != "lock" && step != "unlock" {
+			continue
+		}
+		if point = anyStore(point); !slices.Contains(touched[step], point) {
+			touched[step] = append(touched[step], point)
+		}
+	}
+	return begun, touched
+}
+
+// sample takes n cells, spread over all of them; all for 0.
+func sample(all []Cell, n int, seed int64) []Cell {
+	if n <= 0 || n >= len(all) {
+		return all
+	}
+	var out []Cell
+	for i := range n {
+		out = append(out, all[(i*len(all)/n+int(seed))%len(all)])
+	}
+	slices.SortFunc(out, func(a, b Cell) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.Compact(out)
+}

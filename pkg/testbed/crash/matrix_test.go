@@ -1,0 +1,40 @@
+package crash_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
+	"github.com/tisnap/tisnap/pkg/testbed/crash"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+)
+
+func TestMain(m *testing.M) {
+	awsenv.MustIsolate()
+	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit),
+		// client-go and its pools keep these after Close, as its own tests tolerate.
+		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
+		goleak.IgnoreTopFunction("github.com/klauspost/compress/zstd.(*blockDec).startDecoder"),
+	)
+}
+
+// A sample of `make crash`: the cells move with the day, so that all of them are tried in time.
+func TestMatrix_Sample_NothingIsLostLeakedOrHeld(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	path, err := shipped.Program()
+	require.NoError(t, err)
+	outcomes, err := crash.Play(ctx, crash.Config{Tisnap: path, Sample: 2, Seed: int64(time.Now().YearDay())})
+	require.NoError(t, err)
+	assert.NotEmpty(t, outcomes)
+	for _, o := range outcomes {
+		assert.NoError(t, o.Err, "%s\n%s", o.Cell, o.Output)
+	}
+	assert.Contains(t, crash.Table(outcomes), "before the journal")
+}

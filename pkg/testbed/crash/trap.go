@@ -1,0 +1,63 @@
+package crash
+
+import (
+	"sync"
+	"syscall"
+
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+// trap kills the program at a cell, once.
+type trap struct {
+	cell   Cell
+	signal func(syscall.Signal)
+
+	mu      sync.Mutex
+	begun   bool // the call counts from now on
+	stopped bool // the program was asked to stop
+	sprung  bool
+}
+
+// watch is the plan's watcher.
+func (t *trap) watch(point string) *fault.Rule {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sprung {
+		return nil
+	}
+	step := t.cell.Step
+	switch t.cell.Position {
+	case BeforeEffect:
+		return t.kill(point == "journal.begin."+step, fault.After)
+	case AfterEffect:
+		t.begun = t.begun || point == "journal.begin."+t.cell.since
+		return t.kill(t.begun && anyStore(point) == t.cell.Point, fault.After)
+	case BeforeJournal:
+		return t.kill(point == "journal.done."+step, fault.Stall)
+	case InUndo, AfterUndo:
+		if !t.stopped && point == "journal.done."+step {
+			t.stopped = true
+			return &fault.Rule{Position: fault.Slow, Do: func() { t.signal(syscall.SIGTERM) }}
+		}
+		if t.cell.Position == InUndo {
+			return t.kill(point == "journal.undo."+step, fault.After)
+		}
+		return t.kill(point == "journal.undone."+step, fault.Stall)
+	}
+	return nil
+}
+
+func (t *trap) kill(now bool, position fault.Position) *fault.Rule {
+	if !now {
+		return nil
+	}
+	t.sprung = true
+	return &fault.Rule{Position: position, Do: func() { t.signal(syscall.SIGKILL) }}
+}
+
+// hit reports whether the program was killed.
+func (t *trap) hit() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sprung
+}
