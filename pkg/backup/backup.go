@@ -78,7 +78,7 @@ type HoldTimes struct {
 	Cut      time.Duration
 	Skew     time.Duration // between the first and the last snapshot's start, as EC2 says
 	Parts    []phase.Part
-	Stores   []hold.StoreParts
+	Stores   []phase.StoreParts
 }
 
 // run is one backup under way.

@@ -185,9 +185,14 @@ func (r *run) noteHold() {
 }
 
 // storeParts are the hold's times of each store, and the cut's.
-func (r *run) storeParts() []hold.StoreParts {
+func (r *run) storeParts() []phase.StoreParts {
 	stores := r.hold.StoreParts()
 	for i := range stores {
+		for _, st := range r.source.Topology.Stores {
+			if st.ID == stores[i].Store {
+				stores[i].Pod = st.Pod
+			}
+		}
 		if took, ok := r.sets.took(stores[i].Store); ok {
 			stores[i].Parts = append(stores[i].Parts, phase.Part{Name: "cut", Seconds: took.Seconds()})
 		}

@@ -38,7 +38,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	h := report.Header{
 		Operation: report.Restore, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Volumes: len(r.Volumes),
-		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err),
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Stores: r.Stores,
 	}
 	if len(r.Volumes) > 0 {
 		h.VolumeSettings = report.SettingsOf(r.Volumes[0].Spec)

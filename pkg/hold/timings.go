@@ -4,16 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
-
-// StoreParts is how long the parts took on one store. Parts of the same name are added up.
-type StoreParts struct {
-	Store cluster.StoreID `json:"store"`
-	Pod   string          `json:"pod,omitempty"`
-	Parts []phase.Part    `json:"parts"`
-}
 
 type timings struct {
 	mu    sync.Mutex
@@ -51,10 +43,10 @@ func (h *Hold) Parts() []phase.Part { return h.parts.sums() }
 
 // StoreParts lists what was timed on each store so far: connect, suspend imports, pause admin commands, wait
 // apply and release.
-func (h *Hold) StoreParts() []StoreParts {
-	out := make([]StoreParts, 0, len(h.stores))
+func (h *Hold) StoreParts() []phase.StoreParts {
+	out := make([]phase.StoreParts, 0, len(h.stores))
 	for _, s := range h.stores {
-		out = append(out, StoreParts{Store: s.target.ID, Parts: s.times.sums()})
+		out = append(out, phase.StoreParts{Store: s.target.ID, Parts: s.times.sums()})
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -57,7 +56,7 @@ type Header struct {
 	// Hold is how long the cluster was held; nil for a restore, and for a backup that never held it.
 	Hold *Hold `json:"hold,omitempty"`
 	// Stores are how long a restore's parts took on each store, in the order of the stores' ids.
-	Stores []hold.StoreParts `json:"stores,omitempty"`
+	Stores []phase.StoreParts `json:"stores,omitempty"`
 	// VolumeSettings are those of the restored volumes; nil for a backup.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Expected is what the model said before the run; nil where it was not asked.
@@ -112,7 +111,7 @@ type Hold struct {
 	Failed []phase.Attempt `json:"failed,omitempty"`
 	Parts  []phase.Part    `json:"parts,omitempty"`
 	// Stores are the parts on each store, in the order of the topology.
-	Stores []hold.StoreParts `json:"stores,omitempty"`
+	Stores []phase.StoreParts `json:"stores,omitempty"`
 }
 
 // VolumeSettings are what restored volumes were made with. Zero is the type's own default.

@@ -32,7 +32,7 @@ func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkGC(ctx); err != nil {
 		return err
 	}
-	err := r.sweep(ctx, s, "prepare", r.prepared, r.tikv.PrepareFlashback)
+	err := r.sweep(ctx, s, "prepare", "prepare", r.prepared, r.tikv.PrepareFlashback)
 	return r.noted(ctx, err)
 }
 
@@ -44,7 +44,7 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkGC(ctx); err != nil {
 		return err
 	}
-	err := r.sweep(ctx, s, "flash back", r.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
+	err := r.sweep(ctx, s, "flashback", "flash back", r.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
 		err := r.tikv.Flashback(ctx, address, f)
 		var region *tikv.RegionError
 		if !errors.As(err, &region) || region.Kind != tikv.RegionNotPrepared {
@@ -67,9 +67,9 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 	return r.checkGC(ctx)
 }
 
-// sweep calls every region that done does not hold yet, until it holds all keys.
+// sweep calls every region that done does not hold yet, until it holds all keys. The time of each store is noted as part.
 func (r *Resolver) sweep(
-	ctx context.Context, s *phase.Scope, verb string, done *sweep.Coverage,
+	ctx context.Context, s *phase.Scope, part, verb string, done *sweep.Coverage,
 	call func(context.Context, string, tikv.Flashback) error,
 ) error {
 	w := sweep.New(sweep.Config{
@@ -82,6 +82,9 @@ func (r *Resolver) sweep(
 	}, sweepRun{r})
 	err := w.Run(ctx, s)
 	r.stats.Retries += w.Retries()
+	for id, took := range w.StoreTimes() {
+		r.cfg.Times.Note(id, part, took)
+	}
 	return err
 }
 

@@ -107,12 +107,13 @@ func (g *gathering) open(ctx context.Context, rd *reader, address string) {
 	ctx, rd.cancel = context.WithCancel(ctx)
 	result := make(chan error, 1)
 	rd.result = result
-	table := g.metas.Begin(rd.store)
+	table, began := g.metas.Begin(rd.store), time.Now()
 	g.streams.Go(func() {
 		err := g.r.tikv.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
 			rd.count.Add(1)
 			return table.Add(&m)
 		})
+		g.r.cfg.Times.Note(rd.store, "collect", time.Since(began))
 		result <- err
 		if err != nil {
 			return // a store that refuses at once is not asked more often than PD

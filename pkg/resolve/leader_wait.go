@@ -28,6 +28,20 @@ type leaderWait struct {
 	repeated bool      // the planned leaders were asked for a second time
 	tried    map[cluster.RegionID][]cluster.StoreID
 	warned   bool
+	began    time.Time
+	led      map[cluster.StoreID]bool // the stores that lead all that they are to lead
+}
+
+// note takes the time of each store that leads now all that it is to lead, and did not before.
+func (w *leaderWait) note(missing []missingLeader) {
+	behind := storesOf(missing)
+	for _, id := range w.r.cfg.Stores {
+		leads := !slices.Contains(behind, id)
+		if leads && !w.led[id] {
+			w.r.cfg.Times.Note(id, "recover", time.Since(w.began))
+		}
+		w.led[id] = leads
+	}
 }
 
 // ask does what is due for the regions that do not lead. It is false when nothing is left to try.

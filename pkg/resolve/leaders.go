@@ -26,6 +26,7 @@ const (
 func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.plan.Leaders)), "regions")
 	w := &leaderWait{r: r, best: -1, moved: time.Now(), asked: time.Now(), tried: map[cluster.RegionID][]cluster.StoreID{}}
+	w.began, w.led = time.Now(), map[cluster.StoreID]bool{}
 	for {
 		if err := r.resend(ctx); err != nil {
 			return err
@@ -38,6 +39,9 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		if led > w.best && err == nil {
 			w.best, w.moved = led, time.Now()
 			s.Reached(int64(led))
+		}
+		if err == nil {
+			w.note(missing)
 		}
 		if err == nil && len(missing) == 0 {
 			return nil

@@ -59,6 +59,8 @@ type Config struct {
 	Progress ProgressStore
 	// Fence is asked right before each call that changes the data. Nil is for a cluster that no other run can have.
 	Fence Fence
+	// Times gets how long collect, recover and flashback took on each store. Nil is for nobody.
+	Times *phase.StoreTimes
 }
 
 // Resolver resolves one cluster. Its steps run in order.

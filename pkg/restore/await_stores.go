@@ -15,7 +15,7 @@ import (
 
 // startTiKV lets the Operator know that the volumes are ready.
 func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
-	r.started = true
+	r.started, r.starting = true, time.Now()
 	return r.Kube.StartTiKV(ctx, r.opts.Target)
 }
 
@@ -29,6 +29,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 			ids = append(ids, st.ID)
 		}
 	}
+	seen := map[cluster.StoreID]bool{}
 	s.Expect(int64(len(ids)), "stores")
 	err := r.pollCluster(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
 		up, err := r.upStores(ctx)
@@ -44,6 +45,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		if err := r.checkForeign(ids, up); err != nil {
 			return false, err
 		}
+		r.noteUp(up, seen)
 		s.Reached(int64(len(up)))
 		return len(up) == len(ids), r.missing(ids, up)
 	})
@@ -56,7 +58,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		Backup: r.opts.Backup, Kept: r.existing || r.opts.KeepOnFailure,
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
 		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup),
-		Fence: r.fence,
+		Fence: r.fence, Times: r.times,
 	}, r.pd)
 	return nil
 }

@@ -45,6 +45,7 @@ func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 				ready++
 				if wanted[v.ID].Seconds == 0 {
 					wanted[v.ID].Seconds = time.Since(start).Seconds()
+					r.noteVolume(wanted[v.ID].Store)
 				}
 			}
 		}

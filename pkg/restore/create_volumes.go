@@ -25,7 +25,7 @@ func (r *run) createVolumes(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	s.Expect(int64(len(r.volumes)), "volumes")
-	r.asked = true
+	r.asked, r.asking = true, time.Now()
 	wave := len(r.volumes)
 	if r.fill.rate > 0 {
 		wave = r.fill.most

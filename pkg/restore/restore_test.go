@@ -30,6 +30,15 @@ func TestRun_AnswerOfCreateVolumeLost_MakesNoSecondVolume(t *testing.T) {
 		require.EqualValues(t, "us-west-2b", v.Zone)
 	}
 	require.Len(t, result.Volumes, 6)
+	require.Len(t, result.Stores, 3)
+	for _, store := range result.Stores {
+		var parts []string
+		for _, p := range store.Parts {
+			parts = append(parts, p.Name)
+		}
+		require.Subset(t, parts, []string{"volume", "pod", "TiKV", "collect", "recover"}, store.Pod)
+		require.Regexp(t, `^copy-tikv-[0-2]$`, store.Pod)
+	}
 }
 
 func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other

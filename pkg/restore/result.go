@@ -20,6 +20,9 @@ type Result struct {
 	Started  time.Time
 	Finished time.Time
 	Resolve  resolve.Stats
+	// Stores are the times of each store: volume (from the first request until all of the store's are available), pod
+	// (from the word to start until the process runs), TiKV (until PD has it up), collect, recover, flashback.
+	Stores []phase.StoreParts
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
 	DataBytes, LargestBytes int64
 	// Restored is true if the cluster serves the backup's data, whatever is Left.

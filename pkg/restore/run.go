@@ -43,7 +43,11 @@ type run struct {
 	pd         PD
 	resolver   *resolve.Resolver
 	stores     []cluster.StoreID // of the backup, once PD lists exactly these
-	result     Result
+	// times are how long a store's volumes, pod, process and regions took; asking is when the first volume was asked for,
+	// starting when TiKV was let start.
+	times            *phase.StoreTimes
+	asking, starting time.Time
+	result           Result
 }
 
 // newRun makes a run that has done nothing yet. All that this package does begins with one.
@@ -54,6 +58,7 @@ func newRun(deps Deps, opts Options) *run {
 	return &run{
 		Deps: deps, opts: opts.withDefaults(), catalog: catalog.Catalog{Store: deps.Store}, cancel: func(error) {},
 		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
+		times: new(phase.StoreTimes),
 		fence: runlock.NewFence(deps.Store, opts.Target, opts.Owner),
 	}
 }
@@ -79,6 +84,7 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	r.result.Timings = engine.Timings()
 	r.result.Manifest, r.result.Volumes = r.manifest, r.volumes
 	r.result.Resolve = r.resolver.Stats()
+	r.result.Stores = r.times.Stores(r.pods())
 	return err
 }
 

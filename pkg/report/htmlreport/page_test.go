@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
@@ -155,10 +154,10 @@ func step(name string, s float64) phase.StepTiming {
 	return phase.StepTiming{Name: name, Seconds: s, Outcome: phase.Done}
 }
 
-func storeParts(n int, names ...string) []hold.StoreParts {
-	var out []hold.StoreParts
+func storeParts(n int, names ...string) []phase.StoreParts {
+	var out []phase.StoreParts
 	for i := range n {
-		s := hold.StoreParts{Store: cluster.StoreID(i + 1), Pod: fmt.Sprint("prod-tikv-", i)}
+		s := phase.StoreParts{Store: cluster.StoreID(i + 1), Pod: fmt.Sprint("prod-tikv-", i)}
 		for j, name := range names {
 			s.Parts = append(s.Parts, phase.Part{Name: name, Seconds: 0.02*float64(j+1) + float64((i*7919+j*131)%97)/400})
 		}
@@ -220,7 +219,7 @@ func sampleFailed() *report.Report {
 			{Phase: report.PauseScheduling, Seconds: .3, Attempt: n, Steps: []phase.StepTiming{step("hold", .3)}},
 			{Phase: report.GetBackupTS, Seconds: 1.1, Attempt: n, Steps: []phase.StepTiming{step("backup-ts", 1.1)}},
 			failed(phase.Timing{Phase: report.VolumeSnapshots, Seconds: 4.2, Steps: []phase.StepTiming{step("cut", 4.2)}}, n),
-			{Phase: report.CreateTask, Seconds: 20, Attempt: n + 1, Steps: []phase.StepTiming{step("again", 20)}},
+			{Phase: report.CreateTask, Seconds: 20, Attempt: max(n, 1) + 1, Steps: []phase.StepTiming{step("again", 20)}},
 		}
 	}
 	phases := append([]phase.Timing{{Phase: report.CreateTask, Seconds: 3, Steps: []phase.StepTiming{step("preflight", 2.6), step("lock", .4)}}}, attempt(0)...)

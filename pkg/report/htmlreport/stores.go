@@ -9,7 +9,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
-	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -26,7 +26,7 @@ func holdStores(r *report.Report) g.Node {
 func restoreStores(r *report.Report) g.Node { return stores("Stores during the restore", r.Stores) }
 
 // stores has a row a store and a column for each part, the slowest store first; the slowest of each part is marked.
-func stores(label string, all []hold.StoreParts) g.Node {
+func stores(label string, all []phase.StoreParts) g.Node {
 	t := newStoreTable(all)
 	if len(t.parts) == 0 {
 		return nil
@@ -53,7 +53,7 @@ type storeRow struct {
 	sum     float64
 }
 
-func newStoreTable(all []hold.StoreParts) *storeTable {
+func newStoreTable(all []phase.StoreParts) *storeTable {
 	t := &storeTable{slowest: map[string]float64{}}
 	for _, s := range all {
 		row := storeRow{label: "store " + s.Store.String(), seconds: map[string]float64{}}

@@ -23,6 +23,7 @@ func (w *Sweep) take(ctx context.Context, a answer) error {
 	delete(w.taken, c.region.ID)
 	if a.err == nil {
 		q.answered(a.sent, now)
+		w.worked(a, now)
 		w.cfg.Done.Add(c.region.Keys)
 		w.finished++
 		w.moved, w.dirty, w.slowest = now, true, max(w.slowest, now.Sub(a.sent))

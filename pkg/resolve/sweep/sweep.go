@@ -50,8 +50,9 @@ type Sweep struct {
 	finished int
 	retries  int64
 	slowest  time.Duration // of the calls that succeeded
-	moved    time.Time     // when a region was done last
-	asked    time.Time     // when stores were asked to elect again
+	working  map[cluster.StoreID]working
+	moved    time.Time // when a region was done last
+	asked    time.Time // when stores were asked to elect again
 	shown    time.Time
 	dirty    bool
 }
@@ -61,6 +62,9 @@ type parked struct {
 	call regionCall
 	due  time.Time
 }
+
+// working is from when to when a store was called.
+type working struct{ from, to time.Time }
 
 // answer is how a call ended.
 type answer struct {
@@ -76,12 +80,33 @@ func New(cfg Config, run Run) *Sweep {
 	return &Sweep{
 		cfg: cfg, run: run,
 		queues: map[cluster.StoreID]*storeQueue{}, taken: map[cluster.RegionID]time.Time{}, parked: map[cluster.RegionID]parked{},
+		working: map[cluster.StoreID]working{},
 		answers: make(chan answer), routes: newLookups(), resends: newJob(), saves: newJob(), moved: now, asked: now,
 	}
 }
 
 // Retries counts the calls that had to be sent again. It is valid when Run has returned.
 func (w *Sweep) Retries() int64 { return w.retries }
+
+// StoreTimes is how long each store worked: from its first call to the last one that succeeded. It is valid when Run has
+// returned.
+func (w *Sweep) StoreTimes() map[cluster.StoreID]time.Duration {
+	out := make(map[cluster.StoreID]time.Duration, len(w.working))
+	for id, span := range w.working {
+		out[id] = span.to.Sub(span.from)
+	}
+	return out
+}
+
+// worked notes a call that succeeded.
+func (w *Sweep) worked(a answer, now time.Time) {
+	span, known := w.working[a.store]
+	if !known || a.sent.Before(span.from) {
+		span.from = a.sent
+	}
+	span.to = now
+	w.working[a.store] = span
+}
 
 // Run calls every region that Config.Done does not hold yet, until it holds all keys. No call is under way when
 // it returns.
