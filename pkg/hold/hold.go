@@ -28,6 +28,9 @@ type Config struct {
 	// Lease is how long everything stays held after the process died; renewed at a third of it. Whole
 	// seconds, at least 3 s; zero is 30 s.
 	Lease time.Duration
+	// Beat is how often everything is renewed, if not at a third of the lease: another process that cuts under this hold
+	// waits for two renewals before it trusts its cut.
+	Beat time.Duration
 	// MaxHold is the budget from the first pause to the release; zero is 2 min.
 	MaxHold time.Duration
 	// Grace is how long a hold that broke waits for Release before it lets go by itself; zero is 5 s.
@@ -66,7 +69,8 @@ type Hold struct {
 	broken    error            // first reason
 	lost      chan struct{}    // closed when broken
 	released  bool
-	proven    bool // by the stores, when their leases were finished
+	proven    bool         // by the stores, when their leases were finished
+	seen      *observation // of a hold that another process has; nil if this one holds
 
 	keeper   context.CancelFunc // ends keep
 	keeping  sync.WaitGroup
@@ -98,6 +102,9 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 		cfg.Command = "tisnap release " + cfg.Cluster.String()
 	}
 	h := &Hold{cfg: cfg, log: cfg.Log, foreign: map[string]bool{}, lost: make(chan struct{})}
+	if h.cfg.Beat <= 0 {
+		h.cfg.Beat = h.renewal()
+	}
 	h.pd, h.tikv = pausingPD{p, &h.asking}, pausingStores{t, &h.asking}
 	for _, target := range cfg.Stores {
 		h.stores = append(h.stores, &store{target: target})

@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// keep renews everything that is held at a third of the lease, until ctx ends. Leases on stores must not
+// keep renews everything that is held at each beat, until ctx ends. Leases on stores must not
 // lapse even once, so their first failure breaks the hold; PD may be away for a change of leader, so its
 // failures break it only when they last longer than one renewal.
 func (h *Hold) keep(ctx context.Context) {
-	ticker := time.NewTicker(h.renewal())
+	ticker := time.NewTicker(h.cfg.Beat)
 	defer ticker.Stop()
 	for {
 		select {
@@ -29,11 +29,17 @@ func (h *Hold) keep(ctx context.Context) {
 	}
 }
 
+// renewOnce renews the safe point last: that it lives longer says that all the rest was held until then. Observe relies
+// on it.
 func (h *Hold) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.renewal())
 	defer cancel()
-	return parallel.Each(ctx, 0, []func(context.Context) error{h.renewStores, h.renewPD},
+	err := parallel.Each(ctx, 0, []func(context.Context) error{h.renewStores, h.renewPauses},
 		func(ctx context.Context, _ int, renew func(context.Context) error) error { return renew(ctx) })
+	if err != nil {
+		return err
+	}
+	return patiently(ctx, h.renewGC)
 }
 
 func (h *Hold) renewStores(ctx context.Context) error {
@@ -52,14 +58,20 @@ func (h *Hold) renewStores(ctx context.Context) error {
 	})
 }
 
-// renewPD tries until its third of the lease is over: a new PD leader needs a moment. A conflict
-// that PD reports is not tried again.
-func (h *Hold) renewPD(ctx context.Context) error {
-	for {
-		err := h.unbroken(ctx)
-		if err == nil {
-			err = errors.Join(h.renewScheduling(ctx), h.renewGC(ctx))
+// renewPauses renews schedulers and limits, once it has checked that they are still in force.
+func (h *Hold) renewPauses(ctx context.Context) error {
+	return patiently(ctx, func(ctx context.Context) error {
+		if err := h.unbroken(ctx); err != nil {
+			return err
 		}
+		return h.renewScheduling(ctx)
+	})
+}
+
+// patiently tries until ctx ends: a new PD leader needs a moment. A conflict that PD reports is not tried again.
+func patiently(ctx context.Context, renew func(context.Context) error) error {
+	for {
+		err := renew(ctx)
 		if err == nil || failure.Is(err, failure.Conflict) || wait.For(ctx, settleInterval) != nil {
 			return err
 		}

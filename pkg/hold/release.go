@@ -17,6 +17,13 @@ func (h *Hold) Prove(ctx context.Context) error {
 	if err := h.reason(); err != nil {
 		return err
 	}
+	if h.seen != nil {
+		return h.proveOther(ctx)
+	}
+	return h.proveOwn(ctx)
+}
+
+func (h *Hold) proveOwn(ctx context.Context) error {
 	err := parallel.Each(ctx, 0, []func(context.Context) error{h.checkScheduling, h.checkGC},
 		func(ctx context.Context, _ int, check func(context.Context) error) error { return check(ctx) })
 	if err != nil {
@@ -28,9 +35,13 @@ func (h *Hold) Prove(ctx context.Context) error {
 
 // Release lets everything go, at the same time, and puts back what was there before. It may be called again
 // and then releases what is left; a store's share that has run out meanwhile counts as let go. It ends within
-// seconds also if a store hangs. broken says that the hold had not held: the set cut under it is worth nothing.
+// seconds also if a store hangs. Of a hold that was found by Observe it releases nothing. broken says that the hold had not held: the set cut under it is worth nothing.
 // err, of kind Held, says what could not be let go and when it expires by itself.
 func (h *Hold) Release(ctx context.Context) (broken, err error) {
+	if h.seen != nil {
+		h.seen.stop()
+		return h.reason(), nil
+	}
 	defer h.parts.start("release")()
 	defer h.stopGuard() // last: it watches over this call too
 	h.stopKeeper()
@@ -40,6 +51,9 @@ func (h *Hold) Release(ctx context.Context) (broken, err error) {
 
 // Disconnect closes the streams and ends all work of the hold. It lets nothing go: that is Release's.
 func (h *Hold) Disconnect() {
+	if h.seen != nil {
+		h.seen.stop()
+	}
 	h.stopGuard()
 	h.stopKeeper()
 	for _, s := range h.stores {
@@ -54,6 +68,9 @@ func (h *Hold) Disconnect() {
 }
 
 func (h *Hold) letGo(ctx context.Context) error {
+	if h.seen != nil {
+		return nil // it is another process's
+	}
 	h.asking.settle()
 	var broken error
 	err := parallel.Each(ctx, 0, []func(context.Context) error{
