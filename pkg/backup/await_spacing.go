@@ -34,7 +34,7 @@ func (r *run) awaitSpacing(ctx context.Context, s *phase.Scope) error {
 	if left <= 0 {
 		return nil
 	}
-	s.Note("waiting %s, not held: a volume was snapshotted at %s, and EC2 takes no second snapshot within %s",
+	s.Note("waiting %s, not held by this run: a volume was snapshotted at %s, and EC2 takes no second snapshot within %s",
 		left.Round(100*time.Millisecond), last.UTC().Format(time.RFC3339), spacing)
 	return wait.For(ctx, left)
 }

@@ -22,10 +22,7 @@ func (r *run) connect(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkForeign(ctx); err != nil {
 		return err
 	}
-	var targets []hold.Target
-	for _, st := range r.source.Topology.Stores {
-		targets = append(targets, hold.Target{ID: st.ID, Address: st.Address})
-	}
+	targets := r.targets()
 	h, err := hold.New(hold.Config{
 		Cluster: r.opts.Cluster, Run: r.opts.Run, Stores: targets,
 		Lease: r.opts.Lease, MaxHold: r.opts.MaxHold, Log: s.Log,
@@ -43,8 +40,20 @@ func (r *run) connect(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
+// targets are the stores of the backup.
+func (r *run) targets() []hold.Target {
+	var targets []hold.Target
+	for _, st := range r.source.Topology.Stores {
+		targets = append(targets, hold.Target{ID: st.ID, Address: st.Address})
+	}
+	return targets
+}
+
 // checkForeign refuses a cluster that another tool holds: to connect would end the other's hold.
 func (r *run) checkForeign(ctx context.Context) error {
+	if r.opts.OtherHolds {
+		return nil // the other's hold is what is wanted
+	}
 	own := r.own
 	own.Run, own.AnyPause = r.opts.Run, r.opts.OnImport == preflight.PauseOnImport
 	return hold.CheckForeign(ctx, r.opts.Cluster, r.PD, own)
@@ -155,13 +164,17 @@ const releaseInterval = 500 * time.Millisecond
 // store that is away holds runs out within one lease.
 func (r *run) releaseHold(ctx context.Context, s *phase.Scope) (lost, err error) {
 	defer r.noteHold()
+	return releaseUntil(ctx, r.hold, func(err error) { s.Warn("not let go yet, retrying: %v", err) })
+}
+
+func releaseUntil(ctx context.Context, h *hold.Hold, warn func(error)) (lost, err error) {
 	for tries := 0; ; tries++ {
-		lost, err = r.hold.Release(ctx)
+		lost, err = h.Release(ctx)
 		if err == nil {
 			return lost, nil
 		}
 		if tries == 0 {
-			s.Warn("not let go yet, retrying: %v", err)
+			warn(err)
 		}
 		if wait.For(ctx, releaseInterval) != nil {
 			return lost, err

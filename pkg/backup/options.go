@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -17,6 +18,11 @@ type Options struct {
 	Run     cluster.RunID
 	Owner   runlock.Owner
 	Tool    string // version of the program, for the manifest
+	// OtherHolds says that another process of this program holds the cluster: its hold is proven and not touched.
+	OtherHolds bool
+	// ClusterMeta is the document that TiDB Operator handed to br, in a prefix that it made for this backup alone; nil is a
+	// backup among others. With it br's backupmeta and backup.lock are written at the root of the prefix.
+	ClusterMeta json.RawMessage
 	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
 	MaxLag time.Duration
 	// PendingQuota is the account's limit of pending snapshots; zero is what Service Quotas says, else 100.

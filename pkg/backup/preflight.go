@@ -21,7 +21,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		r.rules.Passes = now
 	}
 	r.rules.MaxLag = r.opts.MaxLag
-	if err := r.catalog.CheckFree(ctx, r.opts.Backup); err != nil {
+	if err := r.checkFree(ctx); err != nil {
 		return err
 	}
 	if err := r.newest(ctx, s); err != nil {
@@ -44,6 +44,13 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	versions, err := preflight.RegionVersions(ctx, r.PD, r.opts.Cluster)
 	r.regions = versions
 	return err
+}
+
+func (r *run) checkFree(ctx context.Context) error {
+	if r.opts.ClusterMeta != nil {
+		return r.catalog.CheckFreeForBR(ctx, r.opts.Backup)
+	}
+	return r.catalog.CheckFree(ctx, r.opts.Backup)
 }
 
 // inspect finds out what the cluster consists of and whether it can be backed up at this moment.

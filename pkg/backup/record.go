@@ -34,13 +34,20 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		CreatedAt: r.result.Started, CutStartedAt: r.result.Hold.CutStart,
 		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
 		Source:     r.source.Topology, Snapshots: r.snapshots(),
-		FullBackupType: manifest.FullBackupType, PDState: state,
+		FullBackupType: manifest.FullBackupType, PDState: state, ClusterMeta: r.opts.ClusterMeta,
 		Kubernetes: manifest.Kubernetes{
 			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
 		},
 	}
 	if err := r.catalog.PutManifest(ctx, m); err != nil {
 		return err
+	}
+	if m.ClusterMeta != nil {
+		// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is written
+		// as soon as the cut is proven, and says nothing of completion. That says the exit code.
+		if err := r.catalog.PutForBR(ctx, m); err != nil {
+			return err
+		}
 	}
 	r.result.Manifest = m
 	return nil
@@ -108,7 +115,11 @@ func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
-	for _, key := range []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup)} {
+	keys := []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup)}
+	if r.opts.ClusterMeta != nil {
+		keys = append(keys, manifest.BRBackupMeta) // the run has the prefix's lock, so no one else wrote it
+	}
+	for _, key := range keys {
 		if err := r.Store.Delete(ctx, key); err != nil {
 			return failure.Annotate(err, "delete manifest", key)
 		}

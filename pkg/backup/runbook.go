@@ -25,29 +25,53 @@ func Outline() []phase.Outline {
 	return phase.Outlines(r.steps())
 }
 
+// stepClaim takes the backup's id, and its prefix if that is TiDB Operator's.
+const stepClaim = "claim"
+
 // steps is the runbook.
 func (r *run) steps() []phase.Step {
 	steps := r.checks()
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
-	return append(steps, []phase.Step{
+	steps = append(steps, []phase.Step{
 		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3 * time.Minute, Do: r.takeLock, Undo: r.dropLock},
-		{Phase: phaseTask, Name: "claim", Deadline: time.Minute, Do: r.claim},
-		{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true},
-
-		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true},
-		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC},
+		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim()},
+	}...)
+	steps = append(steps, r.holdSteps(holding, releasing)...)
+	return append(steps, []phase.Step{
 		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: r.readTS},
 
 		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: []string{journal.StepConnect, journal.StepHold}, NoWait: true},
+		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true},
 		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: r.record, Undo: r.forget, Retry: true},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait},
 
-		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Ends: []string{journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
 		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: []string{journal.StepRelease}},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}},
 	}...)
+}
+
+// holdSteps hold the cluster, or find the hold that another process has: that one is not journalled, as no release of
+// this run's may end it.
+func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
+	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true}
+	if r.opts.OtherHolds {
+		connect.Deadline, connect.Do = holding, r.observe
+		return []phase.Step{connect}
+	}
+	return []phase.Step{
+		connect,
+		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true},
+		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC},
+	}
+}
+
+func (r *run) endedByRelease() []string {
+	if r.opts.OtherHolds {
+		return []string{journal.StepConnect}
+	}
+	return []string{journal.StepConnect, journal.StepHold}
 }
 
 // watchdogMargin is how much later than the hold's own watchdog a step's deadline ends what it does.

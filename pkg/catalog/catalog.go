@@ -27,10 +27,14 @@ type Claim struct {
 // CheckFree says whether a backup with this id could be made here; it changes nothing. It is Conflict if
 // the id is taken or br used the prefix, and Usage if the id cannot be one.
 func (c Catalog) CheckFree(ctx context.Context, id cluster.BackupID) error {
+	return c.checkFree(ctx, id, manifest.BRMarkers())
+}
+
+func (c Catalog) checkFree(ctx context.Context, id cluster.BackupID, markers []string) error {
 	if err := manifest.CheckID(id); err != nil {
 		return err
 	}
-	if err := c.refuse(ctx, id, manifest.BRMarkers()); err != nil {
+	if err := c.refuse(ctx, id, markers); err != nil {
 		return err
 	}
 	found, err := c.Store.List(ctx, manifest.BackupPrefix(id))
@@ -47,12 +51,6 @@ func (c Catalog) CheckFree(ctx context.Context, id cluster.BackupID) error {
 // others are Conflict. Claiming again for the same run succeeds, so that a run can be resumed.
 func (c Catalog) Claim(ctx context.Context, claim Claim) error {
 	return c.claim(ctx, claim, manifest.BRMarkers())
-}
-
-// ClaimForBR is Claim in a prefix that TiDB Operator made for br: its clustermeta does not count as used.
-// A backupmeta does, and so does br's lock.
-func (c Catalog) ClaimForBR(ctx context.Context, claim Claim) error {
-	return c.claim(ctx, claim, []string{manifest.BRBackupMeta, manifest.BRLock})
 }
 
 func (c Catalog) claim(ctx context.Context, claim Claim, markers []string) error {

@@ -24,8 +24,11 @@ type TidbCluster struct {
 	Scaling     bool
 	PDAddresses []string                   // client URLs of the healthy members, from the status
 	Stores      map[cluster.StoreID]string // pod by store id, from the status
-	TiDBReady   int                        // healthy TiDB members, from the status
-	Object      json.RawMessage            // unchanged, unknown fields included
+	// Elsewhere are stores of the same TiDB cluster whose pods are in other Kubernetes clusters: each of those is backed up
+	// by a run of its own. Nil is none, as for every cluster that is read from an API server.
+	Elsewhere map[cluster.StoreID]bool
+	TiDBReady int             // healthy TiDB members, from the status
+	Object    json.RawMessage // unchanged, unknown fields included
 }
 
 // Pod is a TiKV pod.

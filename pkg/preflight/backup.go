@@ -115,6 +115,20 @@ func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) er
 	return nil
 }
 
+// LiveStores lists the TiKV stores that are not tombstones, by id. One that is not up is Unready, and so is a cluster
+// without any.
+func LiveStores(ctx context.Context, p pd.Members, name cluster.Name) ([]pd.Store, error) {
+	live, _, err := liveStores(ctx, p, name)
+	if err != nil {
+		return nil, err
+	}
+	stores := make([]pd.Store, 0, len(live))
+	for _, id := range sortedIDs(live) {
+		stores = append(stores, live[id])
+	}
+	return stores, nil
+}
+
 // liveStores lists the TiKV stores that are not tombstones, each of which has to be up, and counts those of TiFlash.
 func liveStores(ctx context.Context, p pd.Members, name cluster.Name) (live map[cluster.StoreID]pd.Store, tiflash int, err error) {
 	all, err := p.Stores(ctx)

@@ -18,6 +18,9 @@ func matchStores(src *Source, tc kube.TidbCluster, pods []kube.Pod, stores map[c
 	}
 	used := map[string]cluster.StoreID{}
 	for _, id := range sortedIDs(stores) {
+		if tc.Elsewhere[id] {
+			continue
+		}
 		pod, ok := byName[tc.Stores[id]]
 		switch {
 		case !ok:

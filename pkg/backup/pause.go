@@ -1,0 +1,151 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/preflight"
+)
+
+// PauseDeps are the systems around a pause. All are required.
+type PauseDeps struct {
+	PD   PD
+	TiKV TiKV
+	Log  *zap.Logger
+}
+
+// PauseOptions are what the user chose for a pause.
+type PauseOptions struct {
+	Cluster cluster.Name
+	Run     cluster.RunID
+	// Lease is how long the cluster stays held if the process dies.
+	Lease time.Duration
+	// MaxHold is how long it is held at most.
+	MaxHold time.Duration
+	// SafePoint is where GC is held; zero is the resolved ts.
+	SafePoint cluster.TS
+	// Ready is called once all of the hold is there and proven.
+	Ready func()
+}
+
+// beat is how often a pause is renewed: the process that cuts under it waits for two renewals while the cluster is held.
+const beat = 2 * time.Second
+
+// Pause holds a cluster for a backup by another process, until ctx ends: then it lets everything go and returns nil.
+// It returns an error at once when the hold breaks, or cannot be taken; everything is let go then, too. Kind Held means
+// that something was not.
+func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
+	targets, err := checkPausable(ctx, deps, o)
+	if err != nil {
+		return err
+	}
+	h, err := hold.New(hold.Config{
+		Cluster: o.Cluster, Run: o.Run, Stores: targets, Lease: o.Lease, Beat: min(beat, o.Lease/3), MaxHold: o.MaxHold, Log: deps.Log,
+		Command: "tisnap release " + o.Cluster.String() + " --all, or wait",
+	}, deps.PD, deps.TiKV)
+	if err != nil {
+		return err
+	}
+	defer h.Disconnect()
+	failed := holdUntil(ctx, deps.PD, h, o)
+	// Whatever ended it: it is tried until the leases have run out by themselves.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Lease+releaseInterval)
+	defer cancel()
+	lost, err := releaseUntil(ctx, h, func(err error) { deps.Log.Warn("not let go yet, retrying", zap.Error(err)) })
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return failed
+	case lost != nil:
+		deps.Log.Warn("the hold was not unbroken to the end", zap.Error(lost))
+	}
+	return nil
+}
+
+// checkPausable finds, before anything is paused, what speaks against it: stores that are not up, another tool that holds
+// the cluster, an import. It returns the stores.
+func checkPausable(ctx context.Context, deps PauseDeps, o PauseOptions) ([]hold.Target, error) {
+	targets, err := allTargets(ctx, deps.PD, o.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := hold.CheckForeign(ctx, o.Cluster, deps.PD, hold.Own{Run: o.Run}); err != nil {
+		return nil, err
+	}
+	stores := make([]cluster.Store, 0, len(targets))
+	for _, target := range targets {
+		stores = append(stores, cluster.Store{ID: target.ID, Address: target.Address})
+	}
+	running, err := preflight.RunningImports(ctx, deps.PD, deps.TiKV, stores)
+	if err != nil {
+		return nil, err
+	}
+	if len(running) > 0 {
+		return nil, preflight.RefuseImports(o.Cluster, running)
+	}
+	return targets, nil
+}
+
+// allTargets are all TiKV stores that PD knows, each of which has to be up.
+func allTargets(ctx context.Context, p pd.Members, name cluster.Name) ([]hold.Target, error) {
+	live, err := preflight.LiveStores(ctx, p, name)
+	if err != nil {
+		return nil, err
+	}
+	targets := make([]hold.Target, 0, len(live))
+	for _, st := range live {
+		targets = append(targets, hold.Target{ID: st.ID, Address: st.Address})
+	}
+	return targets, nil
+}
+
+// holdUntil takes the hold, proves it, says so and waits. The end of ctx is no error once the hold is there.
+func holdUntil(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
+	if err := acquire(ctx, p, h, o); err != nil {
+		return err
+	}
+	o.Ready()
+	held, cancel := h.Context(ctx)
+	defer cancel()
+	<-held.Done()
+	if cause := context.Cause(held); errors.Is(cause, hold.ErrBroken) {
+		return cause
+	}
+	return nil
+}
+
+// acquire takes all of the hold. GC comes last: its safe point says to others that the rest is held.
+func acquire(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
+	if err := h.Connect(ctx); err != nil {
+		return err
+	}
+	if err := h.PauseScheduling(ctx); err != nil {
+		return err
+	}
+	if err := h.PauseStores(ctx); err != nil {
+		return err
+	}
+	ts := o.SafePoint
+	if ts == 0 {
+		got, err := p.ResolvedTS(ctx)
+		if err != nil {
+			return failure.Annotate(err, "read resolved ts", o.Cluster.String())
+		}
+		ts = got.TS
+	}
+	if ts == 0 {
+		return failure.New(failure.Unready, "read resolved ts", o.Cluster.String(), "PD has none: no store reports it yet")
+	}
+	if err := h.PauseGC(ctx, ts); err != nil {
+		return err
+	}
+	return h.Prove(ctx)
+}

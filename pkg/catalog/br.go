@@ -1,0 +1,73 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// brMarkers are the files that mean that br made a backup in a prefix: the Operator's clustermeta does not.
+func brMarkers() []string { return []string{manifest.BRBackupMeta, manifest.BRLock} }
+
+// CheckFreeForBR is CheckFree in a prefix that TiDB Operator made for br: its clustermeta does not count as used.
+// A backupmeta does, and so does br's lock.
+func (c Catalog) CheckFreeForBR(ctx context.Context, id cluster.BackupID) error {
+	return c.checkFree(ctx, id, brMarkers())
+}
+
+// ClaimForBR is Claim in such a prefix.
+func (c Catalog) ClaimForBR(ctx context.Context, claim Claim) error {
+	return c.claim(ctx, claim, brMarkers())
+}
+
+// LockForBR marks the prefix as used, as br does, by an object that says by whom. Of several that lock it, one succeeds
+// and the others are Conflict; locking it again for the same claim succeeds.
+func (c Catalog) LockForBR(ctx context.Context, claim Claim) error {
+	body, err := json.MarshalIndent(claim, "", "  ")
+	if err != nil {
+		return failure.Wrap(err, failure.Unknown, "lock prefix", string(claim.ID))
+	}
+	return c.createOnce(ctx, manifest.BRLock, body)
+}
+
+// UnlockForBR makes the prefix free for another run, if it is this run's. Idempotent.
+func (c Catalog) UnlockForBR(ctx context.Context, run cluster.RunID) error {
+	body, _, err := c.Store.Get(ctx, manifest.BRLock)
+	if failure.Is(err, failure.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return failure.Annotate(err, "read lock of the prefix", c.Store.URL())
+	}
+	var held Claim
+	if json.Unmarshal(body, &held) != nil || held.Run != run {
+		return nil // somebody else's
+	}
+	return failure.Annotate(c.Store.Delete(ctx, manifest.BRLock), "unlock prefix", c.Store.URL())
+}
+
+// PutForBR writes br's document of the backup where br and TiDB Operator look for it: what the Operator put into
+// m.ClusterMeta, filled in. One of another backup is a Conflict and stays; writing the same again succeeds.
+func (c Catalog) PutForBR(ctx context.Context, m *manifest.Manifest) error {
+	doc, err := manifest.BackupMeta(m)
+	if err != nil {
+		return err
+	}
+	return c.createOnce(ctx, manifest.BRBackupMeta, doc)
+}
+
+// createOnce creates an object. If an answer was lost, or this is another try, the same content is a success.
+func (c Catalog) createOnce(ctx context.Context, key string, body []byte) error {
+	_, err := c.Store.Create(ctx, key, body)
+	if err == nil {
+		return nil
+	}
+	if stored, _, readErr := c.Store.Get(ctx, key); readErr == nil && bytes.Equal(stored, body) {
+		return nil
+	}
+	return failure.Annotate(err, "write", key)
+}
