@@ -2,10 +2,17 @@ package brcompat
 
 import (
 	"context"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // backupFlags are those of `backup full` alone.
@@ -43,6 +50,102 @@ func (a *app) backupCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) backup(context.Context, backupFlags) error {
-	return failure.New(failure.Unready, "backup", "", "not supported yet")
+// backup takes the backup, and says the line that the Operator waits for only when it is sealed.
+func (a *app) backup(ctx context.Context, f backupFlags) error {
+	file, err := readVolumeFile(f.VolumeFile, a.common.target())
+	if err != nil {
+		return err
+	}
+	if err := a.checkMember(file, f); err != nil {
+		return err
+	}
+	c, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	deps, err := a.backupDeps(ctx, c, file)
+	if err != nil {
+		return err
+	}
+	opts, err := a.backupOptions(file, f)
+	if err != nil {
+		return err
+	}
+	p := newProgress(ctx, f.ProgressFile, a.log.Logger, map[string]float64{"wait": 1})
+	deps.Sink = events{log: a.log.Logger, next: p}
+	result, err := backup.Run(ctx, deps, opts)
+	done := result.Sealed && (err == nil || failure.Is(err, failure.Partial))
+	p.close(done)
+	if !done {
+		a.log.say("EBS backup failed, please check the log for details.")
+		return err
+	}
+	if err != nil {
+		a.log.Warn("the backup is complete, and a person has to see to something", zap.Error(err))
+	}
+	a.log.say("EBS backup success", zap.Int64("size", result.DataBytes), zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
+		zap.Duration("cut", result.Hold.Cut), zap.String("backup", string(opts.Backup)))
+	return nil
+}
+
+// checkMember says what was read, and refuses to back up a part of a cluster without a hold of all of it: the parts would
+// be of different times.
+func (a *app) checkMember(file *volumeFile, f backupFlags) error {
+	a.log.Info("volume file read", zap.Stringer("cluster", file.name), zap.Int("stores", len(file.TiKV.Stores)), zap.Int("stores-elsewhere", len(file.elsewhere)))
+	if len(file.dropped) > 0 {
+		a.log.Warn("what no store uses is left out of the backup's document: a restore would fail on it", zap.Strings("dropped", file.dropped))
+	}
+	if len(file.elsewhere) > 0 && !f.OtherHolds {
+		return failure.New(failure.Unready, "backup", file.name.String(), "%d of its stores are in other Kubernetes clusters", len(file.elsewhere)).
+			WithHint("use a VolumeBackup, which holds the whole cluster by --operator-paused-gc-and-scheduler")
+	}
+	return nil
+}
+
+func (a *app) backupDeps(ctx context.Context, c *connections, file *volumeFile) (backup.Deps, error) {
+	deps := backup.Deps{Log: c.log, TiKV: c.tikv()}
+	store, err := c.store(ctx)
+	if err != nil {
+		return deps, err
+	}
+	e, err := c.ebs(ctx)
+	if err != nil {
+		return deps, err
+	}
+	p, err := c.pd(ctx)
+	if err != nil {
+		return deps, err
+	}
+	deps.Store, deps.EBS, deps.PD = store, e, p
+	deps.Kube = &described{file: file, ebs: e, pd: a.common.PD}
+	return deps, nil
+}
+
+func (a *app) backupOptions(file *volumeFile, f backupFlags) (backup.Options, error) {
+	run, err := journal.NewRunID(time.Now())
+	if err != nil {
+		return backup.Options{}, err
+	}
+	doc, err := file.Encode()
+	if err != nil {
+		return backup.Options{}, err
+	}
+	opts := backup.Options{
+		Cluster: file.name, Backup: cluster.BackupID("br-" + string(run)), Run: run, Owner: owner(run, "br backup"), Tool: a.version.Version,
+		OtherHolds: f.OtherHolds, ClusterMeta: doc,
+	}
+	if f.OtherHolds {
+		opts.HoldAttempts = 1 // only the other process could hold again
+	}
+	return opts, nil
+}
+
+// owner is this process, for the lock.
+func owner(run cluster.RunID, command string) runlock.Owner {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return runlock.Owner{Run: run, Host: host, PID: os.Getpid(), Command: command}
 }

@@ -22,6 +22,7 @@ type connections struct {
 	common *Common
 	log    *zap.Logger
 	tls    *tls.Config
+	aws    string // endpoint of EC2; empty is the environment's
 	closer []func()
 }
 
@@ -30,7 +31,7 @@ func (a *app) connect() (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connections{common: &a.common, log: a.log.Logger, tls: cfg}, nil
+	return &connections{common: &a.common, log: a.log.Logger, tls: cfg, aws: a.streams.aws}, nil
 }
 
 func (c *connections) close() {
@@ -54,7 +55,7 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 
 // ebs is EC2 in the region of --s3.region, with the credentials of the environment.
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
-	client, err := ebs.Open(ctx, ebs.Config{Region: c.common.S3.Region, Log: c.log})
+	client, err := ebs.Open(ctx, ebs.Config{Region: c.common.S3.Region, Endpoint: c.aws, Log: c.log})
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package brcompat
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -28,12 +27,18 @@ type logger struct {
 
 // openLog opens the log as br does: stdout if BR_LOG_TO_TERM is set, else the file of --log-file.
 func openLog(c *Common, streams Streams) (*logger, error) {
-	terminal, err := newLogger(c, streams.Out)
+	// The lines that the Operator waits for are written whatever the level is.
+	out := zapcore.Lock(zapcore.AddSync(streams.Out))
+	said, err := newLogger(&Common{LogLevel: "info", LogFormat: c.LogFormat}, out)
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := os.LookupEnv(logToTerm); ok {
-		return &logger{Logger: terminal, said: terminal}, nil
+		terminal, err := newLogger(c, out)
+		if err != nil {
+			return nil, err
+		}
+		return &logger{Logger: terminal, said: said}, nil
 	}
 	name := c.LogFile
 	if name == "" {
@@ -44,20 +49,19 @@ func openLog(c *Common, streams Streams) (*logger, error) {
 		return nil, failure.Wrap(err, failure.Usage, "open --log-file", name)
 	}
 	fmt.Fprintf(streams.Err, "Detail BR log in %s \n", name)
-	filed, err := newLogger(c, file)
+	filed, err := newLogger(c, zapcore.Lock(file))
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
-	both := zap.New(zapcore.NewTee(filed.Core(), terminal.Core()), zap.AddCaller())
+	both := zap.New(zapcore.NewTee(filed.Core(), said.Core()), zap.AddCaller())
 	return &logger{Logger: filed, said: both, file: file}, nil
 }
 
-func newLogger(c *Common, w io.Writer) (*zap.Logger, error) {
+func newLogger(c *Common, out zapcore.WriteSyncer) (*zap.Logger, error) {
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		return nil, failure.New(failure.Usage, "read --log-format", c.LogFormat, "want text or json")
 	}
-	out := zapcore.Lock(zapcore.AddSync(w))
 	made, _, err := log.InitLoggerWithWriteSyncer(&log.Config{Level: c.LogLevel, Format: c.LogFormat}, out, out)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read --log-level", c.LogLevel)

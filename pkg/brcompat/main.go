@@ -19,6 +19,8 @@ import (
 type Streams struct {
 	Out io.Writer // the log, if BR_LOG_TO_TERM is set, and what the Operator waits for
 	Err io.Writer // errors of the command line
+
+	aws string // for tests: the endpoint of EC2, in place of AWS_ENDPOINT_URL
 }
 
 // ExitCode is what a process ends with. As with br, 0 is a complete run and anything else is none.

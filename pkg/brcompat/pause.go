@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
-	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 )
 
 // pauseFlags are those of `operator pause-gc-and-schedulers` alone.
@@ -30,6 +33,39 @@ func (a *app) pauseCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) pause(context.Context, pauseFlags) error {
-	return failure.New(failure.Unready, "pause", "", "not supported yet")
+// maxPause is how long a cluster is held at most, whatever the Operator does: as long as its job may run.
+const maxPause = 10 * time.Minute
+
+// pause holds the cluster until SIGTERM, lets it go and succeeds. It fails at once when the hold breaks.
+func (a *app) pause(ctx context.Context, f pauseFlags) error {
+	c, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	p, err := c.pd(ctx)
+	if err != nil {
+		return err
+	}
+	run, err := journal.NewRunID(time.Now())
+	if err != nil {
+		return err
+	}
+	o := backup.PauseOptions{
+		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: maxPause, SafePoint: cluster.TS(f.SafePoint),
+		Ready: func() { a.sayReady(run) },
+	}
+	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)), zap.Duration("ttl", f.TTL))
+	if err := backup.Pause(ctx, backup.PauseDeps{PD: p, TiKV: c.tikv(), Log: a.log.Logger}, o); err != nil {
+		return err
+	}
+	a.log.say("GC and schedulers are resumed.")
+	return nil
+}
+
+// sayReady says what the Operator waits for: older ones for the first two lines, newer ones for the last.
+func (a *app) sayReady(run cluster.RunID) {
+	for _, line := range []string{"Schedulers are paused.", "GC is paused.", "All ready."} {
+		a.log.say(line, zap.String("run", string(run)))
+	}
 }

@@ -1,0 +1,61 @@
+package brcompat_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/brcompat"
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// The two jobs of a VolumeBackup: one holds until it gets SIGTERM, the other one cuts under its hold.
+func TestBackup_UnderTheHoldOfTheOtherJob_IsComplete(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pause := p.pause(t)
+	for _, line := range []string{"GC is paused", "Schedulers are paused", "All ready"} {
+		pause.says(t, line)
+	}
+	held := p.c.Held()
+	require.NotEmpty(t, held)
+
+	backup := p.backup(t, underPause)
+	require.Equal(t, brcompat.ExitDone, backup.ends(t), backup.out())
+	require.Len(t, p.EC2.Snapshots(), 6)
+	require.NotEmpty(t, p.c.Held(), "the hold is not the backup's to end")
+	require.InDelta(t, 100, p.progress(t), 0)
+	require.Empty(t, backup.err())
+
+	pause.stop()
+	require.Equal(t, brcompat.ExitDone, pause.ends(t), pause.out()+pause.err())
+	require.Empty(t, p.c.Held())
+
+	meta := p.backupMeta(t)
+	require.NoError(t, meta.Validate())
+	require.Equal(t, backup.resolvedTS(t), meta.Cluster.ResolvedTS)
+	entries, err := catalog.Catalog{Store: p.store(t)}.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, catalog.StateSealed, entries[0].State, "it can be restored by tisnap, too")
+}
+
+// Without the other job it holds by itself, and lets go.
+func TestBackup_WithItsOwnHold_IsComplete(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	backup := p.backup(t)
+	require.Equal(t, brcompat.ExitDone, backup.ends(t), backup.out())
+	require.Empty(t, p.c.Held())
+	require.Len(t, p.EC2.Snapshots(), 6)
+	require.Equal(t, backup.resolvedTS(t), p.backupMeta(t).Cluster.ResolvedTS)
+	require.Equal(t, 1, strings.Count(backup.out(), "EBS backup success"))
+
+	again := p.backup(t)
+	require.NotEqual(t, brcompat.ExitDone, again.ends(t), "the prefix is used")
+	require.Contains(t, again.out(), manifest.BRBackupMeta)
+	require.Len(t, p.EC2.Snapshots(), 6)
+	require.NotNil(t, p.backupMeta(t))
+}
