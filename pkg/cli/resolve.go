@@ -61,7 +61,7 @@ lost.` + "\n" + exitStatus(),
 	fl := cmd.Flags()
 	fl.StringVar(&f.backup, "backup", "", "the sealed backup that the cluster's volumes were made from (required)")
 	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
-	fl.UintSliceVar(&f.tolerate, "tolerate-store", nil, "id of a store to do without, if every region has a quorum on the others; may be repeated")
+	tolerateFlag(cmd, &f.tolerate)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for stores and TiDB each")
 	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
@@ -87,6 +87,23 @@ func waitApplyFlag(cmd *cobra.Command, value *bool) {
 		"before the flashback, wait until every store says that it has applied all logs (10 s and more); the data are the same without")
 }
 
+// tolerateFlag is the same for every command that waits for the stores of a backup.
+func tolerateFlag(cmd *cobra.Command, value *[]uint) {
+	cmd.Flags().UintSliceVar(value, "tolerate-store", nil, "id of a store to do without, if every region has a quorum on the others; may be repeated")
+}
+
+// tolerated are the stores of --tolerate-store.
+func tolerated(ids []uint) ([]cluster.StoreID, error) {
+	var out []cluster.StoreID
+	for _, id := range ids {
+		if id == 0 {
+			return nil, errors.New("--tolerate-store 0: no store has that id")
+		}
+		out = append(out, cluster.StoreID(id))
+	}
+	return out, nil
+}
+
 func checkOnTasks(value string) error {
 	if !slices.Contains(restore.TaskChoices(), value) {
 		return fmt.Errorf("--on-tasks %q: want %s", value, strings.Join(restore.TaskChoices(), ", "))
@@ -100,8 +117,9 @@ func (f *resolveFlags) validate() error {
 		return errors.New("--backup BACKUP is missing")
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
-	case slices.Contains(f.tolerate, 0):
-		return errors.New("--tolerate-store 0: no store has that id")
+	}
+	if _, err := tolerated(f.tolerate); err != nil {
+		return err
 	}
 	if err := checkPDState(f.pdState); err != nil {
 		return err
@@ -164,10 +182,8 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Backup: cluster.BackupID(f.backup), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
 	}
-	for _, id := range f.tolerate {
-		opts.TolerateStores = append(opts.TolerateStores, cluster.StoreID(id))
-	}
-	return deps, opts, nil
+	opts.TolerateStores, err = tolerated(f.tolerate)
+	return deps, opts, err
 }
 
 // storeResolveReport keeps the report beside the manifest, among those of restores.

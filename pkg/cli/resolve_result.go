@@ -50,10 +50,15 @@ func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveD
 		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
 	}
 	if len(doc.Without) > 0 {
-		h.Warnings = append(h.Warnings, fmt.Sprintf("the replicas of stores %v are lost: PD has to make them again from the others", doc.Without))
+		h.Warnings = append(h.Warnings, withoutWarning(doc.Without))
 	}
 	doc.Report = report.New(h, r.Timings)
 	return doc
+}
+
+// withoutWarning is what bringing a cluster up without stores leaves to PD.
+func withoutWarning(stores []uint64) string {
+	return fmt.Sprintf("the replicas of stores %v are lost: PD has to make them again from the others", stores)
 }
 
 // unevenWarning is what a broken hold of the backup shows as.

@@ -17,6 +17,7 @@ type restoreFlags struct {
 	volumeFlags
 	to, run, onTasks      string
 	tiflash, pdState      string
+	tolerate              []uint
 	waitApply             bool
 	keepServices          bool
 	timeout               time.Duration
@@ -64,6 +65,7 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	fl.BoolVar(&f.keepServices, "keep-service-settings", false, "keep the source's node ports, host names and load balancer addresses")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
+	tolerateFlag(cmd, &f.tolerate)
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
 	tiflashFlag(cmd, &f.tiflash)
@@ -84,6 +86,9 @@ func (f *restoreFlags) validate() error {
 		return err
 	}
 	if err := preflight.CheckTiFlashPolicy(f.tiflash); err != nil {
+		return err
+	}
+	if _, err := tolerated(f.tolerate); err != nil {
 		return err
 	}
 	if err := checkPDState(f.pdState); err != nil {
@@ -152,6 +157,9 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
 		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, KeepServiceSettings: f.keepServices,
+	}
+	if opts.TolerateStores, err = tolerated(f.tolerate); err != nil {
+		return deps, opts, err
 	}
 	return deps, opts, f.into(&opts)
 }

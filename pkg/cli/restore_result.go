@@ -28,7 +28,8 @@ type restoreDoc struct {
 	Resolve  resolve.Stats    `json:"resolve"`
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
 	Account  string           `json:"account,omitempty"`
-	Left     []string         `json:"left,omitempty"` // what the run could not do or undo: a person has to see to it
+	Without  []uint64         `json:"withoutStores,omitempty"` // of --tolerate-store
+	Left     []string         `json:"left,omitempty"`          // what the run could not do or undo: a person has to see to it
 	Report   *report.Report   `json:"report"`
 
 	compare bool
@@ -48,12 +49,18 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 		Restored: r.Restored, Volumes: r.Volumes, Resolve: r.Resolve, Tasks: r.Tasks,
 		Account: r.Account, Left: r.Left,
 	}
+	for _, id := range opts.TolerateStores {
+		doc.Without = append(doc.Without, uint64(id))
+	}
 	if r.Manifest != nil {
 		doc.BackupTS = r.Manifest.BackupTS
-		h.TiKVs = len(r.Manifest.Source.Stores)
+		h.TiKVs = len(r.Manifest.Source.Stores) - len(opts.TolerateStores)
 	}
 	if n := r.Resolve.Uneven; n > 0 {
 		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
+	}
+	if len(doc.Without) > 0 {
+		h.Warnings = append(h.Warnings, withoutWarning(doc.Without))
 	}
 	h.Warnings = append(h.Warnings, r.Warnings...)
 	h.Warnings = append(h.Warnings, r.Left...)

@@ -101,6 +101,9 @@ type Restorer interface {
 	// Waiting says why the cluster is not up: which pods do not run and why, or why none were made. NotFound if the
 	// cluster does not exist.
 	Waiting(ctx context.Context, name cluster.Name) ([]string, error)
+	// CrashLoops lists the TiKV pods that do not run now and were restarted at least so many times, with TiKV's last
+	// words if its log may be read.
+	CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error)
 	// StartTiKV sets the annotation by which the Operator knows that the volumes are ready.
 	StartTiKV(ctx context.Context, name cluster.Name) error
 	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once.

@@ -33,6 +33,6 @@ func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 		}
 	}
 	// Wanted for reasons, for checks and for gc, not needed: an older role still works.
-	used := append(permissions(), permission{"list", "", "events"}, permission{"get", "", "secrets"}, permission{"get", "", "namespaces"})
+	used := append(permissions(), permission{"list", "", "events"}, permission{"get", "", "secrets"}, permission{"get", "", "pods/log"}, permission{"get", "", "namespaces"})
 	assert.ElementsMatch(t, used, granted)
 }

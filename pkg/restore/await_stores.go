@@ -31,6 +31,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	}
 	seen := map[cluster.StoreID]bool{}
 	s.Expect(int64(len(ids)), "stores")
+	watch := crashWatch{r: r, asked: time.Now()}
 	err := r.pollCluster(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
 		up, err := r.upStores(ctx)
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no store is up yet
@@ -47,7 +48,13 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		}
 		r.noteUp(up, seen)
 		s.Reached(int64(len(up)))
-		return len(up) == len(ids), r.missing(ids, up)
+		if len(up) == len(ids) {
+			return true, nil
+		}
+		if err := watch.check(ctx); err != nil {
+			return false, err
+		}
+		return false, r.missing(ids, up)
 	})
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (r *run) checkTolerated() error {
 	}
 	for _, id := range r.opts.TolerateStores {
 		if !slices.Contains(ids, id) {
-			return failure.New(failure.Usage, "resolve", r.opts.Target.String(), "backup %s has no store %s", r.opts.Backup, id).
+			return failure.New(failure.Usage, "read --tolerate-store", id.String(), "backup %s has no store %s", r.opts.Backup, id).
 				WithHint("its stores are %v", ids)
 		}
 	}

@@ -60,7 +60,7 @@ type Options struct {
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
 	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
-	// on the others. Only Resolve uses it.
+	// on the others. Their volumes are made: a store that comes later catches up by itself.
 	TolerateStores []cluster.StoreID
 	// BreakLock takes the target's lock from a run that is known to be dead. Only Resolve uses it.
 	BreakLock bool

@@ -19,6 +19,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkAccount(ctx); err != nil {
 		return err
 	}
+	if err := r.checkTolerated(); err != nil {
+		return err
+	}
 	if err := r.checkTiFlash(s); err != nil {
 		return err
 	}

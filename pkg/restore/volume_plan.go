@@ -43,13 +43,9 @@ type Volume struct {
 // planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
 // together: stores get the target's ordinals in the order of their own.
 func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {
-	stores := slices.Clone(m.Source.Stores)
-	slices.SortFunc(stores, func(a, b cluster.Store) int {
-		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
-	})
 	claims, objects := byName(m.Kubernetes.PVCs), byName(m.Kubernetes.PVs)
 	var out []Volume
-	for ordinal, st := range stores {
+	for ordinal, st := range byOrdinal(m.Source.Stores) {
 		for _, snap := range m.SnapshotsOf(st.ID) {
 			spec, err := ebs.ResolveSpec(wanted, snap.VolumeSpec, snap.SizeGiB)
 			if err != nil {
@@ -72,6 +68,13 @@ func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string,
 		}
 	}
 	return out, nil
+}
+
+// byOrdinal are the stores in the order of their pods: the target's ordinals are their places in it.
+func byOrdinal(stores []cluster.Store) []cluster.Store {
+	return slices.SortedFunc(slices.Values(stores), func(a, b cluster.Store) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // byName indexes whole Kubernetes objects by metadata.name.

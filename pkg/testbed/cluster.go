@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
@@ -72,7 +73,7 @@ func gone(s *tikvtest.Store) bool {
 func (c *Cluster) crashed(pod string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.starting[pod] = "CrashLoopBackOff: " + err.Error()
+	c.starting[pod] = kubetest.Crashed + err.Error()
 	delete(c.addrs, pod) // another process may have taken the port meanwhile
 }
 
@@ -131,7 +132,7 @@ func (c *Cluster) store(pod string) (cluster.StoreID, string, bool, string) {
 	case s == nil:
 		return 0, "", false, "not started"
 	case gone(s):
-		return cluster.StoreID(s.ID()), "", false, fmt.Sprintf("CrashLoopBackOff: %v", s.Err())
+		return cluster.StoreID(s.ID()), "", false, fmt.Sprint(kubetest.Crashed, s.Err())
 	case c.bootErr != nil:
 		return cluster.StoreID(s.ID()), s.Addr(), false, "bootstrap: " + c.bootErr.Error()
 	}

@@ -71,3 +71,39 @@ func TestFacts_InstanceLabelOfTheTidbCluster_IsOnEverything(t *testing.T) {
 		}
 	}
 }
+
+func TestFacts_TiDBStarts_AsSoonAsOneStoreIsUp(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a", "us-west-2a")
+	l.runtime.SetUnready("tidb", "src-tikv-1", "it does not come up")
+	l.put(t, kubetest.ClusterOptions{Name: name, TiKV: 2})
+	l.eventually(t, "TiDB runs", func() bool {
+		_, _, tidb := l.runtime.Running(name)
+		return tidb > 0
+	})
+}
+
+func TestFacts_ProcessThatEnds_IsRestartedAndSaysWhyInItsLogAlone(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a")
+	l.runtime.SetUnready("tidb", "src-tikv-0", kubetest.Crashed+"panic 17")
+	l.put(t, kubetest.ClusterOptions{Name: name, TiKV: 1})
+	var pod *unstructured.Unstructured
+	l.eventually(t, "restarted", func() bool {
+		pod = l.server.Get("pods", "tidb", "src-tikv-0")
+		if pod == nil {
+			return false
+		}
+		list, _, _ := unstructured.NestedSlice(pod.Object, "status", "containerStatuses")
+		if len(list) == 0 {
+			return false
+		}
+		count, _, _ := unstructured.NestedInt64(list[0].(map[string]any), "restartCount")
+		return count >= 2
+	})
+	require.Greater(t, len(l.runtime.Starts()), 2)
+	text, err := pod.MarshalJSON()
+	require.NoError(t, err)
+	require.Contains(t, string(text), "back-off")
+	require.NotContains(t, string(text), "panic 17")
+}

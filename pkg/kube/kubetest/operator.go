@@ -161,7 +161,7 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 	}
 	o.ensureStatefulSet(spec, "tikv", spec.tikv)
 	o.reconcileTiKV(ctx, c, spec)
-	if spec.recovery || !c.storesReady(spec) {
+	if spec.recovery || !c.tikvAvailable(spec) {
 		return
 	}
 	o.reconcileTiDB(ctx, c, spec)

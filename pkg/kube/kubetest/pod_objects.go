@@ -94,7 +94,7 @@ func (o *Operator) ensureMembers(spec clusterSpec, component string, replicas in
 			}
 			o.create(pods, pod)
 		}
-		o.setPodRunning(spec.name.Namespace, name, ready, "")
+		o.setPodRunning(spec.name.Namespace, name, ready, "", 0)
 	}
 }
 
@@ -129,7 +129,7 @@ func (o *Operator) unschedulable(p *podState, pod *corev1.Pod, why string) {
 }
 
 // setPodRunning writes the state of the pod's process.
-func (o *Operator) setPodRunning(namespace, name string, ready bool, reason string) {
+func (o *Operator) setPodRunning(namespace, name string, ready bool, reason string, restarts int) {
 	modify(o.store, pods, namespace, name, func(p *corev1.Pod) {
 		container := p.Spec.Containers[0]
 		status := corev1.ConditionFalse
@@ -147,7 +147,7 @@ func (o *Operator) setPodRunning(namespace, name string, ready bool, reason stri
 		} else {
 			state.Running.StartedAt = metav1.NewTime(o.now().UTC())
 		}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container.Name, Image: container.Image, Ready: ready, State: state}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container.Name, Image: container.Image, Ready: ready, State: state, RestartCount: int32(restarts)}} //nolint:gosec // a small count
 	})
 }
 

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// logs is the subresource of a pod whose answer is text.
+const logs = "log"
+
 // request is a call for a resource, as its URL and method say.
 type request struct {
 	resource    resource
@@ -20,6 +23,14 @@ func (r request) mutating() bool {
 		return r.resource.name != reviews
 	}
 	return false
+}
+
+// permitted is the resource as roles name it.
+func (r request) permitted() string {
+	if r.subresource == logs {
+		return r.resource.name + "/" + logs
+	}
+	return r.resource.name
 }
 
 // target is "ns/name" or "name", as the list of mutating calls shows it.
@@ -57,7 +68,8 @@ func parseRoute(req *http.Request) (request, bool) {
 	}
 	if len(parts) > 2 {
 		found.subresource = parts[2]
-		if found.subresource != "status" || !r.status {
+		log := found.subresource == logs && r.name == pods && req.Method == http.MethodGet
+		if !log && (found.subresource != "status" || !r.status) {
 			return request{}, false
 		}
 	}

@@ -68,7 +68,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	if !s.allowed(c.verb, c.resource.name) && c.resource.name != reviews {
+	if !s.allowed(c.verb, c.permitted()) && c.resource.name != reviews {
 		writeError(w, forbidden(c))
 		return
 	}
@@ -78,6 +78,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.verb == "watch" {
 		s.watch(w, c)
+		return
+	}
+	if c.subresource == logs {
+		s.serveLog(w, c)
 		return
 	}
 	answer, code, err := s.dispatch(c)

@@ -38,6 +38,7 @@ type Server struct {
 	refusals []Refusal
 	missing  map[string]bool // namespaces that do not exist
 	mutating []string
+	podLogs  map[string]podLog // by namespace/pod
 	// refusing and away are until when a restart has its effects.
 	refusing, away time.Time
 
@@ -55,7 +56,7 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	return &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}}
+	return &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, podLogs: map[string]podLog{}}
 }
 
 // Start listens and serves until Close or until ctx ends.

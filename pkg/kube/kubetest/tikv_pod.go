@@ -3,6 +3,7 @@ package kubetest
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ type podState struct {
 	process   TiKVPod
 	why       string // it was last found unschedulable
 	ready     bool
+	restarts  int // times that its process has ended by itself
 	storeID   cluster.StoreID
 }
 
@@ -109,6 +111,9 @@ func (o *Operator) takeResult(p *podState, obj *corev1.Pod) {
 		reason = "FailedAttachVolume"
 	case was == claiming:
 		reason = "ProvisioningFailed"
+	case was == starting:
+		o.crashed(p, obj, err.Error())
+		return
 	}
 	o.podEvent(obj, reason, err.Error())
 }
@@ -173,20 +178,24 @@ func (o *Operator) stopped(ctx context.Context, name cluster.Name, p *podState) 
 // observe writes what the process says into the pod.
 func (o *Operator) observe(p *podState, spec clusterSpec, obj *corev1.Pod) {
 	id, _, ready, reason := o.runtime.TiKV(spec.name, obj.Name)
+	if strings.HasPrefix(reason, Crashed) {
+		o.crashed(p, obj, reason)
+		return
+	}
 	p.ready, p.storeID = ready, id
 	if ready && id != 0 {
 		o.labelStore(spec, obj, id)
 	}
-	o.setPodRunning(obj.Namespace, obj.Name, ready, reason)
+	o.setPodRunning(obj.Namespace, obj.Name, ready, reason, p.restarts)
 }
 
-// storesReady reports whether every TiKV pod of the spec runs and is ready.
-func (c *clusterState) storesReady(spec clusterSpec) bool {
+// tikvAvailable reports whether TiDB may start, by the real Operator's rule (TiKVIsAvailable of TidbCluster in
+// pingcap/tidb-operator, pkg/apis/pingcap/v1alpha1/tidbcluster.go): one store is up and ready, however many there are.
+func (c *clusterState) tikvAvailable(spec clusterSpec) bool {
 	for _, ordinal := range spec.ordinals() {
-		p := c.pods[spec.pod("tikv", ordinal)]
-		if p == nil || p.stage != running || !p.ready {
-			return false
+		if p := c.pods[spec.pod("tikv", ordinal)]; p != nil && p.stage == running && p.ready {
+			return true
 		}
 	}
-	return true
+	return false
 }

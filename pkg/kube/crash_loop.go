@@ -1,0 +1,103 @@
+package kube
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// CrashLoop is a TiKV pod whose process ends again and again.
+type CrashLoop struct {
+	Pod      string
+	Ordinal  int
+	Restarts int
+	// LastWords is why TiKV ended, in its own words on one line; "" if its log may not or cannot be read.
+	LastWords string
+}
+
+const (
+	// logTail bounds what is read of a log: a FATAL line of TiKV has a backtrace of some kilobytes.
+	logTail  = int64(100)
+	logBytes = int64(256 << 10)
+)
+
+// CrashLoops lists the TiKV pods that do not run now and were restarted at least so many times. The kubelet waits 10 s
+// before the first restart, and twice as long before each one after: the fourth comes after two and a half minutes.
+func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error) {
+	instance, err := c.instance(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(instance))
+	if err != nil {
+		return nil, wrap(err, "list tikv pods", name.String())
+	}
+	var found []CrashLoop
+	for i := range list.Items {
+		pod := &list.Items[i]
+		status, ended := endedTiKV(pod)
+		if !ended || int(status.RestartCount) < restarts {
+			continue
+		}
+		found = append(found, CrashLoop{
+			Pod: pod.Name, Ordinal: ordinalOf(pod.Name), Restarts: int(status.RestartCount), LastWords: c.lastWords(ctx, pod),
+		})
+	}
+	return found, nil
+}
+
+// endedTiKV is the status of the pod's TiKV container if it has ended and waits for its next start.
+func endedTiKV(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == tikvComponent {
+			waiting := s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff"
+			return s, pod.DeletionTimestamp == nil && (waiting || s.State.Terminated != nil)
+		}
+	}
+	return corev1.ContainerStatus{}, false
+}
+
+// lastWords reads why TiKV ended from the log of the process that ended last. It is worth nobody's failure.
+func (c *Client) lastWords(ctx context.Context, pod *corev1.Pod) string {
+	ctx = context.WithValue(ctx, optional{}, true)
+	for _, previous := range []bool{true, false} {
+		tail, limit := logTail, logBytes
+		text, err := c.core.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
+			Container: tikvComponent, Previous: previous, TailLines: &tail, LimitBytes: &limit,
+		}).DoRaw(ctx)
+		if words := wordsOf(string(text)); err == nil && words != "" {
+			return words
+		}
+	}
+	return ""
+}
+
+// wordsOf is the last line of a TiKV log that says why it ended: the last FATAL, else the last ERROR, else the last
+// one, without its time and backtrace.
+func wordsOf(log string) string {
+	var last [3]string
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		rank := 2
+		for i, level := range []string{"[FATAL]", "[ERROR]"} {
+			if _, after, found := strings.Cut(line, level); found {
+				rank, line = i, level+after
+				break
+			}
+		}
+		line, _, _ = strings.Cut(line, " [backtrace=")
+		if line != "" {
+			last[rank] = line
+		}
+	}
+	for _, line := range last {
+		if line != "" {
+			return failure.Line(line)
+		}
+	}
+	return ""
+}

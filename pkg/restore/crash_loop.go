@@ -1,0 +1,85 @@
+package restore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+)
+
+// maxRestarts is how often a pod whose store is waited for may be restarted: with the kubelet's pauses the fourth time
+// is two and a half minutes after the first end. What TiKV dies of so often, it dies of for ever.
+const maxRestarts = 4
+
+// crashWatch ends the wait for stores when one of them cannot come. It asks every few seconds.
+type crashWatch struct {
+	r     *run
+	asked time.Time
+}
+
+// check is a permanent error if the pod of a store that is needed ends again and again. What Kubernetes does not answer
+// now it is asked again later.
+func (w *crashWatch) check(ctx context.Context) error {
+	r := w.r
+	if r.Kube == nil || time.Since(w.asked) < explainInterval {
+		return nil
+	}
+	w.asked = time.Now()
+	loops, err := r.Kube.CrashLoops(ctx, r.opts.Target, maxRestarts)
+	if err != nil {
+		return nil //nolint:nilerr // the wait says what is in the way of it
+	}
+	stores := r.storesByOrdinal()
+	var said, without []string
+	var example string
+	for _, loop := range loops {
+		if loop.Ordinal < 0 || loop.Ordinal >= len(stores) {
+			continue // pollCluster says what it is
+		}
+		id := stores[loop.Ordinal]
+		if slices.Contains(r.opts.TolerateStores, id) {
+			continue
+		}
+		said = append(said, crashText(loop, id))
+		without = append(without, "--tolerate-store "+id.String())
+		example = cmp.Or(example, loop.Pod)
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	target := r.opts.Target
+	e := failure.New(failure.Corrupt, "check the pods", target.String(), "%s", strings.Join(said, "; "))
+	logs := fmt.Sprintf("see its log: kubectl -n %s logs %s -c tikv --previous", target.Namespace, example)
+	if len(said)+len(r.opts.TolerateStores) == len(stores) {
+		return e.WithHint("%s", logs)
+	}
+	command := fmt.Sprintf("tisnap restore %s --to %s", r.opts.Backup, target)
+	if r.existing {
+		command = fmt.Sprintf("tisnap resolve %s --backup %s", target, r.opts.Backup)
+	}
+	return e.WithHint("%s; if every region has a quorum on the others, which is checked: %s %s", logs, command, strings.Join(without, " "))
+}
+
+// crashText says what is known of one pod.
+func crashText(loop kube.CrashLoop, id cluster.StoreID) string {
+	text := fmt.Sprintf("TiKV of store %s ends as soon as it is started: pod %s was restarted %d times", id, loop.Pod, loop.Restarts)
+	if loop.LastWords != "" {
+		text += "; its last words: " + loop.LastWords
+	}
+	return text
+}
+
+// storesByOrdinal are the backup's stores by the ordinal of their pods in the target.
+func (r *run) storesByOrdinal() []cluster.StoreID {
+	var ids []cluster.StoreID
+	for _, st := range byOrdinal(r.manifest.Source.Stores) {
+		ids = append(ids, st.ID)
+	}
+	return ids
+}
