@@ -28,6 +28,7 @@ func layers() [][]string {
 	return [][]string{
 		{"failure", "wait"},
 		{"cluster", "parallel", "outbound"},
+		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
