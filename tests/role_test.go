@@ -56,7 +56,7 @@ func TestRoleForBackups_IsWhatIsCalled(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"backup", prod.String(), "--name", string(firstBackup)}, {"hold", "status", prod.String()}, {"release", prod.String(), "--yes"},
-		{"list"}, {"describe", string(firstBackup)}, {"delete", string(firstBackup), "--yes", "--last"},
+		{"list"}, {"describe", string(firstBackup)}, {"prune", "--keep-last", "1", "--yes"}, {"delete", string(firstBackup), "--yes", "--last"},
 	} {
 		e := p.run(t, append(args, "--storage", whole)...)
 		require.Equal(t, cli.ExitDone, e.code, "%v: %s", args, e.stderr)

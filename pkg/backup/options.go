@@ -2,6 +2,8 @@ package backup
 
 import (
 	"encoding/json"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -52,6 +54,8 @@ type Options struct {
 	TiFlash preflight.TiFlashPolicy
 	// KeepTags are tag keys of the source's volumes that their snapshots get too.
 	KeepTags []string
+	// Tags are the user's own words for the backup, up to 128 printable characters each, without spaces and commas.
+	Tags []string
 	// Stuck is how long the snapshots may make no progress; zero is 2 h.
 	Stuck time.Duration
 	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
@@ -112,6 +116,11 @@ func (o *Options) Validate() error {
 	}
 	if err := ebs.CheckKeepTags(c.KeepTags); err != nil {
 		return err
+	}
+	for _, tag := range c.Tags {
+		if !regexp.MustCompile(`^[\pL\pN\pP\pS]{1,128}$`).MatchString(tag) || strings.Contains(tag, ",") {
+			return refuse("--tag %q: want up to 128 printable characters, without spaces and commas", tag)
+		}
 	}
 	_, err := preflight.ParseImportPolicy(string(c.OnImport))
 	return err

@@ -34,7 +34,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		CreatedAt: r.result.Started, CutStartedAt: r.result.Hold.CutStart,
 		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
 		Source:     r.source.Topology, Snapshots: r.snapshots(),
-		FullBackupType: manifest.FullBackupType, PDState: state, ClusterMeta: r.opts.ClusterMeta,
+		FullBackupType: manifest.FullBackupType, PDState: state, ClusterMeta: r.opts.ClusterMeta, Tags: r.opts.Tags,
 		Kubernetes: manifest.Kubernetes{
 			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
 		},

@@ -40,6 +40,7 @@ type Entry struct {
 	Snapshots int              `json:"snapshots"`
 	SizeGiB   int64            `json:"sizeGiB"`             // sum of the volumes' sizes
 	DataBytes int64            `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not say
+	Tags      []string         `json:"tags,omitempty"`      // the user's
 }
 
 // maxReads bounds the reads of one list; S3 serves thousands a second.
@@ -137,7 +138,7 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	}
 	e.State, e.Run, e.Cluster, e.Version, e.BackupTS = StateSealed, s.Run, s.Cluster, s.Version, s.BackupTS
 	e.CreatedAt, e.SealedAt, e.Stores, e.Snapshots = s.CreatedAt, s.SealedAt, s.Stores, s.Snapshots
-	e.SizeGiB, e.DataBytes = s.SizeGiB, s.DataBytes
+	e.SizeGiB, e.DataBytes, e.Tags = s.SizeGiB, s.DataBytes, s.Tags
 	if m, ok := files[manifest.ManifestFile]; !ok {
 		return failure.New(failure.Corrupt, "", "", "its manifest is missing")
 	} else if m.Size != s.Size {
@@ -169,6 +170,7 @@ func (c Catalog) fromManifest(ctx context.Context, e *Entry) error {
 	}
 	e.Run, e.Cluster, e.Version, e.BackupTS = m.Run, m.Source.Cluster, m.Source.Version, m.BackupTS
 	e.CreatedAt, e.Stores, e.Snapshots, e.SizeGiB = m.CreatedAt, len(m.Source.Stores), len(m.Snapshots), m.SizeGiB()
+	e.Tags = m.Tags
 	return nil
 }
 

@@ -25,7 +25,7 @@ type backupFlags struct {
 	onImport, tiflash     string
 	importTimeout         time.Duration
 	pending               int
-	keepTags              []string
+	keepTags, tags        []string
 	dryRun                bool
 }
 
@@ -84,6 +84,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
 	fl.IntVar(&f.pending, "pending-quota", 0, "how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")
+	fl.StringSliceVar(&f.tags, "tag", nil, "your own word for the backup, as release-8.5; tisnap prune --keep-tag goes by it; may be repeated")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
@@ -120,7 +121,7 @@ func (f *backupFlags) validate() error {
 // options are those that flags alone decide.
 func (f *backupFlags) options() *backup.Options {
 	return &backup.Options{
-		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Stuck: f.stuck, Timeout: f.timeout,
+		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Tags: f.tags, Stuck: f.stuck, Timeout: f.timeout,
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
 		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout,

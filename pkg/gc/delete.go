@@ -1,7 +1,9 @@
 package gc
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +27,8 @@ type DeleteOptions struct {
 	// Rate is how many deletions are asked for in a second; zero is 1.
 	Rate   float64
 	DryRun bool
+	// Reason is noted on the tombstone; empty is that a person deleted it.
+	Reason string
 }
 
 // Delete removes a backup: it is buried first, then its snapshots go, then its objects. All checks come
@@ -52,7 +56,7 @@ func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 		return report, nil
 	}
 	if x.there {
-		if err := x.catalog.Bury(ctx, o.Backup, "deleted by a person", false); err != nil {
+		if err := x.catalog.Bury(ctx, o.Backup, cmp.Or(o.Reason, "deleted by a person"), false); err != nil {
 			return report, err
 		}
 	}
@@ -80,25 +84,31 @@ func (x *deletion) read(ctx context.Context) error {
 	if err := manifest.CheckID(x.opts.Backup); err != nil {
 		return err
 	}
-	if err := x.world.readBackups(ctx, x.catalog); err != nil {
+	if err := x.world.readAll(ctx, x.Deps); err != nil {
 		return err
 	}
+	return x.pick(ctx)
+}
+
+// readAll reads every backup and every run of the storage.
+func (w *world) readAll(ctx context.Context, d Deps) error {
+	if err := w.readBackups(ctx, catalog.Catalog{Store: d.Store}); err != nil {
+		return err
+	}
+	if err := w.listRuns(ctx, d); err != nil {
+		return err
+	}
+	return w.readRuns(ctx, d, slices.Collect(maps.Keys(w.known)))
+}
+
+// pick takes what concerns the backup out of the world.
+func (x *deletion) pick(ctx context.Context) error {
 	x.entry, x.there = x.world.backups[x.opts.Backup]
 	var err error
 	x.manifest, err = x.catalog.Unsealed(ctx, x.opts.Backup)
 	switch {
 	case err == nil, failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt), failure.Is(err, failure.Usage):
 	default:
-		return err
-	}
-	if err := x.world.listRuns(ctx, x.Deps); err != nil {
-		return err
-	}
-	var all []cluster.RunID
-	for id := range x.world.known {
-		all = append(all, id)
-	}
-	if err := x.world.readRuns(ctx, x.Deps, all); err != nil {
 		return err
 	}
 	for _, r := range x.world.runs {

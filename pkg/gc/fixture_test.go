@@ -135,15 +135,21 @@ func (p *place) cut(run cluster.RunID, backup cluster.BackupID, ids ...cluster.S
 // seal seals backup "b" with snap-1 as its only snapshot.
 func (p *place) seal(t *testing.T) {
 	t.Helper()
+	p.sealAs(t, "b", "r", "snap-1", now)
+}
+
+// sealAs seals a backup with one snapshot.
+func (p *place) sealAs(t *testing.T, id cluster.BackupID, run cluster.RunID, snapshot cluster.SnapshotID, created time.Time, tags ...string) {
+	t.Helper()
 	v := cluster.Volume{ID: "vol-1", Role: cluster.RoleData, Zone: "us-west-2a", VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100}}
 	require.NoError(t, p.catalog.PutManifest(t.Context(), &manifest.Manifest{
-		ID: "b", Run: "r", Region: region, BackupTS: cluster.MakeTS(now, 0), CreatedAt: now,
+		ID: id, Run: run, Region: region, BackupTS: cluster.MakeTS(created, 0), CreatedAt: created, Tags: tags,
 		Source: cluster.Topology{
 			Cluster: prod, ClusterID: 7, Version: "8.5.0", Stores: []cluster.Store{{ID: 1, Volumes: []cluster.Volume{v}}},
 		},
-		Snapshots: []manifest.Snapshot{manifest.NewSnapshot("snap-1", 1, v, now)},
+		Snapshots: []manifest.Snapshot{manifest.NewSnapshot(snapshot, 1, v, created)},
 	}))
-	require.NoError(t, p.catalog.Seal(t.Context(), "b", now, 0))
+	require.NoError(t, p.catalog.Seal(t.Context(), id, created, 0))
 }
 
 func (p *place) lock(t *testing.T, run cluster.RunID) *runlock.Lock {

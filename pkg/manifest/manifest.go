@@ -49,6 +49,8 @@ type Manifest struct {
 	Kubernetes Kubernetes       `json:"kubernetes"`
 	// PDState is what PD keeps in its own store; nil in a backup of br or of an older tisnap.
 	PDState *cluster.PDState `json:"pdState,omitempty"`
+	// Tags are the user's own words for the backup; `tisnap prune --keep-tag` goes by them.
+	Tags []string `json:"tags,omitempty"`
 	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
 	// keeps all else that is in it.
 	ClusterMeta json.RawMessage `json:"clusterMeta,omitempty"`

@@ -32,7 +32,8 @@ type SealRecord struct {
 	Snapshots int           `json:"snapshots"`
 	SizeGiB   int64         `json:"sizeGiB"`
 	// DataBytes is the data in all snapshots as EC2 reports it; 0 where it does not.
-	DataBytes int64 `json:"dataBytes,omitempty"`
+	DataBytes int64    `json:"dataBytes,omitempty"`
+	Tags      []string `json:"tags,omitempty"`
 }
 
 // Seal makes the seal of a manifest's bytes. The bytes must be those that are stored: read them back, do
@@ -49,7 +50,7 @@ func Seal(doc []byte, sealedAt time.Time, dataBytes int64) ([]byte, error) {
 		APIVersion: APIVersion, Kind: SealKind, ID: m.ID, SHA256: digest(doc), Size: int64(len(doc)),
 		SealedAt: sealedAt.UTC(), Run: m.Run, Cluster: m.Source.Cluster, Version: m.Source.Version,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, Stores: len(m.Source.Stores),
-		Snapshots: len(m.Snapshots), SizeGiB: m.SizeGiB(), DataBytes: dataBytes,
+		Snapshots: len(m.Snapshots), SizeGiB: m.SizeGiB(), DataBytes: dataBytes, Tags: m.Tags,
 	}, "seal backup", string(m.ID))
 }
 

@@ -46,7 +46,7 @@ func TestApply_EachRule(t *testing.T) {
 		"hourly": {Policy{Hourly: 3}, map[string]string{
 			"2026-11-22 10:00": "hourly", "2026-11-22 09:30": "hourly", "2026-11-21 23:00": "hourly",
 		}},
-		"daily": {Policy{Daily: 2}, map[string]string{"2026-11-22 10:00": "daily", "2026-11-21 23:00": "daily"}},
+		"daily":                 {Policy{Daily: 2}, map[string]string{"2026-11-22 10:00": "daily", "2026-11-21 23:00": "daily"}},
 		"weeks begin on Monday": {Policy{Weekly: 2}, map[string]string{"2026-11-22 10:00": "weekly", "2026-11-15 12:00": "weekly"}},
 		"monthly":               {Policy{Monthly: 2}, map[string]string{"2026-11-22 10:00": "monthly", "2026-10-01 00:00": "monthly"}},
 		"the oldest fills up what is left": {Policy{Yearly: 9}, map[string]string{

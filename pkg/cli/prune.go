@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/retention"
+)
+
+type pruneFlags struct {
+	removal
+
+	policy retention.Policy
+}
+
+func (a *app) pruneCommand() *cobra.Command {
+	var f pruneFlags
+	cmd := &cobra.Command{
+		Use:   "prune [NAMESPACE/CLUSTER...]",
+		Short: "Delete the backups that no rule keeps",
+		Long: `Delete the backups that no rule keeps, the oldest first.
+
+The rules are those of restic forget. A backup stays if any rule keeps it: --keep-daily 7
+keeps the newest backup of each of the last 7 days that have one, and so on; -1 keeps all.
+Days are those of UTC. While a rule has periods left the oldest backup stays too. Each
+cluster is pruned by itself.
+
+Kept whatever the rules say: the newest backup of a cluster that can be restored, backups
+that a run that is alive uses, and backups with a locked snapshot. Backups that cannot be
+restored, or are not sealed, do not count and stay: tisnap delete and tisnap gc are for
+those. A prune that fails or is killed is ended by running it again.` + "\n" + exitStatus(),
+		Example: `  # what would be deleted, and which rule keeps the rest
+  tisnap prune --storage s3://backups/prod --keep-daily 7 --keep-weekly 4 --dry-run
+
+  # do it, for one cluster
+  tisnap prune tidb/prod --storage s3://backups/prod --keep-within 14d --keep-tag release --yes`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			clusters, err := a.parseClusters(args)
+			if err == nil {
+				err = f.validate()
+			}
+			if err != nil {
+				return usage(cmd, err)
+			}
+			return a.prune(cmd.Context(), f, clusters)
+		},
+	}
+	fl, p := cmd.Flags(), &f.policy
+	for _, rule := range []struct {
+		value      *int
+		name, what string
+	}{
+		{&p.Last, "last", "so many of the newest backups"},
+		{&p.Hourly, "hourly", "the newest backup of each of so many hours"},
+		{&p.Daily, "daily", "the newest backup of each of so many days"},
+		{&p.Weekly, "weekly", "the newest backup of each of so many weeks, which begin on Monday"},
+		{&p.Monthly, "monthly", "the newest backup of each of so many months"},
+		{&p.Yearly, "yearly", "the newest backup of each of so many years"},
+	} {
+		fl.IntVar(rule.value, "keep-"+rule.name, 0, "keep "+rule.what)
+	}
+	fl.Var(&p.Within, "keep-within", "keep all backups made within this time before the newest one, as 1y6m, 14d or 2d12h")
+	fl.StringSliceVar(&p.Tags, "keep-tag", nil, "keep all backups with this tag; may be repeated")
+	f.add(fl)
+	return cmd
+}
+
+func (f *pruneFlags) validate() error {
+	if err := f.policy.Validate(); err != nil {
+		return err
+	}
+	return f.removal.validate()
+}
+
+// parseClusters reads NAMESPACE/CLUSTER, or CLUSTER with --namespace.
+func (a *app) parseClusters(args []string) ([]cluster.Name, error) {
+	var out []cluster.Name
+	for _, arg := range args {
+		name, err := cluster.ParseName(arg, a.global.namespace)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+func (a *app) prune(ctx context.Context, f pruneFlags, clusters []cluster.Name) error {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	deps, err := a.gcDeps(ctx, c)
+	if err != nil {
+		return err
+	}
+	report, err := gc.Prune(ctx, deps, gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: f.dryRun})
+	return a.printPrune(newPruneDoc(f.dryRun, report), err)
+}

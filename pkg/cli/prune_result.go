@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/tisnap/tisnap/pkg/gc"
+)
+
+// pruneDoc is the output of `tisnap prune`.
+type pruneDoc struct {
+	header
+	DryRun bool `json:"dryRun"`
+	*gc.PruneReport
+}
+
+func newPruneDoc(dryRun bool, r *gc.PruneReport) *pruneDoc {
+	return &pruneDoc{header: newHeader("PruneReport"), DryRun: dryRun, PruneReport: r}
+}
+
+// printPrune prints what was decided also if not all of it could be done.
+func (a *app) printPrune(d *pruneDoc, err error) error {
+	if err != nil && len(d.Backups) == 0 {
+		return err
+	}
+	return errors.Join(err, a.print(d))
+}
+
+func (d *pruneDoc) table(w io.Writer) error {
+	if len(d.Backups) == 0 {
+		_, err := fmt.Fprintln(w, "no backups")
+		return err
+	}
+	t := newTable("ACTION", "NAME", "CLUSTER", "CREATED", "SIZE", "TAGS", "REASON")
+	for _, b := range d.Backups {
+		size, reason := "", b.Reason
+		if b.SizeGiB > 0 {
+			size = humanize.IBytes(uint64(b.SizeGiB) << 30)
+		}
+		if b.Error != "" {
+			reason = strings.ReplaceAll(b.Error, "\n", "; ")
+		}
+		t.row(b.Action, b.ID, b.Cluster, b.CreatedAt.UTC().Format("2006-01-02 15:04"), size, strings.Join(b.Tags, " "), reason)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", d.summary())
+	return err
+}
+
+func (d *pruneDoc) summary() string {
+	verb, n := "deleted", d.Count(gc.ActionDeleted)
+	if d.DryRun {
+		verb, n = "would be deleted", d.Count(gc.ActionDelete)
+	}
+	out := fmt.Sprintf("%d %s, %d kept", n, verb, d.Count(gc.ActionKeep))
+	if n := d.Count(gc.ActionInUse); n > 0 {
+		out += fmt.Sprintf(", %d in use", n)
+	}
+	if n := d.Count(gc.ActionLeft); n > 0 {
+		out += fmt.Sprintf(", %d NOT deleted", n)
+	}
+	return out
+}

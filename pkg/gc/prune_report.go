@@ -1,0 +1,71 @@
+package gc
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// PrunedBackup is a backup and what becomes of it.
+type PrunedBackup struct {
+	ID        cluster.BackupID `json:"id"`
+	Cluster   string           `json:"cluster,omitempty"`
+	CreatedAt time.Time        `json:"createdAt"`
+	Tags      []string         `json:"tags,omitempty"`
+	SizeGiB   int64            `json:"sizeGiB,omitempty"`
+	Snapshots int              `json:"snapshotsDeleted,omitempty"` // by this run
+	Action    Action           `json:"action"`
+	Reason    string           `json:"reason"`
+	Error     string           `json:"error,omitempty"`
+
+	err error
+}
+
+func (b *PrunedBackup) left(err error) { b.Action, b.Error, b.err = ActionLeft, err.Error(), err }
+
+// PruneReport is every backup of the clusters that were pruned, by cluster, the newest first.
+type PruneReport struct {
+	Backups []PrunedBackup `json:"backups"`
+}
+
+// Count is the number of backups with the action.
+func (r *PruneReport) Count(a Action) int {
+	n := 0
+	for _, b := range r.Backups {
+		if b.Action == a {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *PruneReport) sort() {
+	slices.SortFunc(r.Backups, func(a, b PrunedBackup) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+}
+
+// undeleted is the error of backups that were to be deleted and are still there.
+func (r *PruneReport) undeleted() error {
+	var names []string
+	var first error
+	for _, b := range r.Backups {
+		if b.Action == ActionLeft {
+			names = append(names, string(b.ID))
+			first = cmp.Or(first, b.err)
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	kind := failure.KindOf(first)
+	if kind == failure.Unknown {
+		kind = failure.Partial
+	}
+	return failure.New(kind, "prune", "", "%d backups were not deleted (%s): %w", len(names), strings.Join(names, " "), first).
+		WithHint("run it again; what was deleted stays so")
+}
