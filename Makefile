@@ -8,6 +8,7 @@ GO        ?= go
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
 IMAGE     ?= tisnap:$(VERSION)
+IMAGE_BR  ?= tisnap-br:$(VERSION)
 N         ?= 20
 SEED      ?=
 FUZZTIME  ?= 20s
@@ -134,8 +135,9 @@ verify: fmt-check ## check format, go vet and that go.mod is tidy; changes nothi
 	$(GO) mod tidy -diff
 
 .PHONY: image
-image: ## build the container image
-	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
+image: ## build the container images: IMAGE of tisnap, and IMAGE_BR for TiDB Operator's toolImage
+	docker build --target tisnap --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
+	docker build --target br --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE_BR) .
 
 .PHONY: clean
 clean: ## remove what was built

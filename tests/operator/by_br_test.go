@@ -18,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+	"github.com/tisnap/tisnap/tests/operator"
 )
 
 const patience = 4 * time.Minute
@@ -40,15 +41,15 @@ func program(t *testing.T) string {
 // byBR backs up as PingCAP's br does: what is in the storage afterwards is br's backupmeta and nothing of tisnap. The
 // snapshots and the ts are those of a backup that tisnap makes in another storage.
 type byBR struct {
-	*operator
+	*operator.Operator
 
 	stores int
 }
 
 // Backup implements round.Driver.
 func (b *byBR) Backup(ctx context.Context, bed *testbed.Testbed) (cluster.TS, error) {
-	b.bed = bed
-	meta, err := clusterMeta(bed, round.Source())
+	b.Bed = bed
+	meta, err := operator.ClusterMeta(bed, round.Source())
 	if err != nil {
 		return 0, err
 	}
@@ -74,7 +75,7 @@ func (b *byBR) Backup(ctx context.Context, bed *testbed.Testbed) (cluster.TS, er
 		return 0, err
 	}
 	for key, body := range map[string][]byte{"clustermeta": meta, "backupmeta": doc, "backup.lock": []byte("DO NOT DELETE")} {
-		if err := b.upload(ctx, key, body); err != nil {
+		if err := b.Upload(ctx, key, body); err != nil {
 			return 0, err
 		}
 	}
@@ -89,13 +90,13 @@ func asBR(clusterMeta []byte, m *manifest.Manifest) ([]byte, error) {
 	if err := decoder.Decode(&doc); err != nil {
 		return nil, err
 	}
-	tikv, _ := doc["tikv"].(object)
+	tikv, _ := doc["tikv"].(map[string]any)
 	stores, _ := tikv["stores"].([]any)
 	for _, s := range stores {
-		store, _ := s.(object)
+		store, _ := s.(map[string]any)
 		volumes, _ := store["volumes"].([]any)
 		for _, v := range volumes {
-			volume, _ := v.(object)
+			volume, _ := v.(map[string]any)
 			for _, snap := range m.Snapshots {
 				if volume["volume_id"] == string(snap.Volume) {
 					volume["snapshot_id"], volume["volume_az"], volume["status"] = snap.ID, snap.Zone, ""
@@ -103,7 +104,7 @@ func asBR(clusterMeta []byte, m *manifest.Manifest) ([]byte, error) {
 			}
 		}
 	}
-	doc["cluster_info"] = object{
+	doc["cluster_info"] = map[string]any{
 		"cluster_version": m.Source.Version, "full_backup_type": "aws-ebs", "resolved_ts": uint64(m.BackupTS), "replicas": nil,
 	}
 	doc["region"] = testbed.Region
@@ -112,7 +113,7 @@ func asBR(clusterMeta []byte, m *manifest.Manifest) ([]byte, error) {
 
 // Restore implements round.Driver.
 func (b *byBR) Restore(ctx context.Context, bed *testbed.Testbed) error {
-	meta, err := b.download(ctx, "backupmeta")
+	meta, err := b.Download(ctx, "backupmeta")
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (b *byBR) Restore(ctx context.Context, bed *testbed.Testbed) error {
 	if err != nil {
 		return err
 	}
-	return b.restore(ctx, round.Target(), b.stores, cluster.TS(d.Cluster.ResolvedTS))
+	return b.Operator.Restore(ctx, round.Target(), b.stores, cluster.TS(d.Cluster.ResolvedTS))
 }
 
 // recordedVolume is what the recorded command lines ask for: br's default type without IOPS and throughput.
@@ -129,7 +130,7 @@ var recordedVolume = cluster.VolumeSpec{Type: "gp3", IOPS: 3000, ThroughputMiB: 
 // A backup of PingCAP's br, in a storage that holds nothing else, is restored by the recorded command lines.
 func TestOperator_BackupOfBR_IsRestored(t *testing.T) {
 	t.Parallel()
-	b := &byBR{operator: &operator{dir: t.TempDir(), program: program(t)}, stores: 3}
+	b := &byBR{Operator: &operator.Operator{Dir: t.TempDir(), Program: program(t)}, stores: 3}
 	result, err := round.Run(within(t), round.Config{
 		Dir: t.TempDir(), Driver: b, Seed: 11, Nodes: 9, Stores: b.stores, Scale: 10, Volume: recordedVolume, Say: t.Logf,
 	})

@@ -1,4 +1,4 @@
-package operator_test
+package operator
 
 import (
 	"bufio"
@@ -27,32 +27,32 @@ import (
 // brBin is the volume that the init container and the manager share.
 const brBin = "/var/lib/br-bin"
 
-// pod is one Job's pod: the volume with br in it, the working folder, and what is recorded of its environment. The
+// Pod is one Job's pod: the volume with br in it, the working folder, and what is recorded of its environment. The
 // places of the recording are replaced by the testbed's.
-type pod struct {
+type Pod struct {
 	bed   *testbed.Testbed
 	pd    string // address of the cluster's PD
-	bin   string // stands for brBin
+	Bin   string // stands for brBin
 	work  string
-	extra []string // after the recorded arguments: the options of the CR
+	Extra []string // after the recorded arguments: the options of the CR
 }
 
 // newPod makes the pod's folders below dir and runs its init container on an image whose /br is the program.
-func newPod(ctx context.Context, bed *testbed.Testbed, dir, job, program, pd string) (*pod, error) {
-	p := &pod{bed: bed, pd: pd, bin: filepath.Join(dir, "br-bin"), work: filepath.Join(dir, "work")}
-	for _, folder := range []string{p.bin, p.work} {
+func newPod(ctx context.Context, bed *testbed.Testbed, dir, job, program, pd string) (*Pod, error) {
+	p := &Pod{bed: bed, pd: pd, Bin: filepath.Join(dir, "br-bin"), work: filepath.Join(dir, "work")}
+	for _, folder := range []string{p.Bin, p.work} {
 		if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // as the kubelet does
 			return nil, err
 		}
 	}
-	recorded, err := recordedJob(job)
+	recorded, err := RecordedJob(job)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range recorded.Spec.Template.Spec.InitContainers {
 		argv := slices.Concat(c.Command, c.Args)
 		for i, a := range argv {
-			a = strings.ReplaceAll(a, brBin, p.bin)
+			a = strings.ReplaceAll(a, brBin, p.Bin)
 			argv[i] = strings.ReplaceAll(a, "cp /br ", "cp "+program+" ")
 		}
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil { //nolint:gosec // recorded
@@ -63,8 +63,8 @@ func newPod(ctx context.Context, bed *testbed.Testbed, dir, job, program, pd str
 }
 
 // arguments puts the testbed's places into recorded arguments.
-func (p *pod) arguments(recorded []string) []string {
-	out := make([]string, 0, len(recorded)+len(p.extra))
+func (p *Pod) arguments(recorded []string) []string {
+	out := make([]string, 0, len(recorded)+len(p.Extra))
 	for _, a := range recorded {
 		switch {
 		case strings.HasPrefix(a, "--pd="):
@@ -72,26 +72,26 @@ func (p *pod) arguments(recorded []string) []string {
 		case strings.HasPrefix(a, "--s3.endpoint="):
 			a = "--s3.endpoint=" + p.bed.AWS()
 		}
-		out = append(out, strings.ReplaceAll(a, brBin, p.bin))
+		out = append(out, strings.ReplaceAll(a, brBin, p.Bin))
 	}
-	return append(out, p.extra...)
+	return append(out, p.Extra...)
 }
 
 // environment is the recorded one. EC2's endpoint is the testbed's; the pod has nothing else.
-func (p *pod) environment() ([]string, error) {
-	calls, err := recordedCalls()
+func (p *Pod) environment() ([]string, error) {
+	calls, err := RecordedCalls()
 	if err != nil {
 		return nil, err
 	}
 	env := awsenv.List()
-	for _, name := range slices.Sorted(maps.Keys(calls[0].env)) {
-		env = append(env, name+"="+calls[0].env[name])
+	for _, name := range slices.Sorted(maps.Keys(calls[0].Env)) {
+		env = append(env, name+"="+calls[0].Env[name])
 	}
 	return append(env, "AWS_ENDPOINT_URL="+p.bed.AWS(), "PATH="+os.Getenv("PATH"), "TMPDIR="+p.work), nil
 }
 
-// br is a run of br as the manager follows it.
-type br struct {
+// Run is a run of br as the manager follows it.
+type Run struct {
 	cmd    *exec.Cmd
 	closed chan struct{} // when the process has ended
 
@@ -102,13 +102,13 @@ type br struct {
 	err      error     // of the process
 }
 
-// start runs br. The process ends with ctx by SIGKILL, as a pod's does.
-func (p *pod) start(ctx context.Context, recorded []string) (*br, error) {
+// Start runs br. The process ends with ctx by SIGKILL, as a pod's does.
+func (p *Pod) Start(ctx context.Context, recorded []string) (*Run, error) {
 	env, err := p.environment()
 	if err != nil {
 		return nil, err
 	}
-	run := &br{cmd: exec.CommandContext(ctx, filepath.Join(p.bin, "br"), p.arguments(recorded)...), closed: make(chan struct{})} //nolint:gosec // recorded
+	run := &Run{cmd: exec.CommandContext(ctx, filepath.Join(p.Bin, "br"), p.arguments(recorded)...), closed: make(chan struct{})} //nolint:gosec // recorded
 	run.cmd.Dir, run.cmd.Env = p.work, env
 	stdout, err := run.cmd.StdoutPipe()
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *pod) start(ctx context.Context, recorded []string) (*br, error) {
 }
 
 // scan reads stdout line by line, as it comes.
-func (r *br) scan(stdout io.Reader) {
+func (r *Run) scan(stdout io.Reader) {
 	reader := bufio.NewReader(stdout)
 	for {
 		line, err := reader.ReadString('\n')
@@ -155,7 +155,7 @@ func (r *br) scan(stdout io.Reader) {
 	}
 }
 
-func (r *br) drain(stderr io.Reader) {
+func (r *Run) drain(stderr io.Reader) {
 	var b bytes.Buffer
 	_, _ = b.ReadFrom(stderr) // what was read counts
 	r.mu.Lock()
@@ -164,14 +164,14 @@ func (r *br) drain(stderr io.Reader) {
 }
 
 // pollProgress reads the progress file each second. A file that is there has to hold a number.
-func (r *br) pollProgress(ctx context.Context, path string) {
+func (r *Run) pollProgress(ctx context.Context, path string) {
 	for wait.For(ctx, time.Second) == nil {
 		r.readProgress(path)
 	}
 	r.readProgress(path)
 }
 
-func (r *br) readProgress(path string) {
+func (r *Run) readProgress(path string) {
 	text, err := os.ReadFile(path) //nolint:gosec // ours
 	if err != nil {
 		return
@@ -185,11 +185,11 @@ func (r *br) readProgress(path string) {
 	r.progress = append(r.progress, number)
 }
 
-// says reports whether a line of stdout has the text.
-func (r *br) says(text string) bool { return r.line(text) != "" }
+// Says reports whether a line of stdout has the text.
+func (r *Run) Says(text string) bool { return r.Line(text) != "" }
 
-// line is the first line of stdout that has the text, from the text on; "" without one.
-func (r *br) line(text string) string {
+// Line is the first line of stdout that has the text, from the text on; "" without one.
+func (r *Run) Line(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, line := range r.lines {
@@ -200,9 +200,9 @@ func (r *br) line(text string) string {
 	return ""
 }
 
-// resolvedTS is the number on the success line, as the manager cuts it out; 0 without one.
-func (r *br) resolvedTS(successTag string) uint64 {
-	found := regexp.MustCompile(`resolved_ts=\d+`).FindString(r.line(successTag))
+// ResolvedTS is the number on the success line, as the manager cuts it out; 0 without one.
+func (r *Run) ResolvedTS(successTag string) uint64 {
+	found := regexp.MustCompile(`resolved_ts=\d+`).FindString(r.Line(successTag))
 	ts, err := strconv.ParseUint(strings.TrimPrefix(found, "resolved_ts="), 10, 64)
 	if err != nil {
 		return 0
@@ -210,16 +210,16 @@ func (r *br) resolvedTS(successTag string) uint64 {
 	return ts
 }
 
-// awaitLines waits until stdout has all texts; an end of the process before that is an error.
-func (r *br) awaitLines(ctx context.Context, texts ...string) error {
+// AwaitLines waits until stdout has all texts; an end of the process before that is an error.
+func (r *Run) AwaitLines(ctx context.Context, texts ...string) error {
 	for {
-		missing := slices.DeleteFunc(slices.Clone(texts), r.says)
+		missing := slices.DeleteFunc(slices.Clone(texts), r.Says)
 		if len(missing) == 0 {
 			return nil
 		}
 		select {
 		case <-r.closed:
-			return fmt.Errorf("br ended before it said %q: %w", missing, r.failure())
+			return fmt.Errorf("br ended before it said %q: %w", missing, r.Failure())
 		default:
 		}
 		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
@@ -228,25 +228,25 @@ func (r *br) awaitLines(ctx context.Context, texts ...string) error {
 	}
 }
 
-// terminate sends what the kubelet sends when the Job is deleted, and waits for the end.
-func (r *br) terminate() error {
+// Terminate sends what the kubelet sends when the Job is deleted, and waits for the end.
+func (r *Run) Terminate() error {
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return r.wait()
+	return r.Wait()
 }
 
-// wait waits for the end; the error has what the manager would write to the CR.
-func (r *br) wait() error {
+// Wait waits for the end; the error has what the manager would write to the CR.
+func (r *Run) Wait() error {
 	<-r.closed
 	if r.err != nil {
-		return r.failure()
+		return r.Failure()
 	}
 	return nil
 }
 
-// failure is the error that the manager reports: lines with [ERROR], and stderr.
-func (r *br) failure() error {
+// Failure is the error that the manager reports: lines with [ERROR], and stderr.
+func (r *Run) Failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var text []string

@@ -1,4 +1,4 @@
-package operator_test
+package operator
 
 import (
 	"context"
@@ -31,8 +31,8 @@ func tikvClaims(bed *testbed.Testbed, name cluster.Name) []*unstructured.Unstruc
 	return out
 }
 
-// clusterMeta is the document that the Operator writes before it calls br for a backup.
-func clusterMeta(bed *testbed.Testbed, name cluster.Name) ([]byte, error) {
+// ClusterMeta is the document that the Operator writes before it calls br for a backup.
+func ClusterMeta(bed *testbed.Testbed, name cluster.Name) ([]byte, error) {
 	tc := bed.Kube.Get("tidbclusters", name.Namespace, name.Name)
 	if tc == nil {
 		return nil, fmt.Errorf("no cluster %s", name)

@@ -1,0 +1,216 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/testbed"
+)
+
+const (
+	poll = 20 * time.Millisecond
+	// bucket and prefix are those of the recorded command lines.
+	bucket = "lab-bucket"
+	prefix = "vb1-k8s-a"
+)
+
+// Operator is TiDB Operator with its backup-manager, for one Backup and one Restore in the same storage.
+type Operator struct {
+	Bed     *testbed.Testbed
+	Dir     string
+	Program string   // br, as it is in the image
+	Options []string // spec.br.options of the CRs
+
+	jobs int
+}
+
+// Storage is the bucket's prefix, as the Operator's own client sees it.
+func (o *Operator) Storage(ctx context.Context) (objstore.Store, error) {
+	o.Bed.S3.CreateBucket(bucket)
+	return objstore.Open(ctx, "s3://"+bucket+"/"+prefix, objstore.Config{Region: testbed.Region, Endpoint: o.Bed.AWS()})
+}
+
+// Upload writes an object, over an older one.
+func (o *Operator) Upload(ctx context.Context, key string, body []byte) error {
+	store, err := o.Storage(ctx)
+	if err != nil {
+		return err
+	}
+	if err := store.Delete(ctx, key); err != nil && !failure.Is(err, failure.NotFound) {
+		return err
+	}
+	_, err = store.Create(ctx, key, body)
+	return err
+}
+
+func (o *Operator) Download(ctx context.Context, key string) ([]byte, error) {
+	store, err := o.Storage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, _, err := store.Get(ctx, key)
+	return body, err
+}
+
+// Job makes the pod of a Job of the recorded kind for a cluster.
+func (o *Operator) Job(ctx context.Context, recorded string, name cluster.Name) (*Pod, error) {
+	o.jobs++
+	p, err := newPod(ctx, o.Bed, filepath.Join(o.Dir, fmt.Sprintf("job-%d", o.jobs)), recorded, o.Program, pdAddress(o.Bed, name))
+	if err != nil {
+		return nil, err
+	}
+	p.Extra = o.Options
+	return p, nil
+}
+
+// Run runs br at a step to its end.
+func (o *Operator) Run(ctx context.Context, recorded, step string, name cluster.Name) (*Run, *Pod, error) {
+	p, err := o.Job(ctx, recorded, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	args, err := CommandLine(step)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := p.Start(ctx, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return run, p, run.Wait()
+}
+
+// pdAddress is where the Service <cluster>-pd leads to.
+func pdAddress(bed *testbed.Testbed, name cluster.Name) string {
+	return bed.Nodes.Cluster(name).PD.URLs()[0][len("http://"):]
+}
+
+// CreateTarget makes the cluster that a user makes for a restore, and waits for its PD.
+func (o *Operator) CreateTarget(ctx context.Context, name cluster.Name, stores int) error {
+	if err := o.Bed.Kube.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{
+		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true, RecoveryMode: true,
+	})); err != nil {
+		return err
+	}
+	return until(ctx, "PD of "+name.String(), func() bool { return o.Bed.Nodes.Cluster(name) != nil }, func() error { return nil })
+}
+
+// RestoreVolumes is the phase restore-volume: br makes the volumes, and the Operator reads the document that it wrote.
+func (o *Operator) RestoreVolumes(ctx context.Context, name cluster.Name) (*Run, error) {
+	run, p, err := o.Run(ctx, "job-restore-rst1", "restore-volume", name)
+	if err != nil {
+		return run, err
+	}
+	doc, err := os.ReadFile(filepath.Join(p.Bin, "csb_restore.json"))
+	if err != nil {
+		return run, err
+	}
+	if err := o.Upload(ctx, "restoremeta", doc); err != nil {
+		return run, err
+	}
+	return run, o.BindVolumes(ctx, name)
+}
+
+// BindVolumes makes PVs and claims of the uploaded document and lets TiKV start.
+func (o *Operator) BindVolumes(ctx context.Context, name cluster.Name) error {
+	doc, err := o.Download(ctx, "restoremeta")
+	if err != nil {
+		return err
+	}
+	if err := bindRestored(ctx, o.Bed, name, doc); err != nil {
+		return err
+	}
+	tc := o.Bed.Kube.Get("tidbclusters", name.Namespace, name.Name)
+	tc.SetAnnotations(map[string]string{"tidb.pingcap.com/tikv-volumes-ready": "true"})
+	if err := o.Bed.Kube.Put(tc); err != nil {
+		return err
+	}
+	return o.awaitStores(ctx, name)
+}
+
+// awaitStores waits until PD says that all stores are up: the Restore is TikvComplete then.
+func (o *Operator) awaitStores(ctx context.Context, name cluster.Name) error {
+	client, err := pd.Open(ctx, pd.Config{Addresses: o.Bed.Nodes.Cluster(name).PD.URLs()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	want, _, _ := unstructured.NestedInt64(o.Bed.Kube.Get("tidbclusters", name.Namespace, name.Name).Object, "spec", "tikv", "replicas")
+	return until(ctx, "stores of "+name.String(), func() bool {
+		stores, err := client.Stores(ctx)
+		up := slices.DeleteFunc(stores, func(s pd.Store) bool { return s.State != pd.StoreUp })
+		return err == nil && int64(len(up)) == want
+	}, func() error { return nil })
+}
+
+// RestoreData is the phase restore-data.
+func (o *Operator) RestoreData(ctx context.Context, name cluster.Name) (*Run, error) {
+	run, _, err := o.Run(ctx, "job-restore-data-rst1", "restore-data", name)
+	return run, err
+}
+
+// Finish takes the cluster out of recovery mode, restarts TiKV, and waits until TiDB serves.
+func (o *Operator) Finish(ctx context.Context, name cluster.Name) error {
+	tc := o.Bed.Kube.Get("tidbclusters", name.Namespace, name.Name)
+	unstructured.RemoveNestedField(tc.Object, "spec", "recoveryMode")
+	tc.SetAnnotations(nil)
+	if err := o.Bed.Kube.Put(tc); err != nil {
+		return err
+	}
+	for _, p := range o.Bed.Kube.List("pods", name.Namespace) {
+		labels := p.GetLabels()
+		if labels["app.kubernetes.io/instance"] == name.Name && labels["app.kubernetes.io/component"] == "tikv" {
+			if err := o.Bed.Kube.Remove(p); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := o.Bed.AwaitCluster(ctx, name)
+	return err
+}
+
+// Restore is a whole Restore, with what the manager and the CR would show of it checked.
+func (o *Operator) Restore(ctx context.Context, name cluster.Name, stores int, ts cluster.TS) error {
+	if err := o.CreateTarget(ctx, name, stores); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context, cluster.Name) (*Run, error){o.RestoreVolumes, o.RestoreData} {
+		run, err := step(ctx, name)
+		if err == nil {
+			err = checkRestore(run, ts)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return o.Finish(ctx, name)
+}
+
+// checkRestore checks what the manager takes from a run of a restore that ended with 0.
+func checkRestore(r *Run, ts cluster.TS) error {
+	var errs []error
+	if got := r.ResolvedTS("EBS restore success"); got != uint64(ts) {
+		errs = append(errs, fmt.Errorf("the success line says resolved_ts %d, not %d: %q", got, ts, r.Line("EBS restore success")))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.progress); n == 0 || r.progress[n-1] != 100 || !slices.IsSorted(r.progress) || r.progress[0] < 0 {
+		errs = append(errs, fmt.Errorf("the progress file showed %v", r.progress))
+	}
+	if r.stderr != "" {
+		errs = append(errs, fmt.Errorf("stderr has %q", r.stderr))
+	}
+	return errors.Join(errs...)
+}
