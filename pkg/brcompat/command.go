@@ -19,16 +19,21 @@ func (a *app) root() *cobra.Command {
 This is tisnap, called as br: set toolImage of a Backup, Restore, VolumeBackup or VolumeRestore
 to its image, and TiDB Operator's jobs run it. It does what those jobs ask of br and nothing else;
 on the command line of a person, tisnap itself does the same and more.`,
-		Version:           a.version.String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              a.noCommand,
 		PersistentPreRunE: a.prepare,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SetVersionTemplate("{{.Version}}")
-	cmd.Flags().BoolP("version", "V", false, "display the version")
+	// Not cobra's own: its template for the version makes the linker keep every method of the EC2 client.
+	version := cmd.Flags().BoolP("version", "V", false, "display the version")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*version {
+			return cmd.Help()
+		}
+		_, err := fmt.Fprint(a.streams.Out, a.version)
+		return err
+	}
 	a.common.define(cmd.PersistentFlags())
 	cmd.AddCommand(
 		parent(cmd, "backup", "Back up a cluster", a.backupCommand(), "db", "table", "raw", "txn"),
@@ -76,6 +81,9 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 
 // prepare opens the log and settles what the flags say, before any command runs.
 func (a *app) prepare(cmd *cobra.Command, _ []string) error {
+	if cmd.HasSubCommands() {
+		return nil // it shows help, or the version
+	}
 	if err := checkFlags(cmd); err != nil {
 		return err
 	}

@@ -15,33 +15,38 @@ import (
 	"github.com/tisnap/tisnap/tests/arch"
 )
 
-// TestBinary_StaysSmall builds tisnap as the Makefile does.
+// TestBinary_StaysSmall builds the programs as the Makefile does.
 func TestBinary_StaysSmall(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "tisnap")
-	link(t, path, "-s -w")
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	if info.Size() <= arch.MaxBinaryBytes {
-		return
+	for _, program := range []string{"tisnap", "br"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), program)
+			link(t, program, path, "-s -w")
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			if info.Size() <= arch.MaxBinaryBytes {
+				return
+			}
+			culprit, err := arch.Reflector(link(t, program, path, "-s -w -dumpdep"))
+			require.NoError(t, err)
+			if culprit == nil {
+				assert.Failf(t, "the stripped program is too large", "%d bytes, at most %d are allowed; no dependency calls methods by name",
+					info.Size(), arch.MaxBinaryBytes)
+				return
+			}
+			assert.Failf(t, "the stripped program is too large",
+				"%d bytes, at most %d are allowed: methods are called by name in %s, so the linker keeps every method",
+				info.Size(), arch.MaxBinaryBytes, strings.Join(culprit, " → "))
+		})
 	}
-	culprit, err := arch.Reflector(link(t, path, "-s -w -dumpdep"))
-	require.NoError(t, err)
-	if culprit == nil {
-		assert.Failf(t, "the stripped tisnap is too large", "%d bytes, at most %d are allowed; no dependency calls methods by name",
-			info.Size(), arch.MaxBinaryBytes)
-		return
-	}
-	assert.Failf(t, "the stripped tisnap is too large",
-		"%d bytes, at most %d are allowed: methods are called by name in %s, so the linker keeps every method",
-		info.Size(), arch.MaxBinaryBytes, strings.Join(culprit, " → "))
 }
 
-// link builds tisnap with the Makefile's tags and returns what the linker said.
-func link(t *testing.T, path, ldflags string) *bytes.Buffer {
+// link builds a program with the Makefile's tags and returns what the linker said.
+func link(t *testing.T, program, path, ldflags string) *bytes.Buffer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags(t), "-ldflags", ldflags, //nolint:gosec // our own words
-		"-o", path, "./cmd/tisnap")
+		"-o", path, "./cmd/"+program)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var said bytes.Buffer

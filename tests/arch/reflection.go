@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// MaxBinaryBytes is how large the stripped tisnap may be.
+// MaxBinaryBytes is how large a stripped program may be.
 const MaxBinaryBytes = 50_000_000
 
 // Reflector finds in the linker's -dumpdep output who calls methods by names that are only known at run time.
