@@ -25,7 +25,7 @@ type PauseDeps struct {
 type PauseOptions struct {
 	Cluster cluster.Name
 	Run     cluster.RunID
-	// Lease is how long the cluster stays held if the process dies.
+	// Lease is how long the cluster stays held if the process dies, and how long it may take until all of it is held.
 	Lease time.Duration
 	// MaxHold is how long it is held at most.
 	MaxHold time.Duration
@@ -109,7 +109,7 @@ func allTargets(ctx context.Context, p pd.Members, name cluster.Name) ([]hold.Ta
 
 // holdUntil takes the hold, proves it, says so and waits. The end of ctx is no error once the hold is there.
 func holdUntil(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
-	if err := acquire(ctx, p, h, o); err != nil {
+	if err := acquireWithin(ctx, p, h, o); err != nil {
 		return err
 	}
 	o.Ready()
@@ -120,6 +120,18 @@ func holdUntil(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 		return cause
 	}
 	return nil
+}
+
+// acquireWithin ends a hold that does not get ready: the backup that it is for would wait for it, with some stores held.
+func acquireWithin(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
+	limited, cancel := context.WithTimeout(ctx, o.Lease)
+	defer cancel()
+	err := acquire(limited, p, h, o)
+	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	return failure.New(failure.Limited, "hold", o.Cluster.String(), "it was not held within %s: %w", o.Lease, err).
+		WithHint("find out which store or PD does not answer, and run it again")
 }
 
 // acquire takes all of the hold. GC comes last: its safe point says to others that the rest is held.

@@ -31,7 +31,7 @@ func (a *app) connect() (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connections{common: &a.common, log: a.log.Logger, tls: cfg, aws: a.streams.aws}, nil
+	return &connections{common: &a.common, log: a.log.Logger, tls: cfg, aws: a.streams.EC2}, nil
 }
 
 func (c *connections) close() {

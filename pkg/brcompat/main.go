@@ -15,12 +15,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Streams are where a command writes.
+// Streams are where a command writes, and where it finds EC2.
 type Streams struct {
 	Out io.Writer // the log, if BR_LOG_TO_TERM is set, and what the Operator waits for
 	Err io.Writer // errors of the command line
 
-	aws string // for tests: the endpoint of EC2, in place of AWS_ENDPOINT_URL
+	// EC2 is the endpoint of EC2, in place of what AWS_ENDPOINT_URL says; empty is that.
+	EC2 string
 }
 
 // ExitCode is what a process ends with. As with br, 0 is a complete run and anything else is none.

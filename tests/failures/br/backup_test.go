@@ -1,4 +1,4 @@
-package brcompat_test
+package br_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package brcompat_test
+package br_test
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
 // scale is how many times as fast EC2 is.
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("BR_LOG_TO_TERM", "\x01"); err != nil { // as the Operator does
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit))
 }
 
 // place is a testbed with one cluster of three stores, and the file that the Operator hands to br.
@@ -155,7 +156,7 @@ func (p *place) start(t *testing.T, args ...string) *job {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	j := &job{wake: make(chan struct{}, 1), stop: cancel, done: make(chan struct{})}
-	streams := brcompat.Streams{Out: writer{j, &j.stdout}, Err: writer{j, &j.stderr}}.AtEC2(p.AWS())
+	streams := brcompat.Streams{Out: writer{j, &j.stdout}, Err: writer{j, &j.stderr}, EC2: p.AWS()}
 	go func() {
 		defer close(j.done)
 		j.code = brcompat.Run(ctx, args, streams, brcompat.Version{Version: "test"})

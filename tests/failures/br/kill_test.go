@@ -1,0 +1,142 @@
+package br_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/brcompat"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+)
+
+// process is a run of the shipped br that can be killed.
+type process struct {
+	cmd *exec.Cmd
+	out bytes.Buffer
+}
+
+func (p *place) launch(t *testing.T, args ...string) *process {
+	t.Helper()
+	program, err := shipped.BR()
+	require.NoError(t, err)
+	b := &process{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)}
+	b.cmd.Env = append(p.Env(), "BR_LOG_TO_TERM=\x01")
+	b.cmd.Dir, b.cmd.Stdout, b.cmd.Stderr = p.dir, &b.out, &b.out
+	require.NoError(t, b.cmd.Start())
+	t.Cleanup(func() { _ = b.cmd.Process.Kill() })
+	return b
+}
+
+// kill ends the process as the kernel does.
+func (b *process) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
+	require.Error(t, b.cmd.Wait(), b.out.String())
+}
+
+// A holder's node dies: nothing holds the cluster for ever, a backup does not believe what is left of the hold, and the
+// next pair of jobs works.
+func TestH1_HolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=4s")
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(p.c.Held(), func(s string) bool { return strings.HasPrefix(s, "safe point tisnap-") })
+	}, time.Minute, 20*time.Millisecond)
+	holder.kill(t)
+	require.NotEmpty(t, p.c.Held())
+	p.pause(t).requireRefused(t, "another tool holds the cluster")
+	require.Eventually(t, func() bool { return len(p.c.HeldBut("safe point")) == 0 }, 20*time.Second, 50*time.Millisecond, "it expires by itself")
+
+	var next *job
+	require.Eventually(t, func() bool { // PD lists the dead one's safe point for up to a second longer
+		next = p.pause(t)
+		next.readyOrEnded(t)
+		return strings.Contains(next.out(), "All ready")
+	}, 30*time.Second, 200*time.Millisecond)
+	backup := p.backup(t, underPause)
+	require.Equal(t, brcompat.ExitDone, backup.ends(t), backup.out())
+	next.stop()
+	require.Equal(t, brcompat.ExitDone, next.ends(t), next.out())
+}
+
+// readyOrEnded waits until the hold is there or the job has ended.
+func (j *job) readyOrEnded(t *testing.T) {
+	t.Helper()
+	for !strings.Contains(j.out(), "All ready") {
+		select {
+		case <-j.wake:
+		case <-j.done:
+			return
+		case <-within(t, time.Minute).Done():
+			require.FailNow(t, "it is neither ready nor ended", j.out())
+		}
+	}
+}
+
+// https://github.com/pingcap/tidb-operator/issues/5074, https://github.com/pingcap/tidb/issues/44806
+func TestC8_BackupKilled_NothingStaysUnnamed(t *testing.T) {
+	t.Parallel()
+	t.Run("in the cut", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		killed := p.launchBackup(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Position: fault.Stall, Times: -1})
+		killed.kill(t)
+		require.Nil(t, p.backupMeta(t))
+		p.requireJournalled(t)
+		p.backup(t).requireRefused(t, manifest.BRLock)
+	})
+	t.Run("while the snapshots are pending", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t, slowSnapshots)
+		killed := p.launchBackup(t, fault.Rule{Point: "ec2.DescribeSnapshots", Position: fault.Slow})
+		p.awaitBackupMeta(t)
+		killed.kill(t)
+		var named []string
+		for _, s := range p.backupMeta(t).TiKV.Stores {
+			for _, v := range s.Volumes {
+				named = append(named, v.SnapshotID)
+			}
+		}
+		for _, s := range p.EC2.Snapshots() {
+			require.Contains(t, named, string(s.ID), "the Operator deletes by backupmeta")
+		}
+		require.Len(t, named, 6)
+		require.Empty(t, p.c.Held())
+		p.requireJournalled(t)
+	})
+}
+
+// launchBackup starts a backup and waits until it has come to the fault.
+func (p *place) launchBackup(t *testing.T, rule fault.Rule) *process {
+	t.Helper()
+	p.fault(t, rule)
+	b := p.launch(t, "backup", "full", "--type=aws-ebs", "--volume-file="+p.volumeFile(), "--pd="+p.pd(), "--storage="+storage, "--s3.endpoint="+p.AWS())
+	require.Eventually(t, func() bool { return len(p.faults.Unreached()) == 0 }, time.Minute, 10*time.Millisecond)
+	return b
+}
+
+// requireJournalled checks that every snapshot carries the run whose journal is in the storage: by that `tisnap gc`
+// finds them.
+func (p *place) requireJournalled(t *testing.T) {
+	t.Helper()
+	objects, err := p.store(t).List(t.Context(), manifest.RunsPrefix)
+	require.NoError(t, err)
+	require.NotEmpty(t, objects)
+	run, _, ok := manifest.SplitJournalKey(objects[0].Key)
+	require.True(t, ok)
+	for _, s := range p.EC2.Snapshots() {
+		require.Equal(t, string(run), s.Tags[ebs.TagRun], filepath.Join(storage, string(s.ID)))
+	}
+}

@@ -1,0 +1,150 @@
+package br_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/brcompat"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// The names are those of tests/failures/README.md.
+
+func storeID(s *tikvtest.Store) string { return strconv.FormatUint(s.ID(), 10) }
+
+// requireRefused waits for the end of a run that must not have been ready, and must say why.
+func (j *job) requireRefused(t *testing.T, why string) {
+	t.Helper()
+	require.Equal(t, brcompat.ExitFailed, j.ends(t), j.out())
+	require.NotContains(t, j.out(), "All ready")
+	require.NotContains(t, j.out(), "GC is paused")
+	require.NotContains(t, j.out(), "EBS backup success")
+	require.Contains(t, j.out(), "[ERROR]", "the Operator puts these lines into the CR")
+	require.Contains(t, j.err(), why)
+}
+
+// https://github.com/pingcap/tidb-operator/issues/5455
+func TestA5_HoldNeverReady_EndsByADeadlineAndLetsGo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.fault(t, fault.Rule{Point: "tikv." + storeID(p.c.Stores()[1]) + ".CheckPendingAdminOp", Nth: 2, Position: fault.Stall, Times: -1})
+	start := time.Now()
+	pause := p.pause(t, "--ttl=5s")
+	pause.requireRefused(t, "within 5s")
+	require.Less(t, time.Since(start), 40*time.Second)
+	require.Empty(t, p.faults.Unreached())
+	require.Empty(t, p.c.Held())
+}
+
+// https://github.com/pingcap/tidb-operator/issues/5583
+func TestA6_StreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.fault(t, fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.WaitApply", Code: "Unavailable"})
+	p.pause(t).requireRefused(t, "wait apply")
+	require.Empty(t, p.faults.Unreached())
+	require.Empty(t, p.c.Held(), "the others are let go")
+}
+
+// A store that restarts under the hold ends it: the job says so at once by its exit code, and lets the rest go.
+func TestA6_StoreRestartsUnderTheHold_PauseEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pause := p.pause(t, "--ttl", "10s")
+	pause.says(t, "All ready")
+	p.c.Stores()[0].DropLease()
+	start := time.Now()
+	require.Equal(t, brcompat.ExitFailed, pause.ends(t), pause.out())
+	require.Less(t, time.Since(start), 20*time.Second)
+	require.Contains(t, pause.err(), p.c.Stores()[0].Addr())
+	require.Empty(t, p.c.Held())
+}
+
+// https://github.com/pingcap/tidb/issues/44182
+func TestA19_SchedulerPausedBySomebodyElse_IsLeftAsItWas(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	theirs := p.c.PD.Schedulers()[0].Name
+	require.NoError(t, p.c.PD.PauseByOther(theirs, 10*time.Minute))
+	before := p.c.Held()
+	p.pause(t).requireRefused(t, theirs)
+	require.Equal(t, before, p.c.Held())
+	backup := p.backup(t)
+	backup.requireRefused(t, theirs)
+	require.Equal(t, before, p.c.Held())
+	p.requireNothingLeft(t)
+}
+
+// Upstream's own: PD refuses to pause the schedulers, and br ends with 0 and no backup.
+func TestPDRefusesToPauseSchedulers_IsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T, p *place) *job{
+		"backup": func(t *testing.T, p *place) *job { t.Helper(); return p.backup(t) },
+		"pause":  func(t *testing.T, p *place) *job { t.Helper(); return p.pause(t, "--ttl=5s") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.fault(t, fault.Rule{Point: "pd.PauseScheduler*", Code: "403", Times: -1})
+			start(t, p).requireRefused(t, "scheduler")
+			require.Empty(t, p.faults.Unreached())
+			require.Empty(t, p.c.Held())
+			p.requireNothingLeft(t)
+		})
+	}
+}
+
+// https://github.com/pingcap/tidb-operator/issues/5500: the next backup does not begin while one is under way.
+func TestC14_SecondHold_IsRefusedAndTheFirstOneStays(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	first := p.pause(t)
+	first.says(t, "All ready")
+	p.pause(t).requireRefused(t, "another tool holds the cluster")
+	p.backup(t).requireRefused(t, "another tool holds the cluster")
+	p.requireNothingLeft(t)
+	backup := p.backup(t, underPause)
+	require.Equal(t, brcompat.ExitDone, backup.ends(t), "the first hold is unbroken: %s", backup.out())
+	first.stop()
+	require.Equal(t, brcompat.ExitDone, first.ends(t), first.out())
+	require.Empty(t, p.c.Held())
+}
+
+// SIGTERM while PD has no leader: it is tried again, and what cannot be let go is said by an exit code of its own.
+func TestPause_PDAwayAtTheEnd_SaysThatItIsHeld(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pause := p.pause(t, "--ttl=3s")
+	pause.says(t, "All ready")
+	p.fault(t, fault.Rule{Point: "pd.ResumeScheduler*", Code: "503", Times: -1})
+	pause.stop()
+	require.Equal(t, brcompat.ExitHeld, pause.ends(t), pause.out())
+	require.Contains(t, pause.err(), "tisnap release")
+	require.Contains(t, pause.err(), "expires by itself")
+}
+
+func TestPause_SafePoint_IsHeldWhereItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	client, err := pd.Open(within(t, 10*time.Second), pd.Config{Addresses: p.c.PD.URLs()})
+	require.NoError(t, err)
+	defer client.Close()
+	now, err := client.Now(context.WithoutCancel(t.Context()))
+	require.NoError(t, err)
+	pause := p.start(t, "operator", "prepare-for-snapshot-backup", "-u", p.pd(), "-i=10s", "-t", now.String())
+	pause.says(t, "All ready")
+	for service, point := range p.c.PD.ServiceSafePoints() {
+		if strings.HasPrefix(service, "tisnap-") {
+			require.Equal(t, uint64(now), point.TS)
+		}
+	}
+	pause.stop()
+	require.Equal(t, brcompat.ExitDone, pause.ends(t), pause.out())
+}
