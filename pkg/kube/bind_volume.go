@@ -28,7 +28,7 @@ const (
 // they are bound.
 func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 	const op = "bind volume"
-	pvc, pv, err := restoredObjects(v)
+	pvc, pv, err := c.restoredFor(ctx, v)
 	if err != nil {
 		return err
 	}

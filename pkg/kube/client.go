@@ -59,6 +59,8 @@ type Client struct {
 	patience  time.Duration
 	// bindPatience is how long the claim of a new PV waits for it.
 	bindPatience time.Duration
+	// drivers maps the StorageClasses that were read to their CSI drivers; "" if a class does not say.
+	drivers sync.Map
 }
 
 var (

@@ -40,9 +40,12 @@ func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, 
 	if err := c.checkSecrets(ctx, spec, to.Name); err != nil {
 		return err
 	}
+	if err := c.checkDrivers(ctx, volumes); err != nil {
+		return err
+	}
 	return parallel.Each(ctx, parallelRequests, volumes, func(ctx context.Context, _ int, v RestoredVolume) error {
 		v.Volume = anyVolume
-		pvc, pv, err := restoredObjects(v)
+		pvc, pv, err := c.restoredFor(ctx, v)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	}
 	volume := volumeOf(pv)
 	if volume == "" {
-		return m, fmt.Sprintf("is bound to %s, which is not an EBS volume", pv.Name), nil
+		return m, fmt.Sprintf("is bound to %s, which is not an EBS volume but %s", pv.Name, foreignDriver(pv)), nil
 	}
 	role, err := VolumeRole(f.config, mountPath)
 	if err != nil {
@@ -47,11 +47,11 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	return m, "", failure.Wrap(err, failure.Corrupt, "encode claim", claim)
 }
 
-// volumeOf is the EBS volume behind a PV, of the CSI driver or of the old in-tree one ("aws://us-west-2a/vol-0abc").
+// volumeOf is the EBS volume behind a PV, of a CSI driver of EBS or of the old in-tree one ("aws://us-west-2a/vol-0abc").
 func volumeOf(pv *corev1.PersistentVolume) cluster.VolumeID {
 	id := ""
 	switch {
-	case pv.Spec.CSI != nil && pv.Spec.CSI.Driver == ebsDriver:
+	case pv.Spec.CSI != nil && isEBSDriver(pv.Spec.CSI.Driver):
 		id = pv.Spec.CSI.VolumeHandle
 	case pv.Spec.AWSElasticBlockStore != nil:
 		id = pv.Spec.AWSElasticBlockStore.VolumeID

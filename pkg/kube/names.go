@@ -31,7 +31,6 @@ const (
 	lastAppliedKey     = "kubectl.kubernetes.io/last-applied-configuration"
 	deleteSlotsSuffix  = "tidb.pingcap.com/delete-slots"
 
-	ebsDriver     = "ebs.csi.aws.com"
 	zoneKey       = "topology.kubernetes.io/zone"
 	ebsZoneKey    = "topology.ebs.csi.aws.com/zone"
 	oldZoneKey    = "failure-domain.beta.kubernetes.io/zone"

@@ -83,7 +83,7 @@ func csiSource(from *corev1.PersistentVolumeSpec, id cluster.VolumeID) *corev1.C
 	case from.AWSElasticBlockStore != nil:
 		csi.FSType, csi.ReadOnly = from.AWSElasticBlockStore.FSType, from.AWSElasticBlockStore.ReadOnly
 	}
-	csi.Driver, csi.VolumeHandle = ebsDriver, string(id)
+	csi.Driver, csi.VolumeHandle = sourceDriver(from), string(id)
 	return csi
 }
 

@@ -29,9 +29,12 @@ func regionOf(zone string) string {
 }
 
 // AddStorageClass adds a class of the EBS CSI driver.
-func (s *Server) AddStorageClass(name string) error {
+func (s *Server) AddStorageClass(name string) error { return s.AddStorageClassOf(name, ebsDriver) }
+
+// AddStorageClassOf adds a class of another provisioner, as that of EKS Auto Mode.
+func (s *Server) AddStorageClassOf(name, provisioner string) error {
 	return s.Put(meta(object{
 		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": object{"name": name},
-		"provisioner": ebsDriver, "reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer",
+		"provisioner": provisioner, "reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer",
 	}))
 }

@@ -1,0 +1,142 @@
+package kube
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+const (
+	ebsDriver = "ebs.csi.aws.com"
+	// autoModeDriver is that of EKS Auto Mode, whose nodes attach the volumes of no other
+	// (https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html).
+	autoModeDriver = "ebs.csi.eks.amazonaws.com"
+	// The in-tree driver is EBS' own by another name since Kubernetes 1.23, and a class without a provisioner only names
+	// volumes that somebody made.
+	inTreeDriver  = "kubernetes.io/aws-ebs"
+	noProvisioner = "kubernetes.io/no-provisioner"
+
+	provisionedByKey = "pv.kubernetes.io/provisioned-by"
+)
+
+func isEBSDriver(name string) bool { return name == ebsDriver || name == autoModeDriver }
+
+// sourceDriver is the CSI driver of a volume of the source; an in-tree volume is EBS' own driver's.
+func sourceDriver(pv *corev1.PersistentVolumeSpec) string {
+	if pv.CSI != nil && isEBSDriver(pv.CSI.Driver) {
+		return pv.CSI.Driver
+	}
+	return ebsDriver
+}
+
+// foreignDriver names what made a volume that is not on EBS.
+func foreignDriver(pv *corev1.PersistentVolume) string {
+	if pv.Spec.CSI != nil {
+		return "a volume of " + pv.Spec.CSI.Driver
+	}
+	return "one without a CSI driver"
+}
+
+// restoredFor is restoredObjects with the driver of the target.
+func (c *Client) restoredFor(ctx context.Context, v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	pvc, pv, err := restoredObjects(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	driver, err := c.targetDriver(ctx, pvc.Spec.StorageClassName, pv.Spec.CSI.Driver)
+	if err != nil {
+		return nil, nil, err
+	}
+	pv.Spec.CSI.Driver = driver
+	// The driver that is named there is the one that deletes the volume, should the PV's policy ever say so.
+	for _, annotations := range []map[string]string{pv.Annotations, pvc.Annotations} {
+		for _, key := range []string{provisionedByKey, "volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"} {
+			if _, has := annotations[key]; has {
+				annotations[key] = driver
+			}
+		}
+	}
+	return pvc, pv, nil
+}
+
+// targetDriver is the driver of the target's StorageClass, by which its nodes attach volumes; without a class that says
+// so it is the source's. A class of another driver than EBS' is Unready.
+func (c *Client) targetDriver(ctx context.Context, class *string, source string) (string, error) {
+	const op = "check storage class"
+	if class == nil || *class == "" {
+		return source, nil
+	}
+	if known, ok := c.drivers.Load(*class); ok {
+		return orSource(known, source), nil
+	}
+	found, err := c.core.StorageV1().StorageClasses().Get(ctx, *class, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return source, nil
+	case err != nil:
+		return "", wrap(err, op, *class)
+	}
+	driver := found.Provisioner
+	switch {
+	case isEBSDriver(driver):
+	case driver == inTreeDriver:
+		driver = ebsDriver
+	case driver == noProvisioner:
+		driver = ""
+	default:
+		return "", failure.New(failure.Unready, op, *class, "its provisioner is %s, and restored volumes are EBS volumes", driver).
+			WithHint("give the target's TiKV a StorageClass of %s or, on EKS Auto Mode, %s", ebsDriver, autoModeDriver)
+	}
+	c.drivers.Store(*class, driver)
+	return orSource(driver, source), nil
+}
+
+func orSource(driver any, source string) string {
+	if name, ok := driver.(string); ok && name != "" {
+		return name
+	}
+	return source
+}
+
+// checkDrivers refuses a target whose volumes would be of several drivers: a node attaches those of one.
+func (c *Client) checkDrivers(ctx context.Context, volumes []RestoredVolume) error {
+	var mu sync.Mutex
+	classes := map[string][]string{}
+	err := parallel.Each(ctx, parallelRequests, volumes, func(ctx context.Context, _ int, v RestoredVolume) error {
+		v.Volume = anyVolume
+		pvc, pv, err := c.restoredFor(ctx, v)
+		if err != nil {
+			return err
+		}
+		name := "none"
+		if pvc.Spec.StorageClassName != nil {
+			name = *pvc.Spec.StorageClassName
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if driver := pv.Spec.CSI.Driver; !slices.Contains(classes[driver], name) {
+			classes[driver] = append(classes[driver], name)
+		}
+		return nil
+	})
+	if err != nil || len(classes) < 2 {
+		return err
+	}
+	var mix []string
+	for _, driver := range slices.Sorted(maps.Keys(classes)) {
+		slices.Sort(classes[driver])
+		mix = append(mix, driver+" (StorageClass "+strings.Join(classes[driver], ", ")+")")
+	}
+	return failure.New(failure.Unready, "check storage classes", volumes[0].Cluster.String(),
+		"its TiKV volumes are of several CSI drivers: %s", strings.Join(mix, ", ")).
+		WithHint("make StorageClasses of one driver in the target's Kubernetes cluster: a node attaches the volumes of one")
+}
