@@ -2,6 +2,9 @@ package mutants
 
 func outsideGuards() []Mutant {
 	return []Mutant{
+		in("pkg/kube/csi_driver.go", "a volume of EKS Auto Mode that a persistent volume names is deleted", knownAndKept,
+			"return name == ebsDriver || name == autoModeDriver", "return name == ebsDriver",
+			"TestBindVolume_DriverIsThatOfTheTargetsStorageClass"),
 		in("pkg/ebs/cut.go", "a cut whose answer was lost is asked for again", lostAnswer,
 			"tagged: true,\n		timeout: cutTimeout,", "tagged: true, repeatable: true,\n		timeout: cutTimeout,",
 			"TestCut_AnswerLost_FoundByTagAndNotRepeated|TestCut_InternalError_NotRepeated"),
