@@ -106,7 +106,14 @@ func TestPrune_WhatIsInUse_Stays(t *testing.T) {
 	p.died(t, "reader", journal.About{Operation: journal.Restore, Cluster: prod, Backup: "day-3"})
 	p.lock(t, "reader")
 	p.ec2.locks = []ebs.SnapshotLock{{Snapshot: "snap-day-4", Mode: "compliance", ExpiresAt: time.Now().Add(time.Hour)}}
-	report, err := Prune(t.Context(), p.deps, keepLast(1))
+	dry := keepLast(1)
+	dry.DryRun = true
+	report, err := Prune(t.Context(), p.deps, dry)
+	require.NoError(t, err)
+	require.Equal(t, map[cluster.BackupID]Action{
+		"day-1": ActionKeep, "day-2": ActionDelete, "day-3": ActionInUse, "day-4": ActionInUse,
+	}, decided(report))
+	report, err = Prune(t.Context(), p.deps, keepLast(1))
 	require.NoError(t, err)
 	require.Equal(t, map[cluster.BackupID]Action{
 		"day-1": ActionKeep, "day-2": ActionDeleted, "day-3": ActionInUse, "day-4": ActionInUse,

@@ -36,7 +36,7 @@ func gcGuards() []Mutant {
 			"if i == 0 && len(d.Reasons) == 0 {", "if false {",
 			"TestApply_EachRule"),
 		in("pkg/gc/prune.go", "a backup that cannot be restored counts as one that is kept", knownAndKept,
-			`p.world.broken[m.Backup] = fmt.Sprintf("%d of its snapshots are gone", len(m.Snapshots))`, "_ = m",
+			`p.world.broken[m.Backup] = fmt.Sprintf("%d of its snapshots are gone", len(m.Snapshots))`, `_ = fmt.Sprint(m)`,
 			"TestPrune_BackupThatCannotBeRestored_UsesUpNoRule"),
 		in("pkg/gc/prune.go", "a backup that is in use is pruned", oneRun,
 			"			err = x.check(ctx, found)", "			_ = found",
