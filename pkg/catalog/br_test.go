@@ -1,0 +1,58 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+)
+
+// One run has the prefix; another one can neither take nor free it.
+func TestLockForBR_OneRunHasThePrefix(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := catalog.Catalog{Store: objstoretest.NewMemory(nil)}
+	mine, theirs := catalog.Claim{ID: "a", Run: "run-1"}, catalog.Claim{ID: "b", Run: "run-2"}
+	require.NoError(t, c.UnlockForBR(ctx, mine.Run), "nothing to do")
+	for range 2 {
+		require.NoError(t, c.LockForBR(ctx, mine))
+	}
+	require.Equal(t, failure.Conflict, failure.KindOf(c.LockForBR(ctx, theirs)))
+	require.Equal(t, failure.Conflict, failure.KindOf(c.CheckFreeForBR(ctx, theirs.ID)))
+	require.NoError(t, c.UnlockForBR(ctx, theirs.Run))
+	_, _, err := c.Store.Get(ctx, manifest.BRLock)
+	require.NoError(t, err, "it is not theirs to free")
+	require.NoError(t, c.UnlockForBR(ctx, mine.Run))
+	require.NoError(t, c.CheckFreeForBR(ctx, theirs.ID))
+	require.NoError(t, c.LockForBR(ctx, theirs))
+}
+
+// A lock of br's own is text: it is never taken for ours.
+func TestUnlockForBR_LockOfBR_Stays(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := catalog.Catalog{Store: objstoretest.NewMemory(nil)}
+	_, err := c.Store.Create(ctx, manifest.BRLock, []byte("DO NOT DELETE"))
+	require.NoError(t, err)
+	require.NoError(t, c.UnlockForBR(ctx, "run-1"))
+	_, _, err = c.Store.Get(ctx, manifest.BRLock)
+	require.NoError(t, err)
+}
+
+// The Operator's clustermeta does not count as used; a backupmeta of somebody else does, and stays.
+func TestCheckFreeForBR_WhatCountsAsUsed(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := catalog.Catalog{Store: objstoretest.NewMemory(nil)}
+	_, err := c.Store.Create(ctx, manifest.BRClusterMeta, []byte("{}"))
+	require.NoError(t, err)
+	require.NoError(t, c.CheckFreeForBR(ctx, "a"))
+	require.Equal(t, failure.Conflict, failure.KindOf(c.CheckFree(ctx, "a")))
+	_, err = c.Store.Create(ctx, manifest.BRBackupMeta, []byte("{}"))
+	require.NoError(t, err)
+	require.Equal(t, failure.Conflict, failure.KindOf(c.CheckFreeForBR(ctx, "a")))
+}
