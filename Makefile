@@ -100,8 +100,8 @@ manifests: ## write manifests/iam-policy.json, from the calls that the adapters 
 	$(GO) test ./tests/arch -run TestManifest -update
 
 .PHONY: docs
-docs: ## write the tables in docs/ARCHITECTURE.md and docs/metrics.md, from the code itself
-	$(GO) test -p=1 ./tests/arch ./pkg/backup ./pkg/restore ./pkg/metrics -run 'TestDocs_(Steps|Packages|Metrics)' -update
+docs: ## write the tables in docs/ARCHITECTURE.md, docs/metrics.md and docs/br.md, from the code itself
+	$(GO) test -p=1 ./tests/arch ./pkg/backup ./pkg/restore ./pkg/metrics ./pkg/brcompat -run 'TestDocs_(Steps|Packages|Metrics|Flags)' -update
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME

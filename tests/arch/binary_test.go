@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/tests/arch"
 )
 
-// TestBinary_StaysSmall builds the programs as the Makefile does.
+// TestBinary_StaysSmall builds the shipped programs as the Makefile does.
 func TestBinary_StaysSmall(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"tisnap", "br"} {

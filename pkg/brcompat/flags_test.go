@@ -1,0 +1,108 @@
+package brcompat_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/brcompat"
+)
+
+// logged runs a command line whose log goes to a file, and returns how it ended and the log.
+func logged(t *testing.T, args ...string) (ended, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "br.log")
+	got := run(t, append(args, "--log-file", file)...)
+	text, err := os.ReadFile(file) //nolint:gosec // ours
+	if err != nil {
+		require.True(t, os.IsNotExist(err))
+	}
+	return got, string(text)
+}
+
+// Each reaches the reading of the volume file, the last one that was named: all before it was understood.
+func TestFlags_InAnyOrderAndForm_TheLastOneWins(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "wanted.json")
+	for name, args := range map[string][]string{
+		"as the Operator writes it": {
+			"backup", "full", "--pd=prod-pd.tidb:2379", "--type=aws-ebs", "--storage=s3://b/p", "--s3.region=us-west-2", "--s3.provider=aws",
+			"--volume-file=" + missing, "--operator-paused-gc-and-scheduler=true", "--send-credentials-to-tikv=false",
+		},
+		"with spaces": {
+			"backup", "full", "--pd", "prod-pd.tidb:2379", "--type", "aws-ebs", "--storage", "s3://b/p", "--volume-file", missing,
+			"--operator-paused-gc-and-scheduler", "true", "--checksum", "false", "-c", "false",
+		},
+		"flags first":    {"--storage=s3://b/p", "--pd=x:1", "backup", "--type=aws-ebs", "full", "--volume-file=" + missing},
+		"the last wins":  {"backup", "full", "--type=kv", "--storage=local:///a", "--volume-file=/a", "--type=aws-ebs", "-s", "s3://b/p", "--volume-file", missing},
+		"in short forms": {"backup", "full", "-u", "a:1,b:2", "-s", "s3://b/p", "-L", "debug", "--type=aws-ebs", "--volume-file=" + missing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, log := logged(t, args...)
+			require.Equal(t, brcompat.ExitFailed, got.code)
+			require.Contains(t, got.stderr, "read --volume-file of "+missing)
+			require.Contains(t, log, "[ERROR]")
+		})
+	}
+}
+
+func TestFlags_ThatMakeNoDifference_AreIgnoredWithAWarning(t *testing.T) {
+	t.Parallel()
+	got, log := logged(t, "backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere",
+		"--ratelimit=100", "--concurrency", "8", "--checksum=false", "--send-credentials-to-tikv=false", "--crypter.method=plaintext")
+	require.Contains(t, got.stderr, "/nowhere")
+	require.Regexp(t, `\[WARN\] .*ignored: --checksum, --concurrency, --ratelimit"\]`, log)
+}
+
+func TestFlags_ThatCannotBeHonoured_AreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a test mode that makes nothing": {[]string{"--skip-aws"}, "--skip-aws"},
+		"a key":                          {[]string{"--crypter.key=0123456789abcdef"}, "--crypter.key"},
+		"another ts":                     {[]string{"--backupts=400000000"}, "--backupts"},
+		"some tables only":               {[]string{"-f", "db.*"}, "--filter"},
+		"an incremental backup":          {[]string{"--lastbackupts=1"}, "--lastbackupts"},
+		"another type":                   {[]string{"--type=kv"}, "--type=kv"},
+		"no storage":                     {[]string{"--storage="}, "--storage"},
+		"an unknown flag":                {[]string{"--turbo=on"}, "--turbo"},
+		"a bad number":                   {[]string{"--cloud-api-concurrency=many"}, "--cloud-api-concurrency"},
+		"an empty address":               {[]string{"--pd=a:1,,b:2"}, "--pd"},
+		"an unknown log level":           {[]string{"--log-level=loud"}, "--log-level"},
+		"an unknown log format":          {[]string{"--log-format=xml"}, "--log-format"},
+		"half a key pair":                {[]string{"--cert=/nowhere.crt"}, "--volume-file"}, // found later: see the connection
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, _ := logged(t, append([]string{"backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere"}, c.args...)...)
+			require.Equal(t, brcompat.ExitFailed, got.code)
+			require.Contains(t, got.stderr, c.want)
+			require.NotContains(t, got.stderr, "0123456789abcdef")
+			require.Equal(t, 1, strings.Count(got.stderr, "Error: "))
+		})
+	}
+}
+
+// The log has pingcap's format, and goes to the file; what the Operator waits for goes to stdout, too.
+func TestLog_IsPingcaps(t *testing.T) {
+	t.Parallel()
+	got, log := logged(t, "backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere", "--ratelimit=1")
+	require.Contains(t, got.stderr, "Detail BR log in ")
+	line := regexp.MustCompile(`^\[\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3} [+-]\d\d:\d\d\] \[(WARN|ERROR)\] \[\w+\.go:\d+\] \[.*\](?: \[.*\])*$`)
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	require.Len(t, lines, 2)
+	for _, l := range lines {
+		require.Regexp(t, line, l)
+	}
+	_, log = logged(t, "backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere", "--log-level=error", "--ratelimit=1")
+	require.Equal(t, 1, strings.Count(log, "\n"))
+	_, log = logged(t, "backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere", "--log-format=json")
+	require.Contains(t, log, `"level":"ERROR"`)
+}
