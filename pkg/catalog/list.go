@@ -43,8 +43,8 @@ type Entry struct {
 	Tags      []string         `json:"tags,omitempty"`      // the user's
 }
 
-// maxReads bounds the reads of one list; S3 serves thousands a second.
-const maxReads = 16
+// maxReads bounds the reads of one list; S3 serves thousands a second, and an answer takes some 20 ms.
+const maxReads = 64
 
 // List returns all backups, the oldest first. A backup that cannot be read is in the list as damaged. Of
 // sealed backups the manifest's size is compared, not its digest: Load does that.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -118,10 +119,13 @@ func SplitJournalKey(key string) (run cluster.RunID, seq int, ok bool) {
 	return cluster.RunID(name), seq, true
 }
 
+// ids is compiled once: a listing of ten thousand backups checks each of its keys.
+var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`) })
+
 // CheckID accepts what can be a folder, a tag's value and an argument: a letter or digit, then up to 99
 // letters, digits, '.', '_' and '-'. Anything else is Usage.
 func CheckID(id cluster.BackupID) error {
-	if regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`).MatchString(string(id)) {
+	if ids().MatchString(string(id)) {
 		return nil
 	}
 	return failure.New(failure.Usage, "check backup id", fmt.Sprintf("%q", id),
