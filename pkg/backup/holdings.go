@@ -53,6 +53,20 @@ func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]h
 	return held, nil
 }
 
+// Holds reports whether a run's journal says that the run holds its cluster and has not let it go. What it holds expires
+// by itself if the run is dead.
+func Holds(records []phase.Record) bool {
+	if len(records) == 0 {
+		return false
+	}
+	about, err := journal.ReadAbout(records[0].Run, records[0])
+	if err != nil {
+		return false
+	}
+	_, held := pausedBy(records, about.Cluster)
+	return held
+}
+
 // pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
 func pausedBy(records []phase.Record, name cluster.Name) (what holding, held bool) {
 	if len(records) == 0 {

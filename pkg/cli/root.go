@@ -82,6 +82,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	complete(cmd, "log-format", "text", "json")
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
+	cmd.AddCommand(a.exporterCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(), a.versionCommand())
 	return cmd
 }

@@ -66,6 +66,7 @@ func storageTable() []Metric {
 		{"tisnap_snapshots", byCluster, "EBS snapshots that sealed backups name", exporter},
 		{"tisnap_snapshots_full_size_bytes", byCluster, "Size of the volumes of all snapshots that sealed backups name: an upper bound of what is stored", exporter},
 		{"tisnap_runs", []string{"cluster", "operation", "outcome"}, "Runs in the storage by outcome: done, failed, running, died", exporter},
+		{"tisnap_run_failures", []string{"cluster", "operation", "kind"}, "Runs in the storage that failed, by the kind of their error", exporter},
 		{"tisnap_lock_held", byCluster, "Whether a run holds the cluster's lock and renews it", exporter},
 		{"tisnap_lock_info", []string{"cluster", "run", "command", "host"}, "Who holds the cluster's lock; the value is 1", exporter},
 		{"tisnap_cluster_held", byCluster, "Whether the journals say that a run holds the cluster and has not let it go", exporter},

@@ -40,6 +40,7 @@ func layers() [][]string {
 		{"backup", "restore", "gc"},
 		{"ui", "report"},
 		{"history", "notify", "metrics"},
+		{"exporter"},
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/shipped", "testbed/workload"},
 		{"testbed"},

@@ -1,0 +1,90 @@
+package exporter
+
+import (
+	"runtime"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/metrics"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+const gib = 1 << 30
+
+// maxWarnings bounds what a count of warnings in a storage can make.
+const maxWarnings = 1000
+
+// collect makes the metrics of a state. Their number is bounded by the clusters shown: about 150 each.
+func (x *Exporter) collect(s *state) *metrics.Set {
+	set := metrics.NewSet()
+	clusters, dropped := s.ordered(x.options.MaxClusters)
+	set.Add("tisnap_build_info", 1, x.options.Version, runtime.Version())
+	set.Add("tisnap_exporter_clusters_dropped", float64(dropped))
+	set.Add("tisnap_exporter_unreadable_runs", float64(s.problems))
+	for _, c := range clusters {
+		name := c.name.String()
+		addBackups(set, name, c)
+		for _, op := range operations() {
+			addRuns(set, name, op, c)
+		}
+		lock := s.locks[c.name]
+		set.AddBool("tisnap_lock_held", lock != nil && lock.alive, name)
+		set.AddBool("tisnap_cluster_held", s.held(c), name)
+		if lock != nil && lock.alive {
+			o := lock.record.Owner
+			set.Add("tisnap_lock_info", 1, name, string(o.Run), o.Command, o.Host)
+		}
+	}
+	return set
+}
+
+func addBackups(set *metrics.Set, name string, c *clusterState) {
+	for _, state := range []catalog.State{catalog.StateSealed, catalog.StateUnsealed, catalog.StateRemoving, catalog.StateDamaged} {
+		set.Add("tisnap_backups", float64(c.states[state]), name, string(state))
+	}
+	set.Add("tisnap_snapshots", float64(c.snapshots), name)
+	set.Add("tisnap_snapshots_full_size_bytes", float64(c.sizeGiB)*gib, name)
+	if c.sealed == nil {
+		return
+	}
+	set.AddTime("tisnap_backup_last_sealed_timestamp_seconds", c.sealed.SealedAt, name)
+	set.Add("tisnap_backup_last_size_bytes", float64(c.sealed.SizeGiB)*gib, name)
+	if c.sealed.BackupTS != 0 {
+		set.AddTime("tisnap_backup_last_recovery_point_timestamp_seconds", c.sealed.BackupTS.Time(), name)
+	}
+	if c.sealed.DataBytes > 0 {
+		set.Add("tisnap_backup_last_data_bytes", float64(c.sealed.DataBytes), name)
+	}
+}
+
+func addRuns(set *metrics.Set, name string, op report.Operation, c *clusterState) {
+	for _, outcome := range []string{string(phase.Done), string(phase.Failed), "running", "died"} {
+		set.Add("tisnap_runs", float64(c.count[op][outcome]), name, string(op), outcome)
+	}
+	for k := failure.Unknown; k <= failure.Corrupt; k++ {
+		set.Add("tisnap_run_failures", float64(c.kinds[op][k.String()]), name, string(op), k.String())
+	}
+	if last := c.last[op]; last != nil {
+		set.AddReport(asReport(last))
+	}
+}
+
+// asReport is the part of a report that was kept.
+func asReport(r *history.Run) *report.Report {
+	out := &report.Report{
+		Header: report.Header{
+			Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome, Started: r.Started, Finished: r.Finished,
+			TiKVs: r.TiKVs, Volumes: r.Volumes, DataBytes: r.DataBytes, Warnings: make([]string, min(max(r.Warnings, 0), maxWarnings)),
+		},
+		TotalSeconds: r.Seconds,
+	}
+	if r.HoldSeconds > 0 {
+		out.Hold = &report.Hold{Seconds: r.HoldSeconds, CutSeconds: r.CutSeconds, Attempts: r.Attempts}
+	}
+	for _, p := range r.Phases {
+		out.Phases = append(out.Phases, report.Phase{Name: p.Name, Seconds: p.Seconds})
+	}
+	return out
+}

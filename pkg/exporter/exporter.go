@@ -1,0 +1,145 @@
+package exporter
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/metrics"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// Options say how an exporter works. Zero fields are the default.
+type Options struct {
+	Interval    time.Duration // between two reads of the storage; 1 min
+	MaxClusters int           // that metrics are shown of; 200
+	NoPage      bool          // serve metrics alone
+	Public      bool          // others than this machine can reach it; the page says so
+	Version     string
+	Log         *zap.Logger // nil logs nothing
+}
+
+func (o Options) complete() Options {
+	if o.Interval <= 0 {
+		o.Interval = time.Minute
+	}
+	if o.MaxClusters <= 0 {
+		o.MaxClusters = 200
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	return o
+}
+
+// Exporter reads a storage and serves what it read. It is safe for concurrent use.
+type Exporter struct {
+	store    objstore.Store
+	options  Options
+	history  *history.Reader
+	journals *journals
+	first    chan struct{} // closed when the storage was read for the first time
+
+	refreshing sync.Mutex // one read at a time
+
+	mu       sync.Mutex
+	current  *state
+	set      *metrics.Set // of current
+	failed   error        // of the last read
+	duration time.Duration
+}
+
+// New makes an exporter that has read nothing yet.
+func New(store objstore.Store, o Options) *Exporter {
+	return &Exporter{
+		store: store, options: o.complete(), history: history.Open(store), journals: newJournals(store), first: make(chan struct{}),
+	}
+}
+
+// Run reads the storage now and then at each interval, until ctx ends; it returns nil then. A storage that cannot be read
+// is logged and read again: what was read before is served meanwhile.
+func (x *Exporter) Run(ctx context.Context) error {
+	ticker := time.NewTicker(x.options.Interval)
+	defer ticker.Stop()
+	for {
+		if err := x.Refresh(ctx); err != nil && ctx.Err() == nil {
+			x.options.Log.Warn("the storage cannot be read", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Refresh reads the storage once. It has a deadline of ten intervals or ten minutes, whichever is longer.
+func (x *Exporter) Refresh(ctx context.Context) error {
+	x.refreshing.Lock()
+	defer x.refreshing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, max(10*x.options.Interval, 10*time.Minute))
+	defer cancel()
+	start := time.Now()
+	next, err := x.readAll(ctx, start)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failed = err
+	if err != nil {
+		return failure.Annotate(err, "read storage", x.store.URL())
+	}
+	x.duration = time.Since(start)
+	x.current, x.set = next, x.collect(next)
+	select {
+	case <-x.first:
+	default:
+		close(x.first)
+	}
+	return x.set.Err()
+}
+
+func (x *Exporter) readAll(ctx context.Context, now time.Time) (*state, error) {
+	read, err := x.history.All(ctx, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	locks, problems, err := x.readLocks(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	return newState(now, read, locks, problems), nil
+}
+
+// latest is what was read last. It waits for the first read until ctx ends.
+func (x *Exporter) latest(ctx context.Context) (*state, error) {
+	select {
+	case <-x.first:
+	case <-ctx.Done():
+		return nil, failure.New(failure.Unready, "read storage", x.store.URL(), "it is being read for the first time")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.current, nil
+}
+
+// Describe implements prometheus.Collector: without a word, as what is shown depends on the storage.
+func (x *Exporter) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector. Before the first read it shows only that there was none.
+func (x *Exporter) Collect(ch chan<- prometheus.Metric) {
+	x.mu.Lock()
+	current, set, failed, duration := x.current, x.set, x.failed, x.duration
+	x.mu.Unlock()
+	about := metrics.NewSet()
+	about.AddBool("tisnap_exporter_last_refresh_success", current != nil && failed == nil)
+	if current != nil {
+		about.AddTime("tisnap_exporter_last_refresh_timestamp_seconds", current.read)
+		about.Add("tisnap_exporter_last_refresh_duration_seconds", duration.Seconds())
+		set.Collect(ch)
+	}
+	about.Collect(ch)
+}

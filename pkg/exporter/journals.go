@@ -1,0 +1,98 @@
+package exporter
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// maxRecords bounds what is kept of one journal: a run of a thousand stores writes some five thousand records.
+const maxRecords = 20_000
+
+// journals follows the journals of runs under way: each record is read once. It is safe for concurrent use.
+type journals struct {
+	store objstore.Store
+
+	mu   sync.Mutex
+	runs map[cluster.RunID][]phase.Record
+}
+
+func newJournals(store objstore.Store) *journals {
+	return &journals{store: store, runs: map[cluster.RunID][]phase.Record{}}
+}
+
+// keep forgets all runs but those that own these locks.
+func (j *journals) keep(open []*lockState) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for run := range j.runs {
+		if !slices.ContainsFunc(open, func(l *lockState) bool { return l.record.Owner.Run == run }) {
+			delete(j.runs, run)
+		}
+	}
+}
+
+// read returns the run's records so far, up to the first that is missing or cannot be read. They are not changed later.
+func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record, error) {
+	j.mu.Lock()
+	known := j.runs[run]
+	j.mu.Unlock()
+	objects, err := j.store.List(ctx, manifest.JournalPrefix(run))
+	if err != nil {
+		return nil, failure.Annotate(err, "list journal", string(run))
+	}
+	if len(objects) > maxRecords {
+		objects = objects[:maxRecords]
+	}
+	if len(objects) <= len(known) {
+		return known, nil
+	}
+	fresh := objects[len(known):]
+	found := make([]*phase.Record, len(fresh))
+	err = parallel.Each(ctx, maxReads, fresh, func(ctx context.Context, i int, o objstore.Object) error {
+		body, _, err := j.store.Get(ctx, o.Key)
+		if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
+			return nil
+		}
+		if err != nil {
+			return failure.Annotate(err, "read journal record", o.Key)
+		}
+		r := new(phase.Record)
+		if json.Unmarshal(body, r) == nil && manifest.JournalKey(run, r.Seq) == o.Key {
+			found[i] = slim(r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	records := slices.Clip(known)
+	for _, r := range found {
+		if r == nil || r.Seq != len(records)+1 {
+			break
+		}
+		records = append(records, *r)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.runs[run] = records
+	return records, nil
+}
+
+// slim drops the data that nobody here reads: those of snapshots and volumes are most of a journal.
+func slim(r *phase.Record) *phase.Record {
+	if r.Type != phase.RecordRun && r.Name != journal.IntentSchedulers && r.Name != journal.IntentLimits {
+		r.Data = nil
+	}
+	r.Error = failure.Line(r.Error)
+	return r
+}

@@ -1,0 +1,198 @@
+package exporter
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// Bounds of one page.
+const (
+	maxRows     = 100
+	maxCards    = 24
+	maxQuestion = 200
+)
+
+// listPage has a card a cluster, then the backups, the newest first; ?q= searches names, clusters, runs and states.
+func (x *Exporter) listPage(r *http.Request, s *state) (content, error) {
+	question := failure.Line(r.URL.Query().Get("q"))
+	question = question[:min(len(question), maxQuestion)]
+	number, _ := strconv.Atoi(r.URL.Query().Get("page")) //nolint:errcheck // anything else is the first
+	found := s.search(strings.ToLower(strings.TrimSpace(question)))
+	pages := max((len(found)+maxRows-1)/maxRows, 1)
+	number = min(max(number, 1), pages)
+	nodes := []g.Node{
+		h.Div(h.Class("bar-top"), h.H1(g.Text("Backups")), search(question)),
+	}
+	if question == "" && number == 1 {
+		nodes = append(nodes, x.cards(s))
+	}
+	nodes = append(nodes, h.H2(g.Attr("class", "title"), g.Text(counted(len(found), question))))
+	if len(found) > 0 {
+		nodes = append(nodes, table(s, found[(number-1)*maxRows:min(number*maxRows, len(found))]))
+	}
+	nodes = append(nodes, pager(question, number, pages), failures(s, question))
+	return content{title: "Backups", nodes: nodes}, nil
+}
+
+func counted(n int, question string) string {
+	switch {
+	case n == 0 && question == "":
+		return "No backups yet"
+	case n == 0:
+		return "Nothing found"
+	case n == 1:
+		return "1 backup"
+	}
+	return strconv.Itoa(n) + " backups"
+}
+
+func search(question string) g.Node {
+	return h.Form(h.Class("search"), h.Role("search"), h.Method("get"), h.Action("/"),
+		h.Div(h.Label(h.For("q"), g.Text("Search backups, clusters, runs, states")), h.Input(h.Type("search"), h.ID("q"), h.Name("q"), h.Value(question), h.MaxLength(strconv.Itoa(maxQuestion)))),
+		h.Button(h.Type("submit"), g.Text("Search")))
+}
+
+// search is the backups that have the words in their names; all of them for no words.
+func (s *state) search(question string) []catalog.Entry {
+	if question == "" {
+		return s.backups
+	}
+	var found []catalog.Entry
+	for _, e := range s.backups {
+		if strings.Contains(strings.ToLower(fmt.Sprintf("%s %s %s %s %s", e.ID, e.Cluster, e.Run, e.State, e.Version)), question) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// cards are the clusters with their newest backup, what runs now, and how long the last runs took.
+func (x *Exporter) cards(s *state) g.Node {
+	clusters, more := s.ordered(maxCards)
+	if len(clusters) == 0 {
+		return nil
+	}
+	cards := g.Group{}
+	for _, c := range clusters {
+		if c.name == (cluster.Name{}) {
+			continue // backups that cannot be read: they are in the list
+		}
+		cards = append(cards, h.Li(h.H3(g.Text(short(c.name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(s, c),
+			h.Div(h.Class("sparks"),
+				sparkline("hold", "hold", c.backups, func(r *history.Run) float64 { return r.HoldSeconds }),
+				sparkline("duration", "", c.backups, func(r *history.Run) float64 { return r.Seconds }))))
+	}
+	out := g.Group{h.Section(h.Aria("label", "Clusters"), h.Ul(h.Class("clusters"), cards))}
+	if more > 0 {
+		out = append(out, h.P(g.Text(fmt.Sprintf("%d clusters more: search for them.", more))))
+	}
+	return out
+}
+
+func clusterBadge(s *state, c *clusterState) g.Node {
+	lock := s.locks[c.name]
+	live := lock != nil && lock.alive
+	switch {
+	case s.held(c) && !live:
+		return badge("held, no run lives", "bad")
+	case live:
+		return badge("running", "warn")
+	case c.sealed == nil:
+		return badge("no sealed backup", "bad")
+	}
+	return badge("idle", "good")
+}
+
+func newest(s *state, c *clusterState) g.Node {
+	if c.sealed == nil {
+		return h.P(g.Text("No sealed backup: nothing can be restored."))
+	}
+	return h.P(g.Text("Last sealed "), g.El("strong", g.Text(age(c.sealed.SealedAt, s.read)+" ago")), g.Text(": "), backupLink(string(c.sealed.ID)))
+}
+
+func underWay(s *state, c *clusterState) g.Node {
+	lock := s.locks[c.name]
+	if lock == nil || !lock.alive {
+		return nil
+	}
+	return h.P(g.Text(short(lock.record.Owner.Command)+" under way: "), runLink(string(lock.record.Owner.Run)))
+}
+
+func table(s *state, entries []catalog.Entry) g.Node {
+	rows := g.Group{}
+	for i := range entries {
+		e := &entries[i]
+		of, size, hold, took := "-", "-", "-", "-"
+		if e.Cluster != (cluster.Name{}) {
+			of = e.Cluster.String()
+		}
+		if e.SizeGiB > 0 {
+			size = report.Bytes(e.SizeGiB * gib)
+		}
+		if run := s.made(e.Run); run != nil {
+			took = report.Duration(run.Seconds)
+			if run.HoldSeconds > 0 {
+				hold = report.Duration(run.HoldSeconds)
+			}
+		}
+		rows = append(rows, h.Tr(h.Th(h.Scope("row"), backupLink(string(e.ID))), h.Td(g.Text(short(of))), h.Td(stateBadge(e.State)),
+			num(age(e.CreatedAt, s.read)), num(size), num(strconv.Itoa(e.Snapshots)), num(hold), num(took)))
+	}
+	return scroll("Backups", h.Table(h.THead(h.Tr(column("backup", ""), column("cluster", ""), column("state", ""), column("age", "num"),
+		column("size", "num"), column("snapshots", "num"), column("hold", "num"), column("took", "num"))), h.TBody(rows)))
+}
+
+func stateBadge(state catalog.State) g.Node {
+	class := map[catalog.State]string{catalog.StateSealed: "good", catalog.StateUnsealed: "warn", catalog.StateRemoving: "", catalog.StateDamaged: "bad"}[state]
+	return badge(string(state), class)
+}
+
+func pager(question string, number, pages int) g.Node {
+	if pages == 1 {
+		return nil
+	}
+	to := func(n int) string { return "/?" + url.Values{"q": {question}, "page": {strconv.Itoa(n)}}.Encode() }
+	out := g.Group{}
+	if number > 1 {
+		out = append(out, h.A(h.Rel("prev"), h.Href(to(number-1)), g.Text("Newer")))
+	}
+	out = append(out, h.Span(g.Text(fmt.Sprintf("page %d of %d", number, pages))))
+	if number < pages {
+		out = append(out, h.A(h.Rel("next"), h.Href(to(number+1)), g.Text("Older")))
+	}
+	return h.Nav(h.Class("pages"), h.Aria("label", "Pages of backups"), out)
+}
+
+// maxFailures is how many failed runs are listed.
+const maxFailures = 20
+
+// failures are the runs that failed last: they made no backup that the list could show.
+func failures(s *state, question string) g.Node {
+	rows := g.Group{}
+	for i := len(s.runs) - 1; i >= 0 && len(rows) < maxFailures; i-- {
+		r := &s.runs[i]
+		text := strings.ToLower(fmt.Sprintf("%s %s %s %s", r.Run, r.Cluster, r.Backup, r.ErrorKind))
+		if r.Outcome == "done" || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
+			continue
+		}
+		rows = append(rows, h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))), h.Td(g.Text(short(r.Cluster.String()))),
+			h.Td(badge(r.ErrorKind, "bad")), num(age(r.Finished, s.read)+" ago"), num(report.Duration(r.Seconds))))
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return h.Section(h.Aria("label", "Runs that failed"), h.H2(h.Class("title"), g.Text("Runs that failed last")),
+		scroll("Runs that failed", h.Table(h.THead(h.Tr(column("run", ""), column("operation", ""), column("cluster", ""), column("kind", ""), column("ended", "num"), column("took", "num"))), h.TBody(rows))))
+}

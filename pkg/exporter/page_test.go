@@ -1,0 +1,191 @@
+package exporter_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/exporter"
+	"github.com/tisnap/tisnap/pkg/exporter/exportertest"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+)
+
+func TestPage_ListsSearchesAndFollows(t *testing.T) {
+	t.Parallel()
+	x := example(t, exporter.Options{})
+	for path, want := range map[string][]string{
+		"/":                              {"41 backups", "tidb/prod", "held, no run lives", "Runs that failed last", "backup under way", "<svg"},
+		"/?q=ORDERS":                     {"1 backup<", "orders-1"},
+		"/?q=nothing-like-this":          {"Nothing found"},
+		"/?page=99":                      {"41 backups"},
+		"/backups/orders-1":              {"backup orders-1 of tidb/orders", "sealed", "Timeline"},
+		"/runs/20261122t100000-11fe11fe": {"backup of tidb/prod", "hold-gc", "running", "live.js", `data-from="/live/20261122t100000-11fe11fe"`},
+		"/live/20261122t100000-11fe11fe": {"hold-gc", "connect"},
+		"/runs/20261121t010000-00000bad": {"the lease of store 4 ended"},
+		"/runs/20261122t090000-0dead000": {"not heard of since", "cut"},
+		"/page.css":                      {".clusters"},
+		"/live.js":                       {"fetch("},
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			w := get(t, x, path)
+			require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+			for _, text := range want {
+				assert.Contains(t, w.Body.String(), text)
+			}
+			assert.NotContains(t, w.Body.String(), "This page is open to everyone")
+		})
+	}
+	t.Run("a part is not a document", func(t *testing.T) {
+		t.Parallel()
+		assert.NotContains(t, get(t, x, "/live/20261122t100000-11fe11fe").Body.String(), "<html")
+	})
+	t.Run("of a run that ended there is nothing to follow", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, http.StatusNoContent, get(t, x, "/live/20261121t010000-00000bad").Code)
+	})
+	for _, path := range []string{"/backups/none", "/runs/none", "/other", "/backups/..%2f..%2fetc"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, http.StatusNotFound, get(t, x, path).Code)
+		})
+	}
+}
+
+// What a run wrote after the storage was read last is seen at once.
+func TestPage_Live_ReadsTheJournalEachTime(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s := exportertest.New(t.Context(), store)
+	prod := cluster.Name{Namespace: "tidb", Name: "prod"}
+	s.Lock(prod, "r1", time.Now(), false)
+	s.Journal(prod, "r1", "b1", time.Now(), "preflight")
+	x := exporter.New(store, exporter.Options{})
+	require.NoError(t, x.Refresh(t.Context()))
+	require.NotContains(t, get(t, x, "/live/r1").Body.String(), "await-snapshots")
+	_, err := store.Create(t.Context(), "runs/r1/journal/000003.json", []byte(`{"seq":3,"run":"r1","type":"begin","step":"await-snapshots"}`))
+	require.NoError(t, err)
+	require.NoError(t, s.Err())
+	require.Contains(t, get(t, x, "/live/r1").Body.String(), "await-snapshots")
+}
+
+// No request changes anything, and no other web site can make a browser show or read the page.
+func TestPage_IsReadOnlyAndGuarded(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	x := exporter.New(store, exporter.Options{})
+	require.NoError(t, x.Refresh(t.Context()))
+	before := len(store.MutatingCalls())
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodTrace} {
+		t.Run(method, func(t *testing.T) {
+			for _, path := range []string{"/", "/metrics", "/backups/x", "/runs/x"} {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+				r.Host = "localhost"
+				x.Handler().ServeHTTP(w, r)
+				assert.Equal(t, http.StatusMethodNotAllowed, w.Code, path)
+			}
+		})
+	}
+	header := get(t, x, "/").Header()
+	policy := header.Get("Content-Security-Policy")
+	assert.Contains(t, policy, "default-src 'none'")
+	assert.NotContains(t, policy, "unsafe")
+	assert.Contains(t, policy, "frame-ancestors 'none'")
+	assert.Equal(t, "nosniff", header.Get("X-Content-Type-Options"))
+	assert.Equal(t, "no-referrer", header.Get("Referrer-Policy"))
+	assert.Equal(t, "no-store", header.Get("Cache-Control"))
+	for host, code := range map[string]int{
+		"localhost:9090": 200, "127.0.0.1:9090": 200, "[::1]:9090": 200, "127.0.0.1": 200,
+		"evil.example:9090": http.StatusMisdirectedRequest, "10.0.0.7:9090": http.StatusMisdirectedRequest, "localhost.evil.example": http.StatusMisdirectedRequest,
+	} {
+		t.Run(host, func(t *testing.T) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			x.Handler().ServeHTTP(w, r)
+			assert.Equal(t, code, w.Code)
+		})
+	}
+	assert.Len(t, store.MutatingCalls(), before)
+}
+
+func TestPage_Public_SaysSo(t *testing.T) {
+	t.Parallel()
+	x := example(t, exporter.Options{Public: true})
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.Host = "tisnap-exporter.backup.svc:9090"
+	x.Handler().ServeHTTP(w, r)
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, w.Body.String(), "This page is open to everyone")
+}
+
+func TestPage_Off_MetricsAlone(t *testing.T) {
+	t.Parallel()
+	x := example(t, exporter.Options{NoPage: true})
+	assert.Equal(t, http.StatusNotFound, get(t, x, "/").Code)
+	assert.Contains(t, scrape(t, x), "tisnap_backups")
+}
+
+// Everything that comes from a storage is text: it becomes no element, no attribute and no script.
+func TestPage_HostileNames_DoNothing(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s := exportertest.New(t.Context(), store)
+	now := time.Now()
+	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\x1b[31m\n" + strings.Repeat("A", 10_000)
+	of := cluster.Name{Namespace: evil, Name: evil}
+	s.Sealed("b1", of, cluster.RunID(evil), now)
+	r := exportertest.Backup("b1", of, cluster.RunID(evil), now, 900, 4)
+	r.Warnings, r.Phases[0].Name = []string{evil}, evil
+	s.Report(r)
+	failed := exportertest.Failed(of, "r2", now)
+	failed.Error, failed.ErrorKind, failed.Backup = evil, evil, cluster.BackupID(evil)
+	s.Report(failed)
+	prod := cluster.Name{Namespace: "tidb", Name: "prod"}
+	s.Lock(prod, "r3", now, false)
+	s.Journal(prod, "r3", cluster.BackupID(evil), now, evil, "hold")
+	require.NoError(t, s.Err())
+	x := exporter.New(store, exporter.Options{})
+	require.NoError(t, x.Refresh(t.Context()))
+	for _, path := range []string{"/", "/backups/b1", "/runs/r2", "/runs/r3", "/?q=" + "%22%3E%3Cscript%3Ealert(1)%3C/script%3E"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			text := get(t, x, path).Body.String()
+			assert.NotContains(t, strings.ReplaceAll(text, `<script src="/live.js" defer></script>`, ""), "<script")
+			assert.NotContains(t, text, "<img")
+			assert.NotContains(t, text, "\x1b")
+			assert.Less(t, len(text), 100_000)
+		})
+	}
+}
+
+// The address and the end of a server are the listener's and the context's.
+func TestServe_EndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	x := example(t, exporter.Options{Interval: time.Hour})
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- x.Serve(ctx, listener) }()
+	go func() { ended <- x.Run(ctx) }()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/", nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	assert.Contains(t, body(t, resp), "41 backups")
+	http.DefaultClient.CloseIdleConnections()
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, <-ended)
+}

@@ -1,0 +1,131 @@
+package exporter
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/report/htmlreport"
+)
+
+// content is what a handler makes: a document, or a part of one.
+type content struct {
+	title  string
+	nodes  []g.Node
+	part   bool // not a whole document
+	absent bool // nothing more to show: 204
+}
+
+// page makes a handler that answers with a document, or with what went wrong in words.
+func (x *Exporter) page(make func(*http.Request, *state) (content, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusOK
+		s, err := x.latest(r.Context())
+		var c content
+		if err == nil {
+			c, err = make(r, s)
+		}
+		if err != nil {
+			status, c = x.wentWrong(err)
+		}
+		if c.absent {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(status)
+		var out g.Node = g.Group(c.nodes)
+		if !c.part {
+			out = htmlreport.Document(c.title, &htmlreport.Link{Text: "All backups", Href: "/"}, x.framed(s, c.nodes)...)
+		}
+		if err := out.Render(w); err != nil {
+			x.options.Log.Debug("a page was not read to its end", zap.Error(err))
+		}
+	})
+}
+
+// wentWrong is the page of an error.
+func (x *Exporter) wentWrong(err error) (int, content) {
+	status, title := http.StatusBadGateway, "The storage cannot be read"
+	switch failure.KindOf(err) {
+	case failure.NotFound:
+		status, title = http.StatusNotFound, "Not found"
+	case failure.Unready:
+		status, title = http.StatusServiceUnavailable, "Not ready"
+	}
+	return status, content{title: title, nodes: []g.Node{h.H1(h.Class("title"), g.Text(title)), h.P(g.Text(failure.Line(err.Error())))}}
+}
+
+// framed is what stands around each page: the exporter's style, a word about who can read it, and how old it is.
+func (x *Exporter) framed(s *state, nodes []g.Node) []g.Node {
+	out := []g.Node{h.Link(h.Rel("stylesheet"), h.Href("/page.css"))}
+	if x.options.Public {
+		out = append(out, h.P(h.Class("notice"), h.Role("note"), g.Text("This page is open to everyone who can reach this address. Nothing can be changed here.")))
+	}
+	out = append(out, nodes...)
+	if s != nil {
+		out = append(out, h.P(h.Class("foot"), g.Text(fmt.Sprintf("Read from %s at %s. Nothing can be changed here.", short(x.store.URL()), when(s.read)))))
+	}
+	return out
+}
+
+// maxShown is how many letters of a name are shown.
+const maxShown = 80
+
+// short is a name as a page shows it: clean, and cut in its middle.
+func short(text string) string {
+	text = failure.Line(text)
+	if utf8.RuneCountInString(text) <= maxShown {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:maxShown/2]) + "…" + string(runes[len(runes)-maxShown/2+1:])
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// age is how long ago something was, in one unit and the next smaller one.
+func age(t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	d := max(now.Sub(t), 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+func badge(text, class string) g.Node { return h.Span(h.Class("badge "+class), g.Text(short(text))) }
+
+func link(href, text string) g.Node { return h.A(h.Href(href), g.Text(short(text))) }
+
+func backupLink(id string) g.Node { return link("/backups/"+url.PathEscape(id), id) }
+
+func runLink(run string) g.Node { return link("/runs/"+url.PathEscape(run), run) }
+
+func column(text, class string) g.Node { return h.Th(h.Scope("col"), h.Class(class), g.Text(text)) }
+
+func num(text string) g.Node { return h.Td(h.Class("num"), g.Text(text)) }
+
+// scroll is a wide table that scrolls on its own; the keyboard can reach it.
+func scroll(label string, table g.Node) g.Node {
+	return h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", label), h.TabIndex("0"), table)
+}

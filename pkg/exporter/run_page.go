@@ -1,0 +1,197 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/report/htmlreport"
+)
+
+// maxReports is how many runs of one backup a page shows.
+const maxReports = 20
+
+// made is the run with that id; nil if it has no report.
+func (s *state) made(run cluster.RunID) *history.Run {
+	for i := range s.runs {
+		if s.runs[i].Run == run && run != "" {
+			return &s.runs[i]
+		}
+	}
+	return nil
+}
+
+// owned is the lock that the run holds and has not freed; nil for a run that ended.
+func (s *state) owned(run cluster.RunID) *lockState {
+	for _, l := range s.locks {
+		if l.record.Owner.Run == run && !l.record.Released {
+			return l
+		}
+	}
+	return nil
+}
+
+// backupPage is the report of a backup, and of the runs that restored it.
+func (x *Exporter) backupPage(r *http.Request, s *state) (content, error) {
+	id := cluster.BackupID(r.PathValue("id"))
+	at := slices.IndexFunc(s.backups, func(e catalog.Entry) bool { return e.ID == id })
+	var runs []*history.Run
+	for i := range s.runs {
+		if s.runs[i].Backup == id {
+			runs = append(runs, &s.runs[i])
+		}
+	}
+	if at < 0 && len(runs) == 0 {
+		return content{}, failure.New(failure.NotFound, "find backup", short(string(id)), "there is none in the storage, or not yet")
+	}
+	slices.SortStableFunc(runs, func(a, b *history.Run) int { return rank(a) - rank(b) })
+	reports, err := x.reports(r.Context(), runs)
+	if err != nil {
+		return content{}, err
+	}
+	var nodes []g.Node
+	if at >= 0 {
+		nodes = append(nodes, describe(s, &s.backups[at]))
+	}
+	nodes = append(nodes, htmlreport.Body(htmlreport.Page{Reports: reports}))
+	if len(runs) > maxReports {
+		nodes = append(nodes, h.P(g.Text(fmt.Sprintf("%d runs of this backup are not shown.", len(runs)-maxReports))))
+	}
+	return content{title: "Backup " + short(string(id)), nodes: nodes}, nil
+}
+
+// rank puts the backup's own run before those that restored it.
+func rank(r *history.Run) int {
+	if r.Operation == report.Backup {
+		return 0
+	}
+	return 1
+}
+
+// reports reads the whole reports of some runs.
+func (x *Exporter) reports(ctx context.Context, runs []*history.Run) ([]*report.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	runs = runs[:min(len(runs), maxReports)]
+	found := make([]*report.Report, len(runs))
+	err := parallel.Each(ctx, maxReads, runs, func(ctx context.Context, i int, run *history.Run) (err error) {
+		found[i], err = x.history.Report(ctx, run.Key)
+		if failure.Is(err, failure.NotFound) {
+			return nil // deleted since
+		}
+		return err
+	})
+	return slices.DeleteFunc(found, func(r *report.Report) bool { return r == nil }), err
+}
+
+// describe is what the list of backups knows of one.
+func describe(s *state, e *catalog.Entry) g.Node {
+	out := g.Group{}
+	add := func(term string, value g.Node) { out = append(out, h.Div(h.Dt(g.Text(term)), h.Dd(value))) }
+	add("backup", g.Text(short(string(e.ID))))
+	add("state", stateBadge(e.State))
+	add("age", g.Text(age(e.CreatedAt, s.read)))
+	if e.BackupTS != 0 {
+		add("backup ts", g.Text(fmt.Sprintf("%s (%s)", e.BackupTS, when(e.BackupTS.Time()))))
+	}
+	if e.SizeGiB > 0 {
+		add("size", g.Text(fmt.Sprintf("%s in %d snapshots", report.Bytes(e.SizeGiB*gib), e.Snapshots)))
+	}
+	nodes := g.Group{h.Dl(h.Class("facts"), out)}
+	if e.Problem != "" {
+		nodes = append(nodes, h.Div(h.Class("problem"), h.Role("note"), g.Text(failure.Line(e.Problem))))
+	}
+	if s.owned(e.Run) != nil {
+		nodes = append(nodes, h.P(g.Text("Its run has not ended: "), runLink(string(e.Run))))
+	}
+	return nodes
+}
+
+// runPage is the report of a run that ended, or how far one under way has come.
+func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
+	id := cluster.RunID(r.PathValue("run"))
+	if lock := s.owned(id); lock != nil {
+		now, err := x.follow(r.Context(), lock)
+		if err != nil {
+			return content{}, err
+		}
+		return content{title: "Run " + short(string(id)), nodes: []g.Node{
+			h.H1(h.Class("title"), g.Text(fmt.Sprintf("%s of %s", short(string(lock.operation())), short(lock.record.Cluster.String())))),
+			h.Div(h.ID("live"), h.Aria("live", "polite"), h.Data("from", "/live/"+url.PathEscape(string(id))), now),
+			h.Script(h.Src("/live.js"), h.Defer()),
+		}}, nil
+	}
+	run := s.made(id)
+	if run == nil {
+		return content{}, failure.New(failure.NotFound, "find run", short(string(id)), "it has no report, and holds no lock: it ended in its checks, or is not known yet")
+	}
+	reports, err := x.reports(r.Context(), []*history.Run{run})
+	return content{title: "Run " + short(string(id)), nodes: []g.Node{htmlreport.Body(htmlreport.Page{Reports: reports})}}, err
+}
+
+// livePart is the progress alone, for the script of the page; nothing for a run that ended.
+func (x *Exporter) livePart(r *http.Request, s *state) (content, error) {
+	lock := s.owned(cluster.RunID(r.PathValue("run")))
+	if lock == nil {
+		return content{absent: true}, nil
+	}
+	now, err := x.follow(r.Context(), lock)
+	return content{part: true, nodes: []g.Node{now}}, err
+}
+
+// follow reads what the run wrote into its journal since.
+func (x *Exporter) follow(ctx context.Context, lock *lockState) (g.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	records, err := x.journals.read(ctx, lock.record.Owner.Run)
+	if err != nil {
+		return nil, err
+	}
+	return progress(lock, records, time.Now()), nil
+}
+
+// progress is the steps so far, with how long each took.
+func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
+	facts := g.Group{}
+	add := func(term, text string) { facts = append(facts, h.Div(h.Dt(g.Text(term)), h.Dd(g.Text(short(text))))) }
+	add("run", string(lock.record.Owner.Run))
+	add("backup", string(lock.about.Backup))
+	add("on", lock.record.Owner.Host)
+	add("started", when(lock.record.AcquiredAt))
+	add("running for", age(lock.record.AcquiredAt, now))
+	status := badge("running", "warn")
+	if !lock.alive {
+		status = badge("not heard of since "+when(lock.record.RenewedAt), "bad")
+	}
+	rows := g.Group{}
+	for _, s := range steps(records) {
+		end, class := s.end, ""
+		if end.IsZero() {
+			end, class = now, "now"
+		}
+		rows = append(rows, h.Tr(h.Class(class), h.Th(h.Scope("row"), g.Text(short(s.name))), h.Td(stepBadge(s.outcome)),
+			num(report.Duration(end.Sub(s.begin).Seconds())), h.Td(g.Text(when(s.begin))), h.Td(g.Text(s.err))))
+	}
+	return g.Group{
+		h.P(status), h.Dl(h.Class("facts"), facts),
+		scroll("Steps of the run", h.Table(h.Class("steps"), h.THead(h.Tr(column("step", ""), column("state", ""), column("took", "num"), column("began", ""), column("why", ""))), h.TBody(rows))),
+	}
+}
+
+func stepBadge(outcome string) g.Node {
+	class := map[string]string{"done": "good", "failed": "bad", "undo failed": "bad"}[outcome]
+	return badge(outcome, class)
+}

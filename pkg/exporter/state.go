@@ -1,0 +1,173 @@
+package exporter
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// state is what the storage held when it was read. It is never changed after it was made.
+type state struct {
+	read     time.Time
+	backups  []catalog.Entry // the newest first
+	runs     []history.Run   // the oldest first; without those that cannot be read
+	problems int             // runs and locks that cannot be read
+	locks    map[cluster.Name]*lockState
+
+	clusters map[cluster.Name]*clusterState
+}
+
+// clusterState is what is known of one cluster.
+type clusterState struct {
+	name    cluster.Name
+	states  map[catalog.State]int
+	sealed  *catalog.Entry                    // the newest sealed backup
+	last    map[report.Operation]*history.Run // that ended last
+	count   map[report.Operation]map[string]int
+	kinds   map[report.Operation]map[string]int // of failed runs
+	backups []*history.Run                      // runs of backups that were done, the oldest first
+
+	snapshots int
+	sizeGiB   int64
+}
+
+// held reports whether the storage says that the cluster is held.
+func (s *state) held(c *clusterState) bool {
+	lock := s.locks[c.name]
+	if lock != nil && !lock.record.Released && lock.holds() {
+		return true
+	}
+	run := c.last[report.Backup]
+	if run == nil || run.ErrorKind != failure.Held.String() || s.read.Sub(run.Finished) > holdAge {
+		return false
+	}
+	return lock == nil || !lock.record.AcquiredAt.After(run.Finished) // nobody came after it
+}
+
+// holdAge is how long a run that ended without letting its cluster go counts: what it paused expires long before.
+const holdAge = 24 * time.Hour
+
+func newState(now time.Time, read *history.State, locks map[cluster.Name]*lockState, problems int) *state {
+	s := &state{
+		read: now, backups: slices.Clone(read.Backups), locks: locks, problems: problems, clusters: map[cluster.Name]*clusterState{},
+	}
+	slices.Reverse(s.backups)
+	for i := range read.Runs {
+		if read.Runs[i].Problem != "" {
+			s.problems++
+			continue
+		}
+		s.runs = append(s.runs, read.Runs[i])
+	}
+	for i := range s.backups {
+		s.addBackup(&s.backups[i])
+	}
+	for i := range s.runs {
+		s.addRun(&s.runs[i])
+	}
+	for name, lock := range locks {
+		if outcome := lock.outcome(); outcome != "" {
+			s.cluster(name).counted(lock.operation(), outcome)
+		}
+	}
+	return s
+}
+
+func (s *state) cluster(name cluster.Name) *clusterState {
+	c := s.clusters[name]
+	if c == nil {
+		c = &clusterState{
+			name: name, states: map[catalog.State]int{}, last: map[report.Operation]*history.Run{},
+			count: map[report.Operation]map[string]int{}, kinds: map[report.Operation]map[string]int{},
+		}
+		s.clusters[name] = c
+	}
+	return c
+}
+
+func (s *state) addBackup(e *catalog.Entry) {
+	c := s.cluster(e.Cluster)
+	c.states[e.State]++
+	if e.State != catalog.StateSealed {
+		return
+	}
+	c.snapshots += e.Snapshots
+	c.sizeGiB += e.SizeGiB
+	if c.sealed == nil || e.SealedAt.After(c.sealed.SealedAt) {
+		c.sealed = e
+	}
+}
+
+func (s *state) addRun(r *history.Run) {
+	c := s.cluster(r.Cluster)
+	op := r.Operation
+	if !slices.Contains(operations(), op) {
+		return // of a newer version
+	}
+	c.counted(op, string(r.Outcome))
+	if r.ErrorKind != "" {
+		if c.kinds[op] == nil {
+			c.kinds[op] = map[string]int{}
+		}
+		c.kinds[op][knownKind(r.ErrorKind)]++
+	}
+	if last := c.last[op]; last == nil || !r.Finished.Before(last.Finished) {
+		c.last[op] = r
+	}
+	if op == report.Backup && r.ErrorKind == "" {
+		c.backups = append(c.backups, r)
+	}
+}
+
+func (c *clusterState) counted(op report.Operation, outcome string) {
+	if c.count[op] == nil {
+		c.count[op] = map[string]int{}
+	}
+	c.count[op][outcome]++
+}
+
+// active is when something of the cluster happened last.
+func (c *clusterState) active() time.Time {
+	var last time.Time
+	for _, r := range c.last {
+		if r.Finished.After(last) {
+			last = r.Finished
+		}
+	}
+	if c.sealed != nil && c.sealed.SealedAt.After(last) {
+		last = c.sealed.SealedAt
+	}
+	return last
+}
+
+// ordered are the clusters that were active last, at most so many, and how many more there are.
+func (s *state) ordered(limit int) (shown []*clusterState, dropped int) {
+	all := slices.SortedFunc(maps.Values(s.clusters), func(a, b *clusterState) int {
+		return cmp.Or(b.active().Compare(a.active()), cmp.Compare(a.name.String(), b.name.String()))
+	})
+	if len(all) > limit {
+		return all[:limit], len(all) - limit
+	}
+	return all, 0
+}
+
+func operations() []report.Operation {
+	return []report.Operation{report.Backup, report.Restore, report.Resolve}
+}
+
+// knownKind is a kind of error as this version knows it: what a storage says may be anything.
+func knownKind(kind string) string {
+	for k := failure.Unknown; k <= failure.Corrupt; k++ {
+		if k.String() == kind {
+			return kind
+		}
+	}
+	return failure.Unknown.String()
+}
