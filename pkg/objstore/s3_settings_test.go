@@ -1,0 +1,114 @@
+package objstore_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// listener is S3 and STS: it keeps the last write and the last assumed role.
+type listener struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	put   *http.Request
+	roles []string // "action role external-id token"
+}
+
+func listen(t *testing.T) *listener {
+	t.Helper()
+	l := &listener{}
+	l.Server = httptest.NewServer(http.HandlerFunc(l.serve))
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (l *listener) serve(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Method == http.MethodPut {
+		l.put = r.Clone(r.Context())
+		w.Header().Set("ETag", `"1"`)
+		return
+	}
+	action := r.FormValue("Action")
+	l.roles = append(l.roles, strings.TrimSpace(strings.Join([]string{action, r.FormValue("RoleArn"), r.FormValue("ExternalId"), r.FormValue("WebIdentityToken")}, " ")))
+	fmt.Fprintf(w, `<%[1]sResponse><%[1]sResult><Credentials><AccessKeyId>ASIAROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey>`+
+		`<SessionToken>session</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></%[1]sResult></%[1]sResponse>`, action)
+}
+
+func (l *listener) write(t *testing.T, cfg objstore.Config) *http.Request {
+	t.Helper()
+	cfg.Endpoint, cfg.Region = l.URL, "us-west-2"
+	_, err := open(t, "s3://"+bucket+"/p", cfg).Create(t.Context(), "a", []byte("one"))
+	require.NoError(t, err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.put
+}
+
+func TestS3Create_SettingsOfObjects_AreSent(t *testing.T) {
+	t.Parallel()
+	l := listen(t)
+	plain := l.write(t, objstore.Config{})
+	require.Equal(t, "/"+bucket+"/p/a", plain.URL.Path)
+	for _, header := range []string{"X-Amz-Storage-Class", "X-Amz-Acl", "X-Amz-Server-Side-Encryption", "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"} {
+		require.NotContains(t, plain.Header, header)
+	}
+	got := l.write(t, objstore.Config{Put: objstore.PutOptions{StorageClass: "STANDARD_IA", ACL: "private", Encryption: "aws:kms", KMSKey: "alias/backup"}})
+	require.Equal(t, "STANDARD_IA", got.Header.Get("X-Amz-Storage-Class"))
+	require.Equal(t, "private", got.Header.Get("X-Amz-Acl"))
+	require.Equal(t, "aws:kms", got.Header.Get("X-Amz-Server-Side-Encryption"))
+	require.Equal(t, "alias/backup", got.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"))
+}
+
+// Credentials come from the SDK's chain: these are the ways of a pod.
+func TestS3_CredentialsOfAPod(t *testing.T) { //nolint:paralleltest // it sets the environment
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("jwt"), 0o600))
+	for name, c := range map[string]struct {
+		env  map[string]string
+		cfg  objstore.Config
+		want string // of the signature
+		role string
+	}{
+		"keys with a session token": {
+			env:  map[string]string{"AWS_ACCESS_KEY_ID": "AKIDENV", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "session"},
+			want: "AKIDENV",
+		},
+		"a web identity": {
+			env:  map[string]string{"AWS_ROLE_ARN": "arn:aws:iam::1:role/pod", "AWS_WEB_IDENTITY_TOKEN_FILE": token},
+			want: "ASIAROLE", role: "AssumeRoleWithWebIdentity arn:aws:iam::1:role/pod  jwt",
+		},
+		"a role of its own": {
+			env:  map[string]string{"AWS_ACCESS_KEY_ID": "AKIDENV", "AWS_SECRET_ACCESS_KEY": "s"},
+			cfg:  objstore.Config{RoleARN: "arn:aws:iam::2:role/backup", ExternalID: "them"},
+			want: "ASIAROLE", role: "AssumeRole arn:aws:iam::2:role/backup them",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listen(t)
+			for _, unset := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_PROFILE"} {
+				t.Setenv(unset, c.env[unset])
+			}
+			t.Setenv("AWS_ENDPOINT_URL_STS", l.URL)
+			got := l.write(t, c.cfg)
+			require.Contains(t, got.Header.Get("Authorization"), "Credential="+c.want+"/")
+			require.Equal(t, "session", got.Header.Get("X-Amz-Security-Token"))
+			if c.role == "" {
+				require.Empty(t, l.roles)
+			} else {
+				require.Equal(t, []string{c.role}, l.roles)
+			}
+		})
+	}
+}
