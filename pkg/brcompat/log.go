@@ -62,7 +62,7 @@ func newLogger(c *Common, out zapcore.WriteSyncer) (*zap.Logger, error) {
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		return nil, failure.New(failure.Usage, "read --log-format", c.LogFormat, "want text or json")
 	}
-	made, _, err := log.InitLoggerWithWriteSyncer(&log.Config{Level: c.LogLevel, Format: c.LogFormat}, out, out)
+	made, _, err := log.InitLoggerWithWriteSyncer(&log.Config{Level: c.LogLevel, Format: c.LogFormat, DisableStacktrace: true}, out, out)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read --log-level", c.LogLevel)
 	}
