@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/gc"
-	"github.com/tisnap/tisnap/pkg/kube"
 )
 
 type gcFlags struct {
@@ -18,6 +17,7 @@ type gcFlags struct {
 
 	olderThan time.Duration
 	kept      bool
+	clusters  bool
 }
 
 func (a *app) gcCommand() *cobra.Command {
@@ -35,12 +35,17 @@ Never deleted: snapshots that a sealed backup names or that are locked; volumes 
 attached, that a persistent volume of this Kubernetes cluster names, or whose restore came
 as far as serving. Fast snapshot restore that a dead restore left on is ended,
 and what is stored of backups that were never sealed is removed. What is kept in doubt is
-listed with the reason. Sealed backups whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
+listed with the reason. What a restore that died left in Kubernetes (its TidbCluster, claims
+and persistent volumes) is listed with its run; --cluster deletes it, and its volumes with it,
+unless the cluster serves or a resolve has it. Sealed backups whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
 		Example: `  # what would be deleted, and why the rest would not
   tisnap gc --storage s3://backups/prod --dry-run
 
   # do it
-  tisnap gc --storage s3://backups/prod --yes`,
+  tisnap gc --storage s3://backups/prod --yes
+
+  # with the clusters that restores which died have left in Kubernetes
+  tisnap gc --storage s3://backups/prod --cluster --yes`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
@@ -52,6 +57,7 @@ listed with the reason. Sealed backups whose snapshots are gone are reported (ex
 	fl := cmd.Flags()
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
 	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
+	fl.BoolVar(&f.clusters, "cluster", false, "delete also what restores that did not finish left in this Kubernetes cluster")
 	f.add(fl)
 	a.metricsFlags(cmd)
 	return cmd
@@ -79,7 +85,10 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	if err != nil {
 		return err
 	}
-	report, err := gc.Collect(ctx, deps, gc.Options{OlderThan: f.olderThan, Kept: f.kept, Rate: f.rate, DryRun: f.dryRun})
+	if deps.Owner, err = newOwner(cmd); err != nil {
+		return err
+	}
+	report, err := gc.Collect(ctx, deps, gc.Options{OlderThan: f.olderThan, Kept: f.kept, Clusters: f.clusters, Rate: f.rate, DryRun: f.dryRun})
 	doc := newGCDoc("GarbageReport", f.dryRun, report)
 	a.toAnnounce(cmd, doc)
 	return a.printGC(doc, err)
@@ -95,7 +104,7 @@ func (a *app) gcDeps(ctx context.Context, c *connections) (gc.Deps, error) {
 	if err != nil {
 		return gc.Deps{}, err
 	}
-	return gc.Deps{EBS: e, Store: store, Kube: func() (kube.Handles, error) { return c.kube() }, Watching: a.watching}, nil
+	return gc.Deps{EBS: e, Store: store, Kube: func() (gc.Kube, error) { return c.kube() }, Watching: a.watching}, nil
 }
 
 // printGC prints what was found also if not all of it could be deleted.

@@ -52,6 +52,11 @@ func (d *gcDoc) table(w io.Writer) error {
 			return err
 		}
 	}
+	if d.Kubernetes != "" {
+		if _, err := fmt.Fprintf(w, "what restores left in Kubernetes is not known: %s\n", strings.ReplaceAll(d.Kubernetes, "\n", "; ")); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintln(w, d.summary())
 	return err
 }

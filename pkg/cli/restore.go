@@ -72,6 +72,7 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	pdStateFlag(cmd, &f.pdState)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
+	cmd.AddCommand(a.restoreAbortCommand())
 	return cmd
 }
 

@@ -87,6 +87,12 @@ func runID(chosen string) (cluster.RunID, error) {
 // runIDs are those that fit into the names of Kubernetes objects and the values of tags.
 func runIDs() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`) }
 
+// newOwner is who takes locks in a command that is no run itself.
+func newOwner(cmd *cobra.Command) (runlock.Owner, error) {
+	run, err := runID("")
+	return owner(cmd, run), err
+}
+
 func owner(cmd *cobra.Command, run cluster.RunID) runlock.Owner {
 	host, err := os.Hostname()
 	if err != nil {

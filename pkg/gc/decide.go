@@ -15,6 +15,7 @@ type judge struct {
 	world
 	olderThan time.Duration
 	kept      bool // what failed runs with --keep-on-failure made goes too
+	clusters  bool // what unfinished restores left in Kubernetes goes too
 }
 
 func item(kind Kind, id string, tags ebs.Tags, sizeGiB int64) Item {
@@ -105,6 +106,9 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	if !j.known[it.Run] {
 		return it, false
 	}
+	if r := j.runs[it.Run]; r != nil && j.goes(r) {
+		return it.verdict(ActionDelete, "it goes with cluster %s", r.Cluster), true // and is decided about again then
+	}
 	if v.Instance != "" || v.State == ebs.VolumeInUse {
 		return it.verdict(ActionInUse, "it is attached to %s", v.Instance), true
 	}
@@ -116,6 +120,11 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 		return it.verdict(ActionKeep, "its tags say cluster %s and the journal of its run says %s %s", it.Cluster, r.Operation, r.Cluster), true
 	}
 	if because, alive := j.busy(r); alive {
+		return it.verdict(ActionInUse, "%s", because), true
+	} else if because != "" {
+		return it.verdict(ActionKeep, "%s", because), true
+	}
+	if because, alive := j.resolving(r); alive {
 		return it.verdict(ActionInUse, "%s", because), true
 	} else if because != "" {
 		return it.verdict(ActionKeep, "%s", because), true

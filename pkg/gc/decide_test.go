@@ -198,6 +198,10 @@ type handles struct {
 	err error
 }
 
+func (h handles) Leftover(context.Context, cluster.Name, cluster.RunID) (kube.Leftover, error) {
+	return kube.Leftover{}, nil
+}
+func (h handles) DeleteLeftover(context.Context, kube.Leftover) error          { return nil }
 func (h handles) Handles(context.Context) (map[cluster.VolumeID]string, error) { return nil, nil }
 func (h handles) Server() string                                               { return "https://kubernetes.default.svc" }
 func (h handles) ClusterUID(context.Context) (string, error)                   { return h.uid, h.err }
@@ -217,7 +221,7 @@ func TestVolume_OfAnotherKubernetesClusterWithTheSameURL_IsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := dead()
-			j.readHandles(t.Context(), Deps{Kube: func() (kube.Handles, error) { return row.here, nil }})
+			j.readHandles(t.Context(), Deps{Kube: func() (Kube, error) { return row.here, nil }})
 			got, ours := j.volume(ebs.Volume{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: prod.String()}})
 			require.True(t, ours)
 			require.Equal(t, row.want, got.Action, got.Reason)

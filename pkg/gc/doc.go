@@ -8,4 +8,8 @@
 // snapshot, or a volume that is attached, that a persistent volume names, or whose restore came so far that
 // its cluster served. A backup is buried (a tombstone in the place of its seal) before its first snapshot goes,
 // so that a run that was thought dead cannot seal it any more.
+//
+// What a restore left in Kubernetes (TidbCluster, claims, persistent volumes) goes as one, only if that is asked for
+// (Options.Clusters, Abort), in the Kubernetes cluster that the run noted by its UID, under the target's lock, and never if
+// the cluster may serve or a resolve has, or had, it.
 package gc

@@ -29,6 +29,7 @@ type account struct {
 	EBS
 	mu        sync.Mutex
 	snapshots map[cluster.SnapshotID]ebs.Snapshot
+	volumes   []ebs.Volume
 	locks     []ebs.SnapshotLock
 	onDelete  func(cluster.SnapshotID) error
 	deleting  sync.Mutex
@@ -36,7 +37,18 @@ type account struct {
 
 func (a *account) Region() string { return region }
 
-func (a *account) AllVolumes(context.Context) ([]ebs.Volume, error) { return nil, nil }
+func (a *account) AllVolumes(context.Context) ([]ebs.Volume, error) {
+	return slices.Clone(a.volumes), nil
+}
+
+func (a *account) FindVolumes(context.Context, ebs.Tags) ([]ebs.Volume, error) {
+	return slices.Clone(a.volumes), nil
+}
+
+func (a *account) DeleteVolume(_ context.Context, id cluster.VolumeID) error {
+	a.volumes = slices.DeleteFunc(a.volumes, func(v ebs.Volume) bool { return v.ID == id })
+	return nil
+}
 
 func (a *account) FastRestores(context.Context, []cluster.SnapshotID) ([]ebs.FastRestore, error) {
 	return nil, nil
@@ -154,7 +166,12 @@ func (p *place) sealAs(t *testing.T, id cluster.BackupID, run cluster.RunID, sna
 
 func (p *place) lock(t *testing.T, run cluster.RunID) *runlock.Lock {
 	t.Helper()
-	lock, err := runlock.Acquire(t.Context(), p.deps.Store, prod, runlock.Owner{Run: run, Host: "h", PID: 1, Command: "backup"}, time.Hour)
+	return p.lockOf(t, prod, run)
+}
+
+func (p *place) lockOf(t *testing.T, name cluster.Name, run cluster.RunID) *runlock.Lock {
+	t.Helper()
+	lock, err := runlock.Acquire(t.Context(), p.deps.Store, name, runlock.Owner{Run: run, Host: "h", PID: 1, Command: "backup"}, time.Hour)
 	require.NoError(t, err)
 	return lock
 }

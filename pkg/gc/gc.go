@@ -11,7 +11,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -30,8 +29,10 @@ type Deps struct {
 	EBS   EBS
 	Store objstore.Store
 	// Kube connects to the Kubernetes cluster of restores' targets. It is called only if a volume depends on
-	// it; without it, or after an error, such volumes are kept.
-	Kube func() (kube.Handles, error)
+	// it, or a restore may have left a target; without it, or after an error, such volumes are kept.
+	Kube func() (Kube, error)
+	// Owner is who takes the lock of a target that is taken away.
+	Owner runlock.Owner
 	// Watching is called if the lock of a run seems to be that of a dead one: whether it is takes a minute to find out.
 	// Nil is not called.
 	Watching func(held *runlock.Record)
@@ -43,6 +44,10 @@ type Options struct {
 	OlderThan time.Duration
 	// Kept also removes what failed restores with --keep-on-failure made.
 	Kept bool
+	// Clusters also takes away what restores that did not finish left in Kubernetes, and then their EBS volumes.
+	Clusters bool
+	// Only restricts it to what this run left; "" does not.
+	Only cluster.RunID
 	// Rate is how many deletions are asked for in a second; zero is 1.
 	Rate float64
 	// DryRun changes nothing: what would be deleted has the action delete.
@@ -57,12 +62,36 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 	if err != nil {
 		return report, err
 	}
+	if o.Clusters && w.noLeftovers != nil {
+		return report, failure.Annotate(w.noLeftovers, "ask Kubernetes", "")
+	}
 	if !o.DryRun {
 		s := newSweep(d, w, o.Rate)
+		if s.removeTargets(ctx, report) {
+			if report, s.world, err = planAgain(ctx, d, o, report); err != nil {
+				return report, errors.Join(report.undeleted(), err)
+			}
+		}
 		s.sweep(ctx, report)
 	}
 	report.sort()
 	return report, errors.Join(report.undeleted(), report.broken())
+}
+
+// planAgain decides about EC2 once targets were taken away: what became of those stays in the report.
+func planAgain(ctx context.Context, d Deps, o Options, before *Report) (*Report, *world, error) {
+	o.Clusters = false // what could not be taken away is not tried again
+	after, w, err := plan(ctx, d, o)
+	if err != nil {
+		return before, nil, err
+	}
+	after.Items = slices.DeleteFunc(after.Items, func(i Item) bool { return i.inKubernetes() })
+	for _, i := range before.Items {
+		if i.inKubernetes() {
+			after.Items = append(after.Items, i)
+		}
+	}
+	return after, w, nil
 }
 
 // plan lists EC2 first and reads the storage afterwards: what EC2 has was made by runs that had their lock
@@ -85,7 +114,7 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	if err := w.read(ctx, d, snapshots, volumes, fast); err != nil {
 		return report, nil, err
 	}
-	j := judge{world: *w, olderThan: o.OlderThan, kept: o.Kept}
+	j := judge{world: *w, olderThan: o.OlderThan, kept: o.Kept, clusters: o.Clusters}
 	for _, s := range snapshots {
 		report.add(j.snapshot(s))
 	}
@@ -96,6 +125,15 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	}
 	report.Items = append(report.Items, j.fastRestores(fast)...)
 	report.Items = append(report.Items, j.remains()...)
+	report.Items = append(report.Items, j.targets()...)
+	if w.noLeftovers != nil {
+		report.Kubernetes = w.noLeftovers.Error()
+	}
+	if o.Only != "" {
+		report.Items = slices.DeleteFunc(report.Items, func(i Item) bool { return i.Run != o.Only })
+		report.Elsewhere = 0
+		return report, w, nil
+	}
 	report.Missing, err = missing(ctx, d, w, snapshots)
 	report.sort()
 	return report, w, err
@@ -136,6 +174,11 @@ func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volu
 			runs = append(runs, e.Run)
 		}
 	}
+	of, err := w.operations(ctx, d)
+	if err != nil {
+		return err
+	}
+	runs = append(runs, of...)
 	if len(fast) > 0 { // a restore does not mark snapshots: any run may have enabled them
 		for id := range w.known {
 			runs = append(runs, id)
@@ -144,6 +187,7 @@ func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volu
 	if err := w.readRuns(ctx, d, runs); err != nil {
 		return err
 	}
+	w.readLeftovers(ctx, d)
 	if loose {
 		w.readHandles(ctx, d)
 	}
@@ -151,6 +195,9 @@ func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volu
 }
 
 func (w *world) readHandles(ctx context.Context, d Deps) {
+	if w.kube != nil || w.noHandles != nil {
+		return // asked already
+	}
 	if d.Kube == nil {
 		w.noHandles = errors.New("no Kubernetes cluster is named")
 		return
@@ -163,7 +210,7 @@ func (w *world) readHandles(ctx context.Context, d Deps) {
 	if err == nil {
 		w.handles, err = k.Handles(ctx)
 	}
-	w.noHandles = err
+	w.kube, w.noHandles = k, err
 }
 
 func (w *world) readLocked(ctx context.Context, d Deps, ids []cluster.SnapshotID) error {

@@ -18,6 +18,9 @@ const (
 	KindVolume      Kind = "volume"
 	KindFastRestore Kind = "fast-restore"
 	KindBackup      Kind = "backup"
+	KindCluster     Kind = "cluster"           // a TidbCluster
+	KindClaim       Kind = "claim"             // a PersistentVolumeClaim
+	KindPV          Kind = "persistent-volume" // goes with its claim; its EBS volume is an item of its own
 )
 
 // Action is what becomes of an item.
@@ -61,6 +64,8 @@ type Report struct {
 	Elsewhere int `json:"elsewhere"`
 	// Missing are sealed backups that cannot be restored any more.
 	Missing []Missing `json:"missing"`
+	// Kubernetes says why it is not known what restores left there; "" if it is known, or nobody had to be asked.
+	Kubernetes string `json:"kubernetes,omitempty"`
 	// Nothing is true if nothing at all was found of what was asked for.
 	Nothing bool `json:"nothing,omitempty"`
 }
@@ -77,7 +82,7 @@ func (r *Report) Count(a Action) int {
 }
 
 func (r *Report) sort() {
-	order := []Kind{KindSnapshot, KindVolume, KindFastRestore, KindBackup}
+	order := []Kind{KindSnapshot, KindCluster, KindClaim, KindPV, KindVolume, KindFastRestore, KindBackup}
 	slices.SortFunc(r.Items, func(a, b Item) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),

@@ -34,7 +34,7 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 		return nil, err
 	}
 	r := &run{ID: id, About: about}
-	if r.Operation != journal.Backup && r.Operation != journal.Restore {
+	if r.Operation != journal.Backup && r.Operation != journal.Restore && r.Operation != journal.Resolve {
 		return nil, failure.New(failure.Corrupt, "read journal", string(id), "operation %q is not known: a newer tisnap made it", r.Operation)
 	}
 	for _, record := range records {

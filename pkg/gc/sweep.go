@@ -42,7 +42,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 	refused := s.refusals(ctx, r)
 	var doomed []*Item
 	for i := range r.Items {
-		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup {
+		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup && !it.inKubernetes() {
 			doomed = append(doomed, it)
 		}
 	}
@@ -65,7 +65,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 	}
 	for i := range r.Items {
 		it := &r.Items[i]
-		if it.Action != ActionDelete {
+		if it.Action != ActionDelete || it.inKubernetes() {
 			continue
 		}
 		if err := refused[it.Run]; err != nil {
@@ -88,7 +88,7 @@ func (s *sweep) delete(ctx context.Context, it *Item) error {
 		return s.EBS.DeleteVolume(ctx, cluster.VolumeID(it.ID))
 	case KindFastRestore:
 		return s.EBS.DisableFastRestore(ctx, []cluster.SnapshotID{cluster.SnapshotID(it.ID)}, []cluster.Zone{it.Zone})
-	case KindBackup:
+	case KindBackup, KindCluster, KindClaim, KindPV:
 	}
 	return failure.New(failure.Unknown, "delete", it.ID, "nobody deletes a %s", it.Kind)
 }

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -42,6 +45,9 @@ type world struct {
 	// kubernetes is the API server that handles are of, kubernetesUID its cluster.
 	kubernetes, kubernetesUID string
 	locked                    map[cluster.SnapshotID]ebs.SnapshotLock
+	kube                      Kube // nil before it was asked
+	leftovers                 map[cluster.RunID]kube.Leftover
+	noLeftovers               error // why what restores left in Kubernetes is not known
 }
 
 // readBackups reads all backups and the manifests of the sealed ones.
@@ -123,6 +129,35 @@ func (w *world) listRuns(ctx context.Context, d Deps) error {
 		}
 	}
 	return nil
+}
+
+// operations lists the restores and resolves in the storage: the first may have left something in Kubernetes, the second
+// may have what the first made.
+func (w *world) operations(ctx context.Context, d Deps) ([]cluster.RunID, error) {
+	var mu sync.Mutex
+	var out []cluster.RunID
+	err := parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(w.known)), func(ctx context.Context, _ int, id cluster.RunID) error {
+		body, _, err := d.Store.Get(ctx, manifest.JournalKey(id, 1))
+		if failure.Is(err, failure.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return failure.Annotate(err, "read journal", string(id))
+		}
+		// Whoever depends on a run whose journal is damaged reads it, and keeps what it made.
+		var first phase.Record
+		if json.Unmarshal(body, &first) != nil {
+			return nil
+		}
+		about, err := journal.ReadAbout(id, first)
+		if err == nil && (about.Operation == journal.Restore || about.Operation == journal.Resolve) {
+			mu.Lock()
+			defer mu.Unlock()
+			out = append(out, id)
+		}
+		return nil
+	})
+	return out, err
 }
 
 func loadRun(ctx context.Context, d Deps, id cluster.RunID) (*run, error) {

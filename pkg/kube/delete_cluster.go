@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
@@ -42,14 +43,23 @@ func (c *Client) deleteCluster(ctx context.Context, name cluster.Name, run clust
 	if !madeBy(found, run) {
 		return checkMade(found, run, op, name.String())
 	}
+	return c.deleteThis(ctx, found, name, run, onlyThis(found.GetUID()))
+}
+
+// deleteThis deletes the TidbCluster that was found, its pods and what carries the run.
+func (c *Client) deleteThis(ctx context.Context, found *unstructured.Unstructured, name cluster.Name, run cluster.RunID, this metav1.DeleteOptions) error {
+	const op = "delete tidbcluster"
 	// Claims that the StatefulSets made do not name the run. Once the cluster is gone nothing else would
 	// distinguish them from those of an earlier cluster of the name.
 	instance := instanceOfCluster(found)
 	if err := c.claimForRun(ctx, name, instance, run); err != nil {
 		return err
 	}
-	err = api.Delete(ctx, name.Name, onlyThis(found.GetUID()))
-	if err != nil && !apierrors.IsNotFound(err) {
+	err := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace).Delete(ctx, name.Name, this)
+	switch {
+	case apierrors.IsConflict(err): // it changed since: it is read again
+		return failure.New(failure.Limited, op, name.String(), "%w", err)
+	case err != nil && !apierrors.IsNotFound(err):
 		return wrap(err, op, name.String())
 	}
 	return errors.Join(

@@ -7,7 +7,7 @@ import (
 
 // All is the table, every guard of it.
 func All() []Mutant {
-	return slices.Concat(holdGuards(), backupGuards(), phaseGuards(), gcGuards(), restoreGuards(), resolveGuards(), outsideGuards(), recordGuards(), brGuards())
+	return slices.Concat(holdGuards(), backupGuards(), phaseGuards(), gcGuards(), lockGuards(), restoreGuards(), resolveGuards(), outsideGuards(), recordGuards(), brGuards())
 }
 
 // The design's list of what must hold at all times, as the rows name it.

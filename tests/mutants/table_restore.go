@@ -21,7 +21,7 @@ func restoreGuards() []Mutant {
 			"restarted := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(uids, string(p.UID)) })", "restarted := list.Items",
 			"TestRestore_OrdinalsWithGapsAndThreeVolumes_BindsEachRoleToItsVolume"),
 		in("pkg/kube/delete_cluster.go", "a cluster that somebody put there meanwhile is deleted", othersStay,
-			"api.Delete(ctx, name.Name, onlyThis(found.GetUID()))", "api.Delete(ctx, name.Name, metav1.DeleteOptions{})",
+			"return c.deleteThis(ctx, found, name, run, onlyThis(found.GetUID()))", "return c.deleteThis(ctx, found, name, run, metav1.DeleteOptions{})",
 			"TestDeleteCluster_ReplacedMeanwhile_TheOtherOneStays"),
 		in("pkg/kube/delete_restored.go", "a claim takes the EBS volume that the run made along", knownAndKept,
 			"		if restored(pv) {\n			policy", "		if false {\n			policy",

@@ -75,21 +75,23 @@ func (o *Operator) Job(ctx context.Context, recorded string, name cluster.Name) 
 	return p, nil
 }
 
-// Run runs br at a step to its end.
-func (o *Operator) Run(ctx context.Context, recorded, step string, name cluster.Name) (*Run, *Pod, error) {
+// begin starts br at a step, in a pod of its own that is got ready first.
+func (o *Operator) begin(ctx context.Context, recorded, step string, name cluster.Name, ready ...func(*Pod) error) (*Run, *Pod, error) {
 	p, err := o.Job(ctx, recorded, name)
 	if err != nil {
 		return nil, nil, err
+	}
+	for _, f := range ready {
+		if err := f(p); err != nil {
+			return nil, nil, err
+		}
 	}
 	args, err := CommandLine(step)
 	if err != nil {
 		return nil, nil, err
 	}
 	run, err := p.Start(ctx, args)
-	if err != nil {
-		return nil, nil, err
-	}
-	return run, p, run.Wait()
+	return run, p, err
 }
 
 // pdAddress is where the Service <cluster>-pd leads to.
@@ -109,7 +111,10 @@ func (o *Operator) CreateTarget(ctx context.Context, name cluster.Name, stores i
 
 // RestoreVolumes is the phase restore-volume: br makes the volumes, and the Operator reads the document that it wrote.
 func (o *Operator) RestoreVolumes(ctx context.Context, name cluster.Name) (*Run, error) {
-	run, p, err := o.Run(ctx, "job-restore-rst1", "restore-volume", name)
+	run, p, err := o.begin(ctx, "job-restore-rst1", "restore-volume", name)
+	if err == nil {
+		err = run.Wait()
+	}
 	if err != nil {
 		return run, err
 	}
@@ -157,8 +162,11 @@ func (o *Operator) awaitStores(ctx context.Context, name cluster.Name) error {
 
 // RestoreData is the phase restore-data.
 func (o *Operator) RestoreData(ctx context.Context, name cluster.Name) (*Run, error) {
-	run, _, err := o.Run(ctx, "job-restore-data-rst1", "restore-data", name)
-	return run, err
+	run, _, err := o.begin(ctx, "job-restore-data-rst1", "restore-data", name)
+	if err != nil {
+		return nil, err
+	}
+	return run, run.Wait()
 }
 
 // Finish takes the cluster out of recovery mode, restarts TiKV, and waits until TiDB serves.
@@ -189,7 +197,7 @@ func (o *Operator) Restore(ctx context.Context, name cluster.Name, stores int, t
 	for _, step := range []func(context.Context, cluster.Name) (*Run, error){o.RestoreVolumes, o.RestoreData} {
 		run, err := step(ctx, name)
 		if err == nil {
-			err = checkRestore(run, ts)
+			err = check(run, "EBS restore success", ts)
 		}
 		if err != nil {
 			return err
@@ -198,11 +206,12 @@ func (o *Operator) Restore(ctx context.Context, name cluster.Name, stores int, t
 	return o.Finish(ctx, name)
 }
 
-// checkRestore checks what the manager takes from a run of a restore that ended with 0.
-func checkRestore(r *Run, ts cluster.TS) error {
+// check checks what the manager takes from a run that ended with 0: the ts on the line of success, progress that only
+// grows and ends at 100, and nothing on stderr, which it would show as an error.
+func check(r *Run, successTag string, ts cluster.TS) error {
 	var errs []error
-	if got := r.ResolvedTS("EBS restore success"); got != uint64(ts) {
-		errs = append(errs, fmt.Errorf("the success line says resolved_ts %d, not %d: %q", got, ts, r.Line("EBS restore success")))
+	if got := r.ResolvedTS(successTag); got == 0 || got != uint64(ts) {
+		errs = append(errs, fmt.Errorf("the success line says resolved_ts %d, not %d: %q", got, ts, r.Line(successTag)))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -117,6 +117,7 @@ func baseConfig() map[string]any {
 		"replication.isolation-level":              "",
 
 		"pd-server.min-resolved-ts-persistence-interval": "1s",
+		"pd-server.flow-round-by-digit":                  3,
 		"pd-server.max-gap-reset-ts":                     "24h0m0s",
 		"pd-server.key-type":                             "table",
 	}

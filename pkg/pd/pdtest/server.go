@@ -18,15 +18,16 @@ type Server struct {
 	life     sync.Mutex // held while members start and stop
 	handlers *inFlight
 
-	mu      sync.Mutex
-	members []*member
-	leader  int       // index into members, -1 while there is none
-	electAt time.Time // when the next leader may be elected
-	readyAt time.Time // when the leader answers
-	disk    *disk
-	mem     *memory
-	calls   []string
-	hidden  []byte // a key whose region is in no list; nil hides none
+	mu        sync.Mutex
+	members   []*member
+	leader    int       // index into members, -1 while there is none
+	electAt   time.Time // when the next leader may be elected
+	readyAt   time.Time // when the leader answers
+	disk      *disk
+	mem       *memory
+	calls     []string
+	restarted bool   // some member was: see flowDigits
+	hidden    []byte // a key whose region is in no list; nil hides none
 }
 
 // New makes a stand-in that does not listen yet.
@@ -66,12 +67,14 @@ func (s *Server) StartMember(i int) error {
 	if m.up() {
 		return nil
 	}
+	again := m.rpc != nil
 	if err := m.start(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.alive = true
+	s.restarted = s.restarted || again
 	if s.leader < 0 && s.electAt.IsZero() {
 		s.electAt = s.now()
 	}

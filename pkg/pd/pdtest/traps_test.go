@@ -201,3 +201,28 @@ func TestTSO_PastItsEnd_IsBrokenAfterRestart(t *testing.T) {
 	_, err = s.FreshTS(t.Context())
 	require.Error(t, err)
 }
+
+func TestSchedulers_Order_ChangesFromCallToCall(t *testing.T) {
+	t.Parallel()
+	s := running(t, pdtest.Config{})
+	orders, names := map[string]bool{}, ""
+	for range 50 { // the same one each time: once in 10^69 runs
+		_, body := curl(t, s, "GET", api+"/schedulers", "")
+		orders[body] = true
+		if names == "" {
+			names = sorted(t, body)
+		}
+		require.Equal(t, names, sorted(t, body))
+	}
+	require.Greater(t, len(orders), 1)
+}
+
+func TestRestart_FlowRoundByDigit_ReadsAs127(t *testing.T) {
+	t.Parallel()
+	s := running(t, pdtest.Config{})
+	_, body := curl(t, s, "GET", api+"/config", "")
+	require.Contains(t, body, `"flow-round-by-digit": 3`)
+	require.NoError(t, s.Restart())
+	_, body = curl(t, s, "GET", api+"/config", "")
+	require.Contains(t, body, `"flow-round-by-digit": 127`)
+}

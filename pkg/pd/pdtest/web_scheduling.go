@@ -2,6 +2,7 @@ package pdtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ func (s *Server) schedulingRoutes() []route {
 
 func (s *Server) getSchedulers(r *request) answer {
 	all := s.schedulersLocked()
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // PD walks over a map
 	if r.URL.Query().Get("status") != "paused" {
 		names := []string{}
 		for _, sch := range all {
@@ -195,8 +197,14 @@ func (s *Server) sectionLocked(section string) map[string]any {
 			items[name] = value
 		}
 	}
+	if section == "pd-server" && s.restarted {
+		items["flow-round-by-digit"] = restartedDigits
+	}
 	return items
 }
+
+// restartedDigits is what a PD that was restarted says for flow-round-by-digit, whatever it is set to.
+const restartedDigits = 127
 
 func (s *Server) getConfig(*request) answer {
 	return answer{body: map[string]any{

@@ -7,7 +7,8 @@
 // then, so a crash or a snapshot of the volumes leaves applied positions behind that the log makes good.
 // Stores of one cluster talk raft through a Network in process; clients talk real gRPC.
 //
-// Not here: merges, membership changes, raft snapshots, coprocessor, async commit. A split is right-derived,
+// Not here: membership changes, learners and witnesses (go.etcd.io/raft does not let a learner campaign, where TiKV's
+// raft-rs does if it is asked to), raft snapshots, coprocessor, async commit. A split is right-derived,
 // as in TiKV: the region that is split keeps the right part.
 //
 // Fault points are "tikv.<store id>." and the RPC's name (KvGet, SplitRegion, ReadRegionMeta, RecoverRegion,

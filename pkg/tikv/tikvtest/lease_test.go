@@ -2,6 +2,7 @@ package tikvtest_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -103,7 +104,9 @@ func TestLease_WaitApply_AnswersForEachRegion(t *testing.T) {
 
 	resp = l.waitApply(&metapb.Region{Id: region.Id})
 	require.NotNil(t, resp.Error.EpochNotMatch)
-	require.Contains(t, resp.Error.Message, "wait apply has been aborted")
+	require.Regexp(t, fmt.Sprintf(`^wait apply has been aborted, perhaps epoch not match or leadership changed, note = Some\(EpochNotMatch\(current_regions \{id: %d .*region_epoch \{conf_ver: 5 version: \d+\} peers \{`, region.Id), resp.Error.Message)
+	require.NotContains(t, resp.Error.Message, "but you sent", "the sentence of other requests")
+	require.Equal(t, region.Id, resp.Error.EpochNotMatch.CurrentRegions[0].Id)
 
 	require.NoError(t, c.faults.Add(fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.WaitApply.Region", Code: "epoch_not_match"}))
 	require.NotNil(t, l.waitApply(region).Error.EpochNotMatch)

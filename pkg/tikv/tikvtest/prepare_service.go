@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -184,7 +185,8 @@ func (s *Store) waitRegionApplied(ctx context.Context, asked *metapb.Region) *er
 	}()
 	epoch := asked.GetRegionEpoch()
 	if epoch.GetVersion() != v.region.RegionEpoch.Version || epoch.GetConfVer() != v.region.RegionEpoch.ConfVer {
-		return aborted(s.epochNotMatch(v.region, epoch))
+		cause := s.epochNotMatch(v.region, epoch)
+		return aborted(cause, "EpochNotMatch("+regionsText(cause.EpochNotMatch.CurrentRegions)+")")
 	}
 	target := v.lastIndex
 	if v.applied == target || (!v.leader && v.vote == 0) {
@@ -192,17 +194,34 @@ func (s *Store) waitRegionApplied(ctx context.Context, asked *metapb.Region) *er
 	}
 	now, err := peer.await(ctx, func(now peerView) bool { return now.applied >= target || now.term != v.term || now.destroyed })
 	if err == nil && now.applied < target && !now.destroyed {
-		return aborted(staleCommand())
+		return aborted(staleCommand(), fmt.Sprintf("StaleCommand { expected_term: %d, current_term: %d, region_id: %d }", v.term, now.term, asked.GetId()))
 	}
 	return nil
 }
 
-// aborted puts TiKV's words around why a wait ended.
-func aborted(cause *errorpb.Error) *errorpb.Error {
-	note := "StaleCommand"
-	if cause.EpochNotMatch != nil {
-		note = "EpochNotMatch(" + cause.Message + ")"
-	}
+// aborted puts TiKV's words around why a wait ended: it prints its reason as Rust's Debug does, and of an epoch that is
+// the protobuf message, without the sentence that other requests get.
+func aborted(cause *errorpb.Error, note string) *errorpb.Error {
 	cause.Message = "wait apply has been aborted, perhaps epoch not match or leadership changed, note = Some(" + note + ")"
 	return cause
+}
+
+// regionsText is EpochNotMatch's list of regions as rust-protobuf prints it.
+func regionsText(regions []*metapb.Region) string {
+	var texts []string
+	for _, r := range regions {
+		text := fmt.Sprintf("current_regions {id: %d", r.Id)
+		if len(r.StartKey) > 0 {
+			text += fmt.Sprintf(" start_key: %q", r.StartKey)
+		}
+		if len(r.EndKey) > 0 {
+			text += fmt.Sprintf(" end_key: %q", r.EndKey)
+		}
+		text += fmt.Sprintf(" region_epoch {conf_ver: %d version: %d}", r.RegionEpoch.GetConfVer(), r.RegionEpoch.GetVersion())
+		for _, p := range r.Peers {
+			text += fmt.Sprintf(" peers {id: %d store_id: %d}", p.Id, p.StoreId)
+		}
+		texts = append(texts, text+"}")
+	}
+	return strings.Join(texts, " ")
 }

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/gc"
+)
+
+func (a *app) restoreAbortCommand() *cobra.Command {
+	var f removal
+	cmd := &cobra.Command{
+		Use:   "abort RUN",
+		Short: "Take away all that a restore left which was killed or failed",
+		Long: `Take away all that a restore left which was killed or failed.
+
+That is its TidbCluster, claims and persistent volumes, the EBS volumes that it made, and
+fast snapshot restore that it enabled. The run's id is in the restore's output, on everything
+that it made (tisnap.io/run), and in the output of tisnap gc.
+
+It refuses, and deletes nothing, while the run is alive or another run has the cluster, and
+if the cluster has served or may serve: finish that one with tisnap resolve, or delete it by
+hand. It may be run again.` + "\n" + exitStatus(),
+		Example: `  # what would be deleted
+  tisnap restore abort 20261121t100000-5bba77d4 --storage s3://backups/prod --dry-run
+
+  # do it
+  tisnap restore abort 20261121t100000-5bba77d4 --storage s3://backups/prod --yes`,
+		Args:              exactly("RUN"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !runIDs().MatchString(args[0]) {
+				return usage(cmd, fmt.Errorf("run %q: want up to 40 lower-case letters, digits and hyphens", args[0]))
+			}
+			if err := f.validate(); err != nil {
+				return usage(cmd, err)
+			}
+			return a.abortRestore(cmd, f, cluster.RunID(args[0]))
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func (a *app) abortRestore(cmd *cobra.Command, f removal, run cluster.RunID) error {
+	ctx := cmd.Context()
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	deps, err := a.gcDeps(ctx, c)
+	if err != nil {
+		return err
+	}
+	if deps.Owner, err = newOwner(cmd); err != nil {
+		return err
+	}
+	report, err := gc.Abort(ctx, deps, gc.AbortOptions{Run: run, Rate: f.rate, DryRun: f.dryRun})
+	return a.printGC(newGCDoc("RestoreAbort", f.dryRun, report), err)
+}

@@ -1,0 +1,136 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
+)
+
+// Kube is what is needed of the Kubernetes cluster of restores' targets.
+type Kube interface {
+	kube.Handles
+	kube.Leftovers
+}
+
+// unfinished reports whether a restore may have left a target that never served.
+func (r *run) unfinished() bool {
+	return r.Operation == journal.Restore && !r.Served && (!r.Ended || r.Error != "")
+}
+
+// readLeftovers asks Kubernetes, if it is the one that they were made in, what restores that did not finish have left.
+func (w *world) readLeftovers(ctx context.Context, d Deps) {
+	w.leftovers = map[cluster.RunID]kube.Leftover{}
+	var unfinished []*run
+	for _, r := range w.runs {
+		if r.unfinished() && (r.KubernetesUID != "" || r.Kubernetes != "") {
+			unfinished = append(unfinished, r)
+		}
+	}
+	if len(unfinished) == 0 {
+		return
+	}
+	w.readHandles(ctx, d)
+	if w.noLeftovers = w.noHandles; w.noLeftovers != nil {
+		return
+	}
+	for _, r := range unfinished {
+		if r.KubernetesUID != "" && r.KubernetesUID != w.kubernetesUID {
+			continue
+		}
+		found, err := w.kube.Leftover(ctx, r.Cluster, r.ID)
+		if err != nil {
+			w.noLeftovers = failure.Annotate(err, "find what a restore left in Kubernetes", "run "+string(r.ID))
+			return
+		}
+		if !found.Empty() {
+			w.leftovers[r.ID] = found
+		}
+	}
+}
+
+// goes reports whether the run's target is taken away, and its volumes with it.
+func (j *judge) goes(r *run) bool {
+	found, there := j.leftovers[r.ID]
+	if !there || !j.clusters {
+		return false
+	}
+	action, _ := j.target(r, found)
+	return action == ActionDelete
+}
+
+// targets decides about what restores have left in Kubernetes: all that one of them left goes, or all of it stays.
+func (j *judge) targets() []Item {
+	var out []Item
+	for _, id := range slices.Sorted(maps.Keys(j.leftovers)) {
+		r, found := j.runs[id], j.leftovers[id]
+		action, reason := j.target(r, found)
+		add := func(kind Kind, name string) {
+			out = append(out, Item{
+				Kind: kind, ID: name, Run: id, Backup: r.Backup, Cluster: r.Cluster.String(), Action: action, Reason: reason,
+			})
+		}
+		if found.UID != "" {
+			add(KindCluster, r.Cluster.String())
+		}
+		for _, name := range found.Claims {
+			add(KindClaim, r.Cluster.Namespace+"/"+name)
+		}
+		for _, name := range found.Volumes {
+			add(KindPV, name)
+		}
+	}
+	return out
+}
+
+func (j *judge) target(r *run, found kube.Leftover) (Action, string) {
+	because, alive := j.busy(r)
+	switch {
+	case alive:
+		return ActionInUse, because
+	case because != "":
+		return ActionKeep, because
+	case found.Serves != "":
+		return ActionKeep, found.Serves
+	case r.KubernetesUID == "":
+		return ActionKeep, fmt.Sprintf("its run did not note in which Kubernetes cluster it made it (API server %s); delete it by hand", orUnknown(r.Kubernetes))
+	}
+	if lock := j.locks[r.Cluster]; lock.Held(j.now) {
+		return ActionInUse, "another run has the cluster: " + lock.Record.Owner.String()
+	}
+	if because, alive := j.resolving(r); alive {
+		return ActionInUse, because
+	} else if because != "" {
+		return ActionKeep, because
+	}
+	switch {
+	case r.Keep && !j.kept:
+		return ActionKeep, "its run failed with --keep-on-failure"
+	case !j.clusters:
+		return ActionKeep, r.fate() + fmt.Sprintf("; finish it with tisnap resolve, or remove it: tisnap restore abort %s, or tisnap gc --cluster", r.ID)
+	}
+	return ActionDelete, r.fate()
+}
+
+// resolving says which resolve has, or had, what a restore made: it works on it, or has finished it.
+func (j *judge) resolving(restored *run) (because string, alive bool) {
+	for _, id := range slices.Sorted(maps.Keys(j.runs)) {
+		r := j.runs[id]
+		if r.Operation != journal.Resolve || r.Cluster != restored.Cluster {
+			continue
+		}
+		because, alive := j.busy(r)
+		switch {
+		case because != "":
+			return fmt.Sprintf("resolve %s: %s", r.ID, because), alive
+		case r.Served, r.Ended && r.Error == "":
+			return fmt.Sprintf("resolve %s finished it, so the cluster served, and it may hold newer data; delete it by hand if cluster %s is gone", r.ID, r.Cluster), false
+		}
+	}
+	return "", false
+}

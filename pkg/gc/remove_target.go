@@ -1,0 +1,109 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// How long a target may take to go: its pods are given their grace period, then EC2 detaches the volumes.
+const (
+	targetLockTTL  = 10 * time.Minute
+	targetDeadline = 10 * time.Minute
+	targetPoll     = time.Second
+)
+
+// inKubernetes reports whether Kubernetes deletes an item, as a part of its run's target.
+func (i *Item) inKubernetes() bool {
+	return i.Kind == KindCluster || i.Kind == KindClaim || i.Kind == KindPV
+}
+
+// removeTargets takes away, one after the other, the targets that the report says to delete, and reports whether
+// there was one. Their EBS volumes are only then to be decided about.
+func (s *sweep) removeTargets(ctx context.Context, r *Report) bool {
+	outcome := map[cluster.RunID]error{}
+	for i := range r.Items {
+		it := &r.Items[i]
+		if it.Action != ActionDelete || !it.inKubernetes() {
+			continue
+		}
+		if _, done := outcome[it.Run]; !done {
+			outcome[it.Run] = s.removeTarget(ctx, s.world.runs[it.Run])
+		}
+		it.done(outcome[it.Run])
+	}
+	return len(outcome) > 0
+}
+
+// removeTarget takes the cluster's lock first, so that no restore or resolve begins with the cluster meanwhile, and
+// finds out again what is there. It returns when all of it is gone and its volumes are detached.
+func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, targetDeadline, failure.New(failure.Limited, "remove target", r.Cluster.String(),
+		"it is not gone after %s", targetDeadline).WithHint("see which finalizer keeps it: kubectl describe tidbcluster,pvc,pv; then run it again"))
+	defer cancel()
+	if err := s.world.locks[r.Cluster].Free(ctx, s.Store); err != nil {
+		return err
+	}
+	ctx, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	lock, err := runlock.Take(ctx, s.Store, r.Cluster, s.Owner, targetLockTTL, runlock.Notify{Lost: lose, Watching: s.Watching})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release(ctx)) }()
+	found, err := s.world.kube.Leftover(ctx, r.Cluster, r.ID)
+	switch {
+	case err != nil:
+		return err
+	case found.Serves != "":
+		return failure.New(failure.Conflict, "remove target", r.Cluster.String(), "%s", found.Serves)
+	case found.UID != s.world.leftovers[r.ID].UID:
+		return failure.New(failure.Conflict, "remove target", r.Cluster.String(), "the TidbCluster was made again since")
+	}
+	if err := s.world.kube.DeleteLeftover(ctx, found); err != nil {
+		return err
+	}
+	return s.awaitGone(ctx, found)
+}
+
+// awaitGone asks again for what is not gone: a claim that a StatefulSet made at the last moment, for one.
+func (s *sweep) awaitGone(ctx context.Context, found kube.Leftover) error {
+	for {
+		left, err := s.world.kube.Leftover(ctx, found.Cluster, found.Run)
+		if err == nil && left.Empty() {
+			break
+		}
+		if err == nil && left.UID == "" && left.Serves == "" {
+			err = s.world.kube.DeleteLeftover(ctx, left)
+		}
+		if err != nil && !failure.Transient(err) {
+			return err
+		}
+		if wait.For(ctx, targetPoll) != nil {
+			return context.Cause(ctx)
+		}
+	}
+	for {
+		volumes, err := s.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(found.Run)})
+		if err != nil && !failure.Transient(err) {
+			return failure.Annotate(err, "find volumes", "run "+string(found.Run))
+		}
+		attached := false
+		for _, v := range volumes {
+			attached = attached || v.Instance != ""
+		}
+		if err == nil && !attached {
+			return nil
+		}
+		if wait.For(ctx, targetPoll) != nil {
+			return context.Cause(ctx)
+		}
+	}
+}

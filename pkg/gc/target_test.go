@@ -1,0 +1,280 @@
+package gc
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+var copied = cluster.Name{Namespace: "tidb", Name: "copy"}
+
+// kubernetes is a Kubernetes cluster in which restores left something.
+type kubernetes struct {
+	uid      string
+	mu       sync.Mutex
+	left     map[cluster.RunID]kube.Leftover
+	refuse   error
+	onDelete func()
+}
+
+func (k *kubernetes) Server() string                             { return "https://k" }
+func (k *kubernetes) ClusterUID(context.Context) (string, error) { return k.uid, nil }
+
+func (k *kubernetes) Handles(context.Context) (map[cluster.VolumeID]string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := map[cluster.VolumeID]string{}
+	for _, l := range k.left {
+		for i, id := range l.Handles {
+			out[id] = l.Volumes[i]
+		}
+	}
+	return out, nil
+}
+
+func (k *kubernetes) Leftover(_ context.Context, name cluster.Name, run cluster.RunID) (kube.Leftover, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.left[run]
+	l.Cluster, l.Run = name, run
+	return l, nil
+}
+
+func (k *kubernetes) DeleteLeftover(_ context.Context, found kube.Leftover) error {
+	if k.onDelete != nil {
+		k.onDelete()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refuse != nil {
+		return k.refuse
+	}
+	delete(k.left, found.Run)
+	return nil
+}
+
+// killed adds a restore "v" of backup "b" into tidb/copy that was killed an hour ago, with a TidbCluster, a claim, a PV
+// and its volume.
+func (p *place) killed(t *testing.T) *kubernetes {
+	t.Helper()
+	p.died(t, "v", journal.About{
+		Operation: journal.Restore, Cluster: copied, Backup: "b", Kubernetes: "https://k", KubernetesUID: "uid-k",
+	})
+	p.record(t, "v", 2, phase.Record{Type: phase.RecordBegin, Step: journal.StepBindVolumes})
+	p.ec2.volumes = []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: copied.String()}}}
+	k := &kubernetes{uid: "uid-k", left: map[cluster.RunID]kube.Leftover{"v": {
+		UID: "tc-1", Claims: []string{"tikv-copy-tikv-0"}, Volumes: []string{"pv-1"}, Handles: []cluster.VolumeID{"vol-1"},
+	}}}
+	p.deps.Kube = func() (Kube, error) { return k, nil }
+	p.deps.Owner = runlock.Owner{Run: "gc-1", Host: "h", PID: 2, Command: "gc"}
+	return k
+}
+
+func (p *place) record(t *testing.T, run cluster.RunID, seq int, r phase.Record) {
+	t.Helper()
+	r.Seq, r.Run, r.Time = seq, run, time.Now().Add(-time.Hour)
+	require.NoError(t, phase.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run)).Append(t.Context(), r))
+}
+
+// resolved adds a resolve "x" of tidb/copy.
+func (p *place) resolved(t *testing.T, then ...phase.Record) {
+	t.Helper()
+	p.died(t, "x", journal.About{Operation: journal.Resolve, Cluster: copied, Backup: "b"})
+	for i, r := range then {
+		p.record(t, "x", i+2, r)
+	}
+}
+
+func of(r *Report, run cluster.RunID) map[string]Action {
+	out := map[string]Action{}
+	for _, i := range r.Items {
+		if i.Run == run {
+			out[i.ID] = i.Action
+		}
+	}
+	return out
+}
+
+func all(a Action) map[string]Action {
+	return map[string]Action{"tidb/copy": a, "tidb/tikv-copy-tikv-0": a, "pv-1": a, "vol-1": a}
+}
+
+// What a killed restore left in Kubernetes is listed with its run; only --cluster deletes it, and then its volume.
+func TestCollect_TargetOfAKilledRestore_IsListedAndGoesWithCluster(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.killed(t)
+	report, err := Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.Equal(t, all(ActionKeep), of(report, "v"))
+	require.Contains(t, reasons(report), "tisnap restore abort v")
+	require.Len(t, k.left, 1)
+
+	report, err = Collect(t.Context(), p.deps, Options{Rate: fast, Clusters: true, DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, all(ActionDelete), of(report, "v"))
+	require.Len(t, k.left, 1)
+
+	locked := false
+	k.onDelete = func() {
+		lock, _, err := runlock.Read(t.Context(), p.deps.Store, copied)
+		locked = err == nil && lock.Held(time.Now()) && lock.Owner.Run == "gc-1"
+	}
+	report, err = Collect(t.Context(), p.deps, Options{Rate: fast, Clusters: true})
+	require.NoError(t, err)
+	require.Equal(t, all(ActionDeleted), of(report, "v"))
+	require.True(t, locked, "no resolve begins with it meanwhile")
+	require.Empty(t, k.left)
+	require.Empty(t, p.ec2.volumes)
+	lock, _, err := runlock.Read(t.Context(), p.deps.Store, copied)
+	require.NoError(t, err)
+	require.True(t, lock.Released)
+}
+
+func reasons(r *Report) string {
+	out := ""
+	for _, i := range r.Items {
+		out += i.Reason + "\n"
+	}
+	return out
+}
+
+// A target stays, whole and with its volumes, as long as it may serve or somebody may work on it.
+func TestCollect_EachDoubtAboutATarget_KeepsItWithItsVolumes(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change func(*testing.T, *place, *kubernetes)
+		want   Action
+	}{
+		"it serves": {func(_ *testing.T, _ *place, k *kubernetes) {
+			l := k.left["v"]
+			l.Serves = "it is not in recovery mode"
+			k.left["v"] = l
+		}, ActionKeep},
+		"its run served": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+			p.record(t, "v", 3, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
+		}, ""},
+		"its run is alive": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "v") }, ActionInUse}, //nolint:thelper // a row
+		"a resolve has it": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+			p.resolved(t)
+			p.lockOf(t, copied, "x")
+		}, ActionInUse},
+		"a resolve finished it": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+			p.resolved(t, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
+		}, ActionKeep},
+		"another restore has the name": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "w") }, ActionInUse}, //nolint:thelper // a row
+		"made in another Kubernetes":   {func(_ *testing.T, _ *place, k *kubernetes) { k.uid = "uid-2" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			k := p.killed(t)
+			row.change(t, p, k)
+			report, err := Collect(t.Context(), p.deps, Options{Rate: fast, Clusters: true})
+			require.NoError(t, err)
+			got := of(report, "v")
+			require.NotContains(t, got, ActionDeleted)
+			if row.want != "" {
+				require.Equal(t, row.want, got["tidb/copy"], reasons(report))
+			}
+			require.Contains(t, []Action{ActionKeep, ActionInUse}, got["vol-1"], reasons(report))
+			require.Len(t, k.left, 1)
+			require.Len(t, p.ec2.volumes, 1)
+		})
+	}
+}
+
+// Between the plan and the lock a resolve finishes the cluster.
+func TestRemoveTarget_ServesByNow_Stays(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.killed(t)
+	report, w, err := plan(t.Context(), p.deps, Options{Clusters: true})
+	require.NoError(t, err)
+	l := k.left["v"]
+	l.Serves = "TiDB runs in it"
+	k.left["v"] = l
+	require.True(t, newSweep(p.deps, w, fast).removeTargets(t.Context(), report))
+	require.ErrorContains(t, report.undeleted(), "TiDB runs in it")
+	require.Len(t, k.left, 1)
+}
+
+func TestAbort_KilledRestore_NothingIsLeftOfItAlone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.killed(t)
+	report, err := Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
+	require.NoError(t, err)
+	require.Equal(t, all(ActionDeleted), of(report, "v"))
+	require.Empty(t, k.left)
+	require.Empty(t, p.ec2.volumes)
+	require.Len(t, p.ec2.ids(), 2, "what another dead run left is not its business")
+	report, err = Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
+	require.NoError(t, err)
+	require.Empty(t, report.Items)
+}
+
+func TestAbort_WhatMustNotGo_IsRefused(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change func(*testing.T, *place, *kubernetes)
+		run    cluster.RunID
+		kind   failure.Kind
+	}{
+		"no such run": {func(*testing.T, *place, *kubernetes) {}, "nobody", failure.NotFound},
+		"a backup":    {func(*testing.T, *place, *kubernetes) {}, "r", failure.Usage},
+		"it served": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+			p.record(t, "v", 3, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
+		}, "v", failure.Conflict},
+		"it is alive": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "v") }, "v", failure.Conflict}, //nolint:thelper // a row
+		"a resolve finished it": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+			p.resolved(t, phase.Record{Type: phase.RecordEnd})
+		}, "v", failure.Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			k := p.killed(t)
+			row.change(t, p, k)
+			_, err := Abort(t.Context(), p.deps, AbortOptions{Run: row.run, Rate: fast})
+			require.Equal(t, row.kind, failure.KindOf(err), "%v", err)
+			require.Len(t, k.left, 1)
+			require.Len(t, p.ec2.volumes, 1)
+		})
+	}
+}
+
+// A resolve reads the manifest when it is resumed: its backup is in use.
+func TestDelete_ResolveRuns_IsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	p.resolved(t)
+	p.lockOf(t, copied, "x")
+	_, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.ErrorContains(t, err, "run x (resolve) uses it")
+	require.Len(t, p.ec2.ids(), 2)
+}
+
+func TestReadRun_Resolve_IsUnderstood(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(journal.About{Operation: journal.Resolve, Cluster: copied})
+	require.NoError(t, err)
+	r, err := readRun("x", []phase.Record{{Type: phase.RecordRun, Data: data}})
+	require.NoError(t, err)
+	require.False(t, r.unfinished())
+}

@@ -1,0 +1,34 @@
+package kube
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// Leftover is what a restore has left of its target in Kubernetes.
+type Leftover struct {
+	Cluster cluster.Name
+	Run     cluster.RunID
+	// UID is that of the TidbCluster, if it is there and the run made it.
+	UID string
+	// Serves says why the cluster may serve, or may use the claims although the run did not make it; "" if neither.
+	Serves string
+	// Claims and Volumes are the names of the PVCs and PVs that carry the run, or belong to the cluster that it made.
+	Claims, Volumes []string
+	// Handles are the EBS volumes of these PVs that the run made.
+	Handles []cluster.VolumeID
+}
+
+// Empty reports whether nothing is left.
+func (l Leftover) Empty() bool { return l.UID == "" && len(l.Claims)+len(l.Volumes) == 0 }
+
+// Leftovers is what gc needs to take away a target that a dead restore has left.
+type Leftovers interface {
+	// Leftover finds what the run has left of the target, and changes nothing. Kinds: Denied, Limited, Unknown.
+	Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (Leftover, error)
+	// DeleteLeftover deletes that target as DeleteCluster does, and only the one that was found: a TidbCluster with
+	// another UID, or one that has left recovery mode since, is a Conflict and stays, at whatever moment that happens. It
+	// returns when the API server has accepted the deletions, and may be called again. EBS volumes that the run made stay.
+	DeleteLeftover(ctx context.Context, found Leftover) error
+}

@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Leftover reads the TidbCluster, and the claims and PVs that carry the run.
+func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (Leftover, error) {
+	out := Leftover{Cluster: name, Run: run}
+	if run == "" {
+		return out, failure.New(failure.Usage, "find what a restore left", name.String(), "the run is not named")
+	}
+	tc, err := c.getCluster(ctx, name)
+	instance := ""
+	switch {
+	case failure.Is(err, failure.NotFound):
+	case err != nil:
+		return out, err
+	case madeBy(tc, run):
+		out.UID, out.Serves, instance = string(tc.GetUID()), serves(tc), instanceOfCluster(tc)
+	default:
+		out.Serves = mayUse(tc)
+	}
+	if out.Claims, err = c.leftClaims(ctx, name, run, instance); err != nil {
+		return out, err
+	}
+	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
+	if err != nil {
+		return out, wrap(err, "list persistent volumes", name.String())
+	}
+	for i := range volumes.Items {
+		pv := &volumes.Items[i]
+		if !madeBy(pv, run) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
+			continue
+		}
+		out.Volumes = append(out.Volumes, pv.Name)
+		if id := volumeOf(pv); id != "" && restored(pv) {
+			out.Handles = append(out.Handles, id)
+		}
+	}
+	slices.Sort(out.Volumes)
+	return out, nil
+}
+
+// leftClaims are those that carry the run, and those that the StatefulSets of a cluster made that the run made.
+func (c *Client) leftClaims(ctx context.Context, name cluster.Name, run cluster.RunID, instance string) ([]string, error) {
+	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, wrap(err, "list claims", name.String())
+	}
+	return claimNames(slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
+		return !madeBy(&pvc, run) && (instance == "" || pvc.Labels[instanceLabel] != instance)
+	})), nil
+}
+
+// serves says why a cluster that a restore made may serve: it has left recovery mode, or TiDB runs.
+func serves(tc *unstructured.Unstructured) string {
+	if recovery, _, _ := unstructured.NestedBool(tc.Object, "spec", "recoveryMode"); !recovery {
+		return "cluster " + tc.GetName() + " is not in recovery mode: it serves"
+	}
+	members, _, _ := unstructured.NestedMap(tc.Object, "status", "tidb", "members")
+	for name, member := range members {
+		if fields, ok := member.(map[string]any); ok && fields["health"] == true {
+			return "TiDB runs in it: " + name
+		}
+	}
+	return ""
+}
+
+// mayUse says why a cluster of the name, which the run did not make, may use the run's claims.
+func mayUse(tc *unstructured.Unstructured) string {
+	if why := serves(tc); why != "" {
+		return why
+	}
+	if tc.GetAnnotations()[volumesReadyKey] != "" {
+		return "cluster " + tc.GetName() + ", which the run did not make, may use the volumes: its TiKV was let start"
+	}
+	return ""
+}
+
+// DeleteLeftover asks for the deletion of the very object that was checked: if anything of it changes in between, it is
+// checked again.
+func (c *Client) DeleteLeftover(ctx context.Context, found Leftover) error {
+	const op = "delete what a restore left"
+	name, run := found.Cluster, found.Run
+	if run == "" {
+		return failure.New(failure.Usage, op, name.String(), "the run is not named")
+	}
+	return untilDone(ctx, func(ctx context.Context) error {
+		tc, err := c.getCluster(ctx, name)
+		switch {
+		case failure.Is(err, failure.NotFound):
+			return c.deleteRemains(ctx, name, run)
+		case err != nil:
+			return err
+		case !madeBy(tc, run) && found.UID != "", madeBy(tc, run) && string(tc.GetUID()) != found.UID:
+			return failure.New(failure.Conflict, op, name.String(), "the TidbCluster was made again since")
+		case !madeBy(tc, run):
+			if why := mayUse(tc); why != "" {
+				return failure.New(failure.Conflict, op, name.String(), "%s", why)
+			}
+			return c.deleteRemains(ctx, name, run)
+		}
+		if why := serves(tc); why != "" {
+			return failure.New(failure.Conflict, op, name.String(), "%s", why)
+		}
+		return c.deleteThis(ctx, tc, name, run, asItIs(tc))
+	})
+}
+
+// asItIs allows a deletion only of this object in this version.
+func asItIs(o *unstructured.Unstructured) metav1.DeleteOptions {
+	options, version := onlyThis(o.GetUID()), o.GetResourceVersion()
+	options.Preconditions.ResourceVersion = &version
+	return options
+}

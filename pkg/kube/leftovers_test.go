@@ -1,0 +1,124 @@
+package kube_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+func leftover(t *testing.T, l *lab) kube.Leftover {
+	t.Helper()
+	found, err := l.client.Leftover(t.Context(), source("dst"), run)
+	require.NoError(t, err)
+	return found
+}
+
+func TestLeftover_OfAKilledRestore_IsFoundAndDeletedAndItsEBSVolumesStay(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.True(t, leftover(t, l).Empty())
+	bound(t, l)
+	found := leftover(t, l)
+	require.NotEmpty(t, found.UID)
+	require.Empty(t, found.Serves)
+	require.Len(t, found.Claims, 3)
+	require.Len(t, found.Volumes, 3)
+	require.NotEmpty(t, found.Handles)
+	another, err := l.client.Leftover(t.Context(), source("dst"), "another")
+	require.NoError(t, err)
+	require.True(t, another.Empty(), "of another run")
+
+	require.NoError(t, l.client.DeleteLeftover(t.Context(), found))
+	require.True(t, leftover(t, l).Empty())
+	require.Empty(t, l.server.List("persistentvolumes", ""))
+	require.NoError(t, l.client.DeleteLeftover(t.Context(), found), "it may be called again")
+}
+
+// The TidbCluster went by hand: what it does not own stays, and is found.
+func TestLeftover_WithoutItsTidbCluster_IsFoundAndDeleted(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	bound(t, l)
+	require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst")))
+	found := leftover(t, l)
+	require.Empty(t, found.UID)
+	require.Len(t, found.Claims, 3)
+	require.NoError(t, l.client.DeleteLeftover(t.Context(), found))
+	require.True(t, leftover(t, l).Empty())
+}
+
+// A resolve took the cluster out of recovery mode, or TiDB runs, or somebody made it again: it stays, whole.
+func TestDeleteLeftover_ClusterThatServes_Stays(t *testing.T) {
+	t.Parallel()
+	set := func(value any, path ...string) func(*testing.T, *lab) {
+		return func(t *testing.T, l *lab) {
+			t.Helper()
+			require.NoError(t, l.server.Put(withField(l.server.Get("tidbclusters", "tidb", "dst"), value, path...)))
+		}
+	}
+	for name, row := range map[string]struct {
+		change func(*testing.T, *lab)
+		serves bool
+	}{
+		"it left recovery mode": {set(false, "spec", "recoveryMode"), true},
+		"TiDB runs":             {set(map[string]any{"dst-tidb-0": map[string]any{"health": true}}, "status", "tidb", "members"), true},
+		"it was made again": {func(t *testing.T, l *lab) { //nolint:thelper // a row
+			o := l.server.Get("tidbclusters", "tidb", "dst")
+			require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst")))
+			o.SetUID("")
+			o.SetResourceVersion("")
+			require.NoError(t, l.server.Put(o))
+		}, false},
+		"somebody else's, of the name, lets TiKV start": {func(t *testing.T, l *lab) { //nolint:thelper // a row
+			o := l.server.Get("tidbclusters", "tidb", "dst")
+			require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst")))
+			o.SetUID("")
+			o.SetResourceVersion("")
+			o.SetAnnotations(map[string]string{"tidb.pingcap.com/tikv-volumes-ready": "true"})
+			require.NoError(t, l.server.Put(o))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newServer(t)
+			bound(t, l)
+			found := leftover(t, l)
+			row.change(t, l)
+			require.Equal(t, row.serves, leftover(t, l).Serves != "")
+			err := l.client.DeleteLeftover(t.Context(), found)
+			require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+			require.NotNil(t, l.server.Get("tidbclusters", "tidb", "dst"))
+			require.Len(t, l.server.List("persistentvolumeclaims", "tidb"), 3)
+			require.Len(t, l.server.List("persistentvolumes", ""), 3)
+		})
+	}
+}
+
+// It leaves recovery mode between the check and the deletion.
+func TestDeleteLeftover_ServesAtTheLastMoment_Stays(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	bound(t, l)
+	found := leftover(t, l)
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.Slow, Do: func() {
+		_ = l.server.Put(withField(l.server.Get("tidbclusters", "tidb", "dst"), false, "spec", "recoveryMode"))
+	}}))
+	err := l.client.DeleteLeftover(t.Context(), found)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "it serves")
+	require.NotNil(t, l.server.Get("tidbclusters", "tidb", "dst"))
+	require.Len(t, l.server.List("persistentvolumes", ""), 3)
+}
+
+func TestLeftover_RunNotNamed_IsUsage(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	_, err := l.client.Leftover(t.Context(), source("dst"), "")
+	require.Equal(t, failure.Usage, failure.KindOf(err))
+	require.Equal(t, failure.Usage, failure.KindOf(l.client.DeleteLeftover(t.Context(), kube.Leftover{Cluster: cluster.Name{Namespace: "tidb", Name: "dst"}})))
+}

@@ -1,0 +1,57 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// Initialize is the phase initialize: br holds the cluster until it is terminated. It returns when the Backup would be
+// VolumeBackupInitialized.
+func (o *Operator) Initialize(ctx context.Context, name cluster.Name) (*Run, error) {
+	run, _, err := o.begin(ctx, "job-backup-snap-initialize-init", "initialize", name)
+	if err != nil {
+		return nil, err
+	}
+	return run, run.AwaitLines(ctx, "GC is paused", "Schedulers are paused", "All ready")
+}
+
+// Execute is the phase execute: the Operator writes the clustermeta, its manager hands it to br as a file, and br backs up.
+func (o *Operator) Execute(ctx context.Context, name cluster.Name) (*Run, error) {
+	meta, err := ClusterMeta(o.Bed, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Upload(ctx, "clustermeta", meta); err != nil {
+		return nil, err
+	}
+	run, _, err := o.begin(ctx, "job-backup-snap-execute", "execute", name, func(p *Pod) error {
+		return os.WriteFile(filepath.Join(p.Bin, "csb_backup.json"), meta, 0o600)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return run, run.Wait()
+}
+
+// Backup is a whole Backup: initialize, execute, teardown. What the manager and the CR would show of it is checked. It
+// returns the commitTs of the CR.
+func (o *Operator) Backup(ctx context.Context, name cluster.Name) (cluster.TS, error) {
+	holder, err := o.Initialize(ctx, name)
+	if err != nil {
+		return 0, fmt.Errorf("initialize: %w", err)
+	}
+	run, err := o.Execute(ctx, name)
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("execute: %w", err), holder.Terminate())
+	}
+	if err := holder.Terminate(); err != nil {
+		return 0, fmt.Errorf("teardown: %w", err)
+	}
+	ts := cluster.TS(run.ResolvedTS("EBS backup success"))
+	return ts, check(run, "EBS backup success", ts)
+}

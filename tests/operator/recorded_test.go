@@ -1,0 +1,23 @@
+package operator_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/tests/operator"
+)
+
+// Every recorded call of br is one that the chain replays, byte for byte but for the places.
+func TestRecorded_Calls_AreReplayed(t *testing.T) {
+	t.Parallel()
+	calls, err := operator.RecordedCalls()
+	require.NoError(t, err)
+	require.Len(t, calls, 2)
+	for i, step := range []string{"restore-volume", "restore-data"} {
+		args, err := operator.CommandLine(step)
+		require.NoError(t, err)
+		require.Equal(t, calls[i].Args, args, step)
+		require.Equal(t, "\x01", calls[i].Env["BR_LOG_TO_TERM"], step)
+	}
+}
