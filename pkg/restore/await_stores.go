@@ -31,7 +31,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	}
 	seen := map[cluster.StoreID]bool{}
 	s.Expect(int64(len(ids)), "stores")
-	watch := crashWatch{r: r, asked: time.Now()}
+	watch, first := crashWatch{r: r, asked: time.Now()}, firstRegion{r: r, asked: time.Now()}
 	err := r.pollCluster(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
 		up, err := r.upStores(ctx)
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no store is up yet
@@ -54,7 +54,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		if err := watch.check(ctx); err != nil {
 			return false, err
 		}
-		return false, r.missing(ids, up)
+		return false, r.missing(ids, up, first.reason(ctx, s))
 	})
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Ti
 	return nil
 }
 
-// missing says which stores are not there.
-func (r *run) missing(ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
+// missing says which stores are not there, and why if that is known.
+func (r *run) missing(ids []cluster.StoreID, up map[cluster.StoreID]time.Time, why string) error {
 	var gone []string
 	for _, id := range ids {
 		if _, ok := up[id]; !ok {
@@ -111,5 +111,9 @@ func (r *run) missing(ids []cluster.StoreID, up map[cluster.StoreID]time.Time) e
 	if len(gone) == 0 {
 		return nil
 	}
-	return failure.New(failure.Unready, "wait for stores", r.opts.Target.String(), "stores %s are not up", strings.Join(gone, ", "))
+	text := "stores " + strings.Join(gone, ", ") + " are not up"
+	if why != "" {
+		text += ": " + why
+	}
+	return failure.New(failure.Unready, "wait for stores", r.opts.Target.String(), "%s", text)
 }

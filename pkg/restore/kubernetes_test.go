@@ -53,3 +53,27 @@ func TestUndo_TargetOfSomebodyElseIsKept_VolumesUnderItsClaimsStay(t *testing.T)
 	require.Len(t, l.volumes(), 6)
 	require.NotContains(t, failure.HintOf(err), "delete TidbCluster", "it is not the run's")
 }
+
+// Stores that start apart may wait for each other for minutes: none starts before the volumes of all are bound.
+func TestRun_StoresStart_AtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	tikv := func() int {
+		n := 0
+		for _, pod := range l.bed.Kube.List("pods", "tidb") {
+			if pod.GetLabels()["app.kubernetes.io/component"] == "tikv" {
+				n++
+			}
+		}
+		return n
+	}
+	before, bound := -1, 0
+	sink := &cancelAt{step: "start-tikv", cancel: func() {
+		before, bound = tikv(), len(l.bed.Kube.List("persistentvolumeclaims", "tidb"))
+	}}
+	_, err := l.restore(within(t), t, sink, nil)
+	require.NoError(t, err)
+	require.Equal(t, 0, before, "pods of TiKV before the last claim was there")
+	require.Equal(t, 6, bound)
+	require.Equal(t, 3, tikv())
+}

@@ -7,8 +7,8 @@ import (
 )
 
 // GetRegion is the region that holds a key.
-func (r *rpcServer) GetRegion(_ context.Context, req *pdpb.GetRegionRequest) (*pdpb.GetRegionResponse, error) {
-	return r.regionAnswer(func() *region { return r.disk.regions.at(req.GetRegionKey()) }), nil
+func (s *Server) GetRegion(_ context.Context, req *pdpb.GetRegionRequest) (*pdpb.GetRegionResponse, error) {
+	return s.regionAnswer(func() *region { return s.disk.regions.at(req.GetRegionKey()) }), nil
 }
 
 // GetPrevRegion is the region before the one that holds a key.
@@ -22,18 +22,18 @@ func (r *rpcServer) GetRegionByID(_ context.Context, req *pdpb.GetRegionByIDRequ
 }
 
 // regionAnswer is empty, without an error, for a region that PD does not know.
-func (r *rpcServer) regionAnswer(find func() *region) *pdpb.GetRegionResponse {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.disk.bootstrapped {
-		return &pdpb.GetRegionResponse{Header: r.notBootstrapped()}
+func (s *Server) regionAnswer(find func() *region) *pdpb.GetRegionResponse {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.disk.bootstrapped {
+		return &pdpb.GetRegionResponse{Header: s.notBootstrapped()}
 	}
 	found := find()
 	if found == nil {
-		return &pdpb.GetRegionResponse{Header: r.ok()}
+		return &pdpb.GetRegionResponse{Header: s.ok()}
 	}
 	return &pdpb.GetRegionResponse{
-		Header: r.ok(), Region: found.meta, Leader: found.leader, DownPeers: found.down, PendingPeers: found.pending,
+		Header: s.ok(), Region: found.meta, Leader: found.leader, DownPeers: found.down, PendingPeers: found.pending,
 	}
 }
 

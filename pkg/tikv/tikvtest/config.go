@@ -23,6 +23,8 @@ type PD interface {
 	ReportMinResolvedTS(context.Context, *pdpb.ReportMinResolvedTsRequest) (*pdpb.ReportMinResolvedTsResponse, error)
 	IsSnapshotRecovering(context.Context, *pdpb.IsSnapshotRecoveringRequest) (*pdpb.IsSnapshotRecoveringResponse, error)
 	ReportRegion(context.Context, *pdpb.RegionHeartbeatRequest) (*pdpb.RegionHeartbeatResponse, error)
+	// GetRegion is the region that holds a key; its Region is nil if PD knows none.
+	GetRegion(context.Context, *pdpb.GetRegionRequest) (*pdpb.GetRegionResponse, error)
 	// FreshTS is a new timestamp of the oracle.
 	FreshTS(context.Context) (uint64, error)
 }
@@ -65,6 +67,9 @@ type Options struct {
 	RegionHeartbeatInterval time.Duration
 	// MergeCheckInterval is how often a region that merges is checked. Default 2 s, as in TiKV.
 	MergeCheckInterval time.Duration
+	// BootstrapRetry is how often a store in recovery mode asks for PD's region of the first key, up to 60 times. Default
+	// 3 s, as in TiKV.
+	BootstrapRetry time.Duration
 	// LogGCInterval and LogKeep govern CompactLog: how often a leader considers it (default 3 s) and how many
 	// entries it leaves (default 2048).
 	LogGCInterval time.Duration
@@ -90,6 +95,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ResolvedTSInterval, 200*time.Millisecond)
 	def(&o.StoreHeartbeatInterval, time.Second)
 	def(&o.RegionHeartbeatInterval, 5*time.Second)
+	def(&o.BootstrapRetry, 3*time.Second)
 	def(&o.LogGCInterval, 3*time.Second)
 	def(&o.MergeCheckInterval, 2*time.Second)
 	if o.ElectionTicks == 0 {

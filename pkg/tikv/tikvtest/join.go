@@ -97,7 +97,36 @@ func (s *Store) join(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.recovering {
+		if err := s.awaitFirstRegion(ctx); err != nil {
+			return err
+		}
+	}
 	return s.putStore(ctx)
+}
+
+// bootstrapTries is how often a store asks for PD's region of the first key before it goes without it.
+const bootstrapTries = 60
+
+// awaitFirstRegion is the end of TiKV's bootcluster (tikv/tikv, components/snap_recovery/src/init_cluster.rs): a store that
+// finds PD bootstrapped waits for its region of the first key. There is none while a region that elected itself has
+// displaced the one that PD was bootstrapped with.
+func (s *Store) awaitFirstRegion(ctx context.Context) error {
+	ticker := time.NewTicker(s.opts.BootstrapRetry)
+	defer ticker.Stop()
+	for range bootstrapTries {
+		first, err := s.pd.GetRegion(ctx, &pdpb.GetRegionRequest{Header: s.header()})
+		if err == nil && first.GetRegion() != nil {
+			return nil
+		}
+		s.logf("tikv store %d: bootstrap cluster failure; RegionNotFound", s.id)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for pd's first region: %w", ctx.Err())
+		}
+	}
+	return nil
 }
 
 func (s *Store) bootstrapPD(ctx context.Context) error {

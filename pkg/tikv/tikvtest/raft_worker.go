@@ -210,7 +210,7 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 	i, _ := slices.BinarySearchFunc(w.order, p.regionID, func(q *peer, id uint64) int { return cmp.Compare(q.regionID, id) })
 	w.order = slices.Insert(w.order, i, p)
 	p.publish(func(v *peerView) { v.term, v.vote, v.lastIndex = log.hard.Term, log.hard.Vote, log.last() })
-	if campaign {
+	if campaign || len(log.voters) == 1 { // a single voter elects itself, in recovery mode too
 		_ = node.Campaign()
 	}
 	for _, m := range w.votes[p.regionID] {

@@ -109,6 +109,10 @@ func (p *tinyPD) ReportRegion(_ context.Context, req *pdpb.RegionHeartbeatReques
 	return p.operators[req.Region.Id], nil
 }
 
+func (p *tinyPD) GetRegion(context.Context, *pdpb.GetRegionRequest) (*pdpb.GetRegionResponse, error) {
+	return &pdpb.GetRegionResponse{Header: p.header(), Region: &metapb.Region{Id: 1}}, nil
+}
+
 func (p *tinyPD) FreshTS(context.Context) (uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
