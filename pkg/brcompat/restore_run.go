@@ -9,7 +9,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -75,16 +74,5 @@ func (a *app) carryOut(ctx context.Context, r *restoreRun, file string, weights 
 		a.log.Warn("the restore is done, and a person has to see to something", zap.Error(err))
 	}
 	a.log.say("EBS restore success", zap.Int64("size", r.document.size()), zap.Uint64("resolved_ts", uint64(r.document.manifest.BackupTS)))
-	return nil
-}
-
-// checkObjects refuses a document whose volumes the Operator could not bind, which it would find when they are made:
-// each needs its persistent volume and claim, and nothing else may be there.
-func (d *document) checkObjects() error {
-	if len(d.Kubernetes.PVs) != len(d.Kubernetes.PVCs) {
-		return failure.New(failure.Corrupt, "check "+manifest.BRBackupMeta, string(d.manifest.ID), "it has %d persistent volumes and %d claims: TiDB Operator refuses that",
-			len(d.Kubernetes.PVs), len(d.Kubernetes.PVCs)).
-			WithHint("delete the claims of scaled-in stores in the source cluster and back up again; `tisnap restore` takes this backup as it is")
-	}
 	return nil
 }

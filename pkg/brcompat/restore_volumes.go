@@ -4,9 +4,12 @@ import (
 	"context"
 	"os"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -22,7 +25,7 @@ func (a *app) restoreVolumes(ctx context.Context, f restoreFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := r.document.checkObjects(); err != nil {
+	if err := r.document.matchObjects(c.log); err != nil {
 		return err
 	}
 	if r.deps.EBS, err = c.ebs(ctx); err != nil {
@@ -45,6 +48,20 @@ func (a *app) restoreVolumes(ctx context.Context, f restoreFlags) error {
 		_ = os.Remove(f.OutputFile) // the error that counts is the run's; nobody reads the file after it
 	}
 	return err
+}
+
+// matchObjects refuses a document whose volumes the Operator could not bind, which it would find when they are made:
+// each needs its persistent volume and claim. Those of no volume, which the Operator refuses too, are left out of what
+// it reads back.
+func (d *document) matchObjects(log *zap.Logger) error {
+	f := volumeFile{BRMeta: d.BRMeta}
+	if err := f.matchObjects(); err != nil {
+		return failure.Annotate(err, "check "+manifest.BRBackupMeta, string(d.manifest.ID))
+	}
+	if len(f.dropped) > 0 {
+		log.Warn("the backup names objects that are of none of its volumes; they are left out", zap.Strings("objects", f.dropped))
+	}
+	return nil
 }
 
 // writeRestored writes the document with the volumes that were made.
