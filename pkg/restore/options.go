@@ -59,6 +59,9 @@ type Options struct {
 	TiFlash preflight.TiFlashPolicy
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
+	// LockWait is how long another run's lock of the target is waited for, beside the minute that it takes to find out
+	// whether that run is alive; zero refuses. It is for where nobody can break a lock.
+	LockWait time.Duration
 	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
 	// on the others. Their volumes are made: a store that comes later catches up by itself.
 	TolerateStores []cluster.StoreID

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // lockTTL is how long a dead run keeps others from the target, and how long object storage may be away
@@ -16,6 +18,22 @@ const lockTTL = 10 * time.Minute
 // takeLock admits one run at a time to the target. A lock that is lost ends the run: what is there may be another
 // run's by now, and is kept.
 func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
+	for start := time.Now(); ; {
+		err := r.tryLock(ctx, s)
+		if !failure.Is(err, failure.Conflict) || time.Since(start) >= r.opts.LockWait {
+			return err
+		}
+		s.Note("another run has the lock; trying again until it is free, or known to be of a dead run: %v", err)
+		if wait.For(ctx, lockInterval) != nil {
+			return err
+		}
+	}
+}
+
+// lockInterval is how often a lock that another run has is tried again.
+const lockInterval = 5 * time.Second
+
+func (r *run) tryLock(ctx context.Context, s *phase.Scope) error {
 	return r.fence.Take(ctx, lockTTL, runlock.Notify{
 		Lost:     r.cancel,
 		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },

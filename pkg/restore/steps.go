@@ -168,7 +168,7 @@ func (r *run) lastPhase() string {
 }
 
 func (r *run) lockStep(in string, take func(context.Context, *phase.Scope) error) []phase.Step {
-	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: 3 * time.Minute, Do: take, Undo: r.dropLock}}
+	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.LockWait, Do: take, Undo: r.dropLock}}
 }
 
 func (r *run) unlockStep(in string) []phase.Step {
