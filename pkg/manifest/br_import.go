@@ -40,8 +40,16 @@ func FromBackupMeta(id cluster.BackupID, doc []byte) (*Manifest, error) {
 	if err != nil {
 		return nil, failure.Annotate(err, "read backupmeta", string(id))
 	}
+	var f faults
 	for _, s := range d.TiKV.Stores {
+		for _, v := range s.Volumes {
+			_, ok := bound[v.ID]
+			f.check(ok, "volume %s of store %d has no persistent volume, which says how large it is", v.ID, s.ID)
+		}
 		m.importStore(s, bound)
+	}
+	if err := f.err("read backupmeta", string(id)); err != nil {
+		return nil, err
 	}
 	if err := m.Validate(); err != nil {
 		return nil, failure.Annotate(err, "read backupmeta", string(id))
