@@ -228,13 +228,19 @@ func (r *Run) AwaitLines(ctx context.Context, texts ...string) error {
 	}
 }
 
-// Terminate sends what the kubelet sends when the Job is deleted, and waits for the end.
+// Signal sends what the kubelet sends when the Job is deleted.
+func (r *Run) Signal() error { return r.cmd.Process.Signal(syscall.SIGTERM) }
+
+// Terminate is Signal, and waits for the end.
 func (r *Run) Terminate() error {
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := r.Signal(); err != nil {
 		return err
 	}
 	return r.Wait()
 }
+
+// Kill ends the process as a node that is lost does.
+func (r *Run) Kill() error { return r.cmd.Process.Kill() }
 
 // Wait waits for the end; the error has what the manager would write to the CR.
 func (r *Run) Wait() error {

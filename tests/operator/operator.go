@@ -21,9 +21,9 @@ import (
 
 const (
 	poll = 20 * time.Millisecond
-	// bucket and prefix are those of the recorded command lines.
-	bucket = "lab-bucket"
-	prefix = "vb1-k8s-a"
+	// Bucket and Prefix are those of the recorded command lines.
+	Bucket = "lab-bucket"
+	Prefix = "vb1-k8s-a"
 )
 
 // Operator is TiDB Operator with its backup-manager, for one Backup and one Restore in the same storage.
@@ -38,8 +38,8 @@ type Operator struct {
 
 // Storage is the bucket's prefix, as the Operator's own client sees it.
 func (o *Operator) Storage(ctx context.Context) (objstore.Store, error) {
-	o.Bed.S3.CreateBucket(bucket)
-	return objstore.Open(ctx, "s3://"+bucket+"/"+prefix, objstore.Config{Region: testbed.Region, Endpoint: o.Bed.AWS()})
+	o.Bed.S3.CreateBucket(Bucket)
+	return objstore.Open(ctx, "s3://"+Bucket+"/"+Prefix, objstore.Config{Region: testbed.Region, Endpoint: o.Bed.AWS()})
 }
 
 // Upload writes an object, over an older one.
@@ -109,9 +109,19 @@ func (o *Operator) CreateTarget(ctx context.Context, name cluster.Name, stores i
 	return until(ctx, "PD of "+name.String(), func() bool { return o.Bed.Nodes.Cluster(name) != nil }, func() error { return nil })
 }
 
+// BeginRestoreVolumes starts br for the phase restore-volume.
+func (o *Operator) BeginRestoreVolumes(ctx context.Context, name cluster.Name) (*Run, *Pod, error) {
+	return o.begin(ctx, "job-restore-rst1", "restore-volume", name)
+}
+
+// BeginRestoreData starts br for the phase restore-data.
+func (o *Operator) BeginRestoreData(ctx context.Context, name cluster.Name) (*Run, *Pod, error) {
+	return o.begin(ctx, "job-restore-data-rst1", "restore-data", name)
+}
+
 // RestoreVolumes is the phase restore-volume: br makes the volumes, and the Operator reads the document that it wrote.
 func (o *Operator) RestoreVolumes(ctx context.Context, name cluster.Name) (*Run, error) {
-	run, p, err := o.begin(ctx, "job-restore-rst1", "restore-volume", name)
+	run, p, err := o.BeginRestoreVolumes(ctx, name)
 	if err == nil {
 		err = run.Wait()
 	}
@@ -162,7 +172,7 @@ func (o *Operator) awaitStores(ctx context.Context, name cluster.Name) error {
 
 // RestoreData is the phase restore-data.
 func (o *Operator) RestoreData(ctx context.Context, name cluster.Name) (*Run, error) {
-	run, _, err := o.begin(ctx, "job-restore-data-rst1", "restore-data", name)
+	run, _, err := o.BeginRestoreData(ctx, name)
 	if err != nil {
 		return nil, err
 	}

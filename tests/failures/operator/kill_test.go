@@ -1,0 +1,88 @@
+package operator_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/tests/operator"
+)
+
+// TestC8 kills br while it makes volumes (tidb-operator#5074, for snapshots): the Job that is made again restores beside
+// what was left, and gc deletes that and nothing else.
+func TestC8_RestoreKilledWhileVolumesAreMade_NextJobWorksAndGCCleansUp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.killed(t, fault.Rule{Point: "ec2.CreateVolume", Nth: 4}, p.BeginRestoreVolumes)
+	left := p.restored()
+	require.NotEmpty(t, left)
+	run, err := p.RestoreVolumes(within(t), p.target)
+	require.NoError(t, err)
+	require.Len(t, p.restored(), 6+len(left), "the second run made its own")
+	p.gc(t)
+	require.Len(t, p.restored(), 6)
+	for _, v := range p.restored() {
+		require.NotEqual(t, left[0].Tags[ebs.TagRun], v.Tags[ebs.TagRun])
+	}
+	require.NotZero(t, run.ResolvedTS("EBS restore success"))
+}
+
+// TestH1 kills br in the middle of the flashback (velero#4503: a restart leaves it in progress for ever): the Job that is
+// made again resumes it, and the cluster serves.
+func TestH1_RestoreKilledInTheFlashback_NextJobResumesIt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, err := p.RestoreVolumes(within(t), p.target)
+	require.NoError(t, err)
+	p.killed(t, fault.Rule{Point: "tikv.*.KvFlashbackToVersion"}, p.BeginRestoreData)
+	require.True(t, p.Bed.Nodes.Cluster(p.target).PD.Recovering(), "the mark stays for the next try")
+	run, err := p.RestoreData(within(t), p.target)
+	require.NoError(t, err)
+	require.NotZero(t, run.ResolvedTS("EBS restore success"))
+	require.NoError(t, p.Finish(within(t), p.target))
+	require.Empty(t, p.Bed.Nodes.Cluster(p.target).Held())
+}
+
+// TestC2 terminates br while it makes volumes and waits for them, reading its stderr only at the end
+// (tidb-operator#5281: a full pipe, a SIGTERM that is not passed on): it ends, and leaves neither volumes nor a document.
+func TestC2_RestoreTerminated_EndsAndLeavesNothing(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+	t.Parallel()
+	p := newPlace(t)
+	for _, at := range []fault.Rule{{Point: "ec2.CreateVolume", Nth: 3}, {Point: "ec2.DescribeVolumes"}} {
+		t.Run(at.Point, func(t *testing.T) {
+			pod := p.at(t, at, p.BeginRestoreVolumes, func(r *operator.Run) { _ = r.Signal() }) // it may have ended at this moment
+			require.Empty(t, p.restored())
+			noDocument(t, pod)
+		})
+	}
+	_, err := p.RestoreVolumes(within(t), p.target)
+	require.NoError(t, err, "the lock is free, and nothing is in the way")
+}
+
+// TestC14 starts a second restore of a target while the first one is at work (tidb-operator#5500): it waits for the first
+// one, and then makes no second set of volumes beside a cluster that has stores.
+func TestC14_SecondRestoreOfATarget_NeverWorksBesideTheFirst(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	release := make(chan struct{})
+	require.NoError(t, p.faults.Add(fault.Rule{Point: "ec2.CreateVolume", Nth: 2, Position: fault.Slow, Do: func() { <-release }}))
+	first, pod, err := p.BeginRestoreVolumes(within(t), p.target)
+	require.NoError(t, err)
+	require.NoError(t, first.AwaitLines(within(t), "create-volumes"))
+	second, _, err := p.BeginRestoreVolumes(within(t), p.target)
+	require.NoError(t, err)
+	require.NoError(t, second.AwaitLines(within(t), "another run has the lock"))
+	require.LessOrEqual(t, len(p.restored()), 6)
+	runs := map[string]bool{}
+	for _, v := range p.restored() {
+		runs[v.Tags[ebs.TagRun]] = true
+	}
+	require.LessOrEqual(t, len(runs), 1, "the second one makes nothing beside the first")
+	require.Error(t, second.Terminate())
+	close(release)
+	require.NoError(t, first.Wait())
+	require.Len(t, p.restored(), 6)
+	require.FileExists(t, pod.Bin+"/csb_restore.json")
+}
