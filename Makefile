@@ -50,6 +50,10 @@ test: ## run all tests with the race detector, in random order
 test-failures: ## run a test for each failure that users have reported, on the testbed
 	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=1 -parallel=4 ./tests/failures/...
 
+.PHONY: test-manifests
+test-manifests: ## hold the kustomize folders and the Helm chart against Kubernetes' types and against each other
+	cd tests/manifests && CGO_ENABLED=0 $(GO) test -trimpath -shuffle=on -timeout=$(TIMEOUT) ./...
+
 .PHONY: mutants
 mutants: ## break each guard in turn: the tests beside it must fail; SAMPLE=10 runs ten of them
 	CGO_ENABLED=0 $(GO) run -trimpath ./tests/mutants/run -sample=$(SAMPLE) -jobs=$(P)

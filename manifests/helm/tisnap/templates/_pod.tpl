@@ -1,0 +1,30 @@
+{{/* What every pod has around its containers. */}}
+{{- define "tisnap.pod" -}}
+serviceAccountName: tisnap
+restartPolicy: Never
+terminationGracePeriodSeconds: 60
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* What every container has beside its name and args. */}}
+{{- define "tisnap.container" -}}
+image: {{ printf "%s:%s" .Values.image.repository .Values.image.tag | quote }}
+envFrom:
+  - configMapRef: {name: tisnap}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+{{- end }}
+
+{{/* A pod that is running a backup or restore is not to be moved. */}}
+{{- define "tisnap.annotations" -}}
+karpenter.sh/do-not-disrupt: "true"
+cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
+{{- end }}

@@ -1,0 +1,189 @@
+package manifests
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func folders() []string {
+	return []string{"base", "backup", "nightly", "restore", "overlays/irsa", "overlays/pod-identity"}
+}
+
+// typed decodes an object into Kubernetes' own type and refuses fields that it does not have.
+func typed(t *testing.T, u *unstructured.Unstructured) any {
+	t.Helper()
+	kinds := map[string]any{
+		"ServiceAccount": &corev1.ServiceAccount{}, "ConfigMap": &corev1.ConfigMap{}, "Role": &rbacv1.Role{},
+		"RoleBinding": &rbacv1.RoleBinding{}, "ClusterRole": &rbacv1.ClusterRole{}, "ClusterRoleBinding": &rbacv1.ClusterRoleBinding{},
+		"NetworkPolicy": &networkingv1.NetworkPolicy{}, "PodDisruptionBudget": &policyv1.PodDisruptionBudget{},
+		"Job": &batchv1.Job{}, "CronJob": &batchv1.CronJob{},
+	}
+	into, ok := kinds[u.GetKind()]
+	require.True(t, ok, "kind %s", u.GetKind())
+	raw, err := json.Marshal(u)
+	require.NoError(t, err)
+	require.NoError(t, yaml.UnmarshalStrict(raw, into), "%s %s", u.GetKind(), u.GetName())
+	return into
+}
+
+// podOf is the pod that a Job or CronJob makes; nil for other objects.
+func podOf(o any) *corev1.PodTemplateSpec {
+	switch o := o.(type) {
+	case *batchv1.Job:
+		return &o.Spec.Template
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template
+	}
+	return nil
+}
+
+func TestKustomize_EachFolder_HasOnlyFieldsOfKubernetes(t *testing.T) {
+	t.Parallel()
+	for _, folder := range folders() {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			built := kustomized(t, folder)
+			require.Contains(t, built, "ServiceAccount tidb/tisnap")
+			for _, u := range built {
+				typed(t, u)
+			}
+		})
+	}
+}
+
+// The chart and the folders make the same objects, so that a fix of one is not forgotten in the other.
+func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
+	t.Parallel()
+	off := map[string]any{"enabled": false}
+	on := map[string]any{"enabled": true}
+	for folder, set := range map[string]map[string]any{
+		"base":    {"nightly": off},
+		"nightly": {},
+		"backup":  {"nightly": off, "backup": on},
+		"restore": {"nightly": off, "restore": on},
+		"overlays/irsa": {
+			"image":          map[string]any{"repository": "111122223333.dkr.ecr.us-west-2.amazonaws.com/tisnap"},
+			"serviceAccount": map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/tisnap"}},
+		},
+	} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			made, err := helmed(t, set)
+			require.NoError(t, err)
+			want := kustomized(t, folder)
+			for key, u := range want {
+				if assert.Contains(t, made, key) {
+					assert.Equal(t, typed(t, u), typed(t, made[key]), key)
+				}
+			}
+			assert.Len(t, made, len(want))
+		})
+	}
+}
+
+func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]map[string]any{
+		"no bucket":           {"storage": "backups"},
+		"no namespace":        {"cluster": "prod"},
+		"a typing error":      {"nightli": map[string]any{}},
+		"no rule":             {"nightly": map[string]any{"keep": []any{}}},
+		"a number":            {"settings": map[string]any{"TISNAP_STUCK": 1}},
+		"an empty image":      {"image": map[string]any{"repository": "", "tag": "v1"}},
+		"a rule that is none": {"nightly": map[string]any{"keep": []any{"--yes"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := helmed(t, set)
+			require.Error(t, err)
+		})
+	}
+}
+
+// Pod Security's level "restricted" (https://kubernetes.io/docs/concepts/security/pod-security-standards/), and a root
+// that cannot be written.
+func TestPods_AreRestricted(t *testing.T) {
+	t.Parallel()
+	for _, folder := range folders() {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			for key, u := range kustomized(t, folder) {
+				pod := podOf(typed(t, u))
+				if pod == nil {
+					continue
+				}
+				require.True(t, *pod.Spec.SecurityContext.RunAsNonRoot, key)
+				require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.Spec.SecurityContext.SeccompProfile.Type)
+				require.Empty(t, pod.Spec.Volumes)
+				for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+					require.False(t, *c.SecurityContext.AllowPrivilegeEscalation, c.Name)
+					require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, c.Name)
+					require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop, c.Name)
+					require.NotEqual(t, "tisnap", c.Image, "the image's place is not filled in")
+				}
+				// The hold is let go in a moment; the late answers of EC2 get the rest.
+				require.GreaterOrEqual(t, *pod.Spec.TerminationGracePeriodSeconds, int64(30))
+			}
+		})
+	}
+}
+
+// What has a namespace is granted in it alone, and the two roles together are the one of rbac.yaml.
+func TestRoles_AreThoseOfTheClusterWideOne(t *testing.T) {
+	t.Parallel()
+	grants := func(rules []rbacv1.PolicyRule) (out []string) {
+		for _, r := range rules {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					out = append(out, strings.Join([]string{verb, r.APIGroups[0], resource, strings.Join(r.ResourceNames, " ")}, " "))
+				}
+			}
+		}
+		return out
+	}
+	text, err := os.ReadFile("../../manifests/rbac.yaml")
+	require.NoError(t, err)
+	whole := objects{}
+	whole.add(t, text)
+	built := kustomized(t, "base")
+	inside, ok := typed(t, built["Role tidb/tisnap"]).(*rbacv1.Role)
+	require.True(t, ok)
+	outside, ok := typed(t, built["ClusterRole /tisnap-volumes"]).(*rbacv1.ClusterRole)
+	require.True(t, ok)
+	want, ok := typed(t, whole["ClusterRole /tisnap"]).(*rbacv1.ClusterRole)
+	require.True(t, ok)
+	require.ElementsMatch(t, grants(want.Rules), append(grants(inside.Rules), grants(outside.Rules)...))
+	for _, r := range outside.Rules {
+		require.Subset(t, []string{"persistentvolumes", "nodes", "storageclasses", "namespaces"}, r.Resources)
+	}
+}
+
+// kustomization.yaml is for kubectl; no folder is left out of the tests.
+func TestFolders_AreAllTested(t *testing.T) {
+	t.Parallel()
+	var found []string
+	root := "../../manifests/kustomize"
+	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == "kustomization.yaml" {
+			rel, relErr := filepath.Rel(root, filepath.Dir(path))
+			found = append(found, filepath.ToSlash(rel))
+			return relErr
+		}
+		return err
+	}))
+	require.ElementsMatch(t, folders(), found)
+}
