@@ -25,6 +25,7 @@ const (
 	sealedIsWhole   = "only a backup that is sealed, and whole, can be restored"
 	othersStay      = "what somebody else has paused, tagged or made stays as it is"
 	undoneInOrder   = "a failed run takes back what it did, first what a live cluster feels"
+	provenServer    = "a server of the cluster proves the name by which the cluster knows it"
 	journalledFirst = "an intent is durable before its effect is made"
 )
 
