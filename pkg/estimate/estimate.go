@@ -1,0 +1,59 @@
+package estimate
+
+import (
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// Phase is the time of a phase, and the range that it should end in.
+type Phase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	Low     float64 `json:"lowSeconds"`
+	High    float64 `json:"highSeconds"`
+}
+
+// Estimate is how long a run takes and what it costs.
+type Estimate struct {
+	Input Input `json:"input"`
+	// Model says what the times are from.
+	Model  string  `json:"model"`
+	Total  Phase   `json:"total"`
+	Phases []Phase `json:"phases"`
+	Cost   Cost    `json:"cost"`
+}
+
+// published is what the model is called that no run has changed, and its range: two readings of one published number
+// differ by up to 30 %, and nothing is known of the spread of the measurements.
+const (
+	published     = "the published tables"
+	publishedLow  = 0.7
+	publishedHigh = 1.4
+)
+
+// Of estimates a run by the model, scaled by fit (nil: as published), at these prices.
+func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
+	in, err := in.Complete()
+	if err != nil {
+		return nil, err
+	}
+	e := &Estimate{Input: in, Model: fit.name(in.Operation), Phases: phases(in), Total: Phase{Name: "total"}}
+	for i := range e.Phases {
+		ph := &e.Phases[i]
+		s := fit.scale(in.Operation, ph.Name)
+		ph.Low, ph.High, ph.Seconds = ph.Seconds*s.low, ph.Seconds*s.high, ph.Seconds*s.median
+		e.Total.Seconds += ph.Seconds
+		e.Total.Low += ph.Low
+		e.Total.High += ph.High
+	}
+	e.Cost = p.of(in, e.Total.Seconds)
+	return e, nil
+}
+
+// Expected is the estimate as a report keeps it.
+func (e *Estimate) Expected() *report.Expected {
+	out := &report.Expected{Model: e.Model, Seconds: e.Total.Seconds, LowSeconds: e.Total.Low, HighSeconds: e.Total.High}
+	for _, p := range e.Phases {
+		out.Phases = append(out.Phases, report.ExpectedPhase{Name: p.Name, Seconds: p.Seconds, LowSeconds: p.Low, HighSeconds: p.High})
+	}
+	return out
+}

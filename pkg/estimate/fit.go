@@ -1,0 +1,92 @@
+package estimate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// The runs that the model is scaled to: the youngest, and at least so many.
+const (
+	minFitRuns = 5
+	maxFitRuns = 50
+)
+
+// Sample is a past run that was done: what it worked on, and the seconds of its phases.
+type Sample struct {
+	Input  Input
+	Phases map[string]float64
+}
+
+// Fit is how much longer than published the runs of a storage take, phase by phase. A nil one changes nothing.
+type Fit struct {
+	runs   map[report.Operation]int
+	scales map[report.Operation]map[string]scale
+}
+
+// scale is a factor on a phase: the median of the runs, and the range that eight of ten are in.
+type scale struct{ low, median, high float64 }
+
+// NewFit scales the model to runs, the oldest first. An operation with fewer than five is left as published, and so is
+// a phase that fewer than five have.
+func NewFit(samples []Sample) *Fit {
+	f := &Fit{runs: map[report.Operation]int{}, scales: map[report.Operation]map[string]scale{}}
+	for _, op := range []report.Operation{report.Backup, report.Restore} {
+		f.add(op, samples)
+	}
+	return f
+}
+
+func (f *Fit) add(op report.Operation, samples []Sample) {
+	ratios, runs := map[string][]float64{}, 0
+	for i := len(samples) - 1; i >= 0 && runs < maxFitRuns; i-- {
+		in, err := samples[i].Input.Complete()
+		if in.Operation != op || err != nil {
+			continue
+		}
+		runs++
+		for _, p := range phases(in) {
+			if got, ran := samples[i].Phases[p.Name]; ran && p.Seconds > 0 {
+				ratios[p.Name] = append(ratios[p.Name], got/p.Seconds)
+			}
+		}
+	}
+	if runs < minFitRuns {
+		return
+	}
+	f.runs[op], f.scales[op] = runs, map[string]scale{}
+	for name, all := range ratios {
+		if len(all) >= minFitRuns {
+			slices.Sort(all)
+			f.scales[op][name] = scale{quantile(all, 0.1), quantile(all, 0.5), quantile(all, 0.9)}
+		}
+	}
+}
+
+// quantile interpolates between the values, which are sorted.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+func (f *Fit) scale(op report.Operation, phase string) scale {
+	if f != nil {
+		if s, ok := f.scales[op][phase]; ok {
+			return s
+		}
+	}
+	return scale{publishedLow, 1, publishedHigh}
+}
+
+// name says what the times are from.
+func (f *Fit) name(op report.Operation) string {
+	if f == nil || f.runs[op] == 0 {
+		return published
+	}
+	return fmt.Sprintf("the last %d %ss of this storage", f.runs[op], op)
+}

@@ -1,0 +1,60 @@
+package estimate
+
+import (
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// GB is the unit of data in the published tables.
+const GB = 1_000_000_000
+
+// Input is what the model needs to know of a run.
+type Input struct {
+	Operation report.Operation `json:"operation"` // Backup or Restore
+	Stores    int              `json:"stores"`
+	Volumes   int              `json:"volumes"` // of all stores
+	DataBytes int64            `json:"dataBytes"`
+	// LargestBytes is the data on the fullest volume, which decides; zero is an equal share.
+	LargestBytes int64 `json:"largestBytes"`
+	// ChangedBytes is what was written since the last snapshot of the same volumes; zero is all data: the first one.
+	ChangedBytes int64 `json:"changedBytes,omitempty"`
+	// Spec is each volume's: the source's for a backup, the target's for a restore.
+	Spec cluster.VolumeSpec `json:"spec"`
+	// Writes says that the cluster was written to during the backup, so that RocksDB has logs to recover.
+	Writes bool `json:"writes"`
+	// FastRestore and InitializationMiB (MiB/s of each volume) are a restore's.
+	FastRestore       bool  `json:"fastRestore,omitempty"`
+	InitializationMiB int64 `json:"initializationMiB,omitempty"`
+	// OtherRegion says that the snapshots are copied to another region.
+	OtherRegion bool `json:"otherRegion,omitempty"`
+}
+
+// Complete fills in what follows from the rest, and refuses what no run can be: Usage.
+func (in Input) Complete() (Input, error) {
+	if in.Volumes == 0 {
+		in.Volumes = in.Stores
+	}
+	if in.Stores < 1 || in.Volumes < in.Stores {
+		return in, failure.New(failure.Usage, "estimate", "", "%d stores with %d volumes: want at least one store, and a volume for each", in.Stores, in.Volumes)
+	}
+	if in.DataBytes <= 0 {
+		return in, failure.New(failure.Usage, "estimate", "", "how much data there is is not known").WithHint("say it with --data")
+	}
+	if in.LargestBytes == 0 {
+		in.LargestBytes = in.DataBytes / int64(in.Volumes)
+	}
+	if in.ChangedBytes == 0 || in.ChangedBytes > in.DataBytes {
+		in.ChangedBytes = in.DataBytes
+	}
+	if in.Spec.Type == "" {
+		in.Spec.Type = "gp3"
+	}
+	if in.Spec.Type == "gp3" {
+		in.Spec.IOPS, in.Spec.ThroughputMiB = max(in.Spec.IOPS, gp3IOPS), max(in.Spec.ThroughputMiB, gp3MiB)
+	}
+	if in.Spec.SizeGiB == 0 { // as in the published tables: a volume of some three times its data
+		in.Spec.SizeGiB = max(3*in.LargestBytes>>30, 1)
+	}
+	return in, nil
+}

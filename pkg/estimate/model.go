@@ -1,0 +1,140 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// The published backup table, in bytes a second and volume. Its rows of 100 and 200 GB are of 500 GB volumes, those of
+// 500 and 1,024 GB of larger ones; the row of 50 GB fits neither and is left out.
+const (
+	snapshotRateSmall = 33.3e6
+	snapshotRateLarge = 52.0e6
+	smallVolumeGiB    = 512
+)
+
+// The published restore tables, in seconds. The case that explores the limit gives the parts for gp3 with 7,000 IOPS and
+// 400 MB/s without load; the table by volume, with load, gives what grows with the data.
+const (
+	createClusterSeconds  = 60
+	restoreVolumesSeconds = 6
+	startTiKVSeconds      = 190
+	startTiDBSeconds      = 60
+	resolvePerGB          = 786.0 / 1050 // 21 TB on 20 stores
+	recoverLogsSeconds    = 640          // RocksDB's recovery after a backup under load
+	recoverLogsPerGB      = 260.0 / 1050
+)
+
+// What the volumes' profile changes, from the published times of start TiKV (30 min at 3,000 IOPS and 125 MB/s, 5 min on
+// io2) and of resolve data (20 min there), as powers of how much less there is than in the case.
+const (
+	caseIOPS, caseMiB   = 7000, 400
+	gp3IOPS, gp3MiB     = 3000, 125
+	recoverIOPSPower    = 0.69
+	recoverMiBPower     = 0.505
+	resolveIOPSPower    = 0.50
+	resolveMiBPower     = 0.365
+	io2Recover          = 0.1
+	io2Resolve          = 0.5 // not published: assumed
+	initializedFactor   = 0.5 // not published: assumed of volumes that are filled before or while they are read
+	fastRestorePerGiB   = 3600.0 / 1024
+	createVolumesBucket = 100
+	createVolumesRate   = 5
+)
+
+// The phases of a backup but the snapshots are not published; these are what tisnap needs on its testbed with EC2's
+// answers of up to 2 s, in seconds.
+const (
+	createTaskSeconds      = 5
+	pauseSchedulingSeconds = 0.5
+	pauseGCSeconds         = 0.1
+	backupTSSeconds        = 2
+	cutSeconds             = 2
+	sealSeconds            = 1
+)
+
+// phases are the model's seconds of each phase, in order.
+func phases(in Input) []Phase {
+	if in.Operation == report.Backup {
+		return backupPhases(in)
+	}
+	return restorePhases(in)
+}
+
+func backupPhases(in Input) []Phase {
+	rate := snapshotRateSmall
+	if in.Spec.SizeGiB > smallVolumeGiB {
+		rate = snapshotRateLarge
+	}
+	changed := float64(in.LargestBytes) * float64(in.ChangedBytes) / float64(in.DataBytes)
+	return []Phase{
+		{Name: report.CreateTask, Seconds: createTaskSeconds},
+		{Name: report.PauseScheduling, Seconds: pauseSchedulingSeconds},
+		{Name: report.PauseGC, Seconds: pauseGCSeconds},
+		{Name: report.GetBackupTS, Seconds: backupTSSeconds},
+		{Name: report.VolumeSnapshots, Seconds: cutSeconds + paced(in.Stores) + changed/rate},
+		{Name: "seal", Seconds: sealSeconds},
+	}
+}
+
+func restorePhases(in Input) []Phase {
+	gb := float64(in.LargestBytes) / GB
+	recovery := 0.0
+	if in.Writes {
+		recovery = (recoverLogsSeconds + recoverLogsPerGB*gb) * recoverFactor(in)
+	}
+	var out []Phase
+	if in.FastRestore {
+		out = append(out, Phase{Name: "enable fast restore", Seconds: float64(in.LargestBytes>>30) * fastRestorePerGiB})
+	}
+	return append(out,
+		Phase{Name: report.CreateCluster, Seconds: createClusterSeconds},
+		Phase{Name: report.RestoreVolumes, Seconds: restoreVolumesSeconds + paced(in.Volumes) + waves(in)},
+		Phase{Name: report.StartTiKV, Seconds: startTiKVSeconds + recovery},
+		Phase{Name: report.ResolveData, Seconds: resolvePerGB * gb * resolveFactor(in)},
+		Phase{Name: report.StartTiDB, Seconds: startTiDBSeconds},
+	)
+}
+
+// paced is how long EC2's bucket of requests takes: so many calls at once, then so many a second.
+func paced(calls int) float64 {
+	return max(float64(calls-createVolumesBucket)/createVolumesRate, 0)
+}
+
+// waves is how long volumes wait for others to be filled, as EC2 has one sum of rates for a region.
+func waves(in Input) float64 {
+	if in.InitializationMiB <= 0 {
+		return 0
+	}
+	rate := min(in.InitializationMiB, max(ebs.InitializationRateSum/int64(in.Volumes), ebs.MinInitializationRate))
+	together := ebs.InitializationRateSum / rate
+	before := (int64(in.Volumes) - 1) / together
+	return float64(before) * float64(in.LargestBytes) / float64(rate<<20)
+}
+
+func recoverFactor(in Input) float64 {
+	return factor(in, recoverIOPSPower, recoverMiBPower, io2Recover)
+}
+
+func resolveFactor(in Input) float64 {
+	return factor(in, resolveIOPSPower, resolveMiBPower, io2Resolve)
+}
+
+// factor is how much longer what reads the volumes takes than in the published case: what there is less of decides.
+func factor(in Input, byIOPS, byMiB, io2 float64) float64 {
+	f := math.Pow(caseIOPS/float64(max(in.Spec.IOPS, 1)), byIOPS)
+	switch {
+	case in.Spec.Type == "io2":
+		f = io2
+	case in.Spec.Type == "io1" && in.Spec.IOPS == 0:
+		f = 1
+	case in.Spec.ThroughputMiB > 0:
+		f = max(f, math.Pow(caseMiB/float64(in.Spec.ThroughputMiB), byMiB))
+	}
+	if in.FastRestore || in.InitializationMiB > 0 {
+		f *= initializedFactor
+	}
+	return f
+}
