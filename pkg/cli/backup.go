@@ -11,7 +11,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/report"
 )
 
 type backupFlags struct {
@@ -144,9 +146,11 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				return backupPlan(opts, source), nil
 			},
 			run: func(ctx context.Context) (document, error) {
+				deps.Sink = withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
 				result, err := backup.Run(ctx, deps, opts)
 				doc := backupResult(opts, result, err)
 				if result.Sealed {
+					expect(ctx, deps.Store, doc.Report)
 					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
 				} else {
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)

@@ -83,7 +83,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 	page := userPages(t)["docs/scripting.md"]
 	for _, document := range []any{
 		backupDoc{}, planDoc{}, describeDoc{}, gcDoc{}, holdDoc{}, listDoc{}, releasedDoc{}, releasePlan{},
-		resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
+		runReportDoc{}, estimateDoc{}, resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {
@@ -185,7 +185,7 @@ func hasFlag(name string) bool {
 		return true
 	}
 	for _, cmd := range root.Commands() {
-		if cmd.Flags().Lookup(name) != nil {
+		if cmd.Flags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
 			return true
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -110,13 +112,16 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				if err != nil {
 					return nil, err
 				}
-				return restorePlan(opts, plan), nil
+				doc := restorePlan(opts, plan)
+				return doc, doc.estimate(ctx, deps.Store, opts, plan)
 			},
 			run: func(ctx context.Context) (document, error) {
+				deps.Sink = withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Restore && r.Backup == opts.Backup })
 				result, err := restore.Run(ctx, deps, opts)
 				doc := restoreResult(opts, result, err)
 				doc.compare = f.compare
 				if result.Restored {
+					expect(ctx, deps.Store, doc.Report)
 					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
 				} else {
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)

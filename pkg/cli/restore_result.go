@@ -8,7 +8,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -113,6 +115,29 @@ type restorePlanDoc struct {
 	// InitializationMiB is the rate of each volume, in so many Waves.
 	InitializationMiB int64 `json:"initializationMiB,omitempty"`
 	Waves             int   `json:"waves,omitempty"`
+	// Estimate is how long the restore takes and what it costs; nil if nobody knows how much data there is.
+	Estimate *estimateDoc `json:"estimate,omitempty"`
+}
+
+// estimate adds how long the restore takes, by the model scaled to the storage's runs, and what AWS bills.
+func (d *restorePlanDoc) estimate(ctx context.Context, store objstore.Store, opts restore.Options, p *restore.Plan) error {
+	if p.DataBytes <= 0 || len(p.Volumes) == 0 {
+		return nil
+	}
+	prices, err := estimate.DefaultPrices()
+	if err != nil {
+		return err
+	}
+	fit, err := fitTo(ctx, history.Open(store))
+	if err != nil {
+		fit = nil // the plan is good without
+	}
+	in := estimate.Input{
+		Operation: report.Restore, Stores: len(p.Manifest.Source.Stores), Volumes: len(p.Volumes), DataBytes: p.DataBytes, LargestBytes: p.LargestBytes,
+		Spec: p.Volumes[0].Spec, Writes: true, FastRestore: opts.FastRestore, InitializationMiB: p.InitializationMiB,
+	}
+	d.Estimate = &estimateDoc{header: newHeader("Estimate")}
+	return d.Estimate.add(in, fit, prices)
 }
 
 func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {
@@ -142,5 +167,11 @@ func (d *restorePlanDoc) table(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\nwould restore backup %s to %s in account %s, %s: %d CreateVolume calls; nothing was changed\n",
 		d.Backup, d.Cluster, d.Account, d.Region, len(d.Volumes))
-	return err
+	if err != nil || d.Estimate == nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return d.Estimate.table(w)
 }

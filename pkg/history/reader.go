@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -96,6 +97,13 @@ func (r *Reader) All(ctx context.Context, since time.Time) (*State, error) {
 	read := r.small.reads()
 	state.Read, state.Known = state.Read+read, state.Known+max(known-read, 0)
 	return state, nil
+}
+
+// Known returns the runs that were read or loaded before, the oldest first, and reads nothing.
+func (r *Reader) Known() []Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return latest(slices.Collect(maps.Values(r.runs)))
 }
 
 // Report returns a run's whole report: Key of Run. It is not remembered.

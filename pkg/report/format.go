@@ -71,7 +71,7 @@ func orAbsent(s string) string {
 	if s == "" {
 		return absent
 	}
-	return s
+	return Name(s)
 }
 
 // note is what a row says about a phase that did not simply succeed.

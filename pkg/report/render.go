@@ -34,7 +34,7 @@ type page struct {
 // Table writes the report as text of at most 100 columns, error messages and checks excepted, which are
 // not cut. It returns w's error.
 func (r *Report) Table(w io.Writer, o TableOptions) error {
-	p := r.page(o)
+	p := r.printable(failure.Line).page(o)
 	paint := func(c text.Color, s string) string {
 		if !o.Color {
 			return s
@@ -62,7 +62,7 @@ func (r *Report) Table(w io.Writer, o TableOptions) error {
 // Markdown writes the report as a GitHub-flavoured Markdown section with a second-level heading. It returns
 // w's error.
 func (r *Report) Markdown(w io.Writer, o TableOptions) error {
-	p := r.page(o)
+	p := r.printable(Escape).page(o)
 	var b strings.Builder
 	b.WriteString("## " + p.title + "\n")
 	if len(p.facts) > 0 {
@@ -109,6 +109,9 @@ func (r *Report) page(o TableOptions) page {
 				a.Number, a.At.UTC().Format("15:04:05Z"), a.Step, strings.ReplaceAll(a.Error, "\n", "; ")))
 		}
 	}
+	if line := r.expectedLine(); line != "" && (o.Compare || o.Details) {
+		p.notes = append(p.notes, line)
+	}
 	for _, w := range r.Warnings {
 		p.notes = append(p.notes, "warning: "+w)
 	}
@@ -120,13 +123,13 @@ func (r *Report) page(o TableOptions) page {
 
 // Title names the run and how it ended: "backup nightly-1 of tidb/prod: done".
 func (r *Report) Title() string {
-	b := string(r.Operation)
+	b, of := Name(string(r.Operation)), Name(r.Cluster.String())
 	if r.Operation == Resolve {
-		b += fmt.Sprintf(" of %s to %s", r.Cluster, orAbsent(string(r.Backup)))
+		b += fmt.Sprintf(" of %s to %s", of, orAbsent(string(r.Backup)))
 	} else if r.Operation == Restore {
-		b += fmt.Sprintf(" of %s to %s", orAbsent(string(r.Backup)), r.Cluster)
+		b += fmt.Sprintf(" of %s to %s", orAbsent(string(r.Backup)), of)
 	} else {
-		b += fmt.Sprintf(" %s of %s", orAbsent(string(r.Backup)), r.Cluster)
+		b += fmt.Sprintf(" %s of %s", orAbsent(string(r.Backup)), of)
 	}
 	return b + ": " + orAbsent(string(r.Outcome))
 }
@@ -158,6 +161,21 @@ func (r *Report) facts() []string {
 		line += ", finished " + r.Finished.UTC().Format(time.RFC3339)
 	}
 	return append(facts, line)
+}
+
+// expectedLine says what the model said, and how wrong it was; "" where it was not asked.
+func (r *Report) expectedLine() string {
+	e := r.Expected
+	if e == nil || e.Seconds <= 0 {
+		return ""
+	}
+	difference := "as long as expected"
+	if off := r.TotalSeconds/e.Seconds - 1; off >= 0.005 {
+		difference = Percent(off) + " more than expected"
+	} else if off <= -0.005 {
+		difference = Percent(-off) + " less than expected"
+	}
+	return fmt.Sprintf("expected: %s (%s to %s) by %s; it took %s", Duration(e.Seconds), Duration(e.LowSeconds), Duration(e.HighSeconds), e.Model, difference)
 }
 
 // others names the phases that the published columns have no place for, so that the total adds up.

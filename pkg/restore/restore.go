@@ -27,6 +27,8 @@ type Plan struct {
 	Volumes  []Volume
 	Region   string
 	Account  string
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
+	DataBytes, LargestBytes int64
 	// InitializationMiB is the rate of each volume, Waves in how many groups they go; 0 and 1 without one.
 	InitializationMiB int64
 	Waves             int
@@ -40,6 +42,7 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	}
 	return &Plan{
 		Manifest: r.manifest, Volumes: r.volumes, Region: r.EBS.Region(), Account: r.result.Account,
+		DataBytes: r.result.DataBytes, LargestBytes: r.result.LargestBytes,
 		InitializationMiB: r.fill.rate, Waves: r.fill.waves(len(r.volumes)),
 	}, nil
 }

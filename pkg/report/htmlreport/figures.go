@@ -33,27 +33,28 @@ func facts(r *report.Report) g.Node {
 
 // figures are the large numbers: the hold and its cut are what a live cluster feels.
 func figures(r *report.Report) g.Node {
-	out := g.Group{figure("total", report.Duration(r.TotalSeconds), against(r))}
+	out := g.Group{Figure("total", report.Duration(r.TotalSeconds), against(r))}
 	if hold := r.Hold; hold != nil {
 		attempts := ""
 		if hold.Attempts > 1 {
 			attempts = fmt.Sprintf("attempt %d", hold.Attempts)
 		}
 		out = append(out,
-			figure("hold", report.Duration(hold.Seconds), attempts),
-			figure("cut", report.Duration(hold.CutSeconds), "skew "+report.Duration(hold.SkewSeconds)))
+			Figure("hold", report.Duration(hold.Seconds), attempts),
+			Figure("cut", report.Duration(hold.CutSeconds), "skew "+report.Duration(hold.SkewSeconds)))
 	}
 	if r.DataBytes > 0 {
 		most := ""
 		if r.DataPerVolumeBytes > 0 {
 			most = "at most " + report.Bytes(r.DataPerVolumeBytes) + " a volume"
 		}
-		out = append(out, figure("data", report.Bytes(r.DataBytes), most))
+		out = append(out, Figure("data", report.Bytes(r.DataBytes), most))
 	}
-	return h.Dl(h.Class("figures"), out, figure("TiKVs", fmt.Sprint(r.TiKVs), plural(r.Volumes, "volume")))
+	return h.Dl(h.Class("figures"), out, Figure("TiKVs", fmt.Sprint(r.TiKVs), plural(r.Volumes, "volume")))
 }
 
-func figure(term, value, note string) g.Node {
+// Figure is one large number of a list of class figures.
+func Figure(term, value, note string) g.Node {
 	return h.Div(h.Class("figure"), h.Dt(g.Text(term)), h.Dd(h.Class("value"), g.Text(value)), h.Dd(h.Class("note"), g.Text(note)))
 }
 
@@ -96,6 +97,6 @@ func attempts(r *report.Report) g.Node {
 	}
 	return g.Group{
 		h.P(g.Text("The snapshots of these attempts were deleted: they were not proven to be of one instant.")),
-		scroll("Attempts that were thrown away", h.Table(h.THead(h.Tr(numColumn("attempt"), column("failed at"), column("in step"), column("why"))), h.TBody(rows))),
+		Scroll("Attempts that were thrown away", h.Table(h.THead(h.Tr(numColumn("attempt"), column("failed at"), column("in step"), column("why"))), h.TBody(rows))),
 	}
 }

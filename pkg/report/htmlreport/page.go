@@ -93,7 +93,7 @@ func article(p Page, i int, r *report.Report) g.Node {
 		heading = h.H2
 	}
 	return h.Article(h.ID(id), h.Aria("labelledby", id+"-title"),
-		heading(h.ID(id+"-title"), h.Class("title"), g.Text(subject(r)), g.Text(" "), badge(string(r.Outcome))),
+		heading(h.ID(id+"-title"), h.Class("title"), g.Text(subject(r)), g.Text(" "), Badge(r.Outcome)),
 		facts(r),
 		figures(r),
 		problem(r),
@@ -123,7 +123,7 @@ func contents(reports []*report.Report) g.Node {
 	for i, r := range reports {
 		rows = append(rows, h.Tr(
 			h.Th(h.Scope("row"), h.A(h.Href("#"+anchor(i)), g.Text(subject(r)))),
-			h.Td(badge(string(r.Outcome))),
+			h.Td(Badge(r.Outcome)),
 			h.Td(h.Class("num"), g.Text(report.Duration(r.TotalSeconds))),
 			h.Td(g.Text(when(r.Started))),
 		))

@@ -33,9 +33,9 @@ func stores(label string, all []phase.StoreParts) g.Node {
 	}
 	out := g.Group{h.P(h.Class("slowest"), g.Text("Slowest: "+strings.Join(t.named(), "; ")+"."))}
 	shown := min(len(t.rows), shownStores)
-	out = append(out, scroll(label, t.draw(t.rows[:shown])))
+	out = append(out, Scroll(label, t.draw(t.rows[:shown])))
 	if rest := t.rows[shown:]; len(rest) > 0 {
-		out = append(out, h.Details(h.Summary(g.Text(plural(len(rest), "faster store"))), scroll(label+", the others", t.draw(rest))))
+		out = append(out, h.Details(h.Summary(g.Text(plural(len(rest), "faster store"))), Scroll(label+", the others", t.draw(rest))))
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func expected(r *report.Report) g.Node {
 	add("total", e.LowSeconds, e.Seconds, e.HighSeconds, r.TotalSeconds, true)
 	return g.Group{
 		h.P(g.Textf("The model is from %s. ", clean(e.Model))),
-		scroll("Expected and actual", h.Table(h.Class("expected"),
+		Scroll("Expected and actual", h.Table(h.Class("expected"),
 			h.THead(h.Tr(column("phase"), numColumn("expected"), numColumn("range"), numColumn("share"), numColumn("actual"), numColumn("share"), numColumn("difference"), column(""))),
 			h.TBody(rows))),
 	}
@@ -91,5 +91,5 @@ func published(r *report.Report, compare bool) g.Node {
 		}
 		rows = append(rows, h.Tr(cells))
 	}
-	return g.Group{scroll("In the published form", h.Table(h.THead(h.Tr(head)), h.TBody(rows))), g.If(t.Note != "", h.P(g.Text(t.Note)))}
+	return g.Group{Scroll("In the published form", h.Table(h.THead(h.Tr(head)), h.TBody(rows))), g.If(t.Note != "", h.P(g.Text(t.Note)))}
 }

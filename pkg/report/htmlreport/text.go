@@ -3,7 +3,6 @@ package htmlreport
 import (
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -14,21 +13,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// maxName is how many letters of a name are shown.
-const maxName = 120
-
 // clean is a text as a page may hold it: one line without control characters, at most failure.MaxRemote bytes.
 func clean(text string) string { return failure.Line(text) }
 
-// name is a short text: what is longer is cut in its middle.
-func name(text string) string {
-	text = clean(text)
-	if utf8.RuneCountInString(text) <= maxName {
-		return text
-	}
-	runes := []rune(text)
-	return string(runes[:maxName/2]) + "…" + string(runes[len(runes)-maxName/2+1:])
-}
+func name(text string) string { return report.Name(text) }
 
 func clusterName(c cluster.Name) string { return name(c.String()) }
 
@@ -49,9 +37,10 @@ func when(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-func badge(outcome string) g.Node {
+// Badge is how a run ended, in a word and a colour.
+func Badge(outcome phase.Outcome) g.Node {
 	class := "badge"
-	switch phase.Outcome(outcome) {
+	switch outcome {
 	case phase.Done:
 		class += " good"
 	case phase.Failed:
@@ -60,7 +49,7 @@ func badge(outcome string) g.Node {
 	if outcome == "" {
 		outcome = "unknown"
 	}
-	return h.Span(h.Class(class), g.Text(name(outcome)))
+	return h.Span(h.Class(class), g.Text(name(string(outcome))))
 }
 
 func list(items []string) g.Node {
@@ -76,7 +65,7 @@ func numColumn(text string) g.Node { return h.Th(h.Scope("col"), h.Class("num"),
 
 func num(text string) g.Node { return h.Td(h.Class("num"), g.Text(text)) }
 
-// scroll is a wide table that scrolls on its own; the keyboard can reach it.
-func scroll(label string, table g.Node) g.Node {
+// Scroll is a wide table that scrolls on its own; the keyboard can reach it.
+func Scroll(label string, table g.Node) g.Node {
 	return h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", label), h.TabIndex("0"), table)
 }

@@ -28,7 +28,7 @@ func timeline(r *report.Report) g.Node {
 		h.TBody(rows),
 		h.TFoot(h.Tr(h.Th(h.Scope("row"), g.Text("total")), num(""), num(report.Duration(r.TotalSeconds)), num("100%"), h.Td())),
 	)
-	return scroll("Timeline", table)
+	return Scroll("Timeline", table)
 }
 
 func timelineRow(r *report.Report, b bar, length float64) g.Node {

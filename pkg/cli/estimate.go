@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/estimate"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// estimateFlags say what is estimated, where no backup does.
+type estimateFlags struct {
+	stores, volumes  int
+	data, changed    string
+	kind             string
+	iops, throughput int64
+	size             int64
+	rate             int64
+	fsr, writes      bool
+	otherRegion      bool
+	prices           string
+}
+
+func (a *app) estimateCommand() *cobra.Command {
+	var f estimateFlags
+	cmd := &cobra.Command{
+		Use:   "estimate",
+		Short: "Say how long a backup and a restore take, and what AWS bills for them",
+		Long: `Say how long a backup and a restore take, by phase and with a range, what AWS bills for them by item, and how
+that changes with the volumes. The times are those of the published tables; with five and more runs in the
+storage they are scaled to these. Nothing is changed, and without --storage nothing is asked.` + "\n" + exitStatus(),
+		Example: `  tisnap estimate --stores 20 --data 1TiB --volume-type gp3 --volume-iops 7000 --volume-throughput 400
+  tisnap estimate backup tidb/prod --storage s3://backups/prod
+  tisnap estimate restore prod-20261121-100000 --storage s3://backups/prod --volume-type io2 --volume-iops 16000`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.stores == 0 || f.data == "" {
+				return usage(cmd, fmt.Errorf("--stores and --data are missing: or say what to estimate, with `tisnap estimate backup CLUSTER` or `restore BACKUP`"))
+			}
+			return a.estimate(cmd, f, []report.Operation{report.Backup, report.Restore}, func(context.Context, *history.Reader) (estimate.Input, error) {
+				return estimate.Input{}, nil
+			})
+		},
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "backup CLUSTER", Short: "Estimate the next backup of a cluster, from its last one", Args: exactly("CLUSTER"),
+			Example: "  tisnap estimate backup tidb/prod --storage s3://backups/prod --changed 200GiB",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.estimate(cmd, f, []report.Operation{report.Backup}, a.lastBackup(args[0]))
+			},
+		},
+		&cobra.Command{
+			Use: "restore BACKUP", Short: "Estimate the restore of a backup", Args: exactly("BACKUP"), ValidArgsFunction: a.completeBackups,
+			Example: "  tisnap estimate restore prod-20261121-100000 --storage s3://backups/prod --volume-iops 7000 --volume-throughput 400",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.estimate(cmd, f, []report.Operation{report.Restore}, restoreInput(cluster.BackupID(args[0])))
+			},
+		})
+	f.add(cmd)
+	return cmd
+}
+
+func (f *estimateFlags) add(cmd *cobra.Command) {
+	fl := cmd.PersistentFlags()
+	fl.IntVar(&f.stores, "stores", 0, "TiKV stores (default: the backup's)")
+	fl.IntVar(&f.volumes, "volumes", 0, "volumes of all stores together (default: the backup's, or one a store)")
+	fl.StringVar(&f.data, "data", "", "data on each store, as 1TiB or 500GB (default: the backup's)")
+	fl.StringVar(&f.changed, "changed", "", "data on each store that changed since the last backup (default: all, as in the first backup)")
+	fl.StringVar(&f.kind, "volume-type", "", "type of the volumes: gp3|io1|io2 (default: the backup's, or gp3)")
+	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each volume (default: the backup's, or the type's)")
+	fl.Int64Var(&f.throughput, "volume-throughput", 0, "MiB/s of each gp3 volume (default: the backup's, or the type's)")
+	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each volume (default: the backup's, or three times its data)")
+	fl.Int64Var(&f.rate, "initialization-rate", 0, "MiB/s at which EC2 fills each volume (default: as it is read)")
+	fl.BoolVar(&f.fsr, "fsr", false, "with fast snapshot restore")
+	fl.BoolVar(&f.writes, "writes", true, "the cluster is written to during the backup, so that RocksDB recovers its logs")
+	fl.BoolVar(&f.otherRegion, "other-region", false, "the snapshots are copied to another region")
+	fl.StringVar(&f.prices, "prices", "", "TOML file of prices (default: the shipped ones of us-east-1)")
+	complete(cmd, "volume-type", volumeTypes()...)
+	// Without "volume-", as there are no other volumes here.
+	fl.Int64Var(&f.iops, "iops", 0, "the same as --volume-iops")
+	fl.Int64Var(&f.throughput, "throughput", 0, "the same as --volume-throughput")
+}
+
+// over puts what the flags say over what the backup says.
+func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
+	set(&in.Stores, f.stores)
+	set(&in.Volumes, f.volumes)
+	set(&in.Spec.Type, f.kind)
+	if f.kind != "" {
+		in.Spec.IOPS, in.Spec.ThroughputMiB = 0, 0
+	}
+	set(&in.Spec.IOPS, f.iops)
+	set(&in.Spec.ThroughputMiB, f.throughput)
+	set(&in.Spec.SizeGiB, f.size)
+	in.InitializationMiB, in.FastRestore, in.Writes, in.OtherRegion = f.rate, f.fsr, f.writes, f.otherRegion
+	for _, row := range []struct {
+		flag, text string
+		to         *int64
+	}{{"data", f.data, &in.DataBytes}, {"changed", f.changed, &in.ChangedBytes}} {
+		if row.text == "" {
+			continue
+		}
+		n, err := humanize.ParseBytes(row.text)
+		if err != nil || n == 0 || n > 1<<50 {
+			return in, failure.New(failure.Usage, "read --"+row.flag, row.text, "want a size, as 1TiB or 500GB")
+		}
+		*row.to = int64(n) * int64(max(in.Stores, 1)) //nolint:gosec // bounded above
+	}
+	if f.data != "" {
+		in.LargestBytes = 0
+	}
+	if f.iops < 0 || f.throughput < 0 || f.size < 0 || f.rate < 0 || f.stores < 0 || f.volumes < 0 {
+		return in, failure.New(failure.Usage, "estimate", "", "a number is below zero")
+	}
+	return in, nil
+}
+
+// set puts a value in the place of another unless it is zero.
+func set[T comparable](to *T, value T) {
+	var zero T
+	if value != zero {
+		*to = value
+	}
+}
+
+// estimate prints the estimates of the operations on what input says, changed by the flags.
+func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operation, input func(context.Context, *history.Reader) (estimate.Input, error)) error {
+	prices, err := estimate.ReadPrices(f.prices)
+	if err != nil {
+		return err
+	}
+	var in estimate.Input
+	var fit *estimate.Fit
+	if a.global.storage != "" || cmd.HasParent() && cmd.Parent().Name() == "estimate" {
+		c, err := a.connections(zap.NewNop())
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		store, err := c.store(cmd.Context())
+		if err != nil {
+			return err
+		}
+		reader := history.Open(store)
+		cache := historyCache{url: store.URL()}
+		cache.load(reader)
+		defer cache.save(reader)
+		if in, err = input(cmd.Context(), reader); err != nil {
+			return err
+		}
+		if fit, err = fitTo(cmd.Context(), reader); err != nil {
+			return err
+		}
+	}
+	if in, err = f.over(in); err != nil {
+		return err
+	}
+	doc := &estimateDoc{header: newHeader("Estimate")}
+	for _, op := range ops {
+		in.Operation = op
+		if err := doc.add(in, fit, prices); err != nil {
+			return err
+		}
+	}
+	return a.print(doc)
+}
+
+// lastBackup is what the last backup of the cluster worked on.
+func (a *app) lastBackup(arg string) func(context.Context, *history.Reader) (estimate.Input, error) {
+	return func(ctx context.Context, reader *history.Reader) (estimate.Input, error) {
+		namespace := a.global.namespace
+		if namespace == "" && !strings.Contains(arg, "/") {
+			namespace = "default"
+		}
+		name, err := cluster.ParseName(arg, namespace)
+		if err != nil {
+			return estimate.Input{}, err
+		}
+		return lastBackupOf(ctx, reader, name)
+	}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
+)
+
+// reportFlags are those of `tisnap report`.
+type reportFlags struct {
+	format, out, since string
+	open, compare      bool
+	details            bool
+}
+
+func reportFormats() []string { return []string{"table", "json", "markdown", "html"} }
+
+func (a *app) reportCommand() *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report [BACKUP|RUN]",
+		Short: "Show how long runs took: one backup with its restores, or the trend of all",
+		Long: `Show how long runs took. With a backup or a run: all runs of that backup, each with its phases, steps and
+stores, and what was expected. Without: the trend of all runs of the storage since --since, what failed,
+and what became slower than its own median. HTML is one file that needs nothing else. Nothing is changed.` + "\n" + exitStatus(),
+		Example: `  tisnap report prod-20261121-100000 --storage s3://backups/prod
+  tisnap report prod-20261121-100000 --storage s3://backups/prod --open
+  tisnap report prod-20261121-100000 --storage s3://backups/prod --format html --out report.html
+  tisnap report --since 30d --storage s3://backups/prod`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeBackups,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.complete(cmd, a.global.output, len(args) > 0); err != nil {
+				return usage(cmd, err)
+			}
+			doc, err := a.report(cmd.Context(), f, args)
+			if err != nil {
+				return err
+			}
+			return a.deliver(cmd.Context(), f, doc)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.format, "format", "table", "what the report is written as: "+strings.Join(reportFormats(), "|"))
+	fl.StringVar(&f.out, "out", "", "write the report to this file instead of stdout")
+	fl.StringVar(&f.since, "since", "", "the trend of the runs since then: 30d, 12h, or 2026-11-01 (default without an argument: 30d)")
+	fl.BoolVar(&f.open, "open", false, "write HTML to a file and open it in the browser")
+	fl.BoolVar(&f.compare, "compare", false, "show the published figures beside the run's")
+	fl.BoolVar(&f.details, "details", false, "show the steps of each phase and the parts of the hold; table and markdown")
+	complete(cmd, "format", reportFormats()...)
+	return cmd
+}
+
+func (f *reportFlags) complete(cmd *cobra.Command, output string, named bool) error {
+	if output != "table" && !cmd.Flags().Changed("format") {
+		f.format = "json" // -o is every command's word for it; a.print makes YAML of it
+	}
+	switch {
+	case !slices.Contains(reportFormats(), f.format):
+		return fmt.Errorf("--format %q: want %s", f.format, strings.Join(reportFormats(), ", "))
+	case named && f.since != "":
+		return fmt.Errorf("--since is for the trend of all runs: leave %s out", cmd.Flags().Arg(0))
+	case f.open && cmd.Flags().Changed("format") && f.format != "html":
+		return fmt.Errorf("--open shows HTML: leave --format out")
+	}
+	if f.open {
+		f.format = "html"
+	}
+	if f.since == "" {
+		f.since = "30d"
+	}
+	_, err := parseSince(f.since, time.Now())
+	return err
+}
+
+// parseSince reads 30d, 12h30m or 2026-11-01.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36500 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, fmt.Errorf("--since %q: want 30d, 12h or 2026-11-01", text)
+}
+
+// reportDocument is what `tisnap report` shows, in every format.
+type reportDocument interface {
+	document
+	markdown() (string, error)
+	html() (string, error)
+}
+
+func (a *app) report(ctx context.Context, f reportFlags, args []string) (reportDocument, error) {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	store, err := c.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reader := history.Open(store)
+	cache := historyCache{url: store.URL()}
+	cache.load(reader)
+	defer cache.save(reader)
+	if len(args) == 1 {
+		found, err := reader.Find(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		if found.Report() == nil {
+			return nil, failure.New(failure.NotFound, "find report", args[0], "no report of it is stored").
+				WithHint("see the backup itself with: tisnap describe %s", args[0])
+		}
+		return newRunReport(found, f), nil
+	}
+	since, err := parseSince(f.since, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	state, err := reader.Runs(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	return newTrendReport(history.NewTrend(state.Runs, since)), nil
+}
