@@ -5,15 +5,20 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/history"
 )
 
 // historyCache keeps what was read of a storage's runs in the user's cache folder ($XDG_CACHE_HOME/tisnap). A cache
-// that cannot be read or written only costs time: nothing is said of it.
+// that cannot be read or written only costs time: nothing is said of it. There is none for an endpoint in place of
+// Amazon's, where the same URL may be another storage tomorrow.
 type historyCache struct{ url string }
 
 func (c historyCache) path() (string, error) {
+	if os.Getenv("AWS_ENDPOINT_URL") != "" && strings.HasPrefix(c.url, "s3:") {
+		return "", os.ErrNotExist
+	}
 	folder, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
