@@ -39,7 +39,7 @@ func layers() [][]string {
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
 		{"backup", "restore", "gc"},
 		{"ui", "report"},
-		{"history", "notify", "metrics"},
+		{"history", "estimate", "notify", "metrics"},
 		{"exporter"},
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/shipped", "testbed/workload"},
