@@ -23,5 +23,17 @@ func brGuards() []Mutant {
 		in("pkg/brcompat/volume_file.go", "a document of other numbers of stores is backed up", exactlyOnce,
 			"case f.TiKV.Replicas != stores && f.TiKV.Replicas != stores+len(f.elsewhere):", "case false:",
 			"TestReadVolumeFile_DamagedObjects_AreRefused"),
+		in("pkg/restore/prepare.go", "a cluster that has stores is marked recovering", othersStay,
+			"		if len(stores) > 0 {", "		if false && len(stores) > 0 {",
+			"TestPrepare_ThenResolveData_ClusterServesAfterTheRestart"),
+		in("pkg/restore/resolve_data.go", "a cluster without the mark is flashed back", othersStay,
+			"	default:\n		return failure.New(failure.Unready, \"resolve\", target,", "	case false:\n		return failure.New(failure.Unready, \"resolve\", target,",
+			"TestPrepare_ThenResolveData_ClusterServesAfterTheRestart"),
+		in("pkg/brcompat/restore_run.go", "a restore that failed says that it succeeded", sealedIsWhole,
+			"	if !done {\n		return err\n	}\n", "",
+			"TestCarryOut_NotDone_SaysNoSuccess"),
+		in("pkg/brcompat/backup_document.go", "a part of a cluster is restored as if it were the whole", sealedIsWhole,
+			"	if len(f.elsewhere) == 0 {", "	if true {",
+			"TestRefuseParts_StoresInOtherKubernetesClusters_AreNamed"),
 	}
 }
