@@ -154,7 +154,7 @@ func unknown(line string) string {
 	root := (&app{}).root()
 	root.InitDefaultCompletionCmd()
 	cmd, rest, err := root.Find(words)
-	if err != nil || cmd.HasSubCommands() && !cmd.Runnable() && len(rest) > 0 && isCommand(rest[0]) {
+	if err != nil || cmd.HasSubCommands() && cmd.Use == cmd.Name() && len(rest) > 0 && isCommand(rest[0]) {
 		return strings.Join(words, " ")
 	}
 	cmd.InitDefaultHelpFlag()
