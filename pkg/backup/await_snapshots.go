@@ -18,7 +18,7 @@ import (
 func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 	wanted := ids(r.sets.all())
 	s.Expect(int64(100*len(wanted)), "% of snapshots")
-	progress, moved := int64(-1), time.Now()
+	progress, moved, tagged := int64(-1), time.Now(), false
 	unseen := map[cluster.SnapshotID]time.Time{}
 	warned := map[cluster.SnapshotID]bool{} // of strange states
 	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
@@ -29,6 +29,10 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 		if err == nil {
 			if err := r.checkThere(wanted, found, unseen); err != nil {
 				return err
+			}
+			if !tagged && len(found) == len(wanted) {
+				r.checkTags(ctx, s, found)
+				tagged = true
 			}
 			done, sum, err := r.judge(s, wanted, found, warned)
 			if err != nil || done {

@@ -38,6 +38,7 @@ type EBS interface {
 	ebs.Snapshots
 	ebs.Volumes
 	ebs.Account
+	ebs.Tagger
 }
 
 // Deps are the systems around a backup. All are required but Sink and Log.

@@ -50,6 +50,8 @@ type Options struct {
 	OnImport preflight.ImportPolicy
 	// ImportTimeout is how long to wait for imports; zero is 1 h.
 	ImportTimeout time.Duration
+	// PendingTimeout is how long to wait for the snapshots in progress of a volume that has as many as EC2 allows; zero is 1 h.
+	PendingTimeout time.Duration
 	// TiFlash is what to do about TiFlash stores; empty is to report them.
 	TiFlash preflight.TiFlashPolicy
 	// KeepTags are tag keys of the source's volumes that their snapshots get too.
@@ -75,6 +77,7 @@ func (o *Options) defaults() {
 		{&o.SteadyTimeout, 5 * time.Minute},
 		{&o.ConsistentTimeout, 10 * time.Minute},
 		{&o.ImportTimeout, time.Hour},
+		{&o.PendingTimeout, time.Hour},
 		{&o.Stuck, 2 * time.Hour},
 		{&o.Timeout, 48 * time.Hour},
 		{&o.Visibility, 30 * time.Second},

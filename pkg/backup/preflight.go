@@ -32,6 +32,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	}
 	s.Note("cluster %s: TiKV %s, %d stores, %d volumes",
 		r.opts.Cluster, r.source.Topology.Version, len(r.source.Topology.Stores), len(r.source.Topology.VolumeIDs()))
+	if busy := r.source.Busy; len(busy) > 0 {
+		s.Note("%d volumes have as many snapshots in progress as EC2 allows (%s, …): a backup waits for them before it holds the cluster", len(busy), busy[0])
+	}
 	if err := r.checkTiFlash(s); err != nil {
 		return err
 	}

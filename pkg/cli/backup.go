@@ -17,18 +17,18 @@ import (
 )
 
 type backupFlags struct {
-	name, run             string
-	maxLag, maxHold       time.Duration
-	lease, stuck, timeout time.Duration
-	attempts              int
-	steady, steadyTimeout time.Duration
-	consistentNow         bool
-	consistentTimeout     time.Duration
-	onImport, tiflash     string
-	importTimeout         time.Duration
-	pending               int
-	keepTags, tags        []string
-	dryRun                bool
+	name, run                     string
+	maxLag, maxHold               time.Duration
+	lease, stuck, timeout         time.Duration
+	attempts                      int
+	steady, steadyTimeout         time.Duration
+	consistentNow                 bool
+	consistentTimeout             time.Duration
+	onImport, tiflash             string
+	importTimeout, pendingTimeout time.Duration
+	pending                       int
+	keepTags, tags                []string
+	dryRun                        bool
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -78,6 +78,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.BoolVar(&f.consistentNow, "consistent-now", false, "first wait until all that was committed before the start is in the backup")
 	fl.DurationVar(&f.consistentTimeout, "consistent-timeout", 10*time.Minute, "how long --consistent-now may wait")
 	fl.StringVar(&f.onImport, "on-import", string(preflight.RefuseOnImport), "if TiDB Lightning, br restore or IMPORT INTO runs: "+strings.Join(preflight.ImportPolicies(), "|"))
+	fl.DurationVar(&f.pendingTimeout, "pending-timeout", time.Hour, "how long to wait, before the hold, for a volume with too many snapshots in progress")
 	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
 	complete(cmd, "on-import", preflight.ImportPolicies()...)
 	tiflashFlag(cmd, &f.tiflash)
@@ -103,6 +104,7 @@ func (f *backupFlags) validate() error {
 		{"stuck", f.stuck, time.Second}, {"timeout", f.timeout, time.Second},
 		{"steady", f.steady, 0}, {"steady-timeout", f.steadyTimeout, time.Second},
 		{"consistent-timeout", f.consistentTimeout, time.Second}, {"import-timeout", f.importTimeout, time.Second},
+		{"pending-timeout", f.pendingTimeout, time.Second},
 	} {
 		if d.value < d.min {
 			return fmt.Errorf("--%s %s: want at least %s", d.flag, d.value, d.min)
@@ -126,7 +128,7 @@ func (f *backupFlags) options() *backup.Options {
 		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Tags: f.tags, Stuck: f.stuck, Timeout: f.timeout,
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
-		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout,
+		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout, PendingTimeout: f.pendingTimeout,
 		TiFlash: preflight.TiFlashPolicy(f.tiflash),
 	}
 }

@@ -55,6 +55,7 @@ var (
 	_ Account     = (*Client)(nil)
 	_ Performance = (*Client)(nil)
 	_ Inventory   = (*Client)(nil)
+	_ Tagger      = (*Client)(nil)
 )
 
 // sdkLog writes what the SDK says to the log.

@@ -75,6 +75,7 @@ var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 	"UnknownParameter":             {failure.Usage, never, ""},
 	"UnsupportedOperation":         {failure.Usage, never, ""},
 	"ValidationError":              {failure.Usage, never, ""},
+	"InvalidID":                    {failure.Usage, never, ""},
 	"InvalidSnapshotID.Malformed":  {failure.Usage, never, ""},
 	"InvalidVolumeID.Malformed":    {failure.Usage, never, ""},
 	"InvalidInstanceID.Malformed":  {failure.Usage, never, ""},

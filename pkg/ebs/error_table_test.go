@@ -41,7 +41,7 @@ var known = []struct {
 	{failure.Unknown, ambiguous, `InternalError InternalFailure RequestTimeout ServerInternal ServiceException
 		ServiceUnavailable Unavailable`},
 	{failure.Unready, never, `IncorrectInstanceState IncorrectModificationState IncorrectState`},
-	{failure.Usage, never, `FilterLimitExceeded InvalidAction InvalidArgument InvalidInstanceID.Malformed
+	{failure.Usage, never, `FilterLimitExceeded InvalidID InvalidAction InvalidArgument InvalidInstanceID.Malformed
 		InvalidParameter InvalidParameterCombination InvalidParameterValue InvalidRequest
 		InvalidSnapshotID.Malformed InvalidTagKey.Malformed InvalidVolumeID.Malformed
 		MissingAction MissingParameter TagLimitExceeded UnknownParameter UnsupportedOperation

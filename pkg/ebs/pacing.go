@@ -19,7 +19,7 @@ const (
 // pacing keeps this process below EC2's token buckets, and deletes behind a cut.
 type pacing struct {
 	createSnapshots, deleteSnapshot, createVolume, deleteVolume *callQueue
-	modifyVolume, enableFast, disableFast                       *callQueue
+	modifyVolume, enableFast, disableFast, createTags           *callQueue
 
 	listedSnapshots, pagedSnapshots *callQueue
 	listedVolumes, pagedVolumes     *callQueue
@@ -36,7 +36,7 @@ func newPacing(clock Clock) pacing {
 	listed := func() *callQueue { return newCallQueue(clock, listedBurst, listedRate) }
 	return pacing{
 		createSnapshots: usual(), deleteSnapshot: usual(), createVolume: usual(), deleteVolume: usual(),
-		modifyVolume: other(), enableFast: other(), disableFast: other(),
+		createTags: usual(), modifyVolume: other(), enableFast: other(), disableFast: other(),
 		listedSnapshots: listed(), pagedSnapshots: paged(), listedVolumes: listed(), pagedVolumes: paged(),
 		instances: paged(), modifications: paged(), fastRestores: paged(), locks: listed(), status: listed(),
 		gate: &gate{},

@@ -115,6 +115,8 @@ type Restorer interface {
 	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
 	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.
 	DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error
+	// MadeForTarget lists the EBS volumes that Kubernetes made for the claims of a cluster that the run made: PD's.
+	MadeForTarget(ctx context.Context, name cluster.Name, run cluster.RunID) ([]cluster.VolumeID, error)
 	// Remaining lists the persistent volumes that Kubernetes made for the cluster's claims (PD's, for one) and that
 	// DeleteCluster could not have deleted, since their reclaim policy is Retain: as "PV (vol-…)".
 	Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error)

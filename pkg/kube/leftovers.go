@@ -122,3 +122,33 @@ func asItIs(o *unstructured.Unstructured) metav1.DeleteOptions {
 	options.Preconditions.ResourceVersion = &version
 	return options
 }
+
+// MadeForTarget lists the EBS volumes that are bound to claims of the cluster and that no restore made: PD's.
+func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run cluster.RunID) ([]cluster.VolumeID, error) {
+	tc, err := c.getCluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !madeBy(tc, run) {
+		return nil, checkMade(tc, run, "list volumes", name.String())
+	}
+	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, instanceSelector(instanceOfCluster(tc)))
+	if err != nil {
+		return nil, wrap(err, "list claims", name.String())
+	}
+	var out []cluster.VolumeID
+	for _, claim := range claims.Items {
+		if madeBy(&claim, run) || claim.Spec.VolumeName == "" {
+			continue
+		}
+		pv, err := c.core.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+		if err != nil {
+			return nil, wrap(err, "read persistent volume", claim.Spec.VolumeName)
+		}
+		if id := volumeOf(pv); id != "" && !restored(pv) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -121,4 +122,21 @@ func TestLeftover_RunNotNamed_IsUsage(t *testing.T) {
 	_, err := l.client.Leftover(t.Context(), source("dst"), "")
 	require.Equal(t, failure.Usage, failure.KindOf(err))
 	require.Equal(t, failure.Usage, failure.KindOf(l.client.DeleteLeftover(t.Context(), kube.Leftover{Cluster: cluster.Name{Namespace: "tidb", Name: "dst"}})))
+}
+
+// PD's volume is the one that Kubernetes made for the target; those that the run made, and other clusters', are not.
+func TestMadeForTarget_VolumeOfPD_AloneIsListed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.start(t, kubetest.ClusterOptions{Name: source("src"), TiKV: 1})
+	l.awaitReady(t, from, 1)
+	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), kube.Target{Name: source("dst"), Run: run}))
+	for _, name := range []string{"src", "dst"} {
+		l.provision(t, name)
+	}
+	ids, err := l.client.MadeForTarget(t.Context(), source("dst"), run)
+	require.NoError(t, err)
+	require.Equal(t, []cluster.VolumeID{"vol-0dst"}, ids)
+	_, err = l.client.MadeForTarget(t.Context(), source("src"), run)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "not the run's")
 }

@@ -44,6 +44,8 @@ type Source struct {
 	PVs         []json.RawMessage `json:"pvs"`
 	// VolumeTags are the volumes' tags at EC2, of which a backup may keep some.
 	VolumeTags map[cluster.VolumeID]ebs.Tags `json:"-"`
+	// Busy are the volumes with so many snapshots in progress that EC2 takes no other one now.
+	Busy []cluster.VolumeID `json:"-"`
 	// ResolvedTS is what the checks were made with.
 	ResolvedTS cluster.TS `json:"-"`
 }
@@ -81,6 +83,9 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 		return nil, err
 	}
 	if err := checkAccount(ctx, e, &src.Topology, limits.Pending); err != nil {
+		return nil, err
+	}
+	if src.Busy, _, err = Busy(ctx, e, &src.Topology); err != nil {
 		return nil, err
 	}
 	if err := fillCluster(ctx, p, src, tc); err != nil {

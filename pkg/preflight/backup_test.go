@@ -81,7 +81,6 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 		{"a quota that may not be asked", func(w *world) {
 			w.fail["Quotas"], w.pending = failure.New(failure.Denied, "list", "", "no"), 95
 		}, failure.Limited, "95 are pending, 6 more", "wait"},
-		{"a volume's snapshots in progress", func(w *world) { w.busy = map[cluster.VolumeID]int{w.volumes[4].ID: 5} }, failure.Limited, "5 snapshots in progress", "wait"},
 		{"too many pending snapshots", func(w *world) { w.pending = 95 }, failure.Limited, "95 are pending, 6 more", "wait"},
 		{"no permission", func(w *world) {
 			w.probe = failure.New(failure.Denied, "probe", "", "no").WithHint("allow ec2:CreateSnapshots")
@@ -151,4 +150,14 @@ func TestBackup_ScaleUnderWay_IsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// They are waited for, and not refused.
+func TestBackup_VolumeWithFivePendingSnapshots_IsListedAsBusy(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.busy = map[cluster.VolumeID]int{w.volumes[4].ID: 5, w.volumes[3].ID: 4}
+	src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
+	require.NoError(t, err)
+	require.Equal(t, []cluster.VolumeID{w.volumes[4].ID}, src.Busy)
 }

@@ -29,9 +29,6 @@ func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) er
 			WithHint("wait until other snapshots of the account are completed, or give the account's real limit by --pending-quota").
 			Lasting() // it takes minutes to hours, which nobody waits for in silence
 	}
-	if err := checkVolumesPending(ctx, e, t); err != nil {
-		return err
-	}
 	return failure.Annotate(
 		e.Probe(ctx, ebs.ActionCreateSnapshots, string(t.Stores[0].Instance), t.Stores[0].Volumes[0].Zone),
 		"check permissions", string(t.Stores[0].Instance))
@@ -47,18 +44,17 @@ func accountQuota(ctx context.Context, e EBS) int {
 	return int(quotas.PendingSnapshots)
 }
 
-// checkVolumesPending refuses a volume that has as many snapshots in progress as EC2 allows: the cut would wait
-// for them while the cluster is held.
-func checkVolumesPending(ctx context.Context, e EBS, t *cluster.Topology) error {
-	busy, err := e.SnapshotsInProgress(ctx, t.VolumeIDs())
+// Busy lists, in order, the volumes that have as many snapshots in progress, or in error, as EC2 allows, and how many: a
+// cut would wait for them while the cluster is held.
+func Busy(ctx context.Context, e EBS, t *cluster.Topology) (ids []cluster.VolumeID, count map[cluster.VolumeID]int, err error) {
+	count, err = e.SnapshotsInProgress(ctx, t.VolumeIDs())
 	if err != nil {
-		return failure.Annotate(err, "count pending snapshots", "of the volumes")
+		return nil, nil, failure.Annotate(err, "count pending snapshots", "of the volumes")
 	}
 	for _, v := range slices.Sorted(slices.Values(t.VolumeIDs())) {
-		if n := busy[v]; n >= pendingPerVolume {
-			return failure.New(failure.Limited, "check quota", string(v), "it has %d snapshots in progress or in error, and EC2 allows %d", n, pendingPerVolume).
-				WithHint("wait until they are completed, and delete those in error")
+		if count[v] >= pendingPerVolume {
+			ids = append(ids, v)
 		}
 	}
-	return nil
+	return ids, count, nil
 }

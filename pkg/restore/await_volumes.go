@@ -51,6 +51,7 @@ func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 		}
 		s.Reached(int64(ready))
 		if ready == len(wanted) {
+			r.checkTags(ctx, s, wanted, found)
 			return true, nil
 		}
 		return false, r.replaceVanished(ctx, s, wanted, shown)

@@ -72,7 +72,7 @@ func (r *run) asRestored(v *Volume) kube.RestoredVolume {
 // awaitPD waits until a majority of PD's members are healthy and answer: with the address of one alone, its
 // restart would look like the loss of PD.
 func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
-	return r.pollCluster(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
+	err := r.pollCluster(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 		if err != nil || 2*len(tc.PDAddresses) <= tc.PDReplicas {
 			return false, err
@@ -84,6 +84,10 @@ func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 		r.pd = p
 		return true, nil
 	})
+	if err == nil {
+		r.tagPDVolumes(ctx, s)
+	}
+	return err
 }
 
 // markRecovering marks PD as recovering and raises its ts above those in the data. It has to be over before

@@ -67,7 +67,9 @@ func (r *run) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]clu
 	}
 	found, err := r.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
 	for _, v := range found {
-		add(v.ID)
+		if v.Tags[ebs.TagRole] != rolePD { // goes with its claim, or stays with a persistent volume that is named
+			add(v.ID)
+		}
 	}
 	return ids, failure.Annotate(err, "find volumes", "run "+string(r.opts.Run))
 }

@@ -20,6 +20,7 @@ type EBS interface {
 	ebs.Volumes
 	ebs.Account
 	ebs.Performance
+	ebs.Tagger
 	// AccountID is the 12-digit number of the account that calls go to.
 	AccountID(ctx context.Context) (string, error)
 }

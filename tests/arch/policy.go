@@ -29,6 +29,7 @@ type rule struct {
 	resource  string
 	condition map[string]map[string]any
 	holds     func(action string) bool
+	also      bool // another rule may take the action, too
 }
 
 // rules are tried in order; the first that holds takes the action. An action that none takes has no place in
@@ -46,6 +47,19 @@ func rules() []rule {
 			sid: "TagWhatIsMade", resource: "*", holds: is("ec2:CreateTags"),
 			condition: map[string]map[string]any{
 				"StringEquals": {"ec2:CreateAction": []string{"CreateSnapshots", "CreateVolume"}},
+			},
+			also: true,
+		},
+		{ // what has lost one tag has the others
+			sid: "TagAgainWhatTisnapMade", resource: "*", holds: is("ec2:CreateTags"),
+			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/cluster": "false"}},
+			also:      true,
+		},
+		{ // PD's volumes of a restored cluster
+			sid: "TagWhatTheCSIDriverMade", resource: "arn:aws:ec2:*:*:volume/*", holds: is("ec2:CreateTags"),
+			condition: map[string]map[string]any{
+				"StringEquals":            {"aws:ResourceTag/ebs.csi.aws.com/cluster": "true"},
+				"ForAllValues:StringLike": {"aws:TagKeys": []string{"tisnap.io/*"}},
 			},
 		},
 		{
@@ -71,7 +85,7 @@ func PolicyOf(actions []string) (Policy, error) {
 		s := Statement{Sid: r.sid, Effect: "Allow", Resource: r.resource, Condition: r.condition}
 		for _, a := range slices.Sorted(slices.Values(actions)) {
 			if r.holds(a) && !taken[a] {
-				taken[a] = true
+				taken[a] = !r.also
 				s.Action = append(s.Action, a)
 			}
 		}

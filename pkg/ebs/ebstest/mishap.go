@@ -48,6 +48,21 @@ func (s *Server) FailVolume(id cluster.VolumeID) error {
 	return nil
 }
 
+// Untag takes a tag off a snapshot or volume, as some other tool of the account may do.
+func (s *Server) Untag(id, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.snapshots[cluster.SnapshotID(id)]; ok {
+		delete(p.tags, key)
+		return nil
+	}
+	v, err := s.liveVolume(cluster.VolumeID(id))
+	if err == nil {
+		delete(v.tags, key)
+	}
+	return err
+}
+
 // VanishNext makes the next so many accepted volumes disappear when they should become available. Their
 // client tokens are burned.
 func (s *Server) VanishNext(count int) {

@@ -22,6 +22,7 @@ type Client interface {
 	ebs.Account
 	ebs.Performance
 	ebs.Inventory
+	ebs.Tagger
 }
 
 // Subject is a client with an account that is the test's own.
@@ -98,6 +99,8 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"Find_ByTagsWithWildcards_Literal":       findByOddTags,
 		"Find_NoTags_Usage":                      findNothing,
 		"Delete_Twice_Succeeds":                  deleteTwice,
+		"PutTags_OnASnapshot_AddedToTheOthers":   putTags,
+		"PutTags_UnknownResource_NotFound":       putTagsNowhere,
 		"CreateVolume_FromSnapshot_AsAsked":      createVolume,
 		"CreateVolume_SameToken_SameVolume":      createVolumeTwice,
 		"CreateVolume_TokenForOthers_Conflict":   createVolumeMismatch,

@@ -1,0 +1,59 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// awaitPending waits, before anything is held, until EC2 takes another snapshot of every volume that preflight found
+// with as many in progress as are allowed: the cut would wait for that while the cluster is held.
+func (r *run) awaitPending(ctx context.Context, s *phase.Scope) error {
+	busy := r.source.Busy
+	if len(busy) == 0 {
+		return nil
+	}
+	total := int64(len(busy))
+	s.Expect(total, "volumes")
+	waiting, cancel := context.WithTimeout(ctx, r.opts.PendingTimeout)
+	defer cancel()
+	var count map[cluster.VolumeID]int
+	var reason error // why the last poll failed, if it did
+	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
+		now, n, err := preflight.Busy(waiting, r.EBS, &r.source.Topology)
+		switch {
+		case err == nil && len(now) == 0:
+			s.Reached(total)
+			return nil
+		case err == nil:
+			busy, count, reason = now, n, nil
+			s.Reached(max(0, total-int64(len(now))))
+		case waiting.Err() == nil && !failure.Transient(err):
+			return err
+		case waiting.Err() == nil:
+			reason = err
+		}
+		if wait.For(waiting, min(interval, r.opts.PendingTimeout/10)) != nil {
+			break
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return failure.Annotate(context.Cause(ctx), "wait for pending snapshots", string(busy[0]))
+	case reason != nil:
+		return reason
+	}
+	texts := make([]string, len(busy))
+	for i, id := range busy {
+		texts[i] = fmt.Sprintf("%s has %d", id, count[id])
+	}
+	return failure.New(failure.Limited, "wait for pending snapshots", string(busy[0]),
+		"after %s these volumes have as many snapshots in progress or in error as EC2 allows: %s", r.opts.PendingTimeout, failure.List(texts)).
+		WithHint("delete those in error, wait until the others are completed, or raise --pending-timeout")
+}

@@ -1,0 +1,34 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// checkTags puts back the tags that snapshots of the cut do not carry, and names each snapshot that stays without: gc
+// finds a snapshot by its tags alone. The backup is as good without them.
+func (r *run) checkTags(ctx context.Context, s *phase.Scope, found []ebs.Snapshot) {
+	wanted := map[cluster.VolumeID]ebs.Tags{}
+	for _, st := range r.source.Topology.Stores {
+		tags := r.request(st).Tags
+		for _, v := range st.Volumes {
+			wanted[v.ID] = tags
+		}
+	}
+	for _, snap := range found {
+		missing := wanted[snap.Volume].Missing(snap.Tags)
+		if len(missing) == 0 {
+			continue
+		}
+		if err := r.EBS.PutTags(ctx, string(snap.ID), missing); err != nil {
+			s.Warn("snapshot %s has lost %d of its tags, by which tisnap gc finds it, and they cannot be put back (%s): %v",
+				snap.ID, len(missing), failure.HintOf(err), err)
+			continue
+		}
+		s.Warn("snapshot %s had lost %d of its tags: they were put back", snap.ID, len(missing))
+	}
+}
