@@ -60,6 +60,28 @@ func (c Catalog) PutForBR(ctx context.Context, m *manifest.Manifest) error {
 	return c.createOnce(ctx, manifest.BRBackupMeta, doc)
 }
 
+// removeForBR deletes what a backup wrote at the root of the prefix. What another one wrote there, or br, stays.
+func (c Catalog) removeForBR(ctx context.Context, id cluster.BackupID) error {
+	own, _, err := c.Store.Get(ctx, manifest.BackupMetaKey(id))
+	if err == nil {
+		var root []byte
+		if root, _, err = c.Store.Get(ctx, manifest.BRBackupMeta); err == nil && bytes.Equal(root, own) {
+			err = c.Store.Delete(ctx, manifest.BRBackupMeta)
+		}
+	}
+	if err != nil && !failure.Is(err, failure.NotFound) {
+		return err
+	}
+	claim, err := c.readClaim(ctx, id)
+	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
+		return nil // nobody knows whose the prefix is
+	}
+	if err != nil {
+		return err
+	}
+	return c.UnlockForBR(ctx, claim.Run)
+}
+
 // createOnce creates an object. If an answer was lost, or this is another try, the same content is a success.
 func (c Catalog) createOnce(ctx context.Context, key string, body []byte) error {
 	_, err := c.Store.Create(ctx, key, body)

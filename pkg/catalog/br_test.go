@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -55,4 +56,39 @@ func TestCheckFreeForBR_WhatCountsAsUsed(t *testing.T) {
 	_, err = c.Store.Create(ctx, manifest.BRBackupMeta, []byte("{}"))
 	require.NoError(t, err)
 	require.Equal(t, failure.Conflict, failure.KindOf(c.CheckFreeForBR(ctx, "a")))
+}
+
+// A backup that is deleted leaves nothing at the root that says that it is there; what is not its own stays.
+func TestRemove_BackupInAPrefixOfTheOperators_LeavesNothingOfItAtTheRoot(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		root string
+		run  cluster.RunID
+		left []string
+	}{
+		"its own":       {"meta of a", "run-1", []string{}},
+		"another one's": {"meta of b", "run-2", []string{manifest.BRLock, manifest.BRBackupMeta}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := catalog.Catalog{Store: objstoretest.NewMemory(nil)}
+			require.NoError(t, k.Claim(ctx, catalog.Claim{ID: "a", Run: "run-1"}))
+			require.NoError(t, k.LockForBR(ctx, catalog.Claim{ID: "a", Run: c.run}))
+			for key, body := range map[string]string{manifest.BackupMetaKey("a"): "meta of a", manifest.BRBackupMeta: c.root} {
+				_, err := k.Store.Create(ctx, key, []byte(body))
+				require.NoError(t, err)
+			}
+			for range 2 {
+				require.NoError(t, k.Remove(ctx, "a"))
+			}
+			left, err := k.Store.List(ctx, "")
+			require.NoError(t, err)
+			keys := []string{}
+			for _, o := range left {
+				keys = append(keys, o.Key)
+			}
+			require.ElementsMatch(t, c.left, keys)
+		})
+	}
 }

@@ -59,7 +59,7 @@ func (c Catalog) Buried(ctx context.Context, id cluster.BackupID) (bool, error) 
 	return err == nil && manifest.DecodeTombstone(seal) != nil, failure.Annotate(err, "check for a tombstone", string(id))
 }
 
-// Remove buries the backup and deletes all its objects, the tombstone last, so that what is half removed
+// Remove buries the backup and deletes all its objects, and br's of the same backup, the tombstone last, so that what is half removed
 // stays buried. The snapshots have to be deleted before. Removing what is not there succeeds.
 func (c Catalog) Remove(ctx context.Context, id cluster.BackupID) error {
 	if err := manifest.CheckID(id); err != nil {
@@ -74,6 +74,9 @@ func (c Catalog) Remove(ctx context.Context, id cluster.BackupID) error {
 	}
 	if err := c.Bury(ctx, id, "removed", false); err != nil {
 		return err
+	}
+	if err := c.removeForBR(ctx, id); err != nil {
+		return failure.Annotate(err, "remove backup", string(id))
 	}
 	for _, key := range removalOrder(id, found) {
 		if err := c.Store.Delete(ctx, key); err != nil {
