@@ -99,6 +99,10 @@ bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 
 bench-ebs: build ## measure cut, restore and deletes against EC2's request limits, 20 to 1,000 stores; JSON in bin/bench-ebs.json
 	bin/testbed bench-ebs > bin/bench-ebs.json
 
+.PHONY: test-alerts
+test-alerts: ## check the alerts of manifests/monitoring by promtool, with their unit tests; the first run builds it
+	hack/promtool/check.sh
+
 .PHONY: manifests
 manifests: ## write manifests/iam-policy.json, from the calls that the adapters make
 	$(GO) test ./tests/arch -run TestManifest -update

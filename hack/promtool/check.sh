@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Checks the alerts of manifests/monitoring by promtool, and runs their unit tests. promtool is built from its pinned module
+# (tools.mod) into .tools/, without the discovery of targets, which is most of Prometheus; the first build takes minutes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+version=$(awk '$1 == "github.com/prometheus/prometheus" {print $2} $1 == "require" && $2 == "github.com/prometheus/prometheus" {print $3}' hack/promtool/tools.mod | head -1)
+promtool="$PWD/.tools/promtool/$version/promtool"
+if [ ! -x "$promtool" ]; then
+  mkdir -p "$(dirname "$promtool")"
+  echo "build promtool $version"
+  CGO_ENABLED=0 go build -modfile=hack/promtool/tools.mod -trimpath -tags remove_all_sd -o "$promtool" github.com/prometheus/prometheus/cmd/promtool
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# What stands below spec: of a PrometheusRule is a rule file of Prometheus.
+awk '/^spec:/ {inside = 1; next} inside {sub(/^  /, ""); print}' manifests/monitoring/prometheusrule.yaml >"$work/rules.yaml"
+cp manifests/monitoring/rules_test.yaml "$work/"
+"$promtool" check rules "$work/rules.yaml"
+"$promtool" test rules "$work/rules_test.yaml"
