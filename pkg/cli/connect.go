@@ -26,6 +26,7 @@ type connections struct {
 	log    *zap.Logger
 	tls    *tls.Config
 	reach  cluster.AddressMap
+	traced bool // the run is recorded
 
 	mu     sync.Mutex
 	closer []func()
@@ -114,7 +115,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 }
 
 func (c *connections) tikv() *tikv.Client {
-	client := tikv.Open(tikv.Config{TLS: c.tls, Reach: c.reach})
+	client := tikv.Open(tikv.Config{TLS: c.tls, Reach: c.reach, Tracing: c.traced})
 	c.later(client.Close)
 	return client
 }

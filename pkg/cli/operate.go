@@ -4,6 +4,9 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/tracing"
+	"github.com/tisnap/tisnap/pkg/tracing/otlp"
 )
 
 // work is what a long command does once it is connected: plan, or run. Both give the document to print.
@@ -15,7 +18,7 @@ type work struct {
 
 // operate connects, and then prints the plan (--dry-run), or does the work with its progress and prints what became
 // of it. The progress has ended before anything is printed.
-func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Context, *connections, *session) (work, error)) error {
+func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Context, *connections, *session) (work, error)) (err error) {
 	if err := a.announce.validate(); err != nil {
 		return usage(cmd, err)
 	}
@@ -32,7 +35,12 @@ func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Cont
 		return err
 	}
 	defer conn.close()
-	ctx := cmd.Context()
+	ctx, endTrace, err := a.trace(cmd, s)
+	if err != nil {
+		return err
+	}
+	defer func() { endTrace(err) }()
+	conn.traced = tracing.On(ctx)
 	w, err := prepare(ctx, conn, s)
 	if err != nil {
 		return err
@@ -52,4 +60,12 @@ func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Cont
 		err = printErr
 	}
 	return err
+}
+
+// trace begins the run's trace if the environment names a collector; without one there is nothing to end.
+func (a *app) trace(cmd *cobra.Command, s *session) (ctx context.Context, end func(error), err error) {
+	if !otlp.Enabled() {
+		return cmd.Context(), func(error) {}, nil
+	}
+	return otlp.Start(cmd.Context(), "tisnap "+cmd.Name(), a.version.Version, s.log)
 }

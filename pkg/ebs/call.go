@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
 // Limits of trying again.
@@ -95,7 +96,10 @@ func (c *Client) tries(ctx context.Context, op operation, target string, send fu
 func (c *Client) once(ctx context.Context, op operation, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.answerTimeout(op))
 	defer cancel()
-	return concise(send(ctx))
+	ctx, span := tracing.Call(ctx, string(op.action), "rpc.system", "aws-api")
+	err := concise(send(ctx))
+	span.End(err)
+	return err
 }
 
 // turn lets urgent calls go first, and then waits for its turn below EC2's rate.

@@ -20,6 +20,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/tracing"
+	"github.com/tisnap/tisnap/pkg/tracing/grpctrace"
 )
 
 // Config is where PD is and how to talk to it.
@@ -81,10 +83,10 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		opt.WithInitMetricsOption(false),  // it would make them again, while other clients write to them
 		opt.WithCustomTimeoutOption(rpcTimeout),
 		opt.WithMaxErrorRetry(openTries),
-		opt.WithGRPCDialOptions(
+		opt.WithGRPCDialOptions(append(recorded(ctx),
 			grpc.WithContextDialer(dialer(tlsConfig, cfg.Reach)),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: dialTimeout}),
-		))
+		)...))
 	if err == nil && !stop() {
 		c.rpc.Close()
 		err = ctx.Err()
@@ -97,6 +99,14 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, translate(ctx, err, op, target)
 	}
 	return c, nil
+}
+
+// recorded makes spans of the calls, if the run that opens the client is recorded.
+func recorded(ctx context.Context) []grpc.DialOption {
+	if !tracing.On(ctx) {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithStatsHandler(grpctrace.Handler{})}
 }
 
 // explain finds out by HTTP why the opening failed: pd/client says only that it did.

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
 const apiPrefix = "/pd/api/v1"
@@ -99,7 +100,9 @@ func (r *rest) call(ctx context.Context, method, path string, in, out any, repea
 	return errors.Join(failed...)
 }
 
-func (r *rest) send(ctx context.Context, method, url string, body []byte, repeat repeatable) ([]byte, error) {
+func (r *rest) send(ctx context.Context, method, url string, body []byte, repeat repeatable) (answer []byte, err error) {
+	ctx, span := tracing.Call(ctx, "PD "+method, "url.full", url)
+	defer func() { span.End(err) }()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ func (r *rest) send(ctx context.Context, method, url string, body []byte, repeat
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
+	answer, err = io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
 // Config is what an Engine needs.
@@ -42,7 +43,8 @@ type Engine struct {
 	// notUndone holds the last failed undo of a step that was not undone since.
 	notUndone map[string]error
 	attempts  []Attempt
-	late      bool // a step was begun whose record is not durable
+	late      bool         // a step was begun whose record is not durable
+	span      tracing.Span // of the phase under way
 }
 
 // New makes an engine for one run.
@@ -105,7 +107,7 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 func (e *Engine) forward(ctx context.Context, steps []Step, finished map[string]json.RawMessage) error {
 	for i := 0; i < len(steps); i++ {
 		step := &steps[i]
-		e.openPhase(step, e.attempt(steps, i))
+		e.openPhase(ctx, step, e.attempt(steps, i))
 		data, skip := finished[step.Name]
 		var err error
 		if skip && len(e.attempts) == 0 {
@@ -151,7 +153,9 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	}
 	e.remember(step)
 	s.emit(StepStarted, "")
+	ctx, span := tracing.Start(e.span.In(ctx), step.Name)
 	err := within(ctx, step.Name, step.Deadline, func(ctx context.Context) error { return e.try(ctx, step, s) })
+	span.End(err)
 	e.finish(step, s, err)
 	if err != nil {
 		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error()}, nil)

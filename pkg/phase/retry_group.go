@@ -108,7 +108,7 @@ func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error
 func (e *Engine) awaitAttempt(ctx context.Context) error {
 	rule := e.cfg.Group
 	step := &Step{Phase: rule.Phase, Name: stepAwaitAttempt, Deadline: rule.Deadline, ReadOnly: true, Do: rule.Ready}
-	e.openPhase(step, len(e.attempts)+1)
+	e.openPhase(ctx, step, len(e.attempts)+1)
 	s := e.scope(step)
 	s.emit(StepStarted, "")
 	err := within(ctx, "wait for another attempt", rule.Deadline, func(ctx context.Context) error { return e.call(ctx, step.Do, s) })

@@ -1,6 +1,12 @@
 package phase
 
-import "time"
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/tracing"
+)
 
 // finish times the step and shows how it ended.
 func (e *Engine) finish(step *Step, s *Scope, err error) {
@@ -17,10 +23,11 @@ func (e *Engine) finish(step *Step, s *Scope, err error) {
 	s.emit(StepFinished, "")
 }
 
-func (e *Engine) openPhase(step *Step, attempt int) {
+func (e *Engine) openPhase(ctx context.Context, step *Step, attempt int) {
 	if n := len(e.timings); n > 0 && e.timings[n-1].Phase == step.Phase && e.timings[n-1].Outcome == "" {
 		return
 	}
+	_, e.span = tracing.Start(ctx, step.Phase, "tisnap.run", string(e.cfg.Run), "tisnap.attempt", strconv.Itoa(max(attempt, 1)))
 	e.timings = append(e.timings, Timing{Phase: step.Phase, Start: time.Now(), Attempt: attempt})
 	e.sink.Emit(Event{Type: PhaseStarted, Time: time.Now().UTC(), Run: e.cfg.Run, Phase: step.Phase})
 }
@@ -31,6 +38,7 @@ func (e *Engine) timeStep(t StepTiming) {
 }
 
 func (e *Engine) closePhase(err error) {
+	e.span.End(err)
 	p := &e.timings[len(e.timings)-1]
 	elapsed := time.Since(p.Start)
 	p.Seconds, p.Outcome, p.Start = elapsed.Seconds(), Done, p.Start.UTC()

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
 // undoRun undoes the steps that began and returns the errors of those that could not be undone.
@@ -41,7 +42,9 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 	e.writer.add(Record{Type: RecordUndo, Step: step.Name}, nil)
 	s := e.scope(step)
 	s.emit(UndoStarted, "")
+	ctx, span := tracing.Start(ctx, "undo "+step.Name)
 	err := within(ctx, "undo "+step.Name, step.undoDeadline(), func(ctx context.Context) error { return e.call(ctx, step.Undo, s) })
+	span.End(err)
 	if err != nil {
 		err = failure.Annotate(err, "undo "+step.Name, "")
 		e.notUndone[step.Name] = err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/tracing/grpctrace"
 )
 
 const (
@@ -40,6 +41,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// Reach says where addresses are dialled from outside the Kubernetes cluster; the zero value is at themselves.
 	Reach cluster.AddressMap
+	// Tracing makes spans of the calls of a run that is recorded.
+	Tracing bool
 }
 
 // withDefaults fills the zero values.
@@ -84,7 +87,7 @@ func Open(cfg Config) *Client {
 	}
 	reconnect := backoff.DefaultConfig
 	reconnect.BaseDelay, reconnect.MaxDelay = 100*time.Millisecond, maxReconnectDelay
-	return &Client{
+	c := &Client{
 		conns: map[string]*grpc.ClientConn{},
 		options: []grpc.DialOption{
 			grpc.WithTransportCredentials(creds),
@@ -95,6 +98,10 @@ func Open(cfg Config) *Client {
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: cfg.ConnectTimeout}),
 		},
 	}
+	if cfg.Tracing {
+		c.options = append(c.options, grpc.WithStatsHandler(grpctrace.Handler{}))
+	}
+	return c
 }
 
 // dialer connects to where reach says that an address is. TLS is above it, and has the server prove the name in address.

@@ -25,7 +25,7 @@ func confinements() []confinement {
 			reason: "the clients of PD and TiKV stay inside the adapters",
 		},
 		{
-			path: "google.golang.org/grpc", to: []string{"pkg/pd", "pkg/tikv", "pkg/testbed"},
+			path: "google.golang.org/grpc", to: []string{"pkg/pd", "pkg/tikv", "pkg/tracing", "pkg/testbed"},
 			reason: "status codes are translated by the adapters",
 		},
 		{

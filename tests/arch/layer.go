@@ -27,7 +27,7 @@ func violation(where, format string, args ...any) Violation {
 func layers() [][]string {
 	return [][]string{
 		{"failure", "wait"},
-		{"cluster", "parallel", "outbound"},
+		{"cluster", "parallel", "outbound", "tracing"},
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},

@@ -1,0 +1,107 @@
+package tests
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/testbed"
+)
+
+// traces is a collector of OTLP over HTTP.
+type traces struct {
+	mu    sync.Mutex
+	spans map[string]*tracepb.Span // by id
+}
+
+func (c *traces) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var req collector.ExportTraceServiceRequest
+	if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &req) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range req.GetResourceSpans() {
+		for _, s := range r.GetScopeSpans() {
+			for _, span := range s.GetSpans() {
+				c.spans[string(span.GetSpanId())] = span
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf")
+}
+
+// path is the names from the root to the span.
+func (c *traces) path(span *tracepb.Span) string {
+	names := []string{span.GetName()}
+	for parent := c.spans[string(span.GetParentSpanId())]; parent != nil; parent = c.spans[string(parent.GetParentSpanId())] {
+		names = append([]string{parent.GetName()}, names...)
+	}
+	return strings.Join(names, " > ")
+}
+
+// With a collector in the environment a run is one trace: the phases, below them the steps, below them the calls.
+func TestTrace_RunIsATreeOfPhasesStepsAndCalls(t *testing.T) { //nolint:paralleltest // it sets the environment
+	c := &traces{spans: map[string]*tracepb.Span{}}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	p := newPlace(t, testbed.Config{Nodes: 6})
+	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	e := p.run(t, "backup", prod.String(), "--name", string(firstBackup), "--storage", whole)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	paths, ids := map[string]bool{}, map[string]bool{}
+	for _, span := range c.spans {
+		paths[c.path(span)] = true
+		ids[string(span.GetTraceId())] = true
+		assert.GreaterOrEqual(t, span.GetEndTimeUnixNano(), span.GetStartTimeUnixNano())
+	}
+	require.Len(t, ids, 1, "a run is one trace")
+	for _, want := range []string{
+		"tisnap backup > create task > preflight",
+		"tisnap backup > pause scheduling > hold",
+		"tisnap backup > volume snapshots > cut > ec2:CreateSnapshots",
+		"tisnap backup > volume snapshots > wait > ec2:DescribeSnapshots",
+	} {
+		assert.True(t, paths[want], "%s is not in the trace", want)
+	}
+	for _, want := range []string{"> PD GET", "> backup.Backup/PrepareSnapshotBackup", "> pdpb.PD/"} {
+		found := false
+		for path := range paths {
+			found = found || strings.HasPrefix(path, "tisnap backup > ") && strings.Contains(path, want)
+		}
+		assert.True(t, found, "no call %q is in the trace", want)
+	}
+	if t.Failed() {
+		for path := range paths {
+			t.Log(path)
+		}
+	}
+}
+
+// A collector that does not answer changes nothing of how the run ends.
+func TestTrace_CollectorIsGone_RunEndsAllTheSame(t *testing.T) { //nolint:paralleltest // it sets the environment
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/secret-token")
+	p := newPlace(t, testbed.Config{Nodes: 6})
+	e := p.run(t, "backup", "tidb/none", "--storage", whole)
+	require.Equal(t, cli.ExitCode(4), e.code, e.stderr)
+	assert.NotContains(t, e.stderr, "secret-token")
+}
