@@ -2,7 +2,6 @@ package restore_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,11 +30,9 @@ func TestRun_StoreCrashesBeforeItReachesPD_EndsWithItsLastWords(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.loseData(t, "2")
-	began := time.Now()
 	_, err := l.restore(within(t), t, nil, nil)
-	require.Less(t, time.Since(began), 45*time.Second, "well before the deadline of a minute")
-	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
-	require.Regexp(t, `TiKV of store 2 ends as soon as it is started: pod copy-tikv-\d was restarted 4 times`, err.Error())
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "not the deadline: %v", err)
+	require.Regexp(t, `TiKV of store 2 ends as soon as it is started: pod copy-tikv-\d was restarted [4-9] times`, err.Error())
 	require.ErrorContains(t, err, "no store ident on the data volume")
 	require.Regexp(t, `kubectl -n tidb logs copy-tikv-\d -c tikv --previous`, failure.HintOf(err))
 	require.Contains(t, failure.HintOf(err), "tisnap restore b --to tidb/copy --tolerate-store 2")
