@@ -47,6 +47,28 @@ func bars(r *report.Report) []bar {
 	return out
 }
 
+// held are the steps that overlap the hold, with times from its begin: next to the wait for the snapshots they would be
+// too small to be seen.
+func held(r *report.Report) []bar {
+	if r.Hold == nil || r.Hold.Start.IsZero() || r.Hold.Seconds <= 0 {
+		return nil
+	}
+	out := []bar{{kind: "hold", name: "hold", seconds: r.Hold.Seconds}}
+	if !r.Hold.CutStart.IsZero() {
+		out = append(out, bar{kind: "cut", name: "cut", offset: at(r.Hold.CutStart, r.Hold.Start, 0), seconds: r.Hold.CutSeconds})
+	}
+	for _, p := range r.Phases {
+		for _, s := range p.Steps {
+			from := s.Start.Sub(r.Hold.Start).Seconds()
+			if s.Start.IsZero() || from >= r.Hold.Seconds || from+s.Seconds <= 0 || s.Seconds > 10*r.Hold.Seconds {
+				continue
+			}
+			out = append(out, bar{depth: 1, kind: "step", name: s.Name, offset: max(from, 0), seconds: s.Seconds, outcome: s.Outcome, attempt: p.Attempt})
+		}
+	}
+	return out
+}
+
 // at is when something began, or what it is believed to be if the report does not say.
 func at(start, zero time.Time, otherwise float64) float64 {
 	if start.IsZero() || zero.IsZero() {

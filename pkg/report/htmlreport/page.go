@@ -98,6 +98,7 @@ func article(p Page, i int, r *report.Report) g.Node {
 		figures(r),
 		problem(r),
 		section(id, "time", "Timeline", timeline(r)),
+		section(id, "held", "While the cluster was held", holdTimeline(r)),
 		section(id, "expected", "Expected and actual", expected(r)),
 		section(id, "published", "In the published form", published(r, p.Published)),
 		section(id, "hold", "Stores during the hold", holdStores(r)),

@@ -43,7 +43,7 @@ func stores(label string, all []phase.StoreParts) g.Node {
 // storeTable is the stores by their parts.
 type storeTable struct {
 	parts   []string
-	slowest map[string]float64 // by part
+	slowest map[string]string // the row's label, by part
 	rows    []storeRow
 }
 
@@ -54,7 +54,7 @@ type storeRow struct {
 }
 
 func newStoreTable(all []phase.StoreParts) *storeTable {
-	t := &storeTable{slowest: map[string]float64{}}
+	t := &storeTable{slowest: map[string]string{}}
 	for _, s := range all {
 		row := storeRow{label: "store " + s.Store.String(), seconds: map[string]float64{}}
 		if s.Pod != "" {
@@ -68,11 +68,16 @@ func newStoreTable(all []phase.StoreParts) *storeTable {
 			row.sum += p.Seconds
 		}
 		t.rows = append(t.rows, row)
-		for part, seconds := range row.seconds {
-			t.slowest[part] = max(t.slowest[part], seconds)
-		}
 	}
 	slices.SortStableFunc(t.rows, func(a, b storeRow) int { return cmp.Compare(b.sum, a.sum) })
+	for _, part := range t.parts {
+		most := 0.0
+		for _, row := range t.rows {
+			if row.seconds[part] > most {
+				most, t.slowest[part] = row.seconds[part], row.label
+			}
+		}
+	}
 	return t
 }
 
@@ -91,8 +96,7 @@ func (t *storeTable) named() []string {
 }
 
 func (t *storeTable) isSlowest(part string, row storeRow) bool {
-	seconds, timed := row.seconds[part]
-	return timed && len(t.rows) > 1 && seconds > 0 && seconds >= t.slowest[part]
+	return len(t.rows) > 1 && t.slowest[part] == row.label
 }
 
 func (t *storeTable) draw(rows []storeRow) g.Node {

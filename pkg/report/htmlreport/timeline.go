@@ -31,6 +31,26 @@ func timeline(r *report.Report) g.Node {
 	return Scroll("Timeline", table)
 }
 
+// holdTimeline is the hold alone.
+func holdTimeline(r *report.Report) g.Node {
+	all := held(r)
+	if len(all) == 0 {
+		return nil
+	}
+	length := r.Hold.Seconds
+	for _, b := range all {
+		length = max(length, b.offset+b.seconds)
+	}
+	rows := g.Group{}
+	for _, b := range all {
+		rows = append(rows, h.Tr(h.Class(rowClass(b)), h.Th(h.Scope("row"), g.Text(name(b.name)), remark(b)), num("+"+report.Duration(b.offset)),
+			num(report.Duration(b.seconds)), num(report.Percent(b.seconds/r.Hold.Seconds)), h.Td(h.Class("track"), drawn(b, length))))
+	}
+	return Scroll("While the cluster was held", h.Table(h.Class("gantt"),
+		h.THead(h.Tr(column("step"), numColumn("began"), numColumn("time"), numColumn("of the hold"), h.Th(h.Scope("col"), h.Class("axis"), axis(length)))),
+		h.TBody(rows)))
+}
+
 func timelineRow(r *report.Report, b bar, length float64) g.Node {
 	began, share := "-", report.Percent(0)
 	if b.offset >= 0 {
