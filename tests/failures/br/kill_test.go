@@ -50,14 +50,14 @@ func (b *process) kill(t *testing.T) {
 func TestH1_HolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	holder := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=4s")
+	holder := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10s")
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(p.c.Held(), func(s string) bool { return strings.HasPrefix(s, "safe point tisnap-") })
 	}, time.Minute, 20*time.Millisecond)
 	holder.kill(t)
 	require.NotEmpty(t, p.c.Held())
 	p.pause(t).requireRefused(t, "another tool holds the cluster")
-	require.Eventually(t, func() bool { return len(p.c.HeldBut("safe point")) == 0 }, 20*time.Second, 50*time.Millisecond, "it expires by itself")
+	require.Eventually(t, func() bool { return len(p.c.HeldBut("safe point")) == 0 }, 40*time.Second, 50*time.Millisecond, "it expires by itself")
 
 	var next *job
 	require.Eventually(t, func() bool { // PD lists the dead one's safe point for up to a second longer
