@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tikv/client-go/v2/oracle"
@@ -12,6 +13,7 @@ import (
 	"github.com/tikv/pd/client/clients/gc"
 	"github.com/tikv/pd/client/opt"
 	"github.com/tikv/pd/client/pkg/caller"
+	"google.golang.org/grpc/codes"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -68,9 +70,16 @@ func connect(ctx context.Context, addresses []string) (*Cluster, error) {
 // down: they end by themselves within 5 s.
 func (c *Cluster) Close() error { return c.store.Close() }
 
-// Now is a fresh timestamp of PD.
+// Now is a fresh timestamp of PD. One that the client itself cancelled is asked for again.
 func (c *Cluster) Now(ctx context.Context) (cluster.TS, error) {
-	physical, logical, err := c.pd.GetTS(ctx)
+	var physical, logical int64
+	var err error
+	for range connectTries {
+		physical, logical, err = c.pd.GetTS(ctx)
+		if err == nil || !strings.Contains(err.Error(), codes.Canceled.String()) || wait.For(ctx, retryPause) != nil {
+			break
+		}
+	}
 	if err != nil {
 		return 0, failure.Wrap(err, failure.Unknown, "get timestamp", "")
 	}
