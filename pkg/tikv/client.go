@@ -76,6 +76,7 @@ var (
 	_ Holder      = (*Client)(nil)
 	_ Recoverer   = (*Client)(nil)
 	_ Flashbacker = (*Client)(nil)
+	_ Marker      = (*Client)(nil)
 )
 
 // Open makes a client. It connects to a store when it is first asked for.

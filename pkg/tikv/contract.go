@@ -118,4 +118,9 @@ type Flashbacker interface {
 	// Flashback returns every key of the range to Version by writes at CommitTS. Idempotent for the same
 	// StartTS and CommitTS; with another CommitTS a done region answers RegionNotPrepared.
 	Flashback(ctx context.Context, address string, f Flashback) error
+	// AnyLock asks the region's leader whether any key of it is locked, by whatever transaction and kind of lock. The
+	// answer holds for all that is in the leader's log.
+	AnyLock(ctx context.Context, address string, r cluster.Region) (bool, error)
+	// Digest reads all rows of the region as they are at ts, from its leader. A row that is locked is a Conflict.
+	Digest(ctx context.Context, address string, r cluster.Region, ts cluster.TS) (Digest, error)
 }

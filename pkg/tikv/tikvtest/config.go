@@ -74,6 +74,11 @@ type Options struct {
 	// entries it leaves (default 2048).
 	LogGCInterval time.Duration
 	LogKeep       uint64
+	// VersionTime is how long a flashback reads each version of each key that it walks; the store's volume reads them one
+	// after the other. Default 0.
+	VersionTime time.Duration
+	// NoDebug makes a store without TiKV's Debug service.
+	NoDebug bool
 	// IgnoreFlashback makes a store answer a flashback with success and leave the rows as they are.
 	IgnoreFlashback bool
 	// Static makes a store without raft, keys or recovery: its regions come from BootstrapStatic and stay as they are.

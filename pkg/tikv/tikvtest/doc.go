@@ -12,7 +12,7 @@
 // as in TiKV: the region that is split keeps the right part.
 //
 // Fault points are "tikv.<store id>." and the RPC's name (KvGet, SplitRegion, ReadRegionMeta, RecoverRegion,
-// WaitApply, SuspendImportRPC, CheckPendingAdminOp, PrepareSnapshotBackup, ...), and besides
+// WaitApply, RegionInfo, SuspendImportRPC, CheckPendingAdminOp, PrepareSnapshotBackup, ...), and besides
 // PrepareSnapshotBackup.UpdateLease, .WaitApply and .Finish for each message of the stream,
 // PrepareSnapshotBackup.WaitApply.Region for each region waited for, StoreHeartbeat, RegionHeartbeat and
 // ResolvedTS. A Before rule's Code is a gRPC code's name ("Aborted") or a region error's field name

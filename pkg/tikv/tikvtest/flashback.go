@@ -136,6 +136,9 @@ func (s *Store) rewind(ctx context.Context, p *peer, v peerView, req *kvrpcpb.Fl
 	if len(req.EndKey) > 0 {
 		keys.End = encodeKey(req.EndKey)
 	}
+	if err := s.walk(ctx, keys); err != nil {
+		return nil, err
+	}
 	var cursor []byte
 	for done := false; !done; {
 		var muts []mvcc.Mutation

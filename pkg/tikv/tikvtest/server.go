@@ -5,6 +5,7 @@ import (
 	"time"
 
 	backup "github.com/pingcap/kvproto/pkg/brpb"
+	"github.com/pingcap/kvproto/pkg/debugpb"
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
 	recoverdata "github.com/pingcap/kvproto/pkg/recoverdatapb"
 	"github.com/pingcap/kvproto/pkg/tikvpb"
@@ -26,6 +27,9 @@ func (s *Store) newServer() *grpc.Server {
 		tikvpb.RegisterTikvServer(server, &kvService{s: s})
 	}
 	backup.RegisterBackupServer(server, &prepareService{s: s})
+	if !s.opts.NoDebug {
+		debugpb.RegisterDebugServer(server, &debugService{s: s})
+	}
 	import_sstpb.RegisterImportSSTServer(server, &importService{s: s})
 	if s.recovering {
 		recoverdata.RegisterRecoverDataServer(server, &recoverService{s: s})

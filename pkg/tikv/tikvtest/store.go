@@ -39,6 +39,7 @@ type Store struct {
 	lease      lease
 	imports    importGate
 	recovery   recovery
+	volume     volume
 	calls      callLog
 	proposals  atomic.Uint64
 	ignoreHold atomic.Bool

@@ -1,0 +1,40 @@
+package tikv
+
+import (
+	"context"
+	"math"
+
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/kvproto/pkg/tikvpb"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// AnyLock asks for one lock of whatever transaction and kind. TiKV ignores the largest timestamp where it remembers the
+// largest one that was read at, so that the call leaves no trace.
+func (c *Client) AnyLock(ctx context.Context, address string, r cluster.Region) (bool, error) {
+	const op = "scan locks"
+	conn, err := c.connection(address)
+	if err != nil {
+		return false, err
+	}
+	keys, err := DecodeRange(r.Keys)
+	if err != nil {
+		return false, err
+	}
+	resp, err := tikvpb.NewTikvClient(conn).KvScanLock(ctx, &kvrpcpb.ScanLockRequest{
+		Context: contextPB(r), MaxVersion: math.MaxUint64, StartKey: keys.Start, EndKey: keys.End, Limit: 1,
+	})
+	switch {
+	case err != nil:
+		return false, translate(ctx, err, op, address, "")
+	case resp.RegionError != nil:
+		return false, regionError(r.ID, resp.RegionError)
+	case resp.Error.GetLocked() != nil:
+		return true, nil
+	case resp.Error != nil:
+		return false, failure.New(failure.Unknown, op, target(address), "%s", failure.Line(resp.Error.String()))
+	}
+	return len(resp.Locks) > 0, nil
+}
