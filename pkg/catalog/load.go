@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/marks"
 )
 
 // Load returns the manifest of a sealed backup, checked against its seal. An id that nothing is stored
@@ -94,6 +95,32 @@ func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
 	}
 	err = c.putOnce(ctx, manifest.BackupMetaKey(m.ID), meta)
 	return failure.Annotate(err, "store manifest", string(m.ID))
+}
+
+// PutMarks stores the marks of a backup and returns what the manifest says of them. Storing the same again succeeds.
+func (c Catalog) PutMarks(ctx context.Context, id cluster.BackupID, set *marks.Set, ts cluster.TS) (*manifest.Marks, error) {
+	body, err := set.Encode()
+	if err == nil {
+		err = c.putOnce(ctx, manifest.MarksKey(id), body)
+	}
+	if err != nil {
+		return nil, failure.Annotate(err, "store marks", string(id))
+	}
+	return manifest.NewMarks(body, set.Len(), ts), nil
+}
+
+// Marks returns the marks of a backup. They are Corrupt, or NotFound, if they are not those that the manifest was sealed
+// with: the backup is as good without them.
+func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, error) {
+	body, _, err := c.Store.Get(ctx, manifest.MarksKey(m.ID))
+	if err != nil {
+		return nil, failure.Annotate(err, "read marks", string(m.ID))
+	}
+	if err := m.Marks.Check(body); err != nil {
+		return nil, failure.Annotate(err, "read marks", string(m.ID))
+	}
+	set, err := marks.Decode(body)
+	return set, failure.Annotate(err, "read marks", string(m.ID))
 }
 
 // Seal seals the manifest that is stored under id: it reads it back, so that the seal is of what a restore

@@ -2,6 +2,7 @@ package journal
 
 // Steps of a backup that another step, `tisnap release` or a retry of the hold refers to.
 const (
+	StepMarks    = "marks"   // reads where the regions' logs end; with it an attempt at the hold begins, if there is one
 	StepConnect  = "connect" // opens a stream to every store; with it an attempt at the hold begins
 	StepHold     = "hold"    // from its begin on the cluster may be held
 	StepHoldGC   = "hold-gc"

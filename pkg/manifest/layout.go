@@ -25,6 +25,7 @@ const (
 	ClaimFile      = "claim.json"    // first: the id is taken, and by whom
 	ManifestFile   = "manifest.json" // when all snapshots are accepted
 	BackupMetaFile = "backupmeta"    // br's document of the same
+	MarksFile      = "marks.gz"      // before the manifest, which holds its digest
 	ReportFile     = "report.json"   // how long each phase took
 	SealFile       = "seal.json"     // last: all snapshots are completed
 )
@@ -48,6 +49,9 @@ func ClaimKey(id cluster.BackupID) string { return BackupPrefix(id) + ClaimFile 
 
 // ManifestKey is the manifest's object.
 func ManifestKey(id cluster.BackupID) string { return BackupPrefix(id) + ManifestFile } //nolint:revive // Key would not say which
+
+// MarksKey is the object with the marks.
+func MarksKey(id cluster.BackupID) string { return BackupPrefix(id) + MarksFile }
 
 // SealKey is the seal's object.
 func SealKey(id cluster.BackupID) string { return BackupPrefix(id) + SealFile }

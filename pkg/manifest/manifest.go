@@ -51,6 +51,9 @@ type Manifest struct {
 	PDState *cluster.PDState `json:"pdState,omitempty"`
 	// Tags are the user's own words for the backup; `tisnap prune --keep-tag` goes by them.
 	Tags []string `json:"tags,omitempty"`
+	// Marks says where the regions' logs ended before the hold; nil if that was not read. A tisnap that does not know the
+	// field restores as if there were none, and takes back every region.
+	Marks *Marks `json:"marks,omitempty"`
 	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
 	// keeps all else that is in it.
 	ClusterMeta json.RawMessage `json:"clusterMeta,omitempty"`

@@ -32,7 +32,7 @@ func layers() [][]string {
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
-		{"phase"},
+		{"marks", "phase"},
 		{"catalog", "runlock", "journal"},
 		{"hold"},
 		{"preflight"},
