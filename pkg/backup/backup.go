@@ -31,6 +31,7 @@ type PD interface {
 // TiKV is what a backup needs of the stores.
 type TiKV interface {
 	tikv.Holder
+	tikv.Marker
 }
 
 // EBS is what a backup needs of EC2.
@@ -96,7 +97,8 @@ type run struct {
 	backupTS  cluster.TS
 	highestTS cluster.TS                  // of all resolved ts that the run has read
 	regions   map[cluster.RegionID]uint64 // by version, as they were in preflight
-	own       hold.Own                    // what this run has paused in an attempt before
+	marks     markReading
+	own       hold.Own // what this run has paused in an attempt before
 	zones     map[cluster.Zone]string
 	sets      *sets
 	sealing   bool  // a seal was asked for: it may exist, or still arrive

@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -278,6 +279,9 @@ func TestRun_CancelledInEachStep_LetsGo(t *testing.T) { //nolint:tparallel // on
 			defer cancel(nil)
 			r.events.at(step, func() { cancel(errStop) })
 			o := r.options()
+			if step == journal.StepMarks {
+				o.Marks = backup.AutoMarks
+			}
 			result, err := r.run(ctx, t, o)
 			if result.Sealed {
 				require.GreaterOrEqual(t, i, seal)

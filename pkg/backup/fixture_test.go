@@ -93,6 +93,7 @@ func (r *rig) options() backup.Options {
 	return backup.Options{
 		Cluster: prod, Backup: cluster.BackupID(fmt.Sprintf("b-%d", r.runs)), Run: run, Tool: "test",
 		Owner:   runlock.Owner{Run: run, Host: "here", PID: 1, Command: "backup"},
+		Marks:   backup.NoMarks, // its own tests have them: each costs a second and more
 		MaxHold: 30 * time.Second, Lease: 25 * time.Second, Timeout: time.Minute,
 		HoldAttempts: 1, Steady: time.Second, SteadyTimeout: 40 * time.Second, // 15 s are 0.75 s
 		Visibility: 5 * time.Second, // the stand-in hides ids for up to 2 s, and a cancelled call may be carried out late

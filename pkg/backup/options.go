@@ -58,6 +58,10 @@ type Options struct {
 	KeepTags []string
 	// Tags are the user's own words for the backup, up to 128 printable characters each, without spaces and commas.
 	Tags []string
+	// Marks is whether to read marks of the regions' logs before the hold; empty is AutoMarks.
+	Marks MarksPolicy
+	// MarksTimeout is how long the resolved ts may take to pass the marks; zero is 1 min, thrice TiKV's interval.
+	MarksTimeout time.Duration
 	// Stuck is how long the snapshots may make no progress; zero is 2 h.
 	Stuck time.Duration
 	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
@@ -78,6 +82,7 @@ func (o *Options) defaults() {
 		{&o.ConsistentTimeout, 10 * time.Minute},
 		{&o.ImportTimeout, time.Hour},
 		{&o.PendingTimeout, time.Hour},
+		{&o.MarksTimeout, time.Minute},
 		{&o.Stuck, 2 * time.Hour},
 		{&o.Timeout, 48 * time.Hour},
 		{&o.Visibility, 30 * time.Second},
@@ -91,6 +96,9 @@ func (o *Options) defaults() {
 	}
 	if o.HoldAttempts == 0 {
 		o.HoldAttempts = 3
+	}
+	if o.Marks == "" {
+		o.Marks = AutoMarks
 	}
 	if o.OnImport == "" {
 		o.OnImport = preflight.RefuseOnImport
@@ -124,6 +132,9 @@ func (o *Options) Validate() error {
 		if !regexp.MustCompile(`^[\pL\pN\pP\pS]{1,128}$`).MatchString(tag) || strings.Contains(tag, ",") {
 			return refuse("--tag %q: want up to 128 printable characters, without spaces and commas", tag)
 		}
+	}
+	if _, err := ParseMarksPolicy(string(c.Marks)); err != nil {
+		return err
 	}
 	_, err := preflight.ParseImportPolicy(string(c.OnImport))
 	return err

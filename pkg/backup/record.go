@@ -28,13 +28,17 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
+	marked, err := r.storeMarks(ctx, s)
+	if err != nil {
+		return err
+	}
 	m := &manifest.Manifest{
 		ID: r.opts.Backup, Run: r.opts.Run, Tool: r.opts.Tool, Region: r.EBS.Region(),
 		BackupTS: r.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters, ZoneIDs: r.zones,
 		CreatedAt: r.result.Started, CutStartedAt: r.result.Hold.CutStart,
 		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
 		Source:     r.source.Topology, Snapshots: r.snapshots(),
-		FullBackupType: manifest.FullBackupType, PDState: state, ClusterMeta: r.opts.ClusterMeta, Tags: r.opts.Tags,
+		FullBackupType: manifest.FullBackupType, PDState: state, Marks: marked, ClusterMeta: r.opts.ClusterMeta, Tags: r.opts.Tags,
 		Kubernetes: manifest.Kubernetes{
 			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
 		},
@@ -115,7 +119,7 @@ func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
-	keys := []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup)}
+	keys := []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup), manifest.MarksKey(r.opts.Backup)}
 	if r.opts.ClusterMeta != nil {
 		keys = append(keys, manifest.BRBackupMeta) // the run has the prefix's lock, so no one else wrote it
 	}

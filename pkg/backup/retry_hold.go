@@ -13,8 +13,12 @@ import (
 // holdGroup makes everything from the first connection to the release one group: if the hold breaks, all of it is
 // let go, its snapshots are deleted, and it is held again, a bounded number of times.
 func (r *run) holdGroup() *phase.RetryGroup {
+	from := journal.StepConnect
+	if r.marking() {
+		from = journal.StepMarks // of the time right before the hold, so that few regions change in between
+	}
 	return &phase.RetryGroup{
-		From: journal.StepConnect, To: journal.StepRelease, Attempts: r.opts.HoldAttempts, Worth: worthAnotherHold,
+		From: from, To: journal.StepRelease, Attempts: r.opts.HoldAttempts, Worth: worthAnotherHold,
 		Phase: phaseHoldAgain, Ready: r.awaitSteady, Deadline: r.opts.SteadyTimeout,
 	}
 }

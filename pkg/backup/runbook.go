@@ -60,11 +60,15 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 		connect.Deadline, connect.Do = holding, r.observe
 		return []phase.Step{connect}
 	}
-	return []phase.Step{
+	var marking []phase.Step
+	if r.marking() {
+		marking = []phase.Step{{Phase: phaseTask, Name: journal.StepMarks, Deadline: marksLimit + r.opts.MarksTimeout + time.Minute, Do: r.readMarks}}
+	}
+	return append(marking, []phase.Step{
 		connect,
 		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true},
 		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC},
-	}
+	}...)
 }
 
 func (r *run) endedByRelease() []string {
