@@ -11,6 +11,8 @@ IMAGE     ?= tisnap:$(VERSION)
 IMAGE_BR  ?= tisnap-br:$(VERSION)
 N         ?= 20
 SEED      ?=
+# Whether the soaks' backups have marks: auto or off.
+MARKS     ?=
 FUZZTIME  ?= 20s
 SAMPLE    ?= 0
 TIMEOUT   ?= 15m
@@ -64,7 +66,7 @@ test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; t
 
 .PHONY: soak
 soak: build ## N random backups and restores, each proven row by row; repeat one with SEED=...
-	bin/testbed soak --runs=$(N) $(if $(SEED),--seed=$(SEED))
+	bin/testbed soak --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS))
 
 .PHONY: soak-ebs
 soak-ebs: build ## N backups, restores and deletes under lost answers and kills: EC2 holds what is named and nothing else
@@ -76,7 +78,7 @@ soak-hold: build ## N backups during which something goes wrong at a random call
 
 .PHONY: soak-resolve
 soak-resolve: build ## N restores under faults and kills of their data phase, resumed by resolve, each proven row by row
-	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED))
+	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS))
 
 .PHONY: crash
 crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run

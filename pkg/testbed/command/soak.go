@@ -15,7 +15,7 @@ import (
 func soakCommand() *cobra.Command {
 	var runs int
 	var seed int64
-	var tisnap string
+	var tisnap, marks string
 	var deadline time.Duration
 	cmd := &cobra.Command{
 		Use:   "soak",
@@ -28,7 +28,7 @@ splits and leader moves during the hold differ in each. A failure prints its see
 				seed = time.Now().UnixNano() % 1_000_000
 			}
 			for i := range int64(runs) {
-				if err := soak(cmd.Context(), cmd, tisnap, seed+i, deadline); err != nil {
+				if err := soak(cmd.Context(), cmd, tisnap, marks, seed+i, deadline); err != nil {
 					return fmt.Errorf("%w\nrun it again with: make soak N=1 SEED=%d", err, seed+i)
 				}
 			}
@@ -40,11 +40,12 @@ splits and leader moves during the hold differ in each. A failure prints its see
 	f.IntVar(&runs, "runs", 20, "number of rounds")
 	f.Int64Var(&seed, "seed", 0, "seed of the first round (default: the clock's)")
 	f.StringVar(&tisnap, "tisnap", beside(), "the program under test")
+	f.StringVar(&marks, "marks", "auto", "the backups' --marks: auto or off")
 	f.DurationVar(&deadline, "deadline", 2*time.Minute, "how long one round may take")
 	return cmd
 }
 
-func soak(ctx context.Context, cmd *cobra.Command, tisnap string, seed int64, deadline time.Duration) error {
+func soak(ctx context.Context, cmd *cobra.Command, tisnap, marks string, seed int64, deadline time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "tisnap-soak-")
@@ -54,7 +55,9 @@ func soak(ctx context.Context, cmd *cobra.Command, tisnap string, seed int64, de
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
-	r, err := round.Run(ctx, round.Config{Dir: dir, Tisnap: binary(tisnap, &stdout, &stderr), Seed: seed, Scale: 4})
+	r, err := round.Run(ctx, round.Config{
+		Dir: dir, Tisnap: binary(tisnap, &stdout, &stderr), Seed: seed, Scale: 4, BackupFlags: []string{"--marks", marks},
+	})
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n%s\n", stderr.String(), stdout.String())
 		return err

@@ -65,6 +65,7 @@ nothing may be held, and the regions have to cover the key space. A failure prin
 	f.IntVar(&runs, "runs", 20, "number of restores")
 	f.Int64Var(&seed, "seed", 0, "seed of the first restore (default: the clock's)")
 	f.StringVar(&s.tisnap, "tisnap", beside(), "the program under test")
+	f.StringVar(&s.marks, "marks", "auto", "the backups' --marks: auto or off")
 	f.DurationVar(&s.deadline, "deadline", 5*time.Minute, "how long one restore may take with all that it goes through")
 	f.DurationVar(&s.timeout, "timeout", 20*time.Second, "the program's --timeout")
 	f.BoolVar(&s.verbose, "verbose", false, "print the program's output of each run")
@@ -73,7 +74,7 @@ nothing may be held, and the regions have to cover the key space. A failure prin
 
 // resolveSoak is a soak of the data phase with the backup that its restores are of.
 type resolveSoak struct {
-	tisnap            string
+	tisnap, marks     string
 	deadline, timeout time.Duration
 	verbose           bool
 
@@ -107,8 +108,8 @@ func (s *resolveSoak) prepare(ctx context.Context, first int64) error {
 	s.dir, s.first, s.faults = dir, first, &fault.Plan{}
 	s.from, err = round.Prepare(ctx, round.Config{
 		Dir: dir, Seed: first, Scale: 20, Faults: s.faults, Accounts: 500, Regions: resolveRegions, Clients: 4, Warm: 150 * time.Millisecond,
-		Tisnap: binary(s.tisnap, io.Discard, os.Stderr),
-		PD:     pdtest.Config{Members: 3, ElectionTimeout: time.Second, CoordinatorDelay: 300 * time.Millisecond},
+		Tisnap: binary(s.tisnap, io.Discard, os.Stderr), BackupFlags: []string{"--marks", s.marks},
+		PD: pdtest.Config{Members: 3, ElectionTimeout: time.Second, CoordinatorDelay: 300 * time.Millisecond},
 		TiKV: func(o *tikvtest.Options) {
 			o.TickInterval, o.RecoverCheckInterval = 40*time.Millisecond, 300*time.Millisecond
 			o.StoreHeartbeatInterval, o.RegionHeartbeatInterval = 200*time.Millisecond, 500*time.Millisecond

@@ -15,7 +15,7 @@ type commandLine struct{ *state }
 
 // Backup implements Driver.
 func (c *commandLine) Backup(ctx context.Context, _ *testbed.Testbed) (cluster.TS, error) {
-	if err := c.tisnap(ctx, nil, "backup", source.String(), "--name", BackupID); err != nil {
+	if err := c.tisnap(ctx, nil, append([]string{"backup", source.String(), "--name", BackupID}, c.cfg.BackupFlags...)...); err != nil {
 		return 0, err
 	}
 	return c.readTS(ctx)
@@ -28,7 +28,7 @@ func (c *commandLine) Restore(ctx context.Context, _ *testbed.Testbed) error {
 	if v.ThroughputMiB > 0 {
 		args = append(args, "--volume-throughput", strconv.FormatInt(v.ThroughputMiB, 10))
 	}
-	return c.tisnap(ctx, nil, args...)
+	return c.tisnap(ctx, nil, append(args, c.cfg.RestoreFlags...)...)
 }
 
 // tisnap runs the program and turns a non-zero exit into an error.

@@ -33,6 +33,11 @@ type Config struct {
 	Accounts int // 0 is 2,000
 	Regions  int // 0 is 30
 	Clients  int // 0 is 8
+	// Hot is how many accounts transfers are made between at a time, so that other regions are at rest; 0 is an eighth,
+	// or all of them for every fourth seed. Below 0 it is all.
+	Hot int
+	// BackupFlags and RestoreFlags are given to the program besides.
+	BackupFlags, RestoreFlags []string
 	// Warm is how long the transfers run before the backup; 0 is 300 ms.
 	Warm   time.Duration
 	Volume cluster.VolumeSpec // of the restored volumes
@@ -90,6 +95,9 @@ func (c *Config) defaults() {
 	}
 	if c.Nodes == 0 {
 		c.Nodes = 2 * c.Stores
+	}
+	if c.Hot == 0 && c.Seed%4 != 0 {
+		c.Hot = max(8, c.Accounts/8)
 	}
 	if c.Warm == 0 {
 		c.Warm = 300 * time.Millisecond
@@ -186,6 +194,7 @@ func (s *state) start(ctx context.Context) error {
 	}
 	s.load, err = workload.New(workload.Config{
 		PD: c.PD.URLs(), Accounts: s.cfg.Accounts, Clients: s.cfg.Clients, Regions: s.cfg.Regions, Seed: s.cfg.Seed,
+		Hot: max(0, s.cfg.Hot),
 	})
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (w *Workload) Churn(ctx context.Context) error {
 func (w *Workload) churnOnce(ctx context.Context, c *Cluster, r *rand.Rand, web *http.Client) {
 	ctx, cancel := context.WithTimeout(ctx, churnTimeout)
 	defer cancel()
-	key := []byte(accountKey(r.IntN(w.cfg.Accounts)))
+	key := []byte(accountKey(w.account(r)))
 	if r.IntN(2) == 0 && w.count.splits.Load() < int64(w.cfg.Accounts/churnRegions) {
 		if _, err := c.store.SplitRegions(ctx, [][]byte{key}, false, nil); err == nil {
 			w.count.splits.Add(1)

@@ -137,7 +137,7 @@ func (t *teller) plan(ctx context.Context, txn *transaction.KVTxn) ([]change, er
 	var keys [][]byte
 	chosen := map[int]bool{}
 	for len(keys) < n {
-		if i := t.rand.IntN(t.workload.cfg.Accounts); !chosen[i] {
+		if i := t.workload.account(t.rand); !chosen[i] {
 			chosen[i] = true
 			keys = append(keys, []byte(accountKey(i)))
 		}
@@ -170,6 +170,18 @@ func (t *teller) plan(ctx context.Context, txn *transaction.KVTxn) ([]change, er
 		changes[i].balance += each
 	}
 	return changes, nil
+}
+
+// hotFor is after how many commits the accounts that transfers are made between move on by half their number.
+const hotFor = 400
+
+// account chooses one of the accounts that transfers are made between at the moment.
+func (w *Workload) account(r *rand.Rand) int {
+	if w.cfg.Hot == 0 || w.cfg.Hot >= w.cfg.Accounts {
+		return r.IntN(w.cfg.Accounts)
+	}
+	first := int(w.count.commits.Load()/hotFor) * (w.cfg.Hot / 2)
+	return (first + r.IntN(w.cfg.Hot)) % w.cfg.Accounts
 }
 
 // note adds a row about the transfer now and then, and takes the client's oldest one away.

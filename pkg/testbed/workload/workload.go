@@ -17,8 +17,11 @@ type Config struct {
 	Initial  int64 // balance of each account at the start; 0 is 1,000
 	Clients  int   // concurrent transfers; 0 is 16
 	Seed     int64
-	Regions  int           // to split the accounts into before the load; 0 or 1 leaves it to Churn
-	Grace    time.Duration // how long transfers under way may continue when Run ends; 0 is 2 s
+	Regions  int // to split the accounts into before the load; 0 or 1 leaves it to Churn
+	// Hot is how many neighbouring accounts transfers are made between at a time; they move on with the commits, so that
+	// others are at rest. 0 is all accounts.
+	Hot   int
+	Grace time.Duration // how long transfers under way may continue when Run ends; 0 is 2 s
 	// Interval is the mean time between two changes that Churn makes; 0 is 200 ms.
 	Interval time.Duration
 }
