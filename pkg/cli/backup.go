@@ -25,6 +25,7 @@ type backupFlags struct {
 	consistentNow                 bool
 	consistentTimeout             time.Duration
 	onImport, tiflash             string
+	marks                         string
 	importTimeout, pendingTimeout time.Duration
 	pending                       int
 	keepTags, tags                []string
@@ -82,6 +83,9 @@ command's end; with --consistent-now certainly all that was committed before its
 	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
 	complete(cmd, "on-import", preflight.ImportPolicies()...)
 	tiflashFlag(cmd, &f.tiflash)
+	fl.StringVar(&f.marks, "marks", string(backup.AutoMarks),
+		"before the hold, read where the regions' raft logs end, so that a restore takes back only what has changed; off if not: "+strings.Join(backup.MarksPolicies(), "|"))
+	complete(cmd, "marks", backup.MarksPolicies()...)
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stay the same")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
@@ -129,7 +133,7 @@ func (f *backupFlags) options() *backup.Options {
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
 		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout, PendingTimeout: f.pendingTimeout,
-		TiFlash: preflight.TiFlashPolicy(f.tiflash),
+		TiFlash: preflight.TiFlashPolicy(f.tiflash), Marks: backup.MarksPolicy(f.marks),
 	}
 }
 

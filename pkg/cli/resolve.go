@@ -19,6 +19,7 @@ import (
 type resolveFlags struct {
 	backup, run, onTasks string
 	pdState              string
+	flash                flashbackFlags
 	tolerate             []uint
 	waitApply            bool
 	timeout              time.Duration
@@ -67,6 +68,7 @@ lost.` + "\n" + exitStatus(),
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
+	f.flash.add(cmd)
 	pdStateFlag(cmd, &f.pdState)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
@@ -122,6 +124,9 @@ func (f *resolveFlags) validate() error {
 		return err
 	}
 	if err := checkPDState(f.pdState); err != nil {
+		return err
+	}
+	if err := f.flash.validate(); err != nil {
 		return err
 	}
 	return checkOnTasks(f.onTasks)
@@ -182,6 +187,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Backup: cluster.BackupID(f.backup), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
 	}
+	f.flash.into(&opts)
 	opts.TolerateStores, err = tolerated(f.tolerate)
 	return deps, opts, err
 }

@@ -20,6 +20,7 @@ type restoreFlags struct {
 	to, run, onTasks      string
 	tiflash, pdState      string
 	tolerate              []uint
+	flash                 flashbackFlags
 	waitApply             bool
 	keepServices          bool
 	timeout               time.Duration
@@ -70,6 +71,7 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	tolerateFlag(cmd, &f.tolerate)
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
+	f.flash.add(cmd)
 	tiflashFlag(cmd, &f.tiflash)
 	pdStateFlag(cmd, &f.pdState)
 	a.notifyFlag(cmd)
@@ -86,6 +88,9 @@ func (f *restoreFlags) validate() error {
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
 	}
 	if err := f.volumeFlags.validate(); err != nil {
+		return err
+	}
+	if err := f.flash.validate(); err != nil {
 		return err
 	}
 	if err := preflight.CheckTiFlashPolicy(f.tiflash); err != nil {
@@ -167,5 +172,6 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	if opts.TolerateStores, err = tolerated(f.tolerate); err != nil {
 		return deps, opts, err
 	}
+	f.flash.into(&opts)
 	return deps, opts, f.into(&opts)
 }

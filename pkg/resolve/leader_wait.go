@@ -92,6 +92,7 @@ func (w *leaderWait) next(m missingLeader) cluster.StoreID {
 
 // move asks for other leaders than the planned ones.
 func (r *Resolver) move(to map[cluster.RegionID]cluster.StoreID) {
+	r.verdicts.moved(to)
 	r.resending.Lock()
 	changed := r.plan.Move(to)
 	r.resending.Unlock()

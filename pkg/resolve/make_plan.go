@@ -15,6 +15,10 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 		return err
 	}
 	r.plan, r.metas = made, nil // millions of peers are a GiB
+	if r.cfg.FlashAll {
+		r.cfg.Marks = nil
+	}
+	r.verdicts, r.cfg.Marks = newVerdicts(made, r.cfg.Marks), nil
 	r.stats = Stats{
 		Regions: len(made.Leaders), Peers: made.Peers, Lagging: made.Lagging, Uneven: len(made.Uneven),
 		Dropped: len(made.Dropped), AllocID: made.AllocID,

@@ -23,6 +23,8 @@ type Progress struct {
 	// changes nothing.
 	Prepared []cluster.KeyRange `json:"prepared,omitempty"`
 	Flashed  []cluster.KeyRange `json:"flashed,omitempty"`
+	// Unchanged is how many regions are in Flashed because a flashback would not have changed them.
+	Unchanged int `json:"unchanged,omitempty"`
 }
 
 // suits reports whether p is of this cluster and backup.

@@ -62,7 +62,7 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 
 // begin takes new timestamps. PD's oracle is raised first: a commit ts below one in the data kills TiKV.
 func (r *Resolver) begin(ctx context.Context) error {
-	r.prepared, r.flashed = sweep.NewCoverage(), sweep.NewCoverage()
+	r.prepared, r.flashed, r.stats.Unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
 	if err := r.raiseTS(ctx, r.cfg.MaxTS); err != nil {
 		return err
 	}
@@ -80,6 +80,11 @@ func (r *Resolver) begin(ctx context.Context) error {
 func (r *Resolver) resume(ctx context.Context, s *phase.Scope, saved Progress) error {
 	r.stamps = saved.Stamps
 	r.prepared, r.flashed = sweep.NewCoverage(saved.Prepared...), sweep.NewCoverage(saved.Flashed...)
+	r.stats.Unchanged = saved.Unchanged
+	if r.cfg.FlashAll && saved.Unchanged > 0 {
+		// Which of the ranges these are is not written down. The same flashback again changes nothing.
+		r.prepared, r.flashed, r.stats.Unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
+	}
 	if saved.Run != r.cfg.Run {
 		r.resumed, r.stats.ResumedRun = true, saved.Run
 		s.Note("resumes where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
@@ -98,7 +103,7 @@ func (r *Resolver) raiseTS(ctx context.Context, ts cluster.TS) error {
 func (r *Resolver) snapshot() Progress {
 	return Progress{
 		ClusterID: r.clusterID, BackupTS: r.cfg.BackupTS, Run: r.cfg.Run, Stamps: r.stamps,
-		Prepared: r.prepared.List(), Flashed: r.flashed.List(),
+		Prepared: r.prepared.List(), Flashed: r.flashed.List(), Unchanged: r.stats.Unchanged,
 	}
 }
 

@@ -60,12 +60,13 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	r.stores = ids
+	set := r.loadMarks(ctx, s)
 	r.resolver.Target(resolve.Config{
 		Cluster: r.opts.Target, Run: r.opts.Run, BackupTS: r.manifest.BackupTS, Stores: all, TolerateStores: r.opts.TolerateStores,
 		Backup: r.opts.Backup, Kept: r.existing || r.opts.KeepOnFailure,
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
 		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup),
-		Fence: r.fence, Times: r.times,
+		Fence: r.fence, Times: r.times, Marks: set, FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
 	}, r.pd)
 	return nil
 }

@@ -53,6 +53,10 @@ type Options struct {
 	Now func() time.Time
 	// WaitApply waits for every store's log before the flashback begins; see resolve.Config.
 	WaitApply bool
+	// Flashback is which regions are taken back to the backup ts; empty is FlashbackAuto.
+	Flashback FlashbackPolicy
+	// CheckUnchanged is how many unchanged regions are taken back all the same, to check that nothing changes.
+	CheckUnchanged int
 	// PDState is what to do with the PD state of the backup; empty is RestorePDState.
 	PDState PDStatePolicy
 	// TiFlash is what to do if the source had TiFlash stores; empty is to report it.

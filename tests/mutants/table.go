@@ -7,7 +7,10 @@ import (
 
 // All is the table, every guard of it.
 func All() []Mutant {
-	return slices.Concat(holdGuards(), backupGuards(), phaseGuards(), gcGuards(), lockGuards(), restoreGuards(), resolveGuards(), outsideGuards(), recordGuards(), brGuards())
+	return slices.Concat(
+		holdGuards(), backupGuards(), phaseGuards(), gcGuards(), lockGuards(), restoreGuards(), resolveGuards(), marksGuards(), outsideGuards(),
+		recordGuards(), brGuards(),
+	)
 }
 
 // The design's list of what must hold at all times, as the rows name it.
@@ -21,6 +24,7 @@ const (
 	noSecrets       = "no secret in logs, argv, manifests or reports"
 	provenHold      = "the hold is proven unbroken over the whole cut, or the set is thrown away"
 	oneRun          = "one run at a time has a cluster, and one that lost it touches nothing more"
+	takenBack       = "a region that is not taken back has nothing to take back"
 	exactlyOnce     = "the regions tile the key space exactly, by the newest view of each"
 	sealedIsWhole   = "only a backup that is sealed, and whole, can be restored"
 	othersStay      = "what somebody else has paused, tagged or made stays as it is"

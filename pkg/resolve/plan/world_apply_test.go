@@ -53,6 +53,7 @@ func (w *world) applySplit(g *group, on cluster.StoreID, r *replica, e entry) {
 	if child == nil {
 		child = w.group(e.child, g.voters, 0)
 		child.learner = g.learner
+		child.base = w.rowsOf(g, r.log[:r.applied-1]).from(e.split)
 	}
 	if child.replicas[on] == nil {
 		child.replicas[on] = &replica{

@@ -21,6 +21,7 @@ type entry struct {
 	add   cluster.StoreID  // gets a learner
 	swap  cluster.StoreID  // leaves, and the learner becomes a voter
 	peer  cluster.PeerID   // of add
+	write write            // of data
 }
 
 func (e entry) admin() bool { return e.split != 0 || e.merge != 0 || e.add != 0 || e.swap != 0 }
@@ -60,6 +61,8 @@ type group struct {
 	// configured is up to where the changes of members are done.
 	configured int
 	replicas   map[cluster.StoreID]*replica // stale ones too
+	base       rows                         // what a split gave it
+	ruled      map[uint64]cluster.StoreID   // who led in which term
 }
 
 func (g *group) leading() *replica { return g.replicas[g.leader] }
@@ -88,6 +91,8 @@ type world struct {
 	groups map[cluster.RegionID]*group
 	merged map[cluster.RegionID]*merged
 	nextID uint64
+	// resting are regions to which nothing happens by itself.
+	resting map[cluster.RegionID]bool
 }
 
 // merged is a region that another takes in: its replicas are there until their stores have applied the merge.
@@ -95,11 +100,12 @@ type merged struct {
 	*group
 	end     int
 	version uint64
+	rows    rows
 }
 
 func newWorld(t *rapid.T) *world {
 	seed := rapid.Uint64().Draw(t, "seed")
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, seed)), groups: map[cluster.RegionID]*group{}, merged: map[cluster.RegionID]*merged{}, nextID: 100}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, seed)), groups: map[cluster.RegionID]*group{}, merged: map[cluster.RegionID]*merged{}, nextID: 100, resting: map[cluster.RegionID]bool{}}
 	for s := range rapid.IntRange(3, 5).Draw(t, "stores") {
 		w.stores = append(w.stores, cluster.StoreID(s+1))
 	}
@@ -114,7 +120,7 @@ func newWorld(t *rapid.T) *world {
 func (w *world) id() cluster.RegionID { w.nextID++; return cluster.RegionID(w.nextID) }
 
 func (w *world) group(id cluster.RegionID, voters []cluster.StoreID, leader cluster.StoreID) *group {
-	g := &group{id: id, voters: slices.Clone(voters), leader: leader, term: 5, commit: 1, replicas: map[cluster.StoreID]*replica{}}
+	g := &group{id: id, voters: slices.Clone(voters), leader: leader, term: 5, commit: 1, replicas: map[cluster.StoreID]*replica{}, ruled: map[uint64]cluster.StoreID{}}
 	w.groups[id] = g
 	return g
 }
@@ -135,6 +141,7 @@ func (w *world) step(admin bool) {
 	g := w.groups[pick(w, slices.Sorted(maps.Keys(w.groups)))]
 	op := w.between(0, 13)
 	switch {
+	case w.resting[g.id]:
 	case op <= 1 && g.leader != 0:
 		g.propose(entry{})
 	case op <= 5 && g.leader != 0:
@@ -252,6 +259,7 @@ func (w *world) electOn(g *group, s cluster.StoreID) {
 		return
 	}
 	g.leader, g.founded, g.term = s, true, g.term+1
+	g.ruled[g.term] = s
 	for _, v := range votes {
 		v.vote = g.term
 	}
@@ -285,7 +293,7 @@ func (w *world) merge(g *group) {
 			}
 		}
 		delete(w.groups, id) // nothing more happens in it
-		w.merged[id] = &merged{source, source.leading().end, source.leading().version}
+		w.merged[id] = &merged{source, source.leading().end, source.leading().version, w.rowsOf(source, source.leading().log)}
 		g.propose(entry{merge: id})
 		return
 	}

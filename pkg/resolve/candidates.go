@@ -1,0 +1,93 @@
+package resolve
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+)
+
+// verdict is what is known of a region that may have nothing to take back.
+type verdict uint8
+
+const (
+	changed   verdict = iota // or not known: it is flashed back
+	candidate                // its log ends where it did at the mark
+	unchanged                // and no key of it is locked
+)
+
+// verdicts is what is known of all planned regions. It is safe for concurrent use.
+type verdicts struct {
+	leaders []plan.Leader // in key order; not changed, but for their stores
+
+	mu sync.Mutex
+	of []verdict // by leaders
+}
+
+// newVerdicts begins with the regions whose logs end where they did at the marks.
+func newVerdicts(made *plan.Plan, set *marks.Set) *verdicts {
+	v := &verdicts{leaders: made.Leaders, of: make([]verdict, len(made.Leaders))}
+	for i, same := range made.Unchanged(set) {
+		if same {
+			v.of[i] = candidate
+		}
+	}
+	return v
+}
+
+// find is the index of the planned region with exactly these keys, of this id and version.
+func (v *verdicts) find(r cluster.Region) (int, bool) {
+	i, ok := slices.BinarySearchFunc(v.leaders, r.Keys.Start, func(l plan.Leader, start cluster.EncodedKey) int {
+		return bytes.Compare(l.Keys.Start, start)
+	})
+	if !ok {
+		return 0, false
+	}
+	l := &v.leaders[i]
+	return i, l.Region == r.ID && l.Version == r.Version && bytes.Equal(l.Keys.End, r.Keys.End)
+}
+
+// isCandidate reports whether PD's region is one whose log is the mark's, and is led from where it was planned: another
+// peer's log was not compared as the leader's.
+func (v *verdicts) isCandidate(r cluster.Region) (int, bool) {
+	i, ok := v.find(r)
+	if !ok || v.leaders[i].Store != r.Leader.Store {
+		return 0, false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return i, v.of[i] != changed
+}
+
+func (v *verdicts) set(i int, to verdict) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.of[i] = to
+}
+
+// list is the indexes of the regions with this verdict.
+func (v *verdicts) list(of verdict) []int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []int
+	for i := range v.of {
+		if v.of[i] == of {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// moved notes regions that are to be led by another peer than was compared.
+func (v *verdicts) moved(to map[cluster.RegionID]cluster.StoreID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.leaders {
+		if _, moves := to[v.leaders[i].Region]; moves {
+			v.of[i] = changed
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package resolve_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/workload"
+)
+
+// marked is an original with the marks of the time before its hold, from list.
+type marked struct {
+	*original
+	list []marks.Mark
+}
+
+func (m *marked) set() *marks.Set { return marks.NewSet(slices.Clone(m.list)) }
+
+// makeMarked loads a cluster, lets transfers run among few of its accounts, marks it, and cuts it under a hold.
+func makeMarked(t *testing.T) *marked {
+	t.Helper()
+	l := newLab(t, 1)
+	for i := range 3 {
+		l.devices = append(l.devices, [2]*disk.Device{disk.New(1 << 30), disk.New(1 << 30)})
+		l.start(t, i)
+	}
+	require.NoError(t, tikvBootstrap(within(t), l))
+	w, err := workload.New(workload.Config{PD: l.pd.URLs(), Accounts: 500, Hot: 40, Clients: 3, Regions: 20})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.Close()) }()
+	require.NoError(t, w.Load(within(t)))
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	require.Eventually(t, func() bool { return w.Counters().Commits > 100 }, patience, 5e6)
+	m := &marked{original: &original{history: w.History()}}
+	ts := l.mark(t, m)
+	require.Eventually(t, func() bool {
+		resolved, err := l.oracle.ResolvedTS(within(t))
+		return err == nil && resolved.TS >= marks.After(ts)
+	}, patience, 2e7)
+	l.cut(t, w, m.original)
+	require.GreaterOrEqual(t, m.ts, marks.After(ts))
+	stop()
+	running.Wait()
+	require.NoError(t, w.Settle(within(t)))
+	for _, s := range l.stores {
+		s.Kill()
+	}
+	return m
+}
+
+// mark reads the marks of all regions and returns the timestamp after them.
+func (l *lab) mark(t *testing.T, m *marked) cluster.TS {
+	t.Helper()
+	regions, err := l.oracle.Regions(within(t), cluster.KeyRange{})
+	require.NoError(t, err)
+	var sources []marks.Source
+	for _, s := range l.stores {
+		sources = append(sources, marks.Source{Store: cluster.StoreID(s.ID()), Address: s.Addr()})
+	}
+	reading, err := marks.Read(within(t), l.client, sources, regions, func() {})
+	require.NoError(t, err)
+	set := reading.Set()
+	for _, r := range regions {
+		if mark, ok := set.Find(r.ID); ok {
+			m.list = append(m.list, mark)
+		}
+	}
+	require.Greater(t, len(m.list), len(regions)/2)
+	ts, err := l.oracle.Now(within(t))
+	require.NoError(t, err)
+	return ts
+}
+
+// TestMarks resolves the copies of one cluster, most of whose regions were at rest.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	m := makeMarked(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, m *marked)
+	}{
+		{"what changed is taken back, and nothing else", onlyChanged},
+		{"unchanged regions that are taken back all the same do not change", checkedAll},
+		{"a store restarts and answers are lost while locks are looked for", marksUnderFaults},
+		{"marks that are not true are found out", untrueMarks},
+		{"all is taken back on demand, also what an earlier run had found unchanged", allOnDemand},
+		{"a run that is killed hands on what it has proven", handedOn},
+		{"a cluster without one of its stores is taken back as a whole", withoutStore},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, m)
+		})
+	}
+}
+
+func onlyChanged(t *testing.T, m *marked) {
+	l := restoreLab(t, m.original, 1)
+	cfg := l.config(m.original, "run")
+	cfg.Marks = m.set()
+	r, err := l.run(t, cfg, nil)
+	require.NoError(t, err)
+	l.verify(t, m.original)
+	stats := r.Stats()
+	require.Positive(t, stats.Unchanged)
+	require.Positive(t, stats.Flashed, "transfers continued during the cut")
+	require.Positive(t, stats.SavedSeconds)
+	require.Equal(t, stats.Regions, stats.Unchanged+stats.Flashed)
+	require.LessOrEqual(t, l.flashbacks(), stats.Flashed)
+}
+
+// flashbacks counts the calls that the stores have carried out.
+func (l *lab) flashbacks() int {
+	n := 0
+	for _, s := range l.stores {
+		for _, call := range s.MutatingCalls() {
+			if call == "KvFlashbackToVersion" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func checkedAll(t *testing.T, m *marked) {
+	l := restoreLab(t, m.original, 1)
+	cfg := l.config(m.original, "run")
+	cfg.Marks, cfg.CheckUnchanged = m.set(), math.MaxInt
+	r, err := l.run(t, cfg, nil)
+	require.NoError(t, err)
+	l.verify(t, m.original)
+	require.Positive(t, r.Stats().Unchanged)
+	require.Equal(t, r.Stats().Unchanged, r.Stats().Checked)
+	require.GreaterOrEqual(t, l.flashbacks(), r.Stats().Regions, "all were taken back")
+}
+
+func marksUnderFaults(t *testing.T, m *marked) {
+	l := restoreLab(t, m.original, 1)
+	for _, rule := range []fault.Rule{
+		{Point: "tikv.*.KvScanLock", Code: "Unavailable", Times: 3},
+		{Point: "tikv.*.KvScanLock", Nth: 4, Code: "not_leader", Times: 2},
+		{Point: "tikv.*.KvScanLock", Nth: 7, Code: "server_is_busy", Times: 2},
+	} {
+		require.NoError(t, l.faults.Add(rule))
+	}
+	cfg := l.config(m.original, "run")
+	cfg.Marks = m.set()
+	r, err := l.run(t, cfg, nil)
+	require.NoError(t, err)
+	l.verify(t, m.original)
+	require.Positive(t, r.Stats().Unchanged)
+}
+
+// untrue is marks that say of every region that it ends where the stores say that it does.
+func untrue(t *testing.T, l *lab, cfg resolve.Config) *marks.Set {
+	t.Helper()
+	r := resolve.New(l.client, nil)
+	r.Target(cfg, l.oracle)
+	require.NoError(t, planOnly(t, r))
+	var list []marks.Mark
+	for _, leader := range r.Plan().Leaders {
+		list = append(list, marks.Mark{Region: leader.Region, Version: leader.Version, Term: leader.Term, Index: leader.Index})
+	}
+	return marks.NewSet(list)
+}
+
+func untrueMarks(t *testing.T, m *marked) {
+	l := restoreLab(t, m.original, 1)
+	cfg := l.config(m.original, "run")
+	cfg.Marks, cfg.CheckUnchanged = untrue(t, l, cfg), math.MaxInt
+	_, err := l.run(t, cfg, nil)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.Contains(t, failure.HintOf(err), "--flashback=all")
+}
+
+func allOnDemand(t *testing.T, m *marked) {
+	l := restoreLab(t, m.original, 1)
+	progress := &memoryProgress{}
+	cfg := l.config(m.original, "first")
+	cfg.Marks, cfg.Progress = untrue(t, l, cfg), progress
+	_, err := l.run(t, cfg, map[string]func(){"prepare": progress.stop})
+	require.Error(t, err)
+	require.Positive(t, progress.saved.Unchanged)
+	progress.stopped = false
+	again := l.config(m.original, "second")
+	again.Marks, again.FlashAll, again.Progress = m.set(), true, progress
+	r, err := l.run(t, again, nil)
+	require.NoError(t, err)
+	l.verify(t, m.original)
+	require.Zero(t, r.Stats().Unchanged)
+}
+
+func handedOn(t *testing.T, m *marked) {
+	l := restoreLab(t, m.original, 1)
+	progress := &memoryProgress{}
+	cfg := l.config(m.original, "first")
+	cfg.Marks, cfg.Progress = m.set(), progress
+	_, err := l.run(t, cfg, map[string]func(){"prepare": progress.stop})
+	require.Error(t, err)
+	found := progress.saved.Unchanged
+	require.Positive(t, found)
+	progress.stopped = false
+	again := l.config(m.original, "second")
+	again.Marks, again.Progress = m.set(), progress
+	r, err := l.run(t, again, nil)
+	require.NoError(t, err)
+	l.verify(t, m.original)
+	require.Equal(t, found, r.Stats().Unchanged)
+	require.LessOrEqual(t, l.flashbacks(), r.Stats().Regions-found)
+}
+
+func withoutStore(t *testing.T, m *marked) {
+	l := restoreLab(t, m.original, 1)
+	cfg := l.config(m.original, "run")
+	cfg.Marks, cfg.TolerateStores = m.set(), cfg.Stores[:1]
+	r, err := l.run(t, cfg, nil)
+	require.NoError(t, err)
+	require.Zero(t, r.Stats().Unchanged)
+	l.verify(t, m.original)
+}

@@ -1,0 +1,48 @@
+package plan
+
+import (
+	"iter"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/marks"
+)
+
+// Unchanged compares the logs that the stores have reported with the marks, and says of each of Leaders whether its log
+// ends where it did at its mark. Nothing is known so of a cluster without one of its stores: what the others lack may have
+// been written there.
+func (p *Plan) Unchanged(set *marks.Set) []bool {
+	same := make([]bool, len(p.Leaders))
+	if set.Len() == 0 || len(p.Lost) > 0 {
+		return same
+	}
+	for i, log := range p.Logs() {
+		m, ok := set.Find(log.Region)
+		same[i] = ok && m.Unchanged(log)
+	}
+	return same
+}
+
+// Logs is what the stores have reported about the log of each of Leaders.
+func (p *Plan) Logs() iter.Seq2[int, marks.Log] {
+	uneven, ambiguous := setOf(p.Uneven), setOf(p.Ambiguous)
+	return func(yield func(int, marks.Log) bool) {
+		for i := range p.Leaders {
+			l := &p.Leaders[i]
+			log := marks.Log{Region: l.Region, Version: l.Version, Even: !uneven[l.Region], Term: l.Term, Longest: l.Index, Index: l.Index}
+			if ambiguous[l.Region] {
+				log.Longest++ // a peer of an older term has a longer log than the leader
+			}
+			if !yield(i, log) {
+				return
+			}
+		}
+	}
+}
+
+func setOf(ids []cluster.RegionID) map[cluster.RegionID]bool {
+	set := make(map[cluster.RegionID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}

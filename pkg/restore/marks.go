@@ -1,0 +1,77 @@
+package restore
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// FlashbackPolicy is which regions are taken back to the backup ts.
+type FlashbackPolicy string
+
+// The policies. With FlashbackAuto regions are left that provably nothing was written to since the backup ts.
+const (
+	FlashbackAuto FlashbackPolicy = "auto"
+	FlashbackAll  FlashbackPolicy = "all"
+)
+
+// FlashbackPolicies lists them.
+func FlashbackPolicies() []string { return []string{string(FlashbackAuto), string(FlashbackAll)} }
+
+// CheckFlashbackPolicy is Usage for what is none of them; empty is FlashbackAuto.
+func CheckFlashbackPolicy(s string) error {
+	switch FlashbackPolicy(s) {
+	case "", FlashbackAuto, FlashbackAll:
+		return nil
+	}
+	return failure.New(failure.Usage, "check options", "", "--flashback %q: want auto or all", s)
+}
+
+// loadMarks reads the backup's marks, if they may be used; otherwise, and that is no error, every region is taken back.
+func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
+	ref := r.manifest.Marks
+	switch {
+	case ref == nil || r.opts.Flashback == FlashbackAll:
+		return nil
+	case len(r.opts.TolerateStores) > 0:
+		s.Note("every region is taken back: what was written to the stores that are left out is not known")
+		return nil
+	case r.manifest.BackupTS < marks.After(ref.TS):
+		s.Warn("every region is taken back: the backup ts is not %s above the marks' ts %s", marks.Margin, ref.TS)
+		return nil
+	}
+	if version := r.unknownVersion(ctx); version != "" {
+		s.Note("every region is taken back: what TiKV %s reports of its logs is not known", version)
+		return nil
+	}
+	set, err := r.catalog.Marks(ctx, r.manifest)
+	if err == nil && set.Len() != ref.Regions {
+		err = failure.New(failure.Corrupt, "read marks", string(r.manifest.ID), "there are %d, sealed were %d", set.Len(), ref.Regions)
+	}
+	if err != nil {
+		s.Warn("every region is taken back, as the backup's marks cannot be used: %v", err)
+		return nil
+	}
+	return set
+}
+
+// unknownVersion is the TiKV version, of the backup or of a restored store, whose reports the marks cannot be compared with;
+// "" if all are known.
+func (r *run) unknownVersion(ctx context.Context) string {
+	if v := r.manifest.Source.Version; !marks.Supported(v) {
+		return v
+	}
+	stores, err := r.pd.Stores(ctx)
+	if err != nil {
+		return "of the restored stores"
+	}
+	for _, st := range stores {
+		if st.IsTiKV() && st.State != pd.StoreTombstone && !marks.Supported(st.Version) {
+			return st.Version
+		}
+	}
+	return ""
+}

@@ -1,0 +1,24 @@
+package mutants
+
+func marksGuards() []Mutant {
+	const unchanged, each = "pkg/marks/unchanged.go", "TestUnchanged_EachConditionAlone_Refuses"
+	return []Mutant{
+		in(unchanged, "a region of another id or version passes for the mark's", takenBack,
+			"	return m.Region == l.Region && m.Version == l.Version && l.Even &&", "	return l.Even &&", each),
+		in(unchanged, "the peers of a region may disagree about its version", takenBack,
+			"m.Version == l.Version && l.Even &&", "m.Version == l.Version &&", each),
+		in(unchanged, "a peer may have more log than the mark", takenBack,
+			"		l.Longest <= m.Index &&\n", "", each),
+		in(unchanged, "a later leader may have written the same number of entries", takenBack,
+			"		l.Term <= m.Term &&\n", "", each),
+		in(unchanged, "the planned leader may lack entries of the mark", takenBack,
+			"		l.Index == m.Index", "		l.Index <= m.Index", each),
+		in(unchanged, "a log whose end is not committed gets a mark", takenBack,
+			" || state.Commit != state.Last {", " {", "TestOf_WhatIsNotSettled_HasNoMark"),
+		in(unchanged, "a region that merges, or changes its members, gets a mark", takenBack,
+			"	if !state.Settled || ", "	if ", "TestOf_WhatIsNotSettled_HasNoMark"),
+		in("pkg/manifest/marks.go", "marks are used that are not those of the sealed manifest", sealedIsWhole,
+			"	if d := digest(body); d != m.SHA256 {", "	if d := digest(body); d != m.SHA256 && false {",
+			"TestMarks_OtherBytesThanSealed_AreCorrupt"),
+	}
+}
