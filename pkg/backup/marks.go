@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -137,7 +138,7 @@ func (r *run) passMarks(ctx context.Context, s *phase.Scope, ts cluster.TS) erro
 		if wait.For(waiting, marksInterval) == nil {
 			continue
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
 		}
 		return failure.New(failure.Limited, "wait for resolved ts", r.opts.Cluster.String(), "within %s it did not pass the marks of %s",
