@@ -80,6 +80,10 @@ soak-hold: build ## N backups during which something goes wrong at a random call
 soak-resolve: build ## N restores under faults and kills of their data phase, resumed by resolve, each proven row by row
 	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS))
 
+.PHONY: check-estimate
+check-estimate: ## ROUNDS backups and restores on the testbed: the estimate of each run beside what it took
+	ESTIMATE_ROUNDS=$(or $(ROUNDS),20) $(GO) test -trimpath -timeout=30m -count=1 -v ./tests -run TestEstimate_RoundsOfTheTestbed
+
 .PHONY: crash
 crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run
 	bin/testbed crash --sample=$(SAMPLE) $(if $(SEED),--seed=$(SEED)) $(if $(RUNS),--run=$(RUNS)) $(if $(ONLY),--only="$(ONLY)")

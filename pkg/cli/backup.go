@@ -152,11 +152,11 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				return backupPlan(opts, source), nil
 			},
 			run: func(ctx context.Context) (document, error) {
-				deps.Sink = withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
+				deps.Sink = a.global.withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
 				result, err := backup.Run(ctx, deps, opts)
 				doc := backupResult(opts, result, err)
 				if result.Sealed {
-					expect(ctx, deps.Store, doc.Report)
+					a.global.expect(ctx, deps.Store, doc.Report)
 					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
 				} else {
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)

@@ -151,7 +151,7 @@ func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operati
 			return err
 		}
 		reader := history.Open(store)
-		cache := historyCache{url: store.URL()}
+		cache := a.global.historyCache(store)
 		cache.load(reader)
 		defer cache.save(reader)
 		if in, err = input(cmd.Context(), reader); err != nil {

@@ -19,11 +19,11 @@ const (
 
 // expect notes in the report of a run that was done what the model, scaled to the runs before it, says of one with its
 // data. That these runs cannot be read costs nothing but the scaling.
-func expect(ctx context.Context, store objstore.Store, r *report.Report) {
+func (g *globalFlags) expect(ctx context.Context, store objstore.Store, r *report.Report) {
 	if r.Outcome != phase.Done || r.DataBytes <= 0 || r.Operation == report.Resolve {
 		return
 	}
-	reader, cache := history.Open(store), historyCache{url: store.URL()}
+	reader, cache := history.Open(store), g.historyCache(store)
 	cache.load(reader)
 	short, cancel := context.WithTimeout(ctx, expectDeadline)
 	defer cancel()
@@ -46,8 +46,8 @@ type etaSink struct {
 
 // withETA is a sink that knows what the last runs took, by this machine's cache of the storage: a run asks the storage
 // nothing for it. Without one it is sink itself.
-func withETA(sink phase.Sink, store objstore.Store, same func(*history.Run) bool) phase.Sink {
-	reader, cache := history.Open(store), historyCache{url: store.URL()}
+func (g *globalFlags) withETA(sink phase.Sink, store objstore.Store, same func(*history.Run) bool) phase.Sink {
+	reader, cache := history.Open(store), g.historyCache(store)
 	cache.load(reader)
 	runs := reader.Known()
 	fit := fitOf(runs)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -8,15 +9,20 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
 // historyCache keeps what was read of a storage's runs in the user's cache folder ($XDG_CACHE_HOME/tisnap). A cache
 // that cannot be read or written only costs time: nothing is said of it. There is none for an endpoint in place of
 // Amazon's, where the same URL may be another storage tomorrow.
-type historyCache struct{ url string }
+type historyCache struct{ url, endpoint string }
+
+func (g *globalFlags) historyCache(store objstore.Store) historyCache {
+	return historyCache{url: store.URL(), endpoint: cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL"))}
+}
 
 func (c historyCache) path() (string, error) {
-	if os.Getenv("AWS_ENDPOINT_URL") != "" && strings.HasPrefix(c.url, "s3:") {
+	if c.endpoint != "" && strings.HasPrefix(c.url, "s3:") {
 		return "", os.ErrNotExist
 	}
 	folder, err := os.UserCacheDir()

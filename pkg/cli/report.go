@@ -116,7 +116,7 @@ func (a *app) report(ctx context.Context, f reportFlags, args []string) (reportD
 		return nil, err
 	}
 	reader := history.Open(store)
-	cache := historyCache{url: store.URL()}
+	cache := a.global.historyCache(store)
 	cache.load(reader)
 	defer cache.save(reader)
 	if len(args) == 1 {

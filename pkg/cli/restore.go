@@ -121,12 +121,12 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				return doc, doc.estimate(ctx, deps.Store, opts, plan)
 			},
 			run: func(ctx context.Context) (document, error) {
-				deps.Sink = withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Restore && r.Backup == opts.Backup })
+				deps.Sink = a.global.withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Restore && r.Backup == opts.Backup })
 				result, err := restore.Run(ctx, deps, opts)
 				doc := restoreResult(opts, result, err)
 				doc.compare = f.compare
 				if result.Restored {
-					expect(ctx, deps.Store, doc.Report)
+					a.global.expect(ctx, deps.Store, doc.Report)
 					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
 				} else {
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)

@@ -1,0 +1,57 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/testbed"
+)
+
+// maxOff is how far the median of the estimates may be from what was taken: make check-estimate.
+const maxOff = 0.25
+
+// TestEstimate_RoundsOfTheTestbed takes ESTIMATE_ROUNDS backups and restores each of one, and compares what each run's
+// report says was expected, by the model fitted to the runs before it, with what it took.
+func TestEstimate_RoundsOfTheTestbed(t *testing.T) {
+	rounds, err := strconv.Atoi(os.Getenv("ESTIMATE_ROUNDS"))
+	if err != nil || rounds < 7 {
+		t.Skip("it takes minutes: make check-estimate")
+	}
+	p := newPlace(t, testbed.Config{Nodes: 3 * (rounds + 1)})
+	_, err = p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	off := map[report.Operation][]float64{}
+	for i := range rounds {
+		id := fmt.Sprint("round-", i)
+		p.compare(t, off, "backup", prod.String(), "--name", id, "--storage", whole, "-o", "json")
+		p.compare(t, off, "restore", id, "--to", "tidb/"+id, "--storage", whole, "-o", "json")
+	}
+	for op, all := range off {
+		slices.Sort(all)
+		t.Logf("%s: %d runs with an estimate of their own, off by %.0f%% in the median, %.0f%% at most", op, len(all), 100*all[len(all)/2], 100*all[len(all)-1])
+		require.LessOrEqual(t, all[len(all)/2], maxOff, op)
+	}
+	require.Len(t, off, 2)
+}
+
+// compare runs a command and notes how far it was from what was expected, once the model is fitted.
+func (p *place) compare(t *testing.T, off map[report.Operation][]float64, args ...string) {
+	t.Helper()
+	e := p.run(t, args...)
+	require.Zero(t, e.code, e.stderr)
+	var doc struct{ Report *report.Report }
+	require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
+	r := doc.Report
+	require.NotNil(t, r.Expected)
+	if r.Expected.Model != "the published tables" {
+		off[r.Operation] = append(off[r.Operation], math.Abs(r.Expected.Seconds/r.TotalSeconds-1))
+	}
+}
