@@ -69,6 +69,9 @@ func TestDocs_CommandsAndFlagsExist(t *testing.T) {
 				found++
 				assert.Empty(t, unknown(line), "%q", line)
 			}
+			if name == "docs/br.md" {
+				return // its flags are br's: pkg/brcompat compares them
+			}
 			for _, m := range regexp.MustCompile("`--([a-z][a-z-]*)").FindAllStringSubmatch(text, -1) {
 				assert.True(t, hasFlag(m[1]), "it names --%s", m[1])
 			}
