@@ -10,7 +10,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/hold"
-	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -64,6 +63,8 @@ type Result struct {
 	Hold     HoldTimes // of the last attempt
 	// FailedAttempts are those whose hold broke, and whose snapshots were thrown away.
 	FailedAttempts []phase.Attempt
+	// Before are the processes of the run that died before this one continued it.
+	Before []phase.Process
 	// Attempts is how often the cluster was held.
 	Attempts int
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
@@ -92,7 +93,7 @@ type run struct {
 
 	source    *preflight.Source
 	rules     preflight.TSRules
-	lock      *runlock.HeldLock
+	fence     *runlock.Fence
 	hold      *hold.Hold
 	backupTS  cluster.TS
 	highestTS cluster.TS                  // of all resolved ts that the run has read
@@ -103,6 +104,8 @@ type run struct {
 	sets      *sets
 	sealing   bool  // a seal was asked for: it may exist, or still arrive
 	stillHeld error // why the cluster was not let go although the cut was proven
+	resumed   bool  // an earlier process of the run died
+	proof     proof // of the cut
 	result    Result
 }
 
@@ -113,7 +116,7 @@ func newRun(deps Deps, opts Options) *run {
 	}
 	return &run{
 		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store}, cancel: func(error) {},
-		sets: newSets(),
+		sets: newSets(), fence: runlock.NewFence(deps.Store, opts.Cluster, opts.Owner),
 	}
 }
 
@@ -130,11 +133,12 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r.cancel = cancel
 	engine := phase.New(phase.Config{
 		Fresh:   true,
+		Resume:  r.resumption(),
 		Run:     opts.Run,
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    r.Sink,
 		Log:     r.Log,
-		About:   journal.About{Operation: journal.Backup, Cluster: opts.Cluster, Backup: opts.Backup, Tool: opts.Tool},
+		About:   r.about(),
 		Group:   r.holdGroup(),
 	})
 	r.result.Started = time.Now().UTC()
@@ -143,6 +147,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r.result.Timings = engine.Timings()
 	r.result.Source = r.source
 	r.result.FailedAttempts = engine.FailedAttempts()
+	r.result.Before = engine.Before()
 	if r.hold != nil {
 		r.result.Hold.Parts, r.result.Hold.Stores = r.hold.Parts(), r.storeParts()
 	}

@@ -19,6 +19,10 @@ import (
 // deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
 // answer named. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
 func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
+	if r.fence.Taken(ctx) {
+		s.Warn("the snapshots tagged %s=%s are kept: another process may continue the run with them; else tisnap gc deletes them", ebs.TagRun, r.opts.Run)
+		return nil
+	}
 	if err := r.bury(ctx); err != nil {
 		return err
 	}

@@ -115,12 +115,14 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	case proof != nil:
 		return proof
 	case r.hold.Proven() && err != nil:
+		r.prove()
 		// The set is good; that PD is not let go is the cluster's trouble, and is what the run ends with.
 		r.stillHeld = err
 		s.Result(journal.ResultStillHeld, err.Error())
 		s.Warn("the cut is proven, and PD is not let go yet: the backup is finished first, then it is tried again: %v", err)
 		return nil
 	case r.hold.Proven():
+		r.prove()
 		return nil
 	case lost != nil:
 		return lost
@@ -146,6 +148,9 @@ func (r *run) releaseLate(ctx context.Context, s *phase.Scope) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Lease)
 	defer cancel()
+	if r.hold == nil {
+		return r.releaseLeftovers(ctx)
+	}
 	defer r.hold.Disconnect()
 	_, err := r.releaseHold(ctx, s)
 	return err

@@ -15,12 +15,10 @@ const lockTTL = 10 * time.Minute
 
 // takeLock admits one run at a time to the cluster. A lock that is lost ends the run.
 func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
-	var err error
-	r.lock, err = runlock.Take(ctx, r.Store, r.opts.Cluster, r.opts.Owner, lockTTL, runlock.Notify{
+	return r.fence.Take(ctx, lockTTL, runlock.Notify{
 		Lost:     func(reason error) { r.cancel(reason) },
 		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
 	})
-	return err
 }
 
 // unlock frees the lock of a run that has done its work. A lock that cannot be released frees itself, and does not make
@@ -34,7 +32,7 @@ func (r *run) unlock(ctx context.Context, s *phase.Scope) error {
 
 // dropLock frees the lock.
 func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error {
-	return r.lock.Release(ctx)
+	return r.fence.Release(ctx)
 }
 
 // claim takes the backup's id in the storage, and a prefix of TiDB Operator's as br does.

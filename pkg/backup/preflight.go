@@ -50,6 +50,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 }
 
 func (r *run) checkFree(ctx context.Context) error {
+	if r.resumed {
+		return nil // an earlier process of the run has taken it, or the claim finds out
+	}
 	if r.opts.ClusterMeta != nil {
 		return r.catalog.CheckFreeForBR(ctx, r.opts.Backup)
 	}

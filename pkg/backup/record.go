@@ -13,6 +13,9 @@ import (
 // record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
 // bound everything that the snapshots hold.
 func (r *run) record(ctx context.Context, s *phase.Scope) error {
+	if done, err := r.recordedBefore(ctx); done || err != nil {
+		return err
+	}
 	if r.zones == nil {
 		r.zones = r.zoneIDs(ctx, s)
 	}
@@ -116,6 +119,9 @@ func (r *run) snapshots() []manifest.Snapshot {
 // forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted. The
 // claim stays: the id was used.
 func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
+	if r.fence.Taken(ctx) {
+		return nil
+	}
 	if err := r.bury(ctx); err != nil {
 		return err
 	}

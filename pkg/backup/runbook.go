@@ -25,6 +25,9 @@ func Outline() []phase.Outline {
 	return phase.Outlines(r.steps())
 }
 
+// stepSeal is the one from whose end on the backup can be restored.
+const stepSeal = "seal"
+
 // stepClaim takes the backup's id, and its prefix if that is TiDB Operator's.
 const stepClaim = "claim"
 
@@ -34,28 +37,28 @@ func (r *run) steps() []phase.Step {
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	steps = append(steps, []phase.Step{
-		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3 * time.Minute, Do: r.takeLock, Undo: r.dropLock},
-		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim()},
+		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3 * time.Minute, Do: r.takeLock, Undo: r.dropLock, Repeat: true},
+		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim(), Guard: r.fence.Check, Repeat: true},
 	}...)
 	steps = append(steps, r.holdSteps(holding, releasing)...)
 	return append(steps, []phase.Step{
 		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: r.readTS},
 
 		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true},
-		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: r.record, Undo: r.forget, Retry: true},
-		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait},
+		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true, State: &r.proof, Adopted: r.adoptProof},
+		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: r.record, Undo: r.forget, Retry: true, Guard: r.fence.Check, Adopted: r.adoptManifest},
+		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait, Repeat: true},
 
-		{Phase: phaseSeal, Name: "seal", Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: stepSeal, Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Guard: r.fence.Check, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
 		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: []string{journal.StepRelease}},
-		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}},
+		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true},
 	}...)
 }
 
 // holdSteps hold the cluster, or find the hold that another process has: that one is not journalled, as no release of
 // this run's may end it.
 func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
-	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true}
+	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true, Guard: r.fence.Check}
 	if r.opts.OtherHolds {
 		connect.Deadline, connect.Do = holding, r.observe
 		return []phase.Step{connect}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -50,6 +51,13 @@ func (s *sets) put(id cluster.StoreID, snaps []ebs.Snapshot) {
 	if len(snaps) > 0 {
 		s.byStore[id] = snaps
 	}
+}
+
+// byStoreNow is a copy of the sets by store.
+func (s *sets) byStoreNow() map[cluster.StoreID][]ebs.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.byStore)
 }
 
 func (s *sets) noteAmbiguous(id cluster.StoreID, req ebs.CutRequest, at time.Time) {

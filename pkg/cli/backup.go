@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -47,7 +49,10 @@ On any failure the cluster is let go and the snapshots of the run are deleted.
 If the hold breaks, as when a store restarts, its snapshots are thrown away and the
 cluster is held again, --hold-attempts times at most, once all stores have been up for
 --steady. A backup holds what was committed up to its backup ts, seconds before the
-command's end; with --consistent-now certainly all that was committed before its start.` + "\n" + exitStatus(),
+command's end; with --consistent-now certainly all that was committed before its start.
+
+A run whose process died is continued by the same command: with the snapshots that it has, if
+their cut was proven; else they are thrown away and the cluster is held again.` + "\n" + exitStatus(),
 		Example: `  # a backup of cluster prod in namespace tidb
   tisnap backup prod -n tidb --storage s3://backups/prod
 
@@ -70,7 +75,7 @@ command's end; with --consistent-now certainly all that was committed before its
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.name, "name", "", "name of the backup (default: CLUSTER and the time)")
-	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
+	fl.StringVar(&f.run, "run-id", "", "id of the run: one that died is continued (default: the cluster's last run, if it died and was of the same request; else made from the time)")
 	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "how long the cluster may be held at most, each time")
 	fl.DurationVar(&f.lease, "lease", 30*time.Second, "how long it stays held if this process dies; at least 3s and less than --max-hold")
 	fl.IntVar(&f.attempts, "hold-attempts", 3, "how often the cluster is held at most if the hold breaks")
@@ -202,17 +207,18 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	if err != nil {
 		return deps, opts, err
 	}
-	now := time.Now()
-	run, err := runID(f.run)
+	opts = *f.options()
+	id := cluster.BackupID(f.name)
+	run, before, err := continued(ctx, store, s.log, f.run, journal.About{
+		Operation: journal.Backup, Cluster: name, Backup: id, Request: opts.Request(),
+	})
 	if err != nil {
 		return deps, opts, err
 	}
-	id := cluster.BackupID(f.name)
-	if id == "" {
-		id = cluster.BackupID(name.Name + "-" + now.UTC().Format("20060102-150405"))
+	if id = cmp.Or(id, before); id == "" {
+		id = cluster.BackupID(name.Name + "-" + time.Now().UTC().Format("20060102-150405"))
 	}
 	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log}
-	opts = *f.options()
 	opts.Cluster, opts.Backup, opts.Run, opts.Owner, opts.Tool = name, id, run, owner(cmd, run), a.version.Version
 	return deps, opts, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/restore"
@@ -36,7 +37,8 @@ func (a *app) restoreCommand() *cobra.Command {
 
 All checks come before the first change. The cluster is made in recovery mode with the
 source's specification, on volumes of the type, IOPS and throughput given here (default:
-the source's). A run that fails deletes what it made, unless --keep-on-failure is set.` + "\n" + exitStatus(),
+the source's). A run that fails deletes what it made, unless --keep-on-failure is set. One
+whose process died is continued by the same command: what it made is taken over.` + "\n" + exitStatus(),
 		Example: `  # restore onto fast volumes
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type io2 --volume-iops 7000
 
@@ -61,7 +63,7 @@ the source's). A run that fails deletes what it made, unless --keep-on-failure i
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.to, "to", "", "cluster to make: NAME or NAMESPACE/NAME (required)")
-	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
+	fl.StringVar(&f.run, "run-id", "", "id of the run: one that died is continued (default: the target's last run, if it died and was of the same request; else made from the time)")
 	f.add(cmd)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
@@ -156,16 +158,12 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	if err != nil {
 		return deps, opts, err
 	}
-	run, err := runID(f.run)
-	if err != nil {
-		return deps, opts, err
-	}
 	deps = restore.Deps{
 		Kube: k, EBS: e, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log,
 		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) { return c.pd(ctx, addresses, target) },
 	}
 	opts = restore.Options{
-		Backup: cluster.BackupID(id), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
+		Backup: cluster.BackupID(id), Target: target, Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
 		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, KeepServiceSettings: f.keepServices,
 	}
@@ -173,5 +171,12 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		return deps, opts, err
 	}
 	f.flash.into(&opts)
-	return deps, opts, f.into(&opts)
+	if err := f.into(&opts); err != nil {
+		return deps, opts, err
+	}
+	run, _, err := continued(ctx, store, s.log, f.run, journal.About{
+		Operation: journal.Restore, Cluster: target, Backup: opts.Backup, Request: opts.Request(),
+	})
+	opts.Run, opts.Owner = run, owner(cmd, run)
+	return deps, opts, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 func (a *app) restoreAbortCommand() *cobra.Command {
@@ -60,5 +61,8 @@ func (a *app) abortRestore(cmd *cobra.Command, f removal, run cluster.RunID) err
 		return err
 	}
 	report, err := gc.Abort(ctx, deps, gc.AbortOptions{Run: run, Rate: f.rate, DryRun: f.dryRun})
+	if err == nil && !f.dryRun {
+		err = runs.End(ctx, deps.Store, run, "it was aborted")
+	}
 	return a.printGC(newGCDoc("RestoreAbort", f.dryRun, report), err)
 }

@@ -84,6 +84,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
 	cmd.AddCommand(a.exporterCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(), a.reportCommand(), a.estimateCommand(), a.versionCommand())
+	cmd.AddCommand(a.runsCommand())
 	return cmd
 }
 

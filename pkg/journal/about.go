@@ -2,6 +2,10 @@ package journal
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -31,6 +35,33 @@ type About struct {
 	KubernetesUID string `json:"kubernetesUID,omitempty"`
 	// Keep is the user's word that a failed run keeps what it made.
 	Keep bool `json:"keepOnFailure,omitempty"`
+	// Request is what decides about the result, by the options' names: a run is continued only by the same request. Nil
+	// in runs of versions that could not continue one.
+	Request map[string]string `json:"request,omitempty"`
+}
+
+// SameRequest is a Conflict that shows the difference if the run is of another request.
+func (a *About) SameRequest(run cluster.RunID, other *About) error {
+	var differing []string
+	compare := func(what, mine, others string) {
+		if mine != others {
+			differing = append(differing, fmt.Sprintf("%s is %q and was %q", what, others, mine))
+		}
+	}
+	compare("the command", string(a.Operation), string(other.Operation))
+	compare("the cluster", a.Cluster.String(), other.Cluster.String())
+	compare("the backup", string(a.Backup), string(other.Backup))
+	if a.Request == nil {
+		differing = append(differing, "an older version of tisnap made it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(other.Request)) {
+		compare("--"+name, a.Request[name], other.Request[name])
+	}
+	if len(differing) == 0 {
+		return nil
+	}
+	return failure.New(failure.Conflict, "resume run", string(run), "it is of another request: %s", strings.Join(differing, "; ")).
+		WithHint("run the command that it was started with, or undo it: tisnap runs abort %s", run)
 }
 
 // ReadAbout reads what the run is from its journal's first record; Corrupt if that record does not say so.

@@ -79,6 +79,7 @@ func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluste
 		PDReplicas: doc.Spec.PD.Replicas, TiKVReplicas: doc.Spec.TiKV.Replicas, TiDBReplicas: doc.Spec.TiDB.Replicas,
 		Stores: map[cluster.StoreID]string{}, Object: raw,
 		Instance:      instanceOfCluster(o),
+		Run:           cluster.RunID(o.GetAnnotations()[RunKey]),
 		FailureStores: len(doc.Status.TiKV.FailureStores),
 		Scaling:       doc.Status.TiKV.Phase == "Scale",
 	}

@@ -12,6 +12,7 @@ type TidbCluster struct {
 	Name         cluster.Name
 	Version      string
 	RecoveryMode bool
+	Run          cluster.RunID // that made it; "" for one that tisnap did not make
 	PDReplicas   int
 	TiKVReplicas int
 	TiDBReplicas int

@@ -2,7 +2,6 @@ package phase
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -22,6 +21,8 @@ type Config struct {
 	Log     *zap.Logger // nil logs nothing
 	// Fresh refuses a journal that has records: for use cases that cannot be resumed.
 	Fresh bool
+	// Resume continues a run whose process died; nil refuses one with Fresh.
+	Resume *Resume
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
 	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once.
@@ -45,6 +46,9 @@ type Engine struct {
 	attempts  []Attempt
 	late      bool         // a step was begun whose record is not durable
 	span      tracing.Span // of the phase under way
+	history   *History
+	resumed   bool // an earlier process has begun the run
+	open      bool // the run is not over although this process is
 }
 
 // New makes an engine for one run.
@@ -57,6 +61,14 @@ func New(cfg Config) *Engine {
 		e.log = zap.NewNop()
 	}
 	return e
+}
+
+// Before lists the processes of the run that came before this one; valid after Run returned.
+func (e *Engine) Before() []Process {
+	if e.history == nil {
+		return nil
+	}
+	return e.history.Processes()
 }
 
 // Timings are the phases so far; valid after Run returned.
@@ -73,22 +85,26 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	if first, last := e.group(steps); e.cfg.Group != nil && (first < 0 || last < first) {
 		return failure.New(failure.Unknown, "plan run", e.cfg.Group.From, "no such steps to attempt again")
 	}
-	records, err := e.cfg.Journal.Records(ctx)
-	if err != nil {
+	var err error
+	if e.history, err = ReadHistory(ctx, e.cfg.Journal); err != nil {
 		return err
 	}
-	if e.cfg.Fresh && len(records) > 0 {
-		return failure.New(failure.Conflict, "start run", string(e.cfg.Run), "this run id has been used: its journal has %d records", len(records)).
-			WithHint("leave --run-id out, or choose another")
+	if err := e.checkResume(e.history); err != nil {
+		return err
 	}
-	finished := doneSteps(records)
-	e.writer = newWriter(ctx, e.cfg, len(records))
-	if len(records) > 0 {
+	records := len(e.history.Records)
+	e.resumed = records > 0 && e.cfg.Resume != nil
+	e.writer = newWriter(ctx, e.cfg, records)
+	switch {
+	case e.resumed:
+		e.writer.waitForAdmission()
+		e.prepare(steps)
+	case records > 0:
 		e.writer.start()
-	} else {
+	default:
 		e.writer.add(Record{Type: RecordRun}, e.cfg.About)
 	}
-	err = e.forward(ctx, steps, finished)
+	err = e.forward(ctx, steps)
 	if err != nil {
 		err = errors.Join(append([]error{err}, e.undoRun(ctx)...)...)
 	}
@@ -96,7 +112,12 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	if err != nil {
 		end.Error = err.Error()
 	}
-	e.writer.add(end, nil)
+	if err != nil && err.Error() == errAborted.Error() { // and nothing is left
+		err = nil
+	}
+	if !e.open {
+		e.writer.add(end, nil)
+	}
 	if closeErr := e.writer.close(); closeErr != nil && err == nil {
 		// All steps are done: only their last records are missing.
 		return failure.Wrap(closeErr, failure.Partial, "write the last records of a run that is done", string(e.cfg.Run))
@@ -104,16 +125,16 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	return err
 }
 
-func (e *Engine) forward(ctx context.Context, steps []Step, finished map[string]json.RawMessage) error {
+func (e *Engine) forward(ctx context.Context, steps []Step) error {
 	for i := 0; i < len(steps); i++ {
 		step := &steps[i]
 		e.openPhase(ctx, step, e.attempt(steps, i))
-		data, skip := finished[step.Name]
+		data, skip := e.history.done[step.Name]
 		var err error
 		if skip && len(e.attempts) == 0 {
-			err = e.skip(step, data)
-		} else {
-			err = e.do(ctx, step)
+			err = e.skip(ctx, step, data)
+		} else if err = e.do(ctx, step); err == nil {
+			err = e.admitted(ctx, steps, step)
 		}
 		last := i == len(steps)-1 || steps[i+1].Phase != step.Phase
 		if last || err != nil {
@@ -158,13 +179,13 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	span.End(err)
 	e.finish(step, s, err)
 	if err != nil {
-		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error()}, nil)
+		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error(), Seconds: s.seconds()}, nil)
 		return err
 	}
 	for _, ended := range step.Ends {
 		delete(e.began, ended)
 	}
-	e.writer.add(Record{Type: RecordDone, Step: step.Name}, step.State)
+	e.writer.add(Record{Type: RecordDone, Step: step.Name, Seconds: s.seconds()}, step.State)
 	return nil
 }
 

@@ -22,8 +22,9 @@ const (
 	RecordUndo       RecordType = "undo"   // before a step's undo
 	RecordUndone     RecordType = "undone" // the step's effect is gone
 	RecordUndoFail   RecordType = "undo-failed"
-	RecordRetryGroup RecordType = "again" // a group of steps is undone and begins from scratch; Data is their names
-	RecordEnd        RecordType = "end"   // last record; Error is empty for a run that succeeded
+	RecordRetryGroup RecordType = "again"   // a group of steps is undone and begins from scratch; Data is their names
+	RecordResumed    RecordType = "resumed" // another process continues the run from here on
+	RecordEnd        RecordType = "end"     // last record; Error is empty for a run that succeeded
 )
 
 // Record is one line of a journal.
@@ -36,7 +37,18 @@ type Record struct {
 	Name  string          `json:"name,omitempty"` // of an intent or result
 	Data  json.RawMessage `json:"data,omitempty"`
 	Error string          `json:"error,omitempty"`
+	// Epoch is the run lock's number when the record was written; 0 before the lock is held.
+	Epoch int64 `json:"epoch,omitempty"`
+	// Seconds is how long the step took, by the monotonic clock of its process; of RecordDone and RecordFailed.
+	Seconds float64 `json:"seconds,omitempty"`
+	// Version is the format's; 0 is that of versions that wrote none.
+	Version int `json:"v,omitempty"`
+	// Sum is the checksum of the record without it; "" in version 0.
+	Sum string `json:"sum,omitempty"`
 }
+
+// recordVersion is the format that is written. A reader refuses what is newer.
+const recordVersion = 1
 
 // Journal is a run's write-ahead log. A record that Append returned for is durable.
 type Journal interface {

@@ -1,20 +1,106 @@
 package phase
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
+// Resume is how a run whose process died is continued by another one.
+type Resume struct {
+	// Admit names the step that keeps other processes out. Before it is done nothing is written to the journal, which
+	// may be another process's; then it is read again.
+	Admit string
+	// Same refuses a journal whose first record is of another request. It is called before the first step.
+	Same func(h *History) error
+	// Epoch is the number of the admission: that of every earlier process is lower.
+	Epoch func() int64
+	// Adopt is called once, right after the admission. It throws away what cannot be continued: the group of steps that
+	// may be attempted more than once, if it is not done. After an error of it the run can still be continued.
+	Adopt func(ctx context.Context, s *Scope, h *History) error
+	// Abort undoes the run after that in place of continuing it: Run succeeds if all of it is undone.
+	Abort bool
+}
+
+// errAborted ends a run that is to be undone.
+var errAborted = errors.New("aborted")
+
+// check says whether the run can be continued by this process.
+func (e *Engine) checkResume(h *History) error {
+	if len(h.Records) == 0 {
+		return nil
+	}
+	run := string(e.cfg.Run)
+	switch {
+	case h.Ended && e.cfg.Resume != nil:
+		how := "it succeeded"
+		if h.Error != "" {
+			how = "it failed: " + h.Error
+		}
+		return failure.New(failure.Conflict, "start run", run, "this run has ended: %s", how).WithHint("leave --run-id out, or choose another")
+	case e.cfg.Resume != nil && h.Undoing() && !e.cfg.Resume.Abort:
+		return failure.New(failure.Conflict, "resume run", run, "it was being undone when its process died, and is not continued").
+			WithHint("undo the rest with `tisnap runs abort %s --yes`, then run the command again without --run-id", run)
+	case e.cfg.Resume != nil:
+		return e.cfg.Resume.Same(h)
+	case e.cfg.Fresh:
+		return failure.New(failure.Conflict, "start run", run, "this run id has been used: its journal has %d records", len(h.Records)).
+			WithHint("leave --run-id out, or choose another")
+	}
+	return nil
+}
+
+// admitted goes on once no other process can: with the journal as it is now.
+func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
+	rule := e.cfg.Resume
+	if rule == nil || step.Name != rule.Admit {
+		return nil
+	}
+	e.writer.admit(rule.Epoch())
+	if !e.resumed {
+		return nil
+	}
+	now, err := ReadHistory(ctx, e.cfg.Journal)
+	if err != nil {
+		return err
+	}
+	if len(now.Records) != e.writer.base {
+		return failure.New(failure.Conflict, "resume run", string(e.cfg.Run), "another process has continued it meanwhile").
+			WithHint("run the same command again")
+	}
+	e.writer.resume()
+	s := e.scope(step)
+	s.Note("continues run %s, whose last record is of %s", e.cfg.Run, now.Records[len(now.Records)-1].Time.Format(time.RFC3339))
+	if err := e.call(ctx, func(ctx context.Context, s *Scope) error { return rule.Adopt(ctx, s, now) }, s); err != nil {
+		e.open = true // nothing is undone: another process can try it again
+		return err
+	}
+	e.adopt(steps)
+	if rule.Abort {
+		return errAborted
+	}
+	return nil
+}
+
 // skip takes over a step that an earlier process of the run has done.
-func (e *Engine) skip(step *Step, data json.RawMessage) error {
+func (e *Engine) skip(ctx context.Context, step *Step, data json.RawMessage) error {
 	if step.State != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, step.State); err != nil {
 			return failure.Wrap(err, failure.Corrupt, "resume step", step.Name)
 		}
 	}
+	if step.Adopted != nil {
+		if err := e.call(ctx, step.Adopted, e.scope(step)); err != nil {
+			return failure.Annotate(err, "resume step", step.Name)
+		}
+	}
 	e.remember(step)
+	for _, ended := range step.Ends {
+		delete(e.began, ended)
+	}
 	e.timeStep(StepTiming{Name: step.Name, Start: time.Now().UTC(), Outcome: Skipped})
 	return nil
 }

@@ -42,6 +42,9 @@ func (s *Scope) Result(name string, data any) {
 	s.writer.add(Record{Type: RecordResult, Step: s.step.Name, Name: name}, data)
 }
 
+// seconds is how long the step has run.
+func (s *Scope) seconds() float64 { return time.Since(s.start).Seconds() }
+
 // Expect sets how much there is to do; zero is "not known".
 func (s *Scope) Expect(total int64, unit string) {
 	s.mu.Lock()

@@ -44,6 +44,11 @@ type Step struct {
 	ReadOnly bool
 	// State, a pointer, is journalled as JSON when the step is done and restored when the run resumes.
 	State any
+	// Repeat does the step again in a resumed run although it is done: what it made is in its process alone, or it
+	// checks. A step without it is adopted then: its State is restored, and Adopted is called.
+	Repeat bool
+	// Adopted finds by tag, token or State what later steps need of a step that is not done again; nil for nothing.
+	Adopted func(ctx context.Context, s *Scope) error
 }
 
 func validate(steps []Step) error {

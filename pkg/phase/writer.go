@@ -23,6 +23,9 @@ type writer struct {
 	run     cluster.RunID
 	mu      sync.Mutex
 	seq     int
+	base    int   // records of earlier processes
+	epoch   int64 // of the admission; 0 before it
+	barred  bool  // another process may be the journal's writer
 	queue   []Record
 	err     error // first failure; nothing is written after it
 	last    error // of the last try that failed and is retried
@@ -49,7 +52,7 @@ func newWriter(ctx context.Context, cfg Config, seq int) *writer {
 		log = zap.NewNop()
 	}
 	return &writer{
-		journal: cfg.Journal, run: cfg.Run, seq: seq, idle: idle, ctx: base, cancel: cancel,
+		journal: cfg.Journal, run: cfg.Run, seq: seq, base: seq, idle: idle, ctx: base, cancel: cancel,
 		log: log, patience: cfg.JournalPatience, hurried: hurried, hurry: hurry,
 	}
 }
@@ -67,7 +70,7 @@ func (w *writer) add(r Record, data any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
-	r.Seq, r.Run, r.Time = w.seq, w.run, time.Now().UTC()
+	r.Seq, r.Run, r.Time, r.Epoch = w.seq, w.run, time.Now().UTC(), w.epoch
 	w.queue = append(w.queue, r)
 	if w.started && !w.busy {
 		w.busy = true
@@ -76,10 +79,43 @@ func (w *writer) add(r Record, data any) {
 	}
 }
 
+// waitForAdmission keeps start from having an effect until resume.
+func (w *writer) waitForAdmission() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.barred = true
+}
+
+// admit gives all records from now on the epoch.
+func (w *writer) admit(epoch int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.epoch = epoch
+}
+
+// resume lets the records of a process that continues a run be written: they begin with one that says so.
+func (w *writer) resume() {
+	w.mu.Lock()
+	first := Record{Type: RecordResumed, Run: w.run, Time: time.Now().UTC()}
+	if len(w.queue) > 0 {
+		first.Time = w.queue[0].Time
+	}
+	w.queue = append([]Record{first}, w.queue...)
+	for i := range w.queue {
+		w.queue[i].Seq, w.queue[i].Epoch = w.base+1+i, w.epoch
+	}
+	w.seq, w.barred = w.base+len(w.queue), false
+	w.mu.Unlock()
+	w.start()
+}
+
 // start lets the queued records be written. Before it, nothing is.
 func (w *writer) start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.barred {
+		return
+	}
 	w.started = true
 	if len(w.queue) > 0 && !w.busy {
 		w.busy = true

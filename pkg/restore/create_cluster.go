@@ -84,10 +84,11 @@ func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 		r.pd = p
 		return true, nil
 	})
-	if err == nil {
-		r.tagPDVolumes(ctx, s)
+	if err != nil {
+		return err
 	}
-	return err
+	r.tagPDVolumes(ctx, s)
+	return r.findProgress(ctx, s)
 }
 
 // markRecovering marks PD as recovering and raises its ts above those in the data. It has to be over before

@@ -73,6 +73,10 @@ const maxGenerations = 4
 // createVolume asks until EC2 has answered. A burned token, whose volume vanished while it was made, is
 // followed by the next one; a rate that EC2 has no room for is left out, with a warning.
 func (r *run) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cluster.VolumeID, error) {
+	if id := r.made[v.Snapshot]; id != "" {
+		s.Result(journal.ResultVolume, journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: id})
+		return id, nil
+	}
 	rate := r.fill.rate
 	for interval := pollInterval; ; interval = min(2*interval, 10*time.Second) {
 		made, err := r.ask(ctx, v, rate)

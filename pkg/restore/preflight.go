@@ -28,6 +28,12 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.planAll(ctx); err != nil {
 		return err
 	}
+	if r.resumed { // what is made already is not to be asked for again
+		if err := r.checkSnapshots(ctx); err != nil {
+			return err
+		}
+		return r.findTarget(ctx)
+	}
 	if err := r.checkTarget(ctx); err != nil {
 		return err
 	}

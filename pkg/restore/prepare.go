@@ -22,7 +22,7 @@ func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing, r.handsOver = true, true
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
-	err := r.execute(ctx, about, r.prepareSteps())
+	err := r.execute(ctx, about, r.prepareSteps(), nil)
 	return &r.result, r.conclude(err)
 }
 

@@ -20,7 +20,7 @@ import (
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing = true
-	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps())
+	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps(), nil)
 	return &r.result, r.conclude(err)
 }
 

@@ -24,7 +24,7 @@ import (
 func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing = true
-	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.resolveSteps())
+	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.resolveSteps(), nil)
 	return &r.result, r.conclude(err)
 }
 

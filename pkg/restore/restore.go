@@ -17,7 +17,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		r.Log.Warn("the uid of the Kubernetes cluster is not known", zap.Error(err))
 	}
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, KubernetesUID: uid, Keep: opts.KeepOnFailure}
-	err = r.execute(ctx, about, r.restoreSteps())
+	err = r.execute(ctx, about, r.restoreSteps(), r.resumption(about))
 	return &r.result, r.conclude(err)
 }
 

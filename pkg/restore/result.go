@@ -17,6 +17,8 @@ type Result struct {
 	Manifest *manifest.Manifest
 	Volumes  []Volume
 	Timings  phase.Timings
+	// Before are the processes of the run that died before this one continued it.
+	Before   []phase.Process
 	Started  time.Time
 	Finished time.Time
 	Resolve  resolve.Stats

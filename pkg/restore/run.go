@@ -35,7 +35,11 @@ type run struct {
 	asked     bool // volumes were asked for, so some may exist that no answer named
 	bound     bool // claims of a target that is kept are bound to the volumes
 	started   bool // TiKV may start, so pods may use the volumes
-	fill      fill
+	// resumed says that an earlier process of the run died, tikvBegan that it may have started TiKV.
+	resumed, tikvBegan bool
+	left               bool                                    // the target has left recovery mode before this process began
+	made               map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
+	fill               fill
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.
 	fastBefore map[pair]bool
 	fastMine   map[cluster.Zone][]cluster.SnapshotID
@@ -63,13 +67,18 @@ func newRun(deps Deps, opts Options) *run {
 	}
 }
 
-// execute carries the steps out under a journal that begins with about, and completes the result.
-func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step) error {
+// execute carries the steps out under a journal that begins with about, and completes the result. With resume it
+// continues a run whose process died.
+func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step, resume *phase.Resume) error {
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	about.Cluster, about.Backup, about.Tool = r.opts.Target, r.opts.Backup, r.opts.Tool
+	if resume != nil {
+		about.Request = r.opts.Request()
+	}
 	engine := phase.New(phase.Config{
 		Fresh:   true,
+		Resume:  resume,
 		Run:     r.opts.Run,
 		Journal: phase.NewStoreJournal(r.Store, manifest.JournalPrefix(r.opts.Run)),
 		Sink:    r.Sink,
@@ -81,7 +90,7 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	r.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, steps)
 	r.result.Finished = time.Now().UTC()
-	r.result.Timings = engine.Timings()
+	r.result.Timings, r.result.Before = engine.Timings(), engine.Before()
 	r.result.Manifest, r.result.Volumes = r.manifest, r.volumes
 	r.result.Resolve = r.resolver.Stats()
 	r.result.Stores = r.times.Stores(r.pods())

@@ -32,23 +32,27 @@ func Outline() (ofRestore, ofResolve []phase.Outline) {
 	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
 }
 
+// stepStartTiKV is the step from whose begin on pods may use the volumes.
+const stepStartTiKV = "start-tikv"
+
 // restoreSteps is the runbook of a restore.
 func (r *run) restoreSteps() []phase.Step {
 	return slices.Concat(
-		r.checkSteps(),
-		r.lockStep(phaseCluster, r.takeLock),
+		repeated(r.checkSteps(), r.lockStep(phaseCluster, r.takeLock)),
 		r.fenced(
 			r.clusterSteps(),
 			r.volumeSteps(),
 			r.tikvSteps(),
 			mayBeLate(
-				r.resolver.Steps(phaseData),
-				// Once the leaders are there the cluster serves: what fails later must not delete it.
-				r.servingSteps(r.resolver.Thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
+				repeated(
+					r.unlessResolved(r.resolver.Steps(phaseData)),
+					// Once the leaders are there the cluster serves: what fails later must not delete it.
+					r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
+				),
 				r.profileSteps(),
 			),
 		),
-		r.unlockStep(r.lastPhase()),
+		repeated(r.unlockStep(r.lastPhase())),
 	)
 }
 
@@ -73,7 +77,7 @@ func (r *run) checkSteps() []phase.Step {
 func (r *run) clusterSteps() []phase.Step {
 	return []phase.Step{
 		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster, Undo: r.deleteCluster, UndoFirst: true, Retry: true},
-		{Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD},
+		{Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD, Repeat: true},
 		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markRecovering, Retry: true},
 	}
 }
@@ -104,7 +108,7 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	return slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created,
+			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created, Adopted: r.adoptVolumes,
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
 	}, end)
@@ -112,18 +116,18 @@ func (r *run) makeVolumesSteps() []phase.Step {
 
 func (r *run) tikvSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseTiKV, Name: "start-tikv", Deadline: 5 * time.Minute, Do: r.startTiKV, Retry: true},
+		{Phase: phaseTiKV, Name: stepStartTiKV, Deadline: 5 * time.Minute, Do: r.startTiKV, Retry: true, Adopted: r.adoptStart},
 		r.awaitStoresStep(phaseTiKV),
 		r.checkTasksStep(),
 	}
 }
 
 func (r *run) awaitStoresStep(in string) phase.Step {
-	return phase.Step{Phase: in, Name: "await-stores", Deadline: r.opts.Timeout, Do: r.awaitStores}
+	return phase.Step{Phase: in, Name: "await-stores", Deadline: r.opts.Timeout, Do: r.awaitStores, Repeat: true}
 }
 
 func (r *run) checkTasksStep() phase.Step {
-	return phase.Step{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: r.checkTasks, Retry: true}
+	return phase.Step{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: r.checkTasks, Retry: true, Repeat: true}
 }
 
 // servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the

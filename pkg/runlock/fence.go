@@ -46,6 +46,9 @@ func (f *Fence) Take(ctx context.Context, ttl time.Duration, notify Notify) erro
 	return nil
 }
 
+// Epoch is that of the lock; 0 if there is none.
+func (f *Fence) Epoch() int64 { return f.lock().Epoch() }
+
 // Release is that of the lock; it succeeds if there is none.
 func (f *Fence) Release(ctx context.Context) error { return f.lock().Release(ctx) }
 
@@ -81,7 +84,7 @@ func (f *Fence) Lose(reason error) {
 // Lost reports whether a loss was noted. It asks nobody.
 func (f *Fence) Lost() bool { return f.reason() != nil }
 
-// Taken reports whether another run has, or may have, the cluster by now: ask it before anything is undone. It reads
+// Taken reports whether another run, or another process of this one, has, or may have, the cluster by now: ask it before anything is undone. It reads
 // the lock, if no loss was noted. One that cannot be read is still held while the last renewal is so young that nobody
 // can have taken it over; after that it may be another run's.
 func (f *Fence) Taken(ctx context.Context) bool {
@@ -90,7 +93,7 @@ func (f *Fence) Taken(ctx context.Context) bool {
 	}
 	record, _, err := Read(ctx, f.store, f.cluster)
 	switch held := f.lock(); {
-	case err == nil && record.Owner.Run != f.owner.Run:
+	case err == nil && (record.Owner.Run != f.owner.Run || held != nil && record.Nonce != held.lock.nonce):
 		f.Lose(lostTo(record))
 	case err != nil && !failure.Is(err, failure.NotFound) && held != nil && !held.lock.trusted(time.Now()):
 		f.Lose(failure.New(failure.Conflict, "check lock", f.cluster.String(),

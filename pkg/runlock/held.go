@@ -56,6 +56,14 @@ func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Ow
 	}}, nil
 }
 
+// Epoch is the lock's fencing number: higher than that of every owner before. That of nil is 0.
+func (h *HeldLock) Epoch() int64 {
+	if h == nil {
+		return 0
+	}
+	return h.lock.Epoch()
+}
+
 // Release ends the renewals and frees the lock, also if ctx has ended: what is cancelled now is done, or
 // undone. Releasing nil succeeds. After an error the lock frees itself by expiry.
 func (h *HeldLock) Release(ctx context.Context) error {

@@ -34,7 +34,7 @@ func layers() [][]string {
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"marks", "phase"},
 		{"catalog", "runlock", "journal"},
-		{"hold"},
+		{"hold", "runs"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
 		{"backup", "restore", "gc"},

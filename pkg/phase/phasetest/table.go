@@ -59,7 +59,7 @@ func Table(root, folder string, steps []phase.Step) (string, error) {
 	}
 	var b strings.Builder
 	var problems []error
-	b.WriteString("| phase | step | does | undo, if a later step fails | file |\n|---|---|---|---|---|\n")
+	b.WriteString("| phase | step | does | undo, if a later step fails | done, and resumed | file |\n|---|---|---|---|---|---|\n")
 	previous := ""
 	for _, s := range steps {
 		do, err := describe(root, s.Do)
@@ -86,7 +86,11 @@ func Table(root, folder string, steps []phase.Step) (string, error) {
 		}
 		previous = s.Phase
 		up := strings.Repeat("../", strings.Count(folder, "/")+1)
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | [%s](%s%s) |\n", shown, s.Name, do.does, undo, do.file, up, do.file)
+		resumed := "adopted"
+		if s.Repeat {
+			resumed = "repeated"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | [%s](%s%s) |\n", shown, s.Name, do.does, undo, resumed, do.file, up, do.file)
 	}
 	return b.String(), errors.Join(problems...)
 }

@@ -46,6 +46,13 @@ name, and every row has to be right. The matrix is made from the steps and from 
 // playMatrix plays it, and prints what failed and the matrix.
 func playMatrix(ctx context.Context, cfg crash.Config, stdout, stderr io.Writer) error {
 	start := time.Now()
+	cfg.Report = func(o crash.Outcome) {
+		verdict := "right"
+		if o.Err != nil {
+			verdict = "FAILED: " + o.Err.Error()
+		}
+		fmt.Fprintf(stderr, "%s: %s (%s)\n", o.Cell, verdict, o.Took.Round(100*time.Millisecond))
+	}
 	outcomes, err := crash.Play(ctx, cfg)
 	failed := 0
 	for _, o := range outcomes {

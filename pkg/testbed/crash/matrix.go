@@ -43,7 +43,7 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 		cfg.Report = func(Outcome) {}
 	}
 	if cfg.Runs == nil {
-		cfg.Runs = []Run{Backup}
+		cfg.Runs = []Run{Backup, Restore}
 	}
 	outcomes, errs := make([][]Outcome, len(cfg.Runs)), make([]error, len(cfg.Runs))
 	var wg sync.WaitGroup
@@ -148,7 +148,7 @@ func (w *world) try(ctx context.Context, cell Cell) error {
 	if err := s.expire(ctx, s.locked()); err != nil {
 		return err
 	}
-	if err := s.again(ctx); err != nil {
+	if err := s.again(ctx, cell.Position); err != nil {
 		return fmt.Errorf("the second run: %w", err)
 	}
 	if err := s.succeeds(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {

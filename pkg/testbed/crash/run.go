@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // Run is the command that is killed.
@@ -91,8 +92,23 @@ func (s *scene) verifyResult(ctx context.Context) error {
 	return nil
 }
 
-// again runs once more, under a name of its own.
-func (s *scene) again(ctx context.Context) error {
-	s.name += "-again"
+// again is the same command once more, as a person or a CronJob would give it. A run that was being undone when it died
+// is undone first, and run from scratch then: a backup under another name, as one that was used stays taken.
+func (s *scene) again(ctx context.Context, at Position) error {
+	if at != InUndo && at != AfterUndo {
+		return s.succeeds(ctx, s.args()...)
+	}
+	last, err := runs.Last(ctx, s.store, s.locked())
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		if err := s.succeeds(ctx, "runs", "abort", string(last.ID), "--yes"); err != nil {
+			return err
+		}
+	}
+	if s.run == Backup {
+		s.name += "-again"
+	}
 	return s.succeeds(ctx, s.args()...)
 }

@@ -1,0 +1,229 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+)
+
+// proof is what the steps after the release work with. It is journalled when the cut is proven: a process that
+// continues the run does not hold the cluster again.
+type proof struct {
+	Source   *preflight.Source                 `json:"source,omitempty"`
+	BackupTS cluster.TS                        `json:"backupTS"`
+	Sets     map[cluster.StoreID][]cutSnapshot `json:"sets,omitempty"`
+	Hold     HoldTimes                         `json:"hold"`
+	Started  time.Time                         `json:"started"`
+}
+
+// cutSnapshot is what a manifest needs to know of a snapshot that was cut.
+type cutSnapshot struct {
+	ID        cluster.SnapshotID `json:"id"`
+	Volume    cluster.VolumeID   `json:"volume"`
+	StartedAt time.Time          `json:"startedAt"`
+}
+
+// prove notes what the steps after the release need.
+func (r *run) prove() {
+	r.proof = proof{
+		Source: r.source, BackupTS: r.backupTS, Hold: r.result.Hold, Started: r.result.Started, Sets: map[cluster.StoreID][]cutSnapshot{},
+	}
+	for id, snaps := range r.sets.byStoreNow() {
+		for _, s := range snaps {
+			r.proof.Sets[id] = append(r.proof.Sets[id], cutSnapshot{ID: s.ID, Volume: s.Volume, StartedAt: s.StartedAt})
+		}
+	}
+}
+
+// adoptProof continues with the cut that an earlier process has proven.
+func (r *run) adoptProof(_ context.Context, s *phase.Scope) error {
+	if r.proof.Source == nil || r.proof.BackupTS == 0 || len(r.proof.Sets) == 0 {
+		return failure.New(failure.Corrupt, "resume backup", string(r.opts.Backup), "its journal says that the cut is proven, and not what was cut").
+			WithHint("undo it: tisnap runs abort %s", r.opts.Run)
+	}
+	r.source, r.backupTS, r.result.Hold, r.result.Started = r.proof.Source, r.proof.BackupTS, r.proof.Hold, r.proof.Started
+	for id, snaps := range r.proof.Sets {
+		set := make([]ebs.Snapshot, len(snaps))
+		for i, s := range snaps {
+			set[i] = ebs.Snapshot{ID: s.ID, Volume: s.Volume, StartedAt: s.StartedAt}
+		}
+		r.sets.put(id, set)
+	}
+	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.backupTS)
+	return nil
+}
+
+// adoptManifest reads the manifest that an earlier process has recorded.
+func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {
+	r.sealing = true // a seal may be on its way since then
+	r.result.Manifest, err = r.catalog.Unsealed(ctx, r.opts.Backup)
+	return err
+}
+
+// recordedBefore takes over a manifest that an earlier process of the run wrote without noting it.
+func (r *run) recordedBefore(ctx context.Context) (bool, error) {
+	if !r.resumed {
+		return false, nil
+	}
+	m, err := r.catalog.Unsealed(ctx, r.opts.Backup)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case m.Run != r.opts.Run || m.BackupTS != r.backupTS:
+		return false, failure.New(failure.Conflict, "record backup", string(r.opts.Backup), "there is a manifest of run %s", m.Run)
+	}
+	r.result.Manifest = m
+	return true, r.catalog.PutManifest(ctx, m) // br's document of it may be missing
+}
+
+// adoptSeal says that the backup is sealed already.
+func (r *run) adoptSeal(context.Context, *phase.Scope) error {
+	r.result.Sealed = true
+	return nil
+}
+
+// about is what the journal says of the run.
+func (r *run) about() journal.About {
+	return journal.About{
+		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Tool: r.opts.Tool, Request: r.opts.Request(),
+	}
+}
+
+// Request is what decides about the backup, beside its name, by the names of the options.
+func (o *Options) Request() map[string]string {
+	return map[string]string{
+		"tag": strings.Join(o.Tags, ","), "keep-tags": strings.Join(o.KeepTags, ","), "consistent-now": strconv.FormatBool(o.ConsistentNow), "tiflash": string(o.TiFlash),
+	}
+}
+
+// resumption is how the run is continued. One under another process's hold, or in a prefix of TiDB Operator's, is not:
+// those that start it run it again from the start.
+func (r *run) resumption() *phase.Resume {
+	if r.opts.OtherHolds || r.opts.ClusterMeta != nil {
+		return nil
+	}
+	about := r.about()
+	return &phase.Resume{
+		Admit: journal.StepLock, Epoch: r.fence.Epoch, Adopt: r.adopt,
+		Same: func(h *phase.History) error {
+			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
+			if err != nil {
+				return err
+			}
+			r.resumed = true
+			r.paused(h)
+			return was.SameRequest(r.opts.Run, &about)
+		},
+	}
+}
+
+// paused finds out what earlier processes of the run paused in PD: that is not another tool's hold.
+func (r *run) paused(h *phase.History) {
+	for _, record := range h.Records {
+		switch {
+		case record.Type == phase.RecordIntent && record.Name == journal.IntentSchedulers:
+			r.own.Schedulers = append(r.own.Schedulers, names(record.Data)...)
+		case record.Type == phase.RecordIntent && record.Name == journal.IntentLimits:
+			r.own.Limits = append(r.own.Limits, names(record.Data)...)
+		}
+	}
+}
+
+// adopt throws an attempt away whose cut was not proven: its leases ended with its process, and so did what it could
+// prove.
+func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error {
+	connected := false
+	for _, record := range h.Records {
+		switch {
+		case record.Type == phase.RecordBegin && record.Step == journal.StepConnect:
+			r.result.Attempts++
+			connected = true
+		case record.Type == phase.RecordIntent && record.Name == journal.IntentCreateSnapshots:
+			r.asked(record)
+		case record.Type == phase.RecordResult && record.Name == journal.ResultStillHeld:
+			r.stillHeld = errors.New("an earlier process of the run could not let it go")
+		}
+	}
+	switch {
+	case h.Done(journal.StepReleaseAgain):
+		r.stillHeld = nil
+	case h.Done(journal.StepRelease):
+	case connected:
+		r.stillHeld = nil
+		s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its snapshots are deleted")
+		if err := r.releaseLeftovers(ctx); err != nil {
+			return err
+		}
+		err := r.deleteSnapshots(ctx, s)
+		r.sets = newSets()
+		return err
+	}
+	r.sets = newSets()
+	return nil
+}
+
+// asked notes the sets that an earlier process may have asked for: EC2 may still hide them.
+func (r *run) asked(intent phase.Record) {
+	var sets map[cluster.StoreID]ebs.CutRequest
+	if json.Unmarshal(intent.Data, &sets) != nil {
+		return // they are found by their tag, as far as EC2 shows them
+	}
+	for id, req := range sets {
+		r.sets.noteAmbiguous(id, req, intent.Time)
+	}
+}
+
+// releaseLeftovers lets go what earlier processes of the run hold. Its error is of kind Held.
+func (r *run) releaseLeftovers(ctx context.Context) error {
+	_, err := hold.ReleaseLeftovers(ctx, hold.Leftover{
+		Cluster: r.opts.Cluster, Schedulers: r.own.Schedulers, Limits: r.own.Limits,
+	}, r.PD, r.TiKV)
+	return err
+}
+
+func names(data json.RawMessage) []string {
+	var out []string
+	_ = json.Unmarshal(data, &out) // what cannot be read expires by itself
+	return out
+}
+
+// Abort undoes a run whose process died: the cluster is let go, and the snapshots are deleted unless the backup is
+// sealed, which is a Conflict. It is a Conflict too while the run is alive. Of Options, those that name the run count.
+func Abort(ctx context.Context, deps Deps, opts Options) error {
+	opts.defaults()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := newRun(deps, opts)
+	r.cancel = cancel
+	rule := r.resumption()
+	rule.Abort = true
+	rule.Same = func(h *phase.History) error {
+		r.resumed, r.sealing = true, h.Began(stepSeal)
+		r.paused(h)
+		if h.Done(stepSeal) {
+			return failure.New(failure.Conflict, "abort run", string(opts.Run), "backup %s is sealed", opts.Backup).
+				WithHint("continue the run, or delete the backup: tisnap delete %s", opts.Backup)
+		}
+		return nil
+	}
+	engine := phase.New(phase.Config{
+		Run: opts.Run, Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)), Sink: r.Sink, Log: r.Log,
+		Resume: rule, Group: r.holdGroup(),
+	})
+	return engine.Run(ctx, slices.DeleteFunc(r.steps(), func(s phase.Step) bool { return s.ReadOnly }))
+}

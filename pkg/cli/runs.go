@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/runs"
+)
+
+func (a *app) runsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "Show runs, and undo one that died",
+		Long: `Show runs, and undo one that died.
+
+Every backup, restore and resolve keeps a journal in the storage. One whose process died is
+unfinished: the same command continues it, and runs abort undoes what it did.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.runsListCommand(), a.runsDescribeCommand(), a.runsAbortCommand())
+	return cmd
+}
+
+// runsDoc is the output of `tisnap runs list`.
+type runsDoc struct {
+	header
+	Items []runs.Run `json:"items"`
+
+	now time.Time
+}
+
+func (a *app) runsListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the runs in a storage",
+		Long: `List the runs in a storage, the newest first, with their state: running ones hold their
+cluster's lock; unfinished ones died, and can be continued or aborted. Nothing is changed.`,
+		Example: "  tisnap runs list --storage s3://backups/prod\n  tisnap runs list --storage s3://backups/prod -o json",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			items, err := a.runs(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(&runsDoc{header: newHeader("RunList"), Items: append([]runs.Run{}, items...), now: time.Now()})
+		},
+	}
+}
+
+func (a *app) runs(ctx context.Context) ([]runs.Run, error) {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	store, err := c.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return runs.List(ctx, store)
+}
+
+func (d *runsDoc) table(w io.Writer) error {
+	if len(d.Items) == 0 {
+		_, err := fmt.Fprintln(w, "no runs")
+		return err
+	}
+	t := newTable("RUN", "OPERATION", "CLUSTER", "BACKUP", "STATE", "STEP", "LAST RECORD")
+	for _, r := range d.Items {
+		last, of := "", ""
+		if !r.Last.IsZero() {
+			last = d.now.Sub(r.Last).Truncate(time.Second).String() + " ago"
+		}
+		if r.Cluster != (cluster.Name{}) {
+			of = r.Cluster.String()
+		}
+		t.row(r.ID, r.Operation, of, r.Backup, r.State, r.Step, last)
+	}
+	return t.write(w)
+}
+
+// runDoc is the output of `tisnap runs describe`.
+type runDoc struct {
+	header
+	runs.Run
+}
+
+func (a *app) runsDescribeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe RUN",
+		Short: "Show one run: its processes, and what it waits for",
+		Long: `Show one run: its processes with the gaps between them, the step that it came to, who holds
+its lock, and how to continue or undo it. Nothing is changed.`,
+		Example:           "  tisnap runs describe 20261122t100000-1a2b3c4d --storage s3://backups/prod",
+		Args:              exactly("RUN"),
+		ValidArgsFunction: a.completeRuns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.readRun(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(&runDoc{header: newHeader("Run"), Run: *r})
+		},
+	}
+}
+
+func (a *app) readRun(ctx context.Context, arg string) (*runs.Run, error) {
+	id, err := runID(arg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	store, err := c.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return runs.Read(ctx, store, id)
+}
+
+func (d *runDoc) table(w io.Writer) error {
+	fmt.Fprintf(w, "run %s: %s of %s, backup %s: %s\n", d.ID, d.Operation, d.Cluster, d.Backup, d.State)
+	if d.Owner != "" {
+		fmt.Fprintf(w, "its lock is held by %s until %s\n", d.Owner, d.Until.Format(time.RFC3339))
+	}
+	if d.Error != "" {
+		fmt.Fprintf(w, "error: %s\n", d.Error)
+	}
+	fmt.Fprintln(w)
+	t := newTable("PROCESS", "START", "END", "IN STEPS", "GAP BEFORE", "ENDED IN")
+	for i, p := range d.Processes {
+		t.row(i+1, p.Start.Format(time.RFC3339), p.End.Format(time.RFC3339), seconds(p.Seconds), seconds(p.GapSeconds), cmp.Or(p.Step, "-"))
+	}
+	if err := t.write(w); err != nil || d.State != runs.Unfinished {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\ncontinue it with the command that started it and --run-id %s; undo it with: tisnap runs abort %s\n", d.ID, d.ID)
+	return err
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+// completeRuns offers the ids of runs in the shell.
+func (a *app) completeRuns(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+	defer cancel()
+	items, err := a.runs(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ids := make([]string, len(items))
+	for i, r := range items {
+		ids[i] = string(r.ID)
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/runs"
+)
+
+// abortedDoc is the output of `tisnap runs abort`.
+type abortedDoc struct {
+	header
+	runs.Run
+	Aborted bool `json:"aborted"`
+}
+
+func (d *abortedDoc) table(w io.Writer) error {
+	if !d.Aborted {
+		return nil // the error says why
+	}
+	_, err := fmt.Fprintf(w, "run %s (%s of %s) is undone\n", d.ID, d.Operation, d.Cluster)
+	return err
+}
+
+func (a *app) runsAbortCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "abort RUN",
+		Short: "Undo a run whose process died",
+		Long: `Undo a run whose process died, as it would have done itself: a backup lets the cluster go and
+deletes its snapshots; a restore deletes the cluster and the volumes that it made. What a sealed
+backup names stays, and so does a restored cluster that serves. It waits a minute to make sure
+that the process is dead; a run that is alive is refused (exit 6): end it by Ctrl-C or SIGTERM.` + "\n" + exitStatus(),
+		Example:           "  tisnap runs abort 20261122t100000-1a2b3c4d --storage s3://backups/prod --yes",
+		Args:              exactly("RUN"),
+		ValidArgsFunction: a.completeRuns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes && !a.asks() {
+				return usage(cmd, errors.New("it deletes what the run made, so it needs --yes"))
+			}
+			r, err := a.readRun(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if r.History.Ended {
+				return failure.New(failure.Conflict, "abort run", string(r.ID), "it has ended").
+					WithHint("what it left, if anything, is deleted by: tisnap gc")
+			}
+			if !yes {
+				if err := a.confirm(cmd.Context(), fmt.Sprintf("undo run %s (%s of %s)?", r.ID, r.Operation, r.Cluster)); err != nil {
+					return err
+				}
+			}
+			return a.abort(cmd, r)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it")
+	return cmd
+}
+
+// abort undoes a backup as its own process would have done, and a restore as `tisnap restore abort` does.
+func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
+	switch r.Operation {
+	case journal.Backup:
+		return a.operate(cmd, false, func(ctx context.Context, c *connections, s *session) (work, error) {
+			deps, opts, err := a.backupDeps(ctx, cmd, c, s, backupFlags{run: string(r.ID), name: string(r.Backup)}, r.Cluster.String())
+			return work{run: func(ctx context.Context) (document, error) {
+				err := backup.Abort(ctx, deps, opts)
+				return &abortedDoc{header: newHeader("AbortedRun"), Run: *r, Aborted: err == nil}, err
+			}}, err
+		})
+	case journal.Restore:
+		return a.abortRestore(cmd, removal{yes: true, rate: abortRate}, r.ID)
+	}
+	return failure.New(failure.Usage, "abort run", string(r.ID), "it is a %s, which makes nothing that could be undone", r.Operation).
+		WithHint("continue it with: tisnap resolve %s --backup %s", r.Cluster, r.Backup)
+}
+
+// abortRate is how many volumes of a restore are deleted in a second: the request limit is the whole account's.
+const abortRate = 1

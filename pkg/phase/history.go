@@ -1,0 +1,144 @@
+package phase
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// History is what a journal says of the processes that a run had so far.
+type History struct {
+	Records []Record
+	// Ended says that the run is over, with Error unless it succeeded.
+	Ended bool
+	Error string
+
+	done  map[string]json.RawMessage
+	began map[string]bool // and was neither undone nor ended
+}
+
+// ReadHistory reads a journal; one without records has an empty history.
+func ReadHistory(ctx context.Context, j Journal) (*History, error) {
+	records, err := j.Records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newHistory(records), nil
+}
+
+func newHistory(records []Record) *History {
+	h := &History{Records: records, done: doneSteps(records), began: map[string]bool{}}
+	if n := len(records); n > 0 && records[n-1].Type == RecordEnd {
+		h.Ended, h.Error = true, records[n-1].Error
+	}
+	for _, r := range records {
+		switch r.Type {
+		case RecordBegin:
+			h.began[r.Step] = true
+		case RecordUndone:
+			delete(h.began, r.Step)
+		default: // says nothing about what a step has left
+		}
+	}
+	return h
+}
+
+// Unfinished says that the run was begun and is not over: its process runs, or died.
+func (h *History) Unfinished() bool { return len(h.Records) > 0 && !h.Ended }
+
+// Undoing reports whether the last process had begun to undo the run when it died. Such a run is not continued: part of
+// what it made is gone.
+func (h *History) Undoing() bool {
+	undoing := false
+	for _, r := range h.Records {
+		switch r.Type {
+		case RecordUndo:
+			undoing = true
+		case RecordResumed, RecordRetryGroup:
+			undoing = false // an attempt was undone, and another one made
+		default:
+		}
+	}
+	return undoing
+}
+
+// Done reports whether the step is done, and was not undone since.
+func (h *History) Done(step string) bool { _, done := h.done[step]; return done }
+
+// Began reports whether the step was begun, and not undone since: it may have left something.
+func (h *History) Began(step string) bool { return h.began[step] }
+
+// Process is one process of a run, by its journal.
+type Process struct {
+	Start time.Time `json:"start"` // of its first record
+	End   time.Time `json:"end"`   // of its last one
+	// Seconds is the time of its steps, each by the monotonic clock.
+	Seconds float64 `json:"seconds"`
+	// Step is the one during which it died or failed; "" if it came to its end.
+	Step string `json:"step,omitempty"`
+	// GapSeconds is the wall time between the end of the process before and this one's start.
+	GapSeconds float64 `json:"gapSeconds,omitempty"`
+}
+
+// Processes lists them, the first one first.
+func (h *History) Processes() []Process {
+	var out []Process
+	for i, r := range h.Records {
+		if i == 0 || r.Type == RecordResumed {
+			p := Process{Start: r.Time}
+			if len(out) > 0 {
+				p.GapSeconds = max(0, r.Time.Sub(out[len(out)-1].End).Seconds())
+			}
+			out = append(out, p)
+		}
+		p := &out[len(out)-1]
+		p.End, p.Seconds = r.Time, p.Seconds+r.Seconds
+		switch {
+		case r.Type == RecordBegin:
+			p.Step = r.Step
+		case r.Type == RecordDone && r.Step == p.Step, r.Type == RecordEnd && r.Error == "":
+			p.Step = ""
+		}
+	}
+	return out
+}
+
+// forget takes the steps out of what is done.
+func (h *History) forget(steps []Step) {
+	for i := range steps {
+		delete(h.done, steps[i].Name)
+	}
+}
+
+// prepare decides which of the steps are done again. A group that is not done as a whole begins from the start, and so
+// do the steps before it, with whose results it works.
+func (e *Engine) prepare(steps []Step) {
+	h := e.history
+	if _, last := e.group(steps); last >= 0 && !h.Done(steps[last].Name) {
+		h.forget(steps[:last+1])
+		for i := range steps[:last+1] {
+			delete(h.began, steps[i].Name) // Resume.Adopt throws it away
+		}
+	}
+	for i := range steps {
+		step := &steps[i]
+		if step.Repeat {
+			delete(h.done, step.Name)
+			delete(h.began, step.Name)
+		}
+		if h.Done(step.Name) {
+			for _, ended := range step.Ends {
+				delete(h.began, ended)
+			}
+		}
+	}
+}
+
+// adopt remembers what earlier processes have left and this one may have to undo, in the steps' order.
+func (e *Engine) adopt(steps []Step) {
+	for i := range steps {
+		if e.history.Began(steps[i].Name) {
+			e.remember(&steps[i])
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package phase_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// died is a journal of a process that died: the records that it wrote.
+func died(records ...phase.Record) *memory {
+	j := &memory{}
+	for i, r := range append([]phase.Record{{Type: phase.RecordRun}}, records...) {
+		r.Seq, r.Run, r.Time = i+1, "r", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		j.records = append(j.records, r)
+	}
+	return j
+}
+
+func begin(step string) phase.Record { return phase.Record{Type: phase.RecordBegin, Step: step} }
+
+func done(step string) phase.Record {
+	return phase.Record{Type: phase.RecordDone, Step: step, Seconds: 2}
+}
+
+// continuing is a config that continues runs admitted by the step lock.
+func continuing(j phase.Journal, group *phase.RetryGroup, adopt func()) phase.Config {
+	return phase.Config{Run: "r", Journal: j, Fresh: true, Group: group, Resume: &phase.Resume{
+		Admit: "lock", Same: func(*phase.History) error { return nil }, Epoch: func() int64 { return 7 },
+		Adopt: func(context.Context, *phase.Scope, *phase.History) error { adopt(); return nil },
+	}}
+}
+
+func TestResume_DoneIsAdopted_BegunIsDoneAgain_LockIsRepeated(t *testing.T) {
+	t.Parallel()
+	j, tr := died(begin("lock"), done("lock"), begin("a"), done("a"), begin("b")), &trace{}
+	lock := tr.step("lock", nil)
+	lock.Repeat = true
+	a := tr.step("a", nil)
+	a.Adopted = func(context.Context, *phase.Scope) error { tr.did = append(tr.did, "adopt a"); return nil }
+	e := phase.New(continuing(j, nil, func() { tr.did = append(tr.did, "adopt") }))
+	require.NoError(t, e.Run(t.Context(), []phase.Step{lock, a, tr.step("b", nil)}))
+	assert.Equal(t, []string{"lock", "adopt", "adopt a", "b"}, tr.did)
+	assert.Equal(t, []string{"resumed ", "begin lock", "done lock", "begin b", "done b", "end "}, j.lines()[6:])
+	for i, r := range j.records[6:] {
+		assert.Equal(t, 7+i, r.Seq)
+		assert.EqualValues(t, 7, r.Epoch)
+	}
+	require.Len(t, e.Before(), 1)
+	assert.Equal(t, "b", e.Before()[0].Step)
+	assert.InDelta(t, 4, e.Before()[0].Seconds, 0)
+}
+
+func TestResume_Fails_UndoesWhatEarlierProcessesLeft(t *testing.T) {
+	t.Parallel()
+	j, tr := died(begin("lock"), done("lock"), begin("a"), done("a"), begin("b")), &trace{}
+	lock := tr.step("lock", nil)
+	lock.Repeat = true
+	first := tr.step("first", errBroken) // new in this version
+	e := phase.New(continuing(j, nil, func() {}))
+	require.ErrorIs(t, e.Run(t.Context(), []phase.Step{lock, first, tr.step("a", nil), tr.step("b", nil)}), errBroken)
+	assert.Equal(t, []string{"lock", "first", "undo first", "undo b", "undo a", "undo lock"}, tr.did)
+}
+
+func TestResume_GroupIsNotDone_BeginsFromTheStart(t *testing.T) {
+	t.Parallel()
+	group := &phase.RetryGroup{From: "a", To: "b", Attempts: 1}
+	for name, row := range map[string]struct {
+		journal *memory
+		want    []string
+	}{
+		"its last step is not done": {died(begin("check"), done("check"), begin("lock"), done("lock"), begin("a"), done("a"), begin("b")), []string{"check", "lock", "adopt", "a", "b"}},
+		"it is done":                {died(begin("check"), done("check"), begin("lock"), done("lock"), begin("a"), done("a"), begin("b"), done("b")), []string{"lock", "adopt"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := &trace{}
+			lock := tr.step("lock", nil)
+			lock.Repeat = true
+			e := phase.New(continuing(row.journal, group, func() { tr.did = append(tr.did, "adopt") }))
+			require.NoError(t, e.Run(t.Context(), []phase.Step{tr.step("check", nil), lock, tr.step("a", nil), tr.step("b", nil)}))
+			assert.Equal(t, row.want, tr.did)
+		})
+	}
+}
+
+// Until the lock is held the journal may be another process's: its next record must find its place free.
+func TestResume_NotAdmitted_WritesNothing(t *testing.T) {
+	t.Parallel()
+	j, tr := died(begin("lock"), done("lock")), &trace{}
+	lock := tr.step("lock", failure.New(failure.Conflict, "lock", "", "held"))
+	lock.Repeat = true
+	err := phase.New(continuing(j, nil, func() {})).Run(t.Context(), []phase.Step{lock})
+	assert.Equal(t, failure.Conflict, failure.KindOf(err))
+	assert.Len(t, j.records, 3)
+}
+
+func TestResume_AnotherProcessWasFaster_IsAConflict(t *testing.T) {
+	t.Parallel()
+	j, tr := died(begin("lock"), done("lock")), &trace{}
+	lock := tr.step("lock", nil)
+	lock.Repeat = true
+	lock.Do = func(context.Context, *phase.Scope) error {
+		j.records = append(j.records, phase.Record{Seq: 4, Type: phase.RecordResumed})
+		return nil
+	}
+	err := phase.New(continuing(j, nil, func() {})).Run(t.Context(), []phase.Step{lock, tr.step("a", nil)})
+	assert.Equal(t, failure.Conflict, failure.KindOf(err))
+	assert.NotContains(t, tr.did, "a")
+}
+
+func TestResume_RunWasBeingUndone_IsAConflict(t *testing.T) {
+	t.Parallel()
+	j, tr := died(begin("lock"), done("lock"), begin("a"), phase.Record{Type: phase.RecordUndo, Step: "a"}), &trace{}
+	err := phase.New(continuing(j, nil, func() {})).Run(t.Context(), []phase.Step{tr.step("lock", nil), tr.step("a", nil)})
+	assert.Equal(t, failure.Conflict, failure.KindOf(err))
+	assert.Contains(t, failure.HintOf(err), "runs abort")
+	assert.Empty(t, tr.did)
+}
+
+func TestResume_RunHasEnded_IsAConflict(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]phase.Record{"well": {Type: phase.RecordEnd}, "with an error": {Type: phase.RecordEnd, Error: "e"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := phase.New(continuing(died(end), nil, func() {})).Run(t.Context(), []phase.Step{(&trace{}).step("lock", nil)})
+			assert.Equal(t, failure.Conflict, failure.KindOf(err))
+		})
+	}
+}
+
+func TestResume_Abort_UndoesAndSucceeds(t *testing.T) {
+	t.Parallel()
+	j, tr := died(begin("lock"), done("lock"), begin("a"), done("a")), &trace{}
+	lock := tr.step("lock", nil)
+	lock.Repeat = true
+	cfg := continuing(j, nil, func() {})
+	cfg.Resume.Abort = true
+	require.NoError(t, phase.New(cfg).Run(t.Context(), []phase.Step{lock, tr.step("a", nil), tr.step("b", nil)}))
+	assert.Equal(t, []string{"lock", "undo a", "undo lock"}, tr.did)
+	assert.Equal(t, phase.RecordEnd, j.records[len(j.records)-1].Type)
+}
+
+// stale lists what was there when it was made.
+type stale struct {
+	objstore.Store
+	objects []objstore.Object
+}
+
+func (s *stale) List(context.Context, string) ([]objstore.Object, error) { return s.objects, nil }
+
+func TestStoreJournal_ListIsOld_ReadsTheLastRecordsAllTheSame(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	j := phase.NewStoreJournal(store, "runs/r/journal/")
+	require.NoError(t, j.Append(t.Context(), phase.Record{Seq: 1, Type: phase.RecordRun}))
+	objects, err := store.List(t.Context(), "")
+	require.NoError(t, err)
+	for seq := 2; seq <= 4; seq++ {
+		require.NoError(t, j.Append(t.Context(), phase.Record{Seq: seq, Type: phase.RecordBegin, Epoch: 3}))
+	}
+	got, err := phase.NewStoreJournal(&stale{Store: store, objects: objects}, "runs/r/journal/").Records(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, got, 4)
+}
+
+func TestStoreJournal_DamagedOrOutOfOrder_IsCorrupt(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"another checksum": `{"seq":2,"time":"2026-01-01T00:00:00Z","run":"r","type":"done","step":"cut","v":1,"sum":"0011223344556677"}`,
+		"an older epoch":   `{"seq":2,"time":"2026-01-01T00:00:00Z","run":"r","type":"done","step":"cut","epoch":1}`,
+		"another number":   `{"seq":3,"time":"2026-01-01T00:00:00Z","run":"r","type":"done","step":"cut"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			j := phase.NewStoreJournal(store, "j/")
+			require.NoError(t, j.Append(t.Context(), phase.Record{Seq: 1, Type: phase.RecordRun, Epoch: 2}))
+			_, err := store.Create(t.Context(), "j/000002.json", []byte(damage))
+			require.NoError(t, err)
+			_, err = j.Records(t.Context())
+			assert.Equal(t, failure.Corrupt, failure.KindOf(err))
+		})
+	}
+}

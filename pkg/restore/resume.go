@@ -1,0 +1,163 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Request is what decides about the restored cluster, by the names of the options.
+func (o *Options) Request() map[string]string {
+	return map[string]string{
+		"volume-type": o.Volume.Type, "volume-iops": strconv.FormatInt(o.Volume.IOPS, 10),
+		"volume-throughput": strconv.FormatInt(o.Volume.ThroughputMiB, 10),
+		"target-az":         string(o.Zone) + zonesText(o.Zones), "kms-key": o.KMSKey, "encrypt": strconv.FormatBool(o.Encrypt),
+		"keep-tags": strings.Join(o.KeepTags, ","), "initialization-rate": strconv.FormatInt(o.InitializationMiB, 10),
+		"fsr": strconv.FormatBool(o.FastRestore), "after-restore": o.After.Text(),
+		"keep-service-settings": strconv.FormatBool(o.KeepServiceSettings), "pd-state": string(o.PDState),
+		"tolerate-store": fmt.Sprint(o.TolerateStores),
+	}
+}
+
+func zonesText(pairs []ZonePair) string {
+	var b strings.Builder
+	for _, p := range pairs {
+		b.WriteString(p.From + "=" + p.To + ",")
+	}
+	return b.String()
+}
+
+// resumption is how a restore is continued.
+func (r *run) resumption(about journal.About) *phase.Resume {
+	about.Cluster, about.Backup, about.Request = r.opts.Target, r.opts.Backup, r.opts.Request()
+	return &phase.Resume{
+		Admit: journal.StepLock, Epoch: r.fence.Epoch,
+		Same: func(h *phase.History) error {
+			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
+			if err != nil {
+				return err
+			}
+			r.resumed, r.tikvBegan = true, h.Began(stepStartTiKV)
+			return was.SameRequest(r.opts.Run, &about)
+		},
+		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
+			r.started = h.Began(stepStartTiKV)
+			r.asked = h.Began(journal.StepCreateVolumes)
+			return r.findTarget(ctx)
+		},
+	}
+}
+
+// findTarget says, in a resumed run, whose the target is: an earlier process of the run may have made it. One that has
+// left recovery mode may serve since then, and hold newer data: whatever fails now, it is kept.
+func (r *run) findTarget(ctx context.Context) error {
+	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+	if failure.Is(err, failure.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.started && !tc.RecoveryMode
+	r.existing, r.instance = tc.Run != r.opts.Run, ""
+	if r.existing {
+		r.instance = tc.Instance
+	}
+	return nil
+}
+
+// findProgress says, in a resumed run, how far the cluster has come.
+func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
+	if !r.resumed || !r.tikvBegan {
+		return nil
+	}
+	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+	if err != nil {
+		return err
+	}
+	marked, err := r.pd.Recovering(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read mark", r.opts.Target.String())
+	}
+	resolved, err := r.wasResolved(ctx)
+	switch {
+	case err != nil:
+		return err
+	case tc.RecoveryMode && marked: // the stores may have been asked to lead by nobody since they restarted
+	case resolved, !tc.RecoveryMode: // only a run whose data are resolved takes the cluster out of recovery mode
+		r.resolved = true
+		s.Note("the data of %s are at the backup ts already", r.opts.Target)
+	default:
+		return failure.New(failure.Unready, "resume restore", r.opts.Target.String(),
+			"PD is not marked recovering, so its stores may have elected leaders by themselves").
+			WithHint("undo it with `tisnap runs abort %s`, and restore again", r.opts.Run)
+	}
+	return nil
+}
+
+// adoptVolumes takes over the volumes that an earlier process has made.
+func (r *run) adoptVolumes(_ context.Context, s *phase.Scope) error {
+	r.asked = true
+	for i := range r.volumes {
+		v := &r.volumes[i]
+		if v.ID = r.created[v.Snapshot]; v.ID == "" {
+			return failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(), "its journal names no volume of %s", v.Snapshot).
+				WithHint("undo it with `tisnap runs abort %s`, and restore again", r.opts.Run)
+		}
+	}
+	s.Note("%d volumes are taken over", len(r.volumes))
+	return nil
+}
+
+// findVolumes finds the volumes of an earlier process that its journal does not name, by their tags: with a rate that
+// was not to be had the token says nothing.
+func (r *run) findVolumes(ctx context.Context) error {
+	if !r.resumed {
+		return nil
+	}
+	found, err := r.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
+	if err != nil {
+		return failure.Annotate(err, "find volumes", "run "+string(r.opts.Run))
+	}
+	r.made = map[cluster.SnapshotID]cluster.VolumeID{}
+	for _, v := range found {
+		if v.State.Outcome() != ebs.VolumeFailed {
+			r.made[cluster.SnapshotID(v.Tags[ebs.TagSnapshot])] = v.ID
+		}
+	}
+	return nil
+}
+
+// adoptStart notes that pods may use the volumes.
+func (r *run) adoptStart(context.Context, *phase.Scope) error {
+	r.started = true
+	return nil
+}
+
+// repeated makes all steps be done again in a resumed run: what they work with is in their process alone, and what they
+// did they find done.
+func repeated(groups ...[]phase.Step) []phase.Step {
+	var out []phase.Step
+	for _, steps := range groups {
+		for _, s := range steps {
+			s.Repeat = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// thaw lets PD go, in a resumed run also from what earlier processes hold.
+func (r *run) thaw(ctx context.Context, s *phase.Scope) error {
+	if r.resumed {
+		return r.thawAll(ctx, s)
+	}
+	return r.resolver.Thaw(ctx, s)
+}

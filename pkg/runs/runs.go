@@ -1,0 +1,161 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// State is how a run stands.
+type State string
+
+// The states.
+const (
+	Done       State = "done"
+	Failed     State = "failed"     // it ended with an error, and undid what it did as far as that says
+	Running    State = "running"    // it holds its cluster's lock
+	Unfinished State = "unfinished" // its process died, or lost the lock: it can be continued or aborted
+	Damaged    State = "damaged"    // its journal cannot be read
+)
+
+// Run is one run.
+type Run struct {
+	ID        cluster.RunID     `json:"id"`
+	Operation journal.Operation `json:"operation,omitempty"`
+	Cluster   cluster.Name      `json:"cluster"`
+	Backup    cluster.BackupID  `json:"backup,omitempty"`
+	State     State             `json:"state"`
+	Step      string            `json:"step,omitempty"` // the last one that was begun and is not over
+	Error     string            `json:"error,omitempty"`
+	Started   time.Time         `json:"started"`
+	Last      time.Time         `json:"last"` // when it wrote its journal last
+	// Owner and Until are of the lock of a run that runs.
+	Owner string     `json:"owner,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+	// Processes are those of the run, the first one first.
+	Processes []phase.Process `json:"processes"`
+
+	// History is the journal; nil of a run that is damaged.
+	History *phase.History `json:"-"`
+	// About is what the journal's first record says.
+	About journal.About `json:"-"`
+}
+
+// maxReaders is how many journals are read at the same time.
+const maxReaders = 8
+
+// List reads all runs, the newest first. Nothing is changed.
+func List(ctx context.Context, store objstore.Store) ([]Run, error) {
+	objects, err := store.List(ctx, manifest.RunsPrefix)
+	if err != nil {
+		return nil, failure.Annotate(err, "list runs", store.URL())
+	}
+	var ids []cluster.RunID
+	for _, o := range objects {
+		if id, _, ok := manifest.SplitJournalKey(o.Key); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	out := make([]Run, len(ids))
+	err = parallel.Each(ctx, maxReaders, ids, func(ctx context.Context, i int, id cluster.RunID) error {
+		r, err := Read(ctx, store, id)
+		if failure.Is(err, failure.Corrupt) {
+			r, err = &Run{ID: id, State: Damaged, Error: err.Error(), Processes: []phase.Process{}}, nil
+		}
+		if err == nil {
+			out[i] = *r
+		}
+		return err
+	})
+	slices.SortFunc(out, func(a, b Run) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
+	return out, err
+}
+
+// Read reads one run: NotFound if the storage has no journal of it, Corrupt if the journal cannot be read.
+func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
+	h, err := phase.ReadHistory(ctx, phase.NewStoreJournal(store, manifest.JournalPrefix(id)))
+	if err != nil {
+		return nil, failure.Annotate(err, "read run", string(id))
+	}
+	if len(h.Records) == 0 {
+		return nil, failure.New(failure.NotFound, "read run", string(id), "%s has no journal of it", store.URL()).
+			WithHint("see: tisnap runs list")
+	}
+	about, err := journal.ReadAbout(id, h.Records[0])
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{
+		ID: id, Operation: about.Operation, Cluster: about.Cluster, Backup: about.Backup, About: about, History: h,
+		Started: h.Records[0].Time, Last: h.Records[len(h.Records)-1].Time, Processes: h.Processes(), State: Done,
+	}
+	r.Step = r.Processes[len(r.Processes)-1].Step
+	switch {
+	case h.Ended && h.Error != "":
+		r.State, r.Error = Failed, h.Error
+	case !h.Ended:
+		return r, r.alive(ctx, store)
+	}
+	return r, nil
+}
+
+// alive finds out by the cluster's lock whether a run without an end runs.
+func (r *Run) alive(ctx context.Context, store objstore.Store) error {
+	r.State = Unfinished
+	lock, _, err := runlock.Read(ctx, store, r.Cluster)
+	switch {
+	case failure.Is(err, failure.NotFound):
+	case err != nil:
+		return err
+	case lock.Owner.Run == r.ID && lock.Held(time.Now()):
+		until := lock.FreeAt().UTC()
+		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
+	}
+	return nil
+}
+
+// Last is the run that held the cluster's lock last, if it is not over: alive or dead; nil if there is none. The same
+// command continues it.
+func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
+	lock, _, err := runlock.Read(ctx, store, name)
+	if failure.Is(err, failure.NotFound) {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := Read(ctx, store, lock.Owner.Run)
+	switch {
+	case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
+		return nil, nil //nolint:nilnil // nothing that could be continued
+	case err != nil:
+		return nil, err
+	case !r.History.Unfinished():
+		return nil, nil //nolint:nilnil // it is over
+	}
+	return r, nil
+}
+
+// End closes the journal of a run that was undone by another command, so that nobody continues it. A run that has ended,
+// or has no journal, stays as it is. It is a Conflict if a process of the run writes its journal.
+func End(ctx context.Context, store objstore.Store, id cluster.RunID, reason string) error {
+	j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
+	h, err := phase.ReadHistory(ctx, j)
+	if err != nil || !h.Unfinished() {
+		return failure.Annotate(err, "end run", string(id))
+	}
+	last := h.Records[len(h.Records)-1]
+	return failure.Annotate(j.Append(ctx, phase.Record{
+		Seq: last.Seq + 1, Time: time.Now().UTC(), Run: id, Type: phase.RecordEnd, Error: reason, Epoch: last.Epoch,
+	}), "end run", string(id))
+}

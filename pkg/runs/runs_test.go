@@ -1,0 +1,82 @@
+package runs_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runs"
+)
+
+var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
+
+// wrote writes the journal of a backup whose process came so far.
+func wrote(t *testing.T, store objstore.Store, id cluster.RunID, records ...phase.Record) {
+	t.Helper()
+	j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
+	about := phase.Record{Type: phase.RecordRun, Data: []byte(`{"operation":"backup","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v"}`)}
+	for i, r := range append([]phase.Record{about}, records...) {
+		r.Seq, r.Run, r.Time = i+1, id, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		require.NoError(t, j.Append(t.Context(), r))
+	}
+}
+
+func TestList_StatesOfRuns(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	begin := phase.Record{Type: phase.RecordBegin, Step: "wait"}
+	wrote(t, store, "good", begin, phase.Record{Type: phase.RecordEnd})
+	wrote(t, store, "bad", begin, phase.Record{Type: phase.RecordEnd, Error: "no"})
+	wrote(t, store, "dead", begin)
+	wrote(t, store, "alive", begin)
+	_, err := store.Create(t.Context(), manifest.JournalKey("garbage", 1), []byte("{"))
+	require.NoError(t, err)
+	_, err = runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "alive", Host: "h", PID: 7, Command: "backup"}, time.Minute)
+	require.NoError(t, err)
+	got, err := runs.List(t.Context(), store)
+	require.NoError(t, err)
+	states := map[cluster.RunID]runs.State{}
+	for _, r := range got {
+		states[r.ID] = r.State
+	}
+	assert.Equal(t, map[cluster.RunID]runs.State{
+		"good": runs.Done, "bad": runs.Failed, "dead": runs.Unfinished, "alive": runs.Running, "garbage": runs.Damaged,
+	}, states)
+	alive, err := runs.Read(t.Context(), store, "alive")
+	require.NoError(t, err)
+	assert.Contains(t, alive.Owner, "pid 7 on host h")
+	assert.NotNil(t, alive.Until)
+	_, err = runs.Read(t.Context(), store, "nobody")
+	assert.Equal(t, failure.NotFound, failure.KindOf(err))
+}
+
+func TestLast_IsTheUnfinishedRunThatHadTheLock(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	last, err := runs.Last(t.Context(), store, prod)
+	require.NoError(t, err)
+	assert.Nil(t, last)
+	wrote(t, store, "dead", phase.Record{Type: phase.RecordBegin, Step: "wait"})
+	lock, err := runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "dead"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, lock.Release(t.Context()))
+	last, err = runs.Last(t.Context(), store, prod)
+	require.NoError(t, err)
+	require.NotNil(t, last)
+	assert.Equal(t, cluster.BackupID("b"), last.Backup)
+	assert.Equal(t, "wait", last.Step)
+	require.NoError(t, runs.End(t.Context(), store, "dead", "aborted"))
+	require.NoError(t, runs.End(t.Context(), store, "dead", "aborted"))
+	last, err = runs.Last(t.Context(), store, prod)
+	require.NoError(t, err)
+	assert.Nil(t, last, "it is over")
+}
