@@ -53,7 +53,7 @@ func (e *Engine) checkResume(h *History) error {
 	return nil
 }
 
-// admitted goes on once no other process can: with the journal as it is now.
+// admitted continues once no other process can: with the journal as it is now.
 func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	rule := e.cfg.Resume
 	if rule == nil || step.Name != rule.Admit {

@@ -15,7 +15,7 @@ func lockGuards() []Mutant {
 			"	if r.Epoch != epoch {", "	if false {",
 			"TestBreak_OlderEpoch_LeavesTheSuccessorsLock"),
 		in("pkg/runlock/fence.go", "a run whose lock was taken over does not learn of it before it undoes", oneRun,
-			"	case err == nil && record.Owner.Run != f.owner.Run:", "	case err == nil && record.Owner.Run != record.Owner.Run:",
+			"	case err == nil && (record.Owner.Run != f.owner.Run ||", "	case err == nil && (record.Owner.Run != record.Owner.Run ||",
 			"TestFence_TakenOver_IsReadFromTheLock"),
 		in("pkg/runlock/watch.go", "a lock is taken over although its owner renews late", oneRun,
 			"	for time.Since(start) <= watchedRenewals*every {", "	for false {",
