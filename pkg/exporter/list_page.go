@@ -109,6 +109,8 @@ func clusterBadge(s *state, c *clusterState) g.Node {
 		return badge("held, no run lives", "bad")
 	case live:
 		return badge("running", "warn")
+	case c.restoredOnly():
+		return badge("restored", "good")
 	case c.sealed == nil:
 		return badge("no sealed backup", "bad")
 	}
@@ -116,6 +118,9 @@ func clusterBadge(s *state, c *clusterState) g.Node {
 }
 
 func newest(s *state, c *clusterState) g.Node {
+	if c.restoredOnly() {
+		return h.P(g.Text("The target of a restore; no backup of it was tried."))
+	}
 	if c.sealed == nil {
 		return h.P(g.Text("No sealed backup: nothing can be restored."))
 	}

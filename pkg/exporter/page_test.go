@@ -22,7 +22,7 @@ func TestPage_ListsSearchesAndFollows(t *testing.T) {
 	t.Parallel()
 	x := example(t, exporter.Options{})
 	for path, want := range map[string][]string{
-		"/":                              {"41 backups", "tidb/prod", "held, no run lives", "Runs that failed last", "backup under way", "<svg"},
+		"/":                              {"41 backups", "tidb/prod", "held, no run lives", "Runs that failed last", "backup under way", "The target of a restore", "<svg"},
 		"/?q=ORDERS":                     {"1 backup<", "orders-1"},
 		"/?q=nothing-like-this":          {"Nothing found"},
 		"/?page=99":                      {"41 backups"},

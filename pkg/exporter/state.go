@@ -133,6 +133,11 @@ func (c *clusterState) counted(op report.Operation, outcome string) {
 	c.count[op][outcome]++
 }
 
+// restoredOnly reports whether nobody tried to back the cluster up.
+func (c *clusterState) restoredOnly() bool {
+	return len(c.states) == 0 && len(c.count[report.Backup]) == 0
+}
+
 // active is when something of the cluster happened last.
 func (c *clusterState) active() time.Time {
 	var last time.Time

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,13 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	answer(w)
 }
 
+// received are the bodies so far, and the method and content type of each.
+func (r *receiver) received() (bodies, types []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.bodies), slices.Clone(r.types)
+}
+
 func status(code int) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) { w.WriteHeader(code) }
 }
@@ -88,9 +96,10 @@ func TestSend_IsAValidCloudEvent(t *testing.T) {
 	s.Failed(failure.New(failure.Held, "release", "cluster tidb/prod", "PD does not answer").WithHint("run: tisnap release tidb/prod"), 9)
 	require.NoError(t, notify.Send(t.Context(), r.url, s))
 
-	require.Equal(t, []string{"POST " + notify.ContentType}, r.types)
+	bodies, types := r.received()
+	require.Equal(t, []string{"POST " + notify.ContentType}, types)
 	var e cloudevents.Event
-	require.NoError(t, json.Unmarshal([]byte(r.bodies[0]), &e))
+	require.NoError(t, json.Unmarshal([]byte(bodies[0]), &e))
 	require.NoError(t, e.Validate())
 	assert.Equal(t, "1.0", e.SpecVersion())
 	assert.Equal(t, "io.tisnap.backup.failed", e.Type())
@@ -127,9 +136,10 @@ func TestSend_RetriesWhatMayPass_WithTheSameEvent(t *testing.T) {
 			s := example()
 			s.Failed(nil, 0)
 			err := notify.SendQuickly(t.Context(), r.url, s, 20*time.Second)
-			require.Len(t, r.bodies, c.requests)
-			for _, body := range r.bodies {
-				assert.Equal(t, r.bodies[0], body)
+			bodies, _ := r.received()
+			require.Len(t, bodies, c.requests)
+			for _, body := range bodies {
+				assert.Equal(t, bodies[0], body)
 			}
 			if c.err == "" {
 				require.NoError(t, err)
