@@ -129,8 +129,8 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 	return len(list) > 0, nil
 }
 
-// thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one.
-// While another run has the cluster, only the GC hold is this run's to end.
+// thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. What cannot be put
+// back does not keep it from the rest. While another run has the cluster, only the GC hold is this run's to end.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	if r.unfreeze != nil {
 		r.unfreeze()
@@ -140,21 +140,30 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	if r.cfg.Fence.Lost() && !r.cfg.Fence.Reclaim(ctx) {
 		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
 	}
+	return failure.Join(
+		r.resumeSchedulers(ctx),
+		failure.Annotate(r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", r.cfg.Cluster.String()),
+		failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String()),
+	)
+}
+
+// resumeSchedulers resumes what PD lists as paused. One that PD does not have by now is not paused either: pauses are
+// the leader's, and a new leader has none.
+func (r *Resolver) resumeSchedulers(ctx context.Context) error {
 	list, err := r.pd.Schedulers(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
 	}
+	var errs []error
 	for _, s := range list {
-		if s.Paused {
-			if err := r.pd.ResumeScheduler(ctx, s.Name); err != nil {
-				return failure.Annotate(err, "resume scheduler", s.Name)
-			}
+		if !s.Paused {
+			continue
+		}
+		if err := r.pd.ResumeScheduler(ctx, s.Name); err != nil && !failure.Is(err, failure.NotFound) {
+			errs = append(errs, failure.Annotate(err, "resume scheduler", s.Name))
 		}
 	}
-	if err := r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))); err != nil {
-		return failure.Annotate(err, "restore limits", r.cfg.Cluster.String())
-	}
-	return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
+	return failure.Join(errs...)
 }
 
 // Thaw lets PD schedule again, releases GC, and clears the progress: what is written to the cluster from now on
