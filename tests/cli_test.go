@@ -90,13 +90,13 @@ func TestList_EachStateAndOutput(t *testing.T) {
 		"damaged", []string{"describe", "second", "--storage", whole}, 5, []string{"not sealed"}, []string{"tisnap list"},
 	}.check(t, p)
 
-	// What a shell asks for behind `tisnap restore `: sealed backups only.
+	// What a shell asks for behind `tisnap restore `: sealed backups only, beside the command below it.
 	var stdout, stderr bytes.Buffer
 	code := cli.Run(t.Context(), []string{
 		cobra.ShellCompNoDescRequestCmd, "restore", "--storage", whole, "--endpoint-url", p.bed.AWS(), "--region", testbed.Region, "",
 	}, cli.Streams{Out: &stdout, Err: &stderr}, cli.Version{})
 	require.Equal(t, cli.ExitDone, code, stderr.String())
-	require.Equal(t, "first\n:4\n", stdout.String())
+	require.Equal(t, "abort\nfirst\n:4\n", stdout.String())
 }
 
 // keys lists the fields of a JSON object, sorted.

@@ -124,6 +124,8 @@ func (s *Store) listen(ctx context.Context) error {
 func (s *Store) run(ctx context.Context, log *raftLog) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the process outlives its start
 	s.cancel = cancel
+	s.workers.Add(1) // a store that crashes while it starts is not over before its start is
+	defer s.workers.Done()
 	if s.opts.Static {
 		go s.supervise(life)
 		s.goRun(func() { s.staticLoop(life) })
