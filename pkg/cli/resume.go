@@ -13,6 +13,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
+// maxResumeAge is how long ago a backup may have written its journal last to be continued unasked: by then the next
+// night's backup is wanted, and not that of the night before.
+const maxResumeAge = 12 * time.Hour
+
 // continued is the run that the command is of: the one that the user chose, or the cluster's last one if that is of the
 // same request and not over, or a new one. It names the run's backup too, unless the run is new. A request without a
 // backup's name takes that of the run.
@@ -40,6 +44,10 @@ func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chose
 			request.Backup = last.Backup
 		}
 		differs := last.About.SameRequest(last.ID, &request)
+		if age := time.Since(last.Last); differs == nil && request.Operation == journal.Backup && age > maxResumeAge {
+			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "it wrote its journal %s ago", age.Truncate(time.Minute)).
+				WithHint("continue it with --run-id %s, or undo it: tisnap runs abort %s", last.ID, last.ID)
+		}
 		if differs == nil && (request.Operation == journal.Restore || !last.History.Undoing()) {
 			return last.ID, last.Backup, nil
 		}
