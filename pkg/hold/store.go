@@ -22,6 +22,9 @@ type store struct {
 	imports   bool // a suspension of imports was sent
 	answered  struct{ lease, imports bool }
 	validTill time.Time // until when either runs at most, if it is not renewed
+	// lapsed is why it cannot be proven that the store was held all the time: a renewal took it again, or may have, and
+	// what the store says at the end is of that one alone.
+	lapsed error
 }
 
 func (s *store) name() string { return "store " + s.target.ID.String() + " (" + s.target.Address + ")" }
@@ -53,9 +56,9 @@ func (s *store) renew(ctx context.Context, ttl time.Duration) error {
 	valid, err := lease.Renew(ctx, ttl)
 	switch {
 	case err != nil:
-		return failure.Annotate(err, "renew lease", s.name())
+		return s.lapse(again, failure.Annotate(err, "renew lease", s.name()))
 	case again && !valid:
-		return failure.New(failure.Conflict, "renew lease", s.name(), "it had run out: the store restarted or was not reached in time")
+		return s.lapse(again, failure.New(failure.Conflict, "renew lease", s.name(), "it had run out: the store restarted or was not reached in time"))
 	case !again && valid:
 		s.note(func() { s.leased = false })
 		return failure.New(failure.Conflict, "take lease", s.name(), "the store is held by somebody else: another backup runs, or died a moment ago").
@@ -63,6 +66,16 @@ func (s *store) renew(ctx context.Context, ttl time.Duration) error {
 	}
 	s.note(func() { s.answered.lease = true })
 	return nil
+}
+
+// lapse notes the error of a renewal, if it was one.
+func (s *store) lapse(again bool, err error) error {
+	s.note(func() {
+		if again && s.lapsed == nil {
+			s.lapsed = err
+		}
+	})
+	return err
 }
 
 func (s *store) note(f func()) {
@@ -92,9 +105,9 @@ func (s *store) suspendImports(ctx context.Context, t tikv.Holder, caller string
 	already, err := t.SuspendImport(ctx, s.target.Address, caller, ttl)
 	switch {
 	case err != nil:
-		return failure.Annotate(err, "suspend imports", s.name())
+		return s.lapse(again, failure.Annotate(err, "suspend imports", s.name()))
 	case again && !already:
-		return failure.New(failure.Conflict, "suspend imports", s.name(), "imports were allowed for a while: the store restarted, or somebody resumed them")
+		return s.lapse(again, failure.New(failure.Conflict, "suspend imports", s.name(), "imports were allowed for a while: the store restarted, or somebody resumed them"))
 	case !again && already:
 		s.note(func() { s.imports = false })
 		return failure.New(failure.Conflict, "suspend imports", s.name(), "somebody else suspends them: another backup runs, or died a moment ago").
@@ -130,7 +143,12 @@ func (s *store) finish(ctx context.Context, t tikv.Holder) (broken, err error) {
 	case !valid:
 		broken = failure.New(failure.Conflict, "", "", "the lease was not valid to the end")
 	}
-	s.note(func() { s.leased, s.answered.lease = false, false })
+	s.note(func() {
+		s.leased, s.answered.lease = false, false
+		if broken == nil {
+			broken = s.lapsed
+		}
+	})
 	return failure.Annotate(broken, "finish lease", s.name()), nil
 }
 

@@ -2,6 +2,9 @@ package mutants
 
 func brGuards() []Mutant {
 	return []Mutant{
+		in("pkg/hold/store.go", "a renewal that says that the hold had broken is forgotten at the release", provenHold,
+			"			broken = s.lapsed", "			broken = nil",
+			"TestRelease_RenewalUnderWay_ItsAnswerCounts"),
 		in("pkg/hold/observe_prove.go", "another process's hold is believed without its renewals", provenHold,
 			"const beatsToProve = 2", "const beatsToProve = 0",
 			"TestHold_StoreThatDoesNotAnswer_KeepsTheSafePointFromBeingRenewed"),
