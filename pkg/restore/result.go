@@ -48,6 +48,8 @@ func (r *run) leave(format string, args ...any) {
 // after that, because the cluster is kept and can be used. A run that lost its cluster to another one says just that.
 func (r *run) conclude(err error) error {
 	switch {
+	case failure.Is(err, failure.Limited) && r.fence.Lost(): // its time ran out while it was suspended, and another run came
+		return failure.New(failure.Conflict, "restore", r.opts.Target.String(), "%w; before that was noticed: %w", r.fence.Loss(), err)
 	case err != nil && (!r.serves || r.fence.Lost()):
 		return err
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:

@@ -84,6 +84,9 @@ func (f *Fence) Lose(reason error) {
 // Lost reports whether a loss was noted. It asks nobody.
 func (f *Fence) Lost() bool { return f.reason() != nil }
 
+// Loss is the reason of the loss, of kind Conflict; nil if none was noted. It asks nobody.
+func (f *Fence) Loss() error { return f.reason() }
+
 // Taken reports whether another run, or another process of this one, has, or may have, the cluster by now: ask it before anything is undone. It reads
 // the lock, if no loss was noted. One that cannot be read is still held while the last renewal is so young that nobody
 // can have taken it over; after that it may be another run's.

@@ -18,7 +18,7 @@ func TestG4_SlowStores_ProgressAndTimeLeftAreShown(t *testing.T) {
 	p := newPlace(t)
 	name := p.next()
 	p.fault(t, fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Position: fault.Slow, Delay: 300 * time.Millisecond, Times: 1})
-	p.fault(t, fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Position: fault.Slow, Delay: 2500 * time.Millisecond, Nth: 2, Times: -1})
+	p.fault(t, fault.Rule{Point: "tikv.*.KvFlashbackToVersion", Position: fault.Slow, Delay: 5 * time.Second, Nth: 2, Times: -1})
 	lines := p.progress(t, "restore", "round-1", "--to", name.String(), "--timeout", "1m")
 	p.reached(t)
 	shown := false
