@@ -31,6 +31,7 @@ type Cluster struct {
 	starting map[string]string          // pod that is being started, or why its last start failed
 	addrs    map[string]string          // of pods that were started: a pod keeps its name, here its port
 	booting  bool
+	endBoot  context.CancelFunc // ends the bootstrap: it would wait for a leader among stores that are killed
 	booted   bool
 	bootErr  error
 	tidb     int
@@ -92,8 +93,9 @@ func (c *Cluster) started(pod string, s *tikvtest.Store, replicas int) {
 	}
 	c.booting = true
 	stores := slices.Collect(maps.Values(c.stores))
+	ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
+	c.endBoot = cancel
 	c.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
 		defer cancel()
 		if slices.ContainsFunc(stores, func(s *tikvtest.Store) bool { return len(s.Peers()) > 0 }) {
 			return // it has data: a restart
@@ -177,6 +179,9 @@ func (c *Cluster) tidbReady() int {
 func (c *Cluster) close() {
 	c.mu.Lock()
 	c.closed = true
+	if c.endBoot != nil {
+		c.endBoot()
+	}
 	pods := slices.Collect(maps.Keys(c.stores))
 	c.mu.Unlock()
 	for _, pod := range pods {
