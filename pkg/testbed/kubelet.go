@@ -3,6 +3,9 @@ package testbed
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -174,14 +177,11 @@ func (k *Kubelet) StopTiDB(name cluster.Name) {
 	}
 }
 
+// all lists the clusters by name: two lists of calls are compared.
 func (k *Kubelet) all() []*Cluster {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := make([]*Cluster, 0, len(k.clusters))
-	for _, c := range k.clusters {
-		out = append(out, c)
-	}
-	return out
+	return slices.SortedFunc(maps.Values(k.clusters), func(a, b *Cluster) int { return strings.Compare(a.Name.String(), b.Name.String()) })
 }
 
 func (k *Kubelet) stopAll() {
