@@ -11,7 +11,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -21,7 +20,7 @@ import (
 type holdDoc struct {
 	header
 	Cluster cluster.Name `json:"cluster"`
-	// Lock is the run that has the cluster's lock; null if none has, or no storage was named.
+	// Lock is the run that has the cluster's lock; null if none that is alive has, or no storage was named.
 	Lock *lockDoc `json:"lock"`
 	*hold.Status
 }
@@ -47,9 +46,10 @@ func (a *app) holdCommand() *cobra.Command {
 		Long: `Show what is paused in a cluster's PD, by whom and until when.
 
 PD does not record who paused a scheduler or overrode a limit. With --storage the journals
-of the runs do, and the run that has the cluster's lock is shown too. The leases on the
-stores cannot be read without taking them over: they are not shown, and last as long as
-the GC safe point of their run. Nothing is changed.` + "\n" + exitStatus(),
+of the runs do, and the run that has the cluster's lock is shown too, unless it is dead: a
+lock that is not renewed is watched for a minute. The leases on the stores cannot be read
+without taking them over: they are not shown, and last as long as the GC safe point of
+their run. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap hold status tidb/prod
   tisnap hold status tidb/prod --storage s3://backups/prod
   tisnap hold status prod -n tidb -o json`,
@@ -76,7 +76,7 @@ func (a *app) holdStatus(ctx context.Context, arg string) error {
 		if store, err = c.store(ctx); err != nil {
 			return err
 		}
-		if doc.Lock, err = lockOf(ctx, store, name); err != nil {
+		if doc.Lock, err = lockOf(ctx, store, name, a.watching); err != nil {
 			return err
 		}
 	}
@@ -86,19 +86,15 @@ func (a *app) holdStatus(ctx context.Context, arg string) error {
 	return a.print(doc)
 }
 
-// lockOf is the lock of a run that is alive, or nil.
-func lockOf(ctx context.Context, store objstore.Store, name cluster.Name) (*lockDoc, error) {
-	r, _, err := runlock.Read(ctx, store, name)
-	switch {
-	case failure.Is(err, failure.NotFound):
-		return nil, nil //nolint:nilnil // no lock is an answer
-	case err != nil:
+// lockOf is the lock of a run that is alive, or nil. Who is alive is found out as by a run that wants the lock: one that
+// is not renewed is watched for about a minute, and watching is called first.
+func lockOf(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*runlock.Record)) (*lockDoc, error) {
+	found, err := runlock.Observe(ctx, store, name, watching)
+	if err != nil || !found.Held(time.Now()) {
 		return nil, err
-	case !r.Held(time.Now()):
-		return nil, nil //nolint:nilnil // as above
 	}
-	o := r.Owner
-	return &lockDoc{Run: o.Run, Host: o.Host, PID: o.PID, Command: o.Command, Until: r.FreeAt().UTC()}, nil
+	o := found.Record.Owner
+	return &lockDoc{Run: o.Run, Host: o.Host, PID: o.PID, Command: o.Command, Until: found.Record.FreeAt().UTC()}, nil
 }
 
 func (d *holdDoc) table(w io.Writer) error {

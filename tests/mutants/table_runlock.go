@@ -29,5 +29,8 @@ func lockGuards() []Mutant {
 		in("pkg/runlock/keep.go", "a lock that is lost does not end the run", oneRun,
 			"		case failure.Is(err, failure.Conflict):\n			return err", "		case failure.Is(err, failure.Conflict):\n			wait = interval",
 			"TestKeep_TakenOver_EndsWithTheNewOwnerAsCause"),
+		in("pkg/cli/hold_status.go", "the lock of a run that is dead is shown as that of one that is alive", oneRun,
+			"if err != nil || !found.Held(time.Now()) {", "if err != nil || found.Record == nil || !found.Record.Held(time.Now()) {",
+			"TestLockOf_OwnerWasKilled_IsNotShownAsAlive"),
 	}
 }
