@@ -66,8 +66,17 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	}
 	h.Warnings = append(h.Warnings, r.Warnings...)
 	h.Warnings = append(h.Warnings, r.Left...)
+	h.Regions = regionsOf(r.Resolve)
 	doc.Report = report.New(h, r.Timings)
 	return doc
+}
+
+// regionsOf is what the report says of the data phase; nil if the run made no plan, or did not begin to flash back.
+func regionsOf(s resolve.Stats) *report.Regions {
+	if s.Unchanged+s.Flashed == 0 {
+		return nil
+	}
+	return &report.Regions{Total: s.Regions, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds}
 }
 
 func (d *restoreDoc) table(w io.Writer) error {

@@ -153,6 +153,9 @@ func (r *Report) facts() []string {
 		}
 		facts = append(facts, line)
 	}
+	for _, f := range r.Regions.Facts() {
+		facts = append(facts, f[0]+": "+f[1])
+	}
 	line = "run " + orAbsent(string(r.Run))
 	if !r.Started.IsZero() {
 		line += ", started " + r.Started.UTC().Format(time.RFC3339)

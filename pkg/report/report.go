@@ -57,6 +57,8 @@ type Header struct {
 	Hold *Hold `json:"hold,omitempty"`
 	// Stores are how long a restore's parts took on each store, in the order of the stores' ids.
 	Stores []phase.StoreParts `json:"stores,omitempty"`
+	// Regions is what a restore's flashback was of; nil for a backup, and for a restore that had not got there.
+	Regions *Regions `json:"regions,omitempty"`
 	// VolumeSettings are those of the restored volumes; nil for a backup.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Expected is what the model said before the run; nil where it was not asked.

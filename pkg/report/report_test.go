@@ -87,6 +87,7 @@ func restoreRun() (report.Header, phase.Timings) {
 		Started: start, Finished: start.Add(seconds(timings.Total())), TiKVs: 20, Volumes: 20,
 		DataBytes: 21e12, DataPerVolumeBytes: 1.05e12,
 		VolumeSettings: &report.VolumeSettings{Type: "gp3", IOPS: 7000, ThroughputMiB: 400},
+		Regions:        &report.Regions{Total: 50_000, Unchanged: 45_000, Flashed: 5_000, Checked: 16, SavedSeconds: 3881.7},
 		Checks:         []string{"all keys are at 449512345600000001"},
 	}, timings
 }
@@ -95,7 +96,7 @@ func failedRestore() (report.Header, phase.Timings) {
 	h, timings := restoreRun()
 	timings = timings[:5]
 	timings[4].Outcome = phase.Failed
-	h.Outcome, h.Checks, h.DataBytes, h.DataPerVolumeBytes = phase.Failed, nil, 0, 0
+	h.Outcome, h.Checks, h.DataBytes, h.DataPerVolumeBytes, h.Regions = phase.Failed, nil, 0, 0, nil
 	h.Finished, h.Error = start.Add(400*time.Second), "start tikv of store 7: not ready within 30m0s"
 	return h, timings
 }

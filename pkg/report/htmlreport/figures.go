@@ -28,6 +28,9 @@ func facts(r *report.Report) g.Node {
 		}
 		add("volumes made as", text)
 	}
+	for _, f := range r.Regions.Facts() {
+		add(f[0], f[1])
+	}
 	return h.Dl(h.Class("facts"), out)
 }
 
