@@ -13,6 +13,8 @@ N         ?= 20
 SEED      ?=
 # Whether the soaks' backups have marks: auto or off.
 MARKS     ?=
+# How many regions the soaks have to find unchanged in all.
+UNCHANGED ?=
 FUZZTIME  ?= 20s
 SAMPLE    ?= 0
 TIMEOUT   ?= 15m
@@ -66,7 +68,7 @@ test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; t
 
 .PHONY: soak
 soak: build ## N random backups and restores, each proven row by row; repeat one with SEED=...
-	bin/testbed soak --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS))
+	bin/testbed soak --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS)) $(if $(UNCHANGED),--min-unchanged=$(UNCHANGED))
 
 .PHONY: soak-ebs
 soak-ebs: build ## N backups, restores and deletes under lost answers and kills: EC2 holds what is named and nothing else
@@ -78,7 +80,7 @@ soak-hold: build ## N backups during which something goes wrong at a random call
 
 .PHONY: soak-resolve
 soak-resolve: build ## N restores under faults and kills of their data phase, resumed by resolve, each proven row by row
-	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS))
+	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS)) $(if $(UNCHANGED),--min-unchanged=$(UNCHANGED))
 
 .PHONY: check-estimate
 check-estimate: ## ROUNDS backups and restores on the testbed: the estimate of each run beside what it took

@@ -31,7 +31,8 @@ func soakResolveCommand() *cobra.Command {
 		Use:   "soak-resolve",
 		Short: "Make restores under faults and kills in their data phase, resume them with resolve, and prove every row",
 		Long: `Make restores under faults in every sub-phase of their data phase: calls refused, done with the answer
-lost, slow or stalled, region errors, stores that restart, PD's leader changed, tisnap killed. A restore that
+lost, slow or stalled, region errors, stores that restart, PD's leader changed, tisnap killed; of every second
+backup or so the stores refuse the marks, or lose or delay them. A restore that
 does not end well is resumed by tisnap resolve. Then the rows have to equal the history at the backup ts,
 nothing may be held, and the regions have to cover the key space. A failure prints its seed and all output.`,
 		Args: cobra.NoArgs,
@@ -43,7 +44,7 @@ nothing may be held, and the regions have to cover the key space. A failure prin
 				return err
 			}
 			defer s.close()
-			kills, resolves, start := 0, 0, time.Now()
+			kills, resolves, unchanged, start := 0, 0, 0, time.Now()
 			for i := range int64(runs) {
 				r, err := s.run(cmd.Context(), seed+i)
 				if err != nil {
@@ -53,18 +54,19 @@ nothing may be held, and the regions have to cover the key space. A failure prin
 				if s.verbose {
 					fmt.Fprintln(cmd.OutOrStdout(), r.Output)
 				}
-				kills, resolves = kills+r.Kills, resolves+r.Resolves
-				fmt.Fprintf(cmd.OutOrStdout(), "seed %d: %s\n", seed+i, r)
+				kills, resolves, unchanged = kills+r.Kills, resolves+r.Resolves, unchanged+r.Unchanged
+				fmt.Fprintf(cmd.OutOrStdout(), "seed %d: %s (backup: %s)\n", seed+i, r, s.from.MarkTrouble())
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d restores, seeds %d to %d, with %d kills and %d resolves in %s: every row was right\n",
-				runs, seed, seed+int64(runs)-1, kills, resolves, time.Since(start).Round(time.Second))
-			return nil
+			fmt.Fprintf(cmd.OutOrStdout(), "%d restores, seeds %d to %d, with %d kills and %d resolves in %s: every row was right; %d regions were unchanged\n",
+				runs, seed, seed+int64(runs)-1, kills, resolves, time.Since(start).Round(time.Second), unchanged)
+			return enoughUnchanged(s.marks, unchanged, s.wanted)
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&runs, "runs", 20, "number of restores")
 	f.Int64Var(&seed, "seed", 0, "seed of the first restore (default: the clock's)")
 	f.StringVar(&s.tisnap, "tisnap", beside(), "the program under test")
+	f.IntVar(&s.wanted, "min-unchanged", 0, "fail if fewer regions were found unchanged in all")
 	f.StringVar(&s.marks, "marks", "auto", "the backups' --marks: auto or off")
 	f.DurationVar(&s.deadline, "deadline", 5*time.Minute, "how long one restore may take with all that it goes through")
 	f.DurationVar(&s.timeout, "timeout", 20*time.Second, "the program's --timeout")
@@ -77,6 +79,7 @@ type resolveSoak struct {
 	tisnap, marks     string
 	deadline, timeout time.Duration
 	verbose           bool
+	wanted            int
 
 	dir    string
 	first  int64
@@ -107,7 +110,7 @@ func (s *resolveSoak) prepare(ctx context.Context, first int64) error {
 	}
 	s.dir, s.first, s.faults = dir, first, &fault.Plan{}
 	s.from, err = round.Prepare(ctx, round.Config{
-		Dir: dir, Seed: first, Scale: 20, Faults: s.faults, Accounts: 500, Regions: resolveRegions, Clients: 4, Warm: 150 * time.Millisecond,
+		Dir: dir, Seed: first, Scale: 20, Faults: s.faults, MarkTrouble: true, Accounts: 500, Regions: resolveRegions, Clients: 4, Warm: 150 * time.Millisecond,
 		Tisnap: binary(s.tisnap, io.Discard, os.Stderr), BackupFlags: []string{"--marks", s.marks},
 		PD: pdtest.Config{Members: 3, ElectionTimeout: time.Second, CoordinatorDelay: 300 * time.Millisecond},
 		TiKV: func(o *tikvtest.Options) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,12 +43,15 @@ type Result struct {
 	Kills    int
 	Resolves int // runs of `tisnap resolve`
 	Took     time.Duration
-	Output   string
+	// Unchanged is how many regions the last run did not flash back, with those of the runs that it resumed.
+	Unchanged int
+	Output    string
 }
 
 // String is one line about the run.
 func (r *Result) String() string {
-	return fmt.Sprintf("right after %d kills and %d resolves in %s: %s", r.Kills, r.Resolves, r.Took.Round(100*time.Millisecond), strings.Join(r.Troubles, "; "))
+	return fmt.Sprintf("right after %d kills and %d resolves in %s, %d regions unchanged: %s",
+		r.Kills, r.Resolves, r.Took.Round(100*time.Millisecond), r.Unchanged, strings.Join(r.Troubles, "; "))
 }
 
 // state is a run under way.
@@ -109,13 +114,20 @@ func (s *state) run(ctx context.Context) error {
 	return err
 }
 
+// unchangedLine is the report's line about the regions.
+var unchangedLine = regexp.MustCompile(`regions: \d+, of which (\d+) were unchanged`)
+
 // done also takes a report that could not be written for a cluster that serves.
 func done(code int) bool { return code == 0 || code == 3 }
 
 func (s *state) program(ctx context.Context, args ...string) (int, error) {
 	fmt.Fprintf(s.out, "\n$ tisnap %s\n", strings.Join(args, " "))
 	args = append(args, "--storage", round.Storage, "--timeout", s.Timeout.String(), "--progress", "plain", "--log-level", "info")
+	begin := s.out.Len()
 	code, err := s.Program(ctx, s.From.Bed(), args, s.out)
+	if found := unchangedLine.FindSubmatch(s.out.Bytes()[begin:]); found != nil {
+		s.result.Unchanged, _ = strconv.Atoi(string(found[1])) // digits
+	}
 	fmt.Fprintf(s.out, "exit code %d\n", code)
 	return code, err
 }

@@ -25,6 +25,7 @@ func places(regions int) []place {
 		{"pd.UpdateServiceGCSafePoint", 1}, {"pd.SafePoints", 2}, {"pd.Tso", 2},
 		{"tikv.*.RecoverRegion", 3},
 		{"pd.ScanRegions", 4},
+		{"tikv.*.KvScanLock", regions / 2},
 		{"tikv.*.KvPrepareFlashbackToVersion", regions},
 		{"tikv.*.KvFlashbackToVersion", regions},
 		{"s3.PutObject", 70},

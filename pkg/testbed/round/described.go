@@ -8,13 +8,15 @@ import (
 	"strconv"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/report"
 )
 
 // description is what the round reads of the output of `tisnap describe`.
 type description struct {
 	BackupTS string `json:"backupTS"`
 	Restores []struct {
-		Warnings []string `json:"warnings"`
+		Warnings []string       `json:"warnings"`
+		Regions  report.Regions `json:"regions"`
 	} `json:"restores"`
 }
 

@@ -38,6 +38,9 @@ func (p *Prepared) Bed() *testbed.Testbed { return p.s.bed }
 // BackupTS is what a restore returns to.
 func (p *Prepared) BackupTS() cluster.TS { return p.s.result.BackupTS }
 
+// MarkTrouble is what went wrong while the backup read marks.
+func (p *Prepared) MarkTrouble() string { return p.s.result.MarkTrouble }
+
 // Verify proves a restored cluster: its rows, now and at the backup ts, against the history and the live cluster's
 // copy; that nothing is locked, or held in PD; and that its regions cover the key space. One call at a time.
 func (p *Prepared) Verify(ctx context.Context, name cluster.Name) error {

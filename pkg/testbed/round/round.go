@@ -43,6 +43,8 @@ type Config struct {
 	Volume cluster.VolumeSpec // of the restored volumes
 	Scale  float64
 	Faults *fault.Plan
+	// MarkTrouble lets something go wrong, by the seed, while the backup reads marks; it needs Faults.
+	MarkTrouble bool
 	// Driver backs up and restores instead of Tisnap's command line.
 	Driver Driver
 	// During runs while the backup does, in the soak's tests: it breaks what a real day breaks.
@@ -127,7 +129,10 @@ type Result struct {
 	Undetermined  int
 	AllocID, Seen uint64
 	Volumes       int
-	Checks        []string
+	// MarkTrouble is what went wrong while marks were read, Unchanged how many regions the restore did not flash back.
+	MarkTrouble string
+	Unchanged   int
+	Checks      []string
 }
 
 // state is a round under way.
@@ -220,6 +225,9 @@ func (s *state) start(ctx context.Context) error {
 // ts from the live cluster.
 func (s *state) backup(ctx context.Context) error {
 	c := s.bed.Nodes.Cluster(source)
+	if err := s.troubleMarks(c); err != nil {
+		return err
+	}
 	loadCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup

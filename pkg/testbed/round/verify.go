@@ -36,6 +36,7 @@ func (s *state) verifyRestore(ctx context.Context) error {
 	if warnings := doc.Restores[0].Warnings; len(warnings) > 0 {
 		return fmt.Errorf("the restore warned: %s", strings.Join(warnings, "; "))
 	}
+	s.result.Unchanged = doc.Restores[0].Regions.Unchanged
 	s.passed("the restore had nothing to warn of")
 	return nil
 }
