@@ -22,8 +22,8 @@ type restoreFlags struct {
 	tiflash, pdState      string
 	tolerate              []uint
 	flash                 flashbackFlags
+	object                targetFlags
 	waitApply             bool
-	keepServices          bool
 	timeout               time.Duration
 	keep, dryRun, compare bool
 }
@@ -50,6 +50,10 @@ whose process died is continued by the same command: what it made is taken over.
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type gp3 \
     --volume-iops 16000 --volume-throughput 1000 --initialization-rate 300 --after-restore-iops 4000 --after-restore-throughput 250
 
+  # the cluster as it is in your own repository, or the source's with changes
+  tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --from-manifest copy.yaml
+  tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --patch smaller.yaml --print-manifest
+
   # what would be done, without doing it
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --dry-run`,
 		Args:              exactly("BACKUP"),
@@ -67,7 +71,7 @@ whose process died is continued by the same command: what it made is taken over.
 	f.add(cmd)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
-	fl.BoolVar(&f.keepServices, "keep-service-settings", false, "keep the source's node ports, host names and load balancer addresses")
+	f.object.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
 	tolerateFlag(cmd, &f.tolerate)
@@ -108,7 +112,7 @@ func (f *restoreFlags) validate() error {
 }
 
 func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
-	return a.operate(cmd, f.dryRun, func(ctx context.Context, c *connections, s *session) (work, error) {
+	return a.operate(cmd, f.dryRun || f.object.print, func(ctx context.Context, c *connections, s *session) (work, error) {
 		deps, opts, err := a.restoreDeps(ctx, cmd, c, s, f, id)
 		if err != nil {
 			return work{}, err
@@ -118,6 +122,9 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				plan, err := restore.MakePlan(ctx, deps, opts)
 				if err != nil {
 					return nil, err
+				}
+				if f.object.print {
+					return printedManifest(opts, plan)
 				}
 				doc := restorePlan(opts, plan)
 				return doc, doc.estimate(ctx, deps.Store, opts, plan)
@@ -165,7 +172,10 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
-		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply, KeepServiceSettings: f.keepServices,
+		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply,
+	}
+	if err := f.object.into(cmd, &opts); err != nil {
+		return deps, opts, err
 	}
 	if opts.TolerateStores, err = tolerated(f.tolerate); err != nil {
 		return deps, opts, err

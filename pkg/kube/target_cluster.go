@@ -22,6 +22,7 @@ type Target struct {
 	SizesGiB map[string]int64
 	// KeepServiceSettings keeps node ports, host names and addresses of load balancers, which the source may still use.
 	KeepServiceSettings bool
+	Changes             Changes
 }
 
 // madeCluster is a TidbCluster made from the source's.
@@ -31,12 +32,46 @@ type madeCluster struct {
 	dropped []string
 }
 
-// targetCluster turns the source's object into the target's. It keeps the spec but for what Target says.
+// targetCluster turns the source's object, or the user's own, into the target's. It keeps the spec but for what Target
+// says.
 func targetCluster(source json.RawMessage, to Target) (madeCluster, error) {
+	if !to.Changes.Any() {
+		return copiedCluster(source, to)
+	}
+	from, own := source, to.Changes.Manifest != nil
+	if own {
+		from = to.Changes.Manifest
+		if err := checkOwn(source, to); err != nil {
+			return madeCluster{}, err
+		}
+	}
+	made, err := copiedCluster(from, to)
+	if err != nil {
+		return madeCluster{}, err
+	}
+	content, err := to.Changes.patched(made.object.Object, to.Name)
+	if err != nil {
+		return madeCluster{}, err
+	}
+	made.object = &unstructured.Unstructured{Object: content}
+	if err := checkChanged(source, content, to); err != nil {
+		return madeCluster{}, err
+	}
+	spec, _ := content["spec"].(map[string]any)
+	if failover, taken := withoutFailover(spec); taken { // a patch has set it
+		annotations := made.object.GetAnnotations()
+		annotations[failoverKey] = failover
+		made.object.SetAnnotations(annotations)
+	}
+	return made, nil
+}
+
+// copiedCluster is targetCluster before patches.
+func copiedCluster(from json.RawMessage, to Target) (madeCluster, error) {
 	const op = "make tidbcluster"
-	target := to.Name
+	target, own := to.Name, to.Changes.Manifest != nil
 	var content map[string]any
-	if err := decodeObject(source, &content); err != nil {
+	if err := decodeObject(from, &content); err != nil {
 		return madeCluster{}, failure.Wrap(err, failure.Corrupt, op, target.String())
 	}
 	spec, ok := content["spec"].(map[string]any)
@@ -59,7 +94,7 @@ func targetCluster(source json.RawMessage, to Target) (madeCluster, error) {
 	}
 	was := &unstructured.Unstructured{Object: content}
 	made := madeCluster{object: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
-	if !to.KeepServiceSettings {
+	if !to.KeepServiceSettings && !own {
 		made.dropped = dropServiceSettings(spec)
 	}
 	retarget(spec, cmp.Or(was.GetLabels()[instanceLabel], was.GetName()), target.Name)
@@ -69,8 +104,8 @@ func targetCluster(source json.RawMessage, to Target) (madeCluster, error) {
 	o.SetKind("TidbCluster")
 	o.SetName(target.Name)
 	o.SetNamespace(target.Namespace)
-	o.SetLabels(keptLabels(was.GetLabels(), target))
-	annotations := keptAnnotations(was.GetAnnotations())
+	o.SetLabels(keptLabels(was.GetLabels(), target, own))
+	annotations := keptAnnotations(was.GetAnnotations(), own)
 	if taken {
 		annotations[failoverKey] = failover
 	}
@@ -91,11 +126,13 @@ func checkAlone(spec map[string]any, target cluster.Name) error {
 		WithHint("restore the cluster that the source belongs to as a whole")
 }
 
-// keptLabels drops what deployment tools wrote: they would manage the target too, and delete it.
-func keptLabels(labels map[string]string, target cluster.Name) map[string]string {
+// keptLabels drops what deployment tools wrote: they would manage the target too, and delete it. In the user's own
+// manifest they are meant to.
+func keptLabels(labels map[string]string, target cluster.Name, own bool) map[string]string {
 	kept := map[string]string{}
 	for k, v := range labels {
 		switch {
+		case own && k != RunKey:
 		case k == RunKey || toolsOwn(k) || (k == "app.kubernetes.io/managed-by" && v == "Helm"):
 			continue
 		case k == instanceLabel:
@@ -108,11 +145,11 @@ func keptLabels(labels map[string]string, target cluster.Name) map[string]string
 
 // keptAnnotations drops what the source's server, Operator and deployment tools wrote. Delete slots go
 // because the target's ordinals begin at 0 again; the mark that volumes are ready because they are not.
-func keptAnnotations(annotations map[string]string) map[string]string {
+func keptAnnotations(annotations map[string]string, own bool) map[string]string {
 	kept := map[string]string{}
 	for k, v := range annotations {
 		if k == RunKey || k == leftRecoveryKey || k == failoverKey || k == lastAppliedKey || k == volumesReadyKey ||
-			strings.HasSuffix(k, deleteSlotsSuffix) || toolsOwn(k) {
+			strings.HasSuffix(k, deleteSlotsSuffix) || !own && toolsOwn(k) {
 			continue
 		}
 		kept[k] = v

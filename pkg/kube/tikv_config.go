@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"fmt"
+
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -10,32 +12,50 @@ import (
 // TOML text, or the object that old Operators kept. One that cannot be read is Corrupt: a folder that is
 // overlooked would give a volume the wrong role.
 func configValues(config any) (map[string]string, error) {
-	const op = "read tikv configuration"
+	tables, err := configTables(config)
 	values := map[string]string{}
+	flatten(values, "", tables, func(v any) (string, bool) {
+		text, ok := v.(string)
+		return text, ok
+	})
+	return values, err
+}
+
+// configScalars is configValues with numbers and booleans too, as texts.
+func configScalars(config any) (map[string]string, error) {
+	tables, err := configTables(config)
+	values := map[string]string{}
+	flatten(values, "", tables, func(v any) (string, bool) { return fmt.Sprint(v), true })
+	return values, err
+}
+
+func configTables(config any) (map[string]any, error) {
+	const op = "read tikv configuration"
 	switch c := config.(type) {
 	case nil:
+		return nil, nil
 	case string:
 		var tables map[string]any
-		if err := toml.Unmarshal([]byte(c), &tables); err != nil {
-			return nil, failure.Wrap(err, failure.Corrupt, op, "")
-		}
-		flatten(values, "", tables)
+		err := toml.Unmarshal([]byte(c), &tables)
+		return tables, failure.Wrap(err, failure.Corrupt, op, "")
 	case map[string]any:
-		flatten(values, "", c)
+		return c, nil
 	default:
 		return nil, failure.New(failure.Corrupt, op, "", "spec.tikv.config is a %T", config)
 	}
-	return values, nil
 }
 
-// flatten adds the strings of nested tables. Arrays hold no folder that TiKV knows.
-func flatten(into map[string]string, prefix string, from map[string]any) {
+// flatten adds what text takes of nested tables. Arrays hold no folder that TiKV knows.
+func flatten(into map[string]string, prefix string, from map[string]any, text func(v any) (string, bool)) {
 	for k, v := range from {
 		switch v := v.(type) {
-		case string:
-			into[prefix+k] = v
 		case map[string]any:
-			flatten(into, prefix+k+".", v)
+			flatten(into, prefix+k+".", v, text)
+		case []any:
+		default:
+			if t, ok := text(v); ok {
+				into[prefix+k] = t
+			}
 		}
 	}
 }

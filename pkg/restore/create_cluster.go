@@ -49,7 +49,7 @@ func (r *run) target() kube.Target {
 	}
 	return kube.Target{
 		Name: r.opts.Target, Run: r.opts.Run, Stores: len(r.manifest.Source.Stores), SizesGiB: sizes,
-		KeepServiceSettings: r.opts.KeepServiceSettings,
+		KeepServiceSettings: r.opts.KeepServiceSettings, Changes: r.opts.Changes,
 	}
 }
 

@@ -162,6 +162,9 @@ func (r *run) checkTarget(ctx context.Context) error {
 	}
 	stores := len(r.manifest.Source.Stores)
 	switch {
+	case r.opts.Changes.Any():
+		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists, and --from-manifest and --patch are for one that the restore makes").
+			WithHint("leave them out, or choose another --to")
 	case !tc.RecoveryMode:
 		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists").
 			WithHint("choose another --to, or make it with spec.recoveryMode: true")

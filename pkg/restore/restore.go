@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
@@ -32,6 +33,8 @@ type Plan struct {
 	// InitializationMiB is the rate of each volume, Waves in how many groups they go; 0 and 1 without one.
 	InitializationMiB int64
 	Waves             int
+	// TidbCluster is the object that the run would make, as YAML; nil for a target that exists.
+	TidbCluster []byte
 }
 
 // MakePlan does the checks of a restore and nothing else, for a dry run.
@@ -40,8 +43,15 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	if err := r.check(ctx, r.checkSteps()); err != nil {
 		return nil, err
 	}
+	var object []byte
+	if !r.existing {
+		var err error
+		if object, err = kube.TargetManifest(r.manifest.Kubernetes.TidbCluster, r.target()); err != nil {
+			return nil, err
+		}
+	}
 	return &Plan{
-		Manifest: r.manifest, Volumes: r.volumes, Region: r.EBS.Region(), Account: r.result.Account,
+		TidbCluster: object, Manifest: r.manifest, Volumes: r.volumes, Region: r.EBS.Region(), Account: r.result.Account,
 		DataBytes: r.result.DataBytes, LargestBytes: r.result.LargestBytes,
 		InitializationMiB: r.fill.rate, Waves: r.fill.waves(len(r.volumes)),
 	}, nil

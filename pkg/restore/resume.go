@@ -2,6 +2,9 @@ package restore
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,7 +26,22 @@ func (o *Options) Request() map[string]string {
 		"fsr": strconv.FormatBool(o.FastRestore), "after-restore": o.After.Text(),
 		"keep-service-settings": strconv.FormatBool(o.KeepServiceSettings), "pd-state": string(o.PDState),
 		"tolerate-store": fmt.Sprint(o.TolerateStores),
+		"from-manifest":  digest(o.Changes.Manifest), "patch": digest(o.Changes.Patches...),
 	}
+}
+
+// digest is a short text that differs for other contents; empty for none.
+func digest(contents ...json.RawMessage) string {
+	h, some := sha256.New(), false
+	for _, c := range contents {
+		some = some || len(c) > 0
+		fmt.Fprintf(h, "%d ", len(c))
+		h.Write(c)
+	}
+	if !some {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
 func zonesText(pairs []ZonePair) string {

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+// targetFlags say how the target's TidbCluster differs from the source's.
+type targetFlags struct {
+	manifest     string
+	patches      []string
+	keepServices bool
+	print        bool
+}
+
+func (f *targetFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.BoolVar(&f.keepServices, "keep-service-settings", false, "keep the source's node ports, host names and load balancer addresses")
+	fl.StringVar(&f.manifest, "from-manifest", "", "make the cluster from the TidbCluster in this file (- for standard input), in place of the source's; what could not open the data is refused")
+	fl.StringArrayVar(&f.patches, "patch", nil, "file with a change of the TidbCluster: JSON Patch if a list, else a merge patch; in YAML or JSON; can be repeated")
+	fl.BoolVar(&f.print, "print-manifest", false, "check everything and print the TidbCluster that would be made; change nothing")
+}
+
+// into reads the files.
+func (f *targetFlags) into(cmd *cobra.Command, opts *restore.Options) error {
+	opts.KeepServiceSettings = f.keepServices
+	if f.manifest != "" {
+		text, err := readInput(cmd, f.manifest)
+		if err != nil {
+			return err
+		}
+		if opts.Changes.Manifest, err = kube.ReadManifest(text, f.manifest); err != nil {
+			return err
+		}
+	}
+	for _, file := range f.patches {
+		text, err := readInput(cmd, file)
+		if err != nil {
+			return err
+		}
+		patch, err := kube.ReadPatch(text, file)
+		if err != nil {
+			return err
+		}
+		opts.Changes.Patches = append(opts.Changes.Patches, patch)
+	}
+	return nil
+}
+
+// maxInput is more than a Kubernetes object can have.
+const maxInput = 4 << 20
+
+// readInput reads a file of the user's, or standard input for a dash.
+func readInput(cmd *cobra.Command, file string) ([]byte, error) {
+	from := cmd.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file) //nolint:gosec // the user names it
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read file", file)
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxInput+1))
+	if err == nil && len(text) > maxInput {
+		err = errors.New("it is too large for an object of Kubernetes")
+	}
+	return text, failure.Wrap(err, failure.Usage, "read file", file)
+}
+
+// manifestDoc is the output of `tisnap restore --print-manifest`: the object itself, as kubectl takes it.
+type manifestDoc struct{ yaml []byte }
+
+func printedManifest(opts restore.Options, p *restore.Plan) (document, error) {
+	if p.TidbCluster == nil {
+		return nil, failure.New(failure.Conflict, "print manifest", opts.Target.String(), "the cluster exists, so none would be made").
+			WithHint("kubectl -n %s get tidbcluster %s -o yaml", opts.Target.Namespace, opts.Target.Name)
+	}
+	return &manifestDoc{yaml: p.TidbCluster}, nil
+}
+
+func (d *manifestDoc) table(w io.Writer) error {
+	_, err := w.Write(d.yaml)
+	return err
+}
+
+// MarshalJSON is the object.
+func (d *manifestDoc) MarshalJSON() ([]byte, error) {
+	object, err := yaml.YAMLToJSON(d.yaml)
+	if err != nil {
+		return nil, err
+	}
+	return json.RawMessage(object), nil
+}
