@@ -40,7 +40,7 @@ type Run struct {
 	Warnings       int                    `json:"warnings,omitempty"`
 }
 
-// Phase is the time of all phases of a name together.
+// Phase is the own time of all phases of a name together: without that in which an earlier one was under way too.
 type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
@@ -56,8 +56,8 @@ func Summarize(r *report.Report) Run {
 	if r.Hold != nil {
 		run.HoldSeconds, run.CutSeconds, run.Attempts = r.Hold.Seconds, r.Hold.CutSeconds, r.Hold.Attempts
 	}
-	for _, p := range r.Phases {
-		run.add(p.Name, p.Seconds)
+	for i := range r.Phases {
+		run.add(r.Phases[i].Name, r.Phases[i].Own())
 	}
 	return run
 }

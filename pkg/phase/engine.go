@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,6 +31,8 @@ type Config struct {
 	JournalPatience time.Duration
 	// Group is the one group of steps that may be attempted more than once; nil for none.
 	Group *RetryGroup
+	// Serial runs the steps one after the other, in the order of their list, whatever their After says.
+	Serial bool
 }
 
 // Engine runs steps once. It is not safe for concurrent use.
@@ -38,22 +41,23 @@ type Engine struct {
 	sink    Sink
 	log     *zap.Logger
 	writer  *writer
-	timings Timings
-	began   map[string]*Step
-	order   []*Step
+	history *History
+	resumed bool // an earlier process has begun the run
+
+	mu     sync.Mutex // of what follows: steps may run at the same time
+	phases phases
+	began  map[string]*Step
+	order  []*Step // that began: those under way by their begin, after those that have ended by their end
 	// notUndone holds the last failed undo of a step that was not undone since.
 	notUndone map[string]error
 	attempts  []Attempt
-	late      bool         // a step was begun whose record is not durable
-	span      tracing.Span // of the phase under way
-	history   *History
-	resumed   bool // an earlier process has begun the run
+	late      bool // a step was begun whose record is not durable
 	open      bool // the run is not over although this process is
 }
 
 // New makes an engine for one run.
 func New(cfg Config) *Engine {
-	e := &Engine{cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}, notUndone: map[string]error{}}
+	e := &Engine{cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}, notUndone: map[string]error{}, phases: phases{open: map[string]openPhase{}}}
 	if e.sink == nil {
 		e.sink = Discard{}
 	}
@@ -72,20 +76,18 @@ func (e *Engine) Before() []Process {
 }
 
 // Timings are the phases so far; valid after Run returned.
-func (e *Engine) Timings() Timings { return e.timings }
+func (e *Engine) Timings() Timings { return e.phases.timings }
 
-// Run carries the steps out in order. If the journal holds records already, steps that are done are
-// skipped and their State is restored. When a step fails, or ctx ends, the steps that began are undone:
-// those with UndoFirst before the others, each group in reverse order. The error joins the cause and
-// every failed undo that no later one repaired. A panic of a step is an error like any other.
+// Run carries the steps out: each as soon as those that it comes after are done. If the journal holds records already,
+// steps that are done are skipped and their State is restored. When a step fails, or ctx ends, the steps under way are
+// cancelled and waited for; then the steps that began are undone: those with UndoFirst before the others, each group in
+// the reverse order in which they ended. The error joins the cause and every failed undo that no later one repaired. A
+// panic of a step is an error like any other.
 func (e *Engine) Run(ctx context.Context, steps []Step) error {
-	if err := validate(steps); err != nil {
+	plan, err := e.plan(steps)
+	if err != nil {
 		return err
 	}
-	if first, last := e.group(steps); e.cfg.Group != nil && (first < 0 || last < first) {
-		return failure.New(failure.Unknown, "plan run", e.cfg.Group.From, "no such steps to attempt again")
-	}
-	var err error
 	if e.history, err = ReadHistory(ctx, e.cfg.Journal); err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	default:
 		e.writer.add(Record{Type: RecordRun}, e.cfg.About)
 	}
-	err = e.forward(ctx, steps)
+	err = plan.run(ctx)
 	if err != nil {
 		err = errors.Join(append([]error{err}, e.undoRun(ctx)...)...)
 	}
@@ -125,42 +127,32 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	return err
 }
 
-func (e *Engine) forward(ctx context.Context, steps []Step) error {
-	for i := 0; i < len(steps); i++ {
-		step := &steps[i]
-		e.openPhase(ctx, step, e.attempt(steps, i))
-		data, skip := e.history.done[step.Name]
-		var err error
-		if skip && len(e.attempts) == 0 {
-			err = e.skip(ctx, step, data)
-		} else if err = e.do(ctx, step); err == nil {
-			err = e.admitted(ctx, steps, step)
-		}
-		last := i == len(steps)-1 || steps[i+1].Phase != step.Phase
-		if last || err != nil {
-			e.closePhase(err)
-		}
-		if err == nil {
-			continue
-		}
-		next, err := e.nextAttempt(ctx, steps, i, err)
-		if err != nil {
-			return err
-		}
-		i = next - 1
-	}
-	return nil
-}
-
-// remember notes that the step began, and that it ended the effect of another.
+// remember notes that the step began.
 func (e *Engine) remember(step *Step) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if !slices.ContainsFunc(e.order, func(s *Step) bool { return s.Name == step.Name }) {
 		e.order = append(e.order, step)
 	}
 	e.began[step.Name] = step
 }
 
-func (e *Engine) do(ctx context.Context, step *Step) error {
+// ended notes that the step ended, and if it is done, that it ended the effects of others.
+func (e *Engine) ended(step *Step, done bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i := slices.IndexFunc(e.order, func(s *Step) bool { return s.Name == step.Name }); i >= 0 {
+		e.order = append(slices.Delete(e.order, i, i+1), step)
+	}
+	if !done {
+		return
+	}
+	for _, ended := range step.Ends {
+		delete(e.began, ended)
+	}
+}
+
+func (e *Engine) do(ctx context.Context, step *Step, span tracing.Span) error {
 	if err := ctx.Err(); err != nil {
 		return failure.Annotate(context.Cause(ctx), step.Name, "")
 	}
@@ -174,16 +166,14 @@ func (e *Engine) do(ctx context.Context, step *Step) error {
 	}
 	e.remember(step)
 	s.emit(StepStarted, "")
-	ctx, span := tracing.Start(e.span.In(ctx), step.Name)
+	ctx, span = tracing.Start(span.In(ctx), step.Name)
 	err := within(ctx, step.Name, step.Deadline, func(ctx context.Context) error { return e.try(ctx, step, s) })
 	span.End(err)
 	e.finish(step, s, err)
+	e.ended(step, err == nil)
 	if err != nil {
 		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error(), Seconds: s.seconds()}, nil)
 		return err
-	}
-	for _, ended := range step.Ends {
-		delete(e.began, ended)
 	}
 	e.writer.add(Record{Type: RecordDone, Step: step.Name, Seconds: s.seconds()}, step.State)
 	return nil
@@ -215,7 +205,7 @@ func (e *Engine) journalled(ctx context.Context, step *Step, s *Scope) error {
 		return nil
 	case !step.MayBeLate:
 		return e.writer.flush(ctx)
-	case e.late:
+	case e.isLate():
 		return nil
 	}
 	short, cancel := context.WithTimeout(ctx, journalDeadline)
@@ -224,7 +214,15 @@ func (e *Engine) journalled(ctx context.Context, step *Step, s *Scope) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
+	e.mu.Lock()
 	e.late = true
+	e.mu.Unlock()
 	s.Warn("the journal is not written in time, the run continues without: %v", e.writer.reason(err))
 	return nil
+}
+
+func (e *Engine) isLate() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.late
 }

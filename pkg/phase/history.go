@@ -3,6 +3,7 @@ package phase
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -72,9 +73,9 @@ func (h *History) Began(step string) bool { return h.began[step] }
 type Process struct {
 	Start time.Time `json:"start"` // of its first record
 	End   time.Time `json:"end"`   // of its last one
-	// Seconds is the time of its steps, each by the monotonic clock.
+	// Seconds is the time of its steps, each by the monotonic clock; of steps at the same time, each counts.
 	Seconds float64 `json:"seconds"`
-	// Step is the one during which it died or failed; "" if it came to its end.
+	// Step is the one during which it died or failed, of several the one that began last; "" if it came to its end.
 	Step string `json:"step,omitempty"`
 	// GapSeconds is the wall time between the end of the process before and this one's start.
 	GapSeconds float64 `json:"gapSeconds,omitempty"`
@@ -83,8 +84,10 @@ type Process struct {
 // Processes lists them, the first one first.
 func (h *History) Processes() []Process {
 	var out []Process
+	var open []string // steps under way, by their begin
 	for i, r := range h.Records {
 		if i == 0 || r.Type == RecordResumed {
+			open = nil
 			p := Process{Start: r.Time}
 			if len(out) > 0 {
 				p.GapSeconds = max(0, r.Time.Sub(out[len(out)-1].End).Seconds())
@@ -95,9 +98,15 @@ func (h *History) Processes() []Process {
 		p.End, p.Seconds = r.Time, p.Seconds+r.Seconds
 		switch {
 		case r.Type == RecordBegin:
-			p.Step = r.Step
-		case r.Type == RecordDone && r.Step == p.Step, r.Type == RecordEnd && r.Error == "":
-			p.Step = ""
+			open = append(open, r.Step)
+		case r.Type == RecordDone:
+			open = slices.DeleteFunc(open, func(step string) bool { return step == r.Step })
+		case r.Type == RecordEnd && r.Error == "":
+			open = nil
+		}
+		p.Step = ""
+		if len(open) > 0 {
+			p.Step = open[len(open)-1]
 		}
 	}
 	return out

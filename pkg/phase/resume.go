@@ -75,7 +75,7 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	s := e.scope(step)
 	s.Note("continues run %s, whose last record is of %s", e.cfg.Run, now.Records[len(now.Records)-1].Time.Format(time.RFC3339))
 	if err := e.call(ctx, func(ctx context.Context, s *Scope) error { return rule.Adopt(ctx, s, now) }, s); err != nil {
-		e.open = true // nothing is undone: another process can try it again
+		e.open = true // nothing is undone: another process can try it again; no other step runs yet
 		return err
 	}
 	e.adopt(steps)
@@ -98,10 +98,8 @@ func (e *Engine) skip(ctx context.Context, step *Step, data json.RawMessage) err
 		}
 	}
 	e.remember(step)
-	for _, ended := range step.Ends {
-		delete(e.began, ended)
-	}
-	e.timeStep(StepTiming{Name: step.Name, Start: time.Now().UTC(), Outcome: Skipped})
+	e.ended(step, true)
+	e.timeStep(step, StepTiming{Name: step.Name, Start: time.Now().UTC(), Outcome: Skipped})
 	return nil
 }
 

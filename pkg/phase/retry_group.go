@@ -108,14 +108,14 @@ func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error
 func (e *Engine) awaitAttempt(ctx context.Context) error {
 	rule := e.cfg.Group
 	step := &Step{Phase: rule.Phase, Name: stepAwaitAttempt, Deadline: rule.Deadline, ReadOnly: true, Do: rule.Ready}
-	e.openPhase(ctx, step, len(e.attempts)+1)
+	span := e.openPhase(ctx, step, len(e.attempts)+1)
 	s := e.scope(step)
 	s.emit(StepStarted, "")
-	err := within(ctx, "wait for another attempt", rule.Deadline, func(ctx context.Context) error { return e.call(ctx, step.Do, s) })
+	err := within(span.In(ctx), "wait for another attempt", rule.Deadline, func(ctx context.Context) error { return e.call(ctx, step.Do, s) })
 	if err != nil && ctx.Err() != nil {
 		err = failure.Annotate(context.Cause(ctx), "wait for another attempt", "") // not what it happened to wait for
 	}
 	e.finish(step, s, err)
-	e.closePhase(err)
+	e.closePhase(step.Phase, err)
 	return err
 }

@@ -3,6 +3,7 @@ package phase
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -14,6 +15,9 @@ type Step struct {
 	Phase string
 	// Name is unique within the run. It is in the journal, so it never changes between versions.
 	Name string
+	// After names the earlier steps that must be done before this one begins; what those come after is included. Empty is
+	// all steps listed before it. Steps of which none comes after the other may run at the same time.
+	After []string
 	// Deadline bounds Do; it must be positive.
 	Deadline time.Duration
 	// Do carries the step out. It must be safe to call again after a crash half-way.
@@ -62,9 +66,9 @@ func validate(steps []Step) error {
 		case seen[s.Name]:
 			return failure.New(failure.Unknown, "plan run", s.Name, "two steps have this name")
 		}
-		for _, ended := range s.Ends {
-			if !seen[ended] {
-				return failure.New(failure.Unknown, "plan run", s.Name, "it ends %q, which no earlier step is called", ended)
+		for _, name := range slices.Concat(s.Ends, s.After) {
+			if !seen[name] {
+				return failure.New(failure.Unknown, "plan run", s.Name, "it ends or comes after %q, which no earlier step is called", name)
 			}
 		}
 		seen[s.Name] = true

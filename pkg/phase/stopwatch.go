@@ -2,6 +2,8 @@ package phase
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,37 +17,96 @@ func (e *Engine) finish(step *Step, s *Scope, err error) {
 	}
 	if err != nil {
 		t.Outcome = Failed
-		e.timeStep(t)
+		e.timeStep(step, t)
 		s.emit(StepFailed, err.Error())
 		return
 	}
-	e.timeStep(t)
+	e.timeStep(step, t)
 	s.emit(StepFinished, "")
 }
 
-func (e *Engine) openPhase(ctx context.Context, step *Step, attempt int) {
-	if n := len(e.timings); n > 0 && e.timings[n-1].Phase == step.Phase && e.timings[n-1].Outcome == "" {
-		return
-	}
-	_, e.span = tracing.Start(ctx, step.Phase, "tisnap.run", string(e.cfg.Run), "tisnap.attempt", strconv.Itoa(max(attempt, 1)))
-	e.timings = append(e.timings, Timing{Phase: step.Phase, Start: time.Now(), Attempt: attempt})
-	e.sink.Emit(Event{Type: PhaseStarted, Time: time.Now().UTC(), Run: e.cfg.Run, Phase: step.Phase})
+// phases are the timings of the phases so far. Phases of different names may be open at the same time.
+type phases struct {
+	timings Timings
+	open    map[string]openPhase
+	// ends is when each phase ended, by the monotonic clock; zero for one that is open.
+	ends []time.Time
 }
 
-func (e *Engine) timeStep(t StepTiming) {
-	p := &e.timings[len(e.timings)-1]
+// openPhase is a phase under way.
+type openPhase struct {
+	index int // of its timing
+	begun time.Time
+	span  tracing.Span
+}
+
+// openPhase begins the phase of a step that begins, unless it is under way. It returns the phase's span.
+func (e *Engine) openPhase(ctx context.Context, step *Step, attempt int) tracing.Span {
+	e.mu.Lock()
+	p := &e.phases
+	if open, ok := p.open[step.Phase]; ok {
+		e.mu.Unlock()
+		return open.span
+	}
+	_, span := tracing.Start(ctx, step.Phase, "tisnap.run", string(e.cfg.Run), "tisnap.attempt", strconv.Itoa(max(attempt, 1)))
+	now := time.Now()
+	p.open[step.Phase] = openPhase{index: len(p.timings), begun: now, span: span}
+	p.timings = append(p.timings, Timing{Phase: step.Phase, Start: now.UTC(), Attempt: attempt})
+	p.ends = append(p.ends, time.Time{})
+	e.mu.Unlock()
+	e.sink.Emit(Event{Type: PhaseStarted, Time: now.UTC(), Run: e.cfg.Run, Phase: step.Phase})
+	return span
+}
+
+func (e *Engine) timeStep(step *Step, t StepTiming) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := &e.phases.timings[e.phases.open[step.Phase].index]
 	p.Steps = append(p.Steps, t)
 }
 
-func (e *Engine) closePhase(err error) {
-	e.span.End(err)
-	p := &e.timings[len(e.timings)-1]
-	elapsed := time.Since(p.Start)
-	p.Seconds, p.Outcome, p.Start = elapsed.Seconds(), Done, p.Start.UTC()
+// closePhase ends a phase.
+func (e *Engine) closePhase(name string, err error) {
+	outcome := Done
 	if err != nil {
-		p.Outcome = Failed
+		outcome = Failed
 	}
+	e.mu.Lock()
+	phases := &e.phases
+	open := phases.open[name]
+	delete(phases.open, name)
+	now := time.Now()
+	phases.ends[open.index] = now
+	p, elapsed := &phases.timings[open.index], now.Sub(open.begun)
+	p.Seconds, p.Outcome = elapsed.Seconds(), outcome
+	p.OverlapSeconds = phases.overlap(open, now).Seconds()
+	e.mu.Unlock()
+	open.span.End(err)
 	e.sink.Emit(Event{
-		Type: PhaseFinished, Time: time.Now().UTC(), Run: e.cfg.Run, Phase: p.Phase, Elapsed: elapsed, Message: string(p.Outcome),
+		Type: PhaseFinished, Time: now.UTC(), Run: e.cfg.Run, Phase: name, Elapsed: elapsed, Message: string(outcome),
 	})
+}
+
+// overlap is for how long of a phase that ends now one that began earlier was under way too.
+func (p *phases) overlap(ending openPhase, now time.Time) time.Duration {
+	until := ending.begun
+	for _, end := range p.ends[:ending.index] {
+		switch {
+		case end.IsZero():
+			return now.Sub(ending.begun)
+		case end.After(until):
+			until = end
+		}
+	}
+	return until.Sub(ending.begun)
+}
+
+// closePhases ends those that are open though none of their steps is: the run ended before their last one.
+func (e *Engine) closePhases(err error) {
+	e.mu.Lock()
+	names := slices.Sorted(maps.Keys(e.phases.open))
+	e.mu.Unlock()
+	for _, name := range names {
+		e.closePhase(name, err)
+	}
 }

@@ -33,6 +33,9 @@ type Timing struct {
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds"`
 	Outcome Outcome   `json:"outcome"`
+	// OverlapSeconds is for how long of Seconds a phase that began earlier was under way too. The rest is the phase's own
+	// time: by it, the run is longer.
+	OverlapSeconds float64 `json:"overlapSeconds,omitempty"`
 	// Attempt is 2 for a phase of the second attempt at its steps, and so on; 0 for the first.
 	Attempt int          `json:"attempt,omitempty"`
 	Steps   []StepTiming `json:"steps"`
@@ -52,11 +55,11 @@ func (t Timings) Seconds(phase string) float64 {
 	return sum
 }
 
-// Total is the sum over all phases.
+// Total is the time in which a phase was under way: the sum over all phases of their own time.
 func (t Timings) Total() float64 {
 	var sum float64
 	for _, p := range t {
-		sum += p.Seconds
+		sum += p.Seconds - p.OverlapSeconds
 	}
 	return sum
 }

@@ -15,7 +15,7 @@ func (r *Report) Published(compare bool) PublishedTable {
 	t := PublishedTable{Head: []string{"", "total data", "data a volume", "TiKVs"}}
 	names := PublishedPhases(r.Operation)
 	t.Head = append(append(t.Head, names...), "total")
-	t.Rows = [][]string{r.publishedRow("this run", names), r.shareRow(names)}
+	t.Rows = append([][]string{r.publishedRow("this run", names)}, r.ownRows(names)...)
 	switch {
 	case !compare:
 	case r.Operation == Restore:
@@ -41,14 +41,20 @@ func (r *Report) publishedRow(label string, names []string) []string {
 	return append(row, Duration(r.TotalSeconds))
 }
 
-func (r *Report) shareRow(names []string) []string {
-	row := []string{"share", "", "", ""}
+// ownRows are the phases' own times, if phases overlap, and their shares of the total.
+func (r *Report) ownRows(names []string) [][]string {
+	own, shares := []string{"of its own", "", "", ""}, []string{"share", "", "", ""}
 	for _, name := range names {
-		cell := absent
-		if seconds, ran := r.Seconds(name); ran {
-			cell = Percent(r.share(seconds))
+		seconds, ran := r.OwnSeconds(name)
+		if !ran {
+			own, shares = append(own, absent), append(shares, absent)
+			continue
 		}
-		row = append(row, cell)
+		own, shares = append(own, Duration(seconds)), append(shares, Percent(r.share(seconds)))
 	}
-	return append(row, "100%")
+	shares = append(shares, "100%")
+	if !r.Overlaps() {
+		return [][]string{shares}
+	}
+	return [][]string{append(own, Duration(r.TotalSeconds)), shares}
 }

@@ -217,8 +217,8 @@ const Outside = "outside the phases"
 // a hundredth of the total.
 func (r *Report) Between() float64 {
 	rest := r.TotalSeconds
-	for _, p := range r.Phases {
-		rest -= p.Seconds
+	for i := range r.Phases {
+		rest -= r.Phases[i].Own()
 	}
 	if r.share(rest) < 0.01 {
 		return 0

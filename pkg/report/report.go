@@ -30,7 +30,7 @@ type Report struct {
 	Kind       string `json:"kind"`
 	Header
 	// TotalSeconds is from Started to Finished; where one is not known, or less than the phases took
-	// together, it is the sum of the phases.
+	// together, it is the sum of their own times.
 	TotalSeconds float64 `json:"totalSeconds"`
 	// Phases are in the order in which they ran.
 	Phases []Phase `json:"phases"`
@@ -79,7 +79,9 @@ type Phase struct {
 	// Start is when it began; zero in reports of versions that did not record it.
 	Start   time.Time `json:"start,omitzero"`
 	Seconds float64   `json:"seconds"`
-	// Share is of the run's total, 0 to 1.
+	// OverlapSeconds is for how long of Seconds a phase that began earlier was under way too.
+	OverlapSeconds float64 `json:"overlapSeconds,omitempty"`
+	// Share is of the run's total, 0 to 1, and of the phase's own time: all shares add up to 1.
 	Share   float64       `json:"share"`
 	Outcome phase.Outcome `json:"outcome"`
 	// Attempt is 2 for a phase of the second attempt at the hold, and so on; 0 for the first.
@@ -155,7 +157,8 @@ func New(h Header, timings phase.Timings) *Report {
 	}
 	for _, t := range timings {
 		r.Phases = append(r.Phases, Phase{
-			Name: t.Phase, Start: t.Start, Seconds: t.Seconds, Share: r.share(t.Seconds), Outcome: t.Outcome, Attempt: t.Attempt, Steps: steps(t.Steps),
+			Name: t.Phase, Start: t.Start, Seconds: t.Seconds, OverlapSeconds: t.OverlapSeconds, Share: r.share(t.Seconds - t.OverlapSeconds),
+			Outcome: t.Outcome, Attempt: t.Attempt, Steps: steps(t.Steps),
 		})
 	}
 	return r
@@ -169,6 +172,21 @@ func (r *Report) Seconds(name string) (seconds float64, ran bool) {
 		}
 	}
 	return seconds, ran
+}
+
+// OwnSeconds is Seconds without the time in which earlier phases were under way too: by it, the run is longer.
+func (r *Report) OwnSeconds(name string) (seconds float64, ran bool) {
+	for i := range r.Phases {
+		if r.Phases[i].Name == name {
+			seconds, ran = seconds+r.Phases[i].Own(), true
+		}
+	}
+	return seconds, ran
+}
+
+// Overlaps reports whether phases were under way at the same time for long enough to be seen in a table.
+func (r *Report) Overlaps() bool {
+	return slices.ContainsFunc(r.Phases, func(p Phase) bool { return p.overlaps() })
 }
 
 // OnlyChecked reports whether the run failed in its checks: it changed nothing, and no phase

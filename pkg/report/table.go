@@ -17,14 +17,18 @@ func (r *Report) phaseTable(o TableOptions, expected []string) table.Writer {
 	t.AppendHeader(table.Row{"phase", "time", "share", "note"})
 	t.SetColumnConfigs([]table.ColumnConfig{right(2), right(3), {Number: 4, Align: text.AlignLeft}})
 	t.SuppressEmptyColumns()
+	row := func(depth int, name string, seconds, own float64, remark string) {
+		t.AppendRow(table.Row{indent(depth, name), Duration(seconds), Percent(r.share(own)), remark})
+	}
 	add := func(depth int, name string, seconds float64, remark string) {
-		t.AppendRow(table.Row{indent(depth, name), Duration(seconds), Percent(r.share(seconds)), remark})
+		row(depth, name, seconds, seconds, remark)
 	}
 	ran := map[string]bool{}
 	cut := r.last(VolumeSnapshots) // the hold's figures are those of the last attempt
-	for i, p := range r.Phases {
+	for i := range r.Phases {
+		p := &r.Phases[i]
 		ran[p.Name] = true
-		add(0, p.Name, p.Seconds, p.note())
+		row(0, p.Name, p.Seconds, p.Own(), p.note())
 		if i == cut {
 			r.holdRows(o, add)
 		}
@@ -57,9 +61,18 @@ func (r *Report) last(name string) int {
 	return -1
 }
 
+// Own is the time of the phase without that in which an earlier one was under way too.
+func (p *Phase) Own() float64 { return p.Seconds - p.OverlapSeconds }
+
+// overlaps reports whether the overlap is long enough to be seen in a table.
+func (p *Phase) overlaps() bool { return p.OverlapSeconds >= 0.05 && p.OverlapSeconds >= p.Seconds/100 }
+
 // note is what a row says about the phase.
-func (p Phase) note() string {
+func (p *Phase) note() string {
 	remark := note(p.Outcome)
+	if p.overlaps() {
+		remark = strings.TrimPrefix(remark+", ", ", ") + "its own " + Duration(p.Own())
+	}
 	if p.Attempt == 0 {
 		return remark
 	}
@@ -108,15 +121,13 @@ func (r *Report) restoreTable(o TableOptions) table.Writer {
 	t.AppendHeader(append(head, "total"))
 	t.SetColumnConfigs(append(configs, right(5+len(restorePhases()))))
 	t.AppendRow(r.restoreRow("this run"))
-	shares := table.Row{"share", "", "", ""}
-	for _, name := range restorePhases() {
-		cell := absent
-		if seconds, ran := r.Seconds(name); ran {
-			cell = Percent(r.share(seconds))
+	for _, line := range r.ownRows(restorePhases()) {
+		row := table.Row{}
+		for _, cell := range line {
+			row = append(row, cell)
 		}
-		shares = append(shares, cell)
+		t.AppendRow(row)
 	}
-	t.AppendRow(append(shares, "100%"))
 	if o.Compare {
 		t.AppendRow(publishedRestore().restoreRow("published"))
 	}

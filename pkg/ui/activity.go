@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,12 +12,54 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// activity is what runs now: a phase, or the undo of a step.
+// activities are what runs now, what began first before the others: phases may overlap.
+type activities []*activity
+
+// apply follows an event, and returns what it is about: nothing, if that has ended.
+func (a *activities) apply(e phase.Event, at time.Time) *activity {
+	label := e.Phase
+	switch e.Type {
+	case phase.UndoStarted, phase.UndoFinished, phase.UndoFailed:
+		label = undoLabel + e.Step
+	default: // of a phase
+	}
+	i := slices.IndexFunc(*a, func(t *activity) bool { return t.label == label })
+	if i < 0 && len(*a) > 0 && strings.HasPrefix((*a)[0].label, undoLabel) {
+		i = 0 // what an undo says is of its step's phase
+	}
+	if i < 0 {
+		t := &activity{}
+		if t.apply(e, at); t.active {
+			*a = append(*a, t)
+		}
+		return t
+	}
+	t := (*a)[i]
+	if t.apply(e, at); !t.active {
+		*a = slices.Delete(*a, i, i+1)
+	}
+	return t
+}
+
+// first is what a person is shown; it is not active if nothing runs.
+func (a activities) first() *activity {
+	if len(a) == 0 {
+		return &activity{}
+	}
+	return a[0]
+}
+
+// undoLabel begins the label of an undo.
+const undoLabel = "undo "
+
+// activity is what runs now: a phase, or the undo of a step. Of steps at the same time it follows the first one.
 type activity struct {
 	active bool
 	label  string
 	start  time.Time
 	step   string
+	// running says that the step has not ended; another one takes its place then.
+	running bool
 
 	done, total int64
 	unit        string
@@ -29,10 +72,16 @@ func (t *activity) apply(e phase.Event, at time.Time) {
 	case phase.PhaseStarted:
 		*t = activity{active: true, label: e.Phase, start: at}
 	case phase.UndoStarted:
-		*t = activity{active: true, label: "undo " + e.Step, start: at}
+		*t = activity{active: true, label: undoLabel + e.Step, start: at}
 	case phase.StepStarted:
-		*t = activity{active: true, label: e.Phase, start: t.startOr(e.Phase, at), step: e.Step}
+		if t.step != "" && t.running {
+			return
+		}
+		*t = activity{active: true, label: e.Phase, start: t.startOr(e.Phase, at), step: e.Step, running: true}
 	case phase.Progress:
+		if t.step != e.Step && t.running && e.Step != "" {
+			return
+		}
 		if e.Unit != t.unit || e.Total != t.total {
 			t.meter = meter{}
 		}
@@ -40,7 +89,9 @@ func (t *activity) apply(e phase.Event, at time.Time) {
 		t.meter.observe(e.Done, at)
 	case phase.PhaseFinished, phase.UndoFinished, phase.UndoFailed:
 		*t = activity{}
-	case phase.Note, phase.Warning, phase.StepFinished, phase.StepFailed:
+	case phase.StepFinished, phase.StepFailed:
+		t.running = t.running && t.step != e.Step
+	case phase.Note, phase.Warning:
 	}
 }
 

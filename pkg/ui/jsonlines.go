@@ -30,7 +30,8 @@ type Line struct {
 type jsonLines struct {
 	out  *stream
 	enc  *json.Encoder
-	now  activity
+	all  activities
+	now  *activity    // that held is of
 	held *phase.Event // progress not yet written
 	last time.Time    // of the last progress line
 }
@@ -43,7 +44,10 @@ func newJSONLines(out *stream) *jsonLines {
 
 func (j *jsonLines) event(e phase.Event, at time.Time) {
 	if e.Type == phase.Progress {
-		j.now.apply(e, at)
+		if j.held != nil && j.held.Step != e.Step {
+			j.release(at)
+		}
+		j.now = j.all.apply(e, at)
 		j.held = &e
 		if at.Sub(j.last) >= pace {
 			j.release(at)
@@ -51,7 +55,7 @@ func (j *jsonLines) event(e phase.Event, at time.Time) {
 		return
 	}
 	j.release(at)
-	j.now.apply(e, at)
+	j.all.apply(e, at)
 	j.write(e)
 	if e.Type == phase.StepStarted {
 		j.last = time.Time{}
@@ -70,6 +74,10 @@ func (j *jsonLines) write(e phase.Event) {
 	line := Line{Event: e, ElapsedSeconds: milli(e.Elapsed)}
 	if e.Type == phase.Progress {
 		line.Done, line.Total = &e.Done, &e.Total
+		if j.now.step != "" && j.now.step != e.Step { // another step at the same time is the one that is followed
+			_ = j.enc.Encode(line)
+			return
+		}
 		if rate := math.Round(j.now.meter.rate()*1000) / 1000; rate > 0 {
 			line.RatePerSecond = &rate
 		}

@@ -12,7 +12,7 @@ const quiet = 30 * time.Second
 // plain writes a line at each change, and one every 30 s in which nothing changed.
 type plain struct {
 	out  *stream
-	now  activity
+	now  activities
 	last time.Time // of the last line
 }
 
@@ -70,15 +70,15 @@ func (p *plain) tick(now time.Time) time.Duration {
 		return left
 	}
 	p.last = now
-	if p.now.active {
-		p.now.meter.observe(p.now.done, now)
+	if first := p.now.first(); first.active {
+		first.meter.observe(first.done, now)
 		p.line(now, p.status(now), now)
 	}
 	return quiet
 }
 
 func (p *plain) status(now time.Time) string {
-	t := &p.now
+	t := p.now.first()
 	subject := t.label
 	if t.step != "" {
 		subject += ": " + t.step

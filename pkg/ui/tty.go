@@ -20,17 +20,19 @@ type tty struct {
 	out     *stream
 	width   func() int
 	style   style
-	now     activity
+	all     activities
+	now     *activity // what the live line shows
 	frame   int
 	painted string // the live line as it is on the screen; "" is none
 }
 
 func newTTY(out *stream, o Options) *tty {
-	return &tty{out: out, width: o.Width, style: o.style()}
+	return &tty{out: out, now: &activity{}, width: o.Width, style: o.style()}
 }
 
 func (t *tty) event(e phase.Event, at time.Time) {
-	t.now.apply(e, at)
+	t.all.apply(e, at)
+	t.now = t.all.first()
 	if line := t.lasting(e); line != "" {
 		t.above(line + "\n")
 	}
@@ -88,7 +90,7 @@ func (t *tty) tick(now time.Time) time.Duration {
 }
 
 func (t *tty) finish(time.Time) {
-	t.now = activity{}
+	t.now = &activity{}
 	t.above("")
 }
 

@@ -70,5 +70,14 @@ func phaseGuards() []Mutant {
 		in("pkg/phase/retry_step.go", "an error that retrying does not change is retried", errorTable,
 			"if !step.Retry || !failure.Transient(err) || ", "if !step.Retry || ",
 			"TestRun_StepWithRetry_IsRetriedUntilItsDeadline"),
+		in("pkg/phase/plan.go", "a step begins before those that it comes after", undoneInOrder,
+			"p.after[i][j] && p.state[j] != over", "p.after[i][j] && p.state[j] == waiting",
+			"TestRun_Serial_KeepsTheOrderOfTheList"),
+		in("pkg/phase/plan.go", "what other steps do is undone while they do it", undoneInOrder,
+			"		if p.running == 0 {", "		if p.running == 0 || p.failed != nil {",
+			"TestRun_StepFails_OthersAreCancelledAndUndoneInReverseOfTheirEnds"),
+		in("pkg/phase/plan.go", "a step runs before other processes are kept out", oneRun,
+			"		if admit >= 0 && i != admit", "		if false && i != admit",
+			"TestRun_OrderThatCannotBe_IsRefused"),
 	}
 }

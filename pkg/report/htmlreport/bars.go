@@ -14,12 +14,13 @@ type bar struct {
 	name    string
 	offset  float64 // seconds after the run's start
 	seconds float64
+	own     float64 // of a phase: without the time in which an earlier one was under way too
 	outcome phase.Outcome
 	attempt int
 }
 
 // bars lays a run out in time. Reports that say when each phase began have every bar at its place; in older ones the
-// phases follow one another. The bars of depth 0 add up to the run's total.
+// phases follow one another. The own times of the bars of depth 0 add up to the run's total.
 func bars(r *report.Report) []bar {
 	var out []bar
 	zero, end := r.Started, 0.0
@@ -28,7 +29,9 @@ func bars(r *report.Report) []bar {
 	}
 	for _, p := range r.Phases {
 		offset := at(p.Start, zero, end)
-		out = append(out, bar{kind: "phase", name: p.Name, offset: offset, seconds: p.Seconds, outcome: p.Outcome, attempt: p.Attempt})
+		out = append(out, bar{
+			kind: "phase", name: p.Name, offset: offset, seconds: p.Seconds, own: p.Own(), outcome: p.Outcome, attempt: p.Attempt,
+		})
 		inner := offset
 		for _, s := range p.Steps {
 			from := at(s.Start, zero, inner)
@@ -38,7 +41,7 @@ func bars(r *report.Report) []bar {
 		end = offset + p.Seconds
 	}
 	if rest := r.Between(); rest > 0 {
-		out = append(out, bar{kind: "rest", name: report.Outside, offset: -1, seconds: rest})
+		out = append(out, bar{kind: "rest", name: report.Outside, offset: -1, seconds: rest, own: rest})
 	}
 	if r.Hold != nil && !r.Hold.Start.IsZero() && !zero.IsZero() {
 		out = append(out, bar{depth: 1, kind: "hold", name: "hold", offset: at(r.Hold.Start, zero, 0), seconds: r.Hold.Seconds},

@@ -30,7 +30,7 @@ func expected(r *report.Report) g.Node {
 			num(report.Percent(want/e.Seconds)), num(actual), num(share), num(difference), h.Td(g.Text(verdict))))
 	}
 	for _, p := range e.Phases {
-		got, ran := r.Seconds(p.Name)
+		got, ran := r.OwnSeconds(p.Name)
 		add(name(p.Name), p.LowSeconds, p.Seconds, p.HighSeconds, got, ran)
 	}
 	add("total", e.LowSeconds, e.Seconds, e.HighSeconds, r.TotalSeconds, true)

@@ -52,14 +52,17 @@ func holdTimeline(r *report.Report) g.Node {
 }
 
 func timelineRow(r *report.Report, b bar, length float64) g.Node {
-	began, share := "-", report.Percent(0)
+	began, share, own := "-", report.Percent(0), b.seconds
+	if b.depth == 0 {
+		own = b.own
+	}
 	if b.offset >= 0 {
 		began = "+" + report.Duration(b.offset)
 	}
 	if r.TotalSeconds > 0 {
-		share = report.Percent(b.seconds / r.TotalSeconds)
+		share = report.Percent(own / r.TotalSeconds)
 	}
-	return h.Tr(h.Class(rowClass(b)), h.Data("seconds", strconv.FormatFloat(b.seconds, 'f', 6, 64)), h.Data("kind", b.kind),
+	return h.Tr(h.Class(rowClass(b)), h.Data("seconds", strconv.FormatFloat(own, 'f', 6, 64)), h.Data("kind", b.kind),
 		h.Th(h.Scope("row"), g.Text(name(b.name)), remark(b)), num(began), num(report.Duration(b.seconds)), num(share),
 		h.Td(h.Class("track"), drawn(b, length)))
 }
@@ -78,6 +81,9 @@ func rowClass(b bar) string {
 // remark says in words what the bar shows by its colour.
 func remark(b bar) g.Node {
 	out := g.Group{}
+	if b.depth == 0 && b.seconds-b.own >= 0.05 && b.own > 0 {
+		out = append(out, h.Span(h.Class("remark"), g.Text("its own "+report.Duration(b.own))))
+	}
 	if b.attempt > 0 {
 		out = append(out, h.Span(h.Class("remark"), g.Textf("attempt %d", b.attempt)))
 	}
