@@ -111,6 +111,10 @@ bench-ebs: build ## measure cut, restore and deletes against EC2's request limit
 test-alerts: ## check the alerts of manifests/monitoring by promtool, with their unit tests; the first run builds it
 	hack/promtool/check.sh
 
+.PHONY: test-page
+test-page: ## open the exporter's page and the reports in Chromium, which the first run installs; TISNAP_PICTURES=DIR saves what it sees
+	hack/page/check.sh
+
 .PHONY: manifests
 manifests: ## write manifests/iam-policy.json, from the calls that the adapters make
 	$(GO) test ./tests/arch -run TestManifest -update

@@ -1,0 +1,2 @@
+// Package reporttest makes reports for tests of what shows them.
+package reporttest
