@@ -36,15 +36,19 @@ type Config struct {
 	Faults *fault.Plan
 	Rules  *ebstest.Rules // nil is ebstest.QuickRules
 	TiKV   tikvtest.Options
+	// TiKVScale is how many times as fast what a store waits for by its own clock passes: its first report to PD (10 s) and
+	// raft's ticks (1 s, not below 100 ms). 0 is 20. What TiKV says is not changed by it.
+	TiKVScale float64
 	// StaticRegions, if positive, makes all stores static: each leads so many regions, and serves no keys.
 	StaticRegions int
 	PD            pdtest.Config // its Faults are the testbed's
 	// DNSNames makes PD and the stores known by the DNS names of their pods, which resolve only inside a real cluster:
 	// their ports are those of 127.0.0.1. The workload does not know these names.
 	DNSNames bool
-	// PodStart is how long a pod takes from its node to its process, in virtual time.
-	PodStart time.Duration
-	Logf     func(format string, args ...any)
+	// PodStart is how long a pod takes from its node to its process, Resync what passes between a component that serves and
+	// the Operator's next step; both in virtual time.
+	PodStart, Resync time.Duration
+	Logf             func(format string, args ...any)
 	// Observe is called when EC2 has answered a call that is no dry run, with what it took in real time. nil is not.
 	Observe func(action string, took time.Duration)
 }
@@ -74,6 +78,7 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 		cfg.Logf = func(string, ...any) {}
 	}
 	clock := timescale.New(cfg.Scale)
+	cfg.TiKV = waits(cfg.TiKV, cfg.TiKVScale)
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Testbed{cfg: cfg, cancel: cancel}
 	t.EC2 = ebstest.New(ebstest.Config{Region: Region, Clock: clock, Faults: cfg.Faults, Rules: cfg.Rules, Seed: uint64(cfg.Seed)}) //nolint:gosec // any bits will do
@@ -99,7 +104,7 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	}
 	t.Nodes = newKubelet(t, cfg)
 	operator := kubetest.NewOperator(t.Kube, t.Nodes, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
-		Clock: clock, PodStart: cfg.PodStart, Poll: 200 * time.Millisecond,
+		Clock: clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Poll: 200 * time.Millisecond,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })
 	if err := t.Kube.WriteKubeconfig(t.Kubeconfig()); err != nil {

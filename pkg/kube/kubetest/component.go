@@ -12,6 +12,7 @@ type component struct {
 	started  bool
 	replicas int
 	retryAt  time.Time
+	servesAt time.Time // since when
 }
 
 // job is work in a goroutine of its own, so that a slow attachment does not keep the others waiting.
@@ -124,6 +125,7 @@ func (o *Operator) finished(c *component, spec clusterSpec, what string) bool {
 	c.job = nil
 	c.started = err == nil
 	if err == nil {
+		c.servesAt = o.now()
 		return true
 	}
 	c.retryAt = o.now().Add(o.cfg.Retry)

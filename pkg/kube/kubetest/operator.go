@@ -17,6 +17,8 @@ type OperatorConfig struct {
 	Clock timescale.Clock
 	// PodStart passes between the scheduling of a pod and the start of its volumes and process; default none.
 	PodStart time.Duration
+	// Resync passes between a component that serves and the Operator's next step; default none, really 8 to 17 s.
+	Resync time.Duration
 	// Retry passes until a failed start is tried again; default 1 s.
 	Retry time.Duration
 	// BindSync passes until the binder comes back to a claim that it could not bind at once; default 15 s.
@@ -59,6 +61,8 @@ type clusterState struct {
 	tidb  component
 	pdURL []string
 	pods  map[string]*podState
+	// availableAt is since when TiDB might have been started; zero while it may not.
+	availableAt time.Time
 
 	detach   *job
 	detachAt time.Time // not again before, after an error
@@ -153,7 +157,7 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 	defer o.writeStatus(c, spec)
 	o.setReclaimPolicy(spec)
 	o.reconcilePD(ctx, c, spec)
-	if !c.pd.started {
+	if !c.pd.started || o.now().Before(c.pd.servesAt.Add(o.cfg.Resync)) {
 		return
 	}
 	if spec.recovery && !spec.volumesReady && len(c.pods) == 0 {
@@ -162,6 +166,13 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 	o.ensureStatefulSet(spec, "tikv", spec.tikv)
 	o.reconcileTiKV(ctx, c, spec)
 	if spec.recovery || !c.tikvAvailable(spec) {
+		c.availableAt = time.Time{}
+		return
+	}
+	if c.availableAt.IsZero() {
+		c.availableAt = o.now()
+	}
+	if o.now().Before(c.availableAt.Add(o.cfg.Resync)) {
 		return
 	}
 	o.reconcileTiDB(ctx, c, spec)

@@ -50,7 +50,7 @@ Faults are given as POSITION:POINT[:CODE][@N][xTIMES], for example
 	fl.IntVar(&f.accounts, "accounts", 10_000, "accounts of the transfers; 0 makes no load")
 	fl.IntVar(&f.regions, "regions", 60, "regions that the accounts are split into")
 	fl.IntVar(&f.clients, "clients", 4, "clients that move money at the same time")
-	fl.Float64Var(&f.scale, "scale", 1, "how many times as fast EC2's and the Operator's time runs")
+	fl.Float64Var(&f.scale, "scale", 1, "how many times as fast EC2's and the Operator's time runs, and a store's own waits pass")
 	fl.StringArrayVar(&f.faults, "fault", nil, "a fault to inject; may be repeated")
 	fl.DurationVar(&f.forTime, "for", 0, "stop by itself after this time; 0 does not")
 	return cmd
@@ -81,7 +81,8 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 		f.dir = dir
 	}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
-		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,
+		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, TiKVScale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,
+		PodStart: testbed.RealPodStart, Resync: testbed.RealResync,
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package tikvtest
 
 import (
 	"context"
+	"crypto/tls"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -42,6 +43,9 @@ type Config struct {
 	Seed    int64
 	Faults  *fault.Plan // points "tikv.<store id>.<RPC>"
 	Version string      // reported to PD; "" is 8.5.8
+	// TLS is the server's side; nil is plain text. With it a store that has not joined its cluster yet hangs up on a client
+	// that shakes hands, which reads EOF or a reset.
+	TLS     *tls.Config
 	Labels  []*metapb.StoreLabel
 	Options Options
 	Logf    func(format string, args ...any) // nil discards
@@ -54,7 +58,7 @@ type Options struct {
 	ApplyLag time.Duration
 	// FlushInterval is how often the data device is written. Default 300 ms.
 	FlushInterval time.Duration
-	// TickInterval is raft's clock. Default 100 ms; an election starts after ElectionTicks (10) to twice as many.
+	// TickInterval is raft's clock. Default 100 ms, 1 s in TiKV; an election starts after ElectionTicks (10) to twice as many.
 	TickInterval  time.Duration
 	ElectionTicks int
 	// RecoverCheckInterval is the step of RecoverRegion. Default 10 s, as in TiKV.
@@ -65,6 +69,9 @@ type Options struct {
 	// is reported at once. Defaults 1 s and 5 s.
 	StoreHeartbeatInterval  time.Duration
 	RegionHeartbeatInterval time.Duration
+	// FirstHeartbeat is from a store's start to its first report to PD, which until then does not call a new store Up.
+	// Default 0; 10 s in TiKV, whose first report comes with the first tick of its clock. A static store has run for long.
+	FirstHeartbeat time.Duration
 	// MergeCheckInterval is how often a region that merges is checked. Default 2 s, as in TiKV.
 	MergeCheckInterval time.Duration
 	// BootstrapRetry is how often a store in recovery mode asks for PD's region of the first key, up to 60 times. Default

@@ -41,17 +41,24 @@ func (q *reportQueue) take() map[uint64]struct{} {
 
 // heartbeatLoop reports to PD the store and the regions led here, and carries out PD's operators.
 func (s *Store) heartbeatLoop(ctx context.Context) {
+	first := time.NewTimer(s.opts.FirstHeartbeat)
+	defer first.Stop()
 	stores := time.NewTicker(s.opts.StoreHeartbeatInterval)
 	defer stores.Stop()
 	regions := time.NewTicker(s.opts.RegionHeartbeatInterval)
 	defer regions.Stop()
-	s.reportStore(ctx)
+	began := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-stores.C:
+		case <-first.C:
+			began = true
 			s.reportStore(ctx)
+		case <-stores.C:
+			if began {
+				s.reportStore(ctx)
+			}
 		case <-regions.C:
 			for _, p := range s.allPeers() {
 				s.reportRegion(ctx, p)

@@ -10,6 +10,7 @@ import (
 	recoverdata "github.com/pingcap/kvproto/pkg/recoverdatapb"
 	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -17,8 +18,12 @@ import (
 
 // newServer makes the gRPC server with the services of the store's mode.
 func (s *Store) newServer() *grpc.Server {
+	var creds credentials.TransportCredentials
+	if s.cfg.TLS != nil {
+		creds = credentials.NewTLS(s.cfg.TLS)
+	}
 	server := grpc.NewServer(
-		grpc.WaitForHandlers(true),
+		grpc.Creds(creds), grpc.WaitForHandlers(true),
 		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxConcurrentStreams(math.MaxUint32),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),

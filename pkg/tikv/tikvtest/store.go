@@ -116,6 +116,9 @@ func (s *Store) listen(ctx context.Context) error {
 		return err
 	}
 	s.listener = listener
+	if s.cfg.TLS != nil {
+		s.listener = &entrance{Listener: listener}
+	}
 	s.server = s.newServer()
 	return nil
 }
@@ -156,6 +159,7 @@ func (s *Store) run(ctx context.Context, log *raftLog) error {
 			}
 		}
 	}
+	open := s.serve()
 	if err := s.join(ctx); err != nil {
 		return err
 	}
@@ -163,7 +167,7 @@ func (s *Store) run(ctx context.Context, log *raftLog) error {
 	if s.opts.ResolvedTSInterval > 0 && !s.recovering {
 		s.goRun(func() { s.resolvedLoop(life) })
 	}
-	s.goRun(func() { _ = s.server.Serve(s.listener) })
+	open()
 	return nil
 }
 
