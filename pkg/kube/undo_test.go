@@ -138,6 +138,7 @@ func (l *lab) provision(t *testing.T, name string) {
 	made := l.server.Get("persistentvolumeclaims", "tidb", claim.GetName())
 	pv.SetName("pvc-" + name)
 	pv.SetLabels(nil)
+	pv.SetFinalizers(nil) // it is not attached
 	pv = withField(withField(pv, string(id), "spec", "csi", "volumeHandle"), claim.GetName(), "spec", "claimRef", "name")
 	require.NoError(t, l.server.Put(withField(pv, string(made.GetUID()), "spec", "claimRef", "uid")))
 	require.Eventually(t, func() bool {

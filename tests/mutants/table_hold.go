@@ -46,7 +46,7 @@ func holdGuards() []Mutant {
 			"TestPauseGC_SafePointPast_IsRefused"),
 		in("pkg/hold/gc.go", "a safe point that is gone is not noticed", provenHold,
 			`return failure.New(failure.Conflict, "hold gc", h.cfg.Cluster.String(), "the safe point of %s is gone", h.Service())`, "return nil",
-			"TestProve_SchedulerThatPDNoLongerLists_IsBroken"),
+			"TestProve_WhatPDForgot_IsBroken"),
 		in("pkg/hold/store.go", "a store that somebody else holds is held", othersStay,
 			"	case !again && already:\n		s.note(func() { s.imports = false })", "	case false:\n		s.note(func() { s.imports = false })",
 			"TestPauseStores_ImportsSuspendedBySomebodyElse_IsConflictAndStays"),

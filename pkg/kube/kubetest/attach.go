@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
@@ -12,6 +14,7 @@ type attachment struct {
 	instance cluster.InstanceID
 	cluster  cluster.Name
 	pod      string
+	node, pv string // the names of their objects
 }
 
 // attachError is an error of the CSI driver.
@@ -22,7 +25,8 @@ func (e attachError) Unwrap() error { return e.err }
 
 // launch attaches the volumes and starts the process. A volume stays attached when its pod is made again on
 // the same node.
-func (o *Operator) launch(ctx context.Context, p TiKVPod, instance cluster.InstanceID) error {
+func (o *Operator) launch(ctx context.Context, p TiKVPod, node *corev1.Node) error {
+	instance := instanceOf(node)
 	for _, v := range p.Volumes {
 		at, attached := o.attachment(v.Volume)
 		if attached && at.instance == instance {
@@ -38,8 +42,9 @@ func (o *Operator) launch(ctx context.Context, p TiKVPod, instance cluster.Insta
 			return attachError{fmt.Errorf("AttachVolume.Attach failed for volume %q: %w", v.Volume, err)}
 		}
 		o.volumeMu.Lock()
-		o.attached[v.Volume] = attachment{instance, p.Cluster, p.Pod}
+		o.attached[v.Volume] = attachment{instance, p.Cluster, p.Pod, node.Name, v.PV}
 		o.volumeMu.Unlock()
+		o.publish(v.Volume, v.PV, node.Name)
 	}
 	return o.runtime.StartTiKV(ctx, p)
 }
@@ -86,6 +91,8 @@ func (o *Operator) attachment(v cluster.VolumeID) (attachment, bool) {
 
 func (o *Operator) forgetAttachment(v cluster.VolumeID) {
 	o.volumeMu.Lock()
-	defer o.volumeMu.Unlock()
+	at := o.attached[v]
 	delete(o.attached, v)
+	o.volumeMu.Unlock()
+	o.unpublish(v, at.pv, at.node)
 }

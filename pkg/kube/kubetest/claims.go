@@ -21,6 +21,7 @@ const (
 	zoneLabel        = "topology.kubernetes.io/zone"
 	ebsZoneLabel     = "topology.ebs.csi.aws.com/zone"
 	storeIDLabel     = "tidb.pingcap.com/store-id"
+	clusterIDLabel   = "tidb.pingcap.com/cluster-id"
 	podNameLabel     = "tidb.pingcap.com/pod-name"
 	pvNamespaceLabel = "app.kubernetes.io/namespace"
 )
@@ -53,7 +54,7 @@ func (o *Operator) podClaims(spec clusterSpec, obj *corev1.Pod) (found boundClai
 		}
 		found.pvs = append(found.pvs, pv)
 		found.volumes = append(found.volumes, PodVolume{
-			Role: t.role, Volume: cluster.VolumeID(pv.Spec.CSI.VolumeHandle), MountPath: t.mountPath,
+			Role: t.role, Volume: cluster.VolumeID(pv.Spec.CSI.VolumeHandle), MountPath: t.mountPath, PV: pv.Name,
 		})
 	}
 	return found, missing
@@ -126,7 +127,11 @@ func provisionedVolume(pvc *corev1.PersistentVolumeClaim, name string, id cluste
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: labels, Finalizers: []string{"kubernetes.io/pv-protection"},
-			Annotations: map[string]string{provisionedBy: ebsDriver, podNameLabel: pvc.Annotations[podNameLabel]},
+			Annotations: map[string]string{
+				provisionedBy: ebsDriver, podNameLabel: pvc.Annotations[podNameLabel],
+				"volume.kubernetes.io/provisioner-deletion-secret-name":      "",
+				"volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
+			},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    storage(t.sizeGiB),

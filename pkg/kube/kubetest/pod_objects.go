@@ -168,22 +168,26 @@ func (o *Operator) setCondition(p *corev1.Pod, kind corev1.PodConditionType, sta
 	})
 }
 
-// labelStore writes the store's id on its pod, claims and volumes, as the Operator's meta manager does.
+// labelStore writes the store's and the cluster's id on its pod, claims and volumes, as the Operator's meta manager does.
 func (o *Operator) labelStore(spec clusterSpec, pod *corev1.Pod, id cluster.StoreID) {
 	if pod.Labels[storeIDLabel] == id.String() {
 		return
 	}
-	modify(o.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) { label(p, storeIDLabel, id.String()) })
+	ids := func(obj metav1.Object) {
+		label(obj, storeIDLabel, id.String())
+		label(obj, clusterIDLabel, clusterID(spec))
+	}
+	modify(o.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) { ids(p) })
 	for _, t := range spec.volumes {
 		pv := ""
 		modify(o.store, claims, pod.Namespace, t.claim(pod.Name), func(c *corev1.PersistentVolumeClaim) {
-			label(c, storeIDLabel, id.String())
+			ids(c)
 			label(c, podNameLabel, pod.Name)
 			annotate(c, podNameLabel, pod.Name)
 			pv = c.Spec.VolumeName
 		})
 		modify(o.store, volumes, "", pv, func(v *corev1.PersistentVolume) {
-			label(v, storeIDLabel, id.String())
+			ids(v)
 			annotate(v, podNameLabel, pod.Name)
 		})
 	}

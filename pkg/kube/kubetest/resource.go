@@ -22,6 +22,8 @@ const (
 	namespaces   = "namespaces"
 	services     = "services"
 	reviews      = "selfsubjectaccessreviews"
+
+	volumeAttachments = "volumeattachments"
 )
 
 const pingcapGroup = "pingcap.com"
@@ -42,6 +44,7 @@ func resources() []resource {
 		{group: "apps", version: "v1", name: statefulSets, kind: "StatefulSet", namespaced: true, status: true, short: []string{"sts"}},
 		{group: "batch", version: "v1", name: "jobs", kind: "Job", namespaced: true, status: true},
 		{group: "storage.k8s.io", version: "v1", name: "storageclasses", kind: "StorageClass", short: []string{"sc"}},
+		{group: "storage.k8s.io", version: "v1", name: volumeAttachments, kind: "VolumeAttachment", status: true},
 		{group: "authorization.k8s.io", version: "v1", name: reviews, kind: "SelfSubjectAccessReview"},
 		{group: pingcapGroup, version: "v1alpha1", name: tidbClusters, kind: "TidbCluster", namespaced: true, short: []string{"tc"}},
 		{group: pingcapGroup, version: "v1alpha1", name: "backups", kind: "Backup", namespaced: true, short: []string{"bk"}},

@@ -40,6 +40,7 @@ type PodVolume struct {
 	Role      cluster.Role
 	Volume    cluster.VolumeID
 	MountPath string
+	PV        string // its name
 }
 
 // Disks makes and attaches EBS volumes, as the CSI driver does.

@@ -92,11 +92,15 @@ func (o *Operator) storeStatus(tikv object, c *clusterState, spec clusterSpec, o
 			state = "Disconnected"
 		}
 		id := p.storeID.String()
-		stores[id] = object{
-			"id": id, "podName": pod, "state": state, "leaderCount": int64(1),
+		store := object{
+			"id": id, "podName": pod, "state": state,
 			"ip":                 fmt.Sprintf("%s.%s-tikv-peer.%s.svc", pod, spec.name.Name, spec.name.Namespace),
 			"lastTransitionTime": o.since(old, "tikv", "stores", id, "state", state),
 		}
+		if p.ready && !spec.recovery { // a store of a cluster in recovery mode leads nothing, and has no such field
+			store["leaderCount"] = int64(1)
+		}
+		stores[id] = store
 	}
 	if len(stores) > 0 {
 		tikv["stores"] = stores

@@ -154,6 +154,9 @@ func (s *store) update(r resource, o object, how write) (object, error) {
 	}
 	if !how.dryRun {
 		s.put(r.name, key, next, old)
+		if n.GetDeletionTimestamp() != nil && len(n.GetFinalizers()) == 0 {
+			s.drop(r.name, key, false)
+		}
 	}
 	return clone(next), nil
 }

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -12,8 +13,8 @@ import (
 
 func newUID() types.UID { return types.UID(uuid.NewString()) }
 
-// remove deletes an object and, unless the caller orphans them, everything that it owns. Finalizers do not
-// hold it back and pods go at once: the kubelet is part of the Operator stand-in, which sees them vanish.
+// remove deletes an object and, unless the caller orphans them, everything that it owns. Of the finalizers only the
+// attacher's holds a PV back, and pods go at once: the kubelet is part of the Operator stand-in, which sees them vanish.
 func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,12 +38,27 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 	if len(opts.DryRun) > 0 {
 		return clone(old), nil
 	}
+	if r.name == volumes && slices.Contains(m.GetFinalizers(), attacherFinalizer) {
+		return s.markDeleted(r.name, key, old), nil
+	}
 	orphan := opts.PropagationPolicy != nil && *opts.PropagationPolicy == metav1.DeletePropagationOrphan
 	s.drop(r.name, key, orphan)
 	if r.name == namespaces {
 		s.dropNamespace(name)
 	}
 	return clone(old), nil
+}
+
+// markDeleted notes that an object is to go once its finalizers are gone. The caller holds the lock.
+func (s *store) markDeleted(res string, key objectKey, old object) object {
+	if meta(old).GetDeletionTimestamp() != nil {
+		return clone(old)
+	}
+	now := metav1.NewTime(s.clock.Now().UTC())
+	marked := clone(old)
+	meta(marked).SetDeletionTimestamp(&now)
+	s.put(res, key, marked, old)
+	return clone(marked)
 }
 
 // drop removes an object and its dependents. The caller holds the lock.

@@ -154,7 +154,7 @@ func (o *Operator) admit(ctx context.Context, p *podState, spec clusterSpec, ord
 	p.process = TiKVPod{Cluster: spec.name, Pod: obj.Name, Ordinal: ordinal, Recovery: spec.recovery, Volumes: bound.volumes}
 	process := p.process
 	p.stage = starting
-	p.job = o.start(ctx, func(ctx context.Context) error { return o.launch(ctx, process, instanceOf(&node)) })
+	p.job = o.start(ctx, func(ctx context.Context) error { return o.launch(ctx, process, &node) })
 }
 
 // stopped takes the process of a vanished pod down; it returns true when it no longer runs.
