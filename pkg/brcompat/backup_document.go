@@ -34,9 +34,6 @@ func loadDocument(ctx context.Context, store objstore.Store) (*document, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseParts(d, m); err != nil {
-		return nil, err
-	}
 	own, err := ownManifest(ctx, c, m)
 	if err != nil {
 		return nil, err
@@ -45,21 +42,6 @@ func loadDocument(ctx context.Context, store objstore.Store) (*document, error) 
 		m = own
 	}
 	return &document{BRMeta: d, manifest: m}, nil
-}
-
-// refuseParts refuses a backup of a part of a cluster, whose other stores are in other Kubernetes clusters: each part has a
-// backup ts of its own, and what one part holds up to its ts need not be in the others.
-func refuseParts(d *manifest.BRMeta, m *manifest.Manifest) error {
-	f := volumeFile{BRMeta: d}
-	if err := f.readCluster(); err != nil {
-		return err
-	}
-	if len(f.elsewhere) == 0 {
-		return nil
-	}
-	return failure.New(failure.Unready, "load backup", string(m.ID), "it is of %d stores, and %d more of the cluster are in other Kubernetes clusters: "+
-		"a cluster that is backed up in parts cannot be restored yet", len(d.TiKV.Stores), len(f.elsewhere)).
-		WithHint("restore it by PingCAP's br")
 }
 
 // ownManifest finds the manifest of the backup that br's document is of, or nil if br made it. One that is not sealed,

@@ -135,13 +135,3 @@ func TestTarget_PDAddresses_NameTheCluster(t *testing.T) {
 		})
 	}
 }
-
-func TestRefuseParts_StoresInOtherKubernetesClusters_AreNamed(t *testing.T) {
-	t.Parallel()
-	d := recordedDocument(t)
-	require.NoError(t, refuseParts(d.BRMeta, d.manifest))
-	d.Kubernetes.TidbCluster = []byte(`{"metadata":{"name":"src","namespace":"tidb"},"status":{"tikv":{"peerStores":{"7":{},"8":{}}}}}`)
-	err := refuseParts(d.BRMeta, d.manifest)
-	require.Equal(t, failure.Unready, failure.KindOf(err))
-	require.ErrorContains(t, err, "it is of 3 stores, and 2 more of the cluster are in other Kubernetes clusters")
-}

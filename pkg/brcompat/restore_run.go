@@ -37,6 +37,10 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 	if err != nil {
 		return nil, err
 	}
+	elsewhere, err := doc.manifest.Elsewhere()
+	if err != nil {
+		return nil, err
+	}
 	run, err := journal.NewRunID(time.Now())
 	if err != nil {
 		return nil, err
@@ -56,7 +60,7 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 		Timeout: restoreWait, LockWait: lockWait,
 	}
 	c.log.Info("backup found", zap.String("backup", string(doc.manifest.ID)), zap.String("made-by", doc.manifest.Tool),
-		zap.Int("stores", len(doc.manifest.Source.Stores)), zap.Int("volumes", len(doc.manifest.Snapshots)),
+		zap.Int("stores", len(doc.manifest.Source.Stores)), zap.Int("stores-elsewhere", len(elsewhere)), zap.Int("volumes", len(doc.manifest.Snapshots)),
 		zap.Uint64("resolved_ts", uint64(doc.manifest.BackupTS)), zap.String("run", string(run)))
 	return r, nil
 }

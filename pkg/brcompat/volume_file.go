@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -45,11 +44,6 @@ func readVolumeFile(path string, fallback cluster.Name) (*volumeFile, error) {
 func (f *volumeFile) readCluster() error {
 	var object struct {
 		Metadata struct{ Name, Namespace string }
-		Status   struct {
-			TiKV struct {
-				PeerStores map[string]json.RawMessage `json:"peerStores"`
-			} `json:"tikv"`
-		}
 	}
 	if len(f.Kubernetes.TidbCluster) == 0 || string(f.Kubernetes.TidbCluster) == "null" {
 		return nil
@@ -60,15 +54,12 @@ func (f *volumeFile) readCluster() error {
 	if object.Metadata.Name != "" {
 		f.name = cluster.Name{Namespace: object.Metadata.Namespace, Name: object.Metadata.Name}
 	}
+	elsewhere, err := f.Elsewhere()
 	f.elsewhere = map[cluster.StoreID]bool{}
-	for text := range object.Status.TiKV.PeerStores {
-		id, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return failure.New(failure.Corrupt, "read crd_tidb_cluster", "", "status.tikv.peerStores has store %q", text)
-		}
-		f.elsewhere[cluster.StoreID(id)] = true
+	for _, id := range elsewhere {
+		f.elsewhere[id] = true
 	}
-	return nil
+	return err
 }
 
 func (f *volumeFile) checkStores() error {

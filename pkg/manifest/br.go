@@ -52,8 +52,13 @@ func (d *BRMeta) Validate() error {
 			d.Cluster.FullBackupType, FullBackupType)
 	}
 	f.check(len(d.TiKV.Stores) > 0, "no TiKV stores")
-	f.check(len(d.TiKV.Stores) == d.TiKV.Replicas, "%d TiKV stores, but replicas is %d",
-		len(d.TiKV.Stores), d.TiKV.Replicas)
+	elsewhere, err := d.Elsewhere()
+	if err != nil {
+		return err
+	}
+	// Of a cluster in several Kubernetes clusters, replicas is that of this part or of all.
+	f.check(d.TiKV.Replicas == len(d.TiKV.Stores) || d.TiKV.Replicas == len(d.TiKV.Stores)+len(elsewhere),
+		"%d TiKV stores, but replicas is %d", len(d.TiKV.Stores), d.TiKV.Replicas)
 	for _, s := range d.TiKV.Stores {
 		f.check(len(s.Volumes) > 0, "store %d has no volumes", s.ID)
 		for _, v := range s.Volumes {

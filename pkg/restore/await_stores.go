@@ -19,16 +19,20 @@ func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
 	return r.Kube.StartTiKV(ctx, r.opts.Target)
 }
 
+// allStores are the backup's stores, and those of the cluster's parts in other Kubernetes clusters.
+func (r *run) allStores() []cluster.StoreID {
+	var all []cluster.StoreID
+	for _, st := range r.manifest.Source.Stores {
+		all = append(all, st.ID)
+	}
+	return append(all, r.elsewhere...)
+}
+
 // awaitStores waits until PD lists exactly the backup's stores, all of them up but those that the cluster is to
 // do without, and hands them to the resolver.
 func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
-	var all, ids []cluster.StoreID
-	for _, st := range r.manifest.Source.Stores {
-		all = append(all, st.ID)
-		if !slices.Contains(r.opts.TolerateStores, st.ID) {
-			ids = append(ids, st.ID)
-		}
-	}
+	all := r.allStores()
+	ids := slices.DeleteFunc(slices.Clone(all), func(id cluster.StoreID) bool { return slices.Contains(r.opts.TolerateStores, id) })
 	seen := map[cluster.StoreID]bool{}
 	s.Expect(int64(len(ids)), "stores")
 	watch, first := crashWatch{r: r, asked: time.Now()}, firstRegion{r: r, asked: time.Now()}
@@ -95,7 +99,7 @@ func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Ti
 	for id := range up {
 		if !slices.Contains(ids, id) {
 			return failure.New(failure.Conflict, "wait for stores", r.opts.Target.String(), "store %s is up, and the backup has no such store: an empty one has joined", id).
-				WithHint("keep spec.tikv.replicas of %s at %d until the restore is over", r.opts.Target, len(r.manifest.Source.Stores))
+				WithHint("keep the number of TiKV stores of %s at %d until the restore is over", r.opts.Target, len(r.allStores()))
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -15,7 +16,16 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 	}
-	r.manifest = m
+	elsewhere, err := m.Elsewhere()
+	if err != nil {
+		return failure.Annotate(err, "load backup", string(m.ID))
+	}
+	if len(elsewhere) > 0 && !r.parts {
+		return failure.New(failure.Unready, "load backup", string(m.ID), "it is of %d stores, and %d more of the cluster are in other Kubernetes clusters",
+			len(m.Source.Stores), len(elsewhere)).
+			WithHint("restore all parts by a VolumeRestore of TiDB Operator, with the image of br that made them")
+	}
+	r.manifest, r.elsewhere = m, elsewhere
 	s.Note("backup %s of %s: %d stores, %d volumes, backup ts %s", m.ID, m.Source.Cluster, len(m.Source.Stores), len(m.Snapshots), m.BackupTS)
 	return nil
 }

@@ -16,11 +16,12 @@ import (
 // Operator, say, which also binds the volumes. PD, of a cluster in recovery mode without a store, is marked recovering
 // and its ts raised; the volumes are made, and handed over by Deps.HandOver once all are available and are what was
 // asked for. A run that fails deletes its volumes; PD's mark and ts stay, as they do no harm to a cluster without stores.
+// Of a cluster in several Kubernetes clusters, each part is prepared by a run of its own, in any order and at the same time.
 //
 // Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.existing, r.handsOver = true, true
+	r.existing, r.handsOver, r.parts = true, true, true
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
 	err := r.execute(ctx, about, r.prepareSteps(), nil)
 	return &r.result, r.conclude(err)
@@ -67,7 +68,7 @@ func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
 }
 
 // findEmptyPD connects to the target's PD, which must not know a store yet: marking a cluster that serves would put it
-// into recovery mode at its next restart.
+// into recovery mode at its next restart. Stores of the parts in other Kubernetes clusters may be there, under the mark.
 func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 	return r.pollCluster(ctx, s, "connect to PD", func(ctx context.Context) (bool, error) {
 		if r.pd == nil {
@@ -81,13 +82,36 @@ func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store
 			return true, nil
 		}
-		stores = slices.DeleteFunc(stores, func(st pd.Store) bool { return st.State == pd.StoreTombstone })
-		if len(stores) > 0 {
-			return false, failure.New(failure.Conflict, "check target", r.opts.Target.String(), "its PD knows %d stores already", len(stores)).
-				WithHint("restore into a new cluster, made with spec.recoveryMode: true")
+		if err != nil {
+			return false, err
 		}
+		err = r.checkTargetStores(ctx, stores)
 		return err == nil, err
 	})
+}
+
+// checkTargetStores refuses stores in the target's PD. Those of another part are there if that part has been prepared
+// before this one and its stores have started, which they do in recovery mode alone.
+func (r *run) checkTargetStores(ctx context.Context, stores []pd.Store) error {
+	stores = slices.DeleteFunc(stores, func(st pd.Store) bool { return st.State == pd.StoreTombstone })
+	if len(stores) == 0 {
+		return nil
+	}
+	refused := failure.New(failure.Conflict, "check target", r.opts.Target.String(), "its PD knows %d stores already", len(stores)).
+		WithHint("restore into a new cluster, made with spec.recoveryMode: true")
+	for _, st := range stores {
+		if !slices.Contains(r.elsewhere, st.ID) {
+			return refused
+		}
+	}
+	marked, err := r.pd.Recovering(ctx)
+	switch {
+	case err != nil:
+		return failure.Annotate(err, "read mark", r.opts.Target.String())
+	case !marked:
+		return refused
+	}
+	return nil
 }
 
 // handOver gives the volumes to who binds them. From its begin on persistent volumes may name them.

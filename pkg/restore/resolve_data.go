@@ -16,10 +16,13 @@ import (
 // On a failure the mark stays, for the next try. A cluster without the mark is refused: a flashback would take back
 // what was written to it since the backup. A run that was killed is resumed.
 //
+// Of a cluster in several Kubernetes clusters one run resolves the stores of all parts, once all are up: that of the part
+// with the lowest backup ts. What is below it was resolved before the first cut, and so is in every part.
+//
 // Of Deps, EBS, Kube and HandOver are not used; of Options, those about volumes and Kubernetes are not.
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.existing = true
+	r.existing, r.parts = true, true
 	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps(), nil)
 	return &r.result, r.conclude(err)
 }

@@ -26,6 +26,9 @@ type run struct {
 	serves   bool // every region has a leader: what fails from here on deletes nothing
 	resolved bool // the data are at the backup ts already: an earlier run was killed after that
 	existing bool // the target was made by somebody else, for this restore
+	// parts says that other runs restore the cluster's stores elsewhere, which are in other Kubernetes clusters.
+	parts     bool
+	elsewhere []cluster.StoreID
 	// handsOver: somebody else binds the volumes, so the names of their PVs and claims are not known.
 	handsOver bool
 	instance  string   // of a target that somebody else made: the value of its instance label

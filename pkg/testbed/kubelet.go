@@ -23,13 +23,14 @@ type Kubelet struct {
 
 	mu       sync.Mutex
 	clusters map[cluster.Name]*Cluster
+	total    map[cluster.Name]int // stores of a cluster that is in several Kubernetes clusters
 	seed     int64
 }
 
 var _ kubetest.Runtime = (*Kubelet)(nil)
 
 func newKubelet(bed *Testbed, cfg Config) *Kubelet {
-	return &Kubelet{bed: bed, cfg: cfg, clusters: map[cluster.Name]*Cluster{}, seed: cfg.Seed}
+	return &Kubelet{bed: bed, cfg: cfg, clusters: map[cluster.Name]*Cluster{}, total: map[cluster.Name]int{}, seed: cfg.Seed}
 }
 
 // Cluster is the processes of a TidbCluster, or nil if PD was never started.
@@ -51,6 +52,9 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	if c := k.Cluster(name); c != nil {
 		return c.PD.URLs(), nil
 	}
+	if first, ok := k.joins(name); ok {
+		return k.join(name, first)
+	}
 	cfg := k.cfg.PD
 	cfg.Faults = k.cfg.Faults
 	if k.cfg.DNSNames {
@@ -70,13 +74,15 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	return pd.URLs(), nil
 }
 
-// StopPD stops PD and forgets the cluster.
+// StopPD stops PD and forgets the cluster. One that was joined stays.
 func (k *Kubelet) StopPD(name cluster.Name) {
 	c := k.Cluster(name)
 	if c == nil {
 		return
 	}
-	c.close()
+	if c.Name == name {
+		c.close()
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.clusters, name)
@@ -126,8 +132,14 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 	return nil
 }
 
-// replicas is the number of TiKV pods that the cluster is to have.
+// replicas is the number of TiKV pods that the cluster is to have, in all Kubernetes clusters.
 func (k *Kubelet) replicas(name cluster.Name) int {
+	k.mu.Lock()
+	total := k.total[name]
+	k.mu.Unlock()
+	if total > 0 {
+		return total
+	}
 	tc := k.bed.Kube.Get("tidbclusters", name.Namespace, name.Name)
 	if tc == nil {
 		return 0

@@ -61,6 +61,8 @@ type Testbed struct {
 	Kube  *kubetest.Server
 	Nodes *Kubelet
 
+	clock  timescale.Clock
+	beside *Testbed // whose EC2 and S3 these are, and whose PDs clusters may join; nil for the first one
 	aws    *httptest.Server
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -77,41 +79,43 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
 	}
-	clock := timescale.New(cfg.Scale)
 	cfg.TiKV = waits(cfg.TiKV, cfg.TiKVScale)
 	ctx, cancel := context.WithCancel(ctx)
-	t := &Testbed{cfg: cfg, cancel: cancel}
-	t.EC2 = ebstest.New(ebstest.Config{Region: Region, Clock: clock, Faults: cfg.Faults, Rules: cfg.Rules, Seed: uint64(cfg.Seed)}) //nolint:gosec // any bits will do
+	t := &Testbed{cfg: cfg, cancel: cancel, clock: timescale.New(cfg.Scale)}
+	t.EC2 = ebstest.New(ebstest.Config{Region: Region, Clock: t.clock, Faults: cfg.Faults, Rules: cfg.Rules, Seed: uint64(cfg.Seed)}) //nolint:gosec // any bits will do
 	t.S3 = objstoretest.New(objstoretest.Config{Faults: cfg.Faults, Points: objectPoints})
 	t.S3.CreateBucket(Bucket)
 	t.aws = httptest.NewServer(http.HandlerFunc(t.serveAWS))
-	t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: clock, Namespace: "tidb"})
-	if err := t.Kube.Start(ctx); err != nil {
+	if err := t.startKubernetes(ctx); err != nil {
 		t.Close()
 		return nil, err
 	}
+	return t, nil
+}
+
+// startKubernetes starts the API server, the nodes and the Operator.
+func (t *Testbed) startKubernetes(ctx context.Context) error {
+	cfg := t.cfg
+	t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: t.clock, Namespace: "tidb"})
+	if err := t.Kube.Start(ctx); err != nil {
+		return err
+	}
 	if err := t.Kube.AddStorageClass("ebs-sc"); err != nil {
-		t.Close()
-		return nil, err
+		return err
 	}
 	zones := []cluster.Zone{Region + "a", Region + "b", Region + "c"}
 	for i := range cfg.Nodes {
 		zone := zones[i%len(zones)]
 		if err := t.Kube.AddNode(fmt.Sprintf("node-%d", i), t.EC2.AddInstance(zone), zone); err != nil {
-			t.Close()
-			return nil, err
+			return err
 		}
 	}
 	t.Nodes = newKubelet(t, cfg)
 	operator := kubetest.NewOperator(t.Kube, t.Nodes, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
-		Clock: clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Poll: 200 * time.Millisecond,
+		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Poll: 200 * time.Millisecond,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })
-	if err := t.Kube.WriteKubeconfig(t.Kubeconfig()); err != nil {
-		t.Close()
-		return nil, err
-	}
-	return t, nil
+	return t.Kube.WriteKubeconfig(t.Kubeconfig())
 }
 
 // Close stops all clusters and servers and waits for them.
@@ -123,6 +127,9 @@ func (t *Testbed) Close() {
 	}
 	if t.Kube != nil {
 		t.Kube.Close()
+	}
+	if t.beside != nil {
+		return // AWS is the other's
 	}
 	if t.aws != nil {
 		t.aws.CloseClientConnections()

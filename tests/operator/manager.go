@@ -34,6 +34,7 @@ type Pod struct {
 	pd    string // address of the cluster's PD
 	Bin   string // stands for brBin
 	work  string
+	place string   // of the storage in the bucket
 	Extra []string // after the recorded arguments: the options of the CR
 }
 
@@ -69,6 +70,8 @@ func (p *Pod) arguments(recorded []string) []string {
 		switch {
 		case strings.HasPrefix(a, "--pd="):
 			a = "--pd=" + p.pd
+		case strings.HasPrefix(a, "--storage="):
+			a = "--storage=s3://" + Bucket + "/" + p.place
 		case strings.HasPrefix(a, "--s3.endpoint="):
 			a = "--s3.endpoint=" + p.bed.AWS()
 		}

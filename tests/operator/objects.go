@@ -75,6 +75,9 @@ func ClusterMeta(bed *testbed.Testbed, name cluster.Name) ([]byte, error) {
 	for id := range volumes {
 		list = append(list, object{"store_id": id, "volumes": volumes[id]})
 	}
+	if err := addPeerStores(bed, tc, stores); err != nil {
+		return nil, err
+	}
 	replicas := func(component string) int64 {
 		n, _, _ := unstructured.NestedInt64(tc.Object, "spec", component, "replicas")
 		return n

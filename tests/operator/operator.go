@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/objstore"
-	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
@@ -32,6 +32,7 @@ type Operator struct {
 	Dir     string
 	Program string   // br, as it is in the image
 	Options []string // spec.br.options of the CRs
+	Place   string   // of the storage in the bucket; "" is Prefix
 
 	jobs int
 }
@@ -39,7 +40,7 @@ type Operator struct {
 // Storage is the bucket's prefix, as the Operator's own client sees it.
 func (o *Operator) Storage(ctx context.Context) (objstore.Store, error) {
 	o.Bed.S3.CreateBucket(Bucket)
-	return objstore.Open(ctx, "s3://"+Bucket+"/"+Prefix, objstore.Config{Region: testbed.Region, Endpoint: o.Bed.AWS()})
+	return objstore.Open(ctx, "s3://"+Bucket+"/"+cmp.Or(o.Place, Prefix), objstore.Config{Region: testbed.Region, Endpoint: o.Bed.AWS()})
 }
 
 // Upload writes an object, over an older one.
@@ -71,7 +72,7 @@ func (o *Operator) Job(ctx context.Context, recorded string, name cluster.Name) 
 	if err != nil {
 		return nil, err
 	}
-	p.Extra = o.Options
+	p.Extra, p.place = o.Options, cmp.Or(o.Place, Prefix)
 	return p, nil
 }
 
@@ -100,10 +101,14 @@ func pdAddress(bed *testbed.Testbed, name cluster.Name) string {
 }
 
 // CreateTarget makes the cluster that a user makes for a restore, and waits for its PD.
-func (o *Operator) CreateTarget(ctx context.Context, name cluster.Name, stores int) error {
-	if err := o.Bed.Kube.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{
+func (o *Operator) CreateTarget(ctx context.Context, name cluster.Name, stores int, change ...func(*kubetest.ClusterOptions)) error {
+	opts := kubetest.ClusterOptions{
 		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true, RecoveryMode: true,
-	})); err != nil {
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	if err := o.Bed.Kube.Put(kubetest.NewTidbCluster(opts)); err != nil {
 		return err
 	}
 	return until(ctx, "PD of "+name.String(), func() bool { return o.Bed.Nodes.Cluster(name) != nil }, func() error { return nil })
@@ -153,21 +158,6 @@ func (o *Operator) BindVolumes(ctx context.Context, name cluster.Name) error {
 		return err
 	}
 	return o.awaitStores(ctx, name)
-}
-
-// awaitStores waits until PD says that all stores are up: the Restore is TikvComplete then.
-func (o *Operator) awaitStores(ctx context.Context, name cluster.Name) error {
-	client, err := pd.Open(ctx, pd.Config{Addresses: o.Bed.Nodes.Cluster(name).PD.URLs()})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	want, _, _ := unstructured.NestedInt64(o.Bed.Kube.Get("tidbclusters", name.Namespace, name.Name).Object, "spec", "tikv", "replicas")
-	return until(ctx, "stores of "+name.String(), func() bool {
-		stores, err := client.Stores(ctx)
-		up := slices.DeleteFunc(stores, func(s pd.Store) bool { return s.State != pd.StoreUp })
-		return err == nil && int64(len(up)) == want
-	}, func() error { return nil })
 }
 
 // RestoreData is the phase restore-data.

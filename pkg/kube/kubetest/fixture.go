@@ -19,6 +19,8 @@ type ClusterOptions struct {
 	RaftLogVolume  bool // a second volume for raft-engine.dir
 	WALVolume      bool // a volume for rocksdb.wal-dir
 	RecoveryMode   bool
+	// Join is the TidbCluster, of another Kubernetes cluster, whose PD the stores join; the zero value is none.
+	Join cluster.Name
 	// DeleteSlots are ordinals that the StatefulSet of TiKV leaves out.
 	DeleteSlots []int
 }
@@ -86,6 +88,9 @@ func NewTidbCluster(opts ClusterOptions) *unstructured.Unstructured {
 	}
 	if opts.RecoveryMode {
 		spec["recoveryMode"] = true
+	}
+	if opts.Join != (cluster.Name{}) {
+		spec["cluster"] = object{"name": opts.Join.Name, "namespace": opts.Join.Namespace}
 	}
 	tc := meta(object{
 		"apiVersion": "pingcap.com/v1alpha1", "kind": "TidbCluster",
