@@ -111,7 +111,8 @@ func describePauses(ctx context.Context, p hold.PD, held []holding) (*hold.Statu
 }
 
 // Release lets go what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
-// unless Force breaks it: a run that lives after all then ends. The lock of a dead run is freed.
+// unless Force breaks it: a run that lives after all then ends. The lock of a dead run is freed, and notes that the cluster
+// was let go.
 func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
 	left, err := PlanRelease(ctx, store, p, o)
 	if err != nil {
@@ -120,7 +121,11 @@ func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder
 	if err := left.freeLock(ctx, store); err != nil {
 		return nil, err
 	}
-	return hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
+	done, err := hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
+	if err == nil {
+		err = runlock.NoteLetGo(ctx, store, o.Cluster, time.Now())
+	}
+	return done, err
 }
 
 func (l *Leftover) freeLock(ctx context.Context, store objstore.Store) error {

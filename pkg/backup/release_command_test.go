@@ -70,6 +70,9 @@ func TestRelease_OfARunThatDied(t *testing.T) {
 	require.ElementsMatch(t, names[1:3], done.Kept)
 	require.Equal(t, []cluster.StoreID{cluster.StoreID(store.ID())}, done.Leases)
 	r.requireUnlocked(t)
+	lock, _, err := runlock.Read(ctx, r.store, prod)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), lock.LetGoAt, time.Minute)
 
 	done, err = backup.Release(ctx, r.store, r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, All: true})
 	require.NoError(t, err)

@@ -48,7 +48,10 @@ func (s *state) held(c *clusterState) bool {
 	if run == nil || run.ErrorKind != failure.Held.String() || s.read.Sub(run.Finished) > holdAge {
 		return false
 	}
-	return lock == nil || !lock.record.AcquiredAt.After(run.Finished) // nobody came after it
+	if lock == nil {
+		return true
+	}
+	return !lock.record.AcquiredAt.After(run.Finished) && !lock.record.LetGoAt.After(run.Finished) // nobody came after it
 }
 
 // holdAge is how long a run that ended without letting its cluster go counts: what it paused expires long before.

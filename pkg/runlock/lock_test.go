@@ -243,3 +243,28 @@ func TestRenew_ObjectDeleted_IsConflict(t *testing.T) {
 	require.NoError(t, store.Delete(t.Context(), manifest.LockKey(prod)))
 	require.ErrorContains(t, l.Renew(t.Context()), "deleted")
 }
+
+// The note of a release neither takes a lock nor disturbs one that a run has.
+func TestNoteLetGo_OfAFreeLockAlone(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	name := cluster.Name{Namespace: "tidb", Name: "prod"}
+	require.NoError(t, runlock.NoteLetGo(t.Context(), store, name, time.Now()))
+	_, _, err := runlock.Read(t.Context(), store, name)
+	require.Equal(t, failure.NotFound, failure.KindOf(err))
+	l, err := runlock.Acquire(t.Context(), store, name, runlock.Owner{Run: "r1", Command: "backup"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, runlock.NoteLetGo(t.Context(), store, name, time.Now()))
+	require.NoError(t, l.Renew(t.Context()), "it is the run's as before")
+	require.NoError(t, l.Release(t.Context()))
+	at := time.Now().Truncate(time.Second)
+	require.NoError(t, runlock.NoteLetGo(t.Context(), store, name, at))
+	record, _, err := runlock.Read(t.Context(), store, name)
+	require.NoError(t, err)
+	require.True(t, record.LetGoAt.Equal(at))
+	_, err = runlock.Acquire(t.Context(), store, name, runlock.Owner{Run: "r2", Command: "backup"}, time.Minute)
+	require.NoError(t, err)
+	record, _, err = runlock.Read(t.Context(), store, name)
+	require.NoError(t, err)
+	require.Zero(t, record.LetGoAt)
+}

@@ -35,6 +35,8 @@ type Record struct {
 	ExpiresAt  time.Time    `json:"expiresAt"`
 	Renewals   int64        `json:"renewals"`
 	Released   bool         `json:"released,omitempty"`
+	// LetGoAt is when a person let go what earlier runs held of the cluster; the next owner's record is without it.
+	LetGoAt time.Time `json:"letGoAt,omitzero"`
 	// RenewSeconds is how often the owner renews; 0 is an owner that does not say so.
 	RenewSeconds float64 `json:"renewSeconds,omitempty"`
 	// Nonce is random for each owner: two contenders never write the same bytes, so that a lost answer can
@@ -104,6 +106,20 @@ func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch i
 	r.Released = true
 	_, err = write(ctx, store, r, version)
 	return failure.Annotate(err, "break lock", name.String())
+}
+
+// NoteLetGo notes in the lock that what runs held of the cluster has been let go, for those who read the storage alone. A
+// cluster without a lock, or with one that a run has taken meanwhile, needs no note: nothing is done.
+func NoteLetGo(ctx context.Context, store objstore.Store, name cluster.Name, at time.Time) error {
+	r, version, err := Read(ctx, store, name)
+	if err == nil && r.Released {
+		r.LetGoAt = at.UTC()
+		_, err = write(ctx, store, r, version)
+	}
+	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Conflict) {
+		return nil
+	}
+	return failure.Annotate(err, "note release", name.String())
 }
 
 // write creates the object (no old version) or replaces it, and finds out what happened if the answer was
