@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/exporter"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -18,6 +19,7 @@ type exporterFlags struct {
 	interval time.Duration
 	clusters int
 	page     bool
+	prices   string
 }
 
 func (a *app) exporterCommand() *cobra.Command {
@@ -53,6 +55,7 @@ network whose members may all read names of clusters and backups, and error text
 	fl.DurationVar(&f.interval, "interval", time.Minute, "how often the storage is read")
 	fl.IntVar(&f.clusters, "max-clusters", 200, "how many clusters have metrics at most, those that were active last; each has some 150 time series")
 	fl.BoolVar(&f.page, "page", true, "serve the page too; --page=false serves metrics alone")
+	fl.StringVar(&f.prices, "prices", "", "TOML file of prices, for what snapshots cost (default: the shipped ones of us-east-1)")
 	return cmd
 }
 
@@ -71,6 +74,10 @@ func (f *exporterFlags) validate() error {
 
 // exporter serves until a signal ends it, which is no failure.
 func (a *app) exporter(ctx context.Context, f exporterFlags) error {
+	prices, err := estimate.ReadPrices(f.prices)
+	if err != nil {
+		return err
+	}
 	s, err := a.session()
 	if err != nil {
 		return err
@@ -91,7 +98,7 @@ func (a *app) exporter(ctx context.Context, f exporterFlags) error {
 	}
 	public := !onlyThisMachine(listener.Addr())
 	x := exporter.New(store, exporter.Options{
-		Interval: f.interval, MaxClusters: f.clusters, NoPage: !f.page, Public: public, Version: a.version.Version, Log: s.log,
+		Interval: f.interval, MaxClusters: f.clusters, NoPage: !f.page, Public: public, Version: a.version.Version, Log: s.log, Prices: prices,
 	})
 	fmt.Fprintf(a.streams.Err, "serving %s at http://%s/ and /metrics\n", store.URL(), listener.Addr())
 	if public {

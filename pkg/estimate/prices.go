@@ -45,6 +45,14 @@ type VolumePrice struct {
 	MiBMonth  *float64 `toml:"mib_month"`
 }
 
+// MonthOfGB is what AWS bills a month for a GiB of snapshots; nil is not known, as it is of nil prices.
+func (p *Prices) MonthOfGB() *float64 {
+	if p == nil {
+		return nil
+	}
+	return p.Snapshot.GBMonth
+}
+
 // DefaultPrices are those that were shipped with the program.
 func DefaultPrices() (*Prices, error) { return parsePrices(defaultPrices, "prices.toml") }
 

@@ -26,6 +26,7 @@ func (x *Exporter) collect(s *state) *metrics.Set {
 	for _, c := range clusters {
 		name := c.name.String()
 		addBackups(set, name, c)
+		x.addCost(set, name, c)
 		for _, op := range operations() {
 			addRuns(set, name, op, c)
 		}
@@ -57,6 +58,17 @@ func addBackups(set *metrics.Set, name string, c *clusterState) {
 	if c.sealed.DataBytes > 0 {
 		set.Add("tisnap_backup_last_data_bytes", float64(c.sealed.DataBytes), name)
 	}
+}
+
+// addCost shows between what and what the snapshots cost. EC2 shares blocks that did not change between the snapshots of a
+// volume, and only its bill says how many: at least the largest backup is stored, at most all of each.
+func (x *Exporter) addCost(set *metrics.Set, name string, c *clusterState) {
+	price := x.options.Prices.MonthOfGB()
+	if price == nil || c.snapshots == 0 {
+		return
+	}
+	set.Add("tisnap_snapshots_month_cost_usd", float64(c.largestBytes)/gib**price, name, "low")
+	set.Add("tisnap_snapshots_month_cost_usd", float64(c.dataBytes)/gib**price, name, "high")
 }
 
 func addRuns(set *metrics.Set, name string, op report.Operation, c *clusterState) {

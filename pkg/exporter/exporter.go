@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/metrics"
@@ -21,7 +22,8 @@ type Options struct {
 	NoPage      bool          // serve metrics alone
 	Public      bool          // others than this machine can reach it; the page says so
 	Version     string
-	Log         *zap.Logger // nil logs nothing
+	Prices      *estimate.Prices // of snapshots; nil shows no cost
+	Log         *zap.Logger      // nil logs nothing
 }
 
 func (o Options) complete() Options {

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/exporter"
 	"github.com/tisnap/tisnap/pkg/exporter/exportertest"
 	"github.com/tisnap/tisnap/pkg/metrics"
@@ -37,6 +38,9 @@ func example(t testing.TB, o exporter.Options) *exporter.Exporter {
 	s := exportertest.New(t.Context(), store)
 	s.Example(time.Now())
 	require.NoError(t, s.Err())
+	var err error
+	o.Prices, err = estimate.DefaultPrices()
+	require.NoError(t, err)
 	x := exporter.New(store, o)
 	require.NoError(t, x.Refresh(t.Context()))
 	return x
@@ -66,6 +70,8 @@ func TestMetrics_SayWhatIsInTheStorage(t *testing.T) {
 		`tisnap_backups{cluster="tidb/prod",state="sealed"} 40`,
 		`tisnap_backups{cluster="tidb/prod",state="damaged"} 0`,
 		`tisnap_snapshots{cluster="tidb/prod"} 240`,
+		`tisnap_snapshots_month_cost_usd{bound="low",cluster="tidb/prod"} 153.6`, // 3 TiB at 0.05 USD
+		`tisnap_snapshots_month_cost_usd{bound="high",cluster="tidb/prod"} 6144`, // 40 times as much
 		`tisnap_run_success{cluster="tidb/prod",operation="backup"} 1`,
 		`tisnap_run_success{cluster="dev/sandbox",operation="backup"} 0`,
 		`tisnap_run_failures{cluster="dev/sandbox",kind="unready",operation="backup"} 1`,

@@ -36,6 +36,8 @@ type clusterState struct {
 
 	snapshots int
 	sizeGiB   int64
+	// largestBytes is the data of the largest sealed backup, dataBytes that of all; of one that does not say, its volumes' size.
+	largestBytes, dataBytes int64
 }
 
 // held reports whether the storage says that the cluster is held.
@@ -103,6 +105,8 @@ func (s *state) addBackup(e *catalog.Entry) {
 	}
 	c.snapshots += e.Snapshots
 	c.sizeGiB += e.SizeGiB
+	c.largestBytes = max(c.largestBytes, e.DataBytes)
+	c.dataBytes += cmp.Or(e.DataBytes, e.SizeGiB*gib)
 	if c.sealed == nil || e.SealedAt.After(c.sealed.SealedAt) {
 		c.sealed = e
 	}

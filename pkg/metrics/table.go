@@ -65,6 +65,7 @@ func storageTable() []Metric {
 		{"tisnap_backup_last_data_bytes", byCluster, "Data in the snapshots of the newest sealed backup; absent where EC2 does not say", exporter},
 		{"tisnap_snapshots", byCluster, "EBS snapshots that sealed backups name", exporter},
 		{"tisnap_snapshots_full_size_bytes", byCluster, "Size of the volumes of all snapshots that sealed backups name: an upper bound of what is stored", exporter},
+		{"tisnap_snapshots_month_cost_usd", []string{"cluster", "bound"}, "What AWS bills a month for the snapshots of sealed backups: bound \"low\" is as if nothing had changed between them, \"high\" as if all had", exporter},
 		{"tisnap_runs", []string{"cluster", "operation", "outcome"}, "Runs in the storage by outcome: done, failed, running, died", exporter},
 		{"tisnap_run_failures", []string{"cluster", "operation", "kind"}, "Runs in the storage that failed, by the kind of their error", exporter},
 		{"tisnap_lock_held", byCluster, "Whether a run holds the cluster's lock and renews it", exporter},
