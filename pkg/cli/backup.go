@@ -157,7 +157,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				return backupPlan(opts, source), nil
 			},
 			run: func(ctx context.Context) (document, error) {
-				deps.Sink = a.global.withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
+				deps.Sink = a.global.withETA(ctx, deps.Sink, deps.Store, report.Backup, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
 				result, err := backup.Run(ctx, deps, opts)
 				doc := backupResult(opts, result, err)
 				if result.Sealed {

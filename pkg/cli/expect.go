@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// expectDeadline bounds how long the end of a run waits for the runs before it; fitDays is how old those may be.
+// expectDeadline bounds how long the begin and the end of a run wait for the runs before it; fitDays is how old those may be.
 const (
 	expectDeadline = 5 * time.Second
 	fitDays        = 90
@@ -23,19 +23,25 @@ func (g *globalFlags) expect(ctx context.Context, store objstore.Store, r *repor
 	if r.Outcome != phase.Done || r.DataBytes <= 0 || r.Operation == report.Resolve {
 		return
 	}
+	run := history.Summarize(r)
+	if e, err := estimate.Of(inputOf(&run), fitOf(g.pastRuns(ctx, store)), nil); err == nil {
+		r.Expected = e.Expected()
+	}
+}
+
+// pastRuns are the storage's runs of the last months, the oldest first. What cannot be read within some seconds is left
+// out: of a storage that does not answer they are those that this machine's cache knows.
+func (g *globalFlags) pastRuns(ctx context.Context, store objstore.Store) []history.Run {
 	reader, cache := history.Open(store), g.historyCache(store)
 	cache.load(reader)
 	short, cancel := context.WithTimeout(ctx, expectDeadline)
 	defer cancel()
-	var fit *estimate.Fit
-	if state, err := reader.Runs(short, time.Now().AddDate(0, 0, -fitDays)); err == nil {
-		fit = fitOf(state.Runs)
-		cache.save(reader)
+	state, err := reader.Runs(short, time.Now().AddDate(0, 0, -fitDays))
+	if err != nil {
+		return reader.Known()
 	}
-	run := history.Summarize(r)
-	if e, err := estimate.Of(inputOf(&run), fit, nil); err == nil {
-		r.Expected = e.Expected()
-	}
+	cache.save(reader)
+	return state.Runs
 }
 
 // etaSink says at the begin of each phase how long it and the rest of the run should take.
@@ -44,18 +50,19 @@ type etaSink struct {
 	expected *report.Expected
 }
 
-// withETA is a sink that knows what the last runs took, by this machine's cache of the storage: a run asks the storage
-// nothing for it. Without one it is sink itself.
-func (g *globalFlags) withETA(sink phase.Sink, store objstore.Store, same func(*history.Run) bool) phase.Sink {
-	reader, cache := history.Open(store), g.historyCache(store)
-	cache.load(reader)
-	runs := reader.Known()
+// withETA is a sink that says what a run of op on the data of the newest of the storage's runs that is like it should take,
+// by the model scaled to these runs. Without such a run it is sink itself.
+func (g *globalFlags) withETA(ctx context.Context, sink phase.Sink, store objstore.Store, op report.Operation, like func(*history.Run) bool) phase.Sink {
+	runs := g.pastRuns(ctx, store)
 	fit := fitOf(runs)
 	for i := len(runs) - 1; i >= 0; i-- {
-		if runs[i].Outcome == phase.Done && runs[i].DataBytes > 0 && same(&runs[i]) {
-			if e, err := estimate.Of(inputOf(&runs[i]), fit, nil); err == nil {
-				return &etaSink{Sink: sink, expected: e.Expected()}
-			}
+		if runs[i].Outcome != phase.Done || runs[i].DataBytes <= 0 || !like(&runs[i]) {
+			continue
+		}
+		in := inputOf(&runs[i])
+		in.Operation = op
+		if e, err := estimate.Of(in, fit, nil); err == nil {
+			return &etaSink{Sink: sink, expected: e.Expected()}
 		}
 	}
 	return sink

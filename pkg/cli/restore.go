@@ -130,7 +130,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				return doc, doc.estimate(ctx, deps.Store, opts, plan)
 			},
 			run: func(ctx context.Context) (document, error) {
-				deps.Sink = a.global.withETA(deps.Sink, deps.Store, func(r *history.Run) bool { return r.Operation == report.Restore && r.Backup == opts.Backup })
+				deps.Sink = a.global.withETA(ctx, deps.Sink, deps.Store, report.Restore, func(r *history.Run) bool { return r.Backup == opts.Backup })
 				result, err := restore.Run(ctx, deps, opts)
 				doc := restoreResult(opts, result, err)
 				doc.compare = f.compare
