@@ -103,6 +103,10 @@ bench-resolve: build ## measure resolving at the size of the largest clusters; J
 bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON in bin/bench-hold.json
 	bin/testbed bench-hold > bin/bench-hold.json
 
+.PHONY: bench-marks
+bench-marks: build ## measure the marks of 50,000 regions, and the hold with and without them; JSON in bin/bench-marks.json
+	bin/testbed bench-marks > bin/bench-marks.json
+
 .PHONY: bench-ebs
 bench-ebs: build ## measure cut, restore and deletes against EC2's request limits, 20 to 1,000 stores; JSON in bin/bench-ebs.json
 	bin/testbed bench-ebs > bin/bench-ebs.json

@@ -100,12 +100,15 @@ func MeasureHold(ctx context.Context, program func(*testbed.Testbed) Program, st
 }
 
 // start makes a testbed whose EC2 answers as fast, and as often, as Amazon's.
-func start(ctx context.Context, dir string, stores, regions int, seed int64, watch *observer) (*testbed.Testbed, *fault.Plan, error) {
+func start(ctx context.Context, dir string, stores, regions int, seed int64, watch *observer, change ...func(*ebstest.Rules)) (*testbed.Testbed, *fault.Plan, error) {
 	rules := ebstest.RealRules()
 	rules.SnapshotBase = 2 * time.Second     // what is measured is the hold, not the copying
 	rules.Creating = ebstest.Span{}          // nor how the cluster's volumes came to be
 	rules.PendingInAccount = 10 * 2 * stores // as an account of this size has had it raised
 	rules.StorageGiB, rules.IOPS = nil, nil
+	for _, f := range change {
+		f(rules)
+	}
 	plan := &fault.Plan{}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: dir, Nodes: stores, Seed: seed, Faults: plan, Rules: rules, StaticRegions: regions, Observe: watch.observe,
@@ -114,11 +117,11 @@ func start(ctx context.Context, dir string, stores, regions int, seed int64, wat
 }
 
 // backup runs the program and reads its report.
-func (h *Hold) backup(ctx context.Context, program Program) error {
+func (h *Hold) backup(ctx context.Context, program Program, flags ...string) error {
 	var out bytes.Buffer
-	code, err := program(ctx, []string{
+	code, err := program(ctx, append([]string{
 		"backup", prod.String(), "--storage", storage, "-o", "json", "--pending-quota", strconv.Itoa(20 * h.Stores),
-	}, &out)
+	}, flags...), &out)
 	if err != nil {
 		return err
 	}
@@ -159,6 +162,8 @@ type observer struct {
 	slowest     time.Duration
 	calls       int
 	first, last time.Time // of a pause, and of a release
+	// read is how many raft states were read, whileHeld those after the first pause.
+	read, whileHeld int64
 }
 
 func (o *observer) observe(action string, took time.Duration) {
@@ -175,6 +180,7 @@ func (o *observer) reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.slowest, o.calls, o.first, o.last = 0, 0, time.Time{}, time.Time{}
+	o.read, o.whileHeld = 0, 0
 }
 
 // pauses notes when the first pause and the last release come in.
@@ -194,6 +200,18 @@ func (o *observer) pauses(plan *fault.Plan) error {
 		plan.Add(fault.Rule{Point: "pd.DropTTLConfig", Position: fault.Slow, Times: -1, Do: note(&o.last, false)}),
 		plan.Add(fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.Finish", Position: fault.Slow, Times: -1, Do: note(&o.last, false)}),
 	)
+}
+
+// raftStates notes when raft states are read.
+func (o *observer) raftStates(plan *fault.Plan) error {
+	return plan.Add(fault.Rule{Point: "tikv.*.RegionInfo", Position: fault.Slow, Times: -1, Do: func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.read++
+		if !o.first.IsZero() {
+			o.whileHeld++
+		}
+	}})
 }
 
 func (o *observer) fill(h *Hold) {
