@@ -56,7 +56,7 @@ func (r *Resolver) scanLocks(ctx context.Context, s *phase.Scope) error {
 	w := sweep.New(sweep.Config{
 		Cluster: r.cfg.Cluster, Verb: "scan for locks", Done: skip, Stall: r.cfg.Stall, Log: r.log,
 		Call: r.scanRegion, Save: func() func(context.Context) error { return nothing },
-	}, sweepRun{r})
+	}, &sweepRun{r: r})
 	err := w.Run(ctx, s)
 	r.stats.Retries += w.Retries()
 	return err

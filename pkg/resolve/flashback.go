@@ -58,6 +58,7 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 	if err = r.noted(ctx, err); err != nil {
 		return err
 	}
+	r.scanned = nil
 	r.noteSaved(s)
 	return r.checkGC(ctx)
 }
@@ -104,7 +105,7 @@ func (r *Resolver) sweep(
 			p := r.snapshot()
 			return func(ctx context.Context) error { return r.save(ctx, p) }
 		},
-	}, sweepRun{r})
+	}, &sweepRun{r: r})
 	err := w.Run(ctx, s)
 	r.stats.Retries += w.Retries()
 	for id, took := range w.StoreTimes() {

@@ -82,6 +82,9 @@ func (r *Resolver) led(ctx context.Context) (n int, missing []missingLeader, err
 		}
 		missing = append(missing, missingLeader{planned: l, now: leaders[l.Region]})
 	}
+	if len(missing) == 0 {
+		r.scanned = regions
+	}
 	return n, missing, nil
 }
 

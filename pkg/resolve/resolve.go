@@ -85,6 +85,8 @@ type Resolver struct {
 	stats   Stats
 
 	verdicts *verdicts
+	// scanned is all regions as PD listed them last, once they have leaders; nil is not known. The steps own it in turn.
+	scanned  []cluster.Region
 	flashes  atomic.Int64 // regions that this run has flashed back
 	flashing time.Duration
 
