@@ -1,0 +1,162 @@
+package restore
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// versionedPD lists one TiKV store of a version, or fails.
+type versionedPD struct {
+	PD
+	version string
+	err     error
+}
+
+func (p *versionedPD) Stores(context.Context) ([]pd.Store, error) {
+	return []pd.Store{{ID: 1, State: pd.StoreUp, Version: p.version}}, p.err
+}
+
+// said keeps the notes and warnings of a run.
+type said struct{ notes, warnings []string }
+
+func (n *said) Emit(e phase.Event) {
+	switch e.Type {
+	case phase.Note:
+		n.notes = append(n.notes, e.Message)
+	case phase.Warning:
+		n.warnings = append(n.warnings, e.Message)
+	default:
+	}
+}
+
+// marked is a run that restores a backup with the marks of three regions.
+func marked(t *testing.T, sink phase.Sink) (*run, *versionedPD) {
+	t.Helper()
+	store := objstoretest.NewMemory(nil)
+	r := newRun(Deps{Sink: sink, Store: store}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}})
+	ts := cluster.MakeTS(time.Unix(1_780_000_000, 0), 0)
+	r.manifest = &manifest.Manifest{ID: "b", BackupTS: marks.After(ts)}
+	r.manifest.Source.Version = "v8.5.2"
+	var err error
+	set := marks.NewSet([]marks.Mark{{Region: 1, Index: 9}, {Region: 2, Index: 9}, {Region: 3, Index: 9}})
+	r.manifest.Marks, err = catalog.Catalog{Store: store}.PutMarks(t.Context(), "b", set, ts)
+	require.NoError(t, err)
+	oracle := &versionedPD{version: "8.5.2"}
+	r.pd = oracle
+	return r, oracle
+}
+
+func (r *run) marksNow(t *testing.T) *marks.Set {
+	t.Helper()
+	var set *marks.Set
+	require.NoError(t, r.check(t.Context(), []phase.Step{{Phase: phaseTiKV, Name: "marks", Deadline: time.Minute, Do: func(ctx context.Context, s *phase.Scope) error {
+		set = r.loadMarks(ctx, s)
+		return nil
+	}}}))
+	return set
+}
+
+// What marks may be used for is decided by the backup, the versions on both sides, and the user; if they are not, every
+// region is taken back, as by a version that has none.
+func TestLoadMarks_WhatDecides(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(t *testing.T, r *run, p *versionedPD)
+		used   bool
+		note   string // that says why not; "" is silence
+		warns  string
+	}{
+		{name: "all is known", change: func(*testing.T, *run, *versionedPD) {}, used: true},
+		{name: "auto", change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.Flashback = FlashbackAuto }, used: true},
+		{name: "all on demand", change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.Flashback = FlashbackAll }},
+		{name: "a backup without marks", change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Marks = nil }},
+		{name: "the manifest of an older version", change: func(t *testing.T, r *run, _ *versionedPD) {
+			body, err := os.ReadFile("../manifest/testdata/manifest.v1.json")
+			require.NoError(t, err)
+			r.manifest, err = manifest.Decode(body)
+			require.NoError(t, err)
+		}},
+		{
+			name: "a store is left out", note: "the stores that are left out",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.TolerateStores = []cluster.StoreID{1} },
+		},
+		{
+			name: "the backup ts is too close to the marks", warns: "not 1s above the marks' ts",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.BackupTS-- },
+		},
+		{
+			name: "a backup of a TiKV that is not known", note: "what TiKV 9.9.9 reports",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Source.Version = "9.9.9" },
+		},
+		{
+			name: "restored stores that are not known", note: "what TiKV 9.9.9 reports",
+			change: func(_ *testing.T, _ *run, p *versionedPD) { p.version = "9.9.9" },
+		},
+		{
+			name: "restored stores before the first release that can be backed up", note: "what TiKV 6.5.7 reports",
+			change: func(_ *testing.T, _ *run, p *versionedPD) { p.version = "6.5.7" },
+		},
+		{
+			name: "a pre-release", note: "what TiKV 8.5.0-alpha reports",
+			change: func(_ *testing.T, _ *run, p *versionedPD) { p.version = "8.5.0-alpha" },
+		},
+		{
+			name: "PD does not answer", note: "of the restored stores",
+			change: func(_ *testing.T, _ *run, p *versionedPD) { p.err = failure.New(failure.Unready, "", "", "no leader") },
+		},
+		{
+			name: "the marks are gone", warns: "cannot be used",
+			change: func(t *testing.T, r *run, _ *versionedPD) {
+				require.NoError(t, r.Store.Delete(t.Context(), manifest.MarksKey("b")))
+			},
+		},
+		{
+			name: "the marks are others than were sealed", warns: "cannot be used",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Marks.SHA256 = "00" },
+		},
+		{
+			name: "there are fewer than were sealed", warns: "there are 3, sealed were 4",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Marks.Regions = 4 },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			seen := &said{}
+			r, oracle := marked(t, seen)
+			c.change(t, r, oracle)
+			set := r.marksNow(t)
+			if c.used {
+				require.Equal(t, 3, set.Len())
+			} else {
+				require.Nil(t, set)
+			}
+			requireOnly(t, c.note, seen.notes)
+			requireOnly(t, c.warns, seen.warnings)
+		})
+	}
+}
+
+// requireOnly wants one text that contains want, or none if that is "".
+func requireOnly(t *testing.T, want string, got []string) {
+	t.Helper()
+	if want == "" {
+		require.Empty(t, got)
+		return
+	}
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], want)
+}
