@@ -1,10 +1,8 @@
 package resolve_test
 
 import (
-	"context"
 	"math"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +11,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/resolve"
-	"github.com/tisnap/tisnap/pkg/standin/disk"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
 )
@@ -25,45 +22,6 @@ type marked struct {
 }
 
 func (m *marked) set() *marks.Set { return marks.NewSet(slices.Clone(m.list)) }
-
-// makeMarked loads a cluster, lets transfers run among few of its accounts, marks it, and cuts it under a hold.
-func makeMarked(t *testing.T) *marked {
-	t.Helper()
-	l := newLab(t, 1)
-	for i := range 3 {
-		l.devices = append(l.devices, [2]*disk.Device{disk.New(1 << 30), disk.New(1 << 30)})
-		l.start(t, i)
-	}
-	require.NoError(t, tikvBootstrap(within(t), l))
-	w, err := workload.New(workload.Config{PD: l.pd.URLs(), Accounts: 500, Hot: 40, Clients: 3, Regions: 20})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, w.Close()) }()
-	require.NoError(t, w.Load(within(t)))
-	ctx, stop := context.WithCancel(within(t))
-	defer stop()
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := w.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
-	require.Eventually(t, func() bool { return w.Counters().Commits > 100 }, patience, 5e6)
-	m := &marked{original: &original{history: w.History()}}
-	ts := l.mark(t, m)
-	require.Eventually(t, func() bool {
-		resolved, err := l.oracle.ResolvedTS(within(t))
-		return err == nil && resolved.TS >= marks.After(ts)
-	}, patience, 2e7)
-	l.cut(t, w, m.original)
-	require.GreaterOrEqual(t, m.ts, marks.After(ts))
-	stop()
-	running.Wait()
-	require.NoError(t, w.Settle(within(t)))
-	for _, s := range l.stores {
-		s.Kill()
-	}
-	return m
-}
 
 // mark reads the marks of all regions and returns the timestamp after them.
 func (l *lab) mark(t *testing.T, m *marked) cluster.TS {
@@ -91,7 +49,7 @@ func (l *lab) mark(t *testing.T, m *marked) cluster.TS {
 // TestMarks resolves the copies of one cluster, most of whose regions were at rest.
 func TestMarks(t *testing.T) {
 	t.Parallel()
-	m := makeMarked(t)
+	m := makeMarked(t, func(*lab, *workload.Workload) func() { return func() {} })
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, m *marked)

@@ -1,0 +1,140 @@
+package resolve_test
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
+	"github.com/tisnap/tisnap/pkg/testbed/workload"
+)
+
+// makeMarked loads a cluster, lets transfers run among few of its accounts, marks it, and cuts it under a hold. before runs
+// beside the transfers, before the marks; what it returns runs after the cut.
+func makeMarked(t *testing.T, before func(l *lab, w *workload.Workload) (after func())) *marked {
+	t.Helper()
+	l := newLab(t, 1)
+	for i := range 3 {
+		l.devices = append(l.devices, [2]*disk.Device{disk.New(1 << 30), disk.New(1 << 30)})
+		l.start(t, i)
+	}
+	require.NoError(t, tikvBootstrap(within(t), l))
+	w, err := workload.New(workload.Config{PD: l.pd.URLs(), Accounts: 500, Hot: 40, Clients: 3, Regions: 20})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.Close()) }()
+	require.NoError(t, w.Load(within(t)))
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	require.Eventually(t, func() bool { return w.Counters().Commits > 100 }, patience, 5e6)
+	after := before(l, w)
+	m := &marked{original: &original{history: w.History()}}
+	ts := l.mark(t, m)
+	require.Eventually(t, func() bool {
+		resolved, err := l.oracle.ResolvedTS(within(t))
+		return err == nil && resolved.TS >= marks.After(ts)
+	}, patience, 2e7)
+	l.cut(t, w, m.original)
+	after()
+	require.GreaterOrEqual(t, m.ts, marks.After(ts))
+	stop()
+	running.Wait()
+	require.NoError(t, w.Settle(within(t)))
+	for _, s := range l.stores {
+		s.Kill()
+	}
+	return m
+}
+
+// disturbed is a cluster whose regions were split and led by one store after the other, one of whose stores was killed and
+// started again, and some of whose accounts at rest are locked by a client that waits.
+func disturbed(t *testing.T) *marked {
+	t.Helper()
+	return makeMarked(t, func(l *lab, w *workload.Workload) func() {
+		churning, end := context.WithCancel(within(t))
+		var churn sync.WaitGroup
+		churn.Go(func() {
+			if err := w.Churn(churning); err != nil {
+				t.Errorf("churn: %v", err)
+			}
+		})
+		require.Eventually(t, func() bool { c := w.Counters(); return c.Moves > 1 }, patience, 5*time.Millisecond)
+		l.bounce(t, 1)
+		next := w.Counters().Commits + 50
+		require.Eventually(t, func() bool { return w.Counters().Commits > next }, patience, 5*time.Millisecond)
+		end()
+		churn.Wait()
+		held, err := workload.Connect(within(t), l.pd.URLs())
+		require.NoError(t, err)
+		release, err := held.LockAccounts(within(t), 100, 300, 450)
+		require.NoError(t, err)
+		return func() {
+			require.NoError(t, release())
+			require.NoError(t, held.Close())
+		}
+	})
+}
+
+// locked counts the regions with a lock.
+func (l *lab) locked(t *testing.T) int {
+	t.Helper()
+	regions, err := l.oracle.Regions(within(t), cluster.KeyRange{})
+	require.NoError(t, err)
+	n := 0
+	for _, r := range regions {
+		for _, s := range l.stores {
+			if uint64(r.Leader.Store) != s.ID() {
+				continue
+			}
+			any, err := l.client.AnyLock(within(t), s.Addr(), r)
+			require.NoError(t, err)
+			if any {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestMarks_DisturbedCluster_FlashbackChangesNothingAndNoLockStays has, on stores with real raft, what random histories of
+// the planner's model have: restarts, moves, splits, lags and pessimistic locks.
+func TestMarks_DisturbedCluster_FlashbackChangesNothingAndNoLockStays(t *testing.T) {
+	t.Parallel()
+	m := disturbed(t)
+	t.Run("no lock stays", func(t *testing.T) {
+		t.Parallel()
+		l := restoreLab(t, m.original, 1)
+		cfg := l.config(m.original, "run")
+		cfg.Marks = m.set()
+		locks := 0
+		r, err := l.run(t, cfg, map[string]func(){"prepare": func() { locks = l.locked(t) }})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, locks, 3, "the accounts' locks are in the copies")
+		require.Zero(t, l.locked(t))
+		require.Positive(t, r.Stats().Unchanged)
+		require.GreaterOrEqual(t, r.Stats().Flashed, 3)
+		l.verify(t, m.original)
+	})
+	t.Run("a flashback of all changes nothing", func(t *testing.T) {
+		t.Parallel()
+		l := restoreLab(t, m.original, 1)
+		cfg := l.config(m.original, "run")
+		cfg.Marks, cfg.CheckUnchanged = m.set(), math.MaxInt
+		r, err := l.run(t, cfg, nil)
+		require.NoError(t, err)
+		require.Positive(t, r.Stats().Checked)
+		require.Equal(t, r.Stats().Unchanged, r.Stats().Checked)
+		l.verify(t, m.original)
+	})
+}
