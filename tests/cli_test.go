@@ -90,6 +90,18 @@ func TestList_EachStateAndOutput(t *testing.T) {
 		"damaged", []string{"describe", "second", "--storage", whole}, 5, []string{"not sealed"}, []string{"tisnap list"},
 	}.check(t, p)
 
+	// What a shell asks for behind `tisnap backup `, `tisnap backup tidb/` and `tisnap list -n `: what there is in Kubernetes.
+	for asked, want := range map[string]string{"backup ": "prod\n:4\n", "backup tidb/": "tidb/prod\n:4\n", "list -n ": "tidb\n:4\n"} {
+		command := strings.Split(asked, " ")
+		args := append([]string{cobra.ShellCompNoDescRequestCmd, command[0], "--kubeconfig", p.bed.Kubeconfig()}, command[1:]...)
+		if command[0] == "backup" {
+			args = append(args[:len(args)-1], "-n", "tidb", args[len(args)-1])
+		}
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, cli.ExitDone, cli.Run(t.Context(), args, cli.Streams{Out: &stdout, Err: &stderr}, cli.Version{}), stderr.String())
+		require.Equal(t, want, stdout.String(), asked)
+	}
+
 	// What a shell asks for behind `tisnap restore `: sealed backups only, beside the command below it.
 	var stdout, stderr bytes.Buffer
 	code := cli.Run(t.Context(), []string{

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"github.com/tisnap/tisnap/pkg/cli"
 )
@@ -15,6 +16,6 @@ var (
 )
 
 func main() {
-	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: filepath.Base(os.Args[0])}
 	os.Exit(int(cli.Main(context.Background(), os.Args[1:], streams, cli.Version{Version: version, Commit: commit})))
 }

@@ -62,7 +62,7 @@ their cut was proven; else they are thrown away and the cluster is held again.` 
   # for a script: events on stderr, the result as JSON on stdout
   tisnap backup tidb/prod --storage s3://backups/prod --progress json -o json`,
 		Args:              exactly("CLUSTER"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("lease") {
 				f.lease = 0 // the default gives way to a short --max-hold
@@ -98,6 +98,7 @@ their cut was proven; else they are thrown away and the cluster is held again.` 
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")
 	fl.StringSliceVar(&f.tags, "tag", nil, "your own word for the backup, as release-8.5; tisnap prune --keep-tag goes by it; may be repeated")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
+	a.waitFlag(cmd)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
 	return cmd
@@ -149,6 +150,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 			return work{}, err
 		}
 		return work{
+			id: opts.Run, store: deps.Store,
 			plan: func(ctx context.Context) (document, error) {
 				source, err := backup.Plan(ctx, deps, opts)
 				if err != nil {

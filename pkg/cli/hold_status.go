@@ -54,7 +54,7 @@ their run. Nothing is changed.` + "\n" + exitStatus(),
   tisnap hold status tidb/prod --storage s3://backups/prod
   tisnap hold status prod -n tidb -o json`,
 		Args:              exactly("CLUSTER"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeClusters,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.holdStatus(cmd.Context(), args[0]) },
 	})
 	return cmd

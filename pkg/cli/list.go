@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -23,7 +24,8 @@ type listDoc struct {
 }
 
 func (a *app) listCommand() *cobra.Command {
-	return &cobra.Command{
+	var filter listFilter
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the backups in a storage",
 		Long: `List the backups in a storage, the oldest first, with their state: sealed ones can be
@@ -32,16 +34,27 @@ Nothing is changed.`,
 		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			match, err := filter.matcher(cmd, a.global.namespace)
+			if err != nil {
+				return err
+			}
 			items, err := a.list(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if items == nil {
-				items = []catalog.Entry{}
+			chosen := []catalog.Entry{}
+			for _, e := range items {
+				set := tagLabels(e.Tags)
+				set["state"] = string(e.State)
+				if match(e.Cluster, set) {
+					chosen = append(chosen, e)
+				}
 			}
-			return a.print(&listDoc{header: newHeader("BackupList"), Items: items, now: time.Now()})
+			return a.print(&listDoc{header: newHeader("BackupList"), Items: chosen, now: time.Now()})
 		},
 	}
+	filter.add(cmd, "namespace, cluster, state, and the backup's tags")
+	return cmd
 }
 
 func (a *app) list(ctx context.Context) ([]catalog.Entry, error) {
@@ -57,12 +70,28 @@ func (a *app) list(ctx context.Context) ([]catalog.Entry, error) {
 	return catalog.Catalog{Store: store}.List(ctx)
 }
 
-func (d *listDoc) table(w io.Writer) error {
+func (d *listDoc) table(w io.Writer) error { return d.columns(w, false) }
+
+func (d *listDoc) wideTable(w io.Writer) error { return d.columns(w, true) }
+
+func (d *listDoc) names() []string {
+	names := make([]string, len(d.Items))
+	for i, e := range d.Items {
+		names[i] = "backup/" + string(e.ID)
+	}
+	return names
+}
+
+func (d *listDoc) columns(w io.Writer, more bool) error {
 	if len(d.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no backups")
 		return err
 	}
-	t := newTable("NAME", "CLUSTER", "STATE", "STORES", "SNAPSHOTS", "SIZE", "BACKUP-TS", "AGE")
+	head := []string{"NAME", "CLUSTER", "STATE", "STORES", "SNAPSHOTS", "SIZE", "BACKUP-TS", "AGE"}
+	if more {
+		head = append(head, "DATA", "VERSION", "RUN", "TAGS")
+	}
+	t := newTable(head...)
 	for _, e := range d.Items {
 		of, size, ts, age := "", "", "", ""
 		if e.Cluster != (cluster.Name{}) {
@@ -77,7 +106,15 @@ func (d *listDoc) table(w io.Writer) error {
 		if !e.CreatedAt.IsZero() {
 			age = d.now.Sub(e.CreatedAt).Truncate(time.Second).String()
 		}
-		t.row(e.ID, of, e.State, e.Stores, e.Snapshots, size, ts, age)
+		row := []any{e.ID, of, e.State, e.Stores, e.Snapshots, size, ts, age}
+		if more {
+			data := ""
+			if e.DataBytes > 0 {
+				data = humanize.IBytes(uint64(e.DataBytes))
+			}
+			row = append(row, data, e.Version, e.Run, strings.Join(e.Tags, ","))
+		}
+		t.row(row...)
 	}
 	if err := t.write(w); err != nil {
 		return err

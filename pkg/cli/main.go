@@ -21,6 +21,9 @@ type Streams struct {
 	Out io.Writer // results only
 	Err io.Writer // progress, logs, errors
 
+	// Program is the name that the program was started by: as kubectl-tisnap it calls itself kubectl tisnap.
+	Program string
+
 	asTerminal bool // for tests: In is a terminal
 }
 
@@ -74,7 +77,7 @@ func say(w io.Writer, line string) {
 
 // Run is Main without the process's signals.
 func Run(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
-	app := &app{streams: streams, version: version}
+	app := &app{streams: streams, version: version, args: args, wait: true}
 	root := app.root() //nolint:contextcheck // the commands take it from cobra
 	root.SetArgs(args)
 	root.SetOut(streams.Out)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/tracing"
 	"github.com/tisnap/tisnap/pkg/tracing/otlp"
 )
@@ -14,6 +16,9 @@ type work struct {
 	plan func(context.Context) (document, error)
 	// run's document is printed also after an error, which it names.
 	run func(context.Context) (doc document, err error)
+	// id is the run's, store where its journal is: for --wait=false.
+	id    cluster.RunID
+	store objstore.Store
 }
 
 // operate connects, and then prints the plan (--dry-run), or does the work with its progress and prints what became
@@ -48,6 +53,15 @@ func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Cont
 	if dryRun {
 		doc, err := w.plan(ctx)
 		s.end()
+		if err != nil {
+			return err
+		}
+		return a.print(doc)
+	}
+	if !a.wait && w.store != nil {
+		s.end()
+		doc, err := a.background(ctx, w.store, w.id)
+		a.ended = nil // the process in the background says how it ended
 		if err != nil {
 			return err
 		}

@@ -25,20 +25,35 @@ func newHeader(kind string) header { return header{APIVersion: "tisnap.io/v1", K
 
 // print writes the document to stdout in the chosen format.
 func (a *app) print(d document) error {
-	if a.global.output == "table" {
-		return failure.Annotate(d.table(a.streams.Out), "print result", "")
+	return failure.Annotate(write(a.streams.Out, a.global.output, d), "print result", "")
+}
+
+func write(w io.Writer, output string, d document) error {
+	switch output {
+	case "table":
+		return d.table(w)
+	case "wide":
+		if more, ok := d.(wide); ok {
+			return more.wideTable(w)
+		}
+		return d.table(w)
+	case "name":
+		return printNames(w, d)
+	case "json", "yaml":
+	default:
+		return byTemplate(w, output, d)
 	}
 	body, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
-		return failure.Wrap(err, failure.Unknown, "print result", "")
+		return err
 	}
-	if a.global.output == "yaml" {
+	if output == "yaml" {
 		if body, err = yaml.JSONToYAML(body); err != nil {
-			return failure.Wrap(err, failure.Unknown, "print result", "")
+			return err
 		}
 	} else {
 		body = append(body, '\n')
 	}
-	_, err = a.streams.Out.Write(body)
-	return failure.Annotate(err, "print result", "")
+	_, err = w.Write(body)
+	return err
 }

@@ -56,7 +56,7 @@ lock: use it only if you know that the run is dead, as one that lives loses its 
   # the process is known to be dead: do not wait a minute for the proof
   tisnap release tidb/prod --storage s3://backups/prod --yes --force`,
 		Args:              exactly("CLUSTER"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !f.yes && !f.dryRun && !a.asks() {
 				return usage(cmd, errors.New("it changes the running cluster, so it needs --yes; --dry-run shows what"))

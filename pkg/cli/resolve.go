@@ -51,7 +51,7 @@ lost.` + "\n" + exitStatus(),
   # one store's volume is lost; every region has a quorum on the others
   tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --tolerate-store 4`,
 		Args:              exactly("CLUSTER"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(); err != nil {
 				return usage(cmd, err)

@@ -80,6 +80,7 @@ whose process died is continued by the same command: what it made is taken over.
 	f.flash.add(cmd)
 	tiflashFlag(cmd, &f.tiflash)
 	pdStateFlag(cmd, &f.pdState)
+	a.waitFlag(cmd)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
 	cmd.AddCommand(a.restoreAbortCommand())
@@ -118,6 +119,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 			return work{}, err
 		}
 		return work{
+			id: opts.Run, store: deps.Store,
 			plan: func(ctx context.Context) (document, error) {
 				plan, err := restore.MakePlan(ctx, deps, opts)
 				if err != nil {

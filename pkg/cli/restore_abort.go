@@ -31,7 +31,7 @@ hand. It may be run again.` + "\n" + exitStatus(),
   # do it
   tisnap restore abort 20261121t100000-5bba77d4 --storage s3://backups/prod --yes`,
 		Args:              exactly("RUN"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !runIDs().MatchString(args[0]) {
 				return usage(cmd, fmt.Errorf("run %q: want up to 40 lower-case letters, digits and hyphens", args[0]))

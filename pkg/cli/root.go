@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +18,8 @@ type app struct {
 	global   globalFlags
 	announce announceFlags // of the command that runs
 	ended    *ended        // what there is to announce
+	args     []string      // the command line without the program
+	wait     bool          // for the end of the run
 }
 
 // globalFlags are those that every command has, spelled as in kubectl, aws and br.
@@ -33,12 +34,13 @@ type globalFlags struct {
 	logLevel, logFormat, logFile       string
 }
 
-func outputs() []string { return []string{"table", "json", "yaml"} }
+func outputs() []string { return []string{"table", "wide", "name", "json", "yaml"} }
 
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "tisnap",
-		Short: "Back up and restore TiDB clusters on EKS by EBS volume snapshots",
+		Use:         "tisnap",
+		Annotations: a.displayName(),
+		Short:       "Back up and restore TiDB clusters on EKS by EBS volume snapshots",
 		Long: `Back up and restore TiDB clusters on EKS by EBS volume snapshots.
 
 A backup holds the running cluster still for seconds, snapshots all TiKV volumes in
@@ -72,19 +74,20 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.ca, "ca", "", "CA certificate of the TiDB cluster, for TLS")
 	f.StringVar(&g.cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&g.key, "key", "", "client key, for TLS")
-	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|"))
+	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…|go-template=…")
 	f.StringVar(&g.progress, "progress", string(ui.Auto), "progress on stderr: "+strings.Join(ui.Modes(), "|"))
 	f.StringVar(&g.logLevel, "log-level", "warn", "log level: debug|info|warn|error")
 	f.StringVar(&g.logFormat, "log-format", "text", "log format: text|json")
 	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
-	complete(cmd, "output", outputs()...)
+	complete(cmd, "output", append(outputs(), "jsonpath=", "go-template=")...)
+	a.completeFromLive(cmd)
 	complete(cmd, "progress", ui.Modes()...)
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	complete(cmd, "log-format", "text", "json")
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
 	cmd.AddCommand(a.exporterCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(), a.reportCommand(), a.estimateCommand(), a.versionCommand())
-	cmd.AddCommand(a.runsCommand())
+	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand())
 	return cmd
 }
 
@@ -110,8 +113,8 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 }
 
 func (g *globalFlags) validate() error {
-	if !slices.Contains(outputs(), g.output) {
-		return fmt.Errorf("--output %q: want %s", g.output, strings.Join(outputs(), ", "))
+	if err := checkOutput(g.output); err != nil {
+		return err
 	}
 	if _, err := ui.ParseMode(g.progress); err != nil {
 		return err

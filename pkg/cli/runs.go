@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,8 @@ type runsDoc struct {
 }
 
 func (a *app) runsListCommand() *cobra.Command {
-	return &cobra.Command{
+	var filter listFilter
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the runs in a storage",
 		Long: `List the runs in a storage, the newest first, with their state: running ones hold their
@@ -46,13 +48,30 @@ cluster's lock; unfinished ones died, and can be continued or aborted. Nothing i
 		Example: "  tisnap runs list --storage s3://backups/prod\n  tisnap runs list --storage s3://backups/prod -o json",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			match, err := filter.matcher(cmd, a.global.namespace)
+			if err != nil {
+				return err
+			}
 			items, err := a.runs(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return a.print(&runsDoc{header: newHeader("RunList"), Items: append([]runs.Run{}, items...), now: time.Now()})
+			chosen := slices.DeleteFunc(append([]runs.Run{}, items...), func(r runs.Run) bool {
+				return !match(r.Cluster, map[string]string{"state": string(r.State), "operation": string(r.Operation), "backup": string(r.Backup)})
+			})
+			return a.print(&runsDoc{header: newHeader("RunList"), Items: chosen, now: time.Now()})
 		},
 	}
+	filter.add(cmd, "namespace, cluster, state, operation, backup")
+	return cmd
+}
+
+func (d *runsDoc) names() []string {
+	names := make([]string, len(d.Items))
+	for i, r := range d.Items {
+		names[i] = "run/" + string(r.ID)
+	}
+	return names
 }
 
 func (a *app) runs(ctx context.Context) ([]runs.Run, error) {

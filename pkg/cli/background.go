@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/runs"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+const (
+	beginInterval = 500 * time.Millisecond // how often the journal of a run that begins is looked for
+	beginTimeout  = 10 * time.Minute       // how long its checks may take
+)
+
+func (a *app) waitFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.wait, "wait", true, "wait for the end; --wait=false returns once the run has begun, and a process in the background does the work (see: tisnap logs, tisnap status)")
+}
+
+// startedDoc is the output of a command with --wait=false.
+type startedDoc struct {
+	header
+	Run cluster.RunID `json:"run"`
+	PID int           `json:"pid"`
+	Log string        `json:"log"` // what the process prints
+}
+
+func (d *startedDoc) table(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "run %s has begun (pid %d, output in %s)\nfollow it with: tisnap logs -f %s\n", d.Run, d.PID, d.Log, d.Run)
+	return err
+}
+
+func (d *startedDoc) names() []string { return []string{"run/" + string(d.Run)} }
+
+// background does the work in another process that outlives this one, and returns once the run has begun: its checks
+// are over, and its journal is in the storage. A run that does not come that far is an error here, with its output. An
+// interrupted wait ends the process, which undoes what it did.
+func (a *app) background(ctx context.Context, store objstore.Store, run cluster.RunID) (document, error) {
+	before, err := lastRecord(ctx, store, run)
+	if err != nil {
+		return nil, err
+	}
+	out, err := openOutput(run)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close() //nolint:errcheck // the process has a descriptor of its own
+	process, err := a.start(run, out)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Unknown, "start process", string(run))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- process.Wait() }()
+	if err := awaitBegin(ctx, store, run, before, process.Process, ended); err != nil {
+		printed, _ := os.ReadFile(out.Name()) // without it the error is all that there is
+		_, _ = io.Copy(a.streams.Err, bytes.NewReader(printed))
+		return nil, err
+	}
+	return &startedDoc{header: newHeader("RunStarted"), Run: run, PID: process.Process.Pid, Log: out.Name()}, nil
+}
+
+// lastRecord is the number of the run's last record; 0 if it has no journal.
+func lastRecord(ctx context.Context, store objstore.Store, run cluster.RunID) (int, error) {
+	r, err := runs.Read(ctx, store, run)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return r.History.Records[len(r.History.Records)-1].Seq, nil
+}
+
+func openOutput(run cluster.RunID) (*os.File, error) {
+	folder, err := os.UserCacheDir()
+	if err != nil {
+		folder = os.TempDir()
+	}
+	folder = filepath.Join(folder, "tisnap", "runs")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "open log of run", folder)
+	}
+	f, err := os.OpenFile(filepath.Join(folder, string(run)+".log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // a run's id has no separator
+	return f, failure.Wrap(err, failure.Usage, "open log of run", folder)
+}
+
+// start runs this program again in a session of its own, so that it outlives the terminal.
+func (a *app) start(run cluster.RunID, out io.Writer) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := slices.DeleteFunc(slices.Clone(a.args), func(arg string) bool { return strings.HasPrefix(arg, "--wait=") })
+	more := []string{"--wait=true", "--run-id=" + string(run), "--progress=plain"}
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = slices.Insert(args, i, more...)
+	} else {
+		args = append(args, more...)
+	}
+	process := exec.Command(program, args...) //nolint:gosec,noctx // itself; it is to outlive this process
+	process.Stdout, process.Stderr = out, out
+	process.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return process, process.Start()
+}
+
+// awaitBegin waits until the run's journal has more records than before.
+func awaitBegin(ctx context.Context, store objstore.Store, run cluster.RunID, before int, process *os.Process, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	for {
+		select {
+		case err := <-ended:
+			return endedEarly(run, err)
+		default:
+		}
+		if last, err := lastRecord(ctx, store, run); err == nil && last > before {
+			return nil
+		}
+		if err := wait.For(ctx, beginInterval); err != nil {
+			_ = process.Signal(syscall.SIGTERM) // it undoes what it did; one that has ended needs none
+			<-ended
+			return failure.Annotate(err, "wait for the run to begin", string(run))
+		}
+	}
+}
+
+// endedEarly is the error of a process that ended before its run was seen to begin, with its exit status.
+func endedEarly(run cluster.RunID, err error) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return failure.Wrap(err, failure.Unknown, "wait for the run to begin", string(run))
+	}
+	for _, row := range exitCodes {
+		if int(row.code) == exit.ExitCode() {
+			return failure.New(row.kind, "start run", string(run), "its process ended with status %d", exit.ExitCode())
+		}
+	}
+	return failure.Wrap(err, failure.Unknown, "start run", string(run))
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+)
+
+// listFilter chooses among what a storage has, by kubectl's flags.
+type listFilter struct {
+	everywhere bool
+	selector   string
+}
+
+func (f *listFilter) add(cmd *cobra.Command, keys string) {
+	cmd.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false, "of clusters in all namespaces, also if --namespace is set")
+	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only what has these labels, as in kubectl: "+keys)
+}
+
+// matcher is the filter of one command. Without --namespace all namespaces match.
+func (f *listFilter) matcher(cmd *cobra.Command, namespace string) (func(of cluster.Name, set map[string]string) bool, error) {
+	selected, err := kube.ParseSelector(f.selector)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "read --selector", f.selector)
+	}
+	if f.everywhere || !cmd.Flags().Changed("namespace") {
+		namespace = ""
+	}
+	return func(of cluster.Name, set map[string]string) bool {
+		set["namespace"], set["cluster"] = of.Namespace, of.Name
+		return (namespace == "" || of.Namespace == namespace) && selected(set)
+	}, nil
+}
+
+// tagLabels are a backup's tags as labels: "key=value", or a key alone.
+func tagLabels(tags []string) map[string]string {
+	set := map[string]string{}
+	for _, tag := range tags {
+		key, value, _ := strings.Cut(tag, "=")
+		set[key] = value
+	}
+	return set
+}

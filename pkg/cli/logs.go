@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runs"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// followInterval is how often a journal is read that is followed.
+const followInterval = 2 * time.Second
+
+// statusCommand is runs describe under the name that kubectl's users look for.
+func (a *app) statusCommand() *cobra.Command {
+	cmd := a.runsDescribeCommand()
+	cmd.Use, cmd.Example = "status RUN", "  tisnap status 20261122t100000-1a2b3c4d --storage s3://backups/prod"
+	return cmd
+}
+
+func (a *app) logsCommand() *cobra.Command {
+	follow := false
+	cmd := &cobra.Command{
+		Use:   "logs RUN",
+		Short: "Show what a run did, step by step, from its journal",
+		Long: `Show what a run did, step by step, from its journal in the storage: from any machine, while
+the run is under way and afterwards. With --follow the exit status says how the run ended.`,
+		Example:           "  tisnap logs 20261122t100000-1a2b3c4d -f --storage s3://backups/prod",
+		Args:              exactly("RUN"),
+		ValidArgsFunction: a.completeRuns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := runID(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.connections(zap.NewNop())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			store, err := c.store(cmd.Context())
+			if err != nil {
+				return err
+			}
+			l := runLog{store: store, run: id, asJSON: a.global.output == "json"}
+			return l.print(cmd.Context(), a.streams.Out, follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until the run ends; then its failure is this command's")
+	return cmd
+}
+
+// runLog prints a run's journal.
+type runLog struct {
+	store  objstore.Store
+	run    cluster.RunID
+	asJSON bool
+	last   int // the number of the last record printed
+}
+
+// print writes the records. Following ends with the run: one that failed, or whose process died, is an error.
+func (l *runLog) print(ctx context.Context, w io.Writer, follow bool) error {
+	for {
+		r, err := runs.Read(ctx, l.store, l.run)
+		if err != nil {
+			return err
+		}
+		for i := range r.History.Records {
+			if err := l.record(w, &r.History.Records[i]); err != nil {
+				return failure.Annotate(err, "print log", string(l.run))
+			}
+		}
+		switch {
+		case !follow || r.State == runs.Done:
+			return nil
+		case r.State == runs.Failed:
+			return failure.New(failure.Unknown, "run", string(l.run), "%s", r.Error)
+		case r.State == runs.Unfinished:
+			return failure.New(failure.Unready, "follow run", string(l.run), "its process died, or lost its lock, in step %s", r.Step).
+				WithHint("continue it with the command that started it and --run-id %s, or undo it: tisnap runs abort %s", l.run, l.run)
+		}
+		if err := wait.For(ctx, followInterval); err != nil {
+			return failure.Annotate(err, "follow run", string(l.run))
+		}
+	}
+}
+
+func (l *runLog) record(w io.Writer, r *phase.Record) error {
+	if r.Seq <= l.last {
+		return nil
+	}
+	l.last = r.Seq
+	if l.asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	text := ""
+	switch r.Type {
+	case phase.RecordRun:
+		text = "run " + string(r.Run)
+	case phase.RecordIntent, phase.RecordResult:
+		text = fmt.Sprintf("%s: %s", r.Step, r.Name)
+	case phase.RecordDone:
+		text = fmt.Sprintf("%s, in %s", r.Step, seconds(r.Seconds))
+	case phase.RecordEnd:
+		text = "the run"
+	default:
+		text = r.Step
+	}
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	_, err := fmt.Fprintf(w, "%s  %-11s  %s\n", r.Time.UTC().Format(time.RFC3339), r.Type, text)
+	return err
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/tisnap/tisnap/pkg/kube"
+)
+
+// named is a document of objects that have names.
+type named interface {
+	// names are those of its objects, each with its kind: "backup/nightly-1".
+	names() []string
+}
+
+// wide is a document whose table can have more columns.
+type wide interface {
+	wideTable(w io.Writer) error
+}
+
+// templates are the output formats that take a template after "=", as kubectl's do.
+func templates() []string { return []string{"jsonpath", "go-template"} }
+
+// checkOutput refuses what --output does not know.
+func checkOutput(output string) error {
+	if slices.Contains(outputs(), output) {
+		return nil
+	}
+	if format, text, ok := strings.Cut(output, "="); ok && slices.Contains(templates(), format) {
+		_, err := newTemplate(format, text)
+		return err
+	}
+	return fmt.Errorf("--output %q: want %s, jsonpath=TEMPLATE or go-template=TEMPLATE", output, strings.Join(outputs(), ", "))
+}
+
+// fill writes a JSON value through a template.
+type fill func(w io.Writer, value any) error
+
+func newTemplate(format, text string) (fill, error) {
+	if format == "jsonpath" {
+		fill, err := kube.ParseJSONPath(text)
+		if err != nil {
+			return nil, fmt.Errorf("--output jsonpath=%s: %w", text, err)
+		}
+		return fill, nil
+	}
+	t, err := template.New("output").Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("--output go-template=%s: %w", text, err)
+	}
+	return t.Execute, nil
+}
+
+// byTemplate prints a document through the template of --output. Field names are those of the JSON output.
+func byTemplate(w io.Writer, output string, d document) error {
+	format, text, _ := strings.Cut(output, "=")
+	print, err := newTemplate(format, text)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber() // a ts has more digits than a float
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return err
+	}
+	return print(w, value)
+}
+
+// printNames prints the objects' names, a line each; a document without names has none to print.
+func printNames(w io.Writer, d document) error {
+	n, ok := d.(named)
+	if !ok {
+		return fmt.Errorf("this command prints no objects with names: choose another --output than name")
+	}
+	for _, name := range n.names() {
+		if _, err := fmt.Fprintln(w, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

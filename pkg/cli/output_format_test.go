@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+func twoBackups() *listDoc {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	return &listDoc{header: newHeader("BackupList"), now: now, Items: []catalog.Entry{
+		{ID: "a", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, State: catalog.StateSealed, BackupTS: 468000000000000001, Run: "r1", Tags: []string{"release-1"}, CreatedAt: now},
+		{ID: "b", Cluster: cluster.Name{Namespace: "dev", Name: "prod"}, State: catalog.StateSealed, BackupTS: 2, Run: "r2", CreatedAt: now},
+	}}
+}
+
+func TestWrite_KubectlsFormats(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]string{
+		"name":                                 "backup/a\nbackup/b\n",
+		"jsonpath={.items[*].id}":              "a b",
+		"jsonpath=items[0].backupTS":           "468000000000000001",
+		"jsonpath={.none}":                     "",
+		`jsonpath={.items[?(@.run=="r2")].id}`: "b",
+		"go-template={{range .items}}{{.id}} {{.backupTS}};{{end}}": "a 468000000000000001;b 2;",
+	} {
+		t.Run(output, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, checkOutput(output))
+			var b bytes.Buffer
+			require.NoError(t, write(&b, output, twoBackups()))
+			require.Equal(t, want, b.String())
+		})
+	}
+	var wideOut, table bytes.Buffer
+	require.NoError(t, write(&wideOut, "wide", twoBackups()))
+	require.Contains(t, wideOut.String(), "release-1")
+	require.NoError(t, write(&table, "table", twoBackups()))
+	require.NotContains(t, table.String(), "release-1")
+	require.ErrorContains(t, write(&table, "name", &manifestDoc{}), "no objects with names")
+	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{", "custom=x", ""} {
+		require.Error(t, checkOutput(bad), bad)
+	}
+}
+
+func TestListFilter_NamespacesAndLabels(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"everything":     {nil, []string{"a", "b"}},
+		"namespace":      {[]string{"-n", "dev"}, []string{"b"}},
+		"all namespaces": {[]string{"-n", "dev", "-A"}, []string{"a", "b"}},
+		"tag":            {[]string{"-l", "release-1"}, []string{"a"}},
+		"not the tag":    {[]string{"-l", "!release-1,cluster=prod"}, []string{"b"}},
+		"state":          {[]string{"-l", "state in (sealed),namespace!=dev"}, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var f listFilter
+			cmd := &cobra.Command{}
+			namespace := cmd.Flags().StringP("namespace", "n", "", "")
+			f.add(cmd, "")
+			require.NoError(t, cmd.ParseFlags(row.args))
+			match, err := f.matcher(cmd, *namespace)
+			require.NoError(t, err)
+			var got []string
+			for _, e := range twoBackups().Items {
+				set := tagLabels(e.Tags)
+				set["state"] = string(e.State)
+				if match(e.Cluster, set) {
+					got = append(got, string(e.ID))
+				}
+			}
+			require.Equal(t, row.want, got)
+		})
+	}
+	f := listFilter{selector: "a in"}
+	_, err := f.matcher(&cobra.Command{}, "")
+	require.Equal(t, failure.Usage, failure.KindOf(err))
+	require.Equal(t, map[string]string{"k": "v", "alone": ""}, tagLabels([]string{"k=v", "alone"}))
+}
+
+func TestRoot_StartedAsPluginOfKubectl_CallsItselfSo(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{"kubectl-tisnap": "kubectl tisnap [command]", "tisnap": "  tisnap [command]"} {
+		var out bytes.Buffer
+		require.Equal(t, ExitDone, Run(t.Context(), []string{"--help"}, Streams{Out: &out, Err: &out, Program: program}, Version{}))
+		require.Contains(t, out.String(), want)
+	}
+}

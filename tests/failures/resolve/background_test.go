@@ -1,0 +1,53 @@
+package resolve_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+)
+
+// A restore is started in the background and followed by its journal; one that its checks refuse is refused at once, by
+// the same exit status.
+func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	program, err := shipped.Program()
+	require.NoError(t, err)
+	cache := t.TempDir()
+	tisnap := func(args ...string) (stdout, stderr string, code int) {
+		cmd := exec.CommandContext(within(t), program, append(args, "--storage", round.Storage)...) //nolint:gosec // our own program
+		cmd.Env = append(append(os.Environ(), p.Bed().Env()...), "XDG_CACHE_HOME="+cache, "HOME="+cache)
+		out, err := cmd.Output()
+		if exit := (*exec.ExitError)(nil); err != nil {
+			require.ErrorAs(t, err, &exit)
+			stderr = string(exit.Stderr)
+		}
+		return string(out), stderr, cmd.ProcessState.ExitCode()
+	}
+	to := p.next()
+	out, stderr, code := tisnap("restore", round.BackupID, "--to", to.String(), "--wait=false", "--timeout", "1m", "-o", "json")
+	require.Zero(t, code, stderr)
+	var began struct{ Run, Log string }
+	require.NoError(t, json.Unmarshal([]byte(out), &began), out)
+	log, stderr, code := tisnap("logs", began.Run, "-f")
+	printed, err := os.ReadFile(began.Log)
+	require.NoError(t, err)
+	require.Zero(t, code, "%s%s%s", log, stderr, printed)
+	require.Contains(t, log, "run "+began.Run)
+	require.Contains(t, log, "end  ")
+	status, _, code := tisnap("status", began.Run, "-o", "jsonpath={.state} {.operation}")
+	require.Zero(t, code)
+	require.Equal(t, "done restore", status)
+	p.verify(t, to)
+
+	out, stderr, code = tisnap("restore", round.BackupID, "--to", to.String(), "--wait=false", "--run-id", "second")
+	require.Equal(t, int(exitConflict), code, stderr)
+	require.Empty(t, out)
+	require.Contains(t, stderr, "the cluster exists")
+}
