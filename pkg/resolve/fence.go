@@ -15,12 +15,16 @@ type Fence interface {
 	Lost() bool
 	// Reclaim reports whether the other run has ended, so that what this one has set in PD is its own to end again.
 	Reclaim(ctx context.Context) bool
+	// Continued reports whether another process of this same run has the cluster, or has had it since: what the run has
+	// set in PD is that one's.
+	Continued(ctx context.Context) bool
 }
 
 // noOtherRun is the fence of a cluster without a lock. Only what the stores show is noted.
 type noOtherRun struct{ lost atomic.Bool }
 
-func (n *noOtherRun) Check(context.Context) error  { return nil }
-func (n *noOtherRun) Lose(error)                   { n.lost.Store(true) }
-func (n *noOtherRun) Lost() bool                   { return n.lost.Load() }
-func (n *noOtherRun) Reclaim(context.Context) bool { return false }
+func (n *noOtherRun) Check(context.Context) error    { return nil }
+func (n *noOtherRun) Lose(error)                     { n.lost.Store(true) }
+func (n *noOtherRun) Lost() bool                     { return n.lost.Load() }
+func (n *noOtherRun) Reclaim(context.Context) bool   { return false }
+func (n *noOtherRun) Continued(context.Context) bool { return false }

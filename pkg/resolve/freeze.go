@@ -80,14 +80,21 @@ func (r *Resolver) keepFrozen(ctx context.Context) {
 			pause = frozenInterval
 		}
 		r.pollGC(ctx)
+		if r.cfg.Fence.Lost() {
+			return // what is paused by now is another run's
+		}
 		if err = errors.Join(err, pauseErr); err != nil && ctx.Err() == nil {
 			r.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
 		}
 	}
 }
 
-// renew makes limits, pauses and the GC hold last for one TTL from now.
+// renew makes limits, pauses and the GC hold last for one TTL from now, unless another run has the cluster: its process
+// may have been suspended.
 func (r *Resolver) renew(ctx context.Context) error {
+	if err := r.cfg.Fence.Check(ctx); err != nil {
+		return err
+	}
 	if err := r.lowerLimits(ctx); err != nil {
 		return err
 	}
@@ -114,6 +121,9 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 		if s.Paused {
 			continue
 		}
+		if err := r.cfg.Fence.Check(ctx); err != nil {
+			return false, err
+		}
 		if err := r.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
 			return false, failure.Annotate(err, "pause scheduler", s.Name)
 		}
@@ -130,12 +140,16 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 }
 
 // thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. What cannot be put
-// back does not keep it from the rest. While another run has the cluster, only the GC hold is this run's to end.
+// back does not keep it from the rest. While another run has the cluster, only the GC hold is this run's to end, and not
+// even that if it is another process of this run.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	if r.unfreeze != nil {
 		r.unfreeze()
 		r.freezing.Wait()
 		r.unfreeze = nil
+	}
+	if r.cfg.Fence.Lost() && r.cfg.Fence.Continued(ctx) {
+		return nil
 	}
 	if r.cfg.Fence.Lost() && !r.cfg.Fence.Reclaim(ctx) {
 		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())

@@ -261,6 +261,8 @@ type checkFence struct {
 	lost  atomic.Bool
 }
 
+func (f *checkFence) Continued(context.Context) bool { return false }
+
 func (f *checkFence) Check(ctx context.Context) error {
 	err := f.check(ctx)
 	if failure.Is(err, failure.Conflict) {

@@ -112,6 +112,14 @@ func (f *Fence) Reclaim(ctx context.Context) bool {
 	return err == nil && record.Owner.Run != f.owner.Run && !record.Held(time.Now())
 }
 
+// Continued reports whether another process of this same run has taken the lock since it was lost, and is its owner still,
+// or was its last one.
+func (f *Fence) Continued(ctx context.Context) bool {
+	record, _, err := Read(ctx, f.store, f.cluster)
+	held := f.lock()
+	return err == nil && held != nil && record.Owner.Run == f.owner.Run && record.Nonce != held.lock.nonce
+}
+
 func (f *Fence) lock() *HeldLock {
 	f.mu.Lock()
 	defer f.mu.Unlock()
