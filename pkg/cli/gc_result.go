@@ -57,6 +57,11 @@ func (d *gcDoc) table(w io.Writer) error {
 			return err
 		}
 	}
+	if d.Compacted > 0 {
+		if _, err := fmt.Fprintf(w, "the journals of %d ended runs were put into one object each\n", d.Compacted); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintln(w, d.summary())
 	return err
 }

@@ -75,7 +75,11 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 		s.sweep(ctx, report)
 	}
 	report.sort()
-	return report, errors.Join(report.undeleted(), report.broken())
+	if o.DryRun || o.Only != "" {
+		return report, errors.Join(report.undeleted(), report.broken())
+	}
+	report.Compacted, err = compactJournals(ctx, d, w.now.Add(-o.OlderThan))
+	return report, errors.Join(report.undeleted(), report.broken(), err)
 }
 
 // planAgain decides about EC2 once targets were taken away: what became of those stays in the report.

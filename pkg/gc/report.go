@@ -66,6 +66,8 @@ type Report struct {
 	Missing []Missing `json:"missing"`
 	// Kubernetes says why it is not known what restores left there; "" if it is known, or nobody had to be asked.
 	Kubernetes string `json:"kubernetes,omitempty"`
+	// Compacted counts the journals of ended runs that were put into one object.
+	Compacted int `json:"compactedJournals,omitempty"`
 	// Nothing is true if nothing at all was found of what was asked for.
 	Nothing bool `json:"nothing,omitempty"`
 }

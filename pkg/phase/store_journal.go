@@ -7,7 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -15,10 +18,13 @@ import (
 )
 
 // StoreJournal keeps a journal in object storage, one object a record, each created conditionally: two
-// writers of one run exclude each other.
+// writers of one run exclude each other. The journal of a run that has ended can be put into one object (Compact).
 type StoreJournal struct {
 	store  objstore.Store
 	prefix string
+
+	mu       sync.Mutex
+	appended time.Time // when the last record was written that is known to stand
 }
 
 // NewStoreJournal keeps the journal below prefix, which ends in '/'.
@@ -38,8 +44,11 @@ func (j *StoreJournal) Append(ctx context.Context, r Record) error {
 	_, err = j.store.Create(ctx, j.key(r.Seq), body)
 	if failure.Is(err, failure.Conflict) {
 		if stored, _, readErr := j.store.Get(ctx, j.key(r.Seq)); readErr == nil && bytes.Equal(stored, body) {
-			return nil
+			err = nil
 		}
+	}
+	if err == nil {
+		return j.notCompacted(ctx, r)
 	}
 	return failure.Annotate(err, "write journal record", j.key(r.Seq))
 }
@@ -56,12 +65,26 @@ func (NoJournal) Records(context.Context) ([]Record, error) { return nil, nil }
 // readers is how many records are read at the same time: a restore of 300 stores has a thousand.
 const readers = 16
 
-// Records reads all records; a gap or a damaged one is Corrupt. What a listing does not show yet is read all the same.
+// Records reads all records; a gap or a damaged one is Corrupt. What a listing does not show yet is read all the same,
+// and so is a journal that is compacted meanwhile.
 func (j *StoreJournal) Records(ctx context.Context) ([]Record, error) {
+	if whole, err := j.whole(ctx); whole != nil || err != nil {
+		return whole, err
+	}
+	records, err := j.separate(ctx)
+	if whole, wholeErr := j.whole(ctx); whole != nil || wholeErr != nil {
+		return whole, wholeErr // records may have been deleted while they were read
+	}
+	return records, err
+}
+
+// separate reads the records of a journal that is not compacted.
+func (j *StoreJournal) separate(ctx context.Context) ([]Record, error) {
 	objects, err := j.store.List(ctx, j.prefix)
 	if err != nil {
 		return nil, failure.Annotate(err, "list journal", j.prefix)
 	}
+	objects = slices.DeleteFunc(objects, func(o objstore.Object) bool { return o.Key == j.key(0) })
 	listed := make([]*Record, len(objects))
 	last := 0
 	err = parallel.Each(ctx, readers, objects, func(ctx context.Context, i int, o objstore.Object) error {

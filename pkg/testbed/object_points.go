@@ -14,7 +14,9 @@ import (
 // step cut begins, "journal.end" that of a run's last one, "object.seal.json" that of a seal.
 func objectPoints(key string, body []byte) []string {
 	if at := strings.Index(key, manifest.RunsPrefix); at >= 0 {
-		if _, _, ok := manifest.SplitJournalKey(key[at:]); ok {
+		if _, seq, ok := manifest.SplitJournalKey(key[at:]); ok && seq == 0 {
+			return []string{"journal.compacted"}
+		} else if ok {
 			return recordPoints(body)
 		}
 	}
