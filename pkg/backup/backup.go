@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
@@ -65,6 +66,8 @@ type Result struct {
 	FailedAttempts []phase.Attempt
 	// Before are the processes of the run that died before this one continued it.
 	Before []phase.Process
+	// LostLock is true of a run that ended because another process has, or may have, its cluster.
+	LostLock bool
 	// Attempts is how often the cluster was held.
 	Attempts int
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
@@ -143,15 +146,33 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	})
 	r.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, r.steps())
+	err = r.conclude(ctx, err)
 	r.result.Finished = time.Now().UTC()
 	r.result.Timings = engine.Timings()
 	r.result.Source = r.source
 	r.result.FailedAttempts = engine.FailedAttempts()
-	r.result.Before = engine.Before()
+	r.result.Before, r.result.LostLock = engine.Before(), r.fence.Lost()
 	if r.hold != nil {
 		r.result.Hold.Parts, r.result.Hold.Stores = r.hold.Parts(), r.storeParts()
 	}
 	return &r.result, err
+}
+
+// lockAnswer bounds the last look at the lock.
+const lockAnswer = 5 * time.Second
+
+// conclude finds out whether a run that failed has lost its lock, and says so of one whose time ran out while it was
+// suspended.
+func (r *run) conclude(ctx context.Context, err error) error {
+	if err == nil || r.fence.Epoch() == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
+	defer cancel()
+	if !r.fence.Taken(ctx) || !failure.Is(err, failure.Limited) {
+		return err
+	}
+	return failure.New(failure.Conflict, "backup", r.opts.Cluster.String(), "%w; before that was noticed: %w", r.fence.Loss(), err)
 }
 
 // Plan does the checks of a backup and nothing else, for a dry run.

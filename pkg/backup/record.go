@@ -46,6 +46,9 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
 		},
 	}
+	if err := r.fence.Check(ctx); err != nil { // the marks before it may be large, and take long
+		return err
+	}
 	if err := r.catalog.PutManifest(ctx, m); err != nil {
 		return err
 	}

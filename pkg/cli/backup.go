@@ -162,10 +162,12 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				deps.Sink = a.global.withETA(ctx, deps.Sink, deps.Store, report.Backup, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
 				result, err := backup.Run(ctx, deps, opts)
 				doc := backupResult(opts, result, err)
-				if result.Sealed {
+				switch {
+				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
+				case result.Sealed:
 					a.global.expect(ctx, deps.Store, doc.Report)
 					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
-				} else {
+				default:
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
 				}
 				return doc, err

@@ -31,7 +31,7 @@ type backupDoc struct {
 func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 	h := report.Header{
 		Operation: report.Backup, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Cluster,
-		Outcome: outcome(err), Started: r.Started, Finished: r.Finished,
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before,
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Warnings: r.Warnings,
 	}
 	if r.Source != nil {

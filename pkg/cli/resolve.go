@@ -149,9 +149,11 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 			run: func(ctx context.Context) (document, error) {
 				result, err := restore.Resolve(ctx, deps, opts)
 				doc := resolveResult(opts, result, err)
-				if result.Restored {
+				switch {
+				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
+				case result.Restored:
 					err = errors.Join(err, storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc))
-				} else {
+				default:
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
 				}
 				return doc, err

@@ -33,7 +33,7 @@ type resolveDoc struct {
 func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveDoc {
 	h := report.Header{
 		Operation: report.Resolve, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
-		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Error: text(err), ErrorKind: errorKind(err), Stores: r.Stores, Warnings: append(r.Warnings, r.Left...),
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Error: text(err), ErrorKind: errorKind(err), Stores: r.Stores, Warnings: append(r.Warnings, r.Left...),
 	}
 	doc := &resolveDoc{
 		header: newHeader("ResolveResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,

@@ -136,10 +136,12 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				result, err := restore.Run(ctx, deps, opts)
 				doc := restoreResult(opts, result, err)
 				doc.compare = f.compare
-				if result.Restored {
+				switch {
+				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
+				case result.Restored:
 					a.global.expect(ctx, deps.Store, doc.Report)
 					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
-				} else {
+				default:
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
 				}
 				return doc, err

@@ -40,7 +40,7 @@ type restoreDoc struct {
 func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreDoc {
 	h := report.Header{
 		Operation: report.Restore, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
-		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Volumes: len(r.Volumes),
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Volumes: len(r.Volumes),
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Stores: r.Stores,
 	}
 	if len(r.Volumes) > 0 {

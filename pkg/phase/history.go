@@ -16,6 +16,7 @@ type History struct {
 
 	done  map[string]json.RawMessage
 	began map[string]bool // and was neither undone nor ended
+	times map[string]StepTiming
 }
 
 // ReadHistory reads a journal; one without records has an empty history.
@@ -28,7 +29,7 @@ func ReadHistory(ctx context.Context, j Journal) (*History, error) {
 }
 
 func newHistory(records []Record) *History {
-	h := &History{Records: records, done: doneSteps(records), began: map[string]bool{}}
+	h := &History{Records: records, done: doneSteps(records), began: map[string]bool{}, times: map[string]StepTiming{}}
 	if n := len(records); n > 0 && records[n-1].Type == RecordEnd {
 		h.Ended, h.Error = true, records[n-1].Error
 	}
@@ -36,6 +37,11 @@ func newHistory(records []Record) *History {
 		switch r.Type {
 		case RecordBegin:
 			h.began[r.Step] = true
+			h.times[r.Step] = StepTiming{Name: r.Step, Start: r.Time, Outcome: Skipped}
+		case RecordDone:
+			t := h.times[r.Step]
+			t.Seconds = r.Seconds
+			h.times[r.Step] = t
 		case RecordUndone:
 			delete(h.began, r.Step)
 		default: // says nothing about what a step has left

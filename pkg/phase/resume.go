@@ -99,7 +99,7 @@ func (e *Engine) skip(ctx context.Context, step *Step, data json.RawMessage) err
 	}
 	e.remember(step)
 	e.ended(step, true)
-	e.timeStep(step, StepTiming{Name: step.Name, Start: time.Now().UTC(), Outcome: Skipped})
+	e.timeStep(step, e.history.times[step.Name])
 	return nil
 }
 

@@ -56,6 +56,18 @@ func TestResume_DoneIsAdopted_BegunIsDoneAgain_LockIsRepeated(t *testing.T) {
 	require.Len(t, e.Before(), 1)
 	assert.Equal(t, "b", e.Before()[0].Step)
 	assert.InDelta(t, 4, e.Before()[0].Seconds, 0)
+	var adopted []phase.StepTiming
+	for _, p := range e.Timings() {
+		for _, s := range p.Steps {
+			if s.Outcome == phase.Skipped {
+				adopted = append(adopted, s)
+				assert.GreaterOrEqual(t, p.Seconds, 2.0, "with what the first process did of it")
+			}
+		}
+	}
+	require.Len(t, adopted, 1)
+	assert.Equal(t, "a", adopted[0].Name)
+	assert.InDelta(t, 2, adopted[0].Seconds, 0, "by the first process's clock")
 }
 
 func TestResume_Fails_UndoesWhatEarlierProcessesLeft(t *testing.T) {

@@ -79,6 +79,11 @@ func (e *Engine) closePhase(name string, err error) {
 	phases.ends[open.index] = now
 	p, elapsed := &phases.timings[open.index], now.Sub(open.begun)
 	p.Seconds, p.Outcome = elapsed.Seconds(), outcome
+	for _, s := range p.Steps {
+		if s.Outcome == Skipped { // its time was in another process
+			p.Seconds, p.Start = p.Seconds+s.Seconds, earlier(p.Start, s.Start)
+		}
+	}
 	p.OverlapSeconds = phases.overlap(open, now).Seconds()
 	e.mu.Unlock()
 	open.span.End(err)
@@ -109,4 +114,11 @@ func (e *Engine) closePhases(err error) {
 	for _, name := range names {
 		e.closePhase(name, err)
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || a.Before(b) {
+		return a
+	}
+	return b
 }

@@ -18,7 +18,8 @@ type Part struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// StepTiming is how long a step took. Seconds are of the monotonic clock.
+// StepTiming is how long a step took. Seconds are of the monotonic clock of the process that did it, also if that was
+// an earlier one of the run.
 type StepTiming struct {
 	Name    string    `json:"name"`
 	Start   time.Time `json:"start"`
@@ -27,7 +28,8 @@ type StepTiming struct {
 	Parts   []Part    `json:"parts,omitempty"`
 }
 
-// Timing is how long a phase took: from its first step's start to its last step's end.
+// Timing is how long a phase took: from its first step's start to its last step's end in this process, and its steps that
+// earlier processes of the run did.
 type Timing struct {
 	Phase   string    `json:"phase"`
 	Start   time.Time `json:"start"`

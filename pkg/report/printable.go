@@ -17,6 +17,10 @@ func (r *Report) printable(as func(string) string) *Report {
 	out.Cluster = cluster.Name{Namespace: as(r.Cluster.Namespace), Name: as(r.Cluster.Name)}
 	out.Outcome = phase.Outcome(as(string(r.Outcome)))
 	out.Error = cleanLines(r.Error)
+	out.Processes = slices.Clone(r.Processes)
+	for i := range out.Processes {
+		out.Processes[i].Step = as(out.Processes[i].Step)
+	}
 	out.Warnings, out.Checks = each(r.Warnings, as), each(r.Checks, as)
 	out.Phases = slices.Clone(r.Phases)
 	for i := range out.Phases {

@@ -103,6 +103,7 @@ func (r *Report) page(o TableOptions) page {
 			p.notes = append(p.notes, line)
 		}
 	}
+	p.notes = append(p.notes, r.processLines()...)
 	if r.Hold != nil {
 		for _, a := range r.Hold.Failed {
 			p.notes = append(p.notes, fmt.Sprintf("attempt %d failed at %s in %s: %s",

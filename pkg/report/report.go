@@ -30,8 +30,10 @@ type Report struct {
 	Kind       string `json:"kind"`
 	Header
 	// TotalSeconds is from Started to Finished; where one is not known, or less than the phases took
-	// together, it is the sum of their own times.
+	// together, it is the sum of their own times. In a run that was resumed, the steps that were done before are added.
 	TotalSeconds float64 `json:"totalSeconds"`
+	// WallSeconds is from the first process's start to Finished, gaps included; 0 for a run of one process.
+	WallSeconds float64 `json:"wallSeconds,omitempty"`
 	// Phases are in the order in which they ran.
 	Phases []Phase `json:"phases"`
 }
@@ -47,8 +49,11 @@ type Header struct {
 	Outcome  phase.Outcome `json:"outcome"`
 	Started  time.Time     `json:"started"`
 	Finished time.Time     `json:"finished"`
-	TiKVs    int           `json:"tikvs"`
-	Volumes  int           `json:"volumes"`
+	// Processes are those of a run that was resumed, this one last: each with its time in steps, by its own monotonic
+	// clock, and the gap before it. Nil for a run of one process, whose Started and Finished say it.
+	Processes []phase.Process `json:"processes,omitempty"`
+	TiKVs     int             `json:"tikvs"`
+	Volumes   int             `json:"volumes"`
 	// DataBytes is all data on the volumes; 0 is not known.
 	DataBytes int64 `json:"dataBytes,omitempty"`
 	// DataPerVolumeBytes is the data on the fullest volume, which decides how long the snapshots take; 0 is not known.
@@ -149,12 +154,14 @@ func SettingsOf(v cluster.VolumeSpec) *VolumeSettings {
 	return &VolumeSettings{Type: v.Type, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
 }
 
-// New makes the report of a run from what is known about it and the engine's timings.
+// New makes the report of a run from what is known about it and the engine's timings. The header's Processes are those
+// before this one.
 func New(h Header, timings phase.Timings) *Report {
 	r := &Report{APIVersion: APIVersion, Kind: Kind, Header: h, TotalSeconds: timings.Total(), Phases: []Phase{}}
 	if !h.Started.IsZero() && !h.Finished.IsZero() {
-		r.TotalSeconds = max(r.TotalSeconds, h.Finished.Sub(h.Started).Seconds())
+		r.TotalSeconds = max(r.TotalSeconds, h.Finished.Sub(h.Started).Seconds()+adopted(timings, h.Processes))
 	}
+	r.addProcess(timings)
 	for _, t := range timings {
 		r.Phases = append(r.Phases, Phase{
 			Name: t.Phase, Start: t.Start, Seconds: t.Seconds, OverlapSeconds: t.OverlapSeconds, Share: r.share(t.Seconds - t.OverlapSeconds),

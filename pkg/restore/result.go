@@ -18,7 +18,9 @@ type Result struct {
 	Volumes  []Volume
 	Timings  phase.Timings
 	// Before are the processes of the run that died before this one continued it.
-	Before   []phase.Process
+	Before []phase.Process
+	// LostLock is true of a run that ended because another process has, or may have, its cluster.
+	LostLock bool
 	Started  time.Time
 	Finished time.Time
 	Resolve  resolve.Stats

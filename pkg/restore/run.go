@@ -93,11 +93,24 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	r.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, steps)
 	r.result.Finished = time.Now().UTC()
-	r.result.Timings, r.result.Before = engine.Timings(), engine.Before()
+	r.result.Timings, r.result.Before, r.result.LostLock = engine.Timings(), engine.Before(), r.lostLock(ctx, err)
 	r.result.Manifest, r.result.Volumes = r.manifest, r.volumes
 	r.result.Resolve = r.resolver.Stats()
 	r.result.Stores = r.times.Stores(r.pods())
 	return err
+}
+
+// lockAnswer bounds the last look at the lock.
+const lockAnswer = 5 * time.Second
+
+// lostLock finds out whether a run that failed has lost its lock.
+func (r *run) lostLock(ctx context.Context, err error) bool {
+	if err == nil || r.fence.Epoch() == 0 {
+		return r.fence.Lost()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
+	defer cancel()
+	return r.fence.Taken(ctx)
 }
 
 // check carries out steps that change nothing. No journal is written.

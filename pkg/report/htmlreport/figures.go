@@ -103,3 +103,26 @@ func attempts(r *report.Report) g.Node {
 		Scroll("Attempts that were thrown away", h.Table(h.THead(h.Tr(numColumn("attempt"), column("failed at"), column("in step"), column("why"))), h.TBody(rows))),
 	}
 }
+
+// processes are those of a run that was resumed.
+func processes(r *report.Report) g.Node {
+	if len(r.Processes) == 0 {
+		return nil
+	}
+	rows := g.Group{}
+	for i, p := range r.Processes {
+		gap, step := "-", "-"
+		if i > 0 {
+			gap = report.Duration(p.GapSeconds)
+		}
+		if p.Step != "" {
+			step = name(p.Step)
+		}
+		rows = append(rows, h.Tr(num(fmt.Sprint(i+1)), h.Td(g.Text(when(p.Start))), h.Td(g.Text(when(p.End))), num(gap), num(report.Duration(p.Seconds)), h.Td(g.Text(step))))
+	}
+	return g.Group{
+		h.P(g.Text(r.Resumed() + ".")),
+		Scroll("Processes of the run", h.Table(
+			h.THead(h.Tr(numColumn("process"), column("start"), column("end"), numColumn("gap before"), numColumn("in steps"), column("ended in"))), h.TBody(rows))),
+	}
+}

@@ -103,6 +103,7 @@ func article(p Page, i int, r *report.Report) g.Node {
 		section(id, "published", "In the published form", published(r, p.Published)),
 		section(id, "hold", "Stores during the hold", holdStores(r)),
 		section(id, "stores", "Stores during the restore", restoreStores(r)),
+		section(id, "processes", "Processes of the run", processes(r)),
 		section(id, "attempts", "Attempts that were thrown away", attempts(r)),
 		section(id, "warnings", "Warnings", list(r.Warnings)),
 		section(id, "checks", "Checked", list(r.Checks)),
