@@ -21,7 +21,7 @@ type resolveFlags struct {
 	pdState              string
 	flash                flashbackFlags
 	tolerate             []uint
-	waitApply            bool
+	waitApply, serial    bool
 	timeout              time.Duration
 	force, dryRun        bool
 }
@@ -68,6 +68,7 @@ lost.` + "\n" + exitStatus(),
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
+	serialFlag(cmd, &f.serial)
 	f.flash.add(cmd)
 	pdStateFlag(cmd, &f.pdState)
 	a.notifyFlag(cmd)
@@ -87,6 +88,11 @@ func onTasksFlag(cmd *cobra.Command, value *string) {
 func waitApplyFlag(cmd *cobra.Command, value *bool) {
 	cmd.Flags().BoolVar(value, "wait-apply", false,
 		"before the flashback, wait until every store says that it has applied all logs (10 s and more); the data are the same without")
+}
+
+// serialFlag is the same for every command that restores.
+func serialFlag(cmd *cobra.Command, value *bool) {
+	cmd.Flags().BoolVar(value, "serial", false, "do one step after the other, where otherwise steps that need not wait for each other overlap")
 }
 
 // tolerateFlag is the same for every command that waits for the stores of a backup.
@@ -188,6 +194,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	opts = restore.Options{
 		Backup: cluster.BackupID(f.backup), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
 		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
+		Serial: f.serial,
 	}
 	f.flash.into(&opts)
 	opts.TolerateStores, err = tolerated(f.tolerate)

@@ -23,7 +23,7 @@ type restoreFlags struct {
 	tolerate              []uint
 	flash                 flashbackFlags
 	object                targetFlags
-	waitApply             bool
+	waitApply, serial     bool
 	timeout               time.Duration
 	keep, dryRun, compare bool
 }
@@ -77,6 +77,7 @@ whose process died is continued by the same command: what it made is taken over.
 	tolerateFlag(cmd, &f.tolerate)
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
+	serialFlag(cmd, &f.serial)
 	f.flash.add(cmd)
 	tiflashFlag(cmd, &f.tiflash)
 	pdStateFlag(cmd, &f.pdState)
@@ -177,6 +178,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Backup: cluster.BackupID(id), Target: target, Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
 		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply,
+		Serial: f.serial,
 	}
 	if err := f.object.into(cmd, &opts); err != nil {
 		return deps, opts, err

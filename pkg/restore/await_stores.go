@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
@@ -29,7 +30,8 @@ func (r *run) allStores() []cluster.StoreID {
 }
 
 // awaitStores waits until PD lists exactly the backup's stores, all of them up but those that the cluster is to
-// do without, and hands them to the resolver.
+// do without, and hands them to the resolver. A store that answers ReadRegionMeta is up: PD says so only after the
+// store's first heartbeat, 10 s later.
 func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	all := r.allStores()
 	ids := slices.DeleteFunc(slices.Clone(all), func(id cluster.StoreID) bool { return slices.Contains(r.opts.TolerateStores, id) })
@@ -85,12 +87,38 @@ func (r *run) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, erro
 		return nil, failure.Annotate(err, "list stores", r.opts.Target.String())
 	}
 	up := map[cluster.StoreID]time.Time{}
+	var others []pd.Store
 	for _, st := range stores {
-		if st.State == pd.StoreUp && st.IsTiKV() {
+		switch {
+		case !st.IsTiKV() || st.State == pd.StoreOffline || st.State == pd.StoreTombstone:
+		case st.State == pd.StoreUp:
 			up[st.ID] = st.StartedAt
+		default:
+			others = append(others, st)
+		}
+	}
+	for i, answers := range r.answering(ctx, others) {
+		if answers {
+			up[others[i].ID] = others[i].StartedAt
 		}
 	}
 	return up, nil
+}
+
+// answerTime is how long a store that PD does not have up is asked whether it serves.
+const answerTime = 2 * time.Second
+
+// answering reports which of the stores serve in recovery mode, by their own word.
+func (r *run) answering(ctx context.Context, stores []pd.Store) []bool {
+	up := make([]bool, len(stores))
+	_ = parallel.Each(ctx, 0, stores, func(ctx context.Context, i int, st pd.Store) error {
+		asking, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		normal, err := r.normalMode(asking, st.Address)
+		up[i] = err == nil && !normal
+		return nil // one that does not answer is asked again
+	})
+	return up
 }
 
 // checkForeign refuses a store that the backup does not have: an empty one has joined, and PD might give it the

@@ -44,7 +44,8 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 // target is the cluster that the run makes, in Kubernetes' words.
 func (r *run) target() kube.Target {
 	sizes := map[string]int64{}
-	for _, v := range r.volumes {
+	for i := range r.volumes {
+		v := &r.volumes[i] // whose volume may be made at this moment
 		sizes[v.Mount] = max(sizes[v.Mount], v.Spec.SizeGiB)
 	}
 	return kube.Target{

@@ -16,7 +16,7 @@ func TestTransientIsNotFinal_APIServerRestartsAtTheCreation_TheRestoreContinues(
 	t.Parallel()
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(within(t))
-	sink := &cancelAt{step: "create-volumes", cancel: cancel}
+	sink := &cancelAt{step: "await-pd", cancel: cancel}
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.tidbclusters", Position: fault.Slow, Nth: 2, Do: l.bed.Kube.Restart}))
 	_, err := l.restore(ctx, t, sink, nil)
 	require.ErrorIs(t, err, context.Canceled)

@@ -1,6 +1,7 @@
 package restore_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -142,9 +143,10 @@ func (l *lab) nothingLeft(t *testing.T) {
 	require.Empty(t, l.bed.Kube.List("persistentvolumeclaims", "tidb"), "PVCs are left")
 }
 
-// cancelAt ends the run when a step begins.
+// cancelAt ends the run when a step begins, or at another of its events.
 type cancelAt struct {
 	step   string
+	at     phase.EventType // "" is phase.StepStarted
 	cancel context.CancelFunc
 	hit    bool
 	mu     sync.Mutex
@@ -152,7 +154,7 @@ type cancelAt struct {
 
 // Emit implements phase.Sink.
 func (c *cancelAt) Emit(e phase.Event) {
-	if e.Type == phase.StepStarted && e.Step == c.step {
+	if e.Type == cmp.Or(c.at, phase.StepStarted) && e.Step == c.step {
 		c.mu.Lock()
 		c.hit = true
 		c.mu.Unlock()

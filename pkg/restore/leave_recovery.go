@@ -40,8 +40,9 @@ func (r *run) unmark(ctx context.Context) error {
 	return nil
 }
 
-// awaitRestart waits until every store is up and out of recovery mode, by its own word: PD's start times are
-// in whole seconds, and would not distinguish a process from the one before it in the same second.
+// awaitRestart waits until every store serves out of recovery mode, by its own word: PD's start times are
+// in whole seconds, and would not distinguish a process from the one before it in the same second, and PD has a store
+// up only after its first heartbeat.
 func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.stores)), "stores")
 	return r.pollCluster(ctx, s, "wait for the restart of TiKV", func(ctx context.Context) (bool, error) {
@@ -51,10 +52,13 @@ func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
 		}
 		restarted := 0
 		for _, st := range stores {
-			if !slices.Contains(r.stores, st.ID) || st.State != pd.StoreUp {
+			if !slices.Contains(r.stores, st.ID) || st.State == pd.StoreTombstone {
 				continue
 			}
 			normal, err := r.normalMode(ctx, st.Address)
+			if err != nil && st.State != pd.StoreUp && failure.NotYet(err) {
+				continue // it is away
+			}
 			if err != nil {
 				return false, failure.Annotate(err, "ask for the mode", "store "+st.ID.String()+" ("+st.Address+")")
 			}

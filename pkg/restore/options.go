@@ -54,6 +54,8 @@ type Options struct {
 	Visibility time.Duration
 	// Now is the clock that EC2's times are compared with; nil is time.Now.
 	Now func() time.Time
+	// Serial does one step after the other, where otherwise those that need not wait for each other overlap.
+	Serial bool
 	// WaitApply waits for every store's log before the flashback begins; see resolve.Config.
 	WaitApply bool
 	// Flashback is which regions are taken back to the backup ts; empty is FlashbackAuto.

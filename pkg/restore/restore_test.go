@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
@@ -59,7 +60,7 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 	t.Run("cancelled once the cluster serves: it is kept", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
-		_, err := l.restore(ctx, t, &cancelAt{step: "await-tidb", cancel: cancel}, nil)
+		_, err := l.restore(ctx, t, &cancelAt{step: "thaw", cancel: cancel}, nil)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Len(t, l.volumes(), 6)
 		require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
@@ -70,13 +71,13 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 // A cluster that serves is kept, whatever fails after that, and the run says so with the command that finishes it.
 func TestRun_FailsOnceTheClusterServes_IsRestoredAndUnfinished(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"await-tidb", "thaw"} {
+	for step, at := range map[string]phase.EventType{journal.StepAwaitLeaders: phase.StepFinished, "thaw": phase.StepStarted} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
-			result, err := l.restore(ctx, t, &cancelAt{step: step, cancel: cancel}, nil)
+			result, err := l.restore(ctx, t, &cancelAt{step: step, at: at, cancel: cancel}, nil)
 			require.ErrorIs(t, err, context.Canceled)
 			require.Equal(t, failure.Partial, failure.KindOf(err))
 			require.ErrorContains(t, err, "the cluster is restored and kept, but not finished: ")

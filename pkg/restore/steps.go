@@ -82,15 +82,17 @@ func (r *run) clusterSteps() []phase.Step {
 	}
 }
 
-// volumeSteps makes the volumes and binds them.
+// volumeSteps makes the volumes, while the cluster comes up, and binds them as soon as the cluster they are for exists.
 func (r *run) volumeSteps() []phase.Step {
-	return append(r.makeVolumesSteps(), phase.Step{
-		Phase: phaseVolumes, Name: journal.StepBindVolumes, Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: r.unbindVolumes, Retry: true,
+	steps := r.makeVolumesSteps()
+	return append(steps, phase.Step{
+		Phase: phaseVolumes, Name: journal.StepBindVolumes, After: []string{steps[len(steps)-1].Name, journal.StepCreateCluster},
+		Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: r.unbindVolumes, Retry: true,
 	})
 }
 
-// makeVolumesSteps makes the volumes. With fast snapshot restore, that ends as soon as all volumes are there, however
-// the run continues.
+// makeVolumesSteps makes the volumes, each step after the one before it; PD is not needed. With fast snapshot restore,
+// that ends as soon as all volumes are there, however the run continues.
 func (r *run) makeVolumesSteps() []phase.Step {
 	wait := r.opts.Timeout
 	making := wait
@@ -105,13 +107,18 @@ func (r *run) makeVolumesSteps() []phase.Step {
 		}}
 		end = []phase.Step{{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.endFast}}
 	}
-	return slices.Concat(begin, []phase.Step{
+	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
 			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created, Adopted: r.adoptVolumes,
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
 	}, end)
+	before := journal.StepLock
+	for i := range steps {
+		steps[i].After, before = []string{before}, steps[i].Name
+	}
+	return steps
 }
 
 func (r *run) tikvSteps() []phase.Step {
@@ -131,7 +138,7 @@ func (r *run) checkTasksStep() phase.Step {
 }
 
 // servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
-// resolver's own have made stays. PD's state is put back before TiDB starts, which reads it, and again once PD's limits
+// resolver's own have made stays. TiDB comes up while raft elects its leaders. PD's state is put back before TiDB starts, which reads it, and again once PD's limits
 // are its own, which until then cannot be set.
 func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends ...string) []phase.Step {
 	wait := r.opts.Timeout
@@ -141,7 +148,7 @@ func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends 
 		{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: r.leaveRecovery, Retry: true},
 		{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: r.awaitRestart},
 		{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: r.awaitLeaders, Ends: append(ends, journal.StepRecover)},
-		{Phase: phaseTiDB, Name: "await-tidb", Deadline: wait, Do: r.awaitTiDB},
+		{Phase: phaseTiDB, Name: "await-tidb", After: []string{"await-restart"}, Deadline: wait, Do: r.awaitTiDB},
 		{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
 	}, r.pdStateSteps("check-pd-state", r.checkPDState))
 }

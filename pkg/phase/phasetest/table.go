@@ -90,7 +90,11 @@ func Table(root, folder string, steps []phase.Step) (string, error) {
 		if s.Repeat {
 			resumed = "repeated"
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | [%s](%s%s) |\n", shown, s.Name, do.does, undo, resumed, do.file, up, do.file)
+		name := "`" + s.Name + "`"
+		if len(s.After) > 0 {
+			name += ", after `" + strings.Join(s.After, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | [%s](%s%s) |\n", shown, name, do.does, undo, resumed, do.file, up, do.file)
 	}
 	return b.String(), errors.Join(problems...)
 }
