@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
+	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -19,7 +19,7 @@ import (
 
 func main() {
 	sample := flag.Int("sample", 0, "run so many, spread over the table; 0 runs all")
-	only := flag.String("only", "", "run those whose name or file contains this")
+	only := flag.String("only", "", "run those whose name or file matches this regular expression")
 	jobs := flag.Int("jobs", 2, "how many at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -29,6 +29,11 @@ func main() {
 }
 
 func run(ctx context.Context, sample int, only string, jobs int) int {
+	matches, err := regexp.Compile(only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "tisnap-mutants-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -37,12 +42,12 @@ func run(ctx context.Context, sample int, only string, jobs int) int {
 	defer func() { _ = os.RemoveAll(dir) }() // mutated sources
 	var chosen []mutants.Mutant
 	for _, m := range mutants.Sample(mutants.All(), sample) {
-		if strings.Contains(m.Name, only) || strings.Contains(m.File, only) {
+		if matches.MatchString(m.Name) || matches.MatchString(m.File) {
 			chosen = append(chosen, m)
 		}
 	}
 	if len(chosen) == 0 {
-		fmt.Fprintln(os.Stderr, "no mutant has that in its name or file")
+		fmt.Fprintln(os.Stderr, "no mutant's name or file matches that")
 		return 1
 	}
 	var mu sync.Mutex
