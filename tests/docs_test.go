@@ -2,6 +2,7 @@ package tests
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -53,5 +54,36 @@ func TestDocs_Tags(t *testing.T) {
 	require.NotEmpty(t, tags)
 	for _, tag := range tags {
 		assert.Contains(t, storagePage(t), "`"+tag[1], "docs/storage.md says what it is")
+	}
+}
+
+// Every fact about a real system has the test that docs/stand-ins.md names, in the package that it names.
+func TestDocs_StandIns(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/stand-ins.md")
+	require.NoError(t, err)
+	for _, section := range strings.Split(string(page), "\n## ")[1:] {
+		title, _, _ := strings.Cut(section, "\n")
+		_, folder, found := strings.Cut(title, "`")
+		if !found {
+			continue
+		}
+		folder = strings.TrimSuffix(folder, "`")
+		files, err := filepath.Glob("../" + folder + "/*_test.go")
+		require.NoError(t, err)
+		var source strings.Builder
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			source.Write(text)
+		}
+		named := map[string]bool{}
+		for _, test := range regexp.MustCompile("`(Test[A-Za-z0-9_]+)`").FindAllStringSubmatch(section, -1) {
+			named[test[1]] = true
+			assert.Contains(t, source.String(), "func "+test[1]+"(", folder)
+		}
+		for _, fact := range regexp.MustCompile(`func (TestFacts_[A-Za-z0-9_]+)\(`).FindAllStringSubmatch(source.String(), -1) {
+			assert.True(t, named[fact[1]], "docs/stand-ins.md names %s", fact[1])
+		}
 	}
 }

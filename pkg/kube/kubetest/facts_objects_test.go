@@ -96,6 +96,27 @@ func TestFacts_StatusFieldsThatAreNotAlwaysThere(t *testing.T) {
 	})
 }
 
+func TestFacts_DiscoveryPodDeleted_IsMadeAgain(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a")
+	l.put(t, kubetest.ClusterOptions{Name: name, TiKV: 1})
+	l.eventually(t, "ready", func() bool { return l.ready(name) })
+	discovery := func() *unstructured.Unstructured {
+		for _, pod := range l.server.List("pods", "tidb") {
+			if pod.GetLabels()["app.kubernetes.io/component"] == "discovery" {
+				return pod
+			}
+		}
+		return nil
+	}
+	first := discovery()
+	require.NotNil(t, first)
+	require.NoError(t, l.server.Remove(first))
+	l.eventually(t, "made again", func() bool { return discovery() != nil && discovery().GetUID() != first.GetUID() })
+	require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "src")))
+	require.Nil(t, discovery(), "it is collected with its cluster")
+}
+
 func TestFacts_StoreFailed_OneMorePodThanReplicas(t *testing.T) {
 	t.Parallel()
 	l := newOperatorLab(t, "us-west-2a", "us-west-2a")

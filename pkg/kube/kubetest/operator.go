@@ -156,6 +156,7 @@ func (o *Operator) reconcile(ctx context.Context) {
 func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec clusterSpec) {
 	defer o.writeStatus(c, spec)
 	o.setReclaimPolicy(spec)
+	o.ensureDiscovery(spec)
 	o.reconcilePD(ctx, c, spec)
 	if !c.pd.started || o.now().Before(c.pd.servesAt.Add(o.cfg.Resync)) {
 		return

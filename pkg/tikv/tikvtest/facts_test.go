@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/kvproto/pkg/debugpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+	"github.com/tisnap/tisnap/pkg/standin/disk"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
 
@@ -131,4 +134,40 @@ func TestFacts_StoreWithTLSThatStarts_EndsTheHandshake(t *testing.T) {
 	require.NoError(t, <-started)
 	_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
 	require.NoError(t, err, "the certificates were right")
+}
+
+// A region that nobody writes to ends its log on each store where it did, after a crash and a start in recovery mode.
+func TestFacts_IdleRegion_HasTheSameLogAfterACrash(t *testing.T) {
+	t.Parallel()
+	c := &testCluster{t: t, pd: newTinyPD(7), net: tikvtest.NewNetwork(), faults: &fault.Plan{}, options: quick}
+	c.options.TickInterval = time.Second // nobody calls an election meanwhile, however slow the machine is
+	c.volumes = []volumes{newVolumes(), newVolumes(), newVolumes()}
+	c.startAll()
+	require.NoError(t, tikvtest.BootstrapCluster(c.ctx(30*time.Second), c.stores...))
+	require.NoError(t, tikvtest.SplitAt(c.ctx(30*time.Second), c.stores, key(10)))
+	c.settled()
+	type end struct{ term, index uint64 }
+	before := make([]map[uint64]end, len(c.stores))
+	var images [][]*disk.Image
+	for i, s := range c.stores {
+		before[i] = map[uint64]end{}
+		for _, p := range s.Peers() {
+			answer, err := debugpb.NewDebugClient(dial(t, s)).RegionInfo(t.Context(), &debugpb.RegionInfoRequest{RegionId: p.Region.Id})
+			require.NoError(t, err)
+			state := answer.GetRaftLocalState()
+			before[i][p.Region.Id] = end{state.GetHardState().GetTerm(), state.GetLastIndex()}
+		}
+		s.Kill()
+	}
+	for _, v := range c.volumes {
+		images = append(images, disk.Cut(v.data, v.log))
+	}
+	r := c.restore(images)
+	for i, s := range r.stores {
+		metas := r.metas(s)
+		require.Len(t, metas, 2)
+		for _, m := range metas {
+			require.Equal(t, before[i][m.RegionId], end{m.LastLogTerm, m.LastIndex})
+		}
+	}
 }
