@@ -84,6 +84,20 @@ func TestFence_TakenOver_IsReadFromTheLock(t *testing.T) {
 	})
 }
 
+// The same run continued by another process is another owner: the process that was suspended touches nothing more.
+func TestFence_AnotherProcessOfTheRunTookOver_IsReadFromTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		suspended := take(t, store, first)
+		require.False(t, suspended.Taken(t.Context()))
+		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
+		now := take(t, store, first)
+		require.True(t, suspended.Taken(t.Context()))
+		require.False(t, now.Taken(t.Context()))
+	})
+}
+
 func TestFence_StoreAway_TheLeaseCountsWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for _, position := range []fault.Position{fault.Before, fault.Stall} {
