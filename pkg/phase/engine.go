@@ -212,7 +212,7 @@ func (e *Engine) journalled(ctx context.Context, step *Step, s *Scope) error {
 	defer cancel()
 	err := e.writer.flush(short)
 	if err == nil || ctx.Err() != nil {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	e.mu.Lock()
 	e.late = true

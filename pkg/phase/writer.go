@@ -185,7 +185,7 @@ func (w *writer) flush(ctx context.Context) error {
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
