@@ -84,7 +84,7 @@ soak-resolve: build ## N restores under faults and kills of their data phase, re
 
 .PHONY: check-estimate
 check-estimate: ## ROUNDS backups and restores on the testbed: the estimate of each run beside what it took
-	ESTIMATE_ROUNDS=$(or $(ROUNDS),20) $(GO) test -trimpath -timeout=30m -count=1 -v ./tests -run TestEstimate_RoundsOfTheTestbed
+	CGO_ENABLED=0 ESTIMATE_ROUNDS=$(or $(ROUNDS),20) $(GO) test -trimpath -timeout=30m -count=1 -v ./tests -run TestEstimate_RoundsOfTheTestbed
 
 .PHONY: crash
 crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run

@@ -8,24 +8,35 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
-// maxOff is how far the median of the estimates may be from what was taken: make check-estimate.
+// maxOff is how far each estimate may be from what the run took: make check-estimate.
 const maxOff = 0.25
 
+// steadyRules are those of an EC2 that takes most of a run's time, as the real one does, and always as long: what varies is
+// this machine. With quick rules a run is a few seconds of this machine's own work, which nobody estimates.
+func steadyRules() *ebstest.Rules {
+	r := ebstest.QuickRules()
+	r.SnapshotBase, r.Creating = 8*time.Second, ebstest.Span{Least: 5 * time.Second, Most: 5 * time.Second}
+	return r
+}
+
 // TestEstimate_RoundsOfTheTestbed takes ESTIMATE_ROUNDS backups and restores each of one, and compares what each run's
-// report says was expected, by the model fitted to the runs before it, with what it took.
+// report says was expected, by the model fitted to the runs before it, with what it took. A restored cluster is removed
+// before the next round: each that stays makes this machine slower, and the model rightly knows nothing of it.
 func TestEstimate_RoundsOfTheTestbed(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("ESTIMATE_ROUNDS"))
 	if err != nil || rounds < 7 {
 		t.Skip("it takes minutes: make check-estimate")
 	}
-	p := newPlace(t, testbed.Config{Nodes: 3 * (rounds + 1)})
+	p := newPlace(t, testbed.Config{Nodes: 3 * (rounds + 1), Rules: steadyRules(), PodStart: 2 * time.Second})
 	_, err = p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
 	off := map[report.Operation][]float64{}
@@ -33,11 +44,12 @@ func TestEstimate_RoundsOfTheTestbed(t *testing.T) {
 		id := fmt.Sprint("round-", i)
 		p.compare(t, off, "backup", prod.String(), "--name", id, "--storage", whole, "-o", "json")
 		p.compare(t, off, "restore", id, "--to", "tidb/"+id, "--storage", whole, "-o", "json")
+		require.NoError(t, p.bed.Kube.Remove(p.bed.Kube.Get("tidbclusters", "tidb", id)))
 	}
 	for op, all := range off {
 		slices.Sort(all)
 		t.Logf("%s: %d runs with an estimate of their own, off by %.0f%% in the median, %.0f%% at most", op, len(all), 100*all[len(all)/2], 100*all[len(all)-1])
-		require.LessOrEqual(t, all[len(all)/2], maxOff, op)
+		require.LessOrEqual(t, all[len(all)-1], maxOff, op)
 	}
 	require.Len(t, off, 2)
 }
@@ -51,6 +63,7 @@ func (p *place) compare(t *testing.T, off map[report.Operation][]float64, args .
 	require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
 	r := doc.Report
 	require.NotNil(t, r.Expected)
+	t.Logf("%s: expected %.1f s by %s, took %.1f s", r.Operation, r.Expected.Seconds, r.Expected.Model, r.TotalSeconds)
 	if r.Expected.Model != "the published tables" {
 		off[r.Operation] = append(off[r.Operation], math.Abs(r.Expected.Seconds/r.TotalSeconds-1))
 	}

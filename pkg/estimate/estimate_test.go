@@ -265,6 +265,23 @@ func TestFit_EnoughRuns_ScaleTheModelByTheirMedian(t *testing.T) {
 	require.InDelta(t, 786*0.5*0.5, seconds(t, smaller, report.ResolveData), 1, "data that grow or shrink still count")
 }
 
+// A cluster that grew, or a faster version, shows in the estimate after some runs, not after as many as there were before.
+func TestFit_OldRuns_CountNoMore(t *testing.T) {
+	t.Parallel()
+	var samples []estimate.Sample
+	for i := range 40 {
+		factor := 1.0
+		if i >= 28 {
+			factor = 2
+		}
+		samples = append(samples, sample(factor))
+	}
+	e, err := estimate.Of(samples[0].Input, estimate.NewFit(samples), nil)
+	require.NoError(t, err)
+	require.Equal(t, "the last 12 restores of this storage", e.Model)
+	require.InDelta(t, 2*786, seconds(t, e, report.ResolveData), 1)
+}
+
 func TestExpected_IsTheEstimate(t *testing.T) {
 	t.Parallel()
 	e := of(t, largest(false, cluster.VolumeSpec{Type: "gp3", IOPS: 7000, ThroughputMiB: 400}))

@@ -10,7 +10,7 @@ import (
 // The runs that the model is scaled to: the youngest, and at least so many.
 const (
 	minFitRuns = 5
-	maxFitRuns = 50
+	maxFitRuns = 12 // of a month, a median would lag behind two weeks
 )
 
 // Sample is a past run that was done: what it worked on, and the seconds of its phases.
