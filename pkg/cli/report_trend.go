@@ -54,21 +54,15 @@ func (d *trendDoc) table(w io.Writer) error {
 }
 
 func cells(p history.Point) []any {
-	hold, data, grown := "", "", ""
+	hold, data := "", ""
 	if p.HoldSeconds > 0 {
 		hold = report.Duration(p.HoldSeconds)
 	}
 	if p.DataBytes > 0 {
 		data = report.Bytes(p.DataBytes)
 	}
-	switch {
-	case p.GrownBytes > 0:
-		grown = "+" + report.Bytes(p.GrownBytes)
-	case p.GrownBytes < 0:
-		grown = "-" + report.Bytes(-p.GrownBytes)
-	}
 	return []any{
-		p.Started.UTC().Format("2006-01-02 15:04"), report.Name(string(p.Run)), report.Name(string(p.Outcome)), report.Duration(p.Seconds), hold, data, grown,
+		p.Started.UTC().Format("2006-01-02 15:04"), report.Name(string(p.Run)), report.Name(string(p.Outcome)), report.Duration(p.Seconds), hold, data, history.Grown(p.GrownBytes),
 	}
 }
 

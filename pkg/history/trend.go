@@ -46,6 +46,17 @@ type Point struct {
 	GrownBytes int64 `json:"grownBytes,omitempty"`
 }
 
+// Grown is how much more data there is than before, as "+20 GB" or "-3 GB"; "" for as much.
+func Grown(bytes int64) string {
+	switch {
+	case bytes > 0:
+		return "+" + report.Bytes(bytes)
+	case bytes < 0:
+		return "-" + report.Bytes(-bytes)
+	}
+	return ""
+}
+
 // Spread is the median, the largest and the last of some figures.
 type Spread struct {
 	Median float64 `json:"median"`

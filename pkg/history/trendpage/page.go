@@ -4,6 +4,7 @@ package trendpage
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -37,7 +38,7 @@ func Write(w io.Writer, t *history.Trend) error {
 func series(id string, s history.Series) g.Node {
 	points := s.Points[max(len(s.Points)-maxRows, 0):]
 	title := fmt.Sprintf("%ss of %s", report.Name(string(s.Operation)), report.Name(s.Cluster.String()))
-	out := g.Group{h.H2(h.ID(id), g.Text(title)), figures(s)}
+	out := g.Group{h.H2(h.ID(id), g.Text(title)), figures(s), failed(s)}
 	if len(s.Slower) > 0 {
 		items := g.Group{}
 		for _, slow := range s.Slower {
@@ -50,7 +51,20 @@ func series(id string, s history.Series) g.Node {
 	if s.HoldSeconds != nil {
 		out = append(out, chart("hold", points, func(p history.Point) float64 { return p.HoldSeconds }))
 	}
+	out = append(out, chart("data", points, func(p history.Point) float64 { return float64(p.DataBytes) }))
 	return h.Section(h.Aria("labelledby", id), out, table(title, points))
+}
+
+// failed are the failures by their kind.
+func failed(s history.Series) g.Node {
+	if len(s.Failed) == 0 {
+		return nil
+	}
+	items := g.Group{}
+	for _, kind := range slices.Sorted(maps.Keys(s.Failed)) {
+		items = append(items, h.Li(g.Text(fmt.Sprintf("%d %s", s.Failed[kind], report.Name(kind)))))
+	}
+	return h.Div(h.Class("problem"), h.Role("note"), h.Strong(g.Text("Failed")), h.Ul(items))
 }
 
 func figures(s history.Series) g.Node {
@@ -62,12 +76,12 @@ func figures(s history.Series) g.Node {
 		out = append(out, htmlreport.Figure("hold, last", report.Duration(hold.Last), "median "+report.Duration(hold.Median)+", at most "+report.Duration(hold.Most)))
 	}
 	if last := s.Points[len(s.Points)-1]; last.DataBytes > 0 {
-		out = append(out, htmlreport.Figure("data", report.Bytes(last.DataBytes), ""))
+		out = append(out, htmlreport.Figure("data", report.Bytes(last.DataBytes), history.Grown(last.GrownBytes)))
 	}
 	return h.Dl(h.Class("figures"), out)
 }
 
-// chart draws a bar a run; the numbers are in the table below it.
+// chart draws a bar a run; the numbers are in the table below it. Those of "data" are bytes, others seconds.
 func chart(name string, points []history.Point, figure func(history.Point) float64) g.Node {
 	most := 0.0
 	for _, p := range points {
@@ -87,7 +101,11 @@ func chart(name string, points []history.Point, figure func(history.Point) float
 		bars = append(bars, g.El("rect", h.Class(class), g.Attr("x", number(float64(i)*each)), g.Attr("y", number(height-tall)),
 			h.Width(number(max(each*0.8, 0.5))), h.Height(number(tall))))
 	}
-	label := fmt.Sprintf("%s of %d runs, at most %s", name, len(points), report.Duration(most))
+	top := report.Duration(most)
+	if name == "data" {
+		top = report.Bytes(int64(most))
+	}
+	label := fmt.Sprintf("%s of %d runs, at most %s", name, len(points), top)
 	return h.Figure(h.Class("chart"), h.FigCaption(g.Text(label)),
 		h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %g %g", width, height)), g.Attr("preserveAspectRatio", "none"), h.Role("img"), h.Aria("label", label), bars))
 }
@@ -107,13 +125,14 @@ func table(title string, points []history.Point) g.Node {
 		rows = append(rows, h.Tr(
 			h.Th(h.Scope("row"), g.Text(p.Started.UTC().Format("2006-01-02 15:04"))), h.Td(g.Text(report.Name(string(p.Backup)))),
 			h.Td(htmlreport.Badge(p.Outcome)), h.Td(h.Class("num"), g.Text(report.Duration(p.Seconds))), h.Td(h.Class("num"), g.Text(hold)), h.Td(h.Class("num"), g.Text(data)),
+			h.Td(h.Class("num"), g.Text(history.Grown(p.GrownBytes))),
 		))
 	}
 	head := g.Group{}
 	for _, c := range []string{"started", "backup", "outcome"} {
 		head = append(head, h.Th(h.Scope("col"), g.Text(c)))
 	}
-	for _, c := range []string{"total", "hold", "data"} {
+	for _, c := range []string{"total", "hold", "data", "grown"} {
 		head = append(head, h.Th(h.Scope("col"), h.Class("num"), g.Text(c)))
 	}
 	return htmlreport.Scroll(title, h.Table(h.THead(h.Tr(head)), h.TBody(rows)))

@@ -55,6 +55,21 @@ func TestWrite_HostileNames_DoNothing(t *testing.T) {
 	}
 }
 
+func TestWrite_SaysWhatFailedAndWhatGrew(t *testing.T) {
+	t.Parallel()
+	run := func(day int, data int64, kind string) history.Run {
+		r := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: data, Started: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
+		if kind != "" {
+			r.Outcome, r.ErrorKind, r.DataBytes = phase.Failed, kind, 0
+		}
+		return r
+	}
+	text := page(t, []history.Run{run(1, 100e9, ""), run(2, 0, "unready"), run(3, 0, "denied"), run(4, 0, "unready"), run(5, 120e9, ""), run(6, 117e9, "")})
+	for _, want := range []string{"1 denied", "2 unready", "+20 GB", "-3 GB", "data of 6 runs, at most 120 GB"} {
+		require.Contains(t, text, want)
+	}
+}
+
 func TestWrite_NoRuns_SaysSo(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, page(t, nil), "No run has a report.")
