@@ -9,28 +9,29 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), backupGuards(), phaseGuards(), gcGuards(), lockGuards(), restoreGuards(), resolveGuards(), marksGuards(), outsideGuards(),
-		recordGuards(), brGuards(), robustGuards(), reportingGuards(),
+		recordGuards(), brGuards(), robustGuards(), reportingGuards(), reportGuards(),
 	)
 }
 
 // The design's list of what must hold at all times, as the rows name it.
 const (
-	releasedOrSaid  = "no path leaves a cluster held without saying so, with the command that releases it"
-	knownAndKept    = "no snapshot or volume exists that no journal knows; nothing attached or sealed is deleted"
-	zeroIsAnError   = "zero stores, zero volumes, zero regions is an error, never success"
-	lostAnswer      = "an answer that is lost may have happened: look it up before trying again"
-	errorTable      = "one table an adapter says what a caller can do next; every step has a deadline"
-	unknownIsKept   = "what the Operator or br wrote and is not understood is kept"
-	noSecrets       = "no secret in logs, argv, manifests or reports"
-	provenHold      = "the hold is proven unbroken over the whole cut, or the set is thrown away"
-	oneRun          = "one run at a time has a cluster, and one that lost it touches nothing more"
-	takenBack       = "a region that is not taken back has nothing to take back"
-	exactlyOnce     = "the regions tile the key space exactly, by the newest view of each"
-	sealedIsWhole   = "only a backup that is sealed, and whole, can be restored"
-	othersStay      = "what somebody else has paused, tagged or made stays as it is"
-	undoneInOrder   = "a failed run takes back what it did, first what a live cluster feels"
-	provenServer    = "a server of the cluster proves the name by which the cluster knows it"
-	journalledFirst = "an intent is durable before its effect is made"
+	releasedOrSaid     = "no path leaves a cluster held without saying so, with the command that releases it"
+	knownAndKept       = "no snapshot or volume exists that no journal knows; nothing attached or sealed is deleted"
+	zeroIsAnError      = "zero stores, zero volumes, zero regions is an error, never success"
+	lostAnswer         = "an answer that is lost may have happened: look it up before trying again"
+	errorTable         = "one table an adapter says what a caller can do next; every step has a deadline"
+	unknownIsKept      = "what the Operator or br wrote and is not understood is kept"
+	noSecrets          = "no secret in logs, argv, manifests or reports"
+	provenHold         = "the hold is proven unbroken over the whole cut, or the set is thrown away"
+	oneRun             = "one run at a time has a cluster, and one that lost it touches nothing more"
+	takenBack          = "a region that is not taken back has nothing to take back"
+	exactlyOnce        = "the regions tile the key space exactly, by the newest view of each"
+	sealedIsWhole      = "only a backup that is sealed, and whole, can be restored"
+	othersStay         = "what somebody else has paused, tagged or made stays as it is"
+	undoneInOrder      = "a failed run takes back what it did, first what a live cluster feels"
+	provenServer       = "a server of the cluster proves the name by which the cluster knows it"
+	nothingFromOutside = "what others wrote into a storage, or ask of the page, does nothing"
+	journalledFirst    = "an intent is durable before its effect is made"
 )
 
 // in makes the row of a guard that tests of its own package hold.
