@@ -28,6 +28,8 @@ type S3Flags struct {
 	StorageClass, ACL          string
 	SSE, SSEKMSKeyID           string
 	RoleARN, ExternalID        string
+
+	hostStyle bool // the bucket is in the host's name, not in the path: only the URL of --storage can say so
 }
 
 // define declares the flags. A flag that is given again replaces what was given before.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -24,7 +25,7 @@ func (c *Common) openStorage(ctx context.Context, cfg objstore.Config) (objstore
 	}
 	cfg.Region, cfg.Endpoint = s3.Region, strings.TrimSuffix(s3.Endpoint, "/")
 	cfg.RoleARN, cfg.ExternalID = s3.RoleARN, s3.ExternalID
-	cfg.VirtualHosted = s3.Provider == "alibaba" || s3.Provider == "netease"
+	cfg.VirtualHosted = s3.hostStyle || s3.Provider == "alibaba" || s3.Provider == "netease"
 	cfg.Put = objstore.PutOptions{
 		StorageClass: s3.StorageClass, ACL: s3.ACL, Encryption: s3.SSE, KMSKey: s3.SSEKMSKeyID,
 	}
@@ -80,6 +81,11 @@ func (s *S3Flags) readQuery(query url.Values) error {
 		case "external-id":
 			s.ExternalID = value
 		case "force-path-style":
+			forced, err := strconv.ParseBool(value)
+			if err != nil {
+				return failure.New(failure.Usage, "read --storage", value, "force-path-style is true or false")
+			}
+			s.hostStyle = !forced
 		default: // also keys, which must not be on a command line
 			return failure.New(failure.Usage, "read --storage", "", "%q in the URL is not supported", name).
 				WithHint("give credentials by the environment or a role")

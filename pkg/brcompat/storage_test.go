@@ -42,6 +42,7 @@ func TestOpenStorage_WhatCannotBe_IsRefusedAndRepeatsNoSecret(t *testing.T) {
 		"no URL":             {Storage: "s3://%zz"},
 		"a relative folder":  {Storage: "local://folder"},
 		"an unknown setting": {Storage: "s3://bucket/p?turbo=1"},
+		"neither true":       {Storage: "s3://bucket/p?force-path-style=perhaps"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

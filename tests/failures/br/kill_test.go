@@ -28,10 +28,16 @@ type process struct {
 
 func (p *place) launch(t *testing.T, args ...string) *process {
 	t.Helper()
+	return p.launchWith(t, nil, args...)
+}
+
+// launchWith is launch with more in the environment.
+func (p *place) launchWith(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
 	program, err := shipped.BR()
 	require.NoError(t, err)
 	b := &process{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)}
-	b.cmd.Env = append(p.Env(), "BR_LOG_TO_TERM=\x01")
+	b.cmd.Env = append(append(p.Env(), "BR_LOG_TO_TERM=\x01"), env...)
 	b.cmd.Dir, b.cmd.Stdout, b.cmd.Stderr = p.dir, &b.out, &b.out
 	require.NoError(t, b.cmd.Start())
 	t.Cleanup(func() { _ = b.cmd.Process.Kill() })
