@@ -1,6 +1,7 @@
 package brcompat
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,8 +52,7 @@ func openLog(c *Common, streams Streams) (*logger, error) {
 	fmt.Fprintf(streams.Err, "Detail BR log in %s \n", name)
 	filed, err := newLogger(c, zapcore.Lock(file))
 	if err != nil {
-		_ = file.Close()
-		return nil, err
+		return nil, errors.Join(err, file.Close())
 	}
 	both := zap.New(zapcore.NewTee(filed.Core(), said.Core()), zap.AddCaller())
 	return &logger{Logger: filed, said: both, file: file}, nil
@@ -77,9 +77,11 @@ func (l *logger) say(message string, fields ...zap.Field) {
 // failed writes the error that ends the run.
 func (l *logger) failed(message string) { l.Error("br failed", zap.String("error", message)) }
 
-func (l *logger) close() {
+// close ends the log. An error means that the end of --log-file may be missing.
+func (l *logger) close() error {
 	_ = l.Sync() // a pipe cannot be synced, and says so
-	if l.file != nil {
-		_ = l.file.Close()
+	if l.file == nil {
+		return nil
 	}
+	return failure.Wrap(l.file.Close(), failure.Unknown, "close --log-file", l.file.Name())
 }

@@ -99,7 +99,9 @@ func (a *app) end(err error) {
 		fmt.Fprintln(a.streams.Err, "Error: "+message)
 	}
 	if a.log != nil {
-		a.log.close()
+		if err := a.log.close(); err != nil { // what the run did stands
+			fmt.Fprintln(a.streams.Err, "Warning: "+err.Error())
+		}
 	}
 }
 
