@@ -133,7 +133,7 @@ func newBRMeta(m *Manifest) *BRMeta {
 		PD:   BRReplicas{Replicas: m.Source.PDReplicas},
 		TiDB: BRReplicas{Replicas: m.Source.TiDBReplicas},
 		Kubernetes: BRKubernetes{
-			PVCs: m.Kubernetes.PVCs, PVs: m.Kubernetes.PVs, TidbCluster: m.Kubernetes.TidbCluster,
+			PVCs: m.Kubernetes.PVCs, PVs: volumeNamed(m.Kubernetes.PVs), TidbCluster: m.Kubernetes.TidbCluster,
 		},
 	}
 	for _, s := range m.Source.Stores {

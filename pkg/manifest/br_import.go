@@ -127,7 +127,7 @@ func bindings(pvs []json.RawMessage) (map[string]binding, error) {
 			volume: pv.Metadata.Name, claim: pv.Spec.ClaimRef.Name,
 			pod: pv.Metadata.Annotations["tidb.pingcap.com/pod-name"], sizeGiB: gibibytes(pv.Spec.Capacity.Storage),
 		}
-		for _, id := range []string{pv.Metadata.Annotations["temporary/volume-id"], pv.Spec.CSI.VolumeHandle} {
+		for _, id := range []string{pv.Metadata.Annotations[volumeIDAnnotation], pv.Spec.CSI.VolumeHandle} {
 			if id != "" {
 				bound[id] = b
 			}
