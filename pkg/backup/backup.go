@@ -42,7 +42,7 @@ type EBS interface {
 	ebs.Tagger
 }
 
-// Deps are the systems around a backup. All are required but Sink and Log.
+// Deps are the systems around a backup. All are required but Sink, Log and Remains.
 type Deps struct {
 	Kube  kube.Clusters
 	PD    PD
@@ -51,6 +51,8 @@ type Deps struct {
 	Store objstore.Store
 	Sink  phase.Sink
 	Log   *zap.Logger
+	// Remains learns what would be left if the process ended at any moment.
+	Remains *phase.Remains
 }
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.

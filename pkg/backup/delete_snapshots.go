@@ -37,7 +37,7 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 		}
 	}
 	note(r.sets.all())
-	for {
+	for waiting := false; ; {
 		found, err := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
 		if err != nil {
 			return r.leftover(doomed, err)
@@ -47,6 +47,7 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 		left := ebs.DeleteEach(ctx, slices.Sorted(maps.Keys(doomed)), r.EBS.DeleteSnapshot, func(id cluster.SnapshotID) {
 			delete(doomed, id)
 			gone[id] = true
+			r.sets.noteDeleted(id)
 			s.Reached(int64(len(gone)))
 		})
 		if len(left) > 0 {
@@ -57,7 +58,12 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 				s.Warn("an answer of CreateSnapshots was lost, and for %s EC2 showed nothing that it made: if it did, the snapshots "+
 					"carry the tag %s=%s, and tisnap gc deletes them", r.opts.Visibility, ebs.TagRun, r.opts.Run)
 			}
+			r.Remains.Clear(remainsSnapshots)
 			return nil
+		} else if !waiting {
+			waiting = true
+			s.Note("waiting until %s for snapshots that EC2 may still make of a request whose answer is late, to delete them; if this process has to end before: %s",
+				hidden.UTC().Format(time.RFC3339), r.removal())
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {
 			return r.leftover(doomed, err)
@@ -70,9 +76,13 @@ func (r *run) leftover(doomed map[cluster.SnapshotID]bool, err error) error {
 	for id := range doomed {
 		names = append(names, string(id))
 	}
+	what := fmt.Sprintf("%d may be left (%s)", len(names), strings.Join(names, " "))
+	if len(names) == 0 {
+		what = "some may be left that EC2 has not shown yet"
+	}
 	return &failure.Error{
 		Op: "delete snapshots", Target: "run " + string(r.opts.Run), Kind: failure.KindOf(err),
-		Hint: "delete the snapshots tagged " + ebs.TagRun + "=" + string(r.opts.Run) + " by hand",
-		Err:  fmt.Errorf("%d may be left (%s): %w", len(names), strings.Join(names, " "), err),
+		Hint: "run: tisnap gc --storage " + r.Store.URL() + " --yes (an hour later, or with --older-than 0s); the snapshots carry the tag " + ebs.TagRun + "=" + string(r.opts.Run),
+		Err:  fmt.Errorf("%s: %w", what, err),
 	}
 }

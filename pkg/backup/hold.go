@@ -32,6 +32,7 @@ func (r *run) connect(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	r.hold = h
+	r.noteAttempt()
 	s.Expect(int64(len(targets)), "stores")
 	if err := h.Connect(ctx); err != nil {
 		return err

@@ -15,10 +15,14 @@ const lockTTL = 10 * time.Minute
 
 // takeLock admits one run at a time to the cluster. A lock that is lost ends the run.
 func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
-	return r.fence.Take(ctx, lockTTL, runlock.Notify{
+	err := r.fence.Take(ctx, lockTTL, runlock.Notify{
 		Lost:     func(reason error) { r.cancel(reason) },
 		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
 	})
+	if err == nil {
+		r.noteRun()
+	}
+	return err
 }
 
 // unlock frees the lock of a run that has done its work. A lock that cannot be released frees itself, and does not make
@@ -32,7 +36,11 @@ func (r *run) unlock(ctx context.Context, s *phase.Scope) error {
 
 // dropLock frees the lock.
 func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error {
-	return r.fence.Release(ctx)
+	err := r.fence.Release(ctx)
+	if err == nil {
+		r.Remains.Clear(remainsRun)
+	}
+	return err
 }
 
 // claim takes the backup's id in the storage, and a prefix of TiDB Operator's as br does.

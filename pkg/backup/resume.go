@@ -62,6 +62,7 @@ func (r *run) adoptProof(_ context.Context, s *phase.Scope) error {
 		}
 		r.sets.put(id, set)
 	}
+	r.noteAttempt()
 	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.backupTS)
 	return nil
 }

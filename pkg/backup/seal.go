@@ -34,6 +34,7 @@ func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
 		return err
 	}
 	r.result.Sealed = true
+	r.Remains.Clear(remainsSnapshots)
 	return nil
 }
 

@@ -17,12 +17,13 @@ type sets struct {
 	asked     time.Time                          // when the last ambiguous request ended
 	begun     map[cluster.StoreID]time.Time      // when a set was asked for
 	ended     map[cluster.StoreID]time.Time      // when it was answered, or found
+	deleted   map[cluster.SnapshotID]bool
 }
 
 func newSets() *sets {
 	return &sets{
 		byStore: map[cluster.StoreID][]ebs.Snapshot{}, ambiguous: map[cluster.StoreID]ebs.CutRequest{},
-		begun: map[cluster.StoreID]time.Time{}, ended: map[cluster.StoreID]time.Time{},
+		begun: map[cluster.StoreID]time.Time{}, ended: map[cluster.StoreID]time.Time{}, deleted: map[cluster.SnapshotID]bool{},
 	}
 }
 

@@ -9,10 +9,13 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/ui"
 )
 
 // Streams are where a command writes, and where it finds EC2.
@@ -34,6 +37,9 @@ const (
 	ExitHeld   ExitCode = 9 // the cluster was not put back: act now
 )
 
+// undoTime is how long a run may take to be undone after a signal: less than the 30 s that Kubernetes gives a pod.
+const undoTime = 22 * time.Second
+
 // errStopped is the cause of a context that a signal ended.
 var errStopped = errors.New("stopped by a signal")
 
@@ -46,16 +52,17 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	done := make(chan ExitCode, 1)
-	go func() { done <- Run(ctx, args, streams, version) }()
+	app := &app{streams: streams, version: version}
+	go func() { done <- app.run(ctx, args) }()
 	for stopping := false; ; stopping = true {
 		select {
 		case code := <-done:
 			return code
 		case s := <-signals:
 			if stopping {
-				return ExitFailed
+				return app.leave()
 			}
-			cancel(fmt.Errorf("%w: %s", errStopped, s))
+			cancel(&phase.StopError{Reason: fmt.Errorf("%w: %s", errStopped, s), UndoBy: time.Now().Add(undoTime)})
 		}
 	}
 }
@@ -63,12 +70,17 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 // Run is Main without the process's signals.
 func Run(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	app := &app{streams: streams, version: version}
-	root := app.root() //nolint:contextcheck // the commands take it from cobra
+	return app.run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) ExitCode {
+	streams := a.streams
+	root := a.root() //nolint:contextcheck // the commands take it from cobra
 	root.SetArgs(joinBools(root, args))
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	err := root.ExecuteContext(ctx)
-	app.end(err)
+	a.end(err)
 	switch {
 	case err == nil:
 		return ExitDone
@@ -84,6 +96,19 @@ type app struct {
 	version Version
 	common  Common
 	log     *logger // nil before the flags are read
+	left    phase.Remains
+}
+
+// leave says what is left of a run that goes on, and gives the code to end with at once.
+func (a *app) leave() ExitCode {
+	lines, held := a.left.Lines()
+	if len(lines) > 0 {
+		ui.Say(a.streams.Err, "left: "+strings.Join(lines, "; "))
+	}
+	if held {
+		return ExitHeld
+	}
+	return ExitFailed
 }
 
 // end reports the error, where the Operator looks and where a person does, and closes the log.

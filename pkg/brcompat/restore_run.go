@@ -51,7 +51,7 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 	}
 	r := &restoreRun{document: doc}
 	r.deps = restore.Deps{
-		TiKV: c.tikv(), Store: store, Log: c.log,
+		TiKV: c.tikv(), Store: store, Log: c.log, Remains: &a.left,
 		OpenPD: func(ctx context.Context, _ []string) (restore.PD, error) { return c.pd(ctx) },
 	}
 	r.opts = restore.Options{

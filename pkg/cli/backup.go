@@ -222,7 +222,7 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	if id = cmp.Or(id, before); id == "" {
 		id = cluster.BackupID(name.Name + "-" + time.Now().UTC().Format("20060102-150405"))
 	}
-	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log}
+	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log, Remains: a.remains()}
 	opts.Cluster, opts.Backup, opts.Run, opts.Owner, opts.Tool = name, id, run, owner(cmd, run), a.version.Version
 	return deps, opts, nil
 }

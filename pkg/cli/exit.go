@@ -58,6 +58,11 @@ func exitCode(ctx context.Context, err error) ExitCode {
 			return ExitTerminated
 		}
 	}
+	return exitCodeOf(kind)
+}
+
+// exitCodeOf is the code of a kind of error.
+func exitCodeOf(kind failure.Kind) ExitCode {
 	for _, row := range exitCodes {
 		if row.kind == kind {
 			return row.code

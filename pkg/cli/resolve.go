@@ -188,7 +188,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		return deps, opts, err
 	}
 	deps = restore.Deps{
-		Kube: k, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log,
+		Kube: k, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log, Remains: a.remains(),
 		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) { return c.pd(ctx, addresses, target) },
 	}
 	opts = restore.Options{

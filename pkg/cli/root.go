@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,6 +21,7 @@ type app struct {
 	ended    *ended        // what there is to announce
 	args     []string      // the command line without the program
 	wait     bool          // for the end of the run
+	shutdown *shutdown     // by a signal; nil without
 }
 
 // globalFlags are those that every command has, spelled as in kubectl, aws and br.
@@ -32,6 +34,7 @@ type globalFlags struct {
 	ca, cert, key                      string
 	output, progress                   string
 	logLevel, logFormat, logFile       string
+	grace                              time.Duration
 }
 
 func outputs() []string { return []string{"table", "wide", "name", "json", "yaml"} }
@@ -54,7 +57,11 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 			if err := fromEnv(cmd); err != nil {
 				return usage(cmd, err)
 			}
-			return usage(cmd, a.global.validate())
+			if err := a.global.validate(); err != nil {
+				return usage(cmd, err)
+			}
+			a.shutdown.configure(a.global.grace, a.machine())
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -81,6 +88,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
 	complete(cmd, "output", append(outputs(), "jsonpath=", "go-template=")...)
 	a.completeFromLive(cmd)
+	f.DurationVar(&g.grace, "grace-period", defaultGrace, "after SIGTERM, how long the process may take to undo its run and end, what is left then is named; a pod's terminationGracePeriodSeconds")
 	complete(cmd, "progress", ui.Modes()...)
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	complete(cmd, "log-format", "text", "json")
@@ -115,6 +123,9 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 func (g *globalFlags) validate() error {
 	if err := checkOutput(g.output); err != nil {
 		return err
+	}
+	if g.grace < time.Second {
+		return fmt.Errorf("--grace-period %s: want at least 1s", g.grace)
 	}
 	if _, err := ui.ParseMode(g.progress); err != nil {
 		return err

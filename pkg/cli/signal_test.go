@@ -3,13 +3,19 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 func TestAwait_RunEnds_ItsCode(t *testing.T) {
@@ -17,7 +23,7 @@ func TestAwait_RunEnds_ItsCode(t *testing.T) {
 	done := make(chan ExitCode, 1)
 	done <- 5
 	var out bytes.Buffer
-	code := await(done, nil, func(error) { assert.Fail(t, "cancelled") }, &out)
+	code := new(shutdown).await(done, nil, func(error) { assert.Fail(t, "cancelled") }, &out)
 	assert.Equal(t, ExitCode(5), code)
 	assert.Empty(t, out.String())
 }
@@ -36,7 +42,7 @@ func TestAwait_OneSignal_CancelsAndWaitsForTheRun(t *testing.T) {
 				cancel(cause)
 				done <- 42 // the run ends only because it was cancelled
 			}
-			assert.Equal(t, ExitCode(42), await(done, signals, undo, &out))
+			assert.Equal(t, ExitCode(42), new(shutdown).await(done, signals, undo, &out))
 			require.ErrorIs(t, context.Cause(ctx), reason)
 			assert.Contains(t, out.String(), "a second signal stops at once")
 		})
@@ -52,8 +58,8 @@ func TestAwait_SecondSignal_ReturnsWithTheRunStillGoing(t *testing.T) {
 			signals <- os.Interrupt
 			signals <- s
 			var out bytes.Buffer
-			assert.Equal(t, want, await(nil, signals, func(error) {}, &out))
-			assert.Contains(t, out.String(), "expires by itself")
+			assert.Equal(t, want, new(shutdown).await(nil, signals, func(error) {}, &out))
+			assert.Contains(t, out.String(), "nothing is held and nothing is left")
 		})
 	}
 }
@@ -64,10 +70,71 @@ func TestAwait_NobodyReadsStderr_RunIsUndone(t *testing.T) {
 	reader, writer := io.Pipe()
 	done, signals := make(chan ExitCode, 1), make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
-	code := await(done, signals, func(reason error) {
+	code := new(shutdown).await(done, signals, func(reason error) {
 		assert.ErrorIs(t, reason, errTerminated)
 		done <- ExitTerminated
 	}, writer)
 	assert.Equal(t, ExitTerminated, code)
 	require.NoError(t, reader.Close()) // lets the write under way go
+}
+
+// What a second signal leaves is named with the run and the command that ends it, and a hold has its own exit code.
+func TestAwait_SecondSignal_SaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	const hold, snapshots = "cluster tidb/prod is still held by run r1; release it now with: tisnap release tidb/prod", "3 snapshots (snap-1 snap-2 snap-3)"
+	for _, machine := range []bool{false, true} {
+		t.Run(fmt.Sprintf("machine %t", machine), func(t *testing.T) {
+			t.Parallel()
+			e := new(shutdown)
+			e.configure(time.Hour, machine)
+			e.left.Set("snapshots", func() string { return snapshots })
+			e.left.Set(phase.RemainsHold, func() string { return hold })
+			e.left.Set("volumes", func() string { return "volumes" })
+			e.left.Clear("volumes")
+			signals := make(chan os.Signal, 2)
+			signals <- syscall.SIGTERM
+			signals <- syscall.SIGTERM
+			var out bytes.Buffer
+			assert.Equal(t, ExitCode(9), e.await(nil, signals, func(error) {}, &out))
+			assert.Contains(t, out.String(), hold)
+			assert.Contains(t, out.String(), snapshots)
+			assert.NotContains(t, out.String(), "volumes")
+			if machine {
+				for line := range strings.Lines(out.String()) {
+					require.True(t, json.Valid([]byte(line)), line)
+				}
+			}
+		})
+	}
+}
+
+// A pod is killed at the end of its grace period: the process ends before, and names what it leaves.
+func TestAwait_GraceIsOver_EndsAndSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	e := new(shutdown)
+	e.configure(time.Second, false)
+	e.left.Set("snapshots", func() string { return "3 snapshots of run r1" })
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	var out bytes.Buffer
+	var cause error
+	assert.Equal(t, ExitTerminated, e.await(nil, signals, func(err error) { cause = err }, &out))
+	assert.Contains(t, out.String(), "grace period of 1s is over")
+	assert.Contains(t, out.String(), "3 snapshots of run r1")
+	var stop *phase.StopError
+	require.ErrorAs(t, cause, &stop)
+	assert.False(t, stop.UndoBy.IsZero(), "the undo knows its bound")
+}
+
+// A person at a terminal may let the undo take its time.
+func TestAwait_Interrupted_NoBound(t *testing.T) {
+	t.Parallel()
+	signals, done := make(chan os.Signal, 1), make(chan ExitCode, 1)
+	signals <- os.Interrupt
+	var stop *phase.StopError
+	new(shutdown).await(done, signals, func(err error) {
+		assert.ErrorAs(t, err, &stop)
+		done <- ExitInterrupted
+	}, io.Discard)
+	assert.True(t, stop.UndoBy.IsZero())
 }

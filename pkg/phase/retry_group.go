@@ -89,7 +89,7 @@ func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error
 	}
 	s := e.scope(&steps[i])
 	s.Warn("%v: all of it is undone, then it is tried again", numbered)
-	if len(e.undoAll(context.WithoutCancel(ctx), steps[first:last+1])) > 0 {
+	if len(e.undoAll(ctx, steps[first:last+1])) > 0 {
 		return i, err
 	}
 	if waitErr := e.awaitAttempt(ctx); waitErr != nil {

@@ -14,10 +14,11 @@ func (e *Engine) undoRun(ctx context.Context) []error {
 	for _, step := range e.order {
 		steps = append(steps, *step)
 	}
-	return e.undoAll(context.WithoutCancel(ctx), steps)
+	return e.undoAll(ctx, steps)
 }
 
-// undoAll undoes those of the steps that began and returns the errors of those that could not be undone.
+// undoAll undoes those of the steps that began and returns the errors of those that could not be undone. The end of ctx
+// does not end it; a StopError bounds it.
 func (e *Engine) undoAll(ctx context.Context, steps []Step) []error {
 	for _, first := range []bool{true, false} {
 		for i := len(steps) - 1; i >= 0; i-- {
@@ -42,8 +43,9 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 	e.writer.add(Record{Type: RecordUndo, Step: step.Name}, nil)
 	s := e.scope(step)
 	s.emit(UndoStarted, "")
-	ctx, span := tracing.Start(ctx, "undo "+step.Name)
-	err := within(ctx, "undo "+step.Name, step.undoDeadline(), func(ctx context.Context) error { return e.call(ctx, step.Undo, s) })
+	limit := undoLimit(ctx, step)
+	ctx, span := tracing.Start(context.WithoutCancel(ctx), "undo "+step.Name)
+	err := within(ctx, "undo "+step.Name, limit, func(ctx context.Context) error { return e.call(ctx, step.Undo, s) })
 	span.End(err)
 	if err != nil {
 		err = failure.Annotate(err, "undo "+step.Name, "")

@@ -14,6 +14,7 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	if r.existing {
 		return nil
 	}
+	r.noteCluster()
 	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target())
 }
 
@@ -30,6 +31,7 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run); err != nil {
 		return err
 	}
+	r.Remains.Clear(remainsCluster)
 	stay, err := r.Kube.Remaining(ctx, r.opts.Target, r.opts.Run)
 	switch {
 	case err != nil:

@@ -26,6 +26,7 @@ func (r *run) createVolumes(ctx context.Context, s *phase.Scope) error {
 	}
 	s.Expect(int64(len(r.volumes)), "volumes")
 	r.asked, r.asking = true, time.Now()
+	r.noteVolumes()
 	wave := len(r.volumes)
 	if r.fill.rate > 0 {
 		wave = r.fill.most

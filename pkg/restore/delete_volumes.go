@@ -30,7 +30,7 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 	}
 	hiddenUntil := time.Now().Add(r.opts.Visibility)
 	gone := map[cluster.VolumeID]bool{}
-	for {
+	for waiting := false; ; {
 		asked := time.Now() // not the end of the deletions, which may take longer than EC2 hides a volume
 		doomed, findErr := r.doomed(ctx, gone)
 		s.Expect(int64(len(doomed)+len(gone)), "volumes")
@@ -44,7 +44,12 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 			return r.leftover(doomed, gone, err)
 		}
 		if !r.unanswered(len(gone)) || asked.After(hiddenUntil) {
+			r.Remains.Clear(remainsVolumes)
 			return nil
+		} else if !waiting {
+			waiting = true
+			s.Note("waiting until %s for volumes that EC2 may still make of a request whose answer is late, to delete them; if this process has to end before: %s",
+				hiddenUntil.UTC().Format(time.RFC3339), r.removal())
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {
 			return r.leftover(nil, gone, err)
@@ -96,9 +101,13 @@ func (r *run) leftover(doomed []cluster.VolumeID, gone map[cluster.VolumeID]bool
 			names = append(names, string(id))
 		}
 	}
+	what := fmt.Sprintf("%d may be left (%s)", len(names), strings.Join(names, " "))
+	if len(names) == 0 {
+		what = "some may be left that EC2 has not shown yet"
+	}
 	return &failure.Error{
 		Op: "delete volumes", Target: "run " + string(r.opts.Run), Kind: failure.KindOf(err),
-		Hint: "delete the volumes tagged " + ebs.TagRun + "=" + string(r.opts.Run) + " by hand",
-		Err:  fmt.Errorf("%d may be left (%s): %w", len(names), strings.Join(names, " "), err),
+		Hint: "run: tisnap gc --storage " + r.Store.URL() + " --yes (an hour later, or with --older-than 0s); the volumes carry the tag " + ebs.TagRun + "=" + string(r.opts.Run),
+		Err:  fmt.Errorf("%s: %w", what, err),
 	}
 }

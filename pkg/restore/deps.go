@@ -38,7 +38,7 @@ type PD interface {
 	pd.Settings
 }
 
-// Deps are the systems around a restore. All are required but Sink and Log; Prepare and ResolveData need no Kube.
+// Deps are the systems around a restore. All are required but Sink, Log and Remains; Prepare and ResolveData need no Kube.
 type Deps struct {
 	Kube  kube.Restorer
 	EBS   EBS
@@ -50,4 +50,6 @@ type Deps struct {
 	HandOver func(ctx context.Context, volumes []Volume) error
 	Sink     phase.Sink
 	Log      *zap.Logger
+	// Remains learns what would be left if the process ended at any moment.
+	Remains *phase.Remains
 }

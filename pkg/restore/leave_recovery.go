@@ -114,7 +114,9 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		}
 		return true, nil
 	})
-	r.serves = err == nil
+	if r.serves = err == nil; r.serves {
+		r.Remains.Clear(remainsCluster, remainsVolumes)
+	}
 	return err
 }
 

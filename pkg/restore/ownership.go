@@ -34,10 +34,14 @@ func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 const lockInterval = 5 * time.Second
 
 func (r *run) tryLock(ctx context.Context, s *phase.Scope) error {
-	return r.fence.Take(ctx, lockTTL, runlock.Notify{
+	err := r.fence.Take(ctx, lockTTL, runlock.Notify{
 		Lost:     r.cancel,
 		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
 	})
+	if err == nil {
+		r.noteRun()
+	}
+	return err
 }
 
 // unlock frees the lock of a run that has done its work. A lock that cannot be released frees itself, and does not make
@@ -50,7 +54,13 @@ func (r *run) unlock(ctx context.Context, s *phase.Scope) error {
 }
 
 // dropLock frees the lock.
-func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error { return r.fence.Release(ctx) }
+func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error {
+	err := r.fence.Release(ctx)
+	if err == nil {
+		r.Remains.Clear(remainsRun)
+	}
+	return err
+}
 
 // fenced makes the steps that change something check first that the lock is still held: a process that was suspended
 // must not continue with a cluster that serves by now.

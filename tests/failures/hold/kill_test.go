@@ -63,6 +63,20 @@ func (b *process) kill(t *testing.T) {
 	require.Error(t, <-b.ended)
 }
 
+// exitCode is how the process ended by itself.
+func (b *process) exitCode(t *testing.T) int {
+	t.Helper()
+	var exit *exec.ExitError
+	require.ErrorAs(t, <-b.ended, &exit)
+	return exit.ExitCode()
+}
+
+// reachedWithin waits until all faults have been met.
+func (p *place) reachedWithin(t *testing.T, limit time.Duration) {
+	t.Helper()
+	await(t, limit, "the faults", func() bool { return len(p.faults.Unreached()) == 0 })
+}
+
 // What a dead client paused ends by itself within a lease, and by `tisnap release` at once.
 // https://github.com/tikv/tikv/blob/master/components/raftstore/src/store/snapshot_backup.rs
 func TestA12_ProcessKilled(t *testing.T) {
@@ -87,15 +101,37 @@ func TestA12_ProcessKilled(t *testing.T) {
 		// The next backup finds nothing in its way.
 		p.sealed(t, p.backup(t, "--name", "next"), 6)
 	})
+	t.Run("a second signal ends it at once", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t, 3)
+		b := launch(t, p, "--lease", "1m")
+		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
+		p.letsGoWithin(t, time.Minute)
+		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
+		require.Equal(t, 130, b.exitCode(t), b.stderr.String())
+		require.Contains(t, b.stderr.String(), "tisnap.io/run=dead")
+		require.Contains(t, b.stderr.String(), "tisnap gc --storage "+storage)
+		require.NotContains(t, b.stderr.String(), "still held")
+	})
+	t.Run("a second signal while it is held", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t, 3)
+		b := launch(t, p, "--lease", "1m")
+		p.fault(t, fault.Rule{Point: "pd.DropTTLConfig", Position: fault.Stall, Times: -1})
+		require.NoError(t, b.cmd.Process.Signal(syscall.SIGTERM))
+		p.reachedWithin(t, time.Minute)
+		require.NoError(t, b.cmd.Process.Signal(syscall.SIGTERM))
+		require.Equal(t, 9, b.exitCode(t), b.stderr.String())
+		require.Contains(t, b.stderr.String(), "is still held by run dead")
+		require.Contains(t, b.stderr.String(), "tisnap release "+prod.String()+" --storage "+storage)
+	})
 	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
 		t.Run(name+" lets go", func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, 3)
 			b := launch(t, p, "--lease", "1m")
 			require.NoError(t, b.cmd.Process.Signal(signal))
-			var exit *exec.ExitError
-			require.ErrorAs(t, <-b.ended, &exit)
-			require.Equal(t, 128+int(signal), exit.ExitCode(), b.stderr.String())
+			require.Equal(t, 128+int(signal), b.exitCode(t), b.stderr.String())
 			p.leftNothing(t)
 		})
 	}

@@ -1,0 +1,80 @@
+package backup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// The names under which the run says what remains of it.
+const (
+	remainsRun       = "run"
+	remainsSnapshots = "snapshots"
+)
+
+// noteRun says what remains of the run from the lock on.
+func (r *run) noteRun() {
+	text := fmt.Sprintf("run %s of backup %s is not finished: tisnap runs abort %s --storage %s --yes undoes it", r.opts.Run, r.opts.Backup, r.opts.Run, r.Store.URL())
+	if r.resumption() != nil {
+		text += ", the same command continues it"
+	}
+	r.Remains.Set(remainsRun, func() string { return text })
+}
+
+// noteAttempt says what remains of an attempt that begins, or is taken over.
+func (r *run) noteAttempt() {
+	if h := r.hold; h != nil {
+		r.Remains.Set(phase.RemainsHold, h.Remains)
+	}
+	sets, removal := r.sets, r.removal()
+	r.Remains.Set(remainsSnapshots, func() string {
+		ids, asked := sets.remaining()
+		if len(ids)+asked == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d snapshots (%s) and what EC2 still makes of %d requests: %s", len(ids), strings.Join(ids, " "), asked, removal)
+	})
+}
+
+// removal says how the run's snapshots are found and deleted.
+func (r *run) removal() string {
+	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes them an hour later (--older-than 0s: at once)",
+		ebs.TagRun, r.opts.Run, r.Store.URL())
+}
+
+// remaining lists the snapshots that are known, and counts the requests that nobody has answered.
+func (s *sets) remaining() (ids []string, asked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, snaps := range s.byStore {
+		for _, snap := range snaps {
+			if !s.deleted[snap.ID] {
+				ids = append(ids, string(snap.ID))
+			}
+		}
+	}
+	slices.Sort(ids)
+	for store := range s.begun {
+		if _, answered := s.ended[store]; !answered || s.unseen(store) {
+			asked++
+		}
+	}
+	return ids, asked
+}
+
+// noteDeleted says that a snapshot is gone.
+func (s *sets) noteDeleted(id cluster.SnapshotID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted[id] = true
+}
+
+// unseen reports whether a request of the store is ambiguous, and nothing that it made was found.
+func (s *sets) unseen(id cluster.StoreID) bool {
+	_, ambiguous := s.ambiguous[id]
+	return ambiguous && len(s.byStore[id]) == 0
+}
