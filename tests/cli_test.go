@@ -81,6 +81,14 @@ func TestList_EachStateAndOutput(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(p.run(t, "list", "--storage", whole, "-o", "yaml").stdout), &asYAML))
 	require.Equal(t, asJSON, asYAML)
 
+	good := p.run(t, "list", "--storage", whole, "--check")
+	require.Contains(t, good.stdout, "sealed", good.stderr)
+	require.NotContains(t, good.stdout, "broken")
+	p.deleteSnapshot(t, p.bed.EC2.Snapshots()[0].ID)
+	bad := p.run(t, "list", "--storage", whole, "--check")
+	require.Equal(t, cli.ExitCode(10), bad.code, bad.stderr)
+	require.Contains(t, bad.stdout, string(firstBackup)+" is broken: 1 of its snapshots are gone")
+
 	e := p.refused(t, "describe", string(firstBackup), "--storage", whole, "-o", "json")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Equal(t, []string{

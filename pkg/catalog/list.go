@@ -22,6 +22,7 @@ const (
 	StateSealed   State = "sealed"   // can be restored
 	StateUnsealed State = "unsealed" // its run continues, or died
 	StateRemoving State = "removing" // buried: it cannot be restored any more, and not all of it is gone yet
+	StateBroken   State = "broken"   // sealed, and snapshots of it are gone: EC2 says so, not the storage
 	StateDamaged  State = "damaged"  // its objects cannot be read or contradict each other; Problem says how
 )
 

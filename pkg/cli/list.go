@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/gc"
 )
 
 // listDoc is the output of `tisnap list`.
@@ -25,13 +28,16 @@ type listDoc struct {
 
 func (a *app) listCommand() *cobra.Command {
 	var filter listFilter
+	var check bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the backups in a storage",
 		Long: `List the backups in a storage, the oldest first, with their state: sealed ones can be
 restored, unsealed ones belong to a run that is alive or died, damaged ones cannot be read.
+With --check EC2 is asked whether the snapshots of the sealed ones of this region are there, as
+tisnap gc does: a backup that misses any is broken, and the command ends with 10.
 Nothing is changed.`,
-		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json",
+		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json\n  tisnap list --storage s3://backups/prod --check",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			match, err := filter.matcher(cmd, a.global.namespace)
@@ -42,6 +48,12 @@ Nothing is changed.`,
 			if err != nil {
 				return err
 			}
+			var broken error
+			if check {
+				if broken, err = a.checkBackups(cmd.Context(), items); err != nil {
+					return err
+				}
+			}
 			chosen := []catalog.Entry{}
 			for _, e := range items {
 				set := tagLabels(e.Tags)
@@ -50,11 +62,42 @@ Nothing is changed.`,
 					chosen = append(chosen, e)
 				}
 			}
-			return a.print(&listDoc{header: newHeader("BackupList"), Items: chosen, now: time.Now()})
+			if !slices.ContainsFunc(chosen, func(e catalog.Entry) bool { return e.State == catalog.StateBroken }) {
+				broken = nil
+			}
+			err = a.print(&listDoc{header: newHeader("BackupList"), Items: chosen, now: time.Now()})
+			return errors.Join(broken, err)
 		},
 	}
 	filter.add(cmd, "namespace, cluster, state, and the backup's tags")
+	cmd.Flags().BoolVar(&check, "check", false, "ask EC2 whether the snapshots of sealed backups are there; a backup without one of them is broken")
 	return cmd
+}
+
+// checkBackups marks the sealed backups whose snapshots are gone. broken names them.
+func (a *app) checkBackups(ctx context.Context, items []catalog.Entry) (broken, err error) {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	deps, err := a.gcDeps(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	gone, err := gc.Check(ctx, deps)
+	if err != nil && len(gone) == 0 {
+		return nil, err
+	}
+	for _, m := range gone {
+		for i := range items {
+			if items[i].ID == m.Backup {
+				items[i].State = catalog.StateBroken
+				items[i].Problem = fmt.Sprintf("%d of its snapshots are gone, so it cannot be restored: %v", len(m.Snapshots), m.Snapshots)
+			}
+		}
+	}
+	return err, nil
 }
 
 func (a *app) list(ctx context.Context) ([]catalog.Entry, error) {

@@ -49,7 +49,9 @@ type Snapshot struct {
 	FullBytes   int64 // data in the snapshot; 0 where the endpoint does not say
 	Encrypted   bool
 	KMSKey      string
-	Tags        Tags
+	// Archived is true while the snapshot is in the archive tier, where no volume can be made of it.
+	Archived bool
+	Tags     Tags
 }
 
 // VolumeState is EC2's state of a volume.

@@ -27,6 +27,7 @@ func snapshotOf(s types.Snapshot) Snapshot {
 		FullBytes:   aws.ToInt64(s.FullSnapshotSizeInBytes),
 		Encrypted:   aws.ToBool(s.Encrypted),
 		KMSKey:      aws.ToString(s.KmsKeyId),
+		Archived:    s.StorageTier == types.StorageTierArchive,
 		Tags:        tagsOf(s.Tags),
 	}
 }

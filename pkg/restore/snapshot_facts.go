@@ -2,9 +2,12 @@ package restore
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
@@ -42,4 +45,22 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 		differ("started at %s, before the backup ts (%s)", got.StartedAt.UTC().Format(time.RFC3339), ts.UTC().Format(time.RFC3339))
 	}
 	return out
+}
+
+// archived refuses snapshots in the archive tier: no volume can be made of one before it is back in the standard tier,
+// which takes up to 72 hours.
+// https://docs.aws.amazon.com/ebs/latest/userguide/working-with-snapshot-archiving.html
+func archived(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) error {
+	var ids []string
+	for _, want := range m.Snapshots {
+		if state[want.ID].Archived {
+			ids = append(ids, string(want.ID))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return failure.New(failure.Unready, "check snapshots", string(m.ID), "%d of %d are in the archive tier: %s", len(ids), len(m.Snapshots), strings.Join(ids, ", ")).
+		WithHint("bring each back, which takes up to 72 hours and is billed by AWS: aws ec2 restore-snapshot-tier --snapshot-id ID --temporary-restore-days 7 "+
+			"(or --permanent-restore), see aws ec2 describe-snapshot-tier-status; restore when their StorageTier is standard (region %s)", m.Region)
 }
