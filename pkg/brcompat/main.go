@@ -99,7 +99,7 @@ type app struct {
 	left    phase.Remains
 }
 
-// leave says what is left of a run that goes on, and gives the code to end with at once.
+// leave says what is left of a run that still works, and gives the code to end with at once.
 func (a *app) leave() ExitCode {
 	lines, held := a.left.Lines()
 	if len(lines) > 0 {

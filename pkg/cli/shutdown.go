@@ -19,7 +19,7 @@ import (
 // defaultGrace is Kubernetes' own terminationGracePeriodSeconds.
 const defaultGrace = 30 * time.Second
 
-// shutdown is how the process ends by a signal. Its run goes on in another goroutine.
+// shutdown is how the process ends by a signal. Its run works in another goroutine.
 type shutdown struct {
 	grace   atomic.Int64 // a time.Duration; zero is defaultGrace
 	machine atomic.Bool  // lines are JSON
