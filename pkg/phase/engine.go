@@ -53,6 +53,7 @@ type Engine struct {
 	attempts  []Attempt
 	late      bool // a step was begun whose record is not durable
 	open      bool // the run is not over although this process is
+	over      bool // what earlier processes did is undone: begin with the first step
 }
 
 // New makes an engine for one run.

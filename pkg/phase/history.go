@@ -44,6 +44,10 @@ func newHistory(records []Record) *History {
 			h.times[r.Step] = t
 		case RecordUndone:
 			delete(h.began, r.Step)
+		case RecordRetryGroup:
+			for _, name := range r.group() {
+				delete(h.began, name)
+			}
 		default: // says nothing about what a step has left
 		}
 	}
@@ -53,16 +57,15 @@ func newHistory(records []Record) *History {
 // Unfinished says that the run was begun and is not over: its process runs, or died.
 func (h *History) Unfinished() bool { return len(h.Records) > 0 && !h.Ended }
 
-// Undoing reports whether the last process had begun to undo the run when it died. Such a run is not continued: part of
-// what it made is gone.
+// Undoing reports whether a process had begun to undo the run, or an attempt, when it died: part of what it made is gone.
 func (h *History) Undoing() bool {
 	undoing := false
 	for _, r := range h.Records {
 		switch r.Type {
 		case RecordUndo:
 			undoing = true
-		case RecordResumed, RecordRetryGroup:
-			undoing = false // an attempt was undone, and another one made
+		case RecordRetryGroup:
+			undoing = false // all is undone, and begins from scratch
 		default:
 		}
 	}

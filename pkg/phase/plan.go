@@ -176,6 +176,10 @@ func (p *plan) end(ctx context.Context, s stepEnd) {
 	p.state[s.index] = over
 	p.endPhase(s)
 	switch {
+	case s.err == nil && e.over:
+		e.over = false
+		clear(p.state) // all wait again
+		return
 	case s.err == nil:
 		return
 	case p.failed != nil:

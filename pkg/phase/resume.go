@@ -21,6 +21,12 @@ type Resume struct {
 	// Adopt is called once, right after the admission. It throws away what cannot be continued: the group of steps that
 	// may be attempted more than once, if it is not done. After an error of it the run can still be continued.
 	Adopt func(ctx context.Context, s *Scope, h *History) error
+	// StartOver says of a run that died while it was being undone whether this process undoes the rest and then does all
+	// steps from scratch; if not, the run is continued as any other. It is called after Adopt, and after an error of it
+	// nothing is undone. Nil refuses such a run before its first step.
+	StartOver func(h *History) (bool, error)
+	// Reset forgets, once the rest is undone, what the run knew of its earlier processes. An error of it ends the run.
+	Reset func() error
 	// Abort undoes the run after that in place of continuing it: Run succeeds if all of it is undone.
 	Abort bool
 }
@@ -41,7 +47,7 @@ func (e *Engine) checkResume(h *History) error {
 			how = "it failed: " + h.Error
 		}
 		return failure.New(failure.Conflict, "start run", run, "this run has ended: %s", how).WithHint("leave --run-id out, or choose another")
-	case e.cfg.Resume != nil && h.Undoing() && !e.cfg.Resume.Abort:
+	case e.cfg.Resume != nil && h.Undoing() && !e.cfg.Resume.Abort && e.cfg.Resume.StartOver == nil:
 		return failure.New(failure.Conflict, "resume run", run, "it was being undone when its process died, and is not continued").
 			WithHint("undo the rest with `tisnap runs abort %s --yes`, then run the command again without --run-id", run)
 	case e.cfg.Resume != nil:
@@ -78,9 +84,19 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 		e.open = true // nothing is undone: another process can try it again; no other step runs yet
 		return err
 	}
+	over := false
+	if now.Undoing() && !rule.Abort {
+		if over, err = rule.StartOver(now); err != nil {
+			e.open = true
+			return err
+		}
+	}
 	e.adopt(steps)
-	if rule.Abort {
+	switch {
+	case rule.Abort:
 		return errAborted
+	case over:
+		return e.startOver(ctx, steps, step)
 	}
 	return nil
 }
@@ -113,11 +129,8 @@ func doneSteps(records []Record) map[string]json.RawMessage {
 		case RecordUndo, RecordBegin:
 			delete(done, r.Step)
 		case RecordRetryGroup:
-			var names []string
-			if json.Unmarshal(r.Data, &names) == nil {
-				for _, name := range names {
-					delete(done, name)
-				}
+			for _, name := range r.group() {
+				delete(done, name)
 			}
 		default: // says nothing about whether the step is done
 		}

@@ -137,6 +137,96 @@ func TestResume_RunWasBeingUndone_IsAConflict(t *testing.T) {
 	assert.Empty(t, tr.did)
 }
 
+// The same command again ends what the process that died had begun to undo, and then does what was asked for.
+func TestResume_RunWasBeingUndone_RestIsUndoneAndAllIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	undo := phase.Record{Type: phase.RecordUndo, Step: "b"}
+	undone := phase.Record{Type: phase.RecordUndone, Step: "b"}
+	for name, row := range map[string]struct {
+		records []phase.Record
+		want    []string
+	}{
+		"in an undo":        {[]phase.Record{undo}, []string{"undo b", "undo a"}},
+		"after an undo":     {[]phase.Record{undo, undone}, []string{"undo a"}},
+		"and it died again": {[]phase.Record{undo, {Type: phase.RecordResumed}, begin("lock"), done("lock")}, []string{"undo b", "undo a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := died(append([]phase.Record{begin("check"), done("check"), begin("lock"), done("lock"), begin("a"), done("a"), begin("b")}, row.records...)...)
+			tr := &trace{}
+			lock := tr.step("lock", nil)
+			lock.Repeat = true
+			cfg := continuing(j, nil, func() {})
+			cfg.Resume.StartOver = func(*phase.History) (bool, error) { return true, nil }
+			cfg.Resume.Reset = func() error { tr.did = append(tr.did, "reset"); return nil }
+			check := tr.step("check", nil)
+			check.Undo = nil
+			e := phase.New(cfg)
+			require.NoError(t, e.Run(t.Context(), []phase.Step{check, lock, tr.step("a", nil), tr.step("b", nil)}))
+			want := append([]string{"lock"}, row.want...)
+			assert.Equal(t, append(want, "reset", "check", "a", "b"), tr.did)
+			h, err := phase.ReadHistory(t.Context(), j)
+			require.NoError(t, err)
+			assert.False(t, h.Undoing())
+			assert.True(t, h.Ended)
+			assert.Empty(t, h.Error)
+			for _, p := range e.Timings() {
+				assert.Equal(t, phase.Done, p.Outcome, p.Phase)
+			}
+		})
+	}
+}
+
+// After the rest is undone the run is a new one: a process that dies then is continued as any other.
+func TestResume_DiesAfterItStartedOver_IsContinued(t *testing.T) {
+	t.Parallel()
+	again := phase.Record{Type: phase.RecordRetryGroup, Step: "lock", Data: []byte(`["lock","a","b"]`)}
+	j := died(begin("lock"), done("lock"), begin("a"), done("a"), phase.Record{Type: phase.RecordUndo, Step: "a"},
+		phase.Record{Type: phase.RecordResumed}, begin("b"), again, begin("a"), done("a"))
+	tr := &trace{}
+	lock := tr.step("lock", nil)
+	lock.Repeat = true
+	cfg := continuing(j, nil, func() {})
+	cfg.Resume.StartOver = func(*phase.History) (bool, error) { return false, errBroken }
+	require.NoError(t, phase.New(cfg).Run(t.Context(), []phase.Step{lock, tr.step("a", nil), tr.step("b", nil)}))
+	assert.Equal(t, []string{"lock", "b"}, tr.did)
+}
+
+func TestResume_RestCannotBeUndone_RunIsNotOver(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		startOver error
+		undo      error
+		want      []string
+	}{
+		"it is refused": {errBroken, nil, []string{"lock"}},
+		"an undo fails": {nil, errBroken, []string{"lock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := died(begin("lock"), done("lock"), begin("a"), phase.Record{Type: phase.RecordUndo, Step: "a"})
+			tr := &trace{}
+			lock := tr.step("lock", nil)
+			lock.Repeat, lock.Undo = true, nil
+			a := tr.step("a", nil)
+			undo := a.Undo
+			a.Undo = func(ctx context.Context, s *phase.Scope) error {
+				if row.undo != nil {
+					return row.undo
+				}
+				return undo(ctx, s)
+			}
+			cfg := continuing(j, nil, func() {})
+			cfg.Resume.StartOver = func(*phase.History) (bool, error) { return true, row.startOver }
+			require.ErrorIs(t, phase.New(cfg).Run(t.Context(), []phase.Step{lock, a}), errBroken)
+			h, err := phase.ReadHistory(t.Context(), j)
+			require.NoError(t, err)
+			assert.True(t, h.Unfinished(), "another process can try it again")
+			assert.Equal(t, row.want, tr.did)
+		})
+	}
+}
+
 func TestResume_RunHasEnded_IsAConflict(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]phase.Record{"well": {Type: phase.RecordEnd}, "with an error": {Type: phase.RecordEnd, Error: "e"}} {

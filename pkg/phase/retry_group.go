@@ -2,6 +2,7 @@ package phase
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -118,4 +119,13 @@ func (e *Engine) awaitAttempt(ctx context.Context) error {
 	e.finish(step, s, err)
 	e.closePhase(step.Phase, err)
 	return err
+}
+
+// group names the steps of a RecordRetryGroup.
+func (r *Record) group() []string {
+	var names []string
+	if json.Unmarshal(r.Data, &names) != nil {
+		return nil
+	}
+	return names
 }

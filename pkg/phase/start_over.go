@@ -1,0 +1,41 @@
+package phase
+
+import (
+	"context"
+	"errors"
+)
+
+// startOver undoes the rest of a run that died while it was being undone, and makes the engine begin from the first step.
+// The admission stays, beside which no step runs. If something cannot be undone the run is not over: another process can try it again.
+func (e *Engine) startOver(ctx context.Context, steps []Step, admission *Step) error {
+	s := e.scope(admission)
+	s.Note("run %s was being undone when its process died: the rest is undone, then all of it is done from scratch", e.cfg.Run)
+	var rest []Step
+	for _, step := range e.order {
+		if step.Name != admission.Name {
+			rest = append(rest, *step)
+		}
+	}
+	if errs := e.undoAll(context.WithoutCancel(ctx), rest); len(errs) > 0 {
+		e.open = true
+		return errors.Join(errs...)
+	}
+	if e.cfg.Resume.Reset != nil {
+		if err := e.cfg.Resume.Reset(); err != nil {
+			return err
+		}
+	}
+	names := make([]string, 0, len(steps))
+	for i := range steps {
+		names = append(names, steps[i].Name)
+	}
+	e.writer.add(Record{Type: RecordRetryGroup, Step: steps[0].Name}, names)
+	e.history.forget(steps)
+	e.history.done[admission.Name] = nil // by this process
+	e.mu.Lock()
+	e.began, e.order = map[string]*Step{}, nil
+	e.mu.Unlock()
+	e.remember(admission)
+	e.over = true
+	return nil
+}
