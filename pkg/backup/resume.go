@@ -120,17 +120,39 @@ func (r *run) resumption() *phase.Resume {
 	}
 	about := r.about()
 	return &phase.Resume{
-		Admit: journal.StepLock, Epoch: r.fence.Epoch, Adopt: r.adopt,
+		Admit: journal.StepLock, Epoch: r.fence.Epoch, Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
 		Same: func(h *phase.History) error {
 			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
 			if err != nil {
 				return err
 			}
-			r.resumed = true
+			r.resumed, r.sealing = true, h.Undoing() && h.Began(journal.StepSeal)
 			r.paused(h)
 			return was.SameRequest(r.opts.Run, &about)
 		},
 	}
+}
+
+// startOver undoes the rest of a run that was being undone, unless its backup is sealed and so is kept.
+func (r *run) startOver(h *phase.History) (bool, error) {
+	if h.Done(journal.StepSeal) {
+		return false, failure.New(failure.Conflict, "resume run", string(r.opts.Run), "backup %s is sealed, and the run was being ended when its process died", r.opts.Backup).
+			WithHint("the backup can be restored; take the next one without --run-id, and under another --name")
+	}
+	return true, nil
+}
+
+// reset forgets the attempt that is undone. What its steps held is let go, and its snapshots are deleted; the run keeps
+// the backup's id, unless it can be sealed no more.
+func (r *run) reset() error {
+	if r.sealing {
+		return failure.New(failure.Conflict, "resume run", string(r.opts.Run), "it is undone; backup %s was to be sealed before, so its id is used up", r.opts.Backup).
+			WithHint("run the command again, under another --name if you chose one")
+	}
+	r.stillHeld = nil
+	r.sets, r.proof = newSets(), proof{}
+	r.result.Started = time.Now().UTC()
+	return nil
 }
 
 // paused finds out what earlier processes of the run paused in PD: that is not another tool's hold.
@@ -156,6 +178,8 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 			connected = true
 		case record.Type == phase.RecordIntent && record.Name == journal.IntentCreateSnapshots:
 			r.asked(record)
+		case record.Type == phase.RecordUndone && record.Step == journal.StepCut:
+			r.sets = newSets() // they are deleted, those that EC2 hid as well
 		case record.Type == phase.RecordResult && record.Name == journal.ResultStillHeld:
 			r.stillHeld = errors.New("an earlier process of the run could not let it go")
 		}
@@ -214,9 +238,9 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 	rule := r.resumption()
 	rule.Abort = true
 	rule.Same = func(h *phase.History) error {
-		r.resumed, r.sealing = true, h.Began(stepSeal)
+		r.resumed, r.sealing = true, h.Began(journal.StepSeal)
 		r.paused(h)
-		if h.Done(stepSeal) {
+		if h.Done(journal.StepSeal) {
 			return failure.New(failure.Conflict, "abort run", string(opts.Run), "backup %s is sealed", opts.Backup).
 				WithHint("continue the run, or delete the backup: tisnap delete %s", opts.Backup)
 		}

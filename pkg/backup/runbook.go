@@ -25,9 +25,6 @@ func Outline() []phase.Outline {
 	return phase.Outlines(r.steps())
 }
 
-// stepSeal is the one from whose end on the backup can be restored.
-const stepSeal = "seal"
-
 // stepClaim takes the backup's id, and its prefix if that is TiDB Operator's.
 const stepClaim = "claim"
 
@@ -49,7 +46,7 @@ func (r *run) steps() []phase.Step {
 		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: r.record, Undo: r.forget, Retry: true, Guard: r.fence.Check, Adopted: r.adoptManifest},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait, Repeat: true},
 
-		{Phase: phaseSeal, Name: stepSeal, Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Guard: r.fence.Check, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Guard: r.fence.Check, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
 		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: []string{journal.StepRelease}},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true},
 	}...)

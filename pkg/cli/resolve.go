@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -61,7 +62,7 @@ lost.` + "\n" + exitStatus(),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.backup, "backup", "", "the sealed backup that the cluster's volumes were made from (required)")
-	fl.StringVar(&f.run, "run-id", "", "id of the run (default: made from the time)")
+	fl.StringVar(&f.run, "run-id", "", "id of the run; that of one whose process died continues it (default: made from the time)")
 	tolerateFlag(cmd, &f.tolerate)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for stores and TiDB each")
 	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
@@ -183,21 +184,23 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	if err != nil {
 		return deps, opts, err
 	}
-	run, err := runID(f.run)
-	if err != nil {
-		return deps, opts, err
-	}
 	deps = restore.Deps{
 		Kube: k, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log, Remains: a.remains(),
 		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) { return c.pd(ctx, addresses, target) },
 	}
 	opts = restore.Options{
-		Backup: cluster.BackupID(f.backup), Target: target, Run: run, Owner: owner(cmd, run), Tool: a.version.Version,
+		Backup: cluster.BackupID(f.backup), Target: target, Tool: a.version.Version,
 		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
 		Serial: f.serial,
 	}
 	f.flash.into(&opts)
-	opts.TolerateStores, err = tolerated(f.tolerate)
+	if opts.TolerateStores, err = tolerated(f.tolerate); err != nil {
+		return deps, opts, err
+	}
+	run, _, err := continued(ctx, store, s.log, f.run, journal.About{
+		Operation: journal.Resolve, Cluster: target, Backup: opts.Backup, Request: opts.ResolveRequest(),
+	})
+	opts.Run, opts.Owner = run, owner(cmd, run)
 	return deps, opts, err
 }
 

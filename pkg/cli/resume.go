@@ -48,7 +48,10 @@ func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chose
 			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "it wrote its journal %s ago", age.Truncate(time.Minute)).
 				WithHint("continue it with --run-id %s, or undo it: tisnap runs abort %s", last.ID, last.ID)
 		}
-		if differs == nil && (request.Operation == journal.Restore || !last.History.Undoing()) {
+		if differs == nil && last.History.Undoing() && last.History.Done(journal.StepSeal) {
+			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "its backup is sealed, and it was being ended when its process died")
+		}
+		if differs == nil {
 			return last.ID, last.Backup, nil
 		}
 		log.Warn("the last run of the cluster is not over, and is not continued", zap.String("run", string(last.ID)), zap.Error(differs))

@@ -56,13 +56,13 @@ func TestData_IsWrittenAsInEveryReleasedVersion(t *testing.T) {
 func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
-		"lock", "marks", "connect", "hold", "hold-gc", "backup-ts", "cut", "release", "record", "release-again",
+		"lock", "marks", "connect", "hold", "hold-gc", "backup-ts", "cut", "release", "record", "seal", "release-again",
 		"create-cluster", "create-volumes", "bind-volumes", "freeze-scheduling", "recover", "await-leaders",
 		"pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore",
 		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "still-held",
 	}, []string{
 		journal.StepLock, journal.StepMarks, journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS, journal.StepCut,
-		journal.StepRelease, journal.StepRecord, journal.StepReleaseAgain,
+		journal.StepRelease, journal.StepRecord, journal.StepSeal, journal.StepReleaseAgain,
 		journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepFreezeScheduling,
 		journal.StepRecover, journal.StepAwaitLeaders,
 		journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore,

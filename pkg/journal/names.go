@@ -10,6 +10,7 @@ const (
 	StepCut      = "cut"     // from its begin on snapshots may exist
 	StepRelease  = "release" // at its end the cluster is let go
 	StepRecord   = "record"
+	StepSeal     = "seal" // from its end on the backup can be restored
 	// StepReleaseAgain is after the seal: at its end the cluster is let go, whatever StepRelease had to leave.
 	StepReleaseAgain = "release-again"
 )

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -108,15 +109,8 @@ func (r *run) checkFast(ctx context.Context, quotas ebs.AccountQuotas) error {
 // enableFast asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume made
 // before is as cold as any.
 func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
-	mine := map[cluster.Zone][]cluster.SnapshotID{}
-	for zone, ids := range r.fastPairs() {
-		for _, id := range ids {
-			if !r.fastBefore[pair{id, zone}] {
-				mine[zone] = append(mine[zone], id)
-			}
-		}
-	}
-	r.fastMine = mine
+	mine := r.toEnable()
+	r.fastMine = maps.Clone(mine)
 	for zone, ids := range mine {
 		// One intent for each zone would hide the others from gc: it names them all, each with each.
 		if err := s.Intent(ctx, journal.IntentFastRestore, fastIntent(mine)); err != nil {
@@ -140,6 +134,22 @@ func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 		s.Reached(int64(ready))
 		return ready == len(r.fastVolumes()), err
 	})
+}
+
+// toEnable is what nobody has enabled yet, or an earlier process of the run has.
+func (r *run) toEnable() map[cluster.Zone][]cluster.SnapshotID {
+	if r.earlier.fast != nil {
+		return r.earlierFast()
+	}
+	mine := map[cluster.Zone][]cluster.SnapshotID{}
+	for zone, ids := range r.fastPairs() {
+		for _, id := range ids {
+			if !r.fastBefore[pair{id, zone}] {
+				mine[zone] = append(mine[zone], id)
+			}
+		}
+	}
+	return mine
 }
 
 // fastReady counts the volumes whose snapshot has a credit in the volume's zone.

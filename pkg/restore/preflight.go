@@ -32,6 +32,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		if err := r.checkSnapshots(ctx); err != nil {
 			return err
 		}
+		if err := r.checkFast(ctx, ebs.AccountQuotas{}); err != nil {
+			return err
+		}
 		return r.findTarget(ctx)
 	}
 	if err := r.checkTarget(ctx); err != nil {
@@ -152,7 +155,7 @@ func (r *run) planEBS(ctx context.Context) error {
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
 // backup's shape, and without a store of its own.
 func (r *run) checkTarget(ctx context.Context) error {
-	r.existing, r.instance = false, "" // of a try before
+	r.existing, r.instance, r.given = false, "", givenTarget{} // of a try before
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 	if failure.Is(err, failure.NotFound) {
 		return r.noClaims(ctx)
@@ -178,7 +181,7 @@ func (r *run) checkTarget(ctx context.Context) error {
 	if err := r.checkShape(tc); err != nil {
 		return err
 	}
-	r.existing, r.instance = true, tc.Instance
+	r.existing, r.instance, r.given = true, tc.Instance, givenTarget{UID: uidOf(tc)}
 	return r.noClaims(ctx)
 }
 

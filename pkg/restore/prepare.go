@@ -29,7 +29,7 @@ func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 
 // prepareSteps is the runbook of the volumes alone.
 func (r *run) prepareSteps() []phase.Step {
-	return slices.Concat(
+	return repeated(
 		[]phase.Step{
 			{Phase: phaseVolumes, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 			{Phase: phaseVolumes, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflightVolumes, ReadOnly: true, Retry: true, Patience: preflight.Patience},

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -29,7 +28,7 @@ func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) 
 
 // dataSteps is the runbook of the data alone.
 func (r *run) dataSteps() []phase.Step {
-	return slices.Concat(
+	return repeated(
 		[]phase.Step{
 			{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 			{Phase: phaseData, Name: "find-pd", Deadline: 5 * time.Minute, Do: r.findMarkedPD, ReadOnly: true},

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,13 +25,37 @@ import (
 func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing = true
-	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.resolveSteps(), nil)
+	about := journal.About{Operation: journal.Resolve, Request: r.opts.ResolveRequest()}
+	err := r.execute(ctx, about, r.resolveSteps(), r.resolveResumption(about))
 	return &r.result, r.conclude(err)
+}
+
+// ResolveRequest is what decides about a resolve, beside the cluster and the backup, by the names of the options.
+func (o *Options) ResolveRequest() map[string]string {
+	return map[string]string{"tolerate-store": fmt.Sprint(o.TolerateStores), "pd-state": string(o.PDState)}
+}
+
+// resolveResumption is how a resolve is continued: all of its steps are done again, and find done what was done. Nothing
+// that it undoes is needed for that.
+func (r *run) resolveResumption(about journal.About) *phase.Resume {
+	about.Cluster, about.Backup = r.opts.Target, r.opts.Backup
+	return &phase.Resume{
+		Admit: journal.StepLock, Epoch: r.fence.Epoch,
+		Same: func(h *phase.History) error {
+			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
+			if err != nil {
+				return err
+			}
+			return was.SameRequest(r.opts.Run, &about)
+		},
+		Adopt:     func(context.Context, *phase.Scope, *phase.History) error { return nil },
+		StartOver: func(*phase.History) (bool, error) { return false, nil },
+	}
 }
 
 // resolveSteps is the runbook of a resolve alone.
 func (r *run) resolveSteps() []phase.Step {
-	return slices.Concat(
+	return repeated(
 		r.findSteps(),
 		r.lockStep(phaseData, r.lockResolve),
 		r.fenced(mayBeLate(

@@ -17,7 +17,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	if err != nil { // a restore does not need it; gc then keeps more
 		r.Log.Warn("the uid of the Kubernetes cluster is not known", zap.Error(err))
 	}
-	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, KubernetesUID: uid, Keep: opts.KeepOnFailure}
+	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, KubernetesUID: uid, Keep: opts.KeepOnFailure, Request: r.opts.Request()}
 	err = r.execute(ctx, about, r.restoreSteps(), r.resumption(about))
 	return &r.result, r.conclude(err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -54,27 +55,30 @@ func zonesText(pairs []ZonePair) string {
 
 // resumption is how a restore is continued.
 func (r *run) resumption(about journal.About) *phase.Resume {
-	about.Cluster, about.Backup, about.Request = r.opts.Target, r.opts.Backup, r.opts.Request()
+	about.Cluster, about.Backup = r.opts.Target, r.opts.Backup
 	return &phase.Resume{
-		Admit: journal.StepLock, Epoch: r.fence.Epoch,
+		Admit: journal.StepLock, Epoch: r.fence.Epoch, StartOver: r.startOver, Reset: r.reset,
 		Same: func(h *phase.History) error {
 			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
 			if err != nil {
 				return err
 			}
 			r.resumed, r.tikvBegan = true, h.Began(stepStartTiKV)
+			r.earlier = readEarlier(h, was.Keep)
 			return was.SameRequest(r.opts.Run, &about)
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
 			r.started = h.Began(stepStartTiKV)
 			r.asked = h.Began(journal.StepCreateVolumes)
+			r.fastMine = r.earlierFast()
 			return r.findTarget(ctx)
 		},
 	}
 }
 
 // findTarget says, in a resumed run, whose the target is: an earlier process of the run may have made it. One that has
-// left recovery mode may serve since then, and hold newer data: whatever fails now, it is kept.
+// left recovery mode may serve since then, and hold newer data: whatever fails now, it is kept. One of somebody else is
+// refused unless it is the one that the run was given, or could be given now.
 func (r *run) findTarget(ctx context.Context) error {
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 	if failure.Is(err, failure.NotFound) {
@@ -83,12 +87,32 @@ func (r *run) findTarget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.started && !tc.RecoveryMode
+	if tc.Run != r.opts.Run {
+		if err := r.checkGiven(ctx, tc); err != nil {
+			return err
+		}
+	}
+	r.left = r.started && !tc.RecoveryMode
+	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.left
 	r.existing, r.instance = tc.Run != r.opts.Run, ""
 	if r.existing {
 		r.instance = tc.Instance
 	}
 	return nil
+}
+
+// checkGiven refuses a target of somebody else that the run's earlier processes did not have: one that serves would get
+// a mark, volumes and settings that are not its own.
+func (r *run) checkGiven(ctx context.Context, tc kube.TidbCluster) error {
+	switch {
+	case r.earlier.made:
+	case !r.earlier.bound:
+		return r.checkTarget(ctx) // nothing of it is changed yet
+	case r.earlier.given.UID == "" || r.earlier.given.UID == uidOf(tc):
+		return nil
+	}
+	return failure.New(failure.Conflict, "resume restore", r.opts.Target.String(), "the cluster was made by somebody else since run %s died", r.opts.Run).
+		WithHint("undo the run with `tisnap runs abort %s`, and restore into another --to", r.opts.Run)
 }
 
 // findProgress says, in a resumed run, how far the cluster has come.

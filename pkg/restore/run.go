@@ -40,7 +40,10 @@ type run struct {
 	started   bool // TiKV may start, so pods may use the volumes
 	// resumed says that an earlier process of the run died, tikvBegan that it may have started TiKV.
 	resumed, tikvBegan bool
-	left               bool                                    // the target has left recovery mode before this process began
+	left               bool // the target has left recovery mode before this process began
+	earlier            earlier
+	keepAgain          bool // what the user chose, while the rest of a run is undone all the same
+	given              givenTarget
 	made               map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
 	fill               fill
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.
@@ -76,9 +79,6 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	about.Cluster, about.Backup, about.Tool = r.opts.Target, r.opts.Backup, r.opts.Tool
-	if resume != nil {
-		about.Request = r.opts.Request()
-	}
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Resume:  resume,

@@ -76,7 +76,7 @@ func (r *run) checkSteps() []phase.Step {
 
 func (r *run) clusterSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster, Undo: r.deleteCluster, UndoFirst: true, Retry: true},
+		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster, Undo: r.deleteCluster, UndoFirst: true, Retry: true, State: &r.given},
 		{Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD, Repeat: true},
 		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markRecovering, Retry: true},
 	}

@@ -1,0 +1,133 @@
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// history is what a journal of these records says.
+func history(t *testing.T, records ...phase.Record) *phase.History {
+	t.Helper()
+	h, err := phase.ReadHistory(t.Context(), kept(records))
+	require.NoError(t, err)
+	return h
+}
+
+func intentFast(t *testing.T, of journal.FastRestore) phase.Record {
+	t.Helper()
+	body, err := json.Marshal(of)
+	require.NoError(t, err)
+	return phase.Record{Type: phase.RecordIntent, Name: journal.IntentFastRestore, Data: body}
+}
+
+// It is billed by the hour, and what somebody else has enabled stays.
+func TestEarlierFast_IsWhatTheRunEnabledAndDidNotDisable(t *testing.T) {
+	t.Parallel()
+	asked := journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1", "snap-2"}, Zones: []cluster.Zone{"a", "b"}}
+	ended := phase.Record{Type: phase.RecordResult, Name: journal.ResultFastRestoreEnded}
+	before := map[pair]bool{{"snap-3", "a"}: true}
+	for name, row := range map[string]struct {
+		records []phase.Record
+		mine    map[cluster.Zone][]cluster.SnapshotID
+		enable  map[cluster.Zone][]cluster.SnapshotID
+	}{
+		"nothing was asked for": {nil, nil, map[cluster.Zone][]cluster.SnapshotID{"a": {"snap-1"}, "b": {"snap-2"}}},
+		"asked for": {
+			[]phase.Record{intentFast(t, asked)},
+			map[cluster.Zone][]cluster.SnapshotID{"a": {"snap-1"}, "b": {"snap-2"}}, map[cluster.Zone][]cluster.SnapshotID{"a": {"snap-1"}, "b": {"snap-2"}},
+		},
+		"and ended": {
+			[]phase.Record{intentFast(t, asked), ended}, map[cluster.Zone][]cluster.SnapshotID{}, map[cluster.Zone][]cluster.SnapshotID{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &run{fastBefore: before, volumes: []Volume{{Snapshot: "snap-1", Zone: "a"}, {Snapshot: "snap-2", Zone: "b"}, {Snapshot: "snap-3", Zone: "a"}}}
+			r.earlier = readEarlier(history(t, row.records...), false)
+			require.Equal(t, row.mine, r.earlierFast())
+			require.Equal(t, row.enable, r.toEnable())
+		})
+	}
+}
+
+// A cluster that somebody else made under the name since the run died would get a mark, volumes and settings.
+func TestCheckGiven_ClusterWasMadeSince_IsRefused(t *testing.T) {
+	t.Parallel()
+	tc := kube.TidbCluster{Run: "another", Object: json.RawMessage(`{"metadata":{"uid":"new"}}`)}
+	bind := phase.Record{Type: phase.RecordBegin, Step: journal.StepBindVolumes}
+	made := func(data string) phase.Record {
+		return phase.Record{Type: phase.RecordDone, Step: journal.StepCreateCluster, Data: json.RawMessage(data)}
+	}
+	for name, row := range map[string]struct {
+		records []phase.Record
+		refused bool
+	}{
+		"in the place of the run's own":   {[]phase.Record{made(`{}`)}, true},
+		"in the place of a person's":      {[]phase.Record{made(`{"uid":"old"}`), bind}, true},
+		"it is the one that was given":    {[]phase.Record{made(`{"uid":"new"}`), bind}, false},
+		"an older version noted no given": {[]phase.Record{{Type: phase.RecordDone, Step: journal.StepCreateCluster}, bind}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &run{}
+			r.earlier = readEarlier(history(t, row.records...), false)
+			err := r.checkGiven(t.Context(), tc)
+			if !row.refused {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, failure.Conflict, failure.KindOf(err))
+			require.Contains(t, failure.HintOf(err), "runs abort")
+		})
+	}
+}
+
+// EC2 remembers the client tokens of deleted volumes for hours.
+func TestRequest_RunBeganAgain_AsksWithFreshTokens(t *testing.T) {
+	t.Parallel()
+	tokens := map[string]bool{}
+	for restarts := range 3 {
+		for generation := 1; generation <= maxGenerations; generation++ {
+			r := &run{opts: Options{Run: "r"}, earlier: earlier{restarts: restarts}}
+			tokens[r.request(&Volume{Store: 1, Snapshot: "snap-1", generation: generation}, 0).Token] = true
+		}
+	}
+	require.Len(t, tokens, 3*maxGenerations)
+}
+
+func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		run           run
+		want, refused bool
+	}{
+		"it was to keep what it made":       {run{earlier: earlier{keep: true}}, false, false},
+		"the target has left recovery mode": {run{left: true}, false, true},
+		"else":                              {run{}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := row.run.startOver(nil)
+			require.Equal(t, row.want, got)
+			require.Equal(t, row.refused, failure.Is(err, failure.Conflict), "%v", err)
+		})
+	}
+}
+
+// kept is a journal of these records.
+type kept []phase.Record
+
+func (kept) Append(_ context.Context, r phase.Record) error {
+	return failure.New(failure.Conflict, "append", r.Step, "it is only read")
+}
+
+func (k kept) Records(context.Context) ([]phase.Record, error) { return k, nil }
