@@ -17,7 +17,8 @@ type fastRestore struct {
 	enablingAt, optimizingAt, enabledAt time.Time
 	disablingAt, disabledAt             time.Time // zero until it is switched off
 
-	spent float64 // credits that volumes took since enabledAt
+	aged  time.Duration // by which the reported enabledAt is earlier
+	spent float64       // credits that volumes took since enabledAt
 }
 
 func (f *fastRestore) state(now time.Time) ebs.FastRestoreState {
@@ -45,7 +46,7 @@ func (f *fastRestore) credits(now time.Time) float64 {
 		return 0
 	}
 	fill := min(10, 1024/float64(f.snapshot.spec.SizeGiB))
-	grown := fill * now.Sub(f.enabledAt).Hours()
+	grown := fill * (f.aged + now.Sub(f.enabledAt)).Hours()
 	if most := max(1, fill); grown-f.spent > most {
 		f.spent = grown - most // what did not fit is lost
 	}
@@ -167,7 +168,7 @@ func (s *Server) enableFastRestores(req request) (any, error) {
 		optimizing := now.Add(s.rules.FastRestore.Switching)
 		work := time.Duration(float64(s.rules.FastRestore.PerTiB) * float64(p.spec.SizeGiB) / 1024)
 		p.fast[zone] = &fastRestore{
-			snapshot: p, zone: zone, enablingAt: now, optimizingAt: optimizing, enabledAt: optimizing.Add(work),
+			snapshot: p, zone: zone, enablingAt: now, optimizingAt: optimizing, enabledAt: optimizing.Add(work), aged: s.rules.FastRestore.Aged,
 		}
 		return p.fast[zone], nil
 	})
@@ -251,9 +252,13 @@ func (s *Server) fastRestoreXML(f *fastRestore, now time.Time) fastRestoreXML {
 	if !now.Before(f.optimizingAt) && f.on() {
 		reason += " - Lifecycle state transition"
 	}
+	enabled := past(f.enabledAt)
+	if enabled != "" {
+		enabled = stamp(f.enabledAt.Add(-f.aged))
+	}
 	return fastRestoreXML{
 		Snapshot: string(f.snapshot.id), Zone: string(f.zone), ZoneID: s.zoneID(f.zone), State: string(f.state(now)), Reason: reason,
-		Owner: s.cfg.Account, Enabling: past(f.enablingAt), Optimizing: past(f.optimizingAt), Enabled: past(f.enabledAt),
+		Owner: s.cfg.Account, Enabling: past(f.enablingAt), Optimizing: past(f.optimizingAt), Enabled: enabled,
 		Disabling: past(f.disablingAt), Disabled: past(f.disabledAt),
 	}
 }

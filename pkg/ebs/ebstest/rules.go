@@ -65,6 +65,8 @@ type FastRestoreRules struct {
 	IDsInCall int           // snapshots in one call
 	PerTiB    time.Duration // of optimizing
 	Switching time.Duration // of enabling before, and of disabling
+	// Aged is how long ago a snapshot became enabled, at the moment in which it does: its credits are there at once.
+	Aged time.Duration
 }
 
 // InitializationRules are those of filling a volume with its snapshot's data.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func crashCommand() *cobra.Command {
 		Long: `Kill the program at every step of every run, in every position of the step: before its effect, before the
 answer of each kind of call that changes something, before its journal record, in its undo and after it. Then it
 is run again. Nothing may be held longer than a lease, EC2 has to hold exactly what sealed manifests and clusters
-name, and every row has to be right. The matrix is made from the steps and from an undisturbed run.`,
+name, and every row has to be right. The matrix is made from the steps and from an undisturbed run; a prune and
+a delete, which have no journal, are killed before and after each kind of call that changes something.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := awsenv.Isolate(); err != nil {
@@ -39,14 +41,18 @@ name, and every row has to be right. The matrix is made from the steps and from 
 	f.IntVar(&cfg.Sample, "sample", 0, "so many cells of each run, spread over all")
 	f.Int64Var(&cfg.Seed, "seed", 0, "the cell with which the sample begins")
 	f.StringVar(&cfg.Tisnap, "tisnap", beside(), "the program under test")
-	f.DurationVar(&cfg.Deadline, "deadline", 2*time.Minute, "how long one cell may take")
+	f.IntVar(&cfg.Worlds, "worlds", 4, "testbeds at the same time")
+	f.DurationVar(&cfg.Deadline, "deadline", 4*time.Minute, "how long one cell may take")
 	return cmd
 }
 
 // playMatrix plays it, and prints what failed and the matrix.
 func playMatrix(ctx context.Context, cfg crash.Config, stdout, stderr io.Writer) error {
 	start := time.Now()
+	var mu sync.Mutex // of stderr
 	cfg.Report = func(o crash.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
 		verdict := "right"
 		if o.Err != nil {
 			verdict = "FAILED: " + o.Err.Error()

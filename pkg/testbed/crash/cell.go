@@ -32,11 +32,11 @@ type Cell struct {
 	Run      Run
 	Step     string
 	Position Position
-	Point    string // of AfterEffect: the call whose answer is lost
+	Point    string // of AfterEffect: the call whose answer is lost; of a command without steps, the call that is not made
 	since    string // of AfterEffect: the step from whose begin on that call counts
 }
 
-// String is "backup/cut: before the answer of ec2.CreateSnapshots".
+// String is "backup/cut: before the answer of ec2.CreateSnapshots", or "prune/prune: before the effect of ec2.DeleteSnapshot".
 func (c Cell) String() string {
 	text := fmt.Sprintf("%s/%s: %s", c.Run, c.Step, c.Position)
 	if c.Point != "" {
@@ -61,6 +61,9 @@ func anyStore(point string) string {
 // cells makes the cells of a run: from its steps, and from the points that an undisturbed run of it asked. A step that
 // the run did not come to is an error: the run lacks an option.
 func cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
+	if steps == nil {
+		return effectCells(run, points)
+	}
 	begun, touched := trace(points)
 	var out []Cell
 	for i, s := range steps {
@@ -85,6 +88,21 @@ func cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 	return out, nil
 }
 
+// effectCells makes the cells of a command without steps: before and after each kind of effect.
+func effectCells(run Run, points []string) ([]Cell, error) {
+	var out []Cell
+	_, touched := trace(append([]string{"journal.begin." + string(run)}, points...))
+	for _, point := range touched[string(run)] {
+		for _, at := range []Position{BeforeEffect, AfterEffect} {
+			out = append(out, Cell{Run: run, Step: string(run), Position: at, Point: point})
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s: the undisturbed run changed nothing", run)
+	}
+	return out, nil
+}
+
 // trace reads which steps were begun, and which kinds of effects each had.
 func trace(points []string) (begun map[string]bool, touched map[string][]string) {
 	begun, touched = map[string]bool{}, map[string][]string{}
@@ -92,6 +110,9 @@ func trace(points []string) (begun map[string]bool, touched map[string][]string)
 	for _, point := range points {
 		if name, ok := strings.CutPrefix(point, "journal.begin."); ok {
 			step, begun[name] = name, true
+		}
+		if point == "journal.end" { // what comes later is not of the run any more
+			step = ""
 		}
 		if step == "" || !changes.MatchString(point) || point == "object.lock" && step != "lock" && step != "unlock" {
 			continue

@@ -2,13 +2,14 @@ package crash
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -19,7 +20,8 @@ type Config struct {
 	Only   string // the one cell of this name; "" for all
 	Sample int    // so many cells of each run, spread over all; 0 is all
 	Seed   int64  // at which the sample begins
-	// Deadline bounds one cell; 0 is 2 min.
+	Worlds int    // testbeds at the same time; 0 is 4
+	// Deadline bounds one cell; 0 is 4 min.
 	Deadline time.Duration
 	// Report is called for each cell when it has ended, from several goroutines; nil is not.
 	Report func(Outcome)
@@ -33,72 +35,54 @@ type Outcome struct {
 	Took   time.Duration
 }
 
-// Play kills each run at each of its cells, one run after the other on a testbed of its own, the runs at the same
-// time. The outcomes are in the order of the cells. The error is of what could not be tried at all.
+// Play kills each run at each of its cells, on several testbeds at the same time. The outcomes are in the order of the
+// cells. The error is of what could not be tried at all.
 func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	if cfg.Deadline == 0 {
-		cfg.Deadline = 2 * time.Minute
+		cfg.Deadline = 4 * time.Minute
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Outcome) {}
 	}
 	if cfg.Runs == nil {
-		cfg.Runs = []Run{Backup, Restore}
+		cfg.Runs = Runs()
 	}
-	outcomes, errs := make([][]Outcome, len(cfg.Runs)), make([]error, len(cfg.Runs))
-	var wg sync.WaitGroup
-	for i, run := range cfg.Runs {
-		wg.Go(func() { outcomes[i], errs[i] = play(ctx, cfg, run) })
+	if cfg.Worlds <= 0 {
+		cfg.Worlds = 4
 	}
-	wg.Wait()
-	var all []Outcome
-	for _, o := range outcomes {
-		all = append(all, o...)
-	}
-	return all, errors.Join(errs...)
-}
-
-// play tries all cells of one run.
-func play(ctx context.Context, cfg Config, run Run) ([]Outcome, error) {
 	dir, err := os.MkdirTemp("", "tisnap-crash-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
-	w, err := newWorld(ctx, dir, &Program{Path: cfg.Tisnap})
+	defer func() { _ = os.RemoveAll(dir) }() // kubeconfigs of servers that are gone
+	pool := newPool(cfg.Tisnap, dir, cfg.Worlds)
+	defer pool.close()
+	ofRun := make([][]Cell, len(cfg.Runs))
+	err = parallel.Each(ctx, cfg.Worlds, cfg.Runs, func(ctx context.Context, i int, run Run) error {
+		all, err := pool.undisturbed(ctx, cfg.Deadline, run)
+		ofRun[i] = sample(all, cfg.Sample, cfg.Seed)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer w.bed.Close()
-	all, err := w.undisturbed(ctx, run)
-	if err != nil {
-		return nil, fmt.Errorf("the run without a kill: %w\n%s", err, w.out.String())
-	}
-	var out []Outcome
-	for _, cell := range sample(all, cfg.Sample, cfg.Seed) {
-		if cfg.Only != "" && cfg.Only != cell.String() {
-			continue
+	cells := slices.DeleteFunc(slices.Concat(ofRun...), func(c Cell) bool { return cfg.Only != "" && cfg.Only != c.String() })
+	out := make([]Outcome, len(cells))
+	err = parallel.Each(ctx, cfg.Worlds, cells, func(ctx context.Context, i int, cell Cell) (err error) {
+		if out[i], err = pool.try(ctx, cfg.Deadline, cell); err == nil {
+			cfg.Report(out[i])
 		}
-		w.out.Reset()
-		start := time.Now()
-		err := w.bounded(ctx, cfg.Deadline, cell)
-		o := Outcome{Cell: cell, Err: err, Output: w.out.String(), Took: time.Since(start)}
-		out = append(out, o)
-		cfg.Report(o)
-		if err != nil && ctx.Err() == nil { // what it left would disturb the next
-			w.bed.Close()
-			again, err := newWorld(ctx, dir, w.program)
-			if err != nil {
-				return out, err
-			}
-			w = again
-		}
-	}
-	return out, ctx.Err()
+		return err
+	})
+	return slices.DeleteFunc(out, func(o Outcome) bool { return o.Took == 0 }), err
 }
 
 // undisturbed runs without a kill, and makes the cells of what it saw.
 func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, error) {
+	s := w.scene(run)
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
 	var mu sync.Mutex
 	var points []string
 	w.faults.Watch(func(point string) *fault.Rule {
@@ -107,7 +91,6 @@ func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, error) {
 		points = append(points, point)
 		return nil
 	})
-	s := w.scene(run)
 	err := s.succeeds(ctx, s.args()...)
 	w.faults.Watch(nil)
 	if err != nil {
@@ -121,15 +104,12 @@ func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, error) {
 	return cells(run, run.steps(), points)
 }
 
-func (w *world) bounded(ctx context.Context, limit time.Duration, cell Cell) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return w.try(ctx, cell)
-}
-
 // try kills the program at the cell, runs it again, and proves that nothing is lost, leaked or held.
 func (w *world) try(ctx context.Context, cell Cell) error {
 	s := w.scene(cell.Run)
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
 	t := &trap{cell: cell, signal: func(sig syscall.Signal) { w.program.Signal(sig) }}
 	w.faults.Watch(t.watch)
 	code, err := s.tisnap(ctx, s.args()...)
@@ -148,8 +128,11 @@ func (w *world) try(ctx context.Context, cell Cell) error {
 	if err := s.expire(ctx, s.locked()); err != nil {
 		return err
 	}
-	if err := s.again(ctx, cell.Position); err != nil {
-		return fmt.Errorf("the second run: %w", err)
+	if err := s.succeeds(ctx, s.args()...); err != nil {
+		return fmt.Errorf("the same command again: %w", err)
+	}
+	if err := s.balanced(ctx); err != nil { // it leaves nothing for gc
+		return err
 	}
 	if err := s.succeeds(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
-	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // Run is the command that is killed.
@@ -18,22 +17,19 @@ type Run string
 const (
 	Backup  Run = "backup"
 	Restore Run = "restore"
+	Resolve Run = "resolve" // of a cluster whose restore was killed when its stores were up
+	Prune   Run = "prune"
+	Delete  Run = "delete"
 )
 
-// steps are those of the run that the shipped program can be killed at here. Fast snapshot restore waits for minutes
-// of the program's own clock: the tests of E11 kill it.
+// Runs lists all of them.
+func Runs() []Run { return []Run{Backup, Restore, Resolve, Prune, Delete} }
+
+// steps are those of the run, with every option that adds one; nil for a command without a journal, which is killed at
+// its effects.
 func (r Run) steps() []phase.Outline {
-	if r == Backup {
-		return backup.Outline()
-	}
-	var out []phase.Outline
-	all, _ := restore.Outline()
-	for _, s := range all {
-		if s.Name != "fast-restore" && s.Name != "end-fast-restore" && s.Name != "end-fast-restore-again" {
-			out = append(out, s)
-		}
-	}
-	return out
+	ofRestore, ofResolve := restore.Outline()
+	return map[Run][]phase.Outline{Backup: backup.Outline(), Restore: ofRestore, Resolve: ofResolve}[r]
 }
 
 // scene is one run that is killed, run again and checked, on names of its own.
@@ -44,11 +40,14 @@ type scene struct {
 	target cluster.Name // of the restore
 }
 
+// restores reports whether the run leads to a cluster that serves.
+func (s *scene) restores() bool { return s.run == Restore || s.run == Resolve }
+
 // scene makes the next one.
 func (w *world) scene(run Run) *scene {
 	w.n++
 	s := &scene{world: w, run: run, name: baseline, target: cluster.Name{Namespace: "tidb", Name: fmt.Sprintf("copy-%d", w.n)}}
-	if run == Backup {
+	if !s.restores() {
 		s.name = fmt.Sprintf("backup-%d", w.n)
 	}
 	return s
@@ -56,22 +55,33 @@ func (w *world) scene(run Run) *scene {
 
 // args is the command.
 func (s *scene) args() []string {
-	if s.run == Backup {
+	switch s.run {
+	case Backup:
 		return s.backupArgs(s.name)
+	case Resolve:
+		return []string{"resolve", s.target.String(), "--backup", s.name, "--timeout", "1m"}
+	case Prune: // the baseline has its tag, and the newest one always stays
+		return []string{"prune", source.String(), "--keep-last", "1", "--keep-tag", baseline, "--yes", "--delete-rate", "100"}
+	case Delete:
+		return []string{"delete", s.name, "--yes", "--delete-rate", "100"}
+	default:
+		return s.restoreArgs(s.name, s.target)
 	}
-	return s.restoreArgs(s.name, s.target)
 }
 
 // locked is the cluster whose lock the run takes.
 func (s *scene) locked() cluster.Name {
-	if s.run == Backup {
-		return source
+	if s.restores() {
+		return s.target
 	}
-	return s.target
+	return source
 }
 
 // verifyResult proves what the run made, and removes it: a backup is restored for that.
 func (s *scene) verifyResult(ctx context.Context) error {
+	if s.run == Prune || s.run == Delete {
+		return s.verifyDeleted(ctx)
+	}
 	if s.run == Backup {
 		if err := s.succeeds(ctx, "restore", s.name, "--to", s.target.String(), "--timeout", "1m"); err != nil {
 			return err
@@ -90,25 +100,4 @@ func (s *scene) verifyResult(ctx context.Context) error {
 		return s.succeeds(ctx, "delete", s.name, "--yes", "--delete-rate", "100")
 	}
 	return nil
-}
-
-// again is the same command once more, as a person or a CronJob would give it. A run that was being undone when it died
-// is undone first, and run from scratch then: a backup under another name, as one that was used stays taken.
-func (s *scene) again(ctx context.Context, at Position) error {
-	if at != InUndo && at != AfterUndo {
-		return s.succeeds(ctx, s.args()...)
-	}
-	last, err := runs.Last(ctx, s.store, s.locked())
-	if err != nil {
-		return err
-	}
-	if last != nil {
-		if err := s.succeeds(ctx, "runs", "abort", string(last.ID), "--yes"); err != nil {
-			return err
-		}
-	}
-	if s.run == Backup {
-		s.name += "-again"
-	}
-	return s.succeeds(ctx, s.args()...)
 }

@@ -28,9 +28,12 @@ func (t *trap) watch(point string) *fault.Rule {
 	step := t.cell.Step
 	switch t.cell.Position {
 	case BeforeEffect:
+		if t.cell.Point != "" {
+			return t.kill(anyStore(point) == t.cell.Point, fault.Stall)
+		}
 		return t.kill(point == "journal.begin."+step, fault.After)
 	case AfterEffect:
-		t.begun = t.begun || point == "journal.begin."+t.cell.since
+		t.begun = t.begun || t.cell.since == "" || point == "journal.begin."+t.cell.since
 		return t.kill(t.begun && anyStore(point) == t.cell.Point, fault.After)
 	case BeforeJournal:
 		return t.kill(point == "journal.done."+step, fault.Stall)

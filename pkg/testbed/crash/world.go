@@ -45,6 +45,8 @@ func newWorld(ctx context.Context, dir string, program *Program) (*world, error)
 	w := &world{program: program, faults: &fault.Plan{}}
 	rules := ebstest.QuickRules()
 	rules.SnapshotSpacing = 0 // 15 s of it is another test
+	// A credit of fast snapshot restore takes minutes of the program's own clock.
+	rules.FastRestore = ebstest.FastRestoreRules{Snapshots: 100, IDsInCall: 10, Aged: 30 * 24 * time.Hour}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: dir, Nodes: 6, Scale: 50, Seed: 1, Faults: w.faults, Rules: rules,
 		TiKV: tikvtest.Options{RecoverCheckInterval: 200 * time.Millisecond, TickInterval: 40 * time.Millisecond},
@@ -92,7 +94,7 @@ func (w *world) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.succeeds(ctx, w.backupArgs(baseline)...)
+	return w.succeeds(ctx, append(w.backupArgs(baseline), "--tag", baseline)...)
 }
 
 // tisnap runs one command; -1 is a process that was killed.
@@ -118,7 +120,7 @@ func (w *world) backupArgs(name string) []string {
 }
 
 func (w *world) restoreArgs(backup string, to cluster.Name) []string {
-	return []string{"restore", backup, "--to", to.String(), "--timeout", "1m", "--after-restore-iops", "4000"}
+	return []string{"restore", backup, "--to", to.String(), "--timeout", "1m", "--after-restore-iops", "4000", "--fsr"}
 }
 
 // expire ends the lock of a run that was killed, as time does.
