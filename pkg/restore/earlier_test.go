@@ -60,7 +60,7 @@ func TestEarlierFast_IsWhatTheRunEnabledAndDidNotDisable(t *testing.T) {
 }
 
 // A cluster that somebody else made under the name since the run died would get a mark, volumes and settings.
-func TestCheckGiven_ClusterWasMadeSince_IsRefused(t *testing.T) {
+func TestFindTarget_ClusterOfSomebodyElse_IsRefused(t *testing.T) {
 	t.Parallel()
 	tc := kube.TidbCluster{Run: "another", Object: json.RawMessage(`{"metadata":{"uid":"new"}}`)}
 	bind := phase.Record{Type: phase.RecordBegin, Step: journal.StepBindVolumes}
@@ -78,9 +78,9 @@ func TestCheckGiven_ClusterWasMadeSince_IsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &run{}
+			r := &run{Deps: Deps{Kube: showing{tc: tc}}}
 			r.earlier = readEarlier(history(t, row.records...), false)
-			err := r.checkGiven(t.Context(), tc)
+			err := r.findTarget(t.Context())
 			if !row.refused {
 				require.NoError(t, err)
 				return
@@ -131,3 +131,12 @@ func (kept) Append(_ context.Context, r phase.Record) error {
 }
 
 func (k kept) Records(context.Context) ([]phase.Record, error) { return k, nil }
+
+// showing is a Kubernetes cluster with one TidbCluster.
+type showing struct {
+	kube.Restorer
+
+	tc kube.TidbCluster
+}
+
+func (s showing) Cluster(context.Context, cluster.Name) (kube.TidbCluster, error) { return s.tc, nil }
