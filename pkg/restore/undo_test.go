@@ -40,7 +40,7 @@ func TestRun_FailsBesideAnotherRestoreOfTheBackup_DeletesOnlyItsOwnVolumes(t *te
 // the cluster and the volumes are the other one's.
 func TestRun_FailsWhileAnotherRunHasTheLock_LeavesTheCluster(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"await-volumes", "await-stores"} {
+	for _, step := range []string{"bind-volumes", "await-stores"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
