@@ -34,27 +34,21 @@ func (r *run) awaitBackupTS(ctx context.Context, s *phase.Scope) error {
 	limit := min(maxTSWait, r.opts.MaxHold/4)
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for noted := false; ; noted = true {
-		got, err := r.PD.ResolvedTS(waiting)
-		if err != nil {
-			return failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
-		}
-		unready := r.checkForward(got.TS, s)
-		if unready == nil {
-			if err := preflight.CheckResolvedTS(waiting, r.PD, r.opts.Cluster, got, r.rules); err != nil {
-				return err
-			}
-			unready = r.hold.CheckLocks(waiting, got.TS, r.regions)
-		}
-		if unready == nil {
-			r.backupTS = got.TS
-			return r.hold.CoversTS(got.TS)
-		}
-		if !failure.Is(unready, failure.Unready) {
-			return unready
-		}
-		if !noted {
-			s.Note("waiting for a newer resolved ts: %v", unready)
+	var unready error
+	for {
+		got, why, err := r.tryTS(waiting, s)
+		switch {
+		case err != nil && waiting.Err() != nil && ctx.Err() == nil && unready != nil: // the wait ended in a call
+		case err != nil:
+			return err
+		case why == nil:
+			r.backupTS = got
+			return r.hold.CoversTS(got)
+		case unready == nil:
+			s.Note("waiting for a newer resolved ts: %v", why)
+			fallthrough
+		default:
+			unready = why
 		}
 		if wait.For(waiting, tsPollInterval) == nil {
 			continue
@@ -65,6 +59,25 @@ func (r *run) awaitBackupTS(ctx context.Context, s *phase.Scope) error {
 		return failure.New(failure.Limited, "read backup ts", r.opts.Cluster.String(), "not within %s: %w", limit, unready).
 			WithHint("%s", failure.HintOf(unready))
 	}
+}
+
+// tryTS reads the resolved ts. unready says why it cannot be the backup ts yet.
+func (r *run) tryTS(ctx context.Context, s *phase.Scope) (ts cluster.TS, unready, err error) {
+	got, err := r.PD.ResolvedTS(ctx)
+	if err != nil {
+		return 0, nil, failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
+	}
+	if unready = r.checkForward(got.TS, s); unready != nil {
+		return 0, unready, nil
+	}
+	if err := preflight.CheckResolvedTS(ctx, r.PD, r.opts.Cluster, got, r.rules); err != nil {
+		return 0, nil, err
+	}
+	err = r.hold.CheckLocks(ctx, got.TS, r.regions)
+	if failure.Is(err, failure.Unready) {
+		return 0, err, nil
+	}
+	return got.TS, nil, err
 }
 
 // checkForward refuses a resolved ts below an earlier one of this run: what was resolved once stays resolved, so PD has

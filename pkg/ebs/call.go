@@ -84,13 +84,22 @@ func (c *Client) tries(ctx context.Context, op operation, target string, send fu
 			err = fmt.Errorf("%w; the try before: %w", err, before)
 		}
 		if v.retry == never || v.retry == later || ctx.Err() != nil || (v.retry == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
-			return lost, translate(err, op, target)
+			return lost, hinted(translate(err, op, target), before)
 		}
 		if waitErr := c.pause(ctx, op, v.retry, try); waitErr != nil {
 			return lost, translate(fmt.Errorf("gave up after %d tries: %w", try+1, err), op, target)
 		}
 		before = err
 	}
+}
+
+// hinted gives an error that says nothing about what to do the hint of the try before: a call that ctx ended has none.
+func hinted(err, before error) error {
+	hint := classify(before).hint
+	if before == nil || hint == "" || failure.HintOf(err) != "" {
+		return err
+	}
+	return failure.New(failure.KindOf(err), "", "", "%w", err).WithHint("%s", hint)
 }
 
 func (c *Client) once(ctx context.Context, op operation, send func(context.Context) error) error {

@@ -99,6 +99,21 @@ func TestCut_ThrottledForEver_LimitedAtDeadline(t *testing.T) {
 	require.NotEmpty(t, failure.HintOf(err))
 }
 
+// The time ends in a call that says nothing about what to do: the hint is that of the try before.
+func TestCut_ThrottledThenNoAnswer_KeepsTheHint(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	i, volumes := a.instance(t, 1)
+	a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "PendingSnapshotLimitExceeded", Times: -1})
+	a.fault(t, fault.Rule{Point: "ec2.DescribeInstances", Position: fault.Stall, Nth: 2, Times: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := a.Cut(ctx, ebs.CutRequest{Instance: i, Volumes: volumes})
+	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "PendingSnapshotLimitExceeded")
+	require.NotEmpty(t, failure.HintOf(err))
+}
+
 func TestCut_SecondWithinSpacing_WaitsIt(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
