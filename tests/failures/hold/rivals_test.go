@@ -1,0 +1,93 @@
+package hold_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+)
+
+// rival is a backup in a process of its own.
+type rival struct {
+	cmd    *exec.Cmd
+	output bytes.Buffer
+}
+
+// start starts a backup with the shipped program.
+func (p *place) start(t *testing.T, args ...string) *rival {
+	t.Helper()
+	path, err := shipped.Program()
+	require.NoError(t, err)
+	r := &rival{cmd: exec.CommandContext(within(t, 3*time.Minute), path, append([]string{
+		"backup", prod.String(), "--storage", storage, "--lease", "1m", "--max-hold", "2m", "--pending-quota", "5000", "--steady", "1s", "--progress", "plain",
+	}, args...)...)}
+	r.cmd.Env = append(os.Environ(), p.Env()...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.output
+	require.NoError(t, r.cmd.Start())
+	return r
+}
+
+// wait is the exit code; -1 for a process that was killed.
+func (r *rival) wait() int {
+	_ = r.cmd.Wait() // the code says it
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// TestRunnersAtOnce starts several backups of one cluster at the same moment: one wins, and the others say who holds
+// the lock and until when.
+func TestRunnersAtOnce_OneWinsAndTheOthersSayWho(t *testing.T) {
+	t.Parallel()
+	for name, names := range map[string][]string{
+		"two of their own names":    {"a", "b"},
+		"three of their own names":  {"a", "b", "c"},
+		"three times the same name": {"a", "a", "a"}, // a CronJob that fired more than once
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, 3)
+			// The winner does not end before the others have: its seal is put off.
+			p.fault(t, fault.Rule{Point: "object.seal.json", Position: fault.Before, Code: "SlowDown", Times: -1})
+			rivals := make([]*rival, len(names))
+			for i, backup := range names {
+				rivals[i] = p.start(t, "--name", backup, "--run-id", "run-"+strconv.Itoa(i))
+			}
+			ended := make(chan int, len(rivals))
+			for i, r := range rivals {
+				go func() {
+					r.wait()
+					ended <- i
+				}()
+			}
+			var losers []int
+			for range len(rivals) - 1 {
+				losers = append(losers, <-ended)
+			}
+			p.reachedSeal(t)
+			p.faults.Clear()
+			winner := <-ended
+			require.Zero(t, rivals[winner].cmd.ProcessState.ExitCode(), rivals[winner].output.String())
+			require.Len(t, p.EC2.Snapshots(), 6)
+			p.nothingHeld(t)
+			require.False(t, slices.Contains(losers, winner))
+			for _, i := range losers {
+				output := rivals[i].output.String()
+				require.Equal(t, int(exitConflict), rivals[i].cmd.ProcessState.ExitCode(), output)
+				require.Regexp(t, `held by run run-`+strconv.Itoa(winner)+` \(backup, pid \d+ on host .+\) since \d{4}-.+Z, until \d{4}-.+Z`, output)
+			}
+		})
+	}
+}
+
+// reachedSeal waits until the winner wants to seal.
+func (p *place) reachedSeal(t *testing.T) {
+	t.Helper()
+	await(t, time.Minute, "the seal", func() bool { return p.faults.Calls("object.seal.json") > 0 })
+}
