@@ -30,7 +30,7 @@ func brGuards() []Mutant {
 			"	if len(stores) == 0 {\n		return nil", "	if true {\n		return nil",
 			"TestCheckTargetStores_OnlyPreparedPartsMayBeThere"),
 		in("pkg/restore/prepare.go", "another part's stores that serve are marked recovering", othersStay,
-			"	case !marked:\n		return refused", "	case false:\n		return refused",
+			"	case !marked:\n		return refused", "	case !marked && false:\n		return refused",
 			"TestCheckTargetStores_OnlyPreparedPartsMayBeThere"),
 		in("pkg/restore/resolve_data.go", "a cluster without the mark is flashed back", othersStay,
 			"	default:\n		return failure.New(failure.Unready, \"resolve\", target,", "	case false:\n		return failure.New(failure.Unready, \"resolve\", target,",
