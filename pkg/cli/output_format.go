@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/tisnap/tisnap/pkg/kube"
 )
@@ -23,43 +22,36 @@ type wide interface {
 	wideTable(w io.Writer) error
 }
 
-// templates are the output formats that take a template after "=", as kubectl's do.
-func templates() []string { return []string{"jsonpath", "go-template"} }
-
 // checkOutput refuses what --output does not know.
 func checkOutput(output string) error {
 	if slices.Contains(outputs(), output) {
 		return nil
 	}
-	if format, text, ok := strings.Cut(output, "="); ok && slices.Contains(templates(), format) {
-		_, err := newTemplate(format, text)
+	if text, ok := strings.CutPrefix(output, jsonPath); ok {
+		_, err := newTemplate(text)
 		return err
 	}
-	return fmt.Errorf("--output %q: want %s, jsonpath=TEMPLATE or go-template=TEMPLATE", output, strings.Join(outputs(), ", "))
+	return fmt.Errorf("--output %q: want %s or %sTEMPLATE", output, strings.Join(outputs(), ", "), jsonPath)
 }
+
+// jsonPath begins the output format that takes a template. kubectl's other one, go-template, would double the program:
+// text/template calls methods by name, and so the linker has to keep every one.
+const jsonPath = "jsonpath="
 
 // fill writes a JSON value through a template.
 type fill func(w io.Writer, value any) error
 
-func newTemplate(format, text string) (fill, error) {
-	if format == "jsonpath" {
-		fill, err := kube.ParseJSONPath(text)
-		if err != nil {
-			return nil, fmt.Errorf("--output jsonpath=%s: %w", text, err)
-		}
-		return fill, nil
-	}
-	t, err := template.New("output").Parse(text)
+func newTemplate(text string) (fill, error) {
+	fill, err := kube.ParseJSONPath(text)
 	if err != nil {
-		return nil, fmt.Errorf("--output go-template=%s: %w", text, err)
+		return nil, fmt.Errorf("--output %s%s: %w", jsonPath, text, err)
 	}
-	return t.Execute, nil
+	return fill, nil
 }
 
 // byTemplate prints a document through the template of --output. Field names are those of the JSON output.
 func byTemplate(w io.Writer, output string, d document) error {
-	format, text, _ := strings.Cut(output, "=")
-	print, err := newTemplate(format, text)
+	print, err := newTemplate(strings.TrimPrefix(output, jsonPath))
 	if err != nil {
 		return err
 	}

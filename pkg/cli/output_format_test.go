@@ -29,7 +29,6 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 		"jsonpath=items[0].backupTS":           "468000000000000001",
 		"jsonpath={.none}":                     "",
 		`jsonpath={.items[?(@.run=="r2")].id}`: "b",
-		"go-template={{range .items}}{{.id}} {{.backupTS}};{{end}}": "a 468000000000000001;b 2;",
 	} {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +44,7 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 	require.NoError(t, write(&table, "table", twoBackups()))
 	require.NotContains(t, table.String(), "release-1")
 	require.ErrorContains(t, write(&table, "name", &manifestDoc{}), "no objects with names")
-	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{", "custom=x", ""} {
+	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{.x}}", "custom=x", ""} {
 		require.Error(t, checkOutput(bad), bad)
 	}
 }

@@ -30,7 +30,7 @@ func backupGuards() []Mutant {
 			"	if ts >= r.highestTS {", "	if true {",
 			"TestRun_ResolvedTSGoesBack_IsNeverTheBackupTS|TestRun_ResolvedTSStaysBack_IsNotSealed"),
 		in("pkg/backup/backup_ts.go", "something at or below the backup ts may be locked", provenHold,
-			"unready = r.hold.CheckLocks(waiting, got.TS, r.regions)", "unready = nil",
+			"err = r.hold.CheckLocks(ctx, got.TS, r.regions)", "err = nil",
 			"TestRun_LockThatStays_IsNotSealed"),
 		in("pkg/backup/record.go", "the replicas are the most voters of a region", exactlyOnce,
 			"if voters == 0 || n < voters {", "if n > voters {",
