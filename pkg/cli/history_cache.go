@@ -21,7 +21,10 @@ func (g *globalFlags) historyCache(store objstore.Store) historyCache {
 	return historyCache{url: store.URL(), endpoint: cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL"))}
 }
 
-func (c historyCache) path() (string, error) {
+func (c historyCache) path() (string, error) { return c.file("runs-", ".json.gz") }
+
+// file is the name of a file of the cache that is of the storage.
+func (c historyCache) file(prefix, suffix string) (string, error) {
 	if c.endpoint != "" && strings.HasPrefix(c.url, "s3:") {
 		return "", os.ErrNotExist
 	}
@@ -30,7 +33,7 @@ func (c historyCache) path() (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(c.url))
-	return filepath.Join(folder, "tisnap", "runs-"+hex.EncodeToString(sum[:8])+".json.gz"), nil
+	return filepath.Join(folder, "tisnap", prefix+hex.EncodeToString(sum[:8])+suffix), nil
 }
 
 func (c historyCache) load(r *history.Reader) {

@@ -35,8 +35,8 @@ func (a *app) listCommand() *cobra.Command {
 		Long: `List the backups in a storage, the oldest first, with their state: sealed ones can be
 restored, unsealed ones belong to a run that is alive or died, damaged ones cannot be read.
 With --check EC2 is asked whether the snapshots of the sealed ones of this region are there, as
-tisnap gc does: a backup that misses any is broken, and the command ends with 10.
-Nothing is changed.`,
+tisnap gc does: a backup that misses any is broken, and the command ends with 10. Without it
+list shows what the last --check on this machine found. Nothing is changed.`,
 		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json\n  tisnap list --storage s3://backups/prod --check",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,15 +44,17 @@ Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			items, err := a.list(cmd.Context())
+			items, checked, err := a.list(cmd.Context())
 			if err != nil {
 				return err
 			}
 			var broken error
 			if check {
-				if broken, err = a.checkBackups(cmd.Context(), items); err != nil {
+				if broken, err = a.checkBackups(cmd.Context(), items, checked); err != nil {
 					return err
 				}
+			} else {
+				checked.apply(items)
 			}
 			chosen := []catalog.Entry{}
 			for _, e := range items {
@@ -74,8 +76,8 @@ Nothing is changed.`,
 	return cmd
 }
 
-// checkBackups marks the sealed backups whose snapshots are gone. broken names them.
-func (a *app) checkBackups(ctx context.Context, items []catalog.Entry) (broken, err error) {
+// checkBackups marks the sealed backups whose snapshots are gone, and remembers them. broken names them.
+func (a *app) checkBackups(ctx context.Context, items []catalog.Entry, checked checkCache) (broken, err error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
 		return nil, err
@@ -89,28 +91,24 @@ func (a *app) checkBackups(ctx context.Context, items []catalog.Entry) (broken, 
 	if err != nil && len(gone) == 0 {
 		return nil, err
 	}
-	for _, m := range gone {
-		for i := range items {
-			if items[i].ID == m.Backup {
-				items[i].State = catalog.StateBroken
-				items[i].Problem = fmt.Sprintf("%d of its snapshots are gone, so it cannot be restored: %v", len(m.Snapshots), m.Snapshots)
-			}
-		}
-	}
+	found := checkResult{At: time.Now().UTC(), Gone: gone}
+	checked.save(found)
+	found.apply(items)
 	return err, nil
 }
 
-func (a *app) list(ctx context.Context) ([]catalog.Entry, error) {
+func (a *app) list(ctx context.Context) ([]catalog.Entry, checkCache, error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
-		return nil, err
+		return nil, checkCache{}, err
 	}
 	defer c.close()
 	store, err := c.store(ctx)
 	if err != nil {
-		return nil, err
+		return nil, checkCache{}, err
 	}
-	return catalog.Catalog{Store: store}.List(ctx)
+	items, err := catalog.Catalog{Store: store}.List(ctx)
+	return items, checkCache{a.global.historyCache(store)}, err
 }
 
 func (d *listDoc) table(w io.Writer) error { return d.columns(w, false) }
@@ -180,7 +178,7 @@ func (a *app) completeBackups(cmd *cobra.Command, args []string, _ string) ([]st
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
-	items, err := a.list(ctx)
+	items, _, err := a.list(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

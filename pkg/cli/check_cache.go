@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/gc"
+)
+
+// checkResult is what `tisnap list --check` found: a snapshot that is gone does not come back, so it stays true.
+type checkResult struct {
+	At   time.Time    `json:"at"`
+	Gone []gc.Missing `json:"gone"`
+}
+
+// apply marks the backups as broken. A backup that was deleted and made again under the same name has other snapshots.
+func (r *checkResult) apply(items []catalog.Entry) {
+	for _, m := range r.Gone {
+		for i := range items {
+			if e := &items[i]; e.ID == m.Backup && e.State == catalog.StateSealed && e.CreatedAt.Before(r.At) {
+				e.State = catalog.StateBroken
+				e.Problem = fmt.Sprintf("%d of its snapshots are gone, so it cannot be restored: %v (checked at %s)",
+					len(m.Snapshots), m.Snapshots, r.At.Format(time.RFC3339))
+			}
+		}
+	}
+}
+
+// checkCache keeps the last result for a storage beside what the history keeps, and by the same rules.
+type checkCache struct{ of historyCache }
+
+func (c checkCache) path() (string, error) { return c.of.file("check-", ".json") }
+
+// apply marks what the last check found, if there was one.
+func (c checkCache) apply(items []catalog.Entry) {
+	path, err := c.path()
+	if err != nil {
+		return
+	}
+	body, err := os.ReadFile(path) //nolint:gosec // our own name
+	var r checkResult
+	if err == nil && json.Unmarshal(body, &r) == nil {
+		r.apply(items)
+	}
+}
+
+// save replaces the result in one step.
+func (c checkCache) save(r checkResult) {
+	path, err := c.path()
+	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
+		return
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return
+	}
+	part := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if os.WriteFile(part, body, 0o600) != nil || os.Rename(part, path) != nil {
+		_ = os.Remove(part) // it is one more file in a cache
+	}
+}
