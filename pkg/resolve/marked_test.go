@@ -28,6 +28,8 @@ func makeMarked(t *testing.T, before func(l *lab, w *workload.Workload) (after f
 	w, err := workload.New(workload.Config{PD: l.pd.URLs(), Accounts: 500, Hot: 40, Clients: 3, Regions: 20})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.Close()) }()
+	empty, err := l.oracle.Now(within(t))
+	require.NoError(t, err)
 	require.NoError(t, w.Load(within(t)))
 	ctx, stop := context.WithCancel(within(t))
 	defer stop()
@@ -39,7 +41,7 @@ func makeMarked(t *testing.T, before func(l *lab, w *workload.Workload) (after f
 	})
 	require.Eventually(t, func() bool { return w.Counters().Commits > 100 }, patience, 5e6)
 	after := before(l, w)
-	m := &marked{original: &original{history: w.History()}}
+	m := &marked{original: &original{history: w.History()}, empty: empty}
 	ts := l.mark(t, m)
 	require.Eventually(t, func() bool {
 		resolved, err := l.oracle.ResolvedTS(within(t))
