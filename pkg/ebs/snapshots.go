@@ -71,8 +71,13 @@ const startMinutes = "2006-01-02T15:04*"
 // Kinds: Denied, Limited, Unknown.
 func (c *Client) NewestSnapshots(ctx context.Context, ids []cluster.VolumeID, since time.Time) (map[cluster.VolumeID]time.Time, error) {
 	var minutes []string
-	for at, end := since.UTC().Truncate(time.Minute), time.Now().UTC().Add(time.Minute); at.Before(end); at = at.Add(time.Minute) {
-		minutes = append(minutes, at.Format(startMinutes)) // a minute more: EC2's clock may be ahead
+	end := time.Now().UTC()
+	if end.Before(since) {
+		end = since.UTC()
+	}
+	end = end.Add(2 * time.Minute) // EC2's clock may be ahead
+	for at := since.UTC().Truncate(time.Minute); at.Before(end); at = at.Add(time.Minute) {
+		minutes = append(minutes, at.Format(startMinutes))
 	}
 	newest := map[cluster.VolumeID]time.Time{}
 	for batch := range slices.Chunk(unique(ids), describeBatch) {
