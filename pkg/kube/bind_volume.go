@@ -81,7 +81,9 @@ func restoredVolumeName(v RestoredVolume) string {
 func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, v RestoredVolume) (*corev1.PersistentVolume, error) {
 	const op = "create persistent volume"
 	api := c.core.CoreV1().PersistentVolumes()
-	made, err := api.Create(ctx, pv, metav1.CreateOptions{})
+	made, err := create(ctx, func(ctx context.Context) (*corev1.PersistentVolume, error) {
+		return api.Create(ctx, pv, metav1.CreateOptions{})
+	})
 	if err == nil {
 		return made, nil
 	}
@@ -126,7 +128,9 @@ func (c *Client) ensureClaim(ctx context.Context, pvc *corev1.PersistentVolumeCl
 	const op = "create claim"
 	target := pvc.Namespace + "/" + pvc.Name
 	api := c.core.CoreV1().PersistentVolumeClaims(pvc.Namespace)
-	made, err := api.Create(ctx, pvc, metav1.CreateOptions{})
+	made, err := create(ctx, func(ctx context.Context) (*corev1.PersistentVolumeClaim, error) {
+		return api.Create(ctx, pvc, metav1.CreateOptions{})
+	})
 	if err == nil {
 		return made, nil
 	}

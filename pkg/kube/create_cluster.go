@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -35,7 +36,9 @@ func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to T
 	if err := c.checkLeftovers(ctx, target); err != nil {
 		return err
 	}
-	_, err = api.Create(ctx, o, metav1.CreateOptions{})
+	_, err = create(ctx, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return api.Create(ctx, o, metav1.CreateOptions{})
+	})
 	if !apierrors.IsAlreadyExists(err) {
 		return wrap(err, op, target.String())
 	}

@@ -42,3 +42,23 @@ func TestFor_ContextHasEnded_NeverSaysThatItWaited(t *testing.T) {
 		require.ErrorIs(t, wait.For(ctx, 0), context.Canceled)
 	}
 }
+
+func TestOutlive_EndsThatMuchLater_WithTheCause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("the hold is broken")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		inner, release := wait.Outlive(ctx, time.Minute)
+		defer release()
+		start := time.Now()
+		cancel(broken)
+		require.NoError(t, inner.Err())
+		<-inner.Done()
+		assert.Equal(t, time.Minute, time.Since(start))
+		require.ErrorIs(t, context.Cause(inner), broken)
+
+		alive, release := wait.Outlive(t.Context(), time.Minute)
+		release()
+		require.Error(t, alive.Err(), "it is released")
+	})
+}
