@@ -180,7 +180,9 @@ func TestDeleteCluster_OwnTarget_KeepsTheEBSVolumes(t *testing.T) {
 	assert.Equal(t, failure.NotFound, failure.KindOf(err))
 	assert.Contains(t, failure.HintOf(err), "src")
 	assert.Empty(t, must(l.client.Claims(t.Context(), target)))
-	assert.Len(t, l.server.List("persistentvolumes", ""), 3, "the source's")
+	require.Eventually(t, func() bool { // the attacher's finalizer keeps those that are attached
+		return len(l.server.List("persistentvolumes", "")) == 3
+	}, patience, 5*time.Millisecond, "the source's")
 	require.Eventually(t, func() bool {
 		attached := l.disks.Attached()
 		return len(attached) == 3 && !slices.ContainsFunc(volumes, func(v kube.RestoredVolume) bool { return attached[v.Volume] != "" })
