@@ -46,25 +46,9 @@ func (h *Hold) renewOnce(ctx context.Context) error {
 // broken, which the renewed lease does not show any more. A renewal without an answer makes the set worthless.
 const lastAnswers = time.Second
 
-// lingering ends lastAnswers after ctx is cancelled, and with it at its deadline.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			cancel()
-			return
-		}
-		time.AfterFunc(lastAnswers, cancel)
-	})
-	return inner, func() {
-		stop()
-		cancel()
-	}
-}
-
 func (h *Hold) renewStores(ctx context.Context) error {
-	ctx, cancel := lingering(ctx)
-	defer cancel()
+	ctx, release := wait.Outlive(ctx, lastAnswers)
+	defer release()
 	return parallel.Each(ctx, 0, h.stores, func(ctx context.Context, _ int, s *store) error {
 		s.mu.Lock()
 		held := s.answered
