@@ -19,6 +19,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -127,14 +128,7 @@ type document struct {
 		Error        string
 		Warnings     []string
 		TotalSeconds float64
-		Phases       []struct {
-			Name    string
-			Seconds float64
-			Steps   []struct {
-				Name    string
-				Seconds float64
-			}
-		}
+		Phases       []report.Phase
 	}
 }
 
