@@ -81,7 +81,7 @@ func (e *Engine) Timings() Timings { return e.phases.timings }
 
 // Run carries the steps out: each as soon as those that it comes after are done. If the journal holds records already,
 // steps that are done are skipped and their State is restored. When a step fails, or ctx ends, the steps under way are
-// cancelled and waited for; then the steps that began are undone: those with UndoFirst before the others, each group in
+// cancelled, but not those that decide, and waited for; then the steps that began are undone: those with UndoFirst before the others, each group in
 // the reverse order in which they ended. The error joins the cause and every failed undo that no later one repaired. A
 // panic of a step is an error like any other.
 func (e *Engine) Run(ctx context.Context, steps []Step) error {

@@ -114,7 +114,7 @@ func (p *plan) run(ctx context.Context) error {
 	defer cancel(nil)
 	for {
 		if p.failed == nil {
-			p.beginAll(inner)
+			p.beginAll(ctx, inner)
 		}
 		if p.running == 0 {
 			break
@@ -129,12 +129,17 @@ func (p *plan) run(ctx context.Context) error {
 	return p.failed
 }
 
-// beginAll begins every step that waits for none.
-func (p *plan) beginAll(ctx context.Context) {
+// beginAll begins every step that waits for none, each with inner, which the failure of another one ends, but those
+// that decide.
+func (p *plan) beginAll(run, inner context.Context) {
 	e := p.engine
 	for i := range p.steps {
 		if p.state[i] != waiting || !p.ready(i) {
 			continue
+		}
+		ctx := inner
+		if p.steps[i].Decides {
+			ctx = run
 		}
 		p.state[i] = underWay
 		p.running++

@@ -109,6 +109,36 @@ func TestRun_Serial_KeepsTheOrderOfTheList(t *testing.T) {
 	})
 }
 
+// A step that ends the effects of others is not cancelled because a step beside it failed: what it ends would be undone.
+func TestRun_StepThatDecides_EndsByItselfWhenAnotherFails(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		decides bool
+		want    []string
+	}{
+		"it decides":  {true, []string{"begin make", "end make", "end leaders", "undo leaders"}},
+		"it does not": {false, []string{"begin make", "end make", "cancelled leaders", "undo leaders", "undo make"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d, j := &diary{}, &memory{}
+				leaders := d.step("leaders", time.Minute, "make")
+				leaders.Ends, leaders.Decides = []string{"make"}, row.decides
+				serve := phase.Step{
+					Phase: "serve", Name: "serve", After: []string{"make"}, Deadline: time.Hour,
+					Do: func(ctx context.Context, _ *phase.Scope) error {
+						return errors.Join(wait.For(ctx, time.Second), errors.New("no image"))
+					},
+				}
+				err := phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{d.step("make", time.Second), leaders, serve, d.step("last", time.Second)})
+				require.EqualError(t, err, "no image")
+				assert.Equal(t, row.want, slices.DeleteFunc(d.did, func(s string) bool { return s == "begin leaders" }))
+			})
+		})
+	}
+}
+
 func TestRun_StepFails_OthersAreCancelledAndUndoneInReverseOfTheirEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

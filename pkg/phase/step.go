@@ -33,6 +33,8 @@ type Step struct {
 	UndoFirst bool
 	// Ends names earlier steps whose effects this one ends: once this step is done, they are not undone.
 	Ends []string
+	// Decides lets the step end by itself when another one fails beside it: whether it is done decides what is undone.
+	Decides bool
 	// Retry repeats Do on a transient error (failure.Transient) until the deadline: for
 	// steps of few calls, so that a change of PD's leader does not undo hours of work.
 	Retry bool
