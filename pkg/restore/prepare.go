@@ -37,7 +37,7 @@ func (r *run) prepareSteps() []phase.Step {
 		},
 		r.lockStep(phaseVolumes, r.takeLock),
 		r.fenced(
-			[]phase.Step{{Phase: phaseVolumes, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markRecovering, Retry: true}},
+			[]phase.Step{{Phase: phaseVolumes, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markEmptyPD, Retry: true}},
 			r.makeVolumesSteps(),
 			[]phase.Step{{Phase: phaseVolumes, Name: journal.StepHandOver, Deadline: 5 * time.Minute, Do: r.handOver}},
 			r.lastFastSteps(phaseVolumes),
@@ -88,6 +88,19 @@ func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 		err = r.checkTargetStores(ctx, stores)
 		return err == nil, err
 	})
+}
+
+// markEmptyPD marks the target's PD recovering. That it knows no store that serves is checked once more: while the lock was
+// waited for, the run that held it may have brought the cluster up.
+func (r *run) markEmptyPD(ctx context.Context, s *phase.Scope) error {
+	stores, err := r.pd.Stores(ctx)
+	if err != nil && !failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store
+		return failure.Annotate(err, "list stores", r.opts.Target.String())
+	}
+	if err := r.checkTargetStores(ctx, stores); err != nil {
+		return err
+	}
+	return r.markRecovering(ctx, s)
 }
 
 // checkTargetStores refuses stores in the target's PD. Those of another part are there if that part has been prepared

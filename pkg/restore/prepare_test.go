@@ -25,6 +25,7 @@ type handedOver struct {
 	pd      *testbed.Cluster
 	volumes []restore.Volume
 	refuse  error // of the hand-over
+	before  bool  // PD is first asked before its stores are up
 }
 
 // newHandedOver makes the target as TiDB Operator's user does: in recovery mode, PD alone runs.
@@ -55,6 +56,9 @@ func (h *handedOver) deps(t *testing.T) (restore.Deps, restore.Options) {
 			return nil, err
 		}
 		t.Cleanup(p.Close)
+		if h.before {
+			return &emptyBefore{PD: p}, nil
+		}
 		return p, nil
 	}
 	return deps, opts
@@ -122,8 +126,28 @@ func TestPrepare_ThenResolveData_ClusterServesAfterTheRestart(t *testing.T) {
 	_, err = h.prepare(t, nil)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "a cluster that serves is not marked: %v", err)
 	require.False(t, h.pd.PD.Recovering())
+	h.before = true
+	_, err = h.prepare(t, nil)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "nor one whose stores came up after the first check: %v", err)
+	require.False(t, h.pd.PD.Recovering())
+	h.before = false
 	_, err = h.resolveData(t)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "a cluster that serves is not flashed back: %v", err)
+}
+
+// emptyBefore is a PD that knew no store when it was asked first.
+type emptyBefore struct {
+	restore.PD
+
+	asked bool
+}
+
+func (p *emptyBefore) Stores(ctx context.Context) ([]pd.Store, error) {
+	if !p.asked {
+		p.asked = true
+		return nil, nil
+	}
+	return p.PD.Stores(ctx)
 }
 
 func TestPrepare_Fails_DeletesItsVolumes(t *testing.T) {
