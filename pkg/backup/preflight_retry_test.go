@@ -3,7 +3,6 @@ package backup_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,11 +38,9 @@ func TestPreflight_Quota_IsNotTriedAgain(t *testing.T) {
 	r := newRig(t)
 	o := r.options()
 	o.PendingQuota = 5 // of 6 volumes
-	start := time.Now()
 	_, err := backup.Plan(t.Context(), r.deps, o)
 	require.Equal(t, failure.Limited, failure.KindOf(err))
 	require.ErrorContains(t, err, "EC2 allows 5")
-	require.Less(t, time.Since(start), 30*time.Second)
 	for _, text := range r.events.texts() {
 		require.NotContains(t, text, "trying again")
 	}

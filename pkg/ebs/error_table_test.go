@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/smithy-go"
@@ -139,14 +140,17 @@ func TestDelay_AnyTry_WithinBounds(t *testing.T) {
 
 func TestRealClock_DeadlineBeforeEnd_GivesUpAtOnce(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	started := time.Now()
-	require.ErrorIs(t, realClock{}.Sleep(ctx, time.Hour), context.DeadlineExceeded)
-	require.Less(t, time.Since(started), 10*time.Second)
-	require.NoError(t, realClock{}.Sleep(ctx, time.Millisecond))
-	cancel()
-	require.ErrorIs(t, realClock{}.Sleep(ctx, time.Millisecond), context.Canceled)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		started := time.Now()
+		require.ErrorIs(t, realClock{}.Sleep(ctx, time.Hour), context.DeadlineExceeded)
+		require.Zero(t, time.Since(started))
+		require.NoError(t, realClock{}.Sleep(ctx, time.Millisecond))
+		require.Equal(t, time.Millisecond, time.Since(started))
+		cancel()
+		require.ErrorIs(t, realClock{}.Sleep(ctx, time.Millisecond), context.Canceled)
+	})
 }
 
 func TestPercent_Texts(t *testing.T) {
