@@ -153,6 +153,9 @@ func (d *runDoc) table(w io.Writer) error {
 	if d.Owner != "" {
 		fmt.Fprintf(w, "its lock is held by %s until %s\n", d.Owner, d.Until.Format(time.RFC3339))
 	}
+	if d.ResolvedBy != "" {
+		fmt.Fprintf(w, "its process died, and run %s of tisnap resolve finished it\n", d.ResolvedBy)
+	}
 	if d.Error != "" {
 		fmt.Fprintf(w, "error: %s\n", d.Error)
 	}

@@ -49,6 +49,9 @@ that the process is dead; a run that is alive is refused (exit 6): end it by Ctr
 			if err != nil {
 				return err
 			}
+			if r.ResolvedBy != "" {
+				return failure.New(failure.Conflict, "abort run", string(r.ID), "run %s of tisnap resolve has finished it", r.ResolvedBy)
+			}
 			if r.History.Ended {
 				return failure.New(failure.Conflict, "abort run", string(r.ID), "it has ended").
 					WithHint("what it left, if anything, is deleted by: tisnap gc")

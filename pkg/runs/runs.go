@@ -21,7 +21,7 @@ type State string
 
 // The states.
 const (
-	Done       State = "done"
+	Done       State = "done"       // also of a restore that died, and that a resolve has finished
 	Failed     State = "failed"     // it ended with an error, and undid what it did as far as that says
 	Running    State = "running"    // it holds its cluster's lock
 	Unfinished State = "unfinished" // its process died, or lost the lock: it can be continued or aborted
@@ -42,6 +42,8 @@ type Run struct {
 	// Owner and Until are of the lock of a run that runs.
 	Owner string     `json:"owner,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
+	// ResolvedBy is the resolve that finished a run whose process died.
+	ResolvedBy cluster.RunID `json:"resolvedBy,omitempty"`
 	// Processes are those of the run, the first one first.
 	Processes []phase.Process `json:"processes"`
 
@@ -68,7 +70,7 @@ func List(ctx context.Context, store objstore.Store) ([]Run, error) {
 	}
 	out := make([]Run, len(ids))
 	err = parallel.Each(ctx, maxReaders, ids, func(ctx context.Context, i int, id cluster.RunID) error {
-		r, err := Read(ctx, store, id)
+		r, err := readJournal(ctx, store, id)
 		if failure.Is(err, failure.Corrupt) {
 			r, err = &Run{ID: id, State: Damaged, Error: err.Error(), Processes: []phase.Process{}}, nil
 		}
@@ -78,11 +80,28 @@ func List(ctx context.Context, store objstore.Store) ([]Run, error) {
 		return err
 	})
 	slices.SortFunc(out, func(a, b Run) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
+	for i := range out {
+		out[i].settle(out)
+	}
 	return out, err
 }
 
-// Read reads one run: NotFound if the storage has no journal of it, Corrupt if the journal cannot be read.
+// Read reads one run: NotFound if the storage has no journal of it, Corrupt if the journal cannot be read. Of a restore
+// or resolve that is not over it reads the other runs too, as one of them may have finished it.
 func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
+	r, err := readJournal(ctx, store, id)
+	if err != nil || r.State != Unfinished || r.Operation == journal.Backup {
+		return r, err
+	}
+	all, err := List(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	r.settle(all)
+	return r, nil
+}
+
+func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
 	h, err := phase.ReadHistory(ctx, phase.NewStoreJournal(store, manifest.JournalPrefix(id)))
 	if err != nil {
 		return nil, failure.Annotate(err, "read run", string(id))

@@ -80,3 +80,43 @@ func TestLast_IsTheUnfinishedRunThatHadTheLock(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, last, "it is over")
 }
+
+// A restore that died is over once a resolve of the same cluster and backup has finished it, and not by any other run.
+func TestList_RestoreThatAResolveFinished_IsDone(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		resolve string
+		end     phase.Record
+		want    runs.State
+	}{
+		"finished":        {`"name":"prod"},"backup":"b"`, phase.Record{Type: phase.RecordEnd}, runs.Done},
+		"failed":          {`"name":"prod"},"backup":"b"`, phase.Record{Type: phase.RecordEnd, Error: "no"}, runs.Unfinished},
+		"under way":       {`"name":"prod"},"backup":"b"`, phase.Record{Type: phase.RecordBegin, Step: "recover"}, runs.Unfinished},
+		"another cluster": {`"name":"other"},"backup":"b"`, phase.Record{Type: phase.RecordEnd}, runs.Unfinished},
+		"another backup":  {`"name":"prod"},"backup":"c"`, phase.Record{Type: phase.RecordEnd}, runs.Unfinished},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			put := func(id cluster.RunID, second int, about string, last phase.Record) {
+				j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
+				for i, r := range []phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, last} {
+					r.Seq, r.Run, r.Time = i+1, id, time.Date(2026, 1, 1, 0, 0, second+i, 0, time.UTC)
+					require.NoError(t, j.Append(t.Context(), r))
+				}
+			}
+			put("restore", 0, `{"operation":"restore","cluster":{"namespace":"tidb","name":"prod"},"backup":"b"}`, phase.Record{Type: phase.RecordBegin, Step: "collect"})
+			put("resolve", 10, `{"operation":"resolve","cluster":{"namespace":"tidb",`+row.resolve+`}`, row.end)
+			all, err := runs.List(t.Context(), store)
+			require.NoError(t, err)
+			require.Len(t, all, 2)
+			assert.Equal(t, row.want, all[1].State)
+			one, err := runs.Read(t.Context(), store, "restore")
+			require.NoError(t, err)
+			assert.Equal(t, row.want, one.State)
+			if row.want == runs.Done {
+				assert.Equal(t, cluster.RunID("resolve"), one.ResolvedBy)
+			}
+		})
+	}
+}

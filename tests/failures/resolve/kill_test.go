@@ -90,8 +90,18 @@ func TestG15_KilledInEachSubPhase_IsResumed(t *testing.T) { //nolint:tparallel /
 			p.faults.Clear()
 			timesAgree(t, e.doc.Report.TotalSeconds, e.doc.Report.Phases)
 			p.verify(t, name)
+			p.nothingUnfinished(t)
 		})
 	}
+}
+
+// nothingUnfinished requires that no run is listed as one that died, and so waits for a person.
+func (p *place) nothingUnfinished(t *testing.T) {
+	t.Helper()
+	e := p.run(within(t), t, "runs", "list", "-o", "json")
+	require.Zero(t, e.code, e.String())
+	require.Contains(t, e.stdout, `"resolvedBy"`, "the restore that was killed")
+	require.NotContains(t, e.stdout, `"unfinished"`)
 }
 
 // timesAgree checks that a report says where the time went: each step lies within its phase, beside others or not, the
