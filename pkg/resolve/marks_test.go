@@ -33,6 +33,13 @@ func (l *lab) mark(t *testing.T, m *marked) cluster.TS {
 	for _, s := range l.stores {
 		sources = append(sources, marks.Source{Store: cluster.StoreID(s.ID()), Address: s.Addr()})
 	}
+	async, onePhase := int64(0), int64(0)
+	for _, s := range l.stores {
+		a, o := s.OwnTimestamps()
+		async, onePhase = async+a, onePhase+o
+	}
+	require.Positive(t, async, "no transaction has committed asynchronously")
+	require.Positive(t, onePhase, "no transaction has committed in one phase")
 	reading, err := marks.Read(within(t), l.client, sources, regions, func() {})
 	require.NoError(t, err)
 	set := reading.Set()

@@ -2,10 +2,12 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	tikverr "github.com/tikv/client-go/v2/error"
 	"github.com/tikv/client-go/v2/oracle"
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/txnkv/transaction"
@@ -106,14 +108,34 @@ func (c *Cluster) fate(ctx context.Context, p *pending) (commit cluster.TS, deci
 	for _, change := range p.changes {
 		primary = min(primary, change.key)
 	}
-	status, err := c.store.GetLockResolver().GetTxnStatus(uint64(p.writer), 0, []byte(primary))
+	for range 2 {
+		status, err := c.store.GetLockResolver().GetTxnStatus(uint64(p.writer), 0, []byte(primary))
+		switch {
+		case err != nil:
+			return 0, false, failure.Wrap(err, failure.Unknown, "check transaction", p.writer.String())
+		case status.IsCommitted():
+			return cluster.TS(status.CommitTS()), true, nil
+		case status.IsRolledBack():
+			return 0, true, nil
+		}
+		// An asynchronous commit is decided by its secondaries, and by who reads it once its lock has expired.
+		if err := c.read(ctx, primary); err != nil {
+			return 0, false, err
+		}
+	}
+	return 0, false, nil
+}
+
+// read reads a key as it is now, and decides the transaction that has locked it.
+func (c *Cluster) read(ctx context.Context, key string) error {
+	txn, _, err := c.begin(ctx)
 	if err != nil {
-		return 0, false, failure.Wrap(err, failure.Unknown, "check transaction", p.writer.String())
+		return err
 	}
-	if status.IsCommitted() {
-		return cluster.TS(status.CommitTS()), true, nil
+	if _, err := txn.Get(ctx, []byte(key)); err != nil && !tikverr.IsErrNotFound(err) {
+		return errors.Join(failure.Wrap(err, failure.Unknown, "read", key), txn.Rollback())
 	}
-	return 0, status.IsRolledBack(), nil
+	return txn.Rollback()
 }
 
 // unguarded is a PD client whose cluster has no GC: client-go would read the safe point from PD's etcd, which it

@@ -105,6 +105,7 @@ func (t *teller) once(ctx context.Context) error {
 		}
 		return errors.Join(err, txn.Rollback())
 	}
+	t.chooseCommit(txn)
 	noted := t.note(start, &changes)
 	if err := write(txn, start, changes); err != nil {
 		return errors.Join(err, txn.Rollback())
@@ -126,6 +127,15 @@ func (t *teller) once(ctx context.Context) error {
 		t.notes = nil // whether the oldest is still there is not known
 	}
 	return err
+}
+
+// chooseCommit lets the transaction commit as TiDB's do: asynchronously, in one phase if one region has all its rows, or
+// in two, with timestamps that the stores make for most, and PD for the others.
+func (t *teller) chooseCommit(txn *transaction.KVTxn) {
+	kind := t.rand.IntN(4)
+	txn.SetEnableAsyncCommit(kind > 0)
+	txn.SetEnable1PC(kind > 1)
+	txn.SetCausalConsistency(kind == 3)
 }
 
 // plan reads some accounts and takes from the first what it gives to the others.

@@ -8,7 +8,7 @@
 // Stores of one cluster talk raft through a Network in process; clients talk real gRPC.
 //
 // Not here: membership changes, learners and witnesses (go.etcd.io/raft does not let a learner campaign, where TiKV's
-// raft-rs does if it is asked to), raft snapshots, coprocessor, async commit. A split is right-derived,
+// raft-rs does if it is asked to), raft snapshots, coprocessor. A split is right-derived,
 // as in TiKV: the region that is split keeps the right part.
 //
 // Fault points are "tikv.<store id>." and the RPC's name (KvGet, SplitRegion, ReadRegionMeta, RecoverRegion,
@@ -19,6 +19,6 @@
 // ("server_is_busy", "epoch_not_match", ...).
 //
 // The files: wal.go, raft_log.go and kv_engine.go are the storage; peer.go, raft_*.go and apply_worker.go
-// the replicated log; kv_*.go, flashback.go and split.go the key-value service; prepare_service.go,
+// the replicated log; kv_*.go, max_ts.go, flashback.go and split.go the key-value service; prepare_service.go,
 // import_service.go and recover_service.go what a backup and a restore use.
 package tikvtest

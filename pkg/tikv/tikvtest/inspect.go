@@ -84,6 +84,12 @@ func tiled(stores []*Store) bool {
 	return len(led) > 0 && len(end) == 0
 }
 
+// OwnTimestamps counts the prewrites whose commit ts the store has made itself: those of asynchronous and of one-phase
+// commits.
+func (s *Store) OwnTimestamps() (async, onePhase int64) {
+	return s.ownTS.async.Load(), s.ownTS.onePhase.Load()
+}
+
 // LeaseLeft is how long the prepare-snapshot lease still runs; 0 if there is none. Looking changes nothing.
 func (s *Store) LeaseLeft() time.Duration { return s.lease.left(time.Now()) }
 

@@ -18,6 +18,10 @@ type kvCall struct {
 	context *kvrpcpb.Context
 	keys    [][]byte // encoded; of writes also what they latch, none meaning the whole region
 	readTS  uint64   // of reads; a region that is prepared for a flashback still serves older ones
+	// seenTS is, of a write, what it has to be above that is decided later: the starts of transactions that it ends, say.
+	seenTS uint64
+	// prewrite is the request if it is one.
+	prewrite *kvrpcpb.PrewriteRequest
 }
 
 // flashbackCheck says whether a request may pass given the region's flashback state.
@@ -109,6 +113,9 @@ func (s *Store) read(ctx context.Context, call kvCall, fn func(r mvcc.Reader, re
 	if e, err := s.confirmLeader(ctx, p, v); e != nil || err != nil {
 		return e, err
 	}
+	if err := s.reading(ctx, call, v); err != nil {
+		return nil, err
+	}
 	s.data.view(func(r mvcc.Reader) {
 		// A split may have been applied meanwhile; the region's part that is left then answers for itself.
 		if now := p.look(); now.destroyed {
@@ -193,6 +200,19 @@ func (s *Store) write(
 	if e != nil || err != nil {
 		release()
 		return e, err
+	}
+	s.maxTS.raise(call.seenTS)
+	if call.prewrite != nil {
+		end, e := s.futureOf(ctx, p, v, call.prewrite)
+		if e != nil {
+			release()
+			return e, nil
+		}
+		latched := release
+		release = func() {
+			end()
+			latched()
+		}
 	}
 	var muts []mvcc.Mutation
 	s.data.view(func(r mvcc.Reader) { muts = fn(r, v.region) })

@@ -26,7 +26,7 @@ func encodeKeys(keys ...[]byte) [][]byte {
 
 // KvGet implements tikvpb.TikvServer.
 func (k *kvService) KvGet(ctx context.Context, req *kvrpcpb.GetRequest) (resp *kvrpcpb.GetResponse, err error) {
-	e, err := k.s.read(ctx, kvCall{"KvGet", req.Context, encodeKeys(req.Key), req.Version},
+	e, err := k.s.read(ctx, kvCall{name: "KvGet", context: req.Context, keys: encodeKeys(req.Key), readTS: req.Version},
 		func(r mvcc.Reader, _ *metapb.Region) { resp = mvcc.Get(r, req) })
 	if e != nil {
 		resp = &kvrpcpb.GetResponse{RegionError: e}
@@ -36,7 +36,7 @@ func (k *kvService) KvGet(ctx context.Context, req *kvrpcpb.GetRequest) (resp *k
 
 // KvBatchGet implements tikvpb.TikvServer.
 func (k *kvService) KvBatchGet(ctx context.Context, req *kvrpcpb.BatchGetRequest) (resp *kvrpcpb.BatchGetResponse, err error) {
-	e, err := k.s.read(ctx, kvCall{"KvBatchGet", req.Context, encodeKeys(req.Keys...), req.Version},
+	e, err := k.s.read(ctx, kvCall{name: "KvBatchGet", context: req.Context, keys: encodeKeys(req.Keys...), readTS: req.Version},
 		func(r mvcc.Reader, _ *metapb.Region) { resp = mvcc.BatchGet(r, req) })
 	if e != nil {
 		resp = &kvrpcpb.BatchGetResponse{RegionError: e}
@@ -46,7 +46,7 @@ func (k *kvService) KvBatchGet(ctx context.Context, req *kvrpcpb.BatchGetRequest
 
 // KvScan implements tikvpb.TikvServer. A scan stays within the region.
 func (k *kvService) KvScan(ctx context.Context, req *kvrpcpb.ScanRequest) (resp *kvrpcpb.ScanResponse, err error) {
-	e, err := k.s.read(ctx, kvCall{"KvScan", req.Context, nil, req.Version},
+	e, err := k.s.read(ctx, kvCall{name: "KvScan", context: req.Context, readTS: req.Version},
 		func(r mvcc.Reader, region *metapb.Region) { resp = mvcc.Scan(r, req, boundsOf(region)) })
 	if e != nil {
 		resp = &kvrpcpb.ScanResponse{RegionError: e}
@@ -56,7 +56,7 @@ func (k *kvService) KvScan(ctx context.Context, req *kvrpcpb.ScanRequest) (resp 
 
 // KvScanLock implements tikvpb.TikvServer.
 func (k *kvService) KvScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (resp *kvrpcpb.ScanLockResponse, err error) {
-	e, err := k.s.read(ctx, kvCall{"KvScanLock", req.Context, nil, req.MaxVersion},
+	e, err := k.s.read(ctx, kvCall{name: "KvScanLock", context: req.Context, readTS: req.MaxVersion},
 		func(r mvcc.Reader, region *metapb.Region) {
 			resp = mvcc.ScanLock(mvcc.Within(r, boundsOf(region)), req)
 		})
@@ -72,20 +72,26 @@ func (k *kvService) KvPrewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest
 	for i, m := range req.Mutations {
 		keys[i] = mvcc.EncodeKey(m.Key)
 	}
-	e, err := k.s.write(ctx, kvCall{"KvPrewrite", req.Context, keys, 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvPrewrite", context: req.Context, keys: keys, prewrite: req},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
-			resp, muts = mvcc.Prewrite(r, req)
+			resp, muts = mvcc.Prewrite(r, req, k.s.maxTS.read())
 			return muts
 		})
 	if e != nil {
 		resp = &kvrpcpb.PrewriteResponse{RegionError: e}
+	}
+	switch {
+	case resp.GetOnePcCommitTs() > 0:
+		k.s.ownTS.onePhase.Add(1)
+	case resp.GetMinCommitTs() > 0:
+		k.s.ownTS.async.Add(1)
 	}
 	return resp, err
 }
 
 // KvCommit implements tikvpb.TikvServer.
 func (k *kvService) KvCommit(ctx context.Context, req *kvrpcpb.CommitRequest) (resp *kvrpcpb.CommitResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KvCommit", req.Context, encodeKeys(req.Keys...), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvCommit", context: req.Context, keys: encodeKeys(req.Keys...)},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.Commit(r, req)
 			return muts
@@ -98,7 +104,7 @@ func (k *kvService) KvCommit(ctx context.Context, req *kvrpcpb.CommitRequest) (r
 
 // KvBatchRollback implements tikvpb.TikvServer.
 func (k *kvService) KvBatchRollback(ctx context.Context, req *kvrpcpb.BatchRollbackRequest) (resp *kvrpcpb.BatchRollbackResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KvBatchRollback", req.Context, encodeKeys(req.Keys...), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvBatchRollback", context: req.Context, keys: encodeKeys(req.Keys...), seenTS: req.StartVersion},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.BatchRollback(r, req)
 			return muts
@@ -111,7 +117,7 @@ func (k *kvService) KvBatchRollback(ctx context.Context, req *kvrpcpb.BatchRollb
 
 // KvResolveLock implements tikvpb.TikvServer.
 func (k *kvService) KvResolveLock(ctx context.Context, req *kvrpcpb.ResolveLockRequest) (resp *kvrpcpb.ResolveLockResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KvResolveLock", req.Context, encodeKeys(req.Keys...), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvResolveLock", context: req.Context, keys: encodeKeys(req.Keys...), seenTS: req.StartVersion},
 		func(r mvcc.Reader, region *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.ResolveLock(mvcc.Within(r, boundsOf(region)), req)
 			return muts
@@ -124,7 +130,7 @@ func (k *kvService) KvResolveLock(ctx context.Context, req *kvrpcpb.ResolveLockR
 
 // KvCheckTxnStatus implements tikvpb.TikvServer.
 func (k *kvService) KvCheckTxnStatus(ctx context.Context, req *kvrpcpb.CheckTxnStatusRequest) (resp *kvrpcpb.CheckTxnStatusResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KvCheckTxnStatus", req.Context, encodeKeys(req.PrimaryKey), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvCheckTxnStatus", context: req.Context, keys: encodeKeys(req.PrimaryKey), seenTS: seenBy(req)},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.CheckTxnStatus(r, req)
 			return muts
@@ -137,7 +143,7 @@ func (k *kvService) KvCheckTxnStatus(ctx context.Context, req *kvrpcpb.CheckTxnS
 
 // KvCheckSecondaryLocks implements tikvpb.TikvServer.
 func (k *kvService) KvCheckSecondaryLocks(ctx context.Context, req *kvrpcpb.CheckSecondaryLocksRequest) (resp *kvrpcpb.CheckSecondaryLocksResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KvCheckSecondaryLocks", req.Context, encodeKeys(req.Keys...), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvCheckSecondaryLocks", context: req.Context, keys: encodeKeys(req.Keys...), seenTS: req.StartVersion},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.CheckSecondaryLocks(r, req)
 			return muts
@@ -150,7 +156,7 @@ func (k *kvService) KvCheckSecondaryLocks(ctx context.Context, req *kvrpcpb.Chec
 
 // KvTxnHeartBeat implements tikvpb.TikvServer.
 func (k *kvService) KvTxnHeartBeat(ctx context.Context, req *kvrpcpb.TxnHeartBeatRequest) (resp *kvrpcpb.TxnHeartBeatResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KvTxnHeartBeat", req.Context, encodeKeys(req.PrimaryLock), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvTxnHeartBeat", context: req.Context, keys: encodeKeys(req.PrimaryLock)},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.TxnHeartBeat(r, req)
 			return muts
@@ -163,7 +169,7 @@ func (k *kvService) KvTxnHeartBeat(ctx context.Context, req *kvrpcpb.TxnHeartBea
 
 // KvCleanup implements tikvpb.TikvServer.
 func (k *kvService) KvCleanup(ctx context.Context, req *kvrpcpb.CleanupRequest) (resp *kvrpcpb.CleanupResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KvCleanup", req.Context, encodeKeys(req.Key), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvCleanup", context: req.Context, keys: encodeKeys(req.Key), seenTS: req.StartVersion},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.Cleanup(r, req)
 			return muts
@@ -180,7 +186,7 @@ func (k *kvService) KvPessimisticLock(ctx context.Context, req *kvrpcpb.Pessimis
 	for i, m := range req.Mutations {
 		keys[i] = mvcc.EncodeKey(m.Key)
 	}
-	e, err := k.s.write(ctx, kvCall{"KvPessimisticLock", req.Context, keys, 0},
+	e, err := k.s.write(ctx, kvCall{name: "KvPessimisticLock", context: req.Context, keys: keys, seenTS: req.ForUpdateTs},
 		func(r mvcc.Reader, _ *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.PessimisticLock(r, req)
 			return muts
@@ -193,7 +199,7 @@ func (k *kvService) KvPessimisticLock(ctx context.Context, req *kvrpcpb.Pessimis
 
 // KVPessimisticRollback implements tikvpb.TikvServer.
 func (k *kvService) KVPessimisticRollback(ctx context.Context, req *kvrpcpb.PessimisticRollbackRequest) (resp *kvrpcpb.PessimisticRollbackResponse, err error) {
-	e, err := k.s.write(ctx, kvCall{"KVPessimisticRollback", req.Context, encodeKeys(req.Keys...), 0},
+	e, err := k.s.write(ctx, kvCall{name: "KVPessimisticRollback", context: req.Context, keys: encodeKeys(req.Keys...)},
 		func(r mvcc.Reader, region *metapb.Region) (muts []mvcc.Mutation) {
 			resp, muts = mvcc.PessimisticRollback(mvcc.Within(r, boundsOf(region)), req)
 			return muts

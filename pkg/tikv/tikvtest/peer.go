@@ -31,6 +31,7 @@ type peer struct {
 	resolved      uint64 // resolved ts; never goes back
 	nextResolved  uint64 // sent by the leader, good once applied reaches resolvedIndex
 	resolvedIndex uint64
+	maxTSSynced   leadership
 	waitsApply    bool // a prepare-snapshot WaitApply is under way
 	truncateTo    uint64
 }

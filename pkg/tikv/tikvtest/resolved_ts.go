@@ -41,7 +41,11 @@ func (s *Store) resolvedLoop(ctx context.Context) {
 // lock. The leader must have applied an entry of its own term before, and a majority must know it after the
 // timestamp was taken, or a newer leader may have committed below it. A transaction whose locks are not seen
 // yet gets its commit ts later, so above.
+//
+// Commit timestamps that the store makes itself are above it from now on; what is about to get one begins after its start.
 func (s *Store) advanceResolved(ctx context.Context, fresh uint64) {
+	s.maxTS.raise(fresh)
+	fresh = s.maxTS.lowest(fresh)
 	for _, p := range s.allPeers() {
 		v := p.look()
 		if !v.ready() {

@@ -40,6 +40,8 @@ type Store struct {
 	imports    importGate
 	recovery   recovery
 	volume     volume
+	maxTS      maxTS
+	ownTS      struct{ async, onePhase atomic.Int64 }
 	calls      callLog
 	proposals  atomic.Uint64
 	ignoreHold atomic.Bool

@@ -5,8 +5,8 @@
 // writes, waits or reads a clock. The caller serialises commands on a key, checks that the keys belong to
 // the region, and applies all mutations of one command or none.
 //
-// It answers as a TiKV with async commit and one-phase commit switched off: such requests are treated as
-// ordinary two-phase commits and min_commit_ts is 0, which makes client-go fall back.
+// The largest timestamp that the store has been read at, which asynchronous and one-phase commits get theirs from, is the
+// caller's to keep.
 //
 // It never imports the testing package; it belongs to the stand-in in tikvtest.
 package mvcc

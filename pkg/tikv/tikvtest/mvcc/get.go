@@ -42,7 +42,7 @@ func (s snapshot) through(l *lock, user []byte) sight {
 		return sightCommitted
 	case slices.Contains(s.ignored, l.startTS) || l.minCommitTS > s.ts:
 		return sightPast
-	case s.ts == math.MaxUint64 && bytes.Equal(l.primary, user):
+	case s.ts == math.MaxUint64 && bytes.Equal(l.primary, user) && !l.async:
 		// A read of the newest version needs no ts; below the primary lock all is decided.
 		return sightBefore
 	}

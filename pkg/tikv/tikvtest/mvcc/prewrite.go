@@ -1,6 +1,7 @@
 package mvcc
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
@@ -8,8 +9,11 @@ import (
 
 // Prewrite locks the keys of a transaction. It changes all keys or none: any error in the response comes
 // without mutations. Repeating it is harmless, also after the commit.
-func Prewrite(r Reader, req *kvrpcpb.PrewriteRequest) (*kvrpcpb.PrewriteResponse, []Mutation) {
-	p := &prewriter{txn: txn{r: r, startTS: req.StartVersion}, req: req}
+//
+// An asynchronous commit's locks, and the versions that a one-phase commit writes at once, get their timestamp from maxTS,
+// the largest that the store has been read at (see finalTS); above the request's limit they fall back to two phases.
+func Prewrite(r Reader, req *kvrpcpb.PrewriteRequest, maxTS uint64) (*kvrpcpb.PrewriteResponse, []Mutation) {
+	p := &prewriter{txn: txn{r: r, startTS: req.StartVersion}, req: req, final: finalTS(req, maxTS)}
 	resp := &kvrpcpb.PrewriteResponse{}
 	for i, m := range req.Mutations {
 		keyErr := p.key(m, p.action(i))
@@ -24,12 +28,33 @@ func Prewrite(r Reader, req *kvrpcpb.PrewriteRequest) (*kvrpcpb.PrewriteResponse
 	if len(resp.Errors) > 0 {
 		return resp, nil
 	}
+	if req.TryOnePc {
+		resp.OnePcCommitTs = p.final
+	} else {
+		resp.MinCommitTs = p.final
+	}
 	return resp, p.muts
 }
 
 type prewriter struct {
 	txn
 	req *kvrpcpb.PrewriteRequest
+	// final is the commit ts of a one-phase commit, or the lowest that an asynchronous commit may have; 0 if the
+	// transaction commits in two phases.
+	final uint64
+}
+
+// finalTS is a timestamp above all that the store has been read at, so that no reader has missed the commit; 0 for an
+// ordinary commit, and where the limit is passed.
+func finalTS(req *kvrpcpb.PrewriteRequest, maxTS uint64) uint64 {
+	if !req.UseAsyncCommit && !req.TryOnePc {
+		return 0
+	}
+	ts := max(max(maxTS, req.StartVersion, req.ForUpdateTs)+1, req.MinCommitTs)
+	if req.MaxCommitTs > 0 && ts > req.MaxCommitTs {
+		return 0
+	}
+	return ts
 }
 
 func (p *prewriter) action(i int) kvrpcpb.PrewriteRequest_PessimisticAction {
@@ -46,14 +71,16 @@ func (p *prewriter) key(m *kvrpcpb.Mutation, action kvrpcpb.PrewriteRequest_Pess
 	encoded := EncodeKey(m.Key)
 	mustHoldLock := p.pessimistic() && action == kvrpcpb.PrewriteRequest_DO_PESSIMISTIC_CHECK
 	ttl := p.req.LockTtl
-	switch l := loadLock(p.r, encoded); {
+	l := loadLock(p.r, encoded)
+	switch {
 	case l != nil && l.startTS != p.startTS:
 		if mustHoldLock {
 			return p.unlessCommitted(encoded, abortError("PessimisticLockNotFound", p.startTS, m.Key))
 		}
 		return lockedError(m.Key, l)
 	case l != nil && l.kind != kindPessimistic:
-		return nil // prewritten before
+		p.prewritten(l)
+		return nil
 	case l != nil:
 		ttl = max(ttl, l.ttl) // a heart beat may have raised it
 	case mustHoldLock:
@@ -69,10 +96,35 @@ func (p *prewriter) key(m *kvrpcpb.Mutation, action kvrpcpb.PrewriteRequest_Pess
 	if keyErr := p.assertion(m, encoded); keyErr != nil {
 		return keyErr
 	}
-	if m.Op != kvrpcpb.Op_CheckNotExists {
+	switch {
+	case m.Op == kvrpcpb.Op_CheckNotExists:
+	case p.req.TryOnePc && p.final > 0:
+		p.writeAtOnce(m, encoded, l != nil)
+	default:
 		p.lockKey(m, encoded, ttl)
 	}
 	return nil
+}
+
+// prewritten takes over the decision of the request that made the lock, of which this one is a repeat.
+func (p *prewriter) prewritten(l *lock) {
+	if l.async && p.final > 0 {
+		p.final = max(p.final, l.minCommitTS)
+		return
+	}
+	p.final = 0
+}
+
+// writeAtOnce commits one key without a lock.
+func (p *prewriter) writeAtOnce(m *kvrpcpb.Mutation, encoded []byte, locked bool) {
+	w := &write{kind: kindOf(m.Op), startTS: p.startTS}
+	if w.kind == kindPut {
+		w.short = p.store(encoded, p.startTS, m.Value)
+	}
+	p.put(CFWrite, versioned(encoded, p.final), w.encode())
+	if locked {
+		p.del(CFLock, encoded)
+	}
 }
 
 // constraints looks for newer writes and, for Insert and CheckNotExists, for the key itself.
@@ -106,9 +158,13 @@ func (p *prewriter) constraints(
 	return nil
 }
 
-// unlessCommitted drops the error if the transaction is committed on the key: the request is a late repeat.
+// unlessCommitted drops the error if the transaction is committed on the key: the request is a late repeat, and gets the
+// commit ts for its answer.
 func (p *prewriter) unlessCommitted(encoded []byte, keyErr *kvrpcpb.KeyError) *kvrpcpb.KeyError {
-	if p.outcomeOf(encoded).committed {
+	if o := p.outcomeOf(encoded); o.committed {
+		if p.req.UseAsyncCommit || p.req.TryOnePc {
+			p.final = o.commitTS
+		}
 		return nil
 	}
 	return keyErr
@@ -134,6 +190,12 @@ func (p *prewriter) lockKey(m *kvrpcpb.Mutation, encoded []byte, ttl uint64) {
 	l := &lock{
 		kind: kindOf(m.Op), primary: p.req.PrimaryLock, startTS: p.startTS, ttl: ttl, txnSize: p.req.TxnSize,
 		forUpdateTS: p.req.ForUpdateTs, minCommitTS: p.req.MinCommitTs,
+	}
+	if p.final > 0 {
+		l.async, l.minCommitTS = true, p.final
+		if bytes.Equal(m.Key, p.req.PrimaryLock) {
+			l.secondaries = p.req.Secondaries
+		}
 	}
 	if l.kind == kindPut {
 		l.short = p.store(encoded, p.startTS, m.Value)

@@ -59,6 +59,9 @@ type lock struct {
 	forUpdateTS uint64
 	minCommitTS uint64
 	short       []byte // nil: the value is in CFDefault, or there is none
+	// async means that the transaction is committed as soon as all its keys are locked, at the largest minCommitTS of them.
+	async       bool
+	secondaries [][]byte // of an async primary: all other keys
 }
 
 func (l *lock) encode() []byte {
@@ -67,21 +70,36 @@ func (l *lock) encode() []byte {
 	for _, n := range []uint64{l.startTS, l.ttl, l.txnSize, l.forUpdateTS, l.minCommitTS} {
 		b = binary.AppendUvarint(b, n)
 	}
-	return appendOptional(b, l.short)
+	b = appendOptional(b, l.short)
+	if !l.async {
+		return append(b, 0)
+	}
+	b = binary.AppendUvarint(append(b, 1), uint64(len(l.secondaries)))
+	for _, key := range l.secondaries {
+		b = appendBytes(b, key)
+	}
+	return b
 }
 
 func decodeLock(b []byte) *lock {
 	d := decoder{b: b}
-	return &lock{
+	l := &lock{
 		kind: kind(d.byte()), primary: d.bytes(), startTS: d.uvarint(), ttl: d.uvarint(), txnSize: d.uvarint(),
-		forUpdateTS: d.uvarint(), minCommitTS: d.uvarint(), short: d.optional(),
+		forUpdateTS: d.uvarint(), minCommitTS: d.uvarint(), short: d.optional(), async: d.byte() == 1,
 	}
+	if l.async {
+		for n := min(d.uvarint(), uint64(len(d.b))); n > 0; n-- {
+			l.secondaries = append(l.secondaries, d.bytes())
+		}
+	}
+	return l
 }
 
 func (l *lock) info(user []byte) *kvrpcpb.LockInfo {
 	return &kvrpcpb.LockInfo{
 		PrimaryLock: l.primary, LockVersion: l.startTS, Key: user, LockTtl: l.ttl, TxnSize: l.txnSize,
 		LockType: l.kind.op(), LockForUpdateTs: l.forUpdateTS, MinCommitTs: l.minCommitTS,
+		UseAsyncCommit: l.async, Secondaries: l.secondaries,
 	}
 }
 

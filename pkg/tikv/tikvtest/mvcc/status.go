@@ -21,6 +21,9 @@ func CheckTxnStatus(r Reader, req *kvrpcpb.CheckTxnStatusRequest) (*kvrpcpb.Chec
 			PrimaryMismatch: &kvrpcpb.PrimaryMismatch{LockInfo: l.info(req.PrimaryKey)},
 		}}, nil
 	}
+	if l.async && !req.ForceSyncCommit { // its secondaries decide, and no reader pushes it
+		return &kvrpcpb.CheckTxnStatusResponse{LockTtl: l.ttl, LockInfo: l.info(req.PrimaryKey)}, nil
+	}
 	if !l.expired(req.CurrentTs) {
 		return t.alivePrimary(req, encoded, l), t.muts
 	}

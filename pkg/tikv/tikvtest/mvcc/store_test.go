@@ -85,7 +85,7 @@ func (c *client) prewrite(start uint64, muts ...*kvrpcpb.Mutation) []*kvrpcpb.Ke
 }
 
 func (c *client) prewriteReq(req *kvrpcpb.PrewriteRequest) []*kvrpcpb.KeyError {
-	resp, muts := mvcc.Prewrite(c, req)
+	resp, muts := mvcc.Prewrite(c, req, 0)
 	if len(resp.Errors) > 0 {
 		require.Empty(c.t, muts, "an error changes nothing")
 	}
