@@ -171,7 +171,7 @@ func TestHold_PDAwayForAMoment_Holds(t *testing.T) {
 	r, h := held(t)
 	r.fault(t, fault.Rule{Point: "pd.SetTTLConfig", Code: "503", Times: 2})
 	// One call took the hold; two were refused, and one more has renewed it.
-	require.Eventually(t, func() bool { return r.faults.Calls("pd.SetTTLConfig") >= 1+2+1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return r.faults.Calls("pd.SetTTLConfig") >= 1+2+1 }, 30*time.Second, 10*time.Millisecond)
 	require.NoError(t, h.Prove(within(t, 5*time.Second)))
 	broke, err := h.Release(within(t, 10*time.Second))
 	require.NoError(t, broke)
@@ -213,8 +213,8 @@ func TestHold_BrokenAndNotReleased_LetsGoByItself(t *testing.T) {
 	r, h := held(t, func(c *hold.Config) {
 		c.MaxHold, c.Grace, c.Lease, c.Log = 2*time.Second, 200*time.Millisecond, time.Minute, zap.New(core)
 	})
-	require.Eventually(t, func() bool { return len(r.server.TTLConfigs()) == 0 }, 10*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return len(r.left(t)) == 0 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.server.TTLConfigs()) == 0 }, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.left(t)) == 0 }, 30*time.Second, 20*time.Millisecond)
 	r.requireFree(t)
 	require.NotEmpty(t, logs.FilterMessageSnippet("let go").All())
 	broke, err := h.Release(within(t, 10*time.Second))
@@ -230,7 +230,7 @@ func TestRelease_WhileLettingGoByItself_TakesOver(t *testing.T) {
 	r.stores[0].DropLease()
 	require.NoError(t, r.pd.ResumeScheduler(within(t, 5*time.Second), r.server.Schedulers()[0].Name))
 	require.Error(t, h.Prove(within(t, 5*time.Second))) // breaks it
-	require.Eventually(t, func() bool { return len(r.faults.Unreached()) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.faults.Unreached()) == 0 }, 30*time.Second, 10*time.Millisecond)
 	_, err := h.Release(within(t, 10*time.Second))
 	require.NoError(t, err)
 	r.requireFree(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // lab is a server with an Operator, nodes in three zones and the adapter in front.
 type lab struct {

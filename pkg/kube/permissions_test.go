@@ -67,7 +67,7 @@ func TestAllowed_WholeRestore_UsesAllOfItAndNothingElse(t *testing.T) {
 	require.Eventually(t, func() bool { // the Operator sets it, and would set any other one back
 		policy, _, _ := unstructured.NestedString(l.server.List("persistentvolumes", "")[0].Object, "spec", "persistentVolumeReclaimPolicy")
 		return policy == "Delete"
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	claim := l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0")
 	claim.SetAnnotations(nil) // as of one that a StatefulSet made
 	require.NoError(t, l.server.Put(claim))

@@ -211,7 +211,7 @@ func TestClient_WrongTLS_IsDenied(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, _, err := client.LedRegions(ctx, address)
 		return failure.KindOf(err) == failure.Denied
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 }
 
 func TestClient_Closed_RefusesCalls(t *testing.T) {

@@ -43,7 +43,7 @@ func startStandIn(t *testing.T) *standIn {
 	require.Eventually(t, func() bool {
 		led, _, err := c.client.LedRegions(ctx, c.store.Addr())
 		return err == nil && len(led) > 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	return c
 }
 
@@ -104,7 +104,7 @@ func TestStandIn_SecondStream_EndsTheFirst(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := first.Renew(ctx, 10*time.Second)
 		return failure.Is(err, failure.Conflict)
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 }
 
 func TestStandIn_WaitApplyWithoutLease_IsUnready(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 type operatorLab struct {
 	server  *kubetest.Server

@@ -76,7 +76,7 @@ func (c *testCluster) settled() {
 			}
 		}
 		return true
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 func (c *testCluster) ctx(d time.Duration) context.Context {

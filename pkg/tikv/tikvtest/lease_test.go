@@ -155,7 +155,7 @@ func TestLease_WhileValid_AdminIsSuspendedAndWritesGoOn(t *testing.T) {
 	require.Equal(t, codes.Canceled, status.Code(err))
 	require.Equal(t, "CANCELLED", status.Convert(err).Message())
 	require.NotNil(t, split(key(10)).RegionError)
-	require.Eventually(t, func() bool { return split(key(10)).RegionError == nil }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return split(key(10)).RegionError == nil }, 30*time.Second, 50*time.Millisecond)
 
 	l = c.openLease(leader)
 	require.False(t, l.renew(60))
@@ -180,7 +180,7 @@ func TestTransferLeader_PDOperator_MovesTheLeaderUnlessSuspended(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s, _ := c.leader(key(1))
 		return s != nil && s.ID() == to.StoreId
-	}, 10*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 }
 
 func TestCheckPendingAdminOp_ListsLedRegions(t *testing.T) {

@@ -82,7 +82,7 @@ func TestMerge_TwoRegions_BecomeOneOnAllStores(t *testing.T) {
 	m := newMerging(t, soon)
 	before := m.stores[0].Peers()[0].Region.RegionEpoch.Version
 	require.NoError(t, m.leader.Merge(t.Context(), m.source, m.target))
-	require.Eventually(t, m.merged, 10*time.Second, time.Millisecond)
+	require.Eventually(t, m.merged, 30*time.Second, time.Millisecond)
 	require.Equal(t, "left", m.k.get(key(1), m.k.now()))
 	require.Equal(t, "right", m.k.get(key(20), m.k.now()))
 	m.k.put(key(2), []byte("new"))
@@ -93,7 +93,7 @@ func TestMerge_TwoRegions_BecomeOneOnAllStores(t *testing.T) {
 		m.stores[i].Kill()
 		m.start(i)
 	}
-	require.Eventually(t, m.merged, 10*time.Second, time.Millisecond)
+	require.Eventually(t, m.merged, 30*time.Second, time.Millisecond)
 	require.Equal(t, "new", m.k.get(key(2), m.k.now()))
 }
 
@@ -105,7 +105,7 @@ func TestMerge_ProposedAndNotApplied_IsNotPending(t *testing.T) {
 		Point: "tikv.*.Apply.PrepareMerge", Position: fault.Slow, Delay: time.Second, Times: -1,
 	}))
 	require.NoError(t, m.leader.Merge(t.Context(), m.source, m.target))
-	require.Eventually(t, func() bool { return len(m.faults.Unreached()) == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(m.faults.Unreached()) == 0 }, 30*time.Second, time.Millisecond)
 	require.Empty(t, m.pending())
 	require.Eventually(t, func() bool { return len(m.pending()) == 1 }, 20*time.Second, time.Millisecond)
 	require.Equal(t, []uint64{m.source}, m.pending())
@@ -140,7 +140,7 @@ func TestMerge_UnderLease_NoneBeginsAndTheOneUnderWayEnds(t *testing.T) {
 	for _, s := range m.stores {
 		require.False(t, m.openLease(s).renew(60))
 	}
-	require.Eventually(t, m.merged, 10*time.Second, time.Millisecond)
+	require.Eventually(t, m.merged, 30*time.Second, time.Millisecond)
 	other := newMerging(t, soon)
 	require.False(t, other.openLease(other.leader).renew(60))
 	require.ErrorContains(t, other.leader.Merge(t.Context(), other.source, other.target), "[Suspended]")
@@ -158,7 +158,7 @@ func TestMerge_TargetSplitMeanwhile_IsRolledBackAlsoUnderLease(t *testing.T) {
 	for _, s := range m.stores {
 		require.False(t, m.openLease(s).renew(60))
 	}
-	require.Eventually(t, func() bool { return len(m.pending()) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(m.pending()) == 0 }, 30*time.Second, time.Millisecond)
 	m.k.put(key(1), []byte("again"))
 	require.Equal(t, "again", m.k.get(key(1), m.k.now()))
 	require.Len(t, m.stores[0].Peers(), 3)
@@ -183,7 +183,7 @@ func TestRestore_MergeInTheCut_NeitherRegionGetsOn(t *testing.T) {
 	t.Parallel()
 	m := newMerging(t, never)
 	require.NoError(t, m.leader.Merge(t.Context(), m.source, m.target))
-	require.Eventually(t, func() bool { return len(m.pending()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(m.pending()) == 1 }, 30*time.Second, time.Millisecond)
 	m.settled()
 	var images [][]*disk.Image
 	for i, s := range m.stores {
@@ -209,7 +209,7 @@ func TestRestore_MergeInTheCut_NeitherRegionGetsOn(t *testing.T) {
 	require.NotNil(t, prepare(r.source).RegionError.GetProposalInMergingMode())
 	checks := func() int { return r.proposals(r.target) }
 	from := checks()
-	require.Eventually(t, func() bool { return checks() >= from+2 }, 10*time.Second, 5*time.Millisecond, "CommitMerge is proposed again and again")
+	require.Eventually(t, func() bool { return checks() >= from+2 }, 30*time.Second, 5*time.Millisecond, "CommitMerge is proposed again and again")
 	require.Len(t, r.stores[0].Peers(), 2)
 	require.Equal(t, []uint64{r.source}, r.pending())
 }

@@ -33,7 +33,7 @@ func TestRecover_CopiesTakenAtDifferentInstants_ReturnToResolvedTS(t *testing.T)
 	last := k.now()
 	k.prewrite(key(30), []byte("never committed"))
 	locked := k.now()
-	require.Eventually(t, func() bool { return c.pd.minResolved(3) > last }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.pd.minResolved(3) > last }, 30*time.Second, time.Millisecond)
 	version := c.pd.minResolved(3)
 	require.Less(t, version, locked, "a lock holds the resolved ts back")
 	var images [][]*disk.Image
@@ -155,7 +155,7 @@ func TestRecoverRegion_UnknownRegion_HangsUntilANewerCall(t *testing.T) {
 		_, err := stream.CloseAndRecv()
 		hung <- err
 	}()
-	require.Eventually(t, func() bool { return len(r.stores[0].MutatingCalls()) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.stores[0].MutatingCalls()) == 1 }, 30*time.Second, time.Millisecond)
 	require.Never(t, func() bool { return len(hung) > 0 }, 3*quick.RecoverCheckInterval, 10*time.Millisecond)
 	_, err = recoverRegions(r.ctx(10*time.Second), t, r.stores[0])
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestRecover_StoreRestarted_HasNoLeadersUntilAskedAgain(t *testing.T) {
 	region := r.stores[0].Peers()[0].Region.Id
 	_, err := recoverRegions(r.ctx(10*time.Second), t, r.stores[0], region)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return r.stores[0].Peers()[0].Serving }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.stores[0].Peers()[0].Serving }, 30*time.Second, time.Millisecond)
 	r.stores[0].Kill()
 	r.start(0)
 	require.Never(t, func() bool {

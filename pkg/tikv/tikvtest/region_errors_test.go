@@ -121,7 +121,7 @@ func TestRequest_LeaderCutOff_NeverReadsOldData(t *testing.T) {
 		c.net.Heal(old.ID(), s.ID())
 	}
 	require.Equal(t, "new", k.get(key(1), k.now()))
-	require.Eventually(t, func() bool { return !old.Peers()[0].Leader }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !old.Peers()[0].Leader }, 30*time.Second, time.Millisecond)
 }
 
 func TestStart_WrongVolumes_AreRefused(t *testing.T) {

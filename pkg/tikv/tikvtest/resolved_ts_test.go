@@ -17,10 +17,10 @@ func TestResolvedTS_ChildOfASplit_IsLeftOutUntilItIsInitialized(t *testing.T) {
 	c := newCluster(t, 3)
 	k := c.client()
 	start := k.prewrite(key(1), []byte("v"))
-	require.Eventually(t, func() bool { return c.pd.minResolved(3) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.pd.minResolved(3) > 0 }, 30*time.Second, time.Millisecond)
 	require.NoError(t, c.faults.Add(fault.Rule{Point: "tikv.*.ResolvedTS.Initialize", Code: "Unavailable", Times: -1}))
 	require.NoError(t, tikvtest.SplitAt(c.ctx(10*time.Second), c.stores, key(10))) // the left part is the new region
-	require.Eventually(t, func() bool { return c.pd.minResolved(3) > start }, 10*time.Second, time.Millisecond, "above the lock")
+	require.Eventually(t, func() bool { return c.pd.minResolved(3) > start }, 30*time.Second, time.Millisecond, "above the lock")
 	c.faults.Clear()
-	require.Eventually(t, func() bool { return c.pd.minResolved(3) == start }, 10*time.Second, time.Millisecond, "the stores know it now")
+	require.Eventually(t, func() bool { return c.pd.minResolved(3) == start }, 30*time.Second, time.Millisecond, "the stores know it now")
 }

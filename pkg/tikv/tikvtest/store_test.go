@@ -84,7 +84,7 @@ func TestStore_FollowerRestarted_LeaderStays(t *testing.T) {
 	// So that the restarted peers hear from no leader by themselves.
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(leader.Peers(), func(p tikvtest.PeerState) bool { return p.Leader && !leader.Hibernates(p.Region.Id) })
-	}, 10*time.Second, quick.TickInterval)
+	}, 30*time.Second, quick.TickInterval)
 	for i, s := range c.stores {
 		if s != leader {
 			s.Kill()
