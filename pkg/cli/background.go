@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -50,7 +49,7 @@ func (d *startedDoc) names() []string { return []string{"run/" + string(d.Run)} 
 // background does the work in another process that outlives this one, and returns once the run has begun: its checks
 // are over, and its journal is in the storage. A run that does not come that far is an error here, with its output. An
 // interrupted wait ends the process, which undoes what it did.
-func (a *app) background(ctx context.Context, store objstore.Store, run cluster.RunID) (document, error) {
+func (a *app) background(ctx context.Context, cmd *cobra.Command, store objstore.Store, run cluster.RunID) (document, error) {
 	before, err := lastRecord(ctx, store, run)
 	if err != nil {
 		return nil, err
@@ -60,15 +59,20 @@ func (a *app) background(ctx context.Context, store objstore.Store, run cluster.
 		return nil, err
 	}
 	defer out.Close() //nolint:errcheck // the process has a descriptor of its own
-	process, err := a.start(run, out)
+	earlier, err := out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "open log of run", out.Name())
+	}
+	process, err := start(backgroundArgs(a.args, cmd.Flags(), run), out)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Unknown, "start process", string(run))
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- process.Wait() }()
+	a.ended = nil                           // from here on the process in the background says how the run ended
+	ended := make(chan error, 1)            // takes the end also if nobody waits for it any more
+	go func() { ended <- process.Wait() }() // lives as long as the other process does, or this one
 	if err := awaitBegin(ctx, store, run, before, process.Process, ended); err != nil {
 		printed, _ := os.ReadFile(out.Name()) // without it the error is all that there is
-		_, _ = io.Copy(a.streams.Err, bytes.NewReader(printed))
+		_, _ = a.streams.Err.Write(printed[min(int(earlier), len(printed)):])
 		return nil, err
 	}
 	return &startedDoc{header: newHeader("RunStarted"), Run: run, PID: process.Process.Pid, Log: out.Name()}, nil
@@ -95,27 +99,30 @@ func openOutput(run cluster.RunID) (*os.File, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "open log of run", folder)
 	}
-	f, err := os.OpenFile(filepath.Join(folder, string(run)+".log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // a run's id has no separator
+	f, err := os.OpenFile(filepath.Join(folder, string(run)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // a run's id has no separator
 	return f, failure.Wrap(err, failure.Usage, "open log of run", folder)
 }
 
 // start runs this program again in a session of its own, so that it outlives the terminal.
-func (a *app) start(run cluster.RunID, out io.Writer) (*exec.Cmd, error) {
+func start(args []string, out io.Writer) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
-	}
-	args := slices.DeleteFunc(slices.Clone(a.args), func(arg string) bool { return strings.HasPrefix(arg, "--wait=") })
-	more := []string{"--wait=true", "--run-id=" + string(run), "--progress=plain"}
-	if i := slices.Index(args, "--"); i >= 0 {
-		args = slices.Insert(args, i, more...)
-	} else {
-		args = append(args, more...)
 	}
 	process := exec.Command(program, args...) //nolint:gosec,noctx // itself; it is to outlive this process
 	process.Stdout, process.Stderr = out, out
 	process.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return process, process.Start()
+}
+
+// backgroundArgs is the command line of the process in the background: this one's, and what outranks there what this one
+// has, in flags (the last one counts) or in the environment.
+func backgroundArgs(args []string, flags *pflag.FlagSet, run cluster.RunID) []string {
+	end := len(args)
+	if dash := flags.ArgsLenAtDash(); dash >= 0 { // behind "--" there are no flags
+		end -= flags.NArg() - dash + 1
+	}
+	return slices.Insert(slices.Clone(args), end, "--wait=true", "--run-id="+string(run), "--progress=plain")
 }
 
 // awaitBegin waits until the run's journal has more records than before.
@@ -139,8 +146,12 @@ func awaitBegin(ctx context.Context, store objstore.Store, run cluster.RunID, be
 	}
 }
 
-// endedEarly is the error of a process that ended before its run was seen to begin, with its exit status.
+// endedEarly is the error of a process that ended before its run was seen to begin, with its exit status; nil if it had
+// nothing to do, or was quick.
 func endedEarly(run cluster.RunID, err error) error {
+	if err == nil {
+		return nil
+	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return failure.Wrap(err, failure.Unknown, "wait for the run to begin", string(run))

@@ -60,8 +60,7 @@ func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Cont
 	}
 	if !a.wait && w.store != nil {
 		s.end()
-		doc, err := a.background(ctx, w.store, w.id)
-		a.ended = nil // the process in the background says how it ended
+		doc, err := a.background(ctx, cmd, w.store, w.id)
 		if err != nil {
 			return err
 		}

@@ -62,6 +62,9 @@ whose process died is continued by the same command: what it made is taken over.
 			if err := f.validate(); err != nil {
 				return usage(cmd, err)
 			}
+			if !a.wait && f.object.readsInput() {
+				return usage(cmd, fmt.Errorf("with --wait=false, --from-manifest and --patch take files: standard input ends with this process"))
+			}
 			return a.restore(cmd, f, args[0])
 		},
 	}

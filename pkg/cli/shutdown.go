@@ -56,14 +56,13 @@ func (e *shutdown) await(done <-chan ExitCode, signals <-chan os.Signal, cancel 
 			grace := e.period()
 			if s == syscall.SIGTERM {
 				stop, code = &phase.StopError{Reason: errTerminated, UndoBy: time.Now().Add(grace * 3 / 4)}, ExitTerminated
-				if over == nil {
-					over = time.After(grace * 9 / 10)
-				}
 			}
 			if stopped != 0 {
 				return e.leave(w, "stopped at once by a second signal", code)
 			}
-			stopped = code
+			if stopped = code; !stop.UndoBy.IsZero() {
+				over = time.After(grace * 9 / 10)
+			}
 			cancel(stop)
 			e.sayStopping(w, stop, grace)
 		case <-over:

@@ -82,24 +82,31 @@ func TestAwait_NobodyReadsStderr_RunIsUndone(t *testing.T) {
 func TestAwait_SecondSignal_SaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	const hold, snapshots = "cluster tidb/prod is still held by run r1; release it now with: tisnap release tidb/prod", "3 snapshots (snap-1 snap-2 snap-3)"
-	for _, machine := range []bool{false, true} {
-		t.Run(fmt.Sprintf("machine %t", machine), func(t *testing.T) {
+	type row struct {
+		machine       bool
+		first, second os.Signal
+	}
+	for _, c := range []row{
+		{false, syscall.SIGTERM, syscall.SIGTERM}, {true, syscall.SIGTERM, syscall.SIGTERM},
+		{false, os.Interrupt, os.Interrupt}, {false, os.Interrupt, syscall.SIGTERM}, {true, syscall.SIGTERM, os.Interrupt},
+	} {
+		t.Run(fmt.Sprintf("machine %t, %s, %s", c.machine, c.first, c.second), func(t *testing.T) {
 			t.Parallel()
 			e := new(shutdown)
-			e.configure(time.Hour, machine)
+			e.configure(time.Hour, c.machine)
 			e.left.Set("snapshots", func() string { return snapshots })
 			e.left.Set(phase.RemainsHold, func() string { return hold })
 			e.left.Set("volumes", func() string { return "volumes" })
 			e.left.Clear("volumes")
 			signals := make(chan os.Signal, 2)
-			signals <- syscall.SIGTERM
-			signals <- syscall.SIGTERM
+			signals <- c.first
+			signals <- c.second
 			var out bytes.Buffer
 			assert.Equal(t, ExitCode(9), e.await(nil, signals, func(error) {}, &out))
 			assert.Contains(t, out.String(), hold)
 			assert.Contains(t, out.String(), snapshots)
 			assert.NotContains(t, out.String(), "volumes")
-			if machine {
+			if c.machine {
 				for line := range strings.Lines(out.String()) {
 					require.True(t, json.Valid([]byte(line)), line)
 				}

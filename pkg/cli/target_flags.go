@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -28,6 +29,11 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.manifest, "from-manifest", "", "make the cluster from the TidbCluster in this file (- for standard input), in place of the source's; what could not open the data is refused")
 	fl.StringArrayVar(&f.patches, "patch", nil, "file with a change of the TidbCluster: JSON Patch if a list, else a merge patch; in YAML or JSON; can be repeated")
 	fl.BoolVar(&f.print, "print-manifest", false, "check everything and print the TidbCluster that would be made; change nothing")
+}
+
+// readsInput reports whether a file is standard input.
+func (f *targetFlags) readsInput() bool {
+	return f.manifest == "-" || slices.Contains(f.patches, "-")
 }
 
 // into reads the files.

@@ -87,3 +87,40 @@ func TestReadAbout_OnlyAFirstRecordSaysWhatTheRunIs(t *testing.T) {
 		})
 	}
 }
+
+// A run is continued by the same request alone, and what differs is shown.
+func TestSameRequest_ShowsTheDifference(t *testing.T) {
+	t.Parallel()
+	prod := cluster.Name{Namespace: "tidb", Name: "prod"}
+	was := journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Request: map[string]string{"volume-iops": "16000", "patch": "0a"}}
+	for name, row := range map[string]struct {
+		change func(*journal.About)
+		said   string // "" if it is the same
+	}{
+		"the same":           {func(*journal.About) {}, ""},
+		"another version":    {func(a *journal.About) { a.Tool = "v2" }, ""},
+		"another option":     {func(a *journal.About) { a.Request = map[string]string{"volume-iops": "7000", "patch": "0a"} }, `--volume-iops is "7000" and was "16000"`},
+		"another file":       {func(a *journal.About) { a.Request = map[string]string{"volume-iops": "16000", "patch": "0b"} }, `--patch is "0b" and was "0a"`},
+		"an option of later": {func(a *journal.About) { a.Request = map[string]string{"later": "x"} }, `--later is "x" and was ""`},
+		"another cluster":    {func(a *journal.About) { a.Cluster.Name = "test" }, `the cluster is "tidb/test" and was "tidb/prod"`},
+		"another backup":     {func(a *journal.About) { a.Backup = "c" }, `the backup is "c" and was "b"`},
+		"another command":    {func(a *journal.About) { a.Operation = journal.Backup }, `the command is "backup" and was "restore"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := was
+			row.change(&other)
+			err := was.SameRequest("r1", &other)
+			if row.said == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, failure.Conflict, failure.KindOf(err))
+			require.ErrorContains(t, err, row.said)
+			require.Contains(t, failure.HintOf(err), "tisnap runs abort r1")
+		})
+	}
+	old := was
+	old.Request = nil
+	require.ErrorContains(t, old.SameRequest("r1", &was), "an older version of tisnap made it")
+}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,9 +22,10 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	program, err := shipped.Program()
 	require.NoError(t, err)
 	cache := t.TempDir()
+	env := []string{"XDG_CACHE_HOME=" + cache, "HOME=" + cache}
 	tisnap := func(args ...string) (stdout, stderr string, code int) {
 		cmd := exec.CommandContext(within(t), program, append(args, "--storage", round.Storage)...) //nolint:gosec // our own program
-		cmd.Env = append(append(os.Environ(), p.Bed().Env()...), "XDG_CACHE_HOME="+cache, "HOME="+cache)
+		cmd.Env = slices.Concat(os.Environ(), p.Bed().Env(), env)
 		out, err := cmd.Output()
 		if exit := (*exec.ExitError)(nil); err != nil {
 			require.ErrorAs(t, err, &exit)
@@ -31,6 +34,11 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 		return string(out), stderr, cmd.ProcessState.ExitCode()
 	}
 	to := p.next()
+	plan, stderr, code := tisnap("restore", round.BackupID, "--to", to.String(), "--wait=false", "--dry-run")
+	require.Zero(t, code, stderr)
+	require.Contains(t, plan, "nothing was changed")
+	require.NoDirExists(t, filepath.Join(cache, "tisnap", "runs"), "nothing runs in the background")
+
 	out, stderr, code := tisnap("restore", round.BackupID, "--to", to.String(), "--wait=false", "--timeout", "1m", "-o", "json")
 	require.Zero(t, code, stderr)
 	var began struct{ Run, Log string }
@@ -46,7 +54,8 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	require.Equal(t, "done restore", status)
 	p.verify(t, to)
 
-	out, stderr, code = tisnap("restore", round.BackupID, "--to", to.String(), "--wait=false", "--run-id", "second")
+	env = append(env, "TISNAP_WAIT=false") // the process in the background has it too, and waits
+	out, stderr, code = tisnap("restore", round.BackupID, "--to", to.String(), "--run-id", "second")
 	require.Equal(t, int(exitConflict), code, stderr)
 	require.Empty(t, out)
 	require.Contains(t, stderr, "the cluster exists")
