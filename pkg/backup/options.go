@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -58,6 +59,8 @@ type Options struct {
 	KeepTags []string
 	// Tags are the user's own words for the backup, up to 128 printable characters each, without spaces and commas.
 	Tags []string
+	// SignKey signs the seal; nil seals without a signature.
+	SignKey *manifest.SigningKey
 	// Marks is whether to read marks of the regions' logs before the hold; empty is AutoMarks.
 	Marks MarksPolicy
 	// MarksTimeout is how long the resolved ts may take to pass the marks; zero is 1 min, thrice TiKV's interval.

@@ -109,6 +109,7 @@ func (r *run) about() journal.About {
 func (o *Options) Request() map[string]string {
 	return map[string]string{
 		"tag": strings.Join(o.Tags, ","), "keep-tags": strings.Join(o.KeepTags, ","), "consistent-now": strconv.FormatBool(o.ConsistentNow), "tiflash": string(o.TiFlash),
+		"sign-key": o.SignKey.ID(),
 	}
 }
 

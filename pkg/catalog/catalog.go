@@ -14,6 +14,10 @@ import (
 // Catalog is the backups in a store. It keeps no state: every call reads the store.
 type Catalog struct {
 	Store objstore.Store
+	// SignKey signs what Seal seals; nil seals without a signature.
+	SignKey *manifest.SigningKey
+	// VerifyKey is by whom a backup that Load gives must be signed; nil takes signed and unsigned ones.
+	VerifyKey *manifest.VerifyKey
 }
 
 // Claim takes a backup id for a run. It is written before anything else of the backup.

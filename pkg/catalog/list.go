@@ -23,7 +23,9 @@ const (
 	StateUnsealed State = "unsealed" // its run continues, or died
 	StateRemoving State = "removing" // buried: it cannot be restored any more, and not all of it is gone yet
 	StateBroken   State = "broken"   // sealed, and snapshots of it are gone: EC2 says so, not the storage
-	StateDamaged  State = "damaged"  // its objects cannot be read or contradict each other; Problem says how
+	// StateUntrusted is sealed, and not signed with the key that was asked for: VerifyEach says so.
+	StateUntrusted State = "untrusted"
+	StateDamaged   State = "damaged" // its objects cannot be read or contradict each other; Problem says how
 )
 
 // Entry is a line of the list of backups. Fields that are not known yet are zero.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -15,7 +14,8 @@ import (
 )
 
 // Load returns the manifest of a sealed backup, checked against its seal. An id that nothing is stored
-// under is NotFound, and the hint names the nearest ones; otherwise the kinds are those of manifest.Open.
+// under is NotFound, and the hint names the nearest ones; otherwise the kinds are those of manifest.Open. With a
+// VerifyKey, a backup that this key did not sign is Corrupt.
 func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manifest, error) {
 	if err := manifest.CheckID(id); err != nil {
 		return nil, failure.Annotate(err, "load backup", string(id))
@@ -38,7 +38,7 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	if err != nil {
 		return nil, failure.Annotate(err, "load backup", string(id))
 	}
-	m, err := manifest.Open(doc, seal)
+	m, err := c.open(doc, seal)
 	if err == nil && m.ID != id {
 		err = failure.New(failure.Corrupt, "", "", "the manifest stored there is of backup %s", m.ID)
 	}
@@ -121,30 +121,6 @@ func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, e
 	}
 	set, err := marks.Decode(body)
 	return set, failure.Annotate(err, "read marks", string(m.ID))
-}
-
-// Seal seals the manifest that is stored under id: it reads it back, so that the seal is of what a restore
-// will read. dataBytes is the data in all snapshots, 0 if EC2 does not say. A backup that is sealed
-// already stays as it is, and that is a success if the seal fits.
-func (c Catalog) Seal(ctx context.Context, id cluster.BackupID, at time.Time, dataBytes int64) error {
-	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
-	if err != nil {
-		return failure.Annotate(err, "seal backup", string(id))
-	}
-	seal, err := manifest.Seal(doc, at, dataBytes)
-	if err != nil {
-		return failure.Annotate(err, "seal backup", string(id))
-	}
-	_, err = c.Store.Create(ctx, manifest.SealKey(id), seal)
-	if err == nil {
-		return nil
-	}
-	stored, _, readErr := c.Store.Get(ctx, manifest.SealKey(id))
-	if readErr != nil {
-		return failure.Annotate(err, "seal backup", string(id))
-	}
-	_, err = manifest.Open(doc, stored)
-	return failure.Annotate(err, "seal backup", string(id))
 }
 
 // PutReport stores a run's report for the backup, over an older one.

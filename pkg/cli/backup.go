@@ -31,6 +31,7 @@ type backupFlags struct {
 	importTimeout, pendingTimeout time.Duration
 	pending                       int
 	keepTags, tags                []string
+	signKey                       string
 	dryRun                        bool
 }
 
@@ -97,6 +98,7 @@ their cut was proven; else they are thrown away and the cluster is held again.` 
 	fl.IntVar(&f.pending, "pending-quota", 0, "how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")
 	fl.StringSliceVar(&f.tags, "tag", nil, "your own word for the backup, as release-8.5; tisnap prune --keep-tag goes by it; may be repeated")
+	fl.StringVar(&f.signKey, "sign-key", "", "file with a secret key of minisign to sign the seal with; "+signPassword+" has its password, if it has one")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	a.waitFlag(cmd)
 	a.notifyFlag(cmd)
@@ -212,6 +214,9 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 		return deps, opts, err
 	}
 	opts = *f.options()
+	if opts.SignKey, err = readSigningKey(f.signKey); err != nil {
+		return deps, opts, err
+	}
 	id := cluster.BackupID(f.name)
 	run, before, err := continued(ctx, store, s.log, f.run, journal.About{
 		Operation: journal.Backup, Cluster: name, Backup: id, Request: opts.Request(),

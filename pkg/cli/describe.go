@@ -36,6 +36,7 @@ type describeDoc struct {
 
 func (a *app) describeCommand() *cobra.Command {
 	var details bool
+	var verifyKey string
 	cmd := &cobra.Command{
 		Use:   "describe BACKUP",
 		Short: "Show a backup: its snapshots, and how long each phase of it and of its restores took",
@@ -46,7 +47,7 @@ The manifest is checked against its seal. Nothing is changed.` + "\n" + exitStat
 		Args:              exactly("BACKUP"),
 		ValidArgsFunction: a.completeBackups,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := a.describe(cmd.Context(), cluster.BackupID(args[0]))
+			doc, err := a.describe(cmd.Context(), cluster.BackupID(args[0]), verifyKey)
 			if err != nil {
 				return err
 			}
@@ -55,10 +56,15 @@ The manifest is checked against its seal. Nothing is changed.` + "\n" + exitStat
 		},
 	}
 	cmd.Flags().BoolVar(&details, "details", false, "show the steps of each phase and the parts of the hold")
+	verifyKeyFlag(cmd, &verifyKey)
 	return cmd
 }
 
-func (a *app) describe(ctx context.Context, id cluster.BackupID) (*describeDoc, error) {
+func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey string) (*describeDoc, error) {
+	key, err := readVerifyKey(verifyKey)
+	if err != nil {
+		return nil, err
+	}
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
 		return nil, err
@@ -68,7 +74,7 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID) (*describeDoc, 
 	if err != nil {
 		return nil, err
 	}
-	cat := catalog.Catalog{Store: store}
+	cat := catalog.Catalog{Store: store, VerifyKey: key}
 	m, err := cat.Load(ctx, id)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
 // listDoc is the output of `tisnap list`.
@@ -29,6 +31,7 @@ type listDoc struct {
 func (a *app) listCommand() *cobra.Command {
 	var filter listFilter
 	var check bool
+	var verifyKey string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the backups in a storage",
@@ -36,7 +39,9 @@ func (a *app) listCommand() *cobra.Command {
 restored, unsealed ones belong to a run that is alive or died, damaged ones cannot be read.
 With --check EC2 is asked whether the snapshots of the sealed ones of this region are there, as
 tisnap gc does: a backup that misses any is broken, and the command ends with 10. Without it
-list shows what the last --check on this machine found. Nothing is changed.`,
+list shows what the last --check on this machine found. With --verify-key each manifest is read
+as well: a sealed backup that this key did not sign is untrusted, and the command ends with 10.
+Nothing is changed.`,
 		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json\n  tisnap list --storage s3://backups/prod --check",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +49,11 @@ list shows what the last --check on this machine found. Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			items, checked, err := a.list(cmd.Context())
+			key, err := readVerifyKey(verifyKey)
+			if err != nil {
+				return err
+			}
+			items, checked, err := a.list(cmd.Context(), key)
 			if err != nil {
 				return err
 			}
@@ -68,11 +77,12 @@ list shows what the last --check on this machine found. Nothing is changed.`,
 				broken = nil
 			}
 			err = a.print(&listDoc{header: newHeader("BackupList"), Items: chosen, now: time.Now()})
-			return errors.Join(broken, err)
+			return errors.Join(broken, untrusted(chosen, key), err)
 		},
 	}
 	filter.add(cmd, "namespace, cluster, state, and the backup's tags")
 	cmd.Flags().BoolVar(&check, "check", false, "ask EC2 whether the snapshots of sealed backups are there; a backup without one of them is broken")
+	cmd.Flags().StringVar(&verifyKey, "verify-key", "", "public key of minisign, or the file with it: sealed backups that this key did not sign are untrusted")
 	return cmd
 }
 
@@ -97,7 +107,23 @@ func (a *app) checkBackups(ctx context.Context, items []catalog.Entry, checked c
 	return err, nil
 }
 
-func (a *app) list(ctx context.Context) ([]catalog.Entry, checkCache, error) {
+// untrusted names the backups that the key did not sign; nil if there are none.
+func untrusted(items []catalog.Entry, key *manifest.VerifyKey) error {
+	var ids []string
+	for _, e := range items {
+		if e.State == catalog.StateUntrusted {
+			ids = append(ids, string(e.ID))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return failure.New(failure.Corrupt, "verify backups", "", "%d are not signed with key %s, or were changed since: %s", len(ids), key.ID(), failure.List(ids)).
+		WithHint("restore none of them before you know why: tisnap describe BACKUP --verify-key KEY says what to do")
+}
+
+// list reads the backups. With a key those that it did not sign are untrusted.
+func (a *app) list(ctx context.Context, key *manifest.VerifyKey) ([]catalog.Entry, checkCache, error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
 		return nil, checkCache{}, err
@@ -107,7 +133,11 @@ func (a *app) list(ctx context.Context) ([]catalog.Entry, checkCache, error) {
 	if err != nil {
 		return nil, checkCache{}, err
 	}
-	items, err := catalog.Catalog{Store: store}.List(ctx)
+	backups := catalog.Catalog{Store: store, VerifyKey: key}
+	items, err := backups.List(ctx)
+	if err == nil && key != nil {
+		err = backups.VerifyEach(ctx, items)
+	}
 	return items, checkCache{a.global.historyCache(store)}, err
 }
 
@@ -178,7 +208,7 @@ func (a *app) completeBackups(cmd *cobra.Command, args []string, _ string) ([]st
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
-	items, _, err := a.list(ctx)
+	items, _, err := a.list(ctx, nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

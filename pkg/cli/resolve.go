@@ -19,7 +19,7 @@ import (
 
 type resolveFlags struct {
 	backup, run, onTasks string
-	pdState              string
+	pdState, verifyKey   string
 	flash                flashbackFlags
 	tolerate             []uint
 	waitApply, serial    bool
@@ -72,6 +72,7 @@ lost.` + "\n" + exitStatus(),
 	serialFlag(cmd, &f.serial)
 	f.flash.add(cmd)
 	pdStateFlag(cmd, &f.pdState)
+	verifyKeyFlag(cmd, &f.verifyKey)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("backup", a.completeBackups) // fails only for a flag that does not exist
@@ -194,6 +195,9 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Serial: f.serial,
 	}
 	f.flash.into(&opts)
+	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {
+		return deps, opts, err
+	}
 	if opts.TolerateStores, err = tolerated(f.tolerate); err != nil {
 		return deps, opts, err
 	}

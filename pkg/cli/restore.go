@@ -20,6 +20,7 @@ type restoreFlags struct {
 	volumeFlags
 	to, run, onTasks      string
 	tiflash, pdState      string
+	verifyKey             string
 	tolerate              []uint
 	flash                 flashbackFlags
 	object                targetFlags
@@ -84,6 +85,7 @@ whose process died is continued by the same command: what it made is taken over.
 	f.flash.add(cmd)
 	tiflashFlag(cmd, &f.tiflash)
 	pdStateFlag(cmd, &f.pdState)
+	verifyKeyFlag(cmd, &f.verifyKey)
 	a.waitFlag(cmd)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
@@ -182,6 +184,9 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
 		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply,
 		Serial: f.serial,
+	}
+	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {
+		return deps, opts, err
 	}
 	if err := f.object.into(cmd, &opts); err != nil {
 		return deps, opts, err

@@ -34,6 +34,9 @@ type SealRecord struct {
 	// DataBytes is the data in all snapshots as EC2 reports it; 0 where it does not.
 	DataBytes int64    `json:"dataBytes,omitempty"`
 	Tags      []string `json:"tags,omitempty"`
+	// Signature is the text of a signature as minisign writes it, over the manifest's bytes and this record; see Sign.
+	// Empty if the run had no key.
+	Signature string `json:"signature,omitempty"`
 }
 
 // Seal makes the seal of a manifest's bytes. The bytes must be those that are stored: read them back, do

@@ -1,6 +1,7 @@
 package restore_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -9,12 +10,33 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/restore"
 )
 
 // Two stores' snapshots were exchanged in a manifest, and it was sealed again: EC2 knows of which volumes they are.
 func TestRun_SnapshotsExchangedInTheManifest_IsRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	exchange(t, l)
+	_, err := l.restore(within(t), t, nil, nil)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "by the manifest")
+	l.nothingLeft(t)
+
+	// A key shows it without EC2.
+	text, err := os.ReadFile("../manifest/testdata/minisign.pub")
+	require.NoError(t, err)
+	key, err := manifest.ParseVerifyKey(text)
+	require.NoError(t, err)
+	_, err = l.restore(within(t), t, nil, func(o *restore.Options) { o.VerifyKey = key })
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "it is not signed, and a signature by key "+key.ID()+" is demanded")
+	l.nothingLeft(t)
+}
+
+// exchange exchanges the snapshots of two stores in the manifest, and seals it again.
+func exchange(t *testing.T, l *lab) {
+	t.Helper()
 	c := catalog.Catalog{Store: l.store}
 	m, err := c.Load(t.Context(), "b")
 	require.NoError(t, err)
@@ -29,10 +51,6 @@ func TestRun_SnapshotsExchangedInTheManifest_IsRefused(t *testing.T) {
 		}
 	}
 	seal(t, l, m)
-	_, err = l.restore(within(t), t, nil, nil)
-	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "by the manifest")
-	l.nothingLeft(t)
 }
 
 // seal puts a manifest and its seal in the place of the sealed one.

@@ -15,10 +15,12 @@ type Options struct {
 	Backup cluster.BackupID
 	// Manifest is that of Backup, if the caller has it: of a backup that br made, which has no seal. Nil reads the sealed one.
 	Manifest *manifest.Manifest
-	Target   cluster.Name
-	Run      cluster.RunID
-	Owner    runlock.Owner
-	Tool     string
+	// VerifyKey is by whom the backup must be signed; nil takes signed and unsigned ones. With Manifest it is not used.
+	VerifyKey *manifest.VerifyKey
+	Target    cluster.Name
+	Run       cluster.RunID
+	Owner     runlock.Owner
+	Tool      string
 	// Volume is the type, IOPS and throughput of the new volumes; empty fields keep the source's.
 	Volume cluster.VolumeSpec
 	// Zone puts all volumes there; empty keeps each volume's zone, or what Zones says of it.

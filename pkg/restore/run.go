@@ -66,7 +66,7 @@ func newRun(deps Deps, opts Options) *run {
 		deps.Log = zap.NewNop()
 	}
 	return &run{
-		Deps: deps, opts: opts.withDefaults(), catalog: catalog.Catalog{Store: deps.Store}, cancel: func(error) {},
+		Deps: deps, opts: opts.withDefaults(), catalog: catalog.Catalog{Store: deps.Store, VerifyKey: opts.VerifyKey}, cancel: func(error) {},
 		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
 		times: new(phase.StoreTimes),
 		fence: runlock.NewFence(deps.Store, opts.Target, opts.Owner),
