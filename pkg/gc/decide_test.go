@@ -186,10 +186,14 @@ func TestReadRun_WhatItDoesNotUnderstand_IsCorrupt(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Ended && r.Bound && r.Keep && !r.Served)
 	require.Equal(t, now, r.Last)
-	r, err = readRun("r", []phase.Record{head, end, {Type: phase.RecordDone, Step: journal.StepAwaitLeaders}})
-	require.NoError(t, err)
-	require.True(t, r.Served)
-	require.False(t, r.Ended, "it was resumed")
+	for _, serves := range []phase.Record{
+		{Type: phase.RecordDone, Step: journal.StepAwaitLeaders}, {Type: phase.RecordResult, Step: "await-tidb", Name: journal.ResultServes},
+	} {
+		r, err = readRun("r", []phase.Record{head, end, serves})
+		require.NoError(t, err)
+		require.True(t, r.Served)
+		require.False(t, r.Ended, "it was resumed")
+	}
 }
 
 // handles is a Kubernetes cluster without persistent volumes.

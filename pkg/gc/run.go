@@ -55,7 +55,8 @@ func (r *run) follow(record phase.Record) error {
 	switch {
 	case record.Type == phase.RecordBegin && (record.Step == journal.StepBindVolumes || record.Step == journal.StepHandOver):
 		r.Bound = true
-	case record.Type == phase.RecordDone && record.Step == journal.StepAwaitLeaders:
+	case record.Type == phase.RecordDone && record.Step == journal.StepAwaitLeaders,
+		record.Type == phase.RecordResult && record.Name == journal.ResultServes:
 		r.Served = true
 	case record.Type == phase.RecordIntent && record.Name == journal.IntentFastRestore:
 		return json.Unmarshal(record.Data, &r.Fast)

@@ -20,7 +20,7 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 
 // deleteCluster deletes the target, if this run made it.
 func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
-	if r.existing || r.opts.KeepOnFailure {
+	if r.existing || r.keeps() {
 		s.Note("cluster %s is kept", r.opts.Target)
 		return nil
 	}
@@ -42,6 +42,9 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	}
 	return nil
 }
+
+// keeps reports whether what the run has made stays although it failed.
+func (r *run) keeps() bool { return r.opts.KeepOnFailure || r.serves.Load() }
 
 // target is the cluster that the run makes, in Kubernetes' words.
 func (r *run) target() kube.Target {

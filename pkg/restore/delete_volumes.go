@@ -20,7 +20,7 @@ import (
 // answer of a request is missing it asks again, until EC2 cannot hide the volume any more. One that is
 // attached is waited for, as its pod is going away, and is never forced. All are tried, whatever fails.
 func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
-	if r.opts.KeepOnFailure || r.fence.Taken(ctx) {
+	if r.keeps() || r.fence.Taken(ctx) {
 		s.Note("the volumes tagged %s=%s are kept", ebs.TagRun, r.opts.Run)
 		return nil
 	}

@@ -107,12 +107,12 @@ func TestRequest_RunBeganAgain_AsksWithFreshTokens(t *testing.T) {
 func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		run           run
+		run           *run
 		want, refused bool
 	}{
-		"it was to keep what it made":       {run{earlier: earlier{keep: true}}, false, false},
-		"the target has left recovery mode": {run{left: true}, false, true},
-		"else":                              {run{}, true, false},
+		"it was to keep what it made":       {&run{earlier: earlier{keep: true}}, false, false},
+		"the target has left recovery mode": {&run{left: true}, false, true},
+		"else":                              {&run{}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -114,10 +115,18 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		}
 		return true, nil
 	})
-	if r.serves = err == nil; r.serves {
-		r.Remains.Clear(remainsCluster, remainsVolumes)
+	if err == nil {
+		r.noteServes(s)
 	}
 	return err
+}
+
+// noteServes notes, in the journal too, that users may have begun to use the cluster.
+func (r *run) noteServes(s *phase.Scope) {
+	if !r.serves.Swap(true) {
+		s.Result(journal.ResultServes, nil)
+	}
+	r.Remains.Clear(remainsCluster, remainsVolumes)
 }
 
 // ledByStores is the number of regions that the stores say they lead.
@@ -140,7 +149,8 @@ func (r *run) ledByStores(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// awaitTiDB waits until TiDB serves; a cluster without TiDB needs none.
+// awaitTiDB waits until TiDB serves; a cluster without TiDB needs none. Users may write to one that answers, also before all
+// regions are seen to have leaders: from then on the cluster is kept.
 func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
 	return r.pollCluster(ctx, s, "wait for TiDB", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
@@ -149,6 +159,9 @@ func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
 		}
 		s.Expect(int64(tc.TiDBReplicas), "TiDB members")
 		s.Reached(int64(tc.TiDBReady))
+		if tc.TiDBReady > 0 {
+			r.noteServes(s)
+		}
 		return tc.TiDBReady >= tc.TiDBReplicas, nil
 	})
 }

@@ -45,7 +45,7 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 	t.Parallel()
 	l := newLab(t)
 	t.Run("a volume goes to error", func(t *testing.T) { volumeError(t, l) })
-	for _, step := range restore.StepNames(journal.StepCreateCluster, journal.StepAwaitLeaders) {
+	for _, step := range restore.StepNames(journal.StepCreateCluster, "await-restart") {
 		t.Run("cancelled in "+step, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()

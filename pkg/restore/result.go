@@ -52,7 +52,7 @@ func (r *run) conclude(err error) error {
 	switch {
 	case failure.Is(err, failure.Limited) && r.fence.Lost(): // its time ran out while it was suspended, and another run came
 		return failure.New(failure.Conflict, "restore", r.opts.Target.String(), "%w; before that was noticed: %w", r.fence.Loss(), err)
-	case err != nil && (!r.serves || r.fence.Lost()):
+	case err != nil && (!r.serves.Load() || r.fence.Lost()):
 		return err
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
 		r.result.Restored = true

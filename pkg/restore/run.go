@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,7 +24,9 @@ type run struct {
 	cancel  context.CancelCauseFunc
 
 	manifest *manifest.Manifest
-	serves   bool // every region has a leader: what fails from here on deletes nothing
+	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
+	// that run side by side set it.
+	serves   atomic.Bool
 	resolved bool // the data are at the backup ts already: an earlier run was killed after that
 	existing bool // the target was made by somebody else, for this restore
 	// parts says that other runs restore the cluster's stores elsewhere, which are in other Kubernetes clusters.
