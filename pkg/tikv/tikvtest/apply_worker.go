@@ -36,6 +36,8 @@ type applyBatch struct {
 	number  uint64
 	peer    *peer
 	entries []raftpb.Entry
+	// dismissedBy is, behind all entries, the region that the peer is no member of any more.
+	dismissedBy *metapb.Region
 }
 
 func newApplyWorker(s *Store, seed int64) *applyWorker {
@@ -46,7 +48,11 @@ func newApplyWorker(s *Store, seed int64) *applyWorker {
 
 // submit queues committed entries. It never blocks.
 func (w *applyWorker) submit(p *peer, entries []raftpb.Entry) {
-	b := &applyBatch{peer: p, entries: entries}
+	w.enqueue(&applyBatch{peer: p, entries: entries})
+}
+
+func (w *applyWorker) enqueue(b *applyBatch) {
+	p := b.peer
 	w.mu.Lock()
 	if lag := w.store.opts.ApplyLag; lag > 0 && !w.store.recovering {
 		if !p.look().leader {
@@ -111,6 +117,9 @@ func (w *applyWorker) pop() (*applyBatch, time.Duration) {
 			return b, 0
 		}
 		first.entries = append(first.entries, b.entries...)
+		if b.dismissedBy != nil {
+			first.dismissedBy = b.dismissedBy
+		}
 	}
 	return nil, soonest
 }
@@ -127,6 +136,9 @@ func (w *applyWorker) apply(ctx context.Context, b *applyBatch) bool {
 			return false
 		}
 	}
+	if b.dismissedBy != nil {
+		w.destroyDismissed(b.peer, b.dismissedBy)
+	}
 	return true
 }
 
@@ -141,18 +153,21 @@ func (w *applyWorker) applyEntry(ctx context.Context, p *peer, e *raftpb.Entry) 
 	var states []localState
 	var muts []mvcc.Mutation
 	var admin *raft_cmdpb.AdminRequest
-	if len(e.Data) > 0 {
-		c, err := decodeCommand(e.Data)
-		if err != nil {
-			return err
-		}
+	c, err := commandOf(e)
+	if err != nil {
+		return err
+	}
+	if c != nil {
 		prop, admin = p.take(c.id), c.admin
 		if admin != nil { // only a delay means anything here
 			_ = w.store.strikeAt(ctx, "Apply."+admin.CmdType.String())
 		}
 		if refusal = w.refuse(v.region, c); refusal == nil {
 			muts = c.muts
-			if admin != nil {
+			switch {
+			case c.changesPeers():
+				states, muts = w.changed(p, v, admin.ChangePeerV2.Changes)
+			case admin != nil:
 				states = w.admin(p, v, c, e.Index)
 			}
 		}
@@ -167,6 +182,9 @@ func (w *applyWorker) applyEntry(ctx context.Context, p *peer, e *raftpb.Entry) 
 		}
 	})
 	w.afterStates(p, v, states)
+	if c != nil && c.changesPeers() && v.leader && len(states) == 1 {
+		w.store.dismiss(v.region, states[0].region)
+	}
 	if prop != nil {
 		prop.done(refusal)
 	}
@@ -182,8 +200,8 @@ func (w *applyWorker) applyEntry(ctx context.Context, p *peer, e *raftpb.Entry) 
 // refuse repeats at apply time what was checked when the command was proposed: the region may have been split
 // or prepared for a flashback in between.
 func (w *applyWorker) refuse(r *metapb.Region, c *command) *errorpb.Error {
-	if c.admin != nil && c.admin.CmdType == raft_cmdpb.AdminCmdType_CompactLog {
-		return nil
+	if c.admin != nil && c.admin.CmdType == raft_cmdpb.AdminCmdType_CompactLog || c.changesPeers() {
+		return nil // raft has changed the members already; see propose
 	}
 	if c.version != r.RegionEpoch.Version || c.confVer != r.RegionEpoch.ConfVer {
 		return w.store.epochNotMatch(r, &metapb.RegionEpoch{Version: c.version, ConfVer: c.confVer})
@@ -231,6 +249,8 @@ func (w *applyWorker) admin(p *peer, v peerView, c *command, index uint64) []loc
 func (w *applyWorker) afterStates(p *peer, before peerView, states []localState) {
 	for _, s := range states {
 		switch {
+		case s.gone && s.region.Id == p.regionID: // it is no member any more
+			w.store.destroy(s.region.Id)
 		case s.gone:
 			if source := w.store.peer(s.region.Id); source != nil {
 				p.lowerResolved(source)

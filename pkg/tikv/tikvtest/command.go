@@ -5,6 +5,7 @@ import (
 
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/raft_cmdpb"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest/mvcc"
 )
@@ -50,6 +51,22 @@ func (c *command) encode() []byte {
 		return append(b, 1)
 	}
 	return append(b, 0)
+}
+
+// commandOf is the entry's command, nil of an empty one.
+func commandOf(e *raftpb.Entry) (*command, error) {
+	data := e.Data
+	if e.Type == raftpb.EntryConfChangeV2 {
+		var cc raftpb.ConfChangeV2
+		if err := cc.Unmarshal(data); err != nil {
+			return nil, err
+		}
+		data = cc.Context
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	return decodeCommand(data)
 }
 
 func decodeCommand(data []byte) (*command, error) {

@@ -7,9 +7,9 @@
 // then, so a crash or a snapshot of the volumes leaves applied positions behind that the log makes good.
 // Stores of one cluster talk raft through a Network in process; clients talk real gRPC.
 //
-// Not here: membership changes, learners and witnesses (go.etcd.io/raft does not let a learner campaign, where TiKV's
-// raft-rs does if it is asked to), raft snapshots, coprocessor. A split is right-derived,
-// as in TiKV: the region that is split keeps the right part.
+// Members change by ChangePeers, one or several at once in a joint state; new ones get a snapshot. Unlike in TiKV's raft-rs
+// a learner does not lead, even if RecoverRegion asks it to: go.etcd.io/raft does not let it campaign. Not here: witnesses,
+// coprocessor. A split is right-derived, as in TiKV: the region that is split keeps the right part.
 //
 // Fault points are "tikv.<store id>." and the RPC's name (KvGet, SplitRegion, ReadRegionMeta, RecoverRegion,
 // WaitApply, RegionInfo, SuspendImportRPC, CheckPendingAdminOp, PrepareSnapshotBackup, ...), and besides
@@ -19,6 +19,6 @@
 // ("server_is_busy", "epoch_not_match", ...).
 //
 // The files: wal.go, raft_log.go and kv_engine.go are the storage; peer.go, raft_*.go and apply_worker.go
-// the replicated log; kv_*.go, max_ts.go, flashback.go and split.go the key-value service; prepare_service.go,
+// the replicated log; change_peers.go, move_peer.go and snapshot.go its members; kv_*.go, max_ts.go, flashback.go and split.go the key-value service; prepare_service.go,
 // import_service.go and recover_service.go what a backup and a restore use.
 package tikvtest

@@ -164,7 +164,9 @@ func (e *kvEngine) flush(checkpointBytes int64) error {
 	e.mu.Lock()
 	positions := make(map[uint64]uint64, len(e.unflushed))
 	for id := range e.unflushed {
-		positions[id] = e.regions[id].applied
+		if p := e.regions[id]; p != nil { // it may be gone
+			positions[id] = p.applied
+		}
 	}
 	clear(e.unflushed)
 	e.mu.Unlock()

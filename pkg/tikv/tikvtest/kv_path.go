@@ -156,23 +156,21 @@ func (s *Store) confirmLeader(ctx context.Context, p *peer, v peerView) (*errorp
 }
 
 func (s *Store) majorityKnows(region, leader uint64, v peerView) bool {
-	agree := 0
-	for _, member := range v.region.Peers {
+	return quorum(v.region, func(member *metapb.Peer) bool {
 		if member.StoreId == s.id {
-			agree++
-			continue
+			return true
 		}
 		other, _ := s.net.reach(s, member.StoreId)
 		if other == nil {
-			continue
+			return false
 		}
-		if q := other.peer(region); q != nil {
-			if seen := q.look(); seen.term == v.term && seen.lead == leader {
-				agree++
-			}
+		q := other.peer(region)
+		if q == nil {
+			return false
 		}
-	}
-	return agree > len(v.region.Peers)/2
+		seen := q.look()
+		return seen.term == v.term && seen.lead == leader
+	})
 }
 
 // write runs fn on the region's data, as its leader, replicates the mutations it returns, and returns when

@@ -48,7 +48,7 @@ func (s *Store) Merge(ctx context.Context, source, target uint64) error {
 
 func sameStores(a, b *metapb.Region) bool {
 	for _, member := range a.Peers {
-		if peerOn(b, member.StoreId) == nil {
+		if other := peerOn(b, member.StoreId); other == nil || other.Role != member.Role {
 			return false
 		}
 	}
@@ -83,7 +83,7 @@ func (w *raftWorker) checkMerges(ctx context.Context) {
 		}
 		now := target.look()
 		switch want := v.merge.target.RegionEpoch.Version; {
-		case now.region.RegionEpoch.Version > want:
+		case now.region.RegionEpoch.Version > want || !sameStores(now.region, v.region):
 			w.store.proposeAdmin(p, v, &raft_cmdpb.AdminRequest{
 				CmdType:       raft_cmdpb.AdminCmdType_RollbackMerge,
 				RollbackMerge: &raft_cmdpb.RollbackMergeRequest{Commit: v.merge.commit},

@@ -47,11 +47,11 @@ func commitMerge(v peerView, req *raft_cmdpb.CommitMergeRequest) []localState {
 // the process, as it does on a real store whose volume was cut without a lease.
 func (w *applyWorker) sourceBehind(p *peer, e *raftpb.Entry) bool {
 	v := p.look()
-	if e.Index <= v.applied || len(e.Data) == 0 {
+	if e.Index <= v.applied || v.destroyed {
 		return false
 	}
-	c, err := decodeCommand(e.Data)
-	if err != nil || c.admin == nil || c.admin.CmdType != raft_cmdpb.AdminCmdType_CommitMerge || w.refuse(v.region, c) != nil {
+	c, err := commandOf(e)
+	if err != nil || c == nil || c.admin == nil || c.admin.CmdType != raft_cmdpb.AdminCmdType_CommitMerge || w.refuse(v.region, c) != nil {
 		return false
 	}
 	commit := c.admin.CommitMerge.Commit

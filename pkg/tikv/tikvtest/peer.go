@@ -22,6 +22,8 @@ type peer struct {
 	quiet   int  // ticks without a message
 	asleep  bool // a hibernated leader
 	logGCed uint64
+	// contacts are the stores of peers that the region's state here does not have yet, or any more, by peer id.
+	contacts map[uint64]uint64
 
 	mu      sync.Mutex
 	view    peerView
@@ -38,7 +40,7 @@ type peer struct {
 
 // peerView is what the rest of the store sees of a peer. region is never changed in place.
 type peerView struct {
-	region      *metapb.Region
+	region      *metapb.Region // nil before the first snapshot, in the raft worker alone
 	done        finishedFlashback
 	merge       *mergeState // nil while it gives itself to no neighbour
 	destroyed   bool        // merged into its neighbour
@@ -83,6 +85,14 @@ func peerByID(r *metapb.Region, id uint64) *metapb.Peer {
 		return nil
 	}
 	return r.Peers[i]
+}
+
+// meet remembers where a peer is that has sent a message.
+func (p *peer) meet(id, store uint64) {
+	if p.contacts == nil {
+		p.contacts = map[uint64]uint64{}
+	}
+	p.contacts[id] = store
 }
 
 // look returns the view as it is now.

@@ -30,7 +30,7 @@ type prepareService struct {
 }
 
 // CheckPendingAdminOp implements backup.BackupServer: a message for each region led here. As in TiKV a merge is
-// pending once PrepareMerge is applied, and a split, which is one command, never: its regions just have no leader yet.
+// pending once PrepareMerge is applied, and a change of members until it is applied.
 func (b *prepareService) CheckPendingAdminOp(_ *backup.CheckAdminRequest, stream backup.Backup_CheckPendingAdminOpServer) error {
 	k := b.s.strikeAt(stream.Context(), "CheckPendingAdminOp")
 	if err := k.before(); err != nil {
@@ -41,7 +41,7 @@ func (b *prepareService) CheckPendingAdminOp(_ *backup.CheckAdminRequest, stream
 		if !v.leader {
 			continue
 		}
-		if err := stream.Send(&backup.CheckAdminResponse{Region: v.region, HasPendingAdmin: v.merge != nil}); err != nil {
+		if err := stream.Send(&backup.CheckAdminResponse{Region: v.region, HasPendingAdmin: v.merge != nil || p.proposed((*command).changesPeers)}); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,11 @@ func (w *raftWorker) tick() {
 func (w *raftWorker) mayHibernate(p *peer, reachable map[uint64]bool) bool {
 	status := p.node.BasicStatus()
 	if status.RaftState == raft.StateFollower && status.Lead != raft.None {
-		leader := peerByID(p.look().region, status.Lead)
+		region := p.look().region
+		if region == nil {
+			return false
+		}
+		leader := peerByID(region, status.Lead)
 		if leader == nil {
 			return false
 		}

@@ -34,7 +34,8 @@ type raftLog struct {
 
 // peerLog is one region's part. It implements raft.Storage.
 type peerLog struct {
-	voters     []uint64
+	members    raftpb.ConfState
+	snapshot   func() (raftpb.Snapshot, error)
 	hard       raftpb.HardState
 	truncIndex uint64
 	truncTerm  uint64
@@ -90,6 +91,17 @@ func (l *raftLog) truncate(region, index uint64) {
 	l.wal.append(binary.AppendUvarint(b, p.truncTerm))
 }
 
+// reset replaces the region's log by one that begins behind an index.
+func (l *raftLog) reset(region, index, term uint64, hard raftpb.HardState) {
+	p := l.region(region)
+	hard.Commit = max(hard.Commit, index)
+	p.hard, p.truncIndex, p.truncTerm, p.entries = hard, index, term, nil
+	b := binary.AppendUvarint([]byte{recordLog}, region)
+	b = binary.AppendUvarint(b, index)
+	b = binary.AppendUvarint(b, term)
+	l.wal.append(encodeReady(b, hard, nil))
+}
+
 // flush makes all that was saved durable, and rewrites the log when that pays.
 func (l *raftLog) flush(checkpointBytes int64) error {
 	if err := l.wal.flush(); err != nil {
@@ -119,6 +131,7 @@ func encodeReady(b []byte, hard raftpb.HardState, entries []raftpb.Entry) []byte
 	for i := range entries {
 		b = binary.AppendUvarint(b, entries[i].Term)
 		b = binary.AppendUvarint(b, entries[i].Index)
+		b = append(b, byte(entries[i].Type))
 		b = appendBytes(b, entries[i].Data)
 	}
 	return b
@@ -141,7 +154,7 @@ func (l *raftLog) replay(record []byte) error {
 		p.hard = raftpb.HardState{Term: d.uint(), Vote: d.uint(), Commit: d.uint()}
 		entries := make([]raftpb.Entry, 0, 1)
 		for n := d.uint(); n > 0 && d.err == nil; n-- {
-			e := raftpb.Entry{Term: d.uint(), Index: d.uint()}
+			e := raftpb.Entry{Term: d.uint(), Index: d.uint(), Type: raftpb.EntryType(d.byte())}
 			e.Data = append([]byte(nil), d.bytes()...)
 			entries = append(entries, e)
 		}
@@ -178,7 +191,7 @@ func (p *peerLog) last() uint64 { return p.truncIndex + uint64(len(p.entries)) }
 
 // InitialState implements raft.Storage.
 func (p *peerLog) InitialState() (raftpb.HardState, raftpb.ConfState, error) {
-	return p.hard, raftpb.ConfState{Voters: p.voters}, nil
+	return p.hard, p.members, nil
 }
 
 // Entries implements raft.Storage.
@@ -220,7 +233,5 @@ func (p *peerLog) LastIndex() (uint64, error) { return p.last(), nil }
 // FirstIndex implements raft.Storage.
 func (p *peerLog) FirstIndex() (uint64, error) { return p.truncIndex + 1, nil }
 
-// Snapshot implements raft.Storage. Leaders keep enough log, so that no follower needs one.
-func (p *peerLog) Snapshot() (raftpb.Snapshot, error) {
-	return raftpb.Snapshot{}, raft.ErrSnapshotTemporarilyUnavailable
-}
+// Snapshot implements raft.Storage: new members need one. Leaders keep enough log for all others.
+func (p *peerLog) Snapshot() (raftpb.Snapshot, error) { return p.snapshot() }

@@ -23,6 +23,12 @@ func (w *raftWorker) handleReady() bool {
 				continue
 			}
 			rd := p.node.Ready()
+			if !raft.IsEmptySnap(rd.Snapshot) {
+				if err := w.install(p, &rd.Snapshot); err != nil {
+					w.store.crash("snapshot of region %d: %v", p.regionID, err)
+					return false
+				}
+			}
 			if len(rd.Entries) > 0 || !raft.IsEmptyHardState(rd.HardState) {
 				w.log.save(p.regionID, rd.HardState, rd.Entries)
 			}
@@ -35,6 +41,10 @@ func (w *raftWorker) handleReady() bool {
 		for _, t := range todo {
 			w.publish(t.p, t.ready)
 			w.send(t.p, t.ready.Messages)
+			if err := reconfigure(t.p, t.ready.CommittedEntries); err != nil {
+				w.store.crash("change of members of region %d: %v", t.p.regionID, err)
+				return false
+			}
 			if len(t.ready.CommittedEntries) > 0 {
 				w.store.applier.submit(t.p, t.ready.CommittedEntries)
 			}
@@ -43,6 +53,22 @@ func (w *raftWorker) handleReady() bool {
 		}
 	}
 	return true
+}
+
+// reconfigure lets raft know of the members that are changed by committed entries. The region's state follows when they are
+// applied.
+func reconfigure(p *peer, committed []raftpb.Entry) error {
+	for i := range committed {
+		if committed[i].Type != raftpb.EntryConfChangeV2 {
+			continue
+		}
+		var cc raftpb.ConfChangeV2
+		if err := cc.Unmarshal(committed[i].Data); err != nil {
+			return err
+		}
+		p.node.ApplyConfChange(cc)
+	}
+	return nil
 }
 
 // publish shows the others what a Ready changed. It comes before the messages: who hears of a vote can
@@ -70,11 +96,19 @@ func (w *raftWorker) send(p *peer, messages []raftpb.Message) {
 	}
 	region := p.look().region
 	for _, m := range messages {
-		to := peerByID(region, m.To)
-		if to == nil {
+		store, met := p.contacts[m.To]
+		if region != nil {
+			if to := peerByID(region, m.To); to != nil {
+				store, met = to.StoreId, true
+			}
+		}
+		if !met {
 			continue
 		}
 		m.Entries = slices.Clone(m.Entries) // raft keeps its array
-		w.store.net.send(w.store, to.StoreId, p.regionID, m)
+		w.store.net.send(w.store, store, p.regionID, m)
+		if m.Type == raftpb.MsgSnap { // one that was dropped is sent again
+			w.post(raftTask{region: p.regionID, fn: func(p *peer) { p.node.ReportSnapshot(m.To, raft.SnapshotFinish) }})
+		}
 	}
 }

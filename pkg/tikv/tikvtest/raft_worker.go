@@ -137,6 +137,15 @@ func (w *raftWorker) do(t raftTask) {
 }
 
 func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
+	if p != nil && p.look().region == nil && m.To != p.id {
+		w.remove(p) // it was removed before it had anything, and another one was added
+		p = nil
+	}
+	if p == nil {
+		if p = w.newMember(region, from, m); p != nil {
+			defer w.look(p)
+		}
+	}
 	if p == nil {
 		vote := m.Type == raftpb.MsgVote || m.Type == raftpb.MsgPreVote
 		if vote && len(w.votes[region]) < 8 && len(w.votes) < stashedVotes {
@@ -144,9 +153,11 @@ func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
 		}
 		return
 	}
-	if m.To != p.id || w.leaderLives(p, m) {
+	w.checkMember(p, from, m)
+	if m.To != p.id || w.leaderLives(p, m) || m.Type == raftpb.MsgSnap && !w.fits(p, m.Snapshot) {
 		return
 	}
+	p.meet(m.From, from)
 	// Heartbeats are no reason to stay awake.
 	if m.Type != raftpb.MsgHeartbeat && m.Type != raftpb.MsgHeartbeatResp {
 		p.quiet, p.asleep = 0, false
@@ -166,7 +177,11 @@ func (w *raftWorker) leaderLives(p *peer, m raftpb.Message) bool {
 		p.quiet, p.asleep = 0, false
 		return status.Term >= m.Term || m.Type == raftpb.MsgPreVote
 	}
-	leader := peerByID(p.look().region, status.Lead)
+	region := p.look().region
+	if region == nil {
+		return false
+	}
+	leader := peerByID(region, status.Lead)
 	if leader == nil || status.Lead == m.From {
 		return false
 	}
@@ -186,11 +201,17 @@ func (w *raftWorker) look(p *peer) {
 func (w *raftWorker) create(p *peer, campaign bool) {
 	v := p.look()
 	log := w.log.region(p.regionID)
-	log.voters = nil
-	for _, member := range v.region.Peers {
-		log.voters = append(log.voters, member.Id)
+	log.members = raftpb.ConfState{}
+	if v.region != nil {
+		log.members = confState(v.region)
 	}
-	// A log flush precedes every apply, so the log knows at least what is applied; the commit index may not.
+	log.snapshot = func() (raftpb.Snapshot, error) { return w.store.data.snapshotOf(p.regionID) }
+	if v.applied > log.last() {
+		// It crashed when the data of a snapshot were durable, and the log was not yet.
+		log.hard.Term = max(log.hard.Term, v.appliedTerm)
+		w.log.reset(p.regionID, v.applied, v.appliedTerm, log.hard)
+	}
+	// A log flush precedes every other apply, so the log knows at least what is applied; the commit index may not.
 	log.hard.Commit = max(log.hard.Commit, v.applied)
 	elections := w.store.opts.ElectionTicks
 	if w.store.recovering {
@@ -206,11 +227,12 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 		return
 	}
 	p.node = node
+	w.remove(w.peers[p.regionID]) // one that had nothing yet: a split has made it
 	w.peers[p.regionID] = p
 	i, _ := slices.BinarySearchFunc(w.order, p.regionID, func(q *peer, id uint64) int { return cmp.Compare(q.regionID, id) })
 	w.order = slices.Insert(w.order, i, p)
 	p.publish(func(v *peerView) { v.term, v.vote, v.lastIndex = log.hard.Term, log.hard.Vote, log.last() })
-	if campaign || len(log.voters) == 1 { // a single voter elects itself, in recovery mode too
+	if campaign || len(log.members.Voters) == 1 && log.members.Voters[0] == p.id { // a single voter elects itself, in recovery mode too
 		_ = node.Campaign()
 	}
 	for _, m := range w.votes[p.regionID] {
@@ -241,10 +263,21 @@ func (w *raftWorker) propose(p *peer, prop *proposal) {
 		return
 	}
 	p.quiet, p.asleep = 0, false
+	changes := prop.command.changesPeers()
+	if changes && p.pendingAdmin() {
+		prop.done(adminPending(p.regionID)) // it would be applied to another region than it was made for
+		return
+	}
 	p.mu.Lock()
 	p.pending[prop.command.id] = prop
 	p.mu.Unlock()
-	if err := p.node.Propose(prop.command.encode()); err != nil {
+	var err error
+	if changes {
+		err = p.node.ProposeConfChange(prop.command.confChange())
+	} else {
+		err = p.node.Propose(prop.command.encode())
+	}
+	if err != nil {
 		if prop := p.take(prop.command.id); prop != nil {
 			prop.done(serverIsBusy("proposal dropped: "+err.Error(), 0))
 		}
