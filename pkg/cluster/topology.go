@@ -65,4 +65,6 @@ type Region struct {
 	Leader   Peer     `json:"leader"` // zero while PD knows none
 	Pending  []PeerID `json:"pending,omitempty"`
 	DownPeer []PeerID `json:"downPeers,omitempty"`
+	// Joint is whether several of its members are being changed at once: voters of before and after decide together.
+	Joint bool `json:"joint,omitempty"`
 }

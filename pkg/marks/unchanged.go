@@ -6,8 +6,11 @@ import (
 )
 
 // Of makes the mark of a region, as PD lists it, of what a store has of it. There is none unless the store knows that its
-// last entry is committed, and that nothing happens to the region's range or members.
+// last entry is committed, and unless both see a leader and nothing happen to the region's range or members.
 func Of(region *cluster.Region, state tikv.RaftState) (Mark, bool) {
+	if region.Leader.Store == 0 || region.Joint {
+		return Mark{}, false
+	}
 	if !state.Settled || state.Version != region.Version || state.Commit != state.Last {
 		return Mark{}, false
 	}

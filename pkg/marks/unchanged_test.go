@@ -45,7 +45,7 @@ func TestUnchanged_EachConditionAlone_Refuses(t *testing.T) {
 // after the backup, and end at the same index.
 func TestOf_WhatIsNotSettled_HasNoMark(t *testing.T) {
 	t.Parallel()
-	region := &cluster.Region{ID: 7, Version: 3}
+	region := &cluster.Region{ID: 7, Version: 3, Leader: cluster.Peer{ID: 8, Store: 1}}
 	good := tikv.RaftState{Term: 9, Last: 40, Commit: 40, Version: 3, Settled: true}
 	got, ok := marks.Of(region, good)
 	require.True(t, ok)
@@ -61,6 +61,18 @@ func TestOf_WhatIsNotSettled_HasNoMark(t *testing.T) {
 			s := good
 			change(&s)
 			_, ok := marks.Of(region, s)
+			require.False(t, ok)
+		})
+	}
+	for name, change := range map[string]func(*cluster.Region){
+		"PD knows no leader": func(r *cluster.Region) { r.Leader = cluster.Peer{} },
+		"PD has it in a joint state, and the store has not applied that, or has left it": func(r *cluster.Region) { r.Joint = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := *region
+			change(&r)
+			_, ok := marks.Of(&r, good)
 			require.False(t, ok)
 		})
 	}

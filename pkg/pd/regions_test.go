@@ -73,8 +73,28 @@ func TestRegions_DownPendingLearner_AreTold(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, regions, 1)
 	require.True(t, regions[0].Peers[2].Learner)
+	require.False(t, regions[0].Joint)
 	require.Equal(t, []cluster.PeerID{regions[0].Peers[2].ID}, regions[0].Pending)
 	require.Equal(t, []cluster.PeerID{regions[0].Peers[1].ID}, regions[0].DownPeer)
+}
+
+func TestRegions_MembersChange_IsJoint(t *testing.T) {
+	t.Parallel()
+	for _, role := range []metapb.PeerRole{metapb.PeerRole_IncomingVoter, metapb.PeerRole_DemotingVoter} {
+		t.Run(role.String(), func(t *testing.T) {
+			t.Parallel()
+			s := running(t, pdtest.Config{}, 1)
+			r := region(0, 2)
+			r.EndKey = nil
+			r.Peers[2].Role = role
+			_, err := s.ReportRegion(t.Context(), &pdpb.RegionHeartbeatRequest{Region: r, Leader: r.GetPeers()[0], Term: 9})
+			require.NoError(t, err)
+			regions, err := open(t, s.URLs()...).Regions(t.Context(), cluster.KeyRange{})
+			require.NoError(t, err)
+			require.Len(t, regions, 1)
+			require.True(t, regions[0].Joint)
+		})
+	}
 }
 
 func TestStores_AllStates_AreListed(t *testing.T) {

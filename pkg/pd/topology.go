@@ -114,6 +114,7 @@ func regionOf(r *router.Region) cluster.Region {
 	}
 	for _, p := range r.Meta.GetPeers() {
 		region.Peers = append(region.Peers, peerOf(p))
+		region.Joint = region.Joint || p.GetRole() == metapb.PeerRole_IncomingVoter || p.GetRole() == metapb.PeerRole_DemotingVoter
 	}
 	if r.Leader.GetId() != 0 {
 		region.Leader = peerOf(r.Leader)

@@ -89,7 +89,7 @@ func (s *shop) marks(by rules) map[cluster.RegionID]marks.Mark {
 			s.step(true)
 		}
 		state.Version = r.version
-		if m, ok := by.mark(&cluster.Region{ID: id, Version: g.replicaVersion()}, state); ok {
+		if m, ok := by.mark(&cluster.Region{ID: id, Version: g.replicaVersion(), Leader: cluster.Peer{Store: from}}, state); ok {
 			set[id] = m
 		}
 	}
