@@ -128,10 +128,10 @@ func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
-	keys := []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup), manifest.MarksKey(r.opts.Backup)}
-	if r.opts.ClusterMeta != nil {
-		keys = append(keys, manifest.BRBackupMeta) // the run has the prefix's lock, so no one else wrote it
+	if err := r.catalog.ForgetForBR(ctx, r.opts.Backup, r.opts.Run); err != nil {
+		return failure.Annotate(err, "delete manifest", manifest.BRBackupMeta)
 	}
+	keys := []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup), manifest.MarksKey(r.opts.Backup)}
 	for _, key := range keys {
 		if err := r.Store.Delete(ctx, key); err != nil {
 			return failure.Annotate(err, "delete manifest", key)

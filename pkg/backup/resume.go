@@ -107,10 +107,14 @@ func (r *run) about() journal.About {
 
 // Request is what decides about the backup, beside its name, by the names of the options.
 func (o *Options) Request() map[string]string {
-	return map[string]string{
+	request := map[string]string{
 		"tag": strings.Join(o.Tags, ","), "keep-tags": strings.Join(o.KeepTags, ","), "consistent-now": strconv.FormatBool(o.ConsistentNow), "tiflash": string(o.TiFlash),
 		"sign-key": o.SignKey.ID(),
 	}
+	if o.ClusterMeta != nil {
+		request["clustermeta"] = "true" // its storage is TiDB Operator's: no other backup continues it
+	}
+	return request
 }
 
 // resumption is how the run is continued. One under another process's hold, or in a prefix of TiDB Operator's, is not:
@@ -251,5 +255,8 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 		Run: opts.Run, Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)), Sink: r.Sink, Log: r.Log,
 		Resume: rule, Group: r.holdGroup(),
 	})
-	return engine.Run(ctx, slices.DeleteFunc(r.steps(), func(s phase.Step) bool { return s.ReadOnly }))
+	if err := engine.Run(ctx, slices.DeleteFunc(r.steps(), func(s phase.Step) bool { return s.ReadOnly })); err != nil {
+		return err
+	}
+	return r.catalog.UnlockForBR(ctx, opts.Run) // of a run of br, whose document is not known here
 }

@@ -47,16 +47,8 @@ func loadDocument(ctx context.Context, store objstore.Store) (*document, error) 
 // ownManifest finds the manifest of the backup that br's document is of, or nil if br made it. One that is not sealed,
 // or that names other snapshots, is refused.
 func ownManifest(ctx context.Context, c catalog.Catalog, br *manifest.Manifest) (*manifest.Manifest, error) {
-	entries, err := c.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(entries, func(e catalog.Entry) bool { return e.BackupTS == br.BackupTS })
-	if i < 0 {
-		return nil, nil //nolint:nilnil // br made it
-	}
-	own, err := c.Load(ctx, entries[i].ID)
-	if err != nil {
+	own, err := c.LoadOwn(ctx, br.BackupTS)
+	if err != nil || own == nil {
 		return nil, err
 	}
 	if !slices.Equal(sortedSnapshots(own), sortedSnapshots(br)) {

@@ -36,18 +36,27 @@ func (c Catalog) LockForBR(ctx context.Context, claim Claim) error {
 
 // UnlockForBR makes the prefix free for another run, if it is this run's. Idempotent.
 func (c Catalog) UnlockForBR(ctx context.Context, run cluster.RunID) error {
-	body, _, err := c.Store.Get(ctx, manifest.BRLock)
-	if failure.Is(err, failure.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return failure.Annotate(err, "read lock of the prefix", c.Store.URL())
-	}
-	var held Claim
-	if json.Unmarshal(body, &held) != nil || held.Run != run {
-		return nil // somebody else's
+	held, err := c.lockForBR(ctx)
+	if err != nil || held == nil || held.Run != run {
+		return err // nobody's, or somebody else's
 	}
 	return failure.Annotate(c.Store.Delete(ctx, manifest.BRLock), "unlock prefix", c.Store.URL())
+}
+
+// lockForBR reads what LockForBR wrote; nil if there is no lock, or one of br's own, which is text.
+func (c Catalog) lockForBR(ctx context.Context) (*Claim, error) {
+	body, _, err := c.Store.Get(ctx, manifest.BRLock)
+	if failure.Is(err, failure.NotFound) {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	if err != nil {
+		return nil, failure.Annotate(err, "read lock of the prefix", c.Store.URL())
+	}
+	held := new(Claim)
+	if json.Unmarshal(body, held) != nil || held.Run == "" || manifest.CheckID(held.ID) != nil {
+		return nil, nil //nolint:nilnil // br's own
+	}
+	return held, nil
 }
 
 // PutForBR writes br's document of the backup where br and TiDB Operator look for it: what the Operator put into
@@ -60,8 +69,21 @@ func (c Catalog) PutForBR(ctx context.Context, m *manifest.Manifest) error {
 	return c.createOnce(ctx, manifest.BRBackupMeta, doc)
 }
 
-// removeForBR deletes what a backup wrote at the root of the prefix. What another one wrote there, or br, stays.
-func (c Catalog) removeForBR(ctx context.Context, id cluster.BackupID) error {
+// ForgetForBR deletes br's document of a backup whose run failed: it names snapshots that are deleted. One of another run
+// stays. Idempotent.
+func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
+	held, err := c.lockForBR(ctx)
+	if err != nil {
+		return err
+	}
+	if held != nil && held.Run == run {
+		return c.Store.Delete(ctx, manifest.BRBackupMeta) // the run has the prefix: no one else wrote it
+	}
+	return c.removeMeta(ctx, id)
+}
+
+// removeMeta deletes the backupmeta at the root if it is that of the backup.
+func (c Catalog) removeMeta(ctx context.Context, id cluster.BackupID) error {
 	own, _, err := c.Store.Get(ctx, manifest.BackupMetaKey(id))
 	if err == nil {
 		var root []byte
@@ -69,7 +91,15 @@ func (c Catalog) removeForBR(ctx context.Context, id cluster.BackupID) error {
 			err = c.Store.Delete(ctx, manifest.BRBackupMeta)
 		}
 	}
-	if err != nil && !failure.Is(err, failure.NotFound) {
+	if failure.Is(err, failure.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// removeForBR deletes what a backup wrote at the root of the prefix. What another one wrote there, or br, stays.
+func (c Catalog) removeForBR(ctx context.Context, id cluster.BackupID) error {
+	if err := c.removeMeta(ctx, id); err != nil {
 		return err
 	}
 	claim, err := c.readClaim(ctx, id)

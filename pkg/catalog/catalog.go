@@ -119,8 +119,7 @@ func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []stri
 		_, _, err := c.Store.Get(ctx, marker)
 		switch {
 		case err == nil:
-			return failure.New(failure.Conflict, "claim backup", string(id), "%s is used by br: it holds %s",
-				c.Store.URL(), marker).WithHint("choose another prefix with --storage")
+			return c.usedByBR(ctx, id, marker)
 		case !failure.Is(err, failure.NotFound):
 			return failure.Annotate(err, "claim backup", string(id))
 		}

@@ -62,23 +62,6 @@ func (c Catalog) Unsealed(ctx context.Context, id cluster.BackupID) (*manifest.M
 	return m, failure.Annotate(err, "read manifest", string(id))
 }
 
-// LoadBR returns the manifest of the backup that br itself made at the root of the prefix, under an id that
-// is made of its backup ts. It is NotFound if br's backupmeta is not there; see manifest.FromBackupMeta.
-func (c Catalog) LoadBR(ctx context.Context) (*manifest.Manifest, error) {
-	doc, _, err := c.Store.Get(ctx, manifest.BRBackupMeta)
-	if err != nil {
-		return nil, failure.Annotate(err, "load backup of br", c.Store.URL())
-	}
-	d, err := manifest.ParseBR(doc)
-	if err == nil {
-		err = d.Validate()
-	}
-	if err != nil {
-		return nil, failure.Annotate(err, "load backup of br", c.Store.URL())
-	}
-	return manifest.FromBackupMeta(cluster.BackupID(fmt.Sprintf("br-%d", d.Cluster.ResolvedTS)), doc)
-}
-
 // PutManifest stores the manifest and br's document of it. Storing the same again succeeds; another one
 // under the same id is Conflict.
 func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
@@ -113,6 +96,9 @@ func (c Catalog) PutMarks(ctx context.Context, id cluster.BackupID, set *marks.S
 // with: the backup is as good without them.
 func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, error) {
 	body, _, err := c.Store.Get(ctx, manifest.MarksKey(m.ID))
+	if failure.Is(err, failure.NotFound) { // the prefix may be the backup's own folder: the digest says whether they are its marks
+		body, _, err = c.Store.Get(ctx, manifest.MarksFile)
+	}
 	if err != nil {
 		return nil, failure.Annotate(err, "read marks", string(m.ID))
 	}

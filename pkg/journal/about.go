@@ -54,7 +54,10 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 	if a.Request == nil {
 		differing = append(differing, "an older version of tisnap made it")
 	}
-	for _, name := range slices.Sorted(maps.Keys(other.Request)) {
+	names := map[string]string{}
+	maps.Copy(names, a.Request)
+	maps.Copy(names, other.Request)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		compare("--"+name, a.Request[name], other.Request[name])
 	}
 	if len(differing) == 0 {

@@ -253,7 +253,7 @@ func (p *place) backupMeta(t *testing.T) *manifest.BRMeta {
 // requireNothingLeft checks what a backup that failed leaves: nothing.
 func (p *place) requireNothingLeft(t *testing.T) {
 	t.Helper()
-	require.Nil(t, p.backupMeta(t), "a backupmeta of a backup that failed")
+	require.False(t, p.backupMeta(t) != nil, "a backupmeta of a backup that failed")
 	require.Empty(t, p.EC2.Snapshots())
 	_, _, err := p.store(t).Get(t.Context(), manifest.BRLock)
 	require.True(t, failure.Is(err, failure.NotFound), "backup.lock: %v", err)
