@@ -107,6 +107,10 @@ bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 
 bench-marks: build ## measure the marks of 50,000 regions, and the hold with and without them; JSON in bin/bench-marks.json
 	bin/testbed bench-marks > bin/bench-marks.json
 
+.PHONY: bench-restore
+bench-restore: build ## measure restores of a model of the published case, in some 20 minutes; JSON in bin/bench-restore.json
+	bin/testbed bench-restore > bin/bench-restore.json
+
 .PHONY: bench-ebs
 bench-ebs: build ## measure cut, restore and deletes against EC2's request limits, 20 to 1,000 stores; JSON in bin/bench-ebs.json
 	bin/testbed bench-ebs > bin/bench-ebs.json

@@ -48,7 +48,9 @@ type Config struct {
 	// PodStart is how long a pod takes from its node to its process, Resync what passes between a component that serves and
 	// the Operator's next step; both in virtual time.
 	PodStart, Resync time.Duration
-	Logf             func(format string, args ...any)
+	// Runtime, if not nil, may replace what starts and stops the processes of pods.
+	Runtime func(kubetest.Runtime) kubetest.Runtime
+	Logf    func(format string, args ...any)
 	// Observe is called when EC2 has answered a call that is no dry run, with what it took in real time. nil is not.
 	Observe func(action string, took time.Duration)
 }
@@ -111,7 +113,11 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 		}
 	}
 	t.Nodes = newKubelet(t, cfg)
-	operator := kubetest.NewOperator(t.Kube, t.Nodes, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
+	var runtime kubetest.Runtime = t.Nodes
+	if cfg.Runtime != nil {
+		runtime = cfg.Runtime(runtime)
+	}
+	operator := kubetest.NewOperator(t.Kube, runtime, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
 		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Poll: 200 * time.Millisecond,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })

@@ -11,7 +11,7 @@ import (
 	"github.com/tikv/client-go/v2/util/codec"
 )
 
-// kvService serves the two calls of a flashback.
+// kvService serves the calls of a flashback.
 type kvService struct {
 	tikvpb.UnimplementedTikvServer
 	s *Store
@@ -47,7 +47,7 @@ func encoded(key []byte) []byte {
 func (k *kvService) KvPrepareFlashbackToVersion(
 	ctx context.Context, req *kvrpcpb.PrepareFlashbackToVersionRequest,
 ) (*kvrpcpb.PrepareFlashbackToVersionResponse, error) {
-	refused, err := k.s.do(ctx, req.Context, req.StartKey, req.EndKey, func(st *state) *errorpb.Error {
+	refused, err := k.s.do(ctx, req.Context, req.StartKey, req.EndKey, nothing, func(st *state) *errorpb.Error {
 		st.prepared = req.StartTs
 		k.s.calls.Prepares.Add(1)
 		return nil
@@ -59,7 +59,7 @@ func (k *kvService) KvPrepareFlashbackToVersion(
 func (k *kvService) KvFlashbackToVersion(
 	ctx context.Context, req *kvrpcpb.FlashbackToVersionRequest,
 ) (*kvrpcpb.FlashbackToVersionResponse, error) {
-	refused, err := k.s.do(ctx, req.Context, req.StartKey, req.EndKey, func(st *state) *errorpb.Error {
+	refused, err := k.s.do(ctx, req.Context, req.StartKey, req.EndKey, k.s.read, func(st *state) *errorpb.Error {
 		done := st.start == req.StartTs && st.commit == req.CommitTs
 		if st.prepared != req.StartTs && !(done && st.prepared == 0) {
 			return &errorpb.Error{FlashbackNotPrepared: &errorpb.FlashbackNotPrepared{RegionId: st.region.Id}}
@@ -71,13 +71,31 @@ func (k *kvService) KvFlashbackToVersion(
 	return &kvrpcpb.FlashbackToVersionResponse{RegionError: refused}, err
 }
 
-// do carries out a call on a region: checks, work, checks again, effect.
-func (s *Store) do(ctx context.Context, c *kvrpcpb.Context, start, end []byte, effect func(*state) *errorpb.Error) (*errorpb.Error, error) {
+// KvScanLock implements tikvpb.TikvServer: no key is locked.
+func (k *kvService) KvScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (*kvrpcpb.ScanLockResponse, error) {
+	refused, err := k.s.do(ctx, req.Context, req.StartKey, req.EndKey, nothing, func(st *state) *errorpb.Error {
+		if st.prepared != 0 {
+			return &errorpb.Error{FlashbackInProgress: &errorpb.FlashbackInProgress{RegionId: st.region.Id}}
+		}
+		return nil
+	})
+	return &kvrpcpb.ScanLockResponse{RegionError: refused}, err
+}
+
+func nothing(context.Context) error { return nil }
+
+// do carries out a call on a region: checks, what it reads, work, checks again, effect.
+func (s *Store) do(
+	ctx context.Context, c *kvrpcpb.Context, start, end []byte, read func(context.Context) error, effect func(*state) *errorpb.Error,
+) (*errorpb.Error, error) {
 	s.mu.Lock()
 	_, refused := s.admit(c, start, end)
 	s.mu.Unlock()
 	if refused != nil {
 		return refused, nil
+	}
+	if err := read(ctx); err != nil {
+		return nil, err
 	}
 	if err := s.work(ctx); err != nil {
 		return nil, err

@@ -23,8 +23,12 @@ func (r *recoverService) ReadRegionMeta(_ *recoverdata.ReadRegionMetaRequest, st
 		for _, p := range region.Peers {
 			largest = max(largest, p.Id)
 		}
+		index := r.s.cfg.Index
+		if r.s.cfg.Longer != nil && r.s.cfg.Longer(region.Id) {
+			index++
+		}
 		err := stream.Send(&recoverdata.RegionMeta{
-			RegionId: region.Id, PeerId: largest, LastLogTerm: 6, LastIndex: 10, Version: region.RegionEpoch.Version,
+			RegionId: region.Id, PeerId: largest, LastLogTerm: r.s.cfg.Term, LastIndex: index, Version: region.RegionEpoch.Version,
 			StartKey: region.StartKey, EndKey: region.EndKey,
 		})
 		if err != nil {
