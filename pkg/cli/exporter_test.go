@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/exporter"
 )
 
 // endsServing is a standard error that ends a server once it says that it serves.
@@ -38,4 +41,11 @@ func TestExporter_BoundElsewhere_SaysSo(t *testing.T) {
 			require.Equal(t, warned, bytes.Contains(stderr.Bytes(), []byte("warning: everyone who reaches this address can read")), stderr.String())
 		})
 	}
+}
+
+func TestExporter_NoListen_IsForThisMachineAlone(t *testing.T) {
+	t.Parallel()
+	host, _, err := net.SplitHostPort(new(app).exporterCommand().Flag("listen").DefValue)
+	require.NoError(t, err)
+	require.True(t, exporter.Loopback(host), host)
 }

@@ -86,12 +86,13 @@ func TestPage_IsReadOnlyAndGuarded(t *testing.T) {
 	before := len(store.MutatingCalls())
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodTrace} {
 		t.Run(method, func(t *testing.T) {
-			for _, path := range []string{"/", "/metrics", "/backups/x", "/runs/x"} {
+			for _, path := range []string{"/", "/metrics", "/backups/x", "/runs/x", "/live.js", "/no/such/path"} {
 				w := httptest.NewRecorder()
 				r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 				r.Host = "localhost"
 				x.Handler().ServeHTTP(w, r)
 				assert.Equal(t, http.StatusMethodNotAllowed, w.Code, path)
+				assert.Contains(t, w.Body.String(), "nothing can be changed here", path)
 			}
 		})
 	}
