@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -74,6 +75,10 @@ type Result struct {
 	Attempts int
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
 	DataBytes, LargestBytes int64
+	// Marks are where the regions' raft logs ended, Regions how many there were then; nil and 0 where this process did not
+	// read them.
+	Marks   *marks.Set
+	Regions int
 	// Warnings are what a person has to know of a backup that is done.
 	Warnings []string
 }

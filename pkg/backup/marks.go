@@ -58,6 +58,7 @@ type markReading struct {
 	ts      cluster.TS     // taken after the last
 	started map[cluster.StoreID]time.Time
 	set     *marks.Set // made of the reading after the cut
+	regions int        // of the cluster then
 }
 
 // readMarks notes where the regions' logs end, and waits until the resolved ts has passed the marks: only then does the
@@ -122,7 +123,7 @@ func (r *run) collectMarks(ctx context.Context, s *phase.Scope) (markReading, er
 	if err != nil {
 		return markReading{}, failure.Annotate(err, "take timestamp", name)
 	}
-	return markReading{reading: reading, ts: now, started: started}, nil
+	return markReading{reading: reading, ts: now, started: started, regions: len(regions)}, nil
 }
 
 // passMarks waits until the resolved ts is above the marks by their margin.
@@ -161,6 +162,7 @@ func (r *run) storeMarks(ctx context.Context, s *phase.Scope) (*manifest.Marks, 
 		}
 		r.marks.set = r.marks.reading.Set(restarted...)
 		s.Note("marks of %d regions, read before %s", r.marks.set.Len(), r.marks.ts)
+		r.result.Marks, r.result.Regions = r.marks.set, r.marks.regions
 	}
 	return r.catalog.PutMarks(ctx, r.opts.Backup, r.marks.set, r.marks.ts)
 }

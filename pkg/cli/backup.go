@@ -167,7 +167,9 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				switch {
 				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
 				case result.Sealed:
-					a.global.expect(ctx, deps.Store, doc.Report)
+					past := a.global.pastRuns(ctx, deps.Store)
+					expect(doc.Report, past)
+					doc.Report.Changed = changedSince(ctx, deps.Store, past, result)
 					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
 				default:
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)

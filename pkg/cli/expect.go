@@ -18,13 +18,13 @@ const (
 )
 
 // expect notes in the report of a run that was done what the model, scaled to the runs before it, says of one with its
-// data. That these runs cannot be read costs nothing but the scaling.
-func (g *globalFlags) expect(ctx context.Context, store objstore.Store, r *report.Report) {
+// data.
+func expect(r *report.Report, past []history.Run) {
 	if r.Outcome != phase.Done || r.DataBytes <= 0 || r.Operation == report.Resolve {
 		return
 	}
 	run := history.Summarize(r)
-	if e, err := estimate.Of(inputOf(&run), fitOf(g.pastRuns(ctx, store)), nil); err == nil {
+	if e, err := estimate.Of(inputOf(&run), fitOf(past), nil); err == nil {
 		r.Expected = e.Expected()
 	}
 }

@@ -38,7 +38,7 @@ func (d *trendDoc) table(w io.Writer) error {
 			b.WriteString(line + "\n")
 		}
 		b.WriteString("\n")
-		t := newTable("STARTED", "RUN", "OUTCOME", "TOTAL", "HOLD", "DATA", "GROWN")
+		t := newTable("STARTED", "RUN", "OUTCOME", "TOTAL", "HOLD", "DATA", "GROWN", "WRITTEN-TO")
 		for _, p := range youngest(s.Points) {
 			t.row(cells(p)...)
 		}
@@ -62,7 +62,7 @@ func cells(p history.Point) []any {
 		data = report.Bytes(p.DataBytes)
 	}
 	return []any{
-		p.Started.UTC().Format("2006-01-02 15:04"), report.Name(string(p.Run)), report.Name(string(p.Outcome)), report.Duration(p.Seconds), hold, data, history.Grown(p.GrownBytes),
+		p.Started.UTC().Format("2006-01-02 15:04"), report.Name(string(p.Run)), report.Name(string(p.Outcome)), report.Duration(p.Seconds), hold, data, history.Grown(p.GrownBytes), p.Changed.Size(),
 	}
 }
 
@@ -115,7 +115,7 @@ func (d *trendDoc) markdown() (string, error) {
 		for _, line := range seriesFacts(s) {
 			b.WriteString("- " + report.Escape(line) + "\n")
 		}
-		b.WriteString("\n| started | run | outcome | total | hold | data | grown |\n|---|---|---|--:|--:|--:|--:|\n")
+		b.WriteString("\n| started | run | outcome | total | hold | data | grown | written to |\n|---|---|---|--:|--:|--:|--:|--:|\n")
 		for _, p := range youngest(s.Points) {
 			for _, c := range cells(p) {
 				b.WriteString("| " + report.Escape(fmt.Sprint(c)) + " ")

@@ -145,7 +145,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				switch {
 				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
 				case result.Restored:
-					a.global.expect(ctx, deps.Store, doc.Report)
+					expect(doc.Report, a.global.pastRuns(ctx, deps.Store))
 					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
 				default:
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)

@@ -44,6 +44,8 @@ type Point struct {
 	DataBytes   int64            `json:"dataBytes,omitempty"`
 	// GrownBytes is how much more data there was than at the run before; below zero for less.
 	GrownBytes int64 `json:"grownBytes,omitempty"`
+	// Changed is how much was written to since the backup before; nil where it is not known.
+	Changed *report.Changed `json:"changed,omitempty"`
 }
 
 // Grown is how much more data there is than before, as "+20 GB" or "-3 GB"; "" for as much.
@@ -110,7 +112,7 @@ func newSeries(op report.Operation, of cluster.Name, runs []Run) Series {
 	for _, r := range runs {
 		p := Point{
 			Run: r.Run, Backup: r.Backup, Started: r.Started, Outcome: r.Outcome, Seconds: r.Seconds,
-			HoldSeconds: r.HoldSeconds, DataBytes: r.DataBytes,
+			HoldSeconds: r.HoldSeconds, DataBytes: r.DataBytes, Changed: r.Changed,
 		}
 		if data > 0 && r.DataBytes > 0 {
 			p.GrownBytes = r.DataBytes - data

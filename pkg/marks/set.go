@@ -67,3 +67,19 @@ func (s *Set) Find(region cluster.RegionID) (Mark, bool) {
 	}
 	return s.marks[i], true
 }
+
+// Same is of how many regions both sets say that the log ends at the same entry, and that nothing was split off or merged
+// in: between the two nothing was written to them. Both have to be of the same cluster. A term is no part of it: who was
+// elected and wrote nothing has written no entry either.
+func (s *Set) Same(other *Set) int {
+	same, rest := 0, other.list()
+	for _, m := range s.list() {
+		for len(rest) > 0 && rest[0].Region < m.Region {
+			rest = rest[1:]
+		}
+		if len(rest) > 0 && rest[0].Region == m.Region && rest[0].Version == m.Version && rest[0].Index == m.Index {
+			same++
+		}
+	}
+	return same
+}

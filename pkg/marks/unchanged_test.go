@@ -111,3 +111,20 @@ func TestNewSet_MarksThatContradictEachOther_AreNotKept(t *testing.T) {
 	_, ok = none.Find(2)
 	require.False(t, ok)
 }
+
+func TestSame_CountsRegionsWhoseLogEndsWhereItDid(t *testing.T) {
+	t.Parallel()
+	before := marks.NewSet([]marks.Mark{{1, 1, 5, 10}, {2, 1, 5, 10}, {3, 1, 5, 10}, {5, 1, 5, 10}, {6, 1, 5, 10}})
+	now := marks.NewSet([]marks.Mark{
+		{1, 1, 5, 10}, // the same
+		{2, 1, 5, 11}, // written to
+		{3, 2, 5, 10}, // split
+		{4, 1, 5, 10}, // new
+		{6, 1, 7, 10}, // somebody was elected, and has written nothing yet
+	})
+	require.Equal(t, 2, now.Same(before))
+	require.Equal(t, 2, before.Same(now))
+	require.Equal(t, 5, now.Same(now))
+	require.Zero(t, now.Same(nil))
+	require.Zero(t, (*marks.Set)(nil).Same(now))
+}

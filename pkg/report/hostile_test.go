@@ -26,7 +26,7 @@ func TestRendered_HostileTexts_DoNothing(t *testing.T) {
 			r.Cluster, r.Error, r.Warnings, r.Checks = cluster.Name{Namespace: text, Name: text}, text, []string{text}, []string{text}
 			r.Phases[0].Name, r.Phases[0].Steps[0].Name, r.Phases[0].Outcome = text, text, phase.Outcome(text)
 			r.Hold.Failed = []phase.Attempt{{Number: 1, Step: text, Error: text}}
-			r.VolumeSettings = &report.VolumeSettings{Type: text}
+			r.VolumeSettings, r.Changed = &report.VolumeSettings{Type: text}, &report.Changed{Since: cluster.BackupID(text), Of: 1}
 			var table, document bytes.Buffer
 			o := report.TableOptions{Details: true, Compare: true}
 			require.NoError(t, r.Table(&table, o))

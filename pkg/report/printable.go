@@ -39,6 +39,11 @@ func (r *Report) printable(as func(string) string) *Report {
 		}
 		out.Hold = &h
 	}
+	if r.Changed != nil {
+		c := *r.Changed
+		c.Since = cluster.BackupID(as(string(c.Since)))
+		out.Changed = &c
+	}
 	if r.VolumeSettings != nil {
 		v := *r.VolumeSettings
 		v.Type = as(v.Type)

@@ -154,6 +154,9 @@ func (r *Report) facts() []string {
 		}
 		facts = append(facts, line)
 	}
+	if r.Changed != nil {
+		facts = append(facts, "written to: "+r.Changed.Text())
+	}
 	for _, f := range r.Regions.Facts() {
 		facts = append(facts, f[0]+": "+f[1])
 	}

@@ -64,6 +64,8 @@ type Header struct {
 	Stores []phase.StoreParts `json:"stores,omitempty"`
 	// Regions is what a restore's flashback was of; nil for a backup, and for a restore that had not got there.
 	Regions *Regions `json:"regions,omitempty"`
+	// Changed is how much was written to since the backup before; nil for a restore, and where it is not known.
+	Changed *Changed `json:"changed,omitempty"`
 	// VolumeSettings are those of the restored volumes; nil for a backup.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Expected is what the model said before the run; nil where it was not asked.

@@ -52,6 +52,7 @@ func series(id string, s history.Series) g.Node {
 		out = append(out, chart("hold", points, func(p history.Point) float64 { return p.HoldSeconds }))
 	}
 	out = append(out, chart("data", points, func(p history.Point) float64 { return float64(p.DataBytes) }))
+	out = append(out, chart("written to", points, changedBytes))
 	return h.Section(h.Aria("labelledby", id), out, table(title, points))
 }
 
@@ -77,11 +78,14 @@ func figures(s history.Series) g.Node {
 	}
 	if last := s.Points[len(s.Points)-1]; last.DataBytes > 0 {
 		out = append(out, htmlreport.Figure("data", report.Bytes(last.DataBytes), history.Grown(last.GrownBytes)))
+		if c := last.Changed; c != nil {
+			out = append(out, htmlreport.Figure("written to", c.Size(), fmt.Sprintf("%d of %d regions", c.Regions, c.Of)))
+		}
 	}
 	return h.Dl(h.Class("figures"), out)
 }
 
-// chart draws a bar a run; the numbers are in the table below it. Those of "data" are bytes, others seconds.
+// chart draws a bar a run; the numbers are in the table below it. Those of "data" and "written to" are bytes, others seconds.
 func chart(name string, points []history.Point, figure func(history.Point) float64) g.Node {
 	most := 0.0
 	for _, p := range points {
@@ -102,12 +106,19 @@ func chart(name string, points []history.Point, figure func(history.Point) float
 			h.Width(number(max(each*0.8, 0.5))), h.Height(number(tall))))
 	}
 	top := report.Duration(most)
-	if name == "data" {
+	if name == "data" || name == "written to" {
 		top = report.Bytes(int64(most))
 	}
 	label := fmt.Sprintf("%s of %d runs, at most %s", name, len(points), top)
 	return h.Figure(h.Class("chart"), h.FigCaption(g.Text(label)),
 		h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %g %g", width, height)), g.Attr("preserveAspectRatio", "none"), h.Role("img"), h.Aria("label", label), bars))
+}
+
+func changedBytes(p history.Point) float64 {
+	if p.Changed == nil {
+		return 0
+	}
+	return float64(p.Changed.DataBytes)
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
@@ -125,14 +136,14 @@ func table(title string, points []history.Point) g.Node {
 		rows = append(rows, h.Tr(
 			h.Th(h.Scope("row"), g.Text(p.Started.UTC().Format("2006-01-02 15:04"))), h.Td(g.Text(report.Name(string(p.Backup)))),
 			h.Td(htmlreport.Badge(p.Outcome)), h.Td(h.Class("num"), g.Text(report.Duration(p.Seconds))), h.Td(h.Class("num"), g.Text(hold)), h.Td(h.Class("num"), g.Text(data)),
-			h.Td(h.Class("num"), g.Text(history.Grown(p.GrownBytes))),
+			h.Td(h.Class("num"), g.Text(history.Grown(p.GrownBytes))), h.Td(h.Class("num"), g.Text(p.Changed.Size())),
 		))
 	}
 	head := g.Group{}
 	for _, c := range []string{"started", "backup", "outcome"} {
 		head = append(head, h.Th(h.Scope("col"), g.Text(c)))
 	}
-	for _, c := range []string{"total", "hold", "data", "grown"} {
+	for _, c := range []string{"total", "hold", "data", "grown", "written to"} {
 		head = append(head, h.Th(h.Scope("col"), h.Class("num"), g.Text(c)))
 	}
 	return htmlreport.Scroll(title, h.Table(h.THead(h.Tr(head)), h.TBody(rows)))

@@ -70,6 +70,16 @@ func TestWrite_SaysWhatFailedAndWhatGrew(t *testing.T) {
 	}
 }
 
+func TestWrite_SaysHowMuchWasWrittenTo(t *testing.T) {
+	t.Parallel()
+	last := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: 100e9, Changed: &report.Changed{Since: "b", Regions: 30, Of: 1000, DataBytes: 3e9}}
+	before := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: 100e9}
+	text := page(t, []history.Run{before, last})
+	for _, want := range []string{"30 of 1000 regions", "written to of 2 runs, at most 3 GB", `<td class="num">3 GB</td>`} {
+		require.Contains(t, text, want)
+	}
+}
+
 func TestWrite_NoRuns_SaysSo(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, page(t, nil), "No run has a report.")

@@ -28,6 +28,9 @@ func facts(r *report.Report) g.Node {
 		}
 		add("volumes made as", text)
 	}
+	if r.Changed != nil {
+		add("written to", r.Changed.Text())
+	}
 	for _, f := range r.Regions.Facts() {
 		add(f[0], f[1])
 	}

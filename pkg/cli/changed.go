@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// changedSince compares where the regions' raft logs ended at the backup and at the one before it, by the marks of both.
+// It is nil without a backup before or without its marks: a report is as good without it.
+func changedSince(ctx context.Context, store objstore.Store, runs []history.Run, r *backup.Result) *report.Changed {
+	if r.Manifest == nil || r.Marks.Len() == 0 {
+		return nil
+	}
+	before := backupBefore(runs, r)
+	if before == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, expectDeadline)
+	defer cancel()
+	c := catalog.Catalog{Store: store}
+	m, err := c.Unsealed(ctx, before.Backup)
+	if err != nil || m.Marks == nil || m.Source.ClusterID != r.Manifest.Source.ClusterID {
+		return nil
+	}
+	earlier, err := c.Marks(ctx, m)
+	if err != nil {
+		return nil
+	}
+	changed := &report.Changed{Since: m.ID, Regions: r.Regions - r.Marks.Same(earlier), Of: r.Regions}
+	changed.DataBytes = int64(float64(r.DataBytes) * float64(changed.Regions) / float64(changed.Of))
+	return changed
+}
+
+// backupBefore is the youngest backup of the same cluster that was done before this one; nil if there is none.
+func backupBefore(runs []history.Run, r *backup.Result) *history.Run {
+	for i := len(runs) - 1; i >= 0; i-- {
+		b := &runs[i]
+		if b.Operation == report.Backup && b.Outcome == phase.Done && b.Cluster == r.Manifest.Source.Cluster && b.Backup != r.Manifest.ID && b.Started.Before(r.Started) {
+			return b
+		}
+	}
+	return nil
+}
