@@ -32,6 +32,8 @@ type Config struct {
 	Timeout time.Duration
 	// UserAgent is "tisnap" if empty.
 	UserAgent string
+	// Forwards says whether pods are reached by port forwards: then Allowed asks for that permission too. nil is no.
+	Forwards func() bool
 	// Patience is how long a refusal (401, 403) has to stay before it counts; 0 is 5 s.
 	Patience time.Duration
 	// BindPatience is how long a new PV may take until it is Available, before its claim is made in any case; 0 is 10 s.
@@ -54,9 +56,12 @@ type Client struct {
 	dynamic   dynamic.Interface
 	secrets   metadata.Getter // names alone: no value of a secret is read
 	http      *http.Client
+	config    *rest.Config // of the connections that are upgraded
 	namespace string
 	server    string
 	patience  time.Duration
+	forwards  func() bool
+	inside    bool // with the service account of a pod
 	// bindPatience is how long the claim of a new PV waits for it.
 	bindPatience time.Duration
 	// drivers maps the StorageClasses that were read to their CSI drivers; "" if a class does not say.
@@ -116,7 +121,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 		return nil, usage(err)
 	}
 	c := &Client{
-		http: shared, namespace: namespace, server: config.Host,
+		http: shared, config: config, namespace: namespace, forwards: cfg.Forwards, inside: config.BearerTokenFile == serviceAccountToken, server: config.Host,
 		patience: cmp.Or(cfg.Patience, refusalPatience), bindPatience: cmp.Or(cfg.BindPatience, availableWait),
 	}
 	// Outermost, so that a credential plugin may fetch another token for each try.
@@ -134,6 +139,13 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	c.secrets = meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets"))
 	return c, nil
 }
+
+// serviceAccountToken is where a pod finds its token: client-go's own rule of a configuration in the cluster.
+const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
+
+// Inside reports whether this process is a pod of the Kubernetes cluster that it talks to: what is named in its DNS is
+// reached directly.
+func (c *Client) Inside() bool { return c.inside }
 
 // Close gives back idle connections. The client can be used again afterwards.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

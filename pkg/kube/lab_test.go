@@ -25,6 +25,8 @@ type lab struct {
 	disks   *kubetest.MemoryDisks
 	faults  *fault.Plan
 	client  *kube.Client
+
+	bindPatience time.Duration
 }
 
 func newLab(t *testing.T, zones ...cluster.Zone) *lab {
@@ -61,16 +63,23 @@ func newServer(t *testing.T) *lab {
 func openServer(t *testing.T, bindPatience time.Duration) *lab {
 	t.Helper()
 	l := &lab{runtime: &kubetest.IdleRuntime{}, disks: &kubetest.MemoryDisks{}, faults: &fault.Plan{}}
-	l.server = kubetest.New(kubetest.Config{Faults: l.faults, Namespace: "tidb"})
+	l.bindPatience = bindPatience
+	l.serve(t, kubetest.Config{Faults: l.faults, Namespace: "tidb"})
+	return l
+}
+
+// serve starts the server and opens a client of it.
+func (l *lab) serve(t *testing.T, cfg kubetest.Config) {
+	t.Helper()
+	l.server = kubetest.New(cfg)
 	require.NoError(t, l.server.Start(t.Context()))
 	t.Cleanup(l.server.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, l.server.WriteKubeconfig(path))
-	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 500 * time.Millisecond, BindPatience: bindPatience})
+	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 500 * time.Millisecond, BindPatience: l.bindPatience})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	l.client = client
-	return l
 }
 
 // start makes a cluster and waits until it is up.

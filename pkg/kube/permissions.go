@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	authv1 "k8s.io/api/authorization/v1"
@@ -12,8 +13,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// permission is a verb on a resource that a restore uses.
+// permission is a verb on a resource that a restore uses; a subresource is behind a slash.
 type permission struct{ verb, group, resource string }
+
+// forwardPermission is what a port forward needs, of SPDY.
+func forwardPermission() permission { return permission{"create", "", "pods/portforward"} }
 
 // permissions lists every call of a restore, so that the first one missing is found before anything is made.
 // Only what this package really asks for is here: a role that grants less than this is too small, one that
@@ -49,6 +53,9 @@ func (p permission) String() string {
 // is asked for again until it has been missing for as long as a refusal has to stay.
 func (c *Client) Allowed(ctx context.Context, namespace string) error {
 	missing := permissions()
+	if c.forwards != nil && c.forwards() {
+		missing = append(missing, forwardPermission())
+	}
 	end := time.Now().Add(c.patience)
 	for interval := minRefusalInterval; ; interval = min(2*interval, maxRefusalInterval) {
 		var err error
@@ -91,7 +98,8 @@ const accessReviews = "selfsubjectaccessreviews"
 
 // may asks by SelfSubjectAccessReview for one permission.
 func (c *Client) may(ctx context.Context, p permission, namespace string) (bool, error) {
-	attributes := &authv1.ResourceAttributes{Verb: p.verb, Group: p.group, Resource: p.resource}
+	resource, subresource, _ := strings.Cut(p.resource, "/")
+	attributes := &authv1.ResourceAttributes{Verb: p.verb, Group: p.group, Resource: resource, Subresource: subresource}
 	if p.namespaced() {
 		attributes.Namespace = namespace
 	}

@@ -14,11 +14,26 @@ import (
 // The role that the documentation has users make grants what a run uses, and nothing else.
 func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../manifests/rbac.yaml")
+	granted := grantedBy(t, "../../manifests/rbac.yaml", "ClusterRole")
+	// Wanted for reasons, for checks and for gc, not needed: an older role still works.
+	used := append(permissions(), permission{"list", "", "events"}, permission{"get", "", "secrets"}, permission{"get", "", "pods/log"}, permission{"get", "", "namespaces"})
+	assert.ElementsMatch(t, used, granted)
+}
+
+// From outside the cluster, one verb more is used, in the cluster's namespace.
+func TestManifest_PortForwards(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, []permission{forwardPermission()}, grantedBy(t, "../../manifests/rbac-port-forward.yaml", "Role"))
+}
+
+// grantedBy reads the rules of the role in a file.
+func grantedBy(t *testing.T, file, kind string) []permission {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var role rbacv1.ClusterRole
+	var role rbacv1.ClusterRole // a Role has the same rules
 	for _, doc := range bytes.Split(text, []byte("\n---\n")) {
-		if bytes.Contains(doc, []byte("kind: ClusterRole\nmetadata")) {
+		if bytes.Contains(doc, []byte("kind: "+kind+"\nmetadata")) {
 			require.NoError(t, yaml.UnmarshalStrict(doc, &role))
 		}
 	}
@@ -32,7 +47,5 @@ func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 			}
 		}
 	}
-	// Wanted for reasons, for checks and for gc, not needed: an older role still works.
-	used := append(permissions(), permission{"list", "", "events"}, permission{"get", "", "secrets"}, permission{"get", "", "pods/log"}, permission{"get", "", "namespaces"})
-	assert.ElementsMatch(t, used, granted)
+	return granted
 }

@@ -100,6 +100,9 @@ func (s *Server) review(c call) (any, error) {
 	}
 	verb, _, _ := unstructured.NestedString(o, "spec", "resourceAttributes", "verb")
 	name, _, _ := unstructured.NestedString(o, "spec", "resourceAttributes", "resource")
+	if sub, _, _ := unstructured.NestedString(o, "spec", "resourceAttributes", "subresource"); sub != "" {
+		name += "/" + sub
+	}
 	status := object{"allowed": s.allowed(verb, name)}
 	if status["allowed"] == false {
 		status["reason"] = "no RBAC policy matched"

@@ -64,8 +64,9 @@ const (
 )
 
 // Restart begins what clients of a restarted API server see: everything is refused by RBAC, whose caches are empty,
-// reviews included, and then unavailable.
+// reviews included, and then unavailable. Port forwards are broken.
 func (s *Server) Restart() {
+	s.BreakForwards()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusing = time.Now().Add(restartRefusing)

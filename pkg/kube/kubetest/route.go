@@ -8,6 +8,9 @@ import (
 // logs is the subresource of a pod whose answer is text.
 const logs = "log"
 
+// portForward is the subresource of a pod whose answer is an upgraded connection.
+const portForward = "portforward"
+
 // request is a call for a resource, as its URL and method say.
 type request struct {
 	resource    resource
@@ -20,15 +23,15 @@ type request struct {
 func (r request) mutating() bool {
 	switch r.verb {
 	case "create", "update", "patch", "delete", "deletecollection":
-		return r.resource.name != reviews
+		return r.resource.name != reviews && r.subresource != portForward
 	}
 	return false
 }
 
 // permitted is the resource as roles name it.
 func (r request) permitted() string {
-	if r.subresource == logs {
-		return r.resource.name + "/" + logs
+	if r.subresource == logs || r.subresource == portForward {
+		return r.resource.name + "/" + r.subresource
 	}
 	return r.resource.name
 }
@@ -69,6 +72,10 @@ func parseRoute(req *http.Request) (request, bool) {
 	if len(parts) > 2 {
 		found.subresource = parts[2]
 		log := found.subresource == logs && r.name == pods && req.Method == http.MethodGet
+		if found.subresource == portForward && r.name == pods && req.Method == http.MethodPost {
+			found.verb = "create"
+			return found, true
+		}
 		if !log && (found.subresource != "status" || !r.status) {
 			return request{}, false
 		}

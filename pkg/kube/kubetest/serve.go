@@ -52,7 +52,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	c := call{request: route, http: r, body: body}
 	s.note(&c)
-	strike := s.cfg.Faults.At("kube." + c.verb + "." + c.resource.name)
+	strike := s.cfg.Faults.At(c.point())
 	if strike != nil && strike.Position == fault.Before && strike.Code == badGateway {
 		http.Error(w, "<html><body>502 Bad Gateway</body></html>", http.StatusBadGateway) // of a load balancer: no Status
 		return
@@ -84,6 +84,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.serveLog(w, c)
 		return
 	}
+	if c.subresource == portForward {
+		s.forward(w, c)
+		return
+	}
 	answer, code, err := s.dispatch(c)
 	if strike != nil && strike.Position == fault.After {
 		breakConnection(w)
@@ -94,6 +98,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, code, answer)
+}
+
+// point is where the plan of faults is asked.
+func (c call) point() string {
+	if c.subresource == portForward {
+		return "kube.create.pods." + portForward
+	}
+	return "kube." + c.verb + "." + c.resource.name
 }
 
 // note keeps the mutating calls; the name of a new object is in its body.
@@ -171,7 +183,7 @@ func forbidden(c call) error {
 		where = fmt.Sprintf("in the namespace %q", c.namespace)
 	}
 	return apierrors.NewForbidden(c.resource.groupResource(), c.name, fmt.Errorf(
-		"User %q cannot %s resource %q in API group %q %s", "testbed", c.verb, c.resource.name, c.resource.group, where))
+		"User %q cannot %s resource %q in API group %q %s", "testbed", c.verb, c.permitted(), c.resource.group, where))
 }
 
 // faultError turns a fault's code, a reason of a Status, into the answer of the real server.

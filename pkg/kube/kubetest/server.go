@@ -24,6 +24,8 @@ type Config struct {
 	Clock     timescale.Clock // of creation timestamps and events
 	Namespace string          // default namespace of the kubeconfig
 	Listen    string          // host:port, or "" for a free port of 127.0.0.1
+	// Connect reaches a port of a pod's processes, for port forwards; nil refuses.
+	Connect func(ctx context.Context, namespace, pod string, port int) (net.Conn, error)
 }
 
 // Server is the API server. It is safe for concurrent use.
@@ -39,6 +41,7 @@ type Server struct {
 	missing  map[string]bool // namespaces that do not exist
 	mutating []string
 	podLogs  map[string]podLog // by namespace/pod
+	forwards map[*forwarding]bool
 	// refusing and away are until when a restart has its effects.
 	refusing, away time.Time
 
@@ -56,7 +59,7 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	return &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, podLogs: map[string]podLog{}}
+	return &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
 }
 
 // Start listens and serves until Close or until ctx ends.

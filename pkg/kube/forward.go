@@ -1,0 +1,167 @@
+package kube
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Forwarder connects to ports of pods through the API server, as kubectl port-forward does, without a port of this
+// machine: for each pod one connection to the API server, kept for all dials and opened again after it broke. It is safe
+// for concurrent use.
+type Forwarder struct {
+	client    *Client
+	transport http.RoundTripper
+	times     forwardTimes
+
+	life context.Context // its end ends openings that are under way
+	end  context.CancelFunc
+
+	mu      sync.Mutex
+	pods    map[types.NamespacedName]*podTunnel
+	tunnels map[*tunnel]bool // all that were opened and not closed
+}
+
+// podTunnel is the place of a pod's tunnel.
+type podTunnel struct {
+	opening chan struct{} // has room for the one that opens
+	now     *tunnel       // nil before the first dial
+}
+
+var errForwarderClosed = failure.New(failure.Usage, "forward ports", "", "the forwarder is closed")
+
+// Forward makes a forwarder with the client's credentials. Close ends it. It contacts nobody.
+func (c *Client) Forward() (*Forwarder, error) {
+	transport, err := upgradeTransport(c.config, c)
+	if err != nil {
+		return nil, err
+	}
+	f := &Forwarder{client: c, transport: transport, pods: map[types.NamespacedName]*podTunnel{}, tunnels: map[*tunnel]bool{}}
+	f.life, f.end = context.WithCancel(context.Background())
+	return f, nil
+}
+
+// Dial connects to a host:port of a pod or a service of the cluster. ctx bounds the dial, not the connection. That nobody
+// listens at the port is the error of the first Read. Kinds: Usage for an address that IsClusterAddress denies, NotFound
+// if there is no such pod, Denied without the verb create on pods/portforward, else Limited or Unknown.
+func (f *Forwarder) Dial(ctx context.Context, address string) (net.Conn, error) {
+	const op = "forward ports"
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, op, address)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, op, address)
+	}
+	pod, err := f.podAt(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	// A tunnel that broke is seen only by the dial that needs it.
+	for range 2 {
+		var t *tunnel
+		if t, err = f.tunnel(ctx, pod); err != nil {
+			return nil, err
+		}
+		var conn net.Conn
+		if conn, err = t.dial(ctx, address, uint16(port)); err == nil {
+			return conn, nil
+		}
+		t.stale.Store(true)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, wrap(err, op, address)
+}
+
+// tunnel is the pod's, opened if it has none that may be used.
+func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunnel, error) {
+	p := f.place(pod)
+	select {
+	case p.opening <- struct{}{}:
+		defer func() { <-p.opening }()
+	case <-ctx.Done():
+		return nil, wrap(context.Cause(ctx), "forward ports of pod", pod.String())
+	}
+	if p.now != nil && p.now.usable() {
+		return p.now, nil
+	}
+	if f.life.Err() != nil {
+		return nil, errForwarderClosed
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.life, cancel)()
+	opened := f.times.open()
+	conn, err := f.upgrade(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTunnel(conn, f.times.trip)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.keep(t); err != nil {
+		t.close()
+		return nil, err
+	}
+	if p.now != nil {
+		f.retire(p.now)
+	}
+	opened(p.now != nil)
+	p.now = t
+	return t, nil
+}
+
+func (f *Forwarder) place(pod types.NamespacedName) *podTunnel {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.pods[pod]
+	if p == nil {
+		p = &podTunnel{opening: make(chan struct{}, 1)}
+		f.pods[pod] = p
+	}
+	return p
+}
+
+// keep notes a tunnel that Close has to close.
+func (f *Forwarder) keep(t *tunnel) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life.Err() != nil {
+		return errForwarderClosed
+	}
+	f.tunnels[t] = true
+	return nil
+}
+
+// retire closes a tunnel that another one has replaced, unless connections still go through it.
+func (f *Forwarder) retire(t *tunnel) {
+	if !t.retire() {
+		return
+	}
+	t.close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.tunnels, t)
+}
+
+// Close breaks all connections and waits for the end of what the forwarder runs. It may be called again.
+func (f *Forwarder) Close() {
+	f.end()
+	f.mu.Lock()
+	tunnels := f.tunnels
+	f.tunnels = map[*tunnel]bool{}
+	f.mu.Unlock()
+	for t := range tunnels {
+		t.close()
+	}
+}

@@ -1,0 +1,75 @@
+package kube
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// IsClusterAddress reports whether a host:port is a DNS name that Kubernetes gives to a pod or a service, which resolves
+// only inside: POD.SERVICE.NAMESPACE.svc or SERVICE.NAMESPACE.svc, with any cluster domain behind it or none.
+func IsClusterAddress(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	_, ok := parseClusterName(host)
+	return ok
+}
+
+// clusterName is a DNS name of the cluster in its parts.
+type clusterName struct{ pod, service, namespace string } // no pod: the service's own name
+
+func parseClusterName(host string) (clusterName, bool) {
+	labels := strings.Split(strings.TrimSuffix(strings.ToLower(host), "."), ".")
+	if slices.Contains(labels, "") {
+		return clusterName{}, false
+	}
+	switch {
+	case len(labels) >= 3 && labels[2] == "svc":
+		return clusterName{service: labels[0], namespace: labels[1]}, true
+	case len(labels) >= 4 && labels[3] == "svc":
+		return clusterName{pod: labels[0], service: labels[1], namespace: labels[2]}, true
+	}
+	return clusterName{}, false
+}
+
+// podAt finds the pod behind an address. A service that TiDB Operator makes is named as the StatefulSet whose pods it
+// selects; of these the first one that is ready is taken.
+func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedName, error) {
+	const op = "find the pod of an address"
+	name, ok := parseClusterName(host)
+	if !ok {
+		return types.NamespacedName{}, failure.New(failure.Usage, op, host, "it is no DNS name of a pod or a service")
+	}
+	if name.pod != "" {
+		return types.NamespacedName{Namespace: name.namespace, Name: name.pod}, nil
+	}
+	list, err := f.client.core.CoreV1().Pods(name.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return types.NamespacedName{}, wrap(err, op, host)
+	}
+	var found *corev1.Pod
+	for i := range list.Items {
+		pod := &list.Items[i]
+		ordinal, member := strings.CutPrefix(pod.Name, name.service+"-")
+		if _, err := strconv.ParseUint(ordinal, 10, 31); !member || err != nil || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if found == nil || isReady(pod) && !isReady(found) {
+			found = pod
+		}
+	}
+	if found == nil {
+		return types.NamespacedName{}, failure.New(failure.NotFound, op, host, "no pod of service %s/%s exists", name.namespace, name.service)
+	}
+	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, nil
+}

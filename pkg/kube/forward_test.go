@@ -1,0 +1,253 @@
+package kube_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+// echoes is a server whose pods answer each line with their name and the line.
+func echoes(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{faults: &fault.Plan{}}
+	pods := &echoPods{}
+	t.Cleanup(pods.alive.Wait)
+	l.serve(t, kubetest.Config{Faults: l.faults, Namespace: "tidb", Connect: pods.connect})
+	for i, name := range []string{"prod-pd-0", "prod-pd-1", "prod-tikv-0", "prod-tikv-1"} {
+		require.NoError(t, l.server.Put(runningPod(name, fmt.Sprintf("uid-%d", i), name != "prod-pd-0")))
+	}
+	return l
+}
+
+type echoPods struct{ alive sync.WaitGroup }
+
+func (e *echoPods) connect(_ context.Context, _, pod string, port int) (net.Conn, error) {
+	if port == 1 {
+		return nil, errors.New("connection refused")
+	}
+	near, far := net.Pipe()
+	e.alive.Go(func() {
+		defer func() { _ = near.Close() }()
+		for lines := bufio.NewScanner(near); lines.Scan(); {
+			if lines.Text() == "bye" {
+				return
+			}
+			if _, err := fmt.Fprintf(near, "%s:%d %s\n", pod, port, lines.Text()); err != nil {
+				return
+			}
+		}
+	})
+	return far, nil
+}
+
+func runningPod(name, uid string, ready bool) *metav1.Unstructured {
+	status := "False"
+	if ready {
+		status = "True"
+	}
+	return &metav1.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": name, "namespace": "tidb", "uid": uid},
+		"spec":     map[string]any{"nodeName": "node-0", "containers": []any{map[string]any{"name": "main", "image": "x"}}},
+		"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status}}},
+	}}
+}
+
+func forwarder(t *testing.T, l *lab) *kube.Forwarder {
+	t.Helper()
+	f, err := l.client.Forward()
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func ask(t *testing.T, conn net.Conn, text string) string {
+	t.Helper()
+	_, err := io.WriteString(conn, text+"\n")
+	require.NoError(t, err)
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(t, err)
+	return strings.TrimSpace(line)
+}
+
+func TestForwarder_PodsAndServices_OneConnectionAPod(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	f := forwarder(t, l)
+	for address, want := range map[string]string{
+		"prod-tikv-0.prod-tikv-peer.tidb.svc:20160":             "prod-tikv-0:20160",
+		"prod-tikv-1.prod-tikv-peer.tidb.svc:20160":             "prod-tikv-1:20160",
+		"prod-tikv-1.prod-tikv-peer.tidb.svc.example.org:20180": "prod-tikv-1:20180",
+		"prod-pd.tidb.svc:2379":                                 "prod-pd-1:2379", // the one that is ready
+	} {
+		t.Run(address, func(t *testing.T) {
+			conn, err := f.Dial(t.Context(), address)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, conn.Close()) }()
+			for i := range 3 {
+				assert.Equal(t, fmt.Sprintf("%s %d", want, i), ask(t, conn, fmt.Sprint(i)))
+			}
+			assert.Equal(t, address, conn.RemoteAddr().String())
+		})
+	}
+	assert.Equal(t, 3, f.Times().Pods)
+	assert.Equal(t, 3, f.Times().Opened)
+	assert.Equal(t, 3, l.server.Forwards())
+	f.Close()
+	require.Eventually(t, func() bool { return l.server.Forwards() == 0 }, patience, time.Millisecond)
+	_, err := f.Dial(t.Context(), "prod-tikv-0.prod-tikv-peer.tidb.svc:20160")
+	assert.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+}
+
+const store0 = "prod-tikv-0.prod-tikv-peer.tidb.svc:20160"
+
+func TestForwarder_ManyAtOnce_ThroughOneConnection(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	f := forwarder(t, l)
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			conn, err := f.Dial(t.Context(), store0)
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			long := strings.Repeat("x", 60_000)
+			_, err = fmt.Fprintf(conn, "%d%s\n", i, long)
+			assert.NoError(t, err)
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			assert.NoError(t, err)
+			assert.Equal(t, fmt.Sprintf("prod-tikv-0:20160 %d%s\n", i, long), line)
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 1, f.Times().Opened)
+}
+
+func TestForwarder_Breaks_NextDialOpensAgain(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func(t *testing.T, l *lab){
+		"connection cut":       func(_ *testing.T, l *lab) { l.server.BreakForwards() },
+		"API server restarted": func(_ *testing.T, l *lab) { l.server.Restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := echoes(t)
+			f := forwarder(t, l)
+			conn, err := f.Dial(t.Context(), store0)
+			require.NoError(t, err)
+			require.Equal(t, "prod-tikv-0:20160 a", ask(t, conn, "a"))
+			broken(t, l)
+			_, err = conn.Read(make([]byte, 1))
+			require.ErrorContains(t, err, "broke")
+			require.NoError(t, conn.Close())
+			require.Eventually(t, func() bool {
+				conn, err = f.Dial(t.Context(), store0)
+				return err == nil
+			}, patience, 10*time.Millisecond)
+			assert.Equal(t, "prod-tikv-0:20160 b", ask(t, conn, "b"))
+			assert.Equal(t, 2, f.Times().Opened)
+			assert.Equal(t, 1, f.Times().Pods)
+		})
+	}
+}
+
+// A pod that was made again has another sandbox: the old connection leads nowhere, and says so in the error stream.
+func TestForwarder_PodMadeAgain_SecondDialReachesIt(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	f := forwarder(t, l)
+	conn, err := f.Dial(t.Context(), store0)
+	require.NoError(t, err)
+	require.Equal(t, "prod-tikv-0:20160 a", ask(t, conn, "a"))
+	pod := runningPod("prod-tikv-0", "", true)
+	require.NoError(t, l.server.Remove(pod))
+	_, err = f.Dial(t.Context(), store0)
+	require.NoError(t, err, "the connection to the old sandbox is still there")
+	require.NoError(t, l.server.Put(pod))
+	require.Eventually(t, func() bool {
+		again, err := f.Dial(t.Context(), store0)
+		if err != nil {
+			return false
+		}
+		_, _ = io.WriteString(again, "b\n")
+		line, _ := bufio.NewReader(again).ReadString('\n')
+		return line == "prod-tikv-0:20160 b\n"
+	}, patience, 10*time.Millisecond)
+	assert.Equal(t, "prod-tikv-0:20160 c", ask(t, conn, "c"), "what goes through the old connection is left alone")
+}
+
+func TestForwarder_NobodyListens_ReadSaysIt(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	f := forwarder(t, l)
+	conn, err := f.Dial(t.Context(), "prod-tikv-0.prod-tikv-peer.tidb.svc:1")
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorContains(t, err, "connection refused")
+	assert.Equal(t, failure.Limited, failure.KindOf(err))
+}
+
+func TestForwarder_PodEndsConnection_IsEOF(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	conn, err := forwarder(t, l).Dial(t.Context(), store0)
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "bye\n")
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestForwarder_Refused_SaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		address string
+		kind    failure.Kind
+		text    string
+	}{
+		"no such pod":       {"prod-tikv-7.prod-tikv-peer.tidb.svc:20160", failure.NotFound, `pods "prod-tikv-7" not found`},
+		"no such service":   {"copy-pd.tidb.svc:2379", failure.NotFound, "no pod of service tidb/copy-pd"},
+		"not of Kubernetes": {"pd.example.org:2379", failure.Usage, "no DNS name"},
+		"no port":           {"prod-pd.tidb.svc", failure.Usage, "missing port"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := forwarder(t, echoes(t)).Dial(t.Context(), c.address)
+			require.ErrorContains(t, err, c.text)
+			assert.Equal(t, c.kind, failure.KindOf(err))
+		})
+	}
+	l := echoes(t)
+	l.server.Deny("create", "pods/portforward")
+	_, err := forwarder(t, l).Dial(t.Context(), store0)
+	require.ErrorContains(t, err, `cannot create resource "pods/portforward"`)
+	assert.Equal(t, failure.Denied, failure.KindOf(err))
+}
+
+func TestIsClusterAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"prod-pd.tidb.svc:2379": true, "prod-tikv-0.prod-tikv-peer.tidb.svc.cluster.local:20160": true, "PROD-PD.tidb.SVC:2379": true,
+		"127.0.0.1:2379": false, "pd.example.org:2379": false, "prod-pd.tidb.svc": false, "a..svc:1": false, "[::1]:2": false, "svc:1": false,
+	} {
+		t.Run(address, func(t *testing.T) { assert.Equal(t, want, kube.IsClusterAddress(address)) })
+	}
+}

@@ -1,0 +1,99 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+const (
+	// The protocol of port forwards (k8s.io/kubelet, pkg/cri/streaming/portforward) and its header.
+	forwardProtocol = "portforward.k8s.io"
+	protocolHeader  = "X-Stream-Protocol-Version"
+	// upgradePatience is how long a refusal is repeated: less than the time that a dial of PD has in all, so that the
+	// refusal is what the caller sees.
+	upgradePatience = time.Second
+	// maxRefusalBody is how much of an answer other than the upgrade is read.
+	maxRefusalBody = 64 << 10
+)
+
+// upgradeTransport is for requests that turn their connection into one of streams: with HTTP/1.1, and the credentials,
+// proxy and TLS of all other requests.
+func upgradeTransport(config *rest.Config, c *Client) (http.RoundTripper, error) {
+	plain := rest.CopyConfig(config)
+	plain.NextProtos = []string{"http/1.1"} // an HTTP/2 connection cannot be upgraded
+	next, err := rest.TransportFor(plain)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return &refusalTransport{next: next, patience: min(c.patience, upgradePatience), confirm: c.may}, nil
+}
+
+// upgrade asks the API server for a connection to the pod over which SPDY is spoken. It needs the verb create on
+// pods/portforward. The caller closes what it returns.
+func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.Conn, error) {
+	const op = "forward ports of pod"
+	url := f.client.core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url.String(), nil)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, op, pod.String())
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "SPDY/3.1")
+	request.Header.Set(protocolHeader, forwardProtocol)
+	response, err := f.transport.RoundTrip(request)
+	if err != nil {
+		return nil, wrap(err, op, pod.String())
+	}
+	stream, switched := response.Body.(io.ReadWriteCloser)
+	if response.StatusCode == http.StatusSwitchingProtocols && switched {
+		return &upgraded{ReadWriteCloser: stream}, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody)) // of one that ends early, what is there is shown
+	return nil, wrap(upgradeRefusal(response.StatusCode, pod.Name, body), op, pod.String())
+}
+
+// upgradeRefusal is the Status in the body, or one made from what a proxy or a kubelet answers in plain text.
+func upgradeRefusal(code int, pod string, body []byte) error {
+	status := &metav1.Status{}
+	if json.Unmarshal(body, status) == nil && status.Kind == "Status" {
+		return apierrors.FromObject(status)
+	}
+	resource := schema.GroupResource{Resource: "pods/portforward"}
+	return apierrors.NewGenericServerResponse(code, http.MethodPost, resource, pod, strings.TrimSpace(string(body)), 0, true)
+}
+
+// upgraded is the connection under a port forward. spdystream sets no deadlines on it; Close ends what waits in Read and
+// Write.
+type upgraded struct{ io.ReadWriteCloser }
+
+var errNoDeadline = errors.New("a port forward's connection has no deadline")
+
+// LocalAddr says what the connection is.
+func (*upgraded) LocalAddr() net.Addr { return forwardAddr("") }
+
+// RemoteAddr says what the connection is.
+func (*upgraded) RemoteAddr() net.Addr { return forwardAddr("") }
+
+// SetDeadline is not supported.
+func (*upgraded) SetDeadline(time.Time) error { return errNoDeadline }
+
+// SetReadDeadline is not supported.
+func (*upgraded) SetReadDeadline(time.Time) error { return errNoDeadline }
+
+// SetWriteDeadline is not supported.
+func (*upgraded) SetWriteDeadline(time.Time) error { return errNoDeadline }
