@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -27,6 +29,10 @@ type connections struct {
 	tls    *tls.Config
 	reach  cluster.AddressMap
 	traced bool // the run is recorded
+	say    func(string)
+
+	route     *reach.Route    // nil before Kubernetes is connected
+	forwarder *kube.Forwarder // nil if the route has none
 
 	mu     sync.Mutex
 	closer []func()
@@ -37,11 +43,12 @@ func (a *app) connections(log *zap.Logger) (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	reach, err := a.global.addressMap()
+	mapped, err := a.global.addressMap()
 	if err != nil {
 		return nil, err
 	}
-	return &connections{global: &a.global, log: log, tls: cfg, reach: reach}, nil
+	say := func(text string) { _, _ = fmt.Fprintln(a.streams.Err, text) }
+	return &connections{global: &a.global, log: log, tls: cfg, reach: mapped, say: say}, nil
 }
 
 func (c *connections) later(f func()) {
@@ -79,12 +86,13 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 func (c *connections) kube() (*kube.Client, error) {
 	client, err := kube.Open(kube.Config{
 		Kubeconfig: c.global.kubeconfig, Context: c.global.context, Namespace: c.global.namespace, AsUser: c.global.as,
+		Forwards: c.forwards,
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.later(client.Close)
-	return client, nil
+	return client, c.routeBy(client)
 }
 
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
@@ -106,7 +114,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 		return nil, failure.New(failure.Unready, "connect to PD", name.String(), "the TidbCluster's status names no healthy member").
 			WithHint("wait until PD is up, or name it by --pd")
 	}
-	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.tls, Logger: c.log, Reach: c.reach})
+	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.tls, Logger: c.log, Reach: c.dial})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +123,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 }
 
 func (c *connections) tikv() *tikv.Client {
-	client := tikv.Open(tikv.Config{TLS: c.tls, Reach: c.reach, Tracing: c.traced})
+	client := tikv.Open(tikv.Config{TLS: c.tls, Reach: c.dial, Tracing: c.traced})
 	c.later(client.Close)
 	return client
 }

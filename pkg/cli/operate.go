@@ -40,6 +40,7 @@ func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Cont
 		return err
 	}
 	defer conn.close()
+	conn.say = func(text string) { s.log.Warn(text) }
 	ctx, endTrace, err := a.trace(cmd, s)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/ui"
 )
 
@@ -30,7 +31,7 @@ type globalFlags struct {
 	region, profile, endpoint          string
 	storage                            string
 	pd, resolve                        []string
-	addressFile                        string
+	addressFile, via                   string
 	ca, cert, key                      string
 	output, progress                   string
 	logLevel, logFormat, logFile       string
@@ -77,6 +78,8 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
 	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the TidbCluster's status)")
 	f.StringSliceVar(&g.resolve, "resolve", nil, "from outside the Kubernetes cluster: where a name of PD or a store is, as NAME=IP or NAME:PORT=HOST:PORT; may be repeated")
+	f.StringVar(&g.via, "via", string(reach.Auto), "how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct unless they cannot be reached so: "+strings.Join(reach.Ways(), "|"))
+	complete(cmd, "via", reach.Ways()...)
 	f.StringVar(&g.addressFile, "address-map", "", "file with lines as for --resolve")
 	f.StringVar(&g.ca, "ca", "", "CA certificate of the TiDB cluster, for TLS")
 	f.StringVar(&g.cert, "cert", "", "client certificate, for TLS")
@@ -128,6 +131,9 @@ func (g *globalFlags) validate() error {
 		return fmt.Errorf("--grace-period %s: want at least 1s", g.grace)
 	}
 	if _, err := ui.ParseMode(g.progress); err != nil {
+		return err
+	}
+	if _, err := reach.ParseVia(g.via); err != nil {
 		return err
 	}
 	if g.logFormat != "text" && g.logFormat != "json" {

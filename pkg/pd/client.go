@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/tracing"
 	"github.com/tisnap/tisnap/pkg/tracing/grpctrace"
 )
@@ -29,8 +29,8 @@ type Config struct {
 	Addresses []string    // client URLs or host:port, at least one; several are tried in turn
 	TLS       *tls.Config // nil: plain text, or the system's roots if an address is https
 	Logger    *zap.Logger // nil: none
-	// Reach says where addresses are dialled from outside the Kubernetes cluster; the zero value is at themselves.
-	Reach cluster.AddressMap
+	// Reach connects to a member's address; nil is directly. TLS is above it, and has the server prove the name in the address.
+	Reach reach.Dial
 }
 
 // Client talks to one PD cluster. It implements Members, Scheduling, GC and Recovery and is safe for
@@ -69,8 +69,9 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	dial := dialPlain(cfg.Reach)
 	quietOnce.Do(func() { log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()}) })
-	c := &Client{rest: newRest(urls, tlsConfig, cfg.Reach), log: cfg.Logger}
+	c := &Client{rest: newRest(urls, tlsConfig, dial), log: cfg.Logger}
 	if c.log == nil {
 		c.log = zap.NewNop()
 	}
@@ -84,7 +85,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		opt.WithCustomTimeoutOption(rpcTimeout),
 		opt.WithMaxErrorRetry(openTries),
 		opt.WithGRPCDialOptions(append(recorded(ctx),
-			grpc.WithContextDialer(dialer(tlsConfig, cfg.Reach)),
+			grpc.WithContextDialer(dialer(tlsConfig, dial)),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: dialTimeout}),
 		)...))
 	if err == nil && !stop() {
@@ -159,26 +160,28 @@ func endpoints(cfg Config) ([]string, *tls.Config, error) {
 	return hosts, tlsConfig, nil
 }
 
-// dialPlain connects without TLS, to where reach says that an address is. It takes no proxy from the environment: PD is in
-// the cluster's network.
-func dialPlain(reach cluster.AddressMap) func(ctx context.Context, network, address string) (net.Conn, error) {
-	plain := &net.Dialer{Timeout: dialTimeout}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return plain.DialContext(ctx, network, reach.Dial(address))
-	}
-}
-
-// dialer connects for gRPC. pd/client takes certificates only as files, so TLS is done here below it. The server has to
-// prove the name in address, wherever reach says that it is.
-func dialer(tlsConfig *tls.Config, reach cluster.AddressMap) func(context.Context, string) (net.Conn, error) {
-	dial := dialPlain(reach)
-	if tlsConfig == nil {
-		return func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }
+// dialPlain connects without TLS. It takes no proxy from the environment: PD is in the cluster's network.
+func dialPlain(dial reach.Dial) reach.Dial {
+	if dial == nil {
+		dial = reach.New(reach.Config{}).Dial
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
-		conn, err := dial(ctx, "tcp", address)
+		return dial(ctx, address)
+	}
+}
+
+// dialer connects for gRPC. pd/client takes certificates only as files, so TLS is done here below it. The server has to
+// prove the name in address, wherever it is reached.
+func dialer(tlsConfig *tls.Config, dial reach.Dial) func(context.Context, string) (net.Conn, error) {
+	if tlsConfig == nil {
+		return dial
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		conn, err := dial(ctx, address)
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -239,9 +240,9 @@ func TestClient_ReachFromOutside_ProvesTheOriginalName(t *testing.T) {
 	cert, roots := selfSignedFor(t, &x509.Certificate{DNSNames: []string{name}})
 	s := running(t, pdtest.Config{Members: 3, Advertise: name, TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}, 3)
 	trust := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	reach, err := cluster.ParseAddressMap([]string{name + ":2379=" + s.Addrs()[0], name + "=127.0.0.1"})
+	m, err := cluster.ParseAddressMap([]string{name + ":2379=" + s.Addrs()[0], name + "=127.0.0.1"})
 	require.NoError(t, err)
-	c, err := pd.Open(t.Context(), pd.Config{Addresses: []string{name + ":2379"}, TLS: trust, Reach: reach})
+	c, err := pd.Open(t.Context(), pd.Config{Addresses: []string{name + ":2379"}, TLS: trust, Reach: reach.New(reach.Config{Map: m}).Dial})
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Now(t.Context())
@@ -252,6 +253,6 @@ func TestClient_ReachFromOutside_ProvesTheOriginalName(t *testing.T) {
 
 	other, err := cluster.ParseAddressMap([]string{"other.svc:2379=" + s.Addrs()[0]})
 	require.NoError(t, err)
-	_, err = pd.Open(t.Context(), pd.Config{Addresses: []string{"other.svc:2379"}, TLS: trust, Reach: other})
+	_, err = pd.Open(t.Context(), pd.Config{Addresses: []string{"other.svc:2379"}, TLS: trust, Reach: reach.New(reach.Config{Map: other}).Dial})
 	require.True(t, failure.Is(err, failure.Denied), "a server that cannot prove the name that was asked for: %v", err)
 }

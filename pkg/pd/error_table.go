@@ -23,7 +23,8 @@ type verdict struct {
 
 const (
 	hintReach   = "check that PD is running and reachable at its client port"
-	hintInside  = "run it in the Kubernetes cluster, as a Job, or say where PD is by --resolve or --address-map: its addresses are DNS names of the cluster, which resolve nowhere else"
+	hintInside  = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where PD is by --resolve or --address-map: its addresses are DNS names of the cluster, which resolve nowhere else"
+	hintForward = "grant create pods/portforward, or name another way: --via direct"
 	hintVersion = "use a PD of version 7.5, 8.1 or 8.5"
 	hintTLS     = "check --ca, --cert and --key"
 	hintStart   = "start the cluster's TiKV stores first"
@@ -42,6 +43,7 @@ func textTable() []struct {
 	}
 	return []row{
 		{"no such host", verdict{failure.Limited, hintInside}},
+		{`cannot create resource "pods/portforward"`, verdict{failure.Denied, hintForward}},
 		{"[PD:cluster:ErrNotBootstrapped]", verdict{failure.Unready, hintStart}},
 		{"NOT_BOOTSTRAPPED", verdict{failure.Unready, hintStart}},
 		{"cluster is not bootstrapped", verdict{failure.Unready, hintStart}},

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
@@ -42,9 +42,9 @@ type rest struct {
 	log   *zap.Logger
 }
 
-func newRest(urls []string, tlsConfig *tls.Config, reach cluster.AddressMap) *rest {
+func newRest(urls []string, tlsConfig *tls.Config, dial reach.Dial) *rest {
 	transport := &http.Transport{
-		DialContext:           dialPlain(reach),
+		DialContext:           func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) },
 		TLSClientConfig:       tlsConfig.Clone(),
 		TLSHandshakeTimeout:   dialTimeout,
 		ResponseHeaderTimeout: answerTimeout,

@@ -98,7 +98,7 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 // startKubernetes starts the API server, the nodes and the Operator.
 func (t *Testbed) startKubernetes(ctx context.Context) error {
 	cfg := t.cfg
-	t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: t.clock, Namespace: "tidb"})
+	t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: t.clock, Namespace: "tidb", Connect: t.connectPod})
 	if err := t.Kube.Start(ctx); err != nil {
 		return err
 	}

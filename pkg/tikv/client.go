@@ -3,7 +3,6 @@ package tikv
 import (
 	"context"
 	"crypto/tls"
-	"net"
 	"sync"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/tracing/grpctrace"
 )
 
@@ -39,8 +38,8 @@ type Config struct {
 	KeepaliveTimeout time.Duration
 	// ConnectTimeout is how long one attempt to connect may take; 0 is 5 s.
 	ConnectTimeout time.Duration
-	// Reach says where addresses are dialled from outside the Kubernetes cluster; the zero value is at themselves.
-	Reach cluster.AddressMap
+	// Reach connects to a store's address; nil is directly. TLS is above it, and has the server prove the name in the address.
+	Reach reach.Dial
 	// Tracing makes spans of the calls of a run that is recorded.
 	Tracing bool
 }
@@ -58,6 +57,9 @@ func (c Config) withDefaults() Config {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if c.Reach == nil {
+		c.Reach = reach.New(reach.Config{}).Dial
 	}
 	return c
 }
@@ -94,7 +96,7 @@ func Open(cfg Config) *Client {
 			grpc.WithTransportCredentials(creds),
 			grpc.WithNoProxy(), // stores are inside the cluster
 			grpc.WithDisableServiceConfig(),
-			grpc.WithContextDialer(dialer(cfg.Reach)),
+			grpc.WithContextDialer(cfg.Reach),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout}),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: cfg.ConnectTimeout}),
 		},
@@ -103,14 +105,6 @@ func Open(cfg Config) *Client {
 		c.options = append(c.options, grpc.WithStatsHandler(grpctrace.Handler{}))
 	}
 	return c
-}
-
-// dialer connects to where reach says that an address is. TLS is above it, and has the server prove the name in address.
-func dialer(reach cluster.AddressMap) func(context.Context, string) (net.Conn, error) {
-	plain := &net.Dialer{}
-	return func(ctx context.Context, address string) (net.Conn, error) {
-		return plain.DialContext(ctx, "tcp", reach.Dial(address))
-	}
 }
 
 // Close breaks all connections; calls and leases under way end with an error. It may be called again.

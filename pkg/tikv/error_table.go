@@ -21,7 +21,8 @@ const (
 	hintRecovery    = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
 	hintOtherBackup = "make sure that no other backup of the cluster runs"
 	hintReach       = "check that the store's pod runs and that its address is reachable from here"
-	hintInside      = "run it in the Kubernetes cluster, as a Job, or say where the stores are by --resolve or --address-map: they register with DNS names of the cluster, which resolve nowhere else"
+	hintInside      = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where the stores are by --resolve or --address-map: they register with DNS names of the cluster, which resolve nowhere else"
+	hintForward     = "grant create pods/portforward, or name another way: --via direct"
 	hintTLS         = "check the CA, certificate and key against those of the cluster"
 )
 
@@ -71,11 +72,17 @@ func classify(err error) verdict {
 			return verdict{failure.Denied, hintTLS}
 		}
 	}
+	if s.Code() == codes.Unavailable && strings.Contains(s.Message(), forwardDenied) {
+		return verdict{failure.Denied, hintForward}
+	}
 	if v := verdicts[s.Code()]; s.Code() != codes.Unavailable || !unresolved(s.Message()) {
 		return v
 	}
 	return verdict{verdicts[codes.Unavailable].kind, hintInside}
 }
+
+// forwardDenied is what the API server answers to a port forward that the role does not allow.
+const forwardDenied = `cannot create resource "pods/portforward"`
 
 // unresolved recognizes a name that DNS does not know: of a pod that is not there yet, or asked for from outside.
 func unresolved(message string) bool {

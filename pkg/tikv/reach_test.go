@@ -16,6 +16,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -25,9 +26,9 @@ func TestClient_ReachFromOutside_ProvesTheOriginalName(t *testing.T) {
 	const name = "prod-tikv-0.prod-tikv-peer.tidb.svc"
 	cert, roots := certificate(t, name)
 	at, _ := serve(t, &script{pending: noneLed}, grpc.Creds(credentials.NewServerTLSFromCert(&cert)))
-	reach, err := cluster.ParseAddressMap([]string{name + ":20160=" + at, "other.svc:20160=" + at})
+	m, err := cluster.ParseAddressMap([]string{name + ":20160=" + at, "other.svc:20160=" + at})
 	require.NoError(t, err)
-	client := tikv.Open(tikv.Config{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, Reach: reach})
+	client := tikv.Open(tikv.Config{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, Reach: reach.New(reach.Config{Map: m}).Dial})
 	defer client.Close()
 	_, _, err = client.LedRegions(within(t, 5*time.Second), name+":20160")
 	require.NoError(t, err)

@@ -28,6 +28,7 @@ func layers() [][]string {
 	return [][]string{
 		{"failure", "wait"},
 		{"cluster", "parallel", "outbound", "tracing"},
+		{"reach"},
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},

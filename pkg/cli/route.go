@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"net"
+
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/reach"
+)
+
+// forwards reports whether PD and the stores are reached through the API server.
+func (c *connections) forwards() bool { return c.route != nil && c.route.Forwards() }
+
+// routeBy lets PD and the stores be reached by port forwards of the client, if --via says so or, by auto, if they cannot
+// be reached directly. A pod of the same Kubernetes cluster needs none.
+func (c *connections) routeBy(client *kube.Client) error {
+	if c.route != nil {
+		return nil
+	}
+	via, err := reach.ParseVia(c.global.via)
+	if err != nil {
+		return err
+	}
+	cfg := reach.Config{Via: via, Map: c.reach, Inside: kube.IsClusterAddress, Say: c.sayForward}
+	if via == reach.PortForward || via == reach.Auto && !client.Inside() {
+		forwarder, err := client.Forward()
+		if err != nil {
+			return err
+		}
+		c.later(forwarder.Close)
+		c.forwarder, cfg.Forward = forwarder, forwarder.Dial
+	}
+	c.route = reach.New(cfg)
+	return nil
+}
+
+// sayForward says that the addresses of PD and the stores lead nowhere from here.
+func (c *connections) sayForward(why error) {
+	c.say("PD and the stores cannot be reached from here (" + why.Error() + "): connecting through port forwards of Kubernetes' API server; --via direct does not")
+}
+
+// dial connects to PD or a store.
+func (c *connections) dial(ctx context.Context, address string) (net.Conn, error) {
+	if c.route == nil {
+		return reach.New(reach.Config{Map: c.reach}).Dial(ctx, address)
+	}
+	return c.route.Dial(ctx, address)
+}

@@ -1,0 +1,11 @@
+package reach
+
+import (
+	"errors"
+	"syscall"
+)
+
+// noRoute reports whether this machine has no way to the network of an address.
+func noRoute(err error) bool {
+	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+}

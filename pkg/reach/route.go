@@ -1,0 +1,137 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Dial connects to PD or a store, at the host:port by which the cluster knows it.
+type Dial func(ctx context.Context, address string) (net.Conn, error)
+
+// Via is the way to addresses of the cluster.
+type Via string
+
+// The ways.
+const (
+	// Auto is Direct, unless an address of the cluster cannot be reached so: then it is PortForward.
+	Auto        Via = "auto"
+	Direct      Via = "direct"
+	PortForward Via = "port-forward"
+)
+
+// Ways lists the ways, the default first.
+func Ways() []string { return []string{string(Auto), string(Direct), string(PortForward)} }
+
+// ParseVia reads a way; another text is a Usage error.
+func ParseVia(text string) (Via, error) {
+	if !slices.Contains(Ways(), text) {
+		return "", failure.New(failure.Usage, "read --via", text, "want one of %s", strings.Join(Ways(), ", "))
+	}
+	return Via(text), nil
+}
+
+const (
+	// dialTimeout bounds a direct connection, and probeTimeout the one by which Auto finds out.
+	dialTimeout  = 5 * time.Second
+	probeTimeout = 2 * time.Second
+)
+
+// Config of a Route. The zero value is direct.
+type Config struct {
+	Via Via // "" is Direct
+	// Map says where single addresses are: these are always dialled there, directly.
+	Map cluster.AddressMap
+	// Forward connects through the API server. nil: Auto is Direct, and PortForward fails.
+	Forward Dial
+	// Inside recognizes the addresses that a forward can reach. All others are dialled directly.
+	Inside func(address string) bool
+	// Say is called once if Auto has found that it must forward, with the reason.
+	Say func(why error)
+}
+
+// Route dials by one way. It is safe for concurrent use.
+type Route struct {
+	cfg    Config
+	direct net.Dialer
+
+	mu      sync.Mutex
+	decided Via // Auto until an address was tried
+}
+
+// New makes a route. It contacts nobody.
+func New(cfg Config) *Route {
+	r := &Route{cfg: cfg, direct: net.Dialer{Timeout: dialTimeout}, decided: cfg.Via}
+	if cfg.Via == "" || cfg.Via == Auto && cfg.Forward == nil {
+		r.decided = Direct
+	}
+	return r
+}
+
+// Forwards reports whether addresses of the cluster are reached through the API server: asked for, or found out.
+func (r *Route) Forwards() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.decided == PortForward
+}
+
+// Dial connects to an address. The first address of the cluster that is dialled decides what Auto is.
+func (r *Route) Dial(ctx context.Context, address string) (net.Conn, error) {
+	at := r.cfg.Map.Dial(address)
+	if at != address || r.cfg.Inside == nil || !r.cfg.Inside(address) {
+		return r.direct.DialContext(ctx, "tcp", at)
+	}
+	via, conn, err := r.decide(ctx, address)
+	switch {
+	case conn != nil || err != nil:
+		return conn, err
+	case via == PortForward && r.cfg.Forward == nil:
+		return nil, failure.New(failure.Usage, "forward ports", address, "there is no API server to do it")
+	case via == PortForward:
+		conn, err := r.cfg.Forward(ctx, address)
+		if err != nil { // as any dial's: nothing was sent
+			return nil, &net.OpError{Op: "dial", Net: string(PortForward), Err: err}
+		}
+		return conn, nil
+	}
+	return r.direct.DialContext(ctx, "tcp", at)
+}
+
+// decide returns the way. If it took a connection to find out, that is returned too, or why it failed.
+func (r *Route) decide(ctx context.Context, address string) (Via, net.Conn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.decided != Auto {
+		return r.decided, nil, nil
+	}
+	probe, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	conn, err := r.direct.DialContext(probe, "tcp", address)
+	if err == nil {
+		r.decided = Direct
+		return Direct, conn, nil
+	}
+	if ctx.Err() != nil || !unreachable(err) {
+		return Auto, nil, err
+	}
+	r.decided = PortForward
+	if r.cfg.Say != nil {
+		r.cfg.Say(err)
+	}
+	return PortForward, nil, nil
+}
+
+// unreachable reports whether an address leads nowhere from here: its name does not resolve, or no packet comes back. A
+// refusal comes from the pod's own address.
+func unreachable(err error) bool {
+	var dns *net.DNSError
+	var network net.Error
+	return errors.As(err, &dns) || errors.As(err, &network) && network.Timeout() || noRoute(err)
+}
