@@ -2,7 +2,9 @@ package kubetest
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,20 +29,19 @@ func parseFilter(r *http.Request) (filter, error) {
 	if err != nil {
 		return filter{}, apierrors.NewBadRequest("unable to parse fieldSelector: " + err.Error())
 	}
+	for _, r := range byField.Requirements() {
+		if !slices.ContainsFunc(selectable(), func(path []string) bool { return strings.Join(path, ".") == r.Field }) {
+			return filter{}, apierrors.NewBadRequest("field label not supported: " + r.Field)
+		}
+	}
 	return filter{byLabel, byField}, nil
 }
 
-// matches knows the fields that the real server indexes for pods and events.
-func (f filter) matches(o object) bool {
-	m := meta(o)
-	if !f.labels.Matches(labels.Set(m.GetLabels())) {
-		return false
-	}
-	if f.fields.Empty() {
-		return true
-	}
-	set := fields.Set{"metadata.name": m.GetName(), "metadata.namespace": m.GetNamespace()}
-	for _, path := range [][]string{
+// selectable are the fields that the real server indexes for all objects, for pods and for events.
+func selectable() [][]string {
+	return [][]string{
+		{"metadata", "name"},
+		{"metadata", "namespace"},
 		{"spec", "nodeName"},
 		{"status", "phase"},
 		{"type"},
@@ -49,12 +50,20 @@ func (f filter) matches(o object) bool {
 		{"involvedObject", "namespace"},
 		{"involvedObject", "kind"},
 		{"involvedObject", "uid"},
-	} {
-		key := path[0]
-		if len(path) > 1 {
-			key += "." + path[1]
-		}
-		set[key], _, _ = unstructured.NestedString(o, path...)
+	}
+}
+
+func (f filter) matches(o object) bool {
+	m := meta(o)
+	if !f.labels.Matches(labels.Set(m.GetLabels())) {
+		return false
+	}
+	if f.fields.Empty() {
+		return true
+	}
+	set := fields.Set{}
+	for _, path := range selectable() {
+		set[strings.Join(path, ".")], _, _ = unstructured.NestedString(o, path...)
 	}
 	return f.fields.Matches(set)
 }

@@ -47,6 +47,8 @@ func validate(r resource, o, old object) error {
 		faults = append(faults, validateClaim(o, old)...)
 	case volumes:
 		faults = append(faults, validateVolume(o, old)...)
+	case tidbClusters:
+		faults = append(faults, validateCluster(o)...)
 	}
 	if len(faults) > 0 {
 		return apierrors.NewInvalid(r.groupKind(), m.GetName(), faults)
@@ -101,6 +103,11 @@ func validateVolume(o, old object) field.ErrorList {
 	case csi && inTree:
 		faults = append(faults, field.Forbidden(spec, "may not specify more than 1 volume type"))
 	}
+	for _, name := range []string{"driver", "volumeHandle"} {
+		if text, _, _ := unstructured.NestedString(o, "spec", "csi", name); csi && text == "" {
+			faults = append(faults, field.Required(spec.Child("csi", name), ""))
+		}
+	}
 	if old == nil {
 		return faults
 	}
@@ -108,6 +115,18 @@ func validateVolume(o, old object) field.ErrorList {
 	if now, _, _ := unstructured.NestedMap(o, "spec", "csi"); !reflect.DeepEqual(was, now) {
 		faults = append(faults, field.Forbidden(spec.Child("persistentvolumesource"),
 			fmt.Sprintf("spec.persistentvolumesource is immutable after creation: %v", now)))
+	}
+	return faults
+}
+
+// validateCluster knows what of a TidbCluster's definition is an object.
+func validateCluster(o object) field.ErrorList {
+	var faults field.ErrorList
+	for _, path := range [][]string{{"spec"}, {"spec", "pd"}, {"spec", "tikv"}, {"spec", "tidb"}, {"spec", "tlsCluster"}} {
+		value, found, err := unstructured.NestedFieldNoCopy(o, path...)
+		if _, is := value.(object); found && err == nil && !is {
+			faults = append(faults, field.TypeInvalid(field.NewPath(path[0], path[1:]...), value, "must be of type object"))
+		}
 	}
 	return faults
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // patchTries is how often a patch without a resource version is done again after somebody else's write, as in the real server.
@@ -24,6 +25,10 @@ func (c call) incoming() (object, error) {
 		return nil, err
 	}
 	m := meta(o)
+	if m.GetKind() != c.resource.kind && c.resource.group == pingcapGroup { // a custom resource: its kind is a field like others
+		return nil, apierrors.NewInvalid(c.resource.groupKind(), m.GetName(),
+			field.ErrorList{field.Invalid(field.NewPath("kind"), m.GetKind(), "must be "+c.resource.kind)})
+	}
 	if m.GetKind() != c.resource.kind || m.GetAPIVersion() != c.resource.apiVersion() {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q",
 			m.GetKind(), m.GetAPIVersion(), c.resource.kind, m.GetKind(), m.GetAPIVersion()))
