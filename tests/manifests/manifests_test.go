@@ -19,10 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func folders() []string {
-	return []string{"base", "backup", "nightly", "restore", "overlays/irsa", "overlays/pod-identity"}
-}
-
 // typed decodes an object into Kubernetes' own type and refuses fields that it does not have.
 func typed(t *testing.T, u *unstructured.Unstructured) any {
 	t.Helper()
@@ -53,7 +49,7 @@ func podOf(o any) *corev1.PodTemplateSpec {
 
 func TestKustomize_EachFolder_HasOnlyFieldsOfKubernetes(t *testing.T) {
 	t.Parallel()
-	for _, folder := range folders() {
+	for _, folder := range Folders() {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			built := kustomized(t, folder)
@@ -82,7 +78,7 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 	} {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
-			made, err := helmed(t, set)
+			made, err := Helm(set)
 			require.NoError(t, err)
 			want := kustomized(t, folder)
 			for key, u := range want {
@@ -108,7 +104,7 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := helmed(t, set)
+			_, err := Helm(set)
 			require.Error(t, err)
 		})
 	}
@@ -118,7 +114,7 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 // that cannot be written.
 func TestPods_AreRestricted(t *testing.T) {
 	t.Parallel()
-	for _, folder := range folders() {
+	for _, folder := range Folders() {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			for key, u := range kustomized(t, folder) {
@@ -157,8 +153,8 @@ func TestRoles_AreThoseOfTheClusterWideOne(t *testing.T) {
 	}
 	text, err := os.ReadFile("../../manifests/rbac.yaml")
 	require.NoError(t, err)
-	whole := objects{}
-	whole.add(t, text)
+	whole := Objects{}
+	require.NoError(t, whole.add(text))
 	built := kustomized(t, "base")
 	inside, ok := typed(t, built["Role tidb/tisnap"]).(*rbacv1.Role)
 	require.True(t, ok)
@@ -185,5 +181,5 @@ func TestFolders_AreAllTested(t *testing.T) {
 		}
 		return err
 	}))
-	require.ElementsMatch(t, folders(), found)
+	require.ElementsMatch(t, Folders(), found)
 }
