@@ -58,6 +58,14 @@ test-failures: ## run a test for each failure that users have reported, on the t
 test-manifests: ## hold the kustomize folders and the Helm chart against Kubernetes' types and against each other
 	cd tests/manifests && CGO_ENABLED=0 $(GO) test -trimpath -shuffle=on -timeout=$(TIMEOUT) ./...
 
+.PHONY: test-kube
+test-kube: ## run the tests of Kubernetes on a real control plane; the first run builds it, which takes minutes
+	@mkdir -p .tools/kube
+	cd tests/manifests && CGO_ENABLED=0 $(GO) run -trimpath ./render >$(CURDIR)/.tools/kube/rendered.json
+	built=$$(GO=$(GO) hack/controlplane/build.sh) && \
+	  CGO_ENABLED=0 TISNAP_CONTROL_PLANE=$$built TISNAP_RENDERED=$(CURDIR)/.tools/kube/rendered.json \
+	  $(GO) test -trimpath -shuffle=on -count=1 -timeout=$(TIMEOUT) ./tests/kube/...
+
 .PHONY: mutants
 mutants: ## break each guard in turn: the tests beside it must fail; SAMPLE=10 runs ten of them
 	CGO_ENABLED=0 $(GO) run -trimpath ./tests/mutants/run -sample=$(SAMPLE) -jobs=$(P)

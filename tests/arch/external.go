@@ -29,7 +29,7 @@ func confinements() []confinement {
 			reason: "status codes are translated by the adapters",
 		},
 		{
-			path: "k8s.io/", to: []string{"pkg/kube", "pkg/testbed", "tests/operator"},
+			path: "k8s.io/", to: []string{"pkg/kube", "pkg/testbed", "tests/operator", "tests/kube"},
 			reason: "Kubernetes' types stay inside the adapter",
 		},
 		{

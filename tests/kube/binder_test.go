@@ -1,0 +1,94 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+// A claim that comes before its volume waits for the binder's next sync, 15 s; a restore makes it once the volume is
+// Available, and so does not wait for that.
+func TestBinder_ClaimBeforeItsVolume_WaitsForTheSync(t *testing.T) {
+	t.Parallel()
+	s := openReal(t)
+	const count = 5
+	require.NoError(t, s.bind(t, s.many(t, count, cluster.RoleData)))
+	began := time.Now()
+	s.bound(t, count)
+	t.Logf("%d claims of restored volumes were bound %v after the last was made", count, time.Since(began).Round(time.Millisecond))
+
+	pv := s.volumes(t)[0].DeepCopy()
+	early := s.claims(t)[0].DeepCopy()
+	pv.ObjectMeta = metav1.ObjectMeta{Name: pv.Name + "-late", Labels: pv.Labels, Annotations: pv.Annotations}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: s.namespace, Name: "early"}
+	pv.Spec.CSI.VolumeHandle += "-late"
+	early.ObjectMeta = metav1.ObjectMeta{Name: "early", Labels: early.Labels}
+	early.Spec.VolumeName = pv.Name
+	_, err := s.core.CoreV1().PersistentVolumeClaims(s.namespace).Create(t.Context(), early, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = s.core.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
+	require.NoError(t, err)
+	began = time.Now()
+	s.bound(t, count+1)
+	t.Logf("a claim that came before its volume was bound after %v", time.Since(began).Round(time.Millisecond))
+}
+
+// The largest clusters: 300 stores with four volumes each are tried and then made, and all are bound.
+func TestBinder_ThreeHundredStoresOfFourVolumes_AreTriedAndBound(t *testing.T) {
+	t.Parallel()
+	s := openReal(t)
+	const stores = 300
+	all := s.many(t, stores, cluster.RoleData, cluster.RoleRaftLog, cluster.RoleWAL, "mount:/var/lib/v3")
+	began := time.Now()
+	require.NoError(t, s.client.DryRun(t.Context(), source(t), s.target("dst"), all, false))
+	s.nothing(t)
+	t.Logf("dry run of %d volumes: %v", len(all), time.Since(began).Round(time.Millisecond))
+	began = time.Now()
+	require.NoError(t, s.bind(t, all))
+	t.Logf("made: %v", time.Since(began).Round(time.Millisecond))
+	require.Eventually(t, func() bool {
+		n := 0
+		for _, pvc := range s.claims(t) {
+			if pvc.Status.Phase == corev1.ClaimBound {
+				n++
+			}
+		}
+		return n == len(all)
+	}, 5*patience, time.Second)
+	t.Logf("bound: %v", time.Since(began).Round(time.Millisecond))
+	require.NoError(t, s.client.DeleteRestored(t.Context(), s.name("dst"), s.run))
+	require.Eventually(t, func() bool { return len(s.claims(t)) == 0 && len(s.volumes(t)) == 0 }, 5*patience, time.Second)
+}
+
+// many are the volumes of a cluster of so many stores, each with a volume for each of the roles.
+func (s system) many(t *testing.T, stores int, roles ...cluster.Role) []kube.RestoredVolume {
+	t.Helper()
+	var all []kube.RestoredVolume
+	for j, role := range roles {
+		first := s.volume(t, "dst", 0)
+		claim := strings.Replace(string(first.Claim), `"name":"tikv-src-tikv-0"`, fmt.Sprintf(`"name":"tikv-v%d-src-tikv-0"`, j), 1)
+		for i := range stores {
+			v := first
+			v.Ordinal, v.Role, v.MountPath = i, role, fmt.Sprintf("/var/lib/v%d", j)
+			v.Claim, v.Volume = []byte(claim), cluster.VolumeID(fmt.Sprintf("%s-%d-%d", first.Volume, j, i))
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// bind makes all of them, as a restore does.
+func (s system) bind(t *testing.T, all []kube.RestoredVolume) error {
+	t.Helper()
+	return parallel.Each(t.Context(), 32, all, func(ctx context.Context, _ int, v kube.RestoredVolume) error { return s.client.BindVolume(ctx, v) })
+}

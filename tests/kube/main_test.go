@@ -1,0 +1,49 @@
+package kube_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/tisnap/tisnap/tests/kube/plane"
+)
+
+// folder names the variable with the folder that hack/controlplane/build.sh has made.
+const folder = "TISNAP_CONTROL_PLANE"
+
+// real is the control plane that all tests share, each in namespaces of its own; nil without one.
+var real *plane.Plane
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	built := os.Getenv(folder)
+	if built == "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "tisnap-plane-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	real, err = plane.Start(plane.Config{Program: built + "/controlplane", CRDs: built + "/crds", Dir: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := real.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// needsPlane leaves out what only a real control plane can show.
+func needsPlane(t *testing.T) {
+	t.Helper()
+	if real == nil {
+		t.Skip("make test-kube builds and starts a real control plane")
+	}
+}
