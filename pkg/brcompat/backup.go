@@ -2,7 +2,6 @@ package brcompat
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,20 +131,11 @@ func (a *app) backupOptions(file *volumeFile, f backupFlags) (backup.Options, er
 		return backup.Options{}, err
 	}
 	opts := backup.Options{
-		Cluster: file.name, Backup: cluster.BackupID("br-" + string(run)), Run: run, Owner: owner(run, "br backup"), Tool: a.version.Version,
+		Cluster: file.name, Backup: cluster.BackupID("br-" + string(run)), Run: run, Owner: runlock.NewOwner(run, "br backup"), Tool: a.version.Version,
 		OtherHolds: f.OtherHolds, ClusterMeta: doc,
 	}
 	if f.OtherHolds {
 		opts.HoldAttempts = 1 // only the other process could hold again
 	}
 	return opts, nil
-}
-
-// owner is this process, for the lock.
-func owner(run cluster.RunID, command string) runlock.Owner {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return runlock.Owner{Run: run, Host: host, PID: os.Getpid(), Command: command}
 }

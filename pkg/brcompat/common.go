@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 // Common are the flags that all commands have, by br's names and with br's defaults.
 type Common struct {
-	Storage       string
-	S3            S3Flags
-	PD            []string
-	CA, Cert, Key string
+	Storage string
+	S3      S3Flags
+	PD      []string
+	TLS     cluster.TLSFiles
 
 	LogLevel, LogFile, LogFormat string
 
@@ -37,9 +39,9 @@ func (c *Common) define(f *pflag.FlagSet) {
 	f.StringVarP(&c.Storage, "storage", "s", "", "where the backup is: s3://bucket/prefix, local:///folder or file:///folder")
 	c.PD = []string{"127.0.0.1:2379"}
 	f.VarP((*addresses)(&c.PD), "pd", "u", "PD's addresses, separated by commas")
-	f.StringVar(&c.CA, "ca", "", "CA certificate of the cluster, for TLS")
-	f.StringVar(&c.Cert, "cert", "", "client certificate, for TLS")
-	f.StringVar(&c.Key, "key", "", "client key, for TLS")
+	f.StringVar(&c.TLS.CA, "ca", "", "CA certificate of the cluster, for TLS")
+	f.StringVar(&c.TLS.Cert, "cert", "", "client certificate, for TLS")
+	f.StringVar(&c.TLS.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&c.LogLevel, "log-level", "L", "info", "log level: debug, info, warn, error")
 	f.StringVar(&c.LogFile, "log-file", "", "write the log there, not to a temporary file; "+logToTerm+" sends it to stdout")
 	f.StringVar(&c.LogFormat, "log-format", "text", "log format: text, json")

@@ -3,14 +3,10 @@ package brcompat
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"os"
 
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -27,7 +23,7 @@ type connections struct {
 }
 
 func (a *app) connect() (*connections, error) {
-	cfg, err := a.common.tlsConfig()
+	cfg, err := a.common.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -78,29 +74,4 @@ func (c *connections) tikv() *tikv.Client {
 	})
 	c.closer = append(c.closer, client.Close)
 	return client
-}
-
-func (c *Common) tlsConfig() (*tls.Config, error) {
-	if c.CA == "" && c.Cert == "" && c.Key == "" {
-		return nil, nil //nolint:nilnil // no TLS is a choice, not an error
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, failure.Wrap(err, failure.Usage, "read --ca", c.CA)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, failure.Wrap(errors.New("no certificate in it"), failure.Usage, "read --ca", c.CA)
-		}
-	}
-	if c.Cert != "" || c.Key != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
-			return nil, failure.Wrap(err, failure.Usage, "read --cert and --key", c.Cert)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
 }

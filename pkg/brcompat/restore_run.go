@@ -2,7 +2,6 @@ package brcompat
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -45,10 +44,6 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
 	r := &restoreRun{document: doc}
 	r.deps = restore.Deps{
 		TiKV: c.tikv(), Store: store, Log: c.log, Remains: &a.left,
@@ -56,7 +51,7 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 	}
 	r.opts = restore.Options{
 		Backup: doc.manifest.ID, Manifest: doc.manifest, Target: a.common.target(), Run: run, Tool: a.version.Version,
-		Owner:   runlock.Owner{Run: run, Host: host, PID: os.Getpid(), Command: "br restore"},
+		Owner:   runlock.NewOwner(run, "br restore"),
 		Timeout: restoreWait, LockWait: lockWait,
 	}
 	c.log.Info("backup found", zap.String("backup", string(doc.manifest.ID)), zap.String("made-by", doc.manifest.Tool),

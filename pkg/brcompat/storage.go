@@ -58,38 +58,31 @@ func (s *S3Flags) readURL(storage string) (string, error) {
 	return u.String(), nil
 }
 
+// settings are those that the URL may have, too.
+func (s *S3Flags) settings() map[string]*string {
+	return map[string]*string{
+		"endpoint": &s.Endpoint, "region": &s.Region, "provider": &s.Provider, "storage-class": &s.StorageClass, "acl": &s.ACL,
+		"sse": &s.SSE, "sse-kms-key-id": &s.SSEKMSKeyID, "role-arn": &s.RoleARN, "external-id": &s.ExternalID,
+	}
+}
+
 func (s *S3Flags) readQuery(query url.Values) error {
+	settings := s.settings()
 	for key := range query {
-		value := query.Get(key)
-		switch name := strings.ReplaceAll(strings.ToLower(key), "_", "-"); name {
-		case "endpoint":
-			s.Endpoint = value
-		case "region":
-			s.Region = value
-		case "provider":
-			s.Provider = value
-		case "storage-class":
-			s.StorageClass = value
-		case "acl":
-			s.ACL = value
-		case "sse":
-			s.SSE = value
-		case "sse-kms-key-id":
-			s.SSEKMSKeyID = value
-		case "role-arn":
-			s.RoleARN = value
-		case "external-id":
-			s.ExternalID = value
-		case "force-path-style":
-			forced, err := strconv.ParseBool(value)
-			if err != nil {
-				return failure.New(failure.Usage, "read --storage", value, "force-path-style is true or false")
-			}
-			s.hostStyle = !forced
-		default: // also keys, which must not be on a command line
+		name := strings.ReplaceAll(strings.ToLower(key), "_", "-")
+		if setting, ok := settings[name]; ok {
+			*setting = query.Get(key)
+			continue
+		}
+		if name != "force-path-style" { // also keys, which must not be on a command line
 			return failure.New(failure.Usage, "read --storage", "", "%q in the URL is not supported", name).
 				WithHint("give credentials by the environment or a role")
 		}
+		forced, err := strconv.ParseBool(query.Get(key))
+		if err != nil {
+			return failure.New(failure.Usage, "read --storage", query.Get(key), "force-path-style is true or false")
+		}
+		s.hostStyle = !forced
 	}
 	return nil
 }

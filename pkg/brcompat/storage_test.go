@@ -1,8 +1,6 @@
 package brcompat
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,27 +47,6 @@ func TestOpenStorage_WhatCannotBe_IsRefusedAndRepeatsNoSecret(t *testing.T) {
 			_, err := c.openStorage(t.Context(), objstore.Config{})
 			require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 			require.NotContains(t, err.Error(), "SECRETLAB")
-		})
-	}
-}
-
-func TestTLSConfig(t *testing.T) {
-	t.Parallel()
-	none, err := (&Common{}).tlsConfig()
-	require.NoError(t, err)
-	require.Nil(t, none)
-	noPEM := filepath.Join(t.TempDir(), "ca.crt")
-	require.NoError(t, os.WriteFile(noPEM, []byte("hello"), 0o600))
-	for name, c := range map[string]Common{
-		"no CA there":     {CA: "/nowhere/ca.crt"},
-		"no certificate":  {CA: noPEM},
-		"half a key pair": {Cert: noPEM},
-		"only a key":      {Key: noPEM},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := c.tlsConfig()
-			require.Equal(t, failure.Usage, failure.KindOf(err))
 		})
 	}
 }

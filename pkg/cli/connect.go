@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -39,7 +37,7 @@ type connections struct {
 }
 
 func (a *app) connections(log *zap.Logger) (*connections, error) {
-	cfg, err := a.global.tlsConfig()
+	cfg, err := a.global.tls.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -145,29 +143,4 @@ func (g *globalFlags) addressMap() (cluster.AddressMap, error) {
 	}
 	m, err := cluster.ParseAddressMap(entries)
 	return m, failure.Annotate(err, "read --resolve and --address-map", g.addressFile)
-}
-
-func (g *globalFlags) tlsConfig() (*tls.Config, error) {
-	if g.ca == "" && g.cert == "" {
-		return nil, nil //nolint:nilnil // no TLS is a choice, not an error
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if g.ca != "" {
-		pem, err := os.ReadFile(g.ca)
-		if err != nil {
-			return nil, failure.Wrap(err, failure.Usage, "read --ca", g.ca)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, failure.Wrap(errors.New("no certificate in it"), failure.Usage, "read --ca", g.ca)
-		}
-	}
-	if g.cert != "" {
-		pair, err := tls.LoadX509KeyPair(g.cert, g.key)
-		if err != nil {
-			return nil, failure.Wrap(err, failure.Usage, "read --cert and --key", g.cert)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
 }

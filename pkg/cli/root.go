@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/ui"
 )
@@ -32,7 +33,7 @@ type globalFlags struct {
 	storage                            string
 	pd, resolve                        []string
 	addressFile, via                   string
-	ca, cert, key                      string
+	tls                                cluster.TLSFiles
 	output, progress                   string
 	logLevel, logFormat, logFile       string
 	grace                              time.Duration
@@ -81,9 +82,9 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.via, "via", string(reach.Auto), "how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct unless they cannot be reached so: "+strings.Join(reach.Ways(), "|"))
 	complete(cmd, "via", reach.Ways()...)
 	f.StringVar(&g.addressFile, "address-map", "", "file with lines as for --resolve")
-	f.StringVar(&g.ca, "ca", "", "CA certificate of the TiDB cluster, for TLS")
-	f.StringVar(&g.cert, "cert", "", "client certificate, for TLS")
-	f.StringVar(&g.key, "key", "", "client key, for TLS")
+	f.StringVar(&g.tls.CA, "ca", "", "CA certificate of the TiDB cluster, for TLS")
+	f.StringVar(&g.tls.Cert, "cert", "", "client certificate, for TLS")
+	f.StringVar(&g.tls.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…")
 	f.StringVar(&g.progress, "progress", string(ui.Auto), "progress on stderr: "+strings.Join(ui.Modes(), "|"))
 	f.StringVar(&g.logLevel, "log-level", "warn", "log level: debug|info|warn|error")
@@ -139,7 +140,7 @@ func (g *globalFlags) validate() error {
 	if g.logFormat != "text" && g.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: want text or json", g.logFormat)
 	}
-	if (g.cert == "") != (g.key == "") {
+	if (g.tls.Cert == "") != (g.tls.Key == "") {
 		return fmt.Errorf("--cert and --key go together")
 	}
 	return nil

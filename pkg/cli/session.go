@@ -94,9 +94,5 @@ func newOwner(cmd *cobra.Command) (runlock.Owner, error) {
 }
 
 func owner(cmd *cobra.Command, run cluster.RunID) runlock.Owner {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return runlock.Owner{Run: run, Host: host, PID: os.Getpid(), Command: cmd.Name()}
+	return runlock.NewOwner(run, cmd.Name())
 }

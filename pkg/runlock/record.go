@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -18,6 +19,15 @@ type Owner struct {
 	Host    string        `json:"host"`
 	PID     int           `json:"pid"`
 	Command string        `json:"command"` // "backup", "restore"; no arguments, as these may hold names of files
+}
+
+// NewOwner is this process.
+func NewOwner(run cluster.RunID, command string) Owner {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return Owner{Run: run, Host: host, PID: os.Getpid(), Command: command}
 }
 
 // String is "run R (backup, pid 7 on host H)".

@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// TLSFiles are the PEM files of a client of a cluster with TLS, as the flags --ca, --cert and --key name them.
+type TLSFiles struct {
+	CA, Cert, Key string
+}
+
+// Config reads the files; nil without any, which is no TLS. A file that cannot be used, and a certificate or a key without
+// the other, are Usage.
+func (f TLSFiles) Config() (*tls.Config, error) {
+	if f == (TLSFiles{}) {
+		return nil, nil //nolint:nilnil // no TLS is a choice, not an error
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read --ca", f.CA)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, failure.Wrap(errors.New("no certificate in it"), failure.Usage, "read --ca", f.CA)
+		}
+	}
+	if f.Cert != "" || f.Key != "" {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read --cert and --key", f.Cert)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
