@@ -106,3 +106,44 @@ func TestLog_IsPingcaps(t *testing.T) {
 	_, log = logged(t, "backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere", "--log-format=json")
 	require.Contains(t, log, `"level":"ERROR"`)
 }
+
+// The flags that a Job gives, or a CR's options may, have br's defaults, and the help shows them.
+func TestFlags_DefaultsAreThoseOfBR(t *testing.T) {
+	t.Parallel()
+	for command, flags := range map[string]map[string]string{
+		"backup full": {
+			"type": "kv", "volume-file": "./backup.json", "progress-file": "progress.txt", "operator-paused-gc-and-scheduler": "false",
+			"cloud-api-concurrency": "8", "skip-aws": "false", "concurrency": "4", "compression": "zstd", "gcttl": "300",
+		},
+		"restore full": {
+			"type": "kv", "prepare": "false", "output-file": "output.json", "progress-file": "progress.txt", "target-az": "", "use-fsr": "false",
+			"cloud-api-concurrency": "8", "skip-aws": "false", "volume-type": "gp3", "volume-iops": "0", "volume-throughput": "0",
+			"volume-encrypted": "false", "volume-scope": "0", "concurrency": "128",
+		},
+		"operator pause-gc-and-schedulers":     {"ttl": "2m0s", "safepoint": "0"},
+		"operator prepare-for-snapshot-backup": {"ttl": "2m0s", "safepoint": "0"},
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			for name, want := range map[string]string{
+				"pd": "127.0.0.1:2379", "ca": "", "cert": "", "key": "", "storage": "", "send-credentials-to-tikv": "true",
+				"s3.endpoint": "", "s3.region": "", "s3.provider": "", "s3.sse": "", "s3.sse-kms-key-id": "", "s3.acl": "", "s3.storage-class": "",
+				"log-level": "info", "log-file": "", "log-format": "text", "status-addr": "", "ratelimit": "0", "checksum": "true",
+				"check-requirements": "true", "grpc-keepalive-time": "10s", "grpc-keepalive-timeout": "3s",
+			} {
+				flags[name] = want
+			}
+			help := run(t, append(strings.Fields(command), "--help")...).stdout
+			for name, want := range flags {
+				line := regexp.MustCompile(`(?m)^ +(-\w, )?--` + regexp.QuoteMeta(name) + `[ \n].*$`).FindString(help)
+				require.NotEmpty(t, line, name)
+				switch want {
+				case "", "0", "false": // what the help leaves out
+					require.NotContains(t, line, "(default", name)
+				default:
+					require.Contains(t, strings.ReplaceAll(line, `"`, ""), "(default "+want+")", name)
+				}
+			}
+		})
+	}
+}

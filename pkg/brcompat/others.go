@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// other is a flag of br that is not needed here.
+// other is a flag of br that is not needed here. Where versions of br differ in a default it is that of 8.5.
 type other struct {
 	name, short string
 	fallback    string // br's default; "true" or "false" makes it a boolean flag
@@ -23,17 +23,17 @@ func commonOthers() []other {
 	const cipher = "a volume snapshot is encrypted by its volume's KMS key, not by br"
 	return []other{
 		{name: "send-credentials-to-tikv", short: "c", fallback: "true"},
-		{name: "concurrency"},
-		{name: "checksum-concurrency"},
-		{name: "ratelimit"},
-		{name: "ratelimit-unit"},
+		{name: "concurrency", fallback: "0"},
+		{name: "checksum-concurrency", fallback: "4"},
+		{name: "ratelimit", fallback: "0"},
+		{name: "ratelimit-unit", fallback: "1048576"},
 		{name: "checksum", fallback: "true"},
 		{name: "remove-tiflash", fallback: "true"},
 		{name: "check-requirements", fallback: "true"},
 		{name: "switch-mode-interval", fallback: "5m0s"},
 		{name: "enable-opentracing", fallback: "false"},
 		{name: "skip-check-path", fallback: "false"},
-		{name: "metadata-download-batch-size"},
+		{name: "metadata-download-batch-size", fallback: "128"},
 		{name: "redact-log", fallback: "false"},
 		{name: "redact-info-log", fallback: "false"},
 		{name: "status-addr"},
@@ -55,15 +55,16 @@ const (
 
 func backupOthers() []other {
 	return []other{
+		{name: "concurrency", fallback: "4"},
 		{name: "compression", fallback: "zstd"},
-		{name: "compression-level"},
-		{name: "gcttl"},
+		{name: "compression-level", fallback: "0"},
+		{name: "gcttl", fallback: "300"},
 		{name: "remove-schedulers", fallback: "false"},
 		{name: "ignore-stats", fallback: "true"},
 		{name: "use-backupmeta-v2", fallback: "true"},
 		{name: "use-checkpoint", fallback: "true"},
-		{name: "range-limit"},
-		{name: "table-concurrency"},
+		{name: "range-limit", fallback: "30000000"},
+		{name: "table-concurrency", fallback: "64"},
 		{name: "replica-read-label"},
 		{name: "tikv-max-restore-concurrency"},
 		{name: "lastbackupts", fallback: "0", refused: "snapshots are incremental by themselves"},
@@ -77,18 +78,23 @@ func backupOthers() []other {
 
 func restoreOthers() []other {
 	return []other{
+		{name: "concurrency", fallback: "128"},
 		{name: "online", fallback: "false"},
 		{name: "no-schema", fallback: "false", refused: wholeCluster},
 		{name: "load-stats", fallback: "true"},
 		{name: "fast-load-sys-tables", fallback: "true"},
 		{name: "with-sys-table", fallback: "true"},
 		{name: "use-checkpoint", fallback: "true"},
-		{name: "merge-region-size-bytes"},
-		{name: "merge-region-key-count"},
-		{name: "pd-concurrency"},
-		{name: "ddl-batch-size"},
-		{name: "tikv-max-restore-concurrency"},
-		{name: "granularity"},
+		{name: "merge-region-size-bytes", fallback: "100663296"},
+		{name: "merge-region-key-count", fallback: "960000"},
+		{name: "pd-concurrency", fallback: "1"},
+		{name: "stats-concurrency", fallback: "12"},
+		{name: "batch-flush-interval", fallback: "16s"},
+		{name: "ddl-batch-size", fallback: "128"},
+		{name: "tikv-max-restore-concurrency", fallback: "128"},
+		{name: "granularity", fallback: "coarse-grained"},
+		{name: "with-tidb-placement-mode", fallback: "STRICT"},
+		{name: "reset-sys-users", fallback: "[cloud_admin,root]"},
 		{name: "wait-tiflash-ready", fallback: "false"},
 		{name: "filter", short: "f", fallback: "*.*", refused: wholeCluster},
 		{name: "case-sensitive", fallback: "false"},
