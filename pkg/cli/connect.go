@@ -49,6 +49,19 @@ func (a *app) connections(log *zap.Logger) (*connections, error) {
 	return &connections{global: &a.global, log: log, tls: cfg, reach: mapped, say: say}, nil
 }
 
+// openStore connects to the storage alone, for commands that need nothing else. done ends the connection.
+func (a *app) openStore(ctx context.Context) (store objstore.Store, done func(), err error) {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return nil, nil, err
+	}
+	if store, err = c.store(ctx); err != nil {
+		c.close()
+		return nil, nil, err
+	}
+	return store, c.close, nil
+}
+
 func (c *connections) later(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
@@ -72,15 +71,11 @@ func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupI
 		a.toAnnounce(cmd, nil)
 	}
 	ctx := cmd.Context()
-	c, err := a.connections(zap.NewNop())
+	deps, done, err := a.gcDeps(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	deps, err := a.gcDeps(ctx, c)
-	if err != nil {
-		return err
-	}
+	defer done()
 	report, err := gc.Delete(ctx, deps, gc.DeleteOptions{
 		Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: f.dryRun,
 	})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -65,15 +64,11 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.connections(zap.NewNop())
+	store, done, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	store, err := c.store(ctx)
-	if err != nil {
-		return nil, err
-	}
+	defer done()
 	cat := catalog.Catalog{Store: store, VerifyKey: key}
 	m, err := cat.Load(ctx, id)
 	if err != nil {

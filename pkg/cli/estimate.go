@@ -7,7 +7,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/estimate"
@@ -141,15 +140,11 @@ func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operati
 	var in estimate.Input
 	var fit *estimate.Fit
 	if a.global.storage != "" || cmd.HasParent() && cmd.Parent().Name() == "estimate" {
-		c, err := a.connections(zap.NewNop())
+		store, done, err := a.openStore(cmd.Context())
 		if err != nil {
 			return err
 		}
-		defer c.close()
-		store, err := c.store(cmd.Context())
-		if err != nil {
-			return err
-		}
+		defer done()
 		reader := history.Open(store)
 		cache := a.global.historyCache(store)
 		cache.load(reader)

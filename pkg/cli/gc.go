@@ -76,15 +76,11 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	}
 	a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric
 	ctx := cmd.Context()
-	c, err := a.connections(zap.NewNop())
+	deps, done, err := a.gcDeps(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	deps, err := a.gcDeps(ctx, c)
-	if err != nil {
-		return err
-	}
+	defer done()
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}
@@ -94,17 +90,23 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	return a.printGC(doc, err)
 }
 
-// gcDeps connects to EC2 and the storage, and to Kubernetes only when it is asked for.
-func (a *app) gcDeps(ctx context.Context, c *connections) (gc.Deps, error) {
+// gcDeps connects to EC2 and the storage, and to Kubernetes only when it is asked for. done ends the connections.
+func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error) {
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return gc.Deps{}, nil, err
+	}
 	store, err := c.store(ctx)
 	if err != nil {
-		return gc.Deps{}, err
+		c.close()
+		return gc.Deps{}, nil, err
 	}
 	e, err := c.ebs(ctx)
 	if err != nil {
-		return gc.Deps{}, err
+		c.close()
+		return gc.Deps{}, nil, err
 	}
-	return gc.Deps{EBS: e, Store: store, Kube: func() (gc.Kube, error) { return c.kube() }, Watching: a.watching}, nil
+	return gc.Deps{EBS: e, Store: store, Kube: func() (gc.Kube, error) { return c.kube() }, Watching: a.watching}, c.close, nil
 }
 
 // printGC prints what was found also if not all of it could be deleted.

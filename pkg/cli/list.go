@@ -11,7 +11,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -88,15 +87,11 @@ Nothing is changed.`,
 
 // checkBackups marks the sealed backups whose snapshots are gone, and remembers them. broken names them.
 func (a *app) checkBackups(ctx context.Context, items []catalog.Entry, checked checkCache) (broken, err error) {
-	c, err := a.connections(zap.NewNop())
+	deps, done, err := a.gcDeps(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	deps, err := a.gcDeps(ctx, c)
-	if err != nil {
-		return nil, err
-	}
+	defer done()
 	gone, err := gc.Check(ctx, deps)
 	if err != nil && len(gone) == 0 {
 		return nil, err
@@ -124,15 +119,11 @@ func untrusted(items []catalog.Entry, key *manifest.VerifyKey) error {
 
 // list reads the backups. With a key those that it did not sign are untrusted.
 func (a *app) list(ctx context.Context, key *manifest.VerifyKey) ([]catalog.Entry, checkCache, error) {
-	c, err := a.connections(zap.NewNop())
+	store, done, err := a.openStore(ctx)
 	if err != nil {
 		return nil, checkCache{}, err
 	}
-	defer c.close()
-	store, err := c.store(ctx)
-	if err != nil {
-		return nil, checkCache{}, err
-	}
+	defer done()
 	backups := catalog.Catalog{Store: store, VerifyKey: key}
 	items, err := backups.List(ctx)
 	if err == nil && key != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -43,15 +42,11 @@ the run is under way and afterwards. With --follow the exit status says how the 
 			if err != nil {
 				return err
 			}
-			c, err := a.connections(zap.NewNop())
+			store, done, err := a.openStore(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.close()
-			store, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
+			defer done()
 			l := runLog{store: store, run: id, asJSON: a.global.output == "json"}
 			return l.print(cmd.Context(), a.streams.Out, follow)
 		},

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
@@ -91,15 +90,11 @@ func (a *app) parseClusters(args []string) ([]cluster.Name, error) {
 }
 
 func (a *app) prune(ctx context.Context, f pruneFlags, clusters []cluster.Name) error {
-	c, err := a.connections(zap.NewNop())
+	deps, done, err := a.gcDeps(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	deps, err := a.gcDeps(ctx, c)
-	if err != nil {
-		return err
-	}
+	defer done()
 	report, err := gc.Prune(ctx, deps, gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: f.dryRun})
 	return a.printPrune(newPruneDoc(f.dryRun, report), err)
 }

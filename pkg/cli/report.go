@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
@@ -106,15 +105,11 @@ type reportDocument interface {
 }
 
 func (a *app) report(ctx context.Context, f reportFlags, args []string) (reportDocument, error) {
-	c, err := a.connections(zap.NewNop())
+	store, done, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	store, err := c.store(ctx)
-	if err != nil {
-		return nil, err
-	}
+	defer done()
 	reader := history.Open(store)
 	cache := a.global.historyCache(store)
 	cache.load(reader)

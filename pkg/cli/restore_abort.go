@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
@@ -48,15 +47,11 @@ hand. It may be run again.` + "\n" + exitStatus(),
 
 func (a *app) abortRestore(cmd *cobra.Command, f removal, run cluster.RunID) error {
 	ctx := cmd.Context()
-	c, err := a.connections(zap.NewNop())
+	deps, done, err := a.gcDeps(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	deps, err := a.gcDeps(ctx, c)
-	if err != nil {
-		return err
-	}
+	defer done()
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}

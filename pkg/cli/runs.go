@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/runs"
@@ -75,15 +74,11 @@ func (d *runsDoc) names() []string {
 }
 
 func (a *app) runs(ctx context.Context) ([]runs.Run, error) {
-	c, err := a.connections(zap.NewNop())
+	store, done, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	store, err := c.store(ctx)
-	if err != nil {
-		return nil, err
-	}
+	defer done()
 	return runs.List(ctx, store)
 }
 
@@ -136,15 +131,11 @@ func (a *app) readRun(ctx context.Context, arg string) (*runs.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.connections(zap.NewNop())
+	store, done, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	store, err := c.store(ctx)
-	if err != nil {
-		return nil, err
-	}
+	defer done()
 	return runs.Read(ctx, store, id)
 }
 
