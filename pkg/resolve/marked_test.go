@@ -17,10 +17,10 @@ import (
 
 // makeMarked loads a cluster, lets transfers run among few of its accounts, marks it, and cuts it under a hold. before runs
 // beside the transfers, before the marks; what it returns runs after the cut.
-func makeMarked(t *testing.T, before func(l *lab, w *workload.Workload) (after func())) *marked {
+func makeMarked(t *testing.T, stores int, before func(l *lab, w *workload.Workload) (after func())) *marked {
 	t.Helper()
 	l := newLab(t, 1)
-	for i := range 3 {
+	for i := range stores {
 		l.devices = append(l.devices, [2]*disk.Device{disk.New(1 << 30), disk.New(1 << 30)})
 		l.start(t, i)
 	}
@@ -40,8 +40,8 @@ func makeMarked(t *testing.T, before func(l *lab, w *workload.Workload) (after f
 		}
 	})
 	require.Eventually(t, func() bool { return w.Counters().Commits > 100 }, patience, 5e6)
-	after := before(l, w)
 	m := &marked{original: &original{history: w.History()}, empty: empty}
+	after := before(l, w)
 	ts := l.mark(t, m)
 	require.Eventually(t, func() bool {
 		resolved, err := l.oracle.ResolvedTS(within(t))
@@ -63,7 +63,7 @@ func makeMarked(t *testing.T, before func(l *lab, w *workload.Workload) (after f
 // started again, and some of whose accounts at rest are locked by a client that waits.
 func disturbed(t *testing.T) *marked {
 	t.Helper()
-	return makeMarked(t, func(l *lab, w *workload.Workload) func() {
+	return makeMarked(t, 3, func(l *lab, w *workload.Workload) func() {
 		churning, end := context.WithCancel(within(t))
 		var churn sync.WaitGroup
 		churn.Go(func() {
@@ -77,15 +77,22 @@ func disturbed(t *testing.T) *marked {
 		require.Eventually(t, func() bool { return w.Counters().Commits > next }, patience, 5*time.Millisecond)
 		end()
 		churn.Wait()
-		held, err := workload.Connect(within(t), l.pd.URLs())
-		require.NoError(t, err)
-		release, err := held.LockAccounts(within(t), 100, 300, 450)
-		require.NoError(t, err)
-		return func() {
-			require.NoError(t, release())
-			require.NoError(t, held.Close())
-		}
+		return lockAtRest(t, l, w)
 	})
+}
+
+// lockAtRest locks three accounts that transfers do not come to for long: each that does would wait for the lock.
+func lockAtRest(t *testing.T, l *lab, w *workload.Workload) (release func()) {
+	t.Helper()
+	held, err := workload.Connect(within(t), l.pd.URLs())
+	require.NoError(t, err)
+	first := int(w.Counters().Commits / 400 * 20) // transfers move on by 20 accounts after 400 commits
+	unlock, err := held.LockAccounts(within(t), (first+250)%500, (first+330)%500, (first+410)%500)
+	require.NoError(t, err)
+	return func() {
+		require.NoError(t, unlock())
+		require.NoError(t, held.Close())
+	}
 }
 
 // locked counts the regions with a lock.

@@ -57,7 +57,7 @@ func (l *lab) mark(t *testing.T, m *marked) cluster.TS {
 // TestMarks resolves the copies of one cluster, most of whose regions were at rest.
 func TestMarks(t *testing.T) {
 	t.Parallel()
-	m := makeMarked(t, func(*lab, *workload.Workload) func() { return func() {} })
+	m := makeMarked(t, 3, func(*lab, *workload.Workload) func() { return func() {} })
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, m *marked)

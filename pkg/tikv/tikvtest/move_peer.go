@@ -2,6 +2,7 @@ package tikvtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -87,15 +88,21 @@ func (m *Move) Run(ctx context.Context, stores ...*Store) error {
 	return nil
 }
 
+// ErrRegionGone is for a move of a region that was merged into its neighbour.
+var ErrRegionGone = errors.New("no store has a peer of the region any more")
+
 // Try repeats one step at the region's leader until it succeeds. A leader that would be removed hands the region over.
 func (m *Move) Try(ctx context.Context, step func(context.Context, *Store) error, stores ...*Store) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		err := fmt.Errorf("move peer: region %d has no leader", m.Region)
+		err, gone := fmt.Errorf("move peer: region %d has no leader", m.Region), true
 		for _, s := range stores {
 			p := s.peer(m.Region)
-			if p == nil || !p.look().ready() {
+			if p == nil {
+				continue
+			}
+			if gone = false; !p.look().ready() {
 				continue
 			}
 			if s == m.From {
@@ -106,7 +113,10 @@ func (m *Move) Try(ctx context.Context, step func(context.Context, *Store) error
 			err = step(trying, s)
 			cancel()
 		}
-		if err == nil {
+		switch {
+		case gone:
+			return fmt.Errorf("move peer of region %d: %w", m.Region, ErrRegionGone)
+		case err == nil:
 			return nil
 		}
 		select {

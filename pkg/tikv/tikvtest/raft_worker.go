@@ -219,7 +219,7 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 	}
 	node, err := raft.NewRawNode(&raft.Config{
 		ID: p.id, ElectionTick: elections, HeartbeatTick: 2, Storage: log, Applied: v.applied,
-		MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 256, PreVote: !w.store.recovering,
+		MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 256, PreVote: !w.store.recovering, StepDownOnRemoval: true,
 		DisableProposalForwarding: true, Logger: raftLogger{w.store},
 	})
 	if err != nil {
