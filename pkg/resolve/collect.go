@@ -29,9 +29,10 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	g := newGathering(r)
 	defer g.stop()
 	for {
+		g.coming = r.cfg.Coming() // before what is found: what comes later is judged the next time
 		g.settle()
 		found, foreign, err := r.findStores(ctx)
-		if len(foreign) > 0 {
+		if len(foreign) > 0 && !g.coming {
 			return failure.New(failure.Unready, "match stores with the backup", r.cfg.Cluster.String(), "%s", strings.Join(foreign, ", "))
 		}
 		if err == nil {

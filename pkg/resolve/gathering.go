@@ -22,6 +22,7 @@ type gathering struct {
 	ended   chan struct{}
 	streams sync.WaitGroup
 	listed  time.Time // when PD answered last
+	coming  bool      // somebody else still waits for the stores
 
 	absences *absences
 }
@@ -34,6 +35,7 @@ type reader struct {
 	cancel  context.CancelFunc
 	result  chan error // of the stream, if there is one
 	done    bool       // all was read
+	early   bool       // the last stream was opened while somebody else still waited for the store
 	err     error      // of the last stream
 
 	count atomic.Int64 // metas that came
@@ -94,7 +96,7 @@ func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Stor
 			rd.done = false
 			rd.cancel()
 		}
-		if rd.done || rd.result != nil || permanent(rd.err) {
+		if rd.done || rd.result != nil || rd.hopeless() {
 			continue
 		}
 		rd.started = st.StartedAt
@@ -106,7 +108,7 @@ func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Stor
 func (g *gathering) open(ctx context.Context, rd *reader, address string) {
 	ctx, rd.cancel = context.WithCancel(ctx)
 	result := make(chan error, 1)
-	rd.result = result
+	rd.result, rd.early = result, g.coming
 	table, began := g.metas.Begin(rd.store), time.Now()
 	g.streams.Go(func() {
 		err := g.r.tikv.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
@@ -124,6 +126,9 @@ func (g *gathering) open(ctx context.Context, rd *reader, address string) {
 		}
 	})
 }
+
+// hopeless reports whether asking the store again is of no use. What it refused while it was awaited does not count.
+func (rd *reader) hopeless() bool { return permanent(rd.err) && !rd.early }
 
 // read is the number of stores that are read to their end.
 func (g *gathering) read() int {

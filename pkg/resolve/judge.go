@@ -20,17 +20,24 @@ func permanent(err error) bool {
 }
 
 // judge ends the run when a store answers what will not change, or when nothing came from one for
-// Config.Stall: a process that dies on its volumes each time would hold up the run for ever. pdErr is why PD
+// Config.Stall since nobody else waits for the stores any more: a process that dies on its volumes each time would hold up the run for ever. pdErr is why PD
 // does not list the stores, if it does not: it may have no leader, or be without a store yet.
 func (g *gathering) judge(pdErr error) error {
 	now := time.Now()
+	if g.coming {
+		g.listed = now
+		for _, rd := range g.readers {
+			rd.moved = now
+		}
+		return nil
+	}
 	if pdErr != nil && (permanent(pdErr) && !failure.Is(pdErr, failure.Unready) || now.Sub(g.listed) > g.r.cfg.Stall) {
 		return pdErr
 	}
 	var late []string
 	var lateStores []cluster.StoreID
 	for _, rd := range g.readers {
-		if permanent(rd.err) && !rd.done && rd.result == nil {
+		if rd.hopeless() && !rd.done && rd.result == nil {
 			return failure.Annotate(rd.err, "read region metas", g.r.name(rd.store))
 		}
 		if n := rd.count.Load(); n != rd.seen || rd.done {

@@ -53,6 +53,9 @@ type Config struct {
 	MaxTS cluster.TS
 	// Stall is how long nothing may change before the run fails; zero is 5 min.
 	Stall time.Duration
+	// Coming reports whether somebody else still waits for the stores, and judges those that do not come, refuse, or are
+	// foreign: until then collect only asks again. It is safe for concurrent use; nil is never.
+	Coming func() bool
 	// WaitApply waits for the answer of every RecoverRegion, which takes TiKV 10 or 20 s, and until every
 	// peer has applied its log, before the flashback begins. The data are the same without.
 	WaitApply bool
@@ -154,6 +157,9 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	if cfg.Progress == nil {
 		cfg.Progress = NoProgress{}
 	}
+	if cfg.Coming == nil {
+		cfg.Coming = func() bool { return false }
+	}
 	if cfg.Fence == nil {
 		cfg.Fence = &noOtherRun{}
 	}
@@ -165,6 +171,9 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	})
 	r.cfg, r.pd = cfg, p
 }
+
+// Use sets Config.Marks, which the step plan uses and no step before it.
+func (r *Resolver) Use(set *marks.Set) { r.cfg.Marks = set }
 
 // Stats is valid after the steps ran.
 func (r *Resolver) Stats() Stats {

@@ -30,8 +30,7 @@ func (r *run) allStores() []cluster.StoreID {
 }
 
 // awaitStores waits until PD lists exactly the backup's stores, all of them up but those that the cluster is to
-// do without, and hands them to the resolver. A store that answers ReadRegionMeta is up: PD says so only after the
-// store's first heartbeat, 10 s later.
+// do without. A store that answers ReadRegionMeta is up: PD says so only after the store's first heartbeat, 10 s later.
 func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	all := r.allStores()
 	ids := slices.DeleteFunc(slices.Clone(all), func(id cluster.StoreID) bool { return slices.Contains(r.opts.TolerateStores, id) })
@@ -65,16 +64,44 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	r.stores = ids
-	set := r.loadMarks(ctx, s)
+	r.stores, r.marks = ids, r.loadMarks(ctx, s)
+	r.up.Store(true)
+	return nil
+}
+
+// resolverSteps are those of the resolver. It learns its target right before it reads the first store, which is as soon as
+// one may come, and the marks when all stores are there, whose versions decide about them. What an earlier run has resolved
+// is skipped, but the target is needed to let go of it.
+func (r *run) resolverSteps(steps []phase.Step) []phase.Step {
+	steps = r.unlessResolved(steps)
+	for i := range steps {
+		do := steps[i].Do
+		switch steps[i].Name {
+		case stepCollect:
+			steps[i].Do = func(ctx context.Context, s *phase.Scope) error {
+				r.aim()
+				return do(ctx, s)
+			}
+		case stepPlan:
+			steps[i].Do = func(ctx context.Context, s *phase.Scope) error {
+				r.resolver.Use(r.marks)
+				return do(ctx, s)
+			}
+		}
+	}
+	return steps
+}
+
+// aim says to the resolver what it resolves.
+func (r *run) aim() {
 	r.resolver.Target(resolve.Config{
-		Cluster: r.opts.Target, Run: r.opts.Run, BackupTS: r.manifest.BackupTS, Stores: all, TolerateStores: r.opts.TolerateStores,
+		Cluster: r.opts.Target, Run: r.opts.Run, BackupTS: r.manifest.BackupTS, Stores: r.allStores(), TolerateStores: r.opts.TolerateStores,
 		Backup: r.opts.Backup, Kept: r.existing || r.opts.KeepOnFailure,
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
 		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup),
-		Fence: r.fence, Times: r.times, Marks: set, FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
+		Fence: r.fence, Times: r.times, FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
+		Coming: func() bool { return !r.up.Load() },
 	}, r.pd)
-	return nil
 }
 
 // stall is how long nothing may change while the data are resolved; a shorter --timeout is the user's word.

@@ -1,6 +1,7 @@
 package restore_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // While PD comes up the volumes are made; with Serial each step waits for the one before it.
@@ -35,8 +37,53 @@ func TestRun_VolumesAreMade_WhileTheClusterComesUp(t *testing.T) {
 			for _, before := range []string{journal.StepBindVolumes, "mark-recovering", "await-volumes"} {
 				require.False(t, begun["start-tikv"].Before(ended[before]), "start-tikv before the end of %s", before)
 			}
+			require.Equal(t, serial, !begun["collect"].Before(ended["await-stores"]), "stores are read as they come")
+			for _, before := range []string{"await-stores", "check-tasks", "collect"} {
+				require.False(t, begun["plan"].Before(ended[before]), "the plan before the end of %s", before)
+			}
 			require.False(t, begun["thaw"].Before(ended["await-tidb"]))
 			require.Equal(t, phase.Done, result.Timings[len(result.Timings)-1].Outcome)
+		})
+	}
+}
+
+// Steps that run side by side end in any order: whichever is last, the run succeeds, and one that is cancelled while the
+// other is under way takes back what both did. The race detector sees each order.
+func TestRun_StepsSideBySide_InEveryOrder(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
+	t.Parallel()
+	l := newLab(t)
+	const late = 2 * time.Second
+	for _, row := range []struct {
+		name, slow, beside string
+		at                 phase.EventType
+	}{
+		{"volumes come last", "ec2.CreateVolume", "await-pd", phase.StepStarted},
+		{"PD comes last", "pd.MarkRecovering", journal.StepBindVolumes, phase.StepFinished},
+		{"a store's regions come last", "tikv.*.ReadRegionMeta", "await-stores", phase.StepFinished},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			l.faults.Clear()
+			require.NoError(t, l.faults.Add(fault.Rule{Point: row.slow, Position: fault.Slow, Delay: late, Times: -1}))
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			sink := &cancelAt{step: row.beside, at: row.at, cancel: cancel}
+			_, err := l.restore(ctx, t, sink, nil)
+			require.ErrorIs(t, err, context.Canceled)
+			require.True(t, sink.hit)
+			l.nothingLeft(t)
+			require.Empty(t, l.faults.Unreached())
+		})
+	}
+	for _, row := range []struct{ point string }{{"ec2.CreateVolume"}, {"pd.MarkRecovering"}, {"tikv.2.ReadRegionMeta"}, {"tikv.*.CheckPendingAdminOp"}} {
+		t.Run("slow "+row.point, func(t *testing.T) {
+			l.faults.Clear()
+			require.NoError(t, l.faults.Add(fault.Rule{Point: row.point, Position: fault.Slow, Delay: late, Times: 3}))
+			result, err := l.restore(within(t), t, nil, nil)
+			require.NoError(t, err)
+			require.True(t, result.Restored)
+			require.Empty(t, l.faults.Unreached())
+			_, err = l.bed.DestroyCluster(within(t), target())
+			require.NoError(t, err)
 		})
 	}
 }

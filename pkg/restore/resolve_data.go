@@ -40,7 +40,7 @@ func (r *run) dataSteps() []phase.Step {
 				r.awaitStoresStep(phaseData),
 				r.checkTasksStep(),
 			},
-			r.unlessResolved(r.resolver.Steps(phaseData)),
+			r.resolverSteps(r.resolver.Steps(phaseData)),
 			[]phase.Step{{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: r.checkTasksAgain, Retry: true}},
 			r.pdStateSteps("put-pd-state", r.putPDState),
 			[]phase.Step{

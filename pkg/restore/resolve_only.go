@@ -64,7 +64,7 @@ func (r *run) resolveSteps() []phase.Step {
 				r.awaitStoresStep(phaseData),
 				r.checkTasksStep(),
 			},
-			r.unlessResolved(r.resolver.Steps(phaseData)),
+			r.resolverSteps(r.resolver.Steps(phaseData)),
 			r.servingSteps(r.thawAll),
 		)),
 		r.unlockStep(phaseTiDB),
@@ -164,7 +164,7 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 			r.lockIsFreeStep(),
 			r.awaitStoresStep(phaseData),
 		},
-		r.unlessResolved(r.resolver.PlanSteps(phaseData)),
+		r.resolverSteps(r.resolver.PlanSteps(phaseData)),
 	))
 	if err != nil {
 		return nil, err

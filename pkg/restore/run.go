@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -55,7 +56,10 @@ type run struct {
 	fence      *runlock.Fence
 	pd         PD
 	resolver   *resolve.Resolver
-	stores     []cluster.StoreID // of the backup, once PD lists exactly these
+	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up says so.
+	stores []cluster.StoreID
+	marks  *marks.Set
+	up     atomic.Bool
 	// times are how long a store's volumes, pod, process and regions took; asking is when the first volume was asked for,
 	// starting when TiKV was let start.
 	times            *phase.StoreTimes

@@ -25,6 +25,7 @@ func (r *run) startOver(*phase.History) (bool, error) {
 func (r *run) reset() error {
 	r.opts.KeepOnFailure = r.keepAgain
 	r.resumed, r.tikvBegan, r.started = false, false, false
+	r.up.Store(false)
 	r.asked, r.bound, r.created, r.made = false, false, createdVolumes{}, nil
 	r.existing, r.instance, r.given = false, "", givenTarget{}
 	r.pd, r.resolved, r.fastBefore, r.fastMine = nil, false, nil, nil

@@ -32,8 +32,13 @@ func Outline() (ofRestore, ofResolve []phase.Outline) {
 	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
 }
 
-// stepStartTiKV is the step from whose begin on pods may use the volumes.
-const stepStartTiKV = "start-tikv"
+// Steps that others come after.
+const (
+	stepStartTiKV  = "start-tikv" // from whose begin on pods may use the volumes
+	stepCheckTasks = "check-tasks"
+	stepCollect    = "collect"
+	stepPlan       = "plan"
+)
 
 // restoreSteps is the runbook of a restore.
 func (r *run) restoreSteps() []phase.Step {
@@ -45,7 +50,7 @@ func (r *run) restoreSteps() []phase.Step {
 			r.tikvSteps(),
 			mayBeLate(
 				repeated(
-					r.unlessResolved(r.resolver.Steps(phaseData)),
+					asStoresCome(r.resolverSteps(r.resolver.Steps(phaseData))),
 					// Once the leaders are there the cluster serves: what fails later must not delete it.
 					r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
 				),
@@ -129,12 +134,25 @@ func (r *run) tikvSteps() []phase.Step {
 	}
 }
 
+// asStoresCome lets each store be read as soon as it answers, while others still start. The plan needs all of them.
+func asStoresCome(steps []phase.Step) []phase.Step {
+	for i := range steps {
+		switch steps[i].Name {
+		case stepCollect:
+			steps[i].After = []string{stepStartTiKV}
+		case stepPlan:
+			steps[i].After = []string{stepCollect, stepCheckTasks}
+		}
+	}
+	return steps
+}
+
 func (r *run) awaitStoresStep(in string) phase.Step {
 	return phase.Step{Phase: in, Name: "await-stores", Deadline: r.opts.Timeout, Do: r.awaitStores, Repeat: true}
 }
 
 func (r *run) checkTasksStep() phase.Step {
-	return phase.Step{Phase: phaseData, Name: "check-tasks", Deadline: 5 * time.Minute, Do: r.checkTasks, Retry: true, Repeat: true}
+	return phase.Step{Phase: phaseData, Name: stepCheckTasks, Deadline: 5 * time.Minute, Do: r.checkTasks, Retry: true, Repeat: true}
 }
 
 // servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
