@@ -39,6 +39,7 @@ func TestFlags_InAnyOrderAndForm_TheLastOneWins(t *testing.T) {
 		},
 		"flags first":    {"--storage=s3://b/p", "--pd=x:1", "backup", "--type=aws-ebs", "full", "--volume-file=" + missing},
 		"the last wins":  {"backup", "full", "--type=kv", "--storage=local:///a", "--volume-file=/a", "--type=aws-ebs", "-s", "s3://b/p", "--volume-file", missing},
+		"PD twice":       {"backup", "full", "--pd=a:1,b:2", "--pd", "c:3", "-s", "s3://b/p", "--type=aws-ebs", "--volume-file=" + missing},
 		"in short forms": {"backup", "full", "-u", "a:1,b:2", "-s", "s3://b/p", "-L", "debug", "--type=aws-ebs", "--volume-file=" + missing},
 	} {
 		t.Run(name, func(t *testing.T) {

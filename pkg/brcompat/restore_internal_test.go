@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zapcore"
 
@@ -134,4 +135,14 @@ func TestTarget_PDAddresses_NameTheCluster(t *testing.T) {
 			require.Equal(t, want, (&Common{PD: []string{address}}).target().String())
 		})
 	}
+}
+
+// As of every flag, the last one counts: two lists are not one.
+func TestAddresses_TheLastListWins(t *testing.T) {
+	t.Parallel()
+	var c Common
+	flags := pflag.NewFlagSet("br", pflag.ContinueOnError)
+	c.define(flags)
+	require.NoError(t, flags.Parse([]string{"--pd=a:1,b:2", "-u", " c:3, d:4"}))
+	require.Equal(t, []string{"c:3", "d:4"}, c.PD)
 }

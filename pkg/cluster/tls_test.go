@@ -1,6 +1,13 @@
 package cluster_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,4 +37,40 @@ func TestTLSFiles_Config(t *testing.T) {
 			require.Equal(t, failure.Usage, failure.KindOf(err))
 		})
 	}
+}
+
+// A server that wants a client's certificate is reached with the three files, and not without.
+func TestTLSFiles_Config_IsUsed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert} //nolint:gosec // a test's
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return path
+	}
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	files := cluster.TLSFiles{
+		CA: write("ca.crt", "CERTIFICATE", pair.Certificate[0]), Cert: write("tls.crt", "CERTIFICATE", pair.Certificate[0]), Key: write("tls.key", "PRIVATE KEY", key),
+	}
+	get := func(f cluster.TLSFiles) error {
+		cfg, err := f.Config()
+		require.NoError(t, err)
+		transport := &http.Transport{TLSClientConfig: cfg}
+		defer transport.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+		if err == nil {
+			require.NoError(t, resp.Body.Close())
+		}
+		return err
+	}
+	require.NoError(t, get(files))
+	require.Error(t, get(cluster.TLSFiles{CA: files.CA}), "no certificate of its own")
+	require.Error(t, get(cluster.TLSFiles{Cert: files.Cert, Key: files.Key}), "an unknown CA")
 }
