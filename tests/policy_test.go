@@ -117,6 +117,9 @@ func (u *ebsUser) look(ctx context.Context) error {
 	if _, err := u.Quotas(ctx); err != nil {
 		return err
 	}
+	if _, err := u.DescribeKey(ctx, "alias/aws/ebs"); err != nil {
+		return err
+	}
 	_, err := u.Usage(ctx)
 	return err
 }

@@ -280,3 +280,28 @@ func TestStates_Outcome_DecidedForEach(t *testing.T) {
 		})
 	}
 }
+
+func TestDescribeKey_StateAndKinds(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	deleted := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+	a.server.SetKey("key-1", ebs.Key{State: ebs.KeyPendingDeletion, DeletedAt: deleted})
+	a.server.DeleteKey("key-2")
+	key, err := a.DescribeKey(t.Context(), "key-1")
+	require.NoError(t, err)
+	require.Equal(t, ebs.KeyPendingDeletion, key.State)
+	require.WithinDuration(t, deleted, key.DeletedAt, 0)
+	key, err = a.DescribeKey(t.Context(), "alias/aws/ebs")
+	require.NoError(t, err)
+	require.Equal(t, ebs.Key{State: ebs.KeyEnabled}, key)
+	_, err = a.DescribeKey(t.Context(), "key-2")
+	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+	a.server.RefuseKey("key-3")
+	key, err = a.DescribeKey(t.Context(), "key-3")
+	require.NoError(t, err)
+	require.Equal(t, ebs.KeyEnabled, key.State, "who may not use a key may still describe it")
+	a.server.Deny("DescribeKey")
+	_, err = a.DescribeKey(t.Context(), "key-1")
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.Contains(t, failure.HintOf(err), "kms:DescribeKey")
+}

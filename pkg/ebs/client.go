@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
@@ -24,7 +25,7 @@ import (
 // (AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL, shared files, web identity, instance metadata).
 type Config struct {
 	Region   string
-	Endpoint string // URL for EC2, STS and Service Quotas in place of Amazon's
+	Endpoint string // URL for EC2, STS, Service Quotas and KMS in place of Amazon's
 	Profile  string // of the shared configuration files
 
 	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s, and 60 s for Cut.
@@ -35,12 +36,13 @@ type Config struct {
 	Clock Clock
 }
 
-// Client talks to EC2, STS and Service Quotas. It implements all interfaces of the contract and is safe for
+// Client talks to EC2, STS, Service Quotas and KMS. It implements all interfaces of the contract and is safe for
 // concurrent use. Close it when it is no longer used.
 type Client struct {
 	ec2       *ec2.Client
 	sts       *sts.Client
 	quotas    *servicequotas.Client
+	kms       *kms.Client
 	transport *http.Transport
 	region    string
 	clock     Clock
@@ -56,6 +58,7 @@ var (
 	_ Performance = (*Client)(nil)
 	_ Inventory   = (*Client)(nil)
 	_ Tagger      = (*Client)(nil)
+	_ Keys        = (*Client)(nil)
 )
 
 // sdkLog writes what the SDK says to the log.
@@ -124,6 +127,7 @@ func newClient(cfg aws.Config, c Config) *Client {
 		ec2:       ec2.NewFromConfig(cfg),
 		sts:       sts.NewFromConfig(cfg),
 		quotas:    servicequotas.NewFromConfig(cfg),
+		kms:       kms.NewFromConfig(cfg),
 		transport: transport,
 		region:    cfg.Region,
 		clock:     c.Clock,

@@ -37,7 +37,7 @@ const (
 	hintQuota       = "raise the quota in Service Quotas, or free some of it"
 )
 
-// codes is the whole knowledge of EC2's, STS's and Service Quotas' error codes. A code that is missing is read
+// codes is the whole knowledge of EC2's, STS's, Service Quotas' and KMS' error codes. A code that is missing is read
 // by its name, and Unknown if that says nothing.
 // Sources: AWS's list of EC2 error codes, and what others met.
 var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
@@ -88,6 +88,10 @@ var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
 
 	"IdempotentParameterMismatch": {failure.Conflict, never, "use a new client token"},
 	"NoSuchResourceException":     {failure.NotFound, never, ""},
+	"NotFoundException":           {failure.NotFound, never, ""}, // KMS
+	"InvalidArnException":         {failure.Usage, never, ""},    // KMS
+	"KMSInternalException":        {failure.Unknown, ambiguous, ""},
+	"DependencyTimeoutException":  {failure.Unknown, ambiguous, ""}, // KMS
 	"TooManyRequestsException":    {failure.Limited, throttled, ""},
 	"ServiceException":            {failure.Unknown, ambiguous, ""},
 	"VolumeInUse":                 {failure.Conflict, never, "detach the volume first"},

@@ -38,11 +38,11 @@ var known = []struct {
 	{failure.Limited, throttled, `EC2ThrottledException RequestLimitExceeded RequestThrottled RequestThrottledException
 		Throttling ThrottlingException TooManyRequestsException`},
 	{failure.NotFound, never, `InvalidInstanceID.NotFound InvalidSnapshot.NotFound InvalidVolume.NotFound
-		InvalidZone.NotFound NoSuchResourceException`},
-	{failure.Unknown, ambiguous, `InternalError InternalFailure RequestTimeout ServerInternal ServiceException
+		InvalidZone.NotFound NoSuchResourceException NotFoundException`},
+	{failure.Unknown, ambiguous, `DependencyTimeoutException InternalError InternalFailure KMSInternalException RequestTimeout ServerInternal ServiceException
 		ServiceUnavailable Unavailable`},
 	{failure.Unready, never, `IncorrectInstanceState IncorrectModificationState IncorrectState`},
-	{failure.Usage, never, `FilterLimitExceeded InvalidID InvalidAction InvalidArgument InvalidInstanceID.Malformed
+	{failure.Usage, never, `FilterLimitExceeded InvalidArnException InvalidID InvalidAction InvalidArgument InvalidInstanceID.Malformed
 		InvalidParameter InvalidParameterCombination InvalidParameterValue InvalidRequest
 		InvalidSnapshotID.Malformed InvalidTagKey.Malformed InvalidVolumeID.Malformed
 		MissingAction MissingParameter TagLimitExceeded UnknownParameter UnsupportedOperation

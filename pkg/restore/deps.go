@@ -21,6 +21,7 @@ type EBS interface {
 	ebs.Account
 	ebs.Performance
 	ebs.Tagger
+	ebs.Keys
 	// AccountID is the 12-digit number of the account that calls go to.
 	AccountID(ctx context.Context) (string, error)
 }

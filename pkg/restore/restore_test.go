@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -170,20 +171,35 @@ func (r *replacing) CreateVolume(ctx context.Context, request ebs.VolumeRequest)
 	return r.EBS.CreateVolume(ctx, request)
 }
 
-// EC2 accepts every volume and drops it again, as it does if the KMS key is disabled: that is said after one round of
-// replacements, not when the time is up.
-func TestRun_AllVolumesVanish_NamesTheirKey(t *testing.T) {
+// EC2 accepts every volume and drops it again, as it does with a KMS key that cannot be used: that is said after one
+// round of replacements, not when the time is up, with the key's state if KMS shows it. TestUnusableKey_Why_NamesTheState has the other states.
+func TestRun_AllVolumesVanish_NamesTheirKeyAndItsState(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
 	t.Parallel()
 	l := newLab(t)
 	fast, err := ebs.Open(within(t), ebs.Config{Region: testbed.Region, Endpoint: l.bed.AWS(), Clock: timescale.New(20)})
 	require.NoError(t, err)
 	t.Cleanup(fast.Close)
 	l.wrap = func(restore.EBS) restore.EBS { return &replacing{EBS: fast, together: make(chan struct{})} }
-	l.bed.EC2.VanishNext(1000)
-	key := "arn:aws:kms:" + testbed.Region + ":123456789012:key/disabled"
-	_, err = l.restore(within(t), t, nil, func(o *restore.Options) { o.KMSKey = key })
-	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "create volumes of "+key+": all 6 volumes")
-	require.NotContains(t, err.Error(), "IdempotentParameterMismatch")
-	l.nothingLeft(t)
+	for _, row := range []struct {
+		name, text string
+		change     func(ec2 *ebstest.Server, key string)
+	}{
+		{"disabled", "its state is Disabled", func(s *ebstest.Server, key string) { s.SetKey(key, ebs.Key{State: ebs.KeyDisabled}) }},
+		{"not-to-be-described", "its state could not be read (describe kms key of ", func(s *ebstest.Server, key string) {
+			s.SetKey(key, ebs.Key{State: ebs.KeyDisabled})
+			s.Deny("DescribeKey")
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			key := "arn:aws:kms:" + testbed.Region + ":123456789012:key/" + row.name
+			row.change(l.bed.EC2, key)
+			_, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.KMSKey = key })
+			require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, "create volumes of "+key+": all 6 volumes")
+			require.ErrorContains(t, err, row.text)
+			require.Contains(t, failure.HintOf(err), "kms:CreateGrant")
+			require.NotContains(t, err.Error(), "IdempotentParameterMismatch")
+			l.nothingLeft(t)
+		})
+	}
 }

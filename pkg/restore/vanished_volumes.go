@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -41,15 +42,21 @@ func (r *run) replaceVanished(ctx context.Context, s *phase.Scope, wanted map[cl
 		}
 		shown[id] = time.Now()
 	}
-	if reason := unusableKey(r.volumes); reason != nil {
-		return reason
+	if u := unusableKey(r.volumes); u != nil {
+		return u.why(ctx, r.EBS)
 	}
 	return err
 }
 
-// unusableKey is the error of volumes that all vanished and have one KMS key: of several volumes each once, of a
-// single one twice, as EC2 loses a volume now and then without a reason. A key with which one was made is usable.
-func unusableKey(volumes []Volume) error {
+// unusable is a KMS key that every volume vanished which EC2 was to encrypt with it.
+type unusable struct {
+	key     string // empty is the account's default key
+	volumes int
+}
+
+// unusableKey finds the key of volumes that all vanished, or nil: of several volumes each once, of a single one twice,
+// as EC2 loses a volume now and then without a reason. A key with which one was made is usable.
+func unusableKey(volumes []Volume) *unusable {
 	type use struct{ all, vanished, times int }
 	keys := map[string]use{}
 	for _, v := range volumes {
@@ -66,13 +73,42 @@ func unusableKey(volumes []Volume) error {
 	}
 	for key, u := range keys {
 		if u.vanished == u.all && u.times > 1 {
-			return failure.New(failure.Denied, "create volumes", keyName(key),
-				"all %d volumes that EC2 was to encrypt with it vanished while they were made: it is disabled, or this role may not use it", u.all).
-				WithHint("see its state (aws kms describe-key --key-id %s), and that its policy and this role allow kms:CreateGrant, kms:Decrypt, "+
-					"kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*; then restore again", keyName(key))
+			return &unusable{key: key, volumes: u.all}
 		}
 	}
 	return nil
+}
+
+// keyPermissions are what EC2 needs of the key in the role's name, by Amazon's page on EBS encryption.
+const keyPermissions = "its policy and this role allow kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*"
+
+// why asks KMS for the key's state, and says what to do about it. Where the state may not be read the error says so.
+func (u *unusable) why(ctx context.Context, keys ebs.Keys) error {
+	name := keyName(u.key)
+	state, do := "", "see that "+keyPermissions
+	switch key, err := keys.DescribeKey(ctx, name); {
+	case failure.Is(err, failure.NotFound):
+		state, do = "KMS has no such key", "use another key (--kms-key) if the snapshots are not encrypted with this one: what is cannot be read any more; else see that "+keyPermissions
+	case err != nil:
+		state = fmt.Sprintf("its state could not be read (%v), it is disabled, or this role may not use it", err)
+		do = fmt.Sprintf("see its state (aws kms describe-key --key-id %s), and that %s", name, keyPermissions)
+	case key.State == ebs.KeyEnabled:
+		state = "its state is Enabled, so this role may not use it"
+	case key.State == ebs.KeyDisabled:
+		state, do = "its state is Disabled", fmt.Sprintf("enable it (aws kms enable-key --key-id %s), and see that %s", name, keyPermissions)
+	case key.State == ebs.KeyPendingDeletion:
+		state = "its state is PendingDeletion: KMS deletes it"
+		if !key.DeletedAt.IsZero() {
+			state += " at " + key.DeletedAt.UTC().Format(time.RFC3339)
+		}
+		state += ", and then nothing reads what it encrypted"
+		do = fmt.Sprintf("keep it (aws kms cancel-key-deletion --key-id %[1]s, then aws kms enable-key --key-id %[1]s), and see that %[2]s", name, keyPermissions)
+	default:
+		state, do = "its state is "+failure.Line(key.State), "make it usable, and see that "+keyPermissions
+	}
+	return failure.New(failure.Denied, "create volumes", name,
+		"all %d volumes that EC2 was to encrypt with it vanished while they were made: %s", u.volumes, state).
+		WithHint("%s; then restore again", do)
 }
 
 // keyName is how a person can ask for the key.

@@ -1,10 +1,13 @@
 package restore
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -32,15 +35,49 @@ func TestUnusableKey_NamesWhatVanishedVolumesHaveInCommon(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := unusableKey(row.volumes)
+			u := unusableKey(row.volumes)
 			if row.key == "" {
-				require.NoError(t, err)
+				require.Nil(t, u)
 				return
 			}
+			require.NotNil(t, u)
+			require.Equal(t, row.key, keyName(u.key))
+		})
+	}
+}
+
+// kms answers as KMS does.
+type kms struct {
+	key ebs.Key
+	err error
+}
+
+func (k kms) DescribeKey(context.Context, string) (ebs.Key, error) { return k.key, k.err }
+
+// Whatever KMS says, or does not say, the error names the key, its state and the permissions.
+func TestUnusableKey_Why_NamesTheState(t *testing.T) {
+	t.Parallel()
+	deleted := time.Date(2026, 11, 29, 1, 2, 3, 0, time.UTC)
+	for name, row := range map[string]struct {
+		kms        kms
+		text, hint string
+	}{
+		"enabled":          {kms{key: ebs.Key{State: ebs.KeyEnabled}}, "its state is Enabled, so this role may not use it", "see that its policy"},
+		"disabled":         {kms{key: ebs.Key{State: ebs.KeyDisabled}}, "its state is Disabled", "aws kms enable-key --key-id k"},
+		"pending deletion": {kms{key: ebs.Key{State: ebs.KeyPendingDeletion, DeletedAt: deleted}}, "PendingDeletion: KMS deletes it at 2026-11-29T01:02:03Z", "aws kms cancel-key-deletion --key-id k"},
+		"unavailable":      {kms{key: ebs.Key{State: "Unavailable"}}, "its state is Unavailable", "make it usable"},
+		"deleted":          {kms{err: failure.New(failure.NotFound, "", "", "no key")}, "KMS has no such key", "--kms-key"},
+		"not allowed":      {kms{err: failure.New(failure.Denied, "", "", "AccessDeniedException")}, "its state could not be read (AccessDeniedException)", "aws kms describe-key --key-id k"},
+		"no answer":        {kms{err: failure.New(failure.Unknown, "", "", "no route")}, "its state could not be read (no route)", "aws kms describe-key --key-id k"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := (&unusable{key: "k", volumes: 6}).why(t.Context(), row.kms)
 			require.Equal(t, failure.Denied, failure.KindOf(err))
-			require.ErrorContains(t, err, "create volumes of "+row.key+": all ")
+			require.ErrorContains(t, err, "create volumes of k: all 6 volumes")
+			require.ErrorContains(t, err, row.text)
+			require.Contains(t, failure.HintOf(err), row.hint)
 			require.Contains(t, failure.HintOf(err), "kms:CreateGrant")
-			require.Contains(t, failure.HintOf(err), "aws kms describe-key --key-id "+row.key)
 		})
 	}
 }

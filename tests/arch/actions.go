@@ -8,7 +8,7 @@ import (
 )
 
 // call matches a call of an AWS client by an adapter: c.ec2.CreateVolume(, s3.NewListObjectsV2Paginator(.
-var call = regexp.MustCompile(`\.(ec2|sts|quotas|client)\.([A-Z]\w*)\(ctx|\b(ec2|s3)\.New([A-Z]\w*)Paginator\(`)
+var call = regexp.MustCompile(`\.(ec2|sts|quotas|kms|client)\.([A-Z]\w*)\(ctx|\b(ec2|s3)\.New([A-Z]\w*)Paginator\(`)
 
 // Actions lists the IAM actions that the calls in the sources of an AWS adapter need.
 func Actions(sources []Source) []string {

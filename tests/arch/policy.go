@@ -42,6 +42,9 @@ func rules() []rule {
 		{sid: "Look", resource: "*", holds: func(a string) bool {
 			return strings.HasPrefix(a, "ec2:Describe") || a == "servicequotas:ListServiceQuotas"
 		}},
+		{ // optional: without it an error message says less
+			sid: "DescribeKeys", resource: "*", holds: is("kms:DescribeKey"),
+		},
 		{sid: "Make", resource: "*", holds: is("ec2:CreateSnapshots", "ec2:CreateVolume")},
 		{
 			sid: "TagWhatIsMade", resource: "*", holds: is("ec2:CreateTags"),

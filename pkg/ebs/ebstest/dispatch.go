@@ -58,15 +58,21 @@ func (a action) service() string {
 		return "sts"
 	case "GetServiceQuota", "ListServiceQuotas":
 		return "servicequotas"
+	case "DescribeKey":
+		return "kms"
 	default:
 		return "ec2"
 	}
 }
 
-// ServeHTTP answers one call of the query protocol, or of Service Quotas.
+// ServeHTTP answers one call of the query protocol, or of Service Quotas or KMS.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.Header.Get("X-Amz-Target"), quotaTarget) {
 		s.serveQuotas(w, r)
+		return
+	}
+	if strings.HasPrefix(r.Header.Get("X-Amz-Target"), keyTarget) {
+		s.serveKeys(w, r)
 		return
 	}
 	if err := r.ParseForm(); err != nil {

@@ -32,6 +32,7 @@ type Server struct {
 	tokens    map[string]tokenUse
 	buckets   map[string]*bucketState
 	denied    map[string]bool
+	keys      map[string]keyUse // of KMS, by what calls name them
 	mutating  []string
 	cuts      []Cut
 	modifying []*modification // whose parameters do not hold yet
@@ -61,6 +62,7 @@ func New(cfg Config) *Server {
 		tokens:    map[string]tokenUse{},
 		buckets:   map[string]*bucketState{},
 		denied:    map[string]bool{},
+		keys:      map[string]keyUse{},
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Server) createVolume(req request) (any, error) {
 	now := s.now()
 	v.visibleAt = now.Add(s.draw(s.rules.Invisible))
 	v.readyAt = now.Add(s.draw(s.rules.Creating))
-	if s.vanishes() {
+	if s.vanishes(v) {
 		v.vanishAt = v.readyAt
 	}
 	s.addVolume(v)
@@ -60,7 +60,10 @@ func (s *Server) createVolume(req request) (any, error) {
 }
 
 // vanishes decides whether a volume that is accepted now will fail on its way and be gone.
-func (s *Server) vanishes() bool {
+func (s *Server) vanishes(v *volume) bool {
+	if v.encrypted && !s.keys[v.kmsKey].usable() {
+		return true
+	}
 	if s.vanishNext > 0 {
 		s.vanishNext--
 		return true

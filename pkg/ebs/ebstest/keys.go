@@ -1,0 +1,84 @@
+package ebstest
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+)
+
+// keyTarget is how a call of KMS begins, which speaks as Service Quotas does.
+const keyTarget = "TrentService."
+
+// keyUse is what became of a KMS key. Keys that nobody changed are enabled, and their policy lets EC2 use them.
+type keyUse struct {
+	ebs.Key
+	gone, refused bool
+}
+
+// SetKey puts a KMS key into a state. What EC2 is to encrypt with one that is not enabled vanishes, as with AWS.
+func (s *Server) SetKey(id string, key ebs.Key) {
+	s.changeKey(id, func(u *keyUse) { u.Key = key })
+}
+
+// DeleteKey makes KMS forget a key.
+func (s *Server) DeleteKey(id string) {
+	s.changeKey(id, func(u *keyUse) { u.gone = true })
+}
+
+// RefuseKey takes the right to use an enabled key away from the role of the calls. It may still describe it.
+func (s *Server) RefuseKey(id string) {
+	s.changeKey(id, func(u *keyUse) { u.refused = true })
+}
+
+func (s *Server) changeKey(id string, change func(*keyUse)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	use := s.keys[id]
+	change(&use)
+	s.keys[id] = use
+}
+
+// usable says whether EC2 can encrypt with the key.
+func (u keyUse) usable() bool {
+	return !u.gone && !u.refused && (u.State == "" || u.State == ebs.KeyEnabled)
+}
+
+// serveKeys answers DescribeKey.
+func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
+	act := action{name: strings.TrimPrefix(r.Header.Get("X-Amz-Target"), keyTarget)}
+	var in struct{ KeyId string } //nolint:revive // the name of the field
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		refuseQuotas(w, refusal("SerializationException", "%v", err))
+		return
+	}
+	if done := s.struck(w, r, s.cfg.Faults.At(act.service()+"."+act.name), refuseQuotas); done {
+		return
+	}
+	s.mu.Lock()
+	missing, key, now := s.missing(act, request{}), s.keys[in.KeyId], s.now()
+	s.mu.Unlock()
+	switch {
+	case act.name != "DescribeKey":
+		refuseQuotas(w, refusal("UnknownOperationException", "The action %s is not known.", act.name))
+		return
+	case missing != "":
+		refuseQuotas(w, refusal("AccessDeniedException", "User: arn:aws:iam::%s:user/test is not authorized to perform: %s on resource: %s", s.cfg.Account, missing, in.KeyId))
+		return
+	case key.gone:
+		refuseQuotas(w, refusal("NotFoundException", "Key '%s' does not exist", in.KeyId))
+		return
+	}
+	meta := map[string]any{
+		"AWSAccountId": s.cfg.Account, "KeyId": in.KeyId, "Arn": in.KeyId, "CreationDate": now.Add(-24 * time.Hour).Unix(),
+		"KeyState": cmp.Or(key.State, ebs.KeyEnabled), "Enabled": key.State == "" || key.State == ebs.KeyEnabled,
+	}
+	if !key.DeletedAt.IsZero() {
+		meta["DeletionDate"] = key.DeletedAt.Unix()
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	_ = json.NewEncoder(w).Encode(map[string]any{"KeyMetadata": meta}) // the client may have gone
+}
