@@ -48,8 +48,9 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 }
 
 // archived refuses snapshots in the archive tier: no volume can be made of one before it is back in the standard tier,
-// which takes up to 72 hours.
-// https://docs.aws.amazon.com/ebs/latest/userguide/working-with-snapshot-archiving.html
+// which takes up to 72 hours, depending on its size: the first page says so, the second has the commands.
+// https://docs.aws.amazon.com/ebs/latest/userguide/snapshot-archive-considerations.html
+// https://docs.aws.amazon.com/ebs/latest/userguide/restore-archived-snapshot.html
 func archived(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) error {
 	var ids []string
 	for _, want := range m.Snapshots {
