@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/sdkhttp"
 )
 
 // Config says which account and region to talk to. All fields may be empty: then the SDK's chain decides
@@ -118,7 +119,7 @@ func newClient(cfg aws.Config, c Config) *Client {
 	// handshake for each of them inside the hold.
 	transport.MaxIdleConnsPerHost = 128
 	transport.MaxIdleConns = 256
-	cfg.HTTPClient = &http.Client{Transport: transport}
+	cfg.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport)}
 
 	if c.Clock == nil {
 		c.Clock = realClock{}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/sdkhttp"
 )
 
 const (
@@ -54,7 +55,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	transport := &http.Transport{}
 	if buildable, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok { // with AWS_CA_BUNDLE's certificates
 		transport = buildable.GetTransport()
-		loaded.HTTPClient = &http.Client{Transport: transport, CheckRedirect: sameMethodOnly}
+		loaded.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport), CheckRedirect: sameMethodOnly}
 	}
 	if c.RoleARN != "" {
 		loaded.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(loaded), c.RoleARN,
