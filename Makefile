@@ -38,7 +38,7 @@ build: ## build the commands into bin/, static and with the version in them
 	@mkdir -p bin
 	@for c in $(COMMANDS); do \
 	  echo "build bin/$$c $(VERSION)"; \
-	  CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/$$c ./cmd/$$c; \
+	  CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/$$c ./cmd/$$c; \
 	done
 
 .PHONY: demo
@@ -170,10 +170,23 @@ verify: fmt-check ## check format, go vet and that go.mod is tidy; changes nothi
 	CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	$(GO) mod tidy -diff
 
+.PHONY: sbom
+sbom: ## write what is linked into the shipped programs, as CycloneDX: bin/tisnap.cdx.json, bin/br.cdx.json
+	cd hack/image/sbom && CGO_ENABLED=0 $(GO) run -trimpath . $(CURDIR)/bin/tisnap $(CURDIR)/bin/br
+
+# docker, or buildah where there is none. Both give every file the time of the commit.
+EPOCH      = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+IMAGE_TOOL = $(shell command -v docker >/dev/null && echo docker build || echo buildah bud --timestamp=$(EPOCH))
+
 .PHONY: image
 image: ## build the container images: IMAGE of tisnap, and IMAGE_BR for TiDB Operator's toolImage
-	docker build --target tisnap --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
-	docker build --target br --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE_BR) .
+	$(IMAGE_TOOL) --target tisnap --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg SOURCE_DATE_EPOCH=$(EPOCH) -t $(IMAGE) .
+	$(IMAGE_TOOL) --target br --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg SOURCE_DATE_EPOCH=$(EPOCH) -t $(IMAGE_BR) .
+
+.PHONY: test-image
+test-image: ## build the images twice with buildah, without a network; needs root, buildah and busybox-static
+	cd hack/image/sbom && CGO_ENABLED=0 $(GO) test -trimpath ./...
+	hack/image/check.sh
 
 .PHONY: clean
 clean: ## remove what was built

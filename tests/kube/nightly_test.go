@@ -94,24 +94,19 @@ func (s system) started(t *testing.T, cronJob string, seen ...string) *corev1.Po
 // ends plays the kubelet of a pod whose backup has ended.
 func (s system) ends(t *testing.T, pod *corev1.Pod, code int32, conditions ...corev1.PodCondition) {
 	t.Helper()
-	pod = pod.DeepCopy()
-	pod.Status.Phase = corev1.PodFailed
-	if code == 0 {
-		pod.Status.Phase = corev1.PodSucceeded
-	}
 	at := metav1.Now()
-	ended := func(name string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
+	ended := func(name string) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: name, State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, StartedAt: at, FinishedAt: at},
-		}}
+		}}}
 	}
-	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{ended("backup")}
-	if code == 0 {
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{ended("prune")}
-	}
-	pod.Status.Conditions = append(pod.Status.Conditions, conditions...)
-	_, err := s.core.CoreV1().Pods(s.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	s.setStatus(t, pod, func(status *corev1.PodStatus) {
+		status.Phase, status.InitContainerStatuses = corev1.PodFailed, ended("backup")
+		if code == 0 {
+			status.Phase, status.ContainerStatuses = corev1.PodSucceeded, ended("prune")
+		}
+		status.Conditions = append(status.Conditions, conditions...)
+	})
 }
 
 func (s system) eventuallyJob(t *testing.T, cronJob string, condition batchv1.JobConditionType, reason string) {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 )
 
 // zone is a zone of the test's own, as the nodes of all tests are in one cluster.
@@ -41,11 +42,25 @@ func (s system) node(t *testing.T, zone string) string {
 // runs plays the kubelet of a pod that serves.
 func (s system) runs(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	pod = pod.DeepCopy()
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
-	_, err := s.core.CoreV1().Pods(s.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	s.setStatus(t, pod, func(status *corev1.PodStatus) {
+		status.Phase = corev1.PodRunning
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	})
+}
+
+// setStatus changes a pod's status, which the scheduler writes, too.
+func (s system) setStatus(t *testing.T, pod *corev1.Pod, change func(*corev1.PodStatus)) {
+	t.Helper()
+	api := s.core.CoreV1().Pods(s.namespace)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		now, err := api.Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(&now.Status)
+		_, err = api.UpdateStatus(t.Context(), now, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 func (s system) pods(t *testing.T, selector string) []corev1.Pod {

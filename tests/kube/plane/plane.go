@@ -86,7 +86,7 @@ func (p *Plane) start(ctx context.Context) error {
 	}
 	if err := p.run("kube-controller-manager", "--kubeconfig="+p.Kubeconfig("controllers"), "--leader-elect=false", "--secure-port=0",
 		"--service-account-private-key-file="+filepath.Join(p.cfg.Dir, accountKey), "--root-ca-file="+filepath.Join(p.cfg.Dir, serving),
-		"--concurrent-gc-syncs=4", "--controllers="+controllers()); err != nil {
+		"--kube-api-qps=200", "--kube-api-burst=400", "--controllers="+controllers()); err != nil {
 		return err
 	}
 	if err := p.run("kube-scheduler", "--kubeconfig="+p.Kubeconfig("system:kube-scheduler"), "--leader-elect=false", "--secure-port=0"); err != nil {
