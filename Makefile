@@ -64,7 +64,7 @@ test-kube: ## run the tests of Kubernetes on a real control plane; the first run
 	cd tests/manifests && CGO_ENABLED=0 $(GO) run -trimpath ./render >$(CURDIR)/.tools/kube/rendered.json
 	built=$$(GO=$(GO) hack/controlplane/build.sh) && \
 	  CGO_ENABLED=0 TISNAP_CONTROL_PLANE=$$built TISNAP_RENDERED=$(CURDIR)/.tools/kube/rendered.json \
-	  $(GO) test -trimpath -shuffle=on -count=1 -timeout=$(TIMEOUT) ./tests/kube/...
+	  $(GO) test -trimpath -shuffle=on -count=1 -parallel=8 -timeout=$(TIMEOUT) ./tests/kube/...
 
 .PHONY: mutants
 mutants: ## break each guard in turn: the tests beside it must fail; SAMPLE=10 runs ten of them

@@ -56,7 +56,7 @@ func TestBinder_ThreeHundredStoresOfFourVolumes_AreTriedAndBound(t *testing.T) {
 	began = time.Now()
 	require.NoError(t, s.bind(t, all))
 	t.Logf("made: %v", time.Since(began).Round(time.Millisecond))
-	require.Eventually(t, func() bool {
+	eventually(t, "all are bound", func() bool {
 		n := 0
 		for _, pvc := range s.claims(t) {
 			if pvc.Status.Phase == corev1.ClaimBound {
@@ -64,10 +64,10 @@ func TestBinder_ThreeHundredStoresOfFourVolumes_AreTriedAndBound(t *testing.T) {
 			}
 		}
 		return n == len(all)
-	}, 5*patience, time.Second)
+	})
 	t.Logf("bound: %v", time.Since(began).Round(time.Millisecond))
 	require.NoError(t, s.client.DeleteRestored(t.Context(), s.name("dst"), s.run))
-	require.Eventually(t, func() bool { return len(s.claims(t)) == 0 && len(s.volumes(t)) == 0 }, 5*patience, time.Second)
+	eventually(t, "all are gone", func() bool { return len(s.claims(t)) == 0 && len(s.volumes(t)) == 0 })
 }
 
 // many are the volumes of a cluster of so many stores, each with a volume for each of the roles.

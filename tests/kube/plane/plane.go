@@ -106,16 +106,19 @@ func (p *Plane) Server() string { return p.server }
 // Authority is the path of the certificates that the API server is trusted by.
 func (p *Plane) Authority() string { return filepath.Join(p.cfg.Dir, serving) }
 
-// KillAPIServer ends the API server as a crash does and starts it again at the same address. It returns when it serves.
-func (p *Plane) KillAPIServer(ctx context.Context) error {
+// KillAPIServer ends the API server as a crash does. Nobody answers at its address until StartAPIServer.
+func (p *Plane) KillAPIServer() error {
 	at := slices.IndexFunc(p.processes, func(o *process) bool { return o.name == apiserver })
 	if at < 0 {
 		return errors.New("no API server runs")
 	}
-	if err := p.processes[at].stop(); err != nil {
-		return err
-	}
+	killed := p.processes[at]
 	p.processes = slices.Delete(p.processes, at, at+1)
+	return killed.stop()
+}
+
+// StartAPIServer starts the API server again, at the same address. It returns when it serves.
+func (p *Plane) StartAPIServer(ctx context.Context) error {
 	if err := p.run(apiserver, p.apiserver...); err != nil {
 		return err
 	}
