@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 	"github.com/tisnap/tisnap/tests/kube/plane"
 )
 
@@ -14,7 +16,10 @@ const folder = "TISNAP_CONTROL_PLANE"
 // real is the control plane that all tests share, each in namespaces of its own; nil without one.
 var real *plane.Plane
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	awsenv.MustIsolate()
+	shipped.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	built := os.Getenv(folder)

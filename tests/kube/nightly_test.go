@@ -40,8 +40,15 @@ func daily(at time.Time) string {
 // nightly makes the CronJob of manifests/ as it would be on the day after its last run, with a schedule of its own.
 func (s system) nightly(t *testing.T, name string, due time.Time) {
 	t.Helper()
+	s.nightlyOn(t, name, due, nil)
+}
+
+// nightlyOn is nightly with a choice of nodes.
+func (s system) nightlyOn(t *testing.T, name string, due time.Time, nodes map[string]string) {
+	t.Helper()
 	o := of[batchv1.CronJob](t, "kustomize/nightly", "CronJob")
 	o.Name, o.Namespace, o.Spec.Schedule = name, s.namespace, daily(due)
+	o.Spec.JobTemplate.Spec.Template.Spec.NodeSelector = nodes
 	api := s.core.BatchV1().CronJobs(s.namespace)
 	_, err := api.Create(t.Context(), o, metav1.CreateOptions{})
 	require.NoError(t, err)
