@@ -99,6 +99,7 @@ func TestStatefulSet_VolumeOfAZoneWithoutNode_SaysWhyItWaits(t *testing.T) {
 	v := s.volume(t, "dst", 0)
 	v.Zone = cluster.Zone(s.zone("b"))
 	require.NoError(t, s.client.BindVolume(t.Context(), v))
+	s.bound(t, 1) // or the scheduler's first reason is another one
 	_, err := s.core.AppsV1().StatefulSets(s.namespace).Create(t.Context(), s.statefulSet("dst", 1), metav1.CreateOptions{})
 	require.NoError(t, err)
 	var reason string
