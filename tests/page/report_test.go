@@ -191,6 +191,7 @@ func TestTrend_InABrowser(t *testing.T) {
 		r := history.Run{
 			Operation: report.Backup, Run: cluster.RunID(fmt.Sprint("r", i)), Backup: cluster.BackupID(fmt.Sprint("nightly-", i)), Outcome: phase.Done,
 			Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, Seconds: 600 + float64(i*37%200), HoldSeconds: 2 + float64(i%7)/5, DataBytes: int64(3e12) + int64(i)*2e10,
+			Changed: &report.Changed{Since: cluster.BackupID(fmt.Sprint("nightly-", i-1)), Regions: 300 + i*53%400, Of: 30_000, DataBytes: int64(3e10) + int64(i*53%400)*1e8},
 			Started: began.AddDate(0, 0, i),
 		}
 		if i%17 == 16 {

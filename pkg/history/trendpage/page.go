@@ -2,6 +2,7 @@
 package trendpage
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -136,7 +137,7 @@ func table(title string, points []history.Point) g.Node {
 		rows = append(rows, h.Tr(
 			h.Th(h.Scope("row"), g.Text(p.Started.UTC().Format("2006-01-02 15:04"))), h.Td(g.Text(report.Name(string(p.Backup)))),
 			h.Td(htmlreport.Badge(p.Outcome)), h.Td(h.Class("num"), g.Text(report.Duration(p.Seconds))), h.Td(h.Class("num"), g.Text(hold)), h.Td(h.Class("num"), g.Text(data)),
-			h.Td(h.Class("num"), g.Text(history.Grown(p.GrownBytes))), h.Td(h.Class("num"), g.Text(p.Changed.Size())),
+			h.Td(h.Class("num"), g.Text(cmp.Or(history.Grown(p.GrownBytes), "-"))), h.Td(h.Class("num"), g.Text(cmp.Or(p.Changed.Size(), "-"))),
 		))
 	}
 	head := g.Group{}

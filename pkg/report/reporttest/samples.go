@@ -60,6 +60,7 @@ func Backup(stores int) *report.Report {
 	return report.New(report.Header{
 		Operation: report.Backup, Run: "20260822t100000-7f3a11bc", Backup: "nightly-2026-08-22", Cluster: cluster.Name{Namespace: "prod", Name: "orders"},
 		Outcome: phase.Done, Started: began, Finished: began.Add(seconds(862.5)), TiKVs: stores, Volumes: stores, DataBytes: int64(stores) * 3e12, DataPerVolumeBytes: 3e12,
+		Changed: &report.Changed{Since: "nightly-2026-08-21", Regions: 4 * stores, Of: 100 * stores, DataBytes: int64(stores) * 12e10},
 		Hold: &report.Hold{
 			Start: began.Add(seconds(2.6)), Seconds: 4.9, CutStart: began.Add(seconds(5)), CutSeconds: 2.04, SkewSeconds: .9, Attempts: 1,
 			Stores: storeParts(stores, "connect", "suspend imports", "pause admin commands", "wait apply", "cut", "release"),
