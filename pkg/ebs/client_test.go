@@ -179,6 +179,23 @@ func TestCreateVolume_Request_RefusedBeforeAnyCall(t *testing.T) {
 	require.Empty(t, a.server.MutatingCalls())
 }
 
+func TestDescribeVolumes_OnAnOutpost_HasItsARN(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0"
+	a := newAccount(t)
+	_, volumes := a.instance(t, 2)
+	require.NoError(t, a.server.PutOnOutpost(volumes[1], arn))
+	found, err := a.DescribeVolumes(t.Context(), volumes)
+	require.NoError(t, err)
+	for _, v := range found {
+		want := ""
+		if v.ID == volumes[1] {
+			want = arn
+		}
+		require.Equal(t, want, v.Outpost)
+	}
+}
+
 func TestCreateVolume_Encryption_KeptOrAsked(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)

@@ -79,4 +79,5 @@ type Volume struct {
 	KMSKey    string
 	CreatedAt time.Time
 	Tags      Tags
+	Outpost   string // ARN of the Outpost that it is on; "" for one in a zone
 }

@@ -62,6 +62,7 @@ func volumeOf(v types.Volume) Volume {
 		KMSKey:    aws.ToString(v.KmsKeyId),
 		CreatedAt: aws.ToTime(v.CreateTime),
 		Tags:      tagsOf(v.Tags),
+		Outpost:   aws.ToString(v.OutpostArn),
 	}
 	for _, a := range v.Attachments {
 		if a.State != types.VolumeAttachmentStateDetached {

@@ -69,6 +69,7 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 		{"no data volume", func(w *world) { w.pods[2].Mounts = w.pods[2].Mounts[1:] }, failure.Unready, "no EBS volume for storage.data-dir", ""},
 		{"a volume that EC2 does not know", func(w *world) { w.volumes = w.volumes[1:] }, failure.NotFound, "vol-0-storage.data-dir", "--region"},
 		{"a volume elsewhere", func(w *world) { w.volumes[3].Instance = "i-9" }, failure.Unready, `attached to "i-9"`, ""},
+		{"a volume on an Outpost", func(w *world) { w.volumes[3].Outpost = "arn:aws:outposts:us-west-2:1:outpost/op-1" }, failure.Unready, "is on Outpost arn:aws:outposts:us-west-2:1:outpost/op-1", "into the Region"},
 		{"a volume in error", func(w *world) { w.volumes[3].State = ebs.VolumeError }, failure.Unready, "state is error", ""},
 		{"no resolved ts", func(w *world) { w.resolved.TS = 0 }, failure.Unready, "it is 0", "resolved-ts.enable"},
 		{"a resolved ts that PD does not follow", func(w *world) { w.resolved.RealTime, w.resolved.Interval = false, 0 }, failure.Unready, "min-resolved-ts-persistence-interval is 0", "resolved-ts.enable"},
@@ -98,6 +99,18 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 			require.Contains(t, failure.HintOf(err), c.hint)
 		})
 	}
+}
+
+// The snapshots of a Local Zone's volumes are kept in its Region: a backup is as good as any, a restore goes to the Region's zones.
+func TestBackup_VolumesInALocalZone_AreDescribed(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range w.volumes {
+		w.volumes[i].Zone = "us-west-2-lax-1a"
+	}
+	src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
+	require.NoError(t, err)
+	require.Equal(t, cluster.Zone("us-west-2-lax-1a"), src.Topology.Stores[0].Volumes[0].Zone)
 }
 
 func TestBackup_AsManyPendingAsAllowed_IsAccepted(t *testing.T) {

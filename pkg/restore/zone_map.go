@@ -113,7 +113,7 @@ func mapZones(source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet
 			to = from
 		}
 		if to == "" {
-			return nil, failure.New(failure.Usage, "map zones", string(from), "this account and region have %s", target).
+			return nil, failure.New(failure.Usage, "map zones", string(from), "%sthis account and region have %s", elsewhere(from), target).
 				WithHint("say where its volumes go: --az-map %s=%s, or --target-az for all", from, first(target))
 		}
 		out[from] = to
@@ -122,8 +122,17 @@ func mapZones(source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet
 }
 
 func noZone(word string, target zoneSet) error {
-	return failure.New(failure.Usage, "check zone", word, "this account and region have %s", target).
+	return failure.New(failure.Usage, "check zone", word, "%sthis account and region have %s", elsewhere(cluster.Zone(word)), target).
 		WithHint("name one of them with --target-az or --az-map, by name or id")
+}
+
+// elsewhere says that a zone is none of its Region: volumes are not restored there. EC2 offers other
+// volume types there, and no fast snapshot restore.
+func elsewhere(z cluster.Zone) string {
+	if kind := z.Kind(); kind != "" {
+		return "it is a " + kind + ", where no volumes are restored; "
+	}
+	return ""
 }
 
 func first(z zoneSet) cluster.Zone {

@@ -73,6 +73,20 @@ func TestMapZones_NoPlace_IsRefused(t *testing.T) {
 	}
 }
 
+func TestMapZones_LocalZone_IsNamed(t *testing.T) {
+	t.Parallel()
+	source := zoneSet{"us-west-2-lax-1a": ""}
+	region := zoneSet{"us-west-2a": "usw2-az1"}
+	_, err := mapZones(source, "", nil, region)
+	require.ErrorContains(t, err, "it is a Local Zone, where no volumes are restored")
+	require.Contains(t, failure.HintOf(err), "--az-map us-west-2-lax-1a=us-west-2a")
+	_, err = mapZones(region, "us-west-2-lax-1a", nil, region)
+	require.ErrorContains(t, err, "it is a Local Zone, where no volumes are restored")
+	to, err := mapZones(source, "us-west-2a", nil, region)
+	require.NoError(t, err)
+	require.Equal(t, cluster.Zone("us-west-2a"), to["us-west-2-lax-1a"])
+}
+
 func TestParseZonePairs_Malformed_IsUsage(t *testing.T) {
 	t.Parallel()
 	for _, entries := range [][]string{{""}, {"a"}, {"=b"}, {"a="}, {"a=b=c"}, {"2a=2b", "2a=2c"}} {

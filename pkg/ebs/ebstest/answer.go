@@ -72,6 +72,7 @@ type volumeXML struct {
 	Fast        bool            `xml:"fastRestored,omitempty"`
 	Encrypted   bool            `xml:"encrypted"`
 	KMSKey      string          `xml:"kmsKeyId,omitempty"`
+	Outpost     string          `xml:"outpostArn,omitempty"`
 	Tags        []tagXML        `xml:"tagSet>item"`
 	Attachments []attachmentXML `xml:"attachmentSet>item"`
 }
@@ -210,7 +211,7 @@ func (s *Server) volumeXML(v *volume) volumeXML {
 	out := volumeXML{
 		ID: string(v.id), Size: v.spec.SizeGiB, Snapshot: string(v.snapshot), Zone: string(v.zone),
 		Status: string(v.state(s.now())), Created: stamp(v.createdAt), Type: v.spec.Type,
-		IOPS: v.spec.IOPS, Throughput: v.spec.ThroughputMiB, Encrypted: v.encrypted, KMSKey: v.kmsKey, Tags: tagsXML(v.tags),
+		IOPS: v.spec.IOPS, Throughput: v.spec.ThroughputMiB, Encrypted: v.encrypted, KMSKey: v.kmsKey, Outpost: v.outpost, Tags: tagsXML(v.tags),
 	}
 	if v.filling != nil {
 		out.FillRate, out.Fast = v.filling.rateMiB, v.fastRestored

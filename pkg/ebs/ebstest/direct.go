@@ -54,6 +54,17 @@ func (s *Server) CreateVolumeDirect(zone cluster.Zone, spec cluster.VolumeSpec, 
 	return v.id, nil
 }
 
+// PutOnOutpost moves a volume to an Outpost, by its ARN.
+func (s *Server) PutOnOutpost(id cluster.VolumeID, arn string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.liveVolume(id)
+	if err == nil {
+		v.outpost = arn
+	}
+	return err
+}
+
 // Encrypt marks a volume as encrypted with the key; its later snapshots are too.
 func (s *Server) Encrypt(id cluster.VolumeID, kmsKey string) error {
 	s.mu.Lock()

@@ -18,6 +18,7 @@ type volume struct {
 	snapshot  cluster.SnapshotID
 	encrypted bool
 	kmsKey    string
+	outpost   string // its ARN
 	tags      map[string]string
 	device    *disk.Device
 
