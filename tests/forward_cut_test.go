@@ -43,6 +43,8 @@ func TestPortForward_CutInHoldRecoverAndSweep(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
 			require.NotNil(t, doc.Report.Hold)
 			assert.GreaterOrEqual(t, doc.Report.Hold.Attempts, c.attempts, e.stderr)
+			require.NotNil(t, doc.Report.Forward)
+			assert.Greater(t, doc.Report.Forward.Connections, doc.Report.Forward.Pods, "the broken ones were opened again")
 		})
 	}
 

@@ -36,6 +36,8 @@ func TestPortForward_BackupRestoreReleaseWithoutAnyAddress(t *testing.T) {
 	e = p.run(t, "backup", prod.String(), "--name", string(firstBackup), "--storage", whole)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Contains(t, e.stderr, "connecting through port forwards")
+	assert.Contains(t, e.stdout, "through port forwards: 4 pods by")
+	assert.NotContains(t, e.stdout, "opened during the hold", "they are opened before")
 	e = p.run(t, "release", prod.String(), "--yes", "--storage", whole, "--via", "port-forward")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	assert.NotContains(t, e.stderr, "connecting through port forwards", "it was asked for")

@@ -164,6 +164,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				deps.Sink = a.global.withETA(ctx, deps.Sink, deps.Store, report.Backup, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
 				result, err := backup.Run(ctx, deps, opts)
 				doc := backupResult(opts, result, err)
+				doc.Report.Forward = c.forwarded(doc.Report.Hold)
 				switch {
 				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
 				case result.Sealed:

@@ -83,6 +83,11 @@ func (d *backupDoc) table(w io.Writer) error {
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
 		return err
 	}
+	if d.Report.Forward != nil {
+		if _, err := fmt.Fprintln(w, "\n"+d.Report.Forward.Text()); err != nil {
+			return err
+		}
+	}
 	switch {
 	case d.kind == failure.Held && d.Sealed:
 		_, err := fmt.Fprintf(w, "\ncluster %s is STILL HELD; backup %s is sealed and good\n", d.Cluster, d.Backup)

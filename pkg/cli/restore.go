@@ -141,6 +141,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				deps.Sink = a.global.withETA(ctx, deps.Sink, deps.Store, report.Restore, func(r *history.Run) bool { return r.Backup == opts.Backup })
 				result, err := restore.Run(ctx, deps, opts)
 				doc := restoreResult(opts, result, err)
+				doc.Report.Forward = c.forwarded(nil)
 				doc.compare = f.compare
 				switch {
 				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports

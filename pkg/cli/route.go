@@ -6,6 +6,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/reach"
+	"github.com/tisnap/tisnap/pkg/report"
 )
 
 // forwards reports whether PD and the stores are reached through the API server.
@@ -37,6 +38,27 @@ func (c *connections) routeBy(client *kube.Client) error {
 // sayForward says that the addresses of PD and the stores lead nowhere from here.
 func (c *connections) sayForward(why error) {
 	c.say("PD and the stores cannot be reached from here (" + why.Error() + "): connecting through port forwards of Kubernetes' API server; --via direct does not")
+}
+
+// forwarded is what the report says of port forwards; nil if there were none.
+func (c *connections) forwarded(hold *report.Hold) *report.Forward {
+	if c.forwarder == nil {
+		return nil
+	}
+	times := c.forwarder.Times()
+	if times.Opened == 0 {
+		return nil
+	}
+	out := &report.Forward{
+		Pods: times.Pods, Connections: times.Opened, MaxOpenSeconds: times.MaxOpen.Seconds(),
+		RoundTripSeconds: times.RoundTrip.Seconds(), MaxRoundTripSeconds: times.MaxRoundTrip.Seconds(),
+	}
+	for _, at := range times.When {
+		if hold != nil && !at.Before(hold.Start) && at.Sub(hold.Start).Seconds() <= hold.Seconds {
+			out.InHold++
+		}
+	}
+	return out
 }
 
 // dial connects to PD or a store.

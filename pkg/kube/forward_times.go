@@ -15,8 +15,8 @@ type Forwarded struct {
 	// RoundTrip is the median way to a pod's node and back through the API server, and MaxRoundTrip the longest: each call
 	// to PD or to a store takes so much longer than from beside it. 0 if none was measured.
 	RoundTrip, MaxRoundTrip time.Duration
-	// Last is when a connection was opened last.
-	Last time.Time
+	// When each of them was opened.
+	When []time.Time
 }
 
 // maxTrips bounds the round trips that are kept: the last ones.
@@ -39,7 +39,7 @@ func (t *forwardTimes) open() func(again bool) {
 		if !again {
 			t.sum.Pods++
 		}
-		t.sum.Last = time.Now()
+		t.sum.When = append(t.sum.When, time.Now())
 		t.sum.MaxOpen = max(t.sum.MaxOpen, time.Since(begin))
 	}
 }
@@ -61,6 +61,7 @@ func (f *Forwarder) Times() Forwarded {
 	f.times.mu.Lock()
 	defer f.times.mu.Unlock()
 	sum := f.times.sum
+	sum.When = slices.Clone(sum.When)
 	if sorted := slices.Sorted(slices.Values(f.times.last)); len(sorted) > 0 {
 		sum.RoundTrip = sorted[len(sorted)/2]
 	}

@@ -60,6 +60,8 @@ type Header struct {
 	DataPerVolumeBytes int64 `json:"dataPerVolumeBytes,omitempty"`
 	// Hold is how long the cluster was held; nil for a restore, and for a backup that never held it.
 	Hold *Hold `json:"hold,omitempty"`
+	// Forward is nil for a run that reached PD and the stores directly.
+	Forward *Forward `json:"forward,omitempty"`
 	// Stores are how long a restore's parts took on each store, in the order of the stores' ids.
 	Stores []phase.StoreParts `json:"stores,omitempty"`
 	// Regions is what a restore's flashback was of; nil for a backup, and for a restore that had not got there.
