@@ -44,7 +44,7 @@ func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 		r.sets.begin(st.ID)
 		defer r.sets.end(st.ID)
 		req := intents[st.ID]
-		req.Attached = attached
+		req.Attached, req.Before = attached, r.fence.Current
 		if err := r.cutStore(ctx, st, req); err != nil {
 			return failure.Annotate(err, "snapshot volumes", fmt.Sprintf("store %s on %s", st.ID, st.Instance))
 		}

@@ -25,7 +25,7 @@ func (r *run) connect(ctx context.Context, s *phase.Scope) error {
 	targets := r.targets()
 	h, err := hold.New(hold.Config{
 		Cluster: r.opts.Cluster, Run: r.opts.Run, Stores: targets,
-		Lease: r.opts.Lease, MaxHold: r.opts.MaxHold, Log: s.Log,
+		Lease: r.opts.Lease, MaxHold: r.opts.MaxHold, Log: s.Log, Fence: r.fence,
 		Command: "tisnap release " + r.opts.Cluster.String() + " --storage " + r.Store.URL() + " --yes",
 	}, r.PD, r.TiKV)
 	if err != nil {

@@ -28,6 +28,9 @@ type CutRequest struct {
 	// Attached is what was attached to all instances of the cut a moment ago (Attachments): with it, the first try
 	// asks EC2 nothing more. nil makes Cut describe them itself. Later tries always describe them again.
 	Attached Attachments `json:"-"`
+	// Before is called right before each CreateSnapshots is sent, after all waiting for EC2's rate: an error of it ends
+	// the call, and nothing is sent. nil is not called.
+	Before func() error `json:"-"`
 }
 
 // Snapshots makes and reads snapshots. All methods are safe for concurrent use. Describing methods accept any

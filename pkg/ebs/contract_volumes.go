@@ -19,6 +19,9 @@ type VolumeRequest struct {
 	// InitializationMiB asks EC2 to fill the volume at this rate, in MiB/s (100 to 300), which is billed by AWS; 0 does not.
 	InitializationMiB int64
 	Tags              Tags
+	// Before is called right before each try is sent, after all waiting for EC2's rate: an error of it ends the call, and
+	// nothing is sent. nil is not called.
+	Before func(context.Context) error `json:"-"`
 }
 
 // Volumes makes and reads volumes. The same rules hold as for Snapshots.

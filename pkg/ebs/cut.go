@@ -77,6 +77,11 @@ func (c *Client) cut(ctx context.Context, req CutRequest, wanted []cluster.Volum
 	if err != nil {
 		return nil, err
 	}
+	if req.Before != nil {
+		if err := req.Before(); err != nil {
+			return nil, err
+		}
+	}
 	out, err := c.ec2.CreateSnapshots(ctx, &ec2.CreateSnapshotsInput{
 		InstanceSpecification: spec,
 		TagSpecifications:     tagSpecification(types.ResourceTypeSnapshot, req.Tags),

@@ -39,6 +39,10 @@ func (h *Hold) renewGC(ctx context.Context) error {
 	if ts == 0 {
 		return nil
 	}
+	if err := h.fenced(); err != nil {
+		return err
+	}
+	h.lasts()
 	lowest, err := h.pd.HoldGC(ctx, h.Service(), ts, h.cfg.Lease)
 	if err != nil {
 		return failure.Annotate(err, "hold gc", h.cfg.Cluster.String())
@@ -82,7 +86,7 @@ func (h *Hold) releaseGC(ctx context.Context) error {
 	h.mu.Lock()
 	held := h.safePoint != 0
 	h.mu.Unlock()
-	if !held {
+	if !held || h.overInPD() {
 		return nil
 	}
 	if err := h.pd.ReleaseGC(ctx, h.Service()); err != nil {

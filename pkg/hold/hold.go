@@ -38,6 +38,8 @@ type Config struct {
 	// Command is what lets the cluster go if Release cannot, for a person; empty is "tisnap release CLUSTER".
 	Command string
 	Log     *zap.Logger
+	// Fence keeps a process whose lock may be another run's from pausing anything; nil is for a hold without a lock.
+	Fence Fence
 }
 
 // Target is a store to hold.
@@ -64,6 +66,7 @@ type Hold struct {
 	theirs    []string         // config items that somebody else overrides with our value
 	still     bool             // schedulers and limits were read back once
 	safePoint cluster.TS       // 0 while GC is not held
+	pdTill    time.Time        // until when what is paused in PD lasts at most, if it is not renewed
 	regions   []cluster.Region // as the stores said when they had settled
 	started   time.Time        // of the first pause
 	broken    error            // first reason
@@ -105,9 +108,10 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	if h.cfg.Beat <= 0 {
 		h.cfg.Beat = h.renewal()
 	}
+	h.asking.fenced = h.fenced
 	h.pd, h.tikv = pausingPD{p, &h.asking}, pausingStores{t, &h.asking}
 	for _, target := range cfg.Stores {
-		h.stores = append(h.stores, &store{target: target})
+		h.stores = append(h.stores, &store{target: target, fenced: h.fenced})
 	}
 	return h, nil
 }

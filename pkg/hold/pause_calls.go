@@ -20,6 +20,8 @@ type pauseCalls struct {
 	mu    sync.Mutex
 	under int
 	idle  chan struct{} // closed when the last one has ended
+
+	fenced func() error // asked right before each call; never nil
 }
 
 // asked makes a call that pauses something and returns its answer, or at the end of ctx the cause of that.
@@ -37,7 +39,9 @@ func asked[T any](ctx context.Context, p *pauseCalls, call func(context.Context)
 		var a answer
 		func() {
 			defer failure.Catch(&a.err, "pause")
-			a.value, a.err = call(inner)
+			if a.err = p.fenced(); a.err == nil {
+				a.value, a.err = call(inner)
+			}
 		}()
 		done <- a
 	}()

@@ -72,6 +72,7 @@ func (h *Hold) letGo(ctx context.Context) error {
 		return nil // it is another process's
 	}
 	h.asking.settle()
+	h.leaveExpired(ctx)
 	var broken error
 	err := parallel.Each(ctx, 0, []func(context.Context) error{
 		func(ctx context.Context) error {

@@ -121,6 +121,10 @@ func (h *Hold) splitLimits(ctx context.Context) (ours, theirs []string, err erro
 
 // renewScheduling pauses by name and sets the limits for one lease from now.
 func (h *Hold) renewScheduling(ctx context.Context) error {
+	if err := h.fenced(); err != nil {
+		return err
+	}
+	h.lasts()
 	h.mu.Lock()
 	names, items := slices.Clone(h.paused), slices.Clone(h.items)
 	h.mu.Unlock()
@@ -201,6 +205,9 @@ func (h *Hold) releaseScheduling(ctx context.Context) error {
 	h.still = false
 	h.mu.Unlock()
 	err := parallel.Each(ctx, 0, names, func(ctx context.Context, _ int, name string) error {
+		if h.overInPD() {
+			return nil
+		}
 		if err := h.pd.ResumeScheduler(ctx, name); err != nil && !failure.Is(err, failure.NotFound) {
 			return failure.Annotate(err, "resume scheduler", name)
 		}
@@ -219,7 +226,7 @@ func (h *Hold) releaseScheduling(ctx context.Context) error {
 }
 
 func (h *Hold) dropLimits(ctx context.Context, items []string) error {
-	if len(items) == 0 {
+	if len(items) == 0 || h.overInPD() {
 		return nil
 	}
 	return failure.Annotate(h.pd.DropTTLConfig(ctx, items), "restore limits", h.cfg.Cluster.String())

@@ -15,6 +15,7 @@ import (
 type store struct {
 	target Target
 	times  timings
+	fenced func() error // asked right before each call that pauses something
 
 	mu        sync.Mutex // guards the fields; never held over a call
 	lease     tikv.Lease
@@ -31,6 +32,9 @@ func (s *store) name() string { return "store " + s.target.ID.String() + " (" + 
 
 // connect opens the stream without pausing anything.
 func (s *store) connect(ctx context.Context, t tikv.Holder) error {
+	if err := s.fenced(); err != nil { // a new stream ends another run's
+		return err
+	}
 	lease, err := t.OpenLease(ctx, s.target.Address)
 	if err != nil {
 		return failure.Annotate(err, "connect", s.name())
@@ -44,6 +48,9 @@ func (s *store) connect(ctx context.Context, t tikv.Holder) error {
 // renew extends the lease. One that had run out since the last renewal is an error: the hold broke. One that
 // ran before the first renewal is somebody else's, and stays theirs.
 func (s *store) renew(ctx context.Context, ttl time.Duration) error {
+	if err := s.fenced(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	lease, again := s.lease, s.answered.lease
 	if lease != nil { // also a call whose answer is lost may have extended it
@@ -98,6 +105,9 @@ func (s *store) waitApply(ctx context.Context, regions []cluster.Region) (map[cl
 // suspendImports denies imports for ttl. On a renewal they must still have been denied; at first they must
 // not, as resuming ours would then resume somebody else's.
 func (s *store) suspendImports(ctx context.Context, t tikv.Holder, caller string, ttl time.Duration) error {
+	if err := s.fenced(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	again := s.answered.imports
 	s.imports, s.validTill = true, later(s.validTill, time.Now().Add(ttl))
@@ -168,6 +178,9 @@ func (s *store) finishByNewStream(ctx context.Context, t tikv.Holder) error {
 }
 
 func (s *store) finishOnce(ctx context.Context, t tikv.Holder) error {
+	if s.fenced() != nil && s.expired() {
+		return nil // a new stream would end another run's
+	}
 	lease, err := t.OpenLease(ctx, s.target.Address)
 	if err != nil {
 		return err
@@ -181,7 +194,7 @@ func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string)
 	s.mu.Lock()
 	held := s.imports
 	s.mu.Unlock()
-	if !held {
+	if !held || s.fenced() != nil && s.expired() {
 		return nil, nil
 	}
 	already, err := t.ResumeImport(ctx, s.target.Address, caller)

@@ -104,6 +104,9 @@ func isARN(key string) bool { return strings.HasPrefix(key, "arn:") && strings.C
 func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.volumes)), "volumes")
 	return parallel.Each(ctx, 16, r.volumes, func(ctx context.Context, _ int, v Volume) error {
+		if err := r.fence.Check(ctx); err != nil {
+			return err
+		}
 		defer s.Advance(1)
 		return r.Kube.BindVolume(ctx, r.asRestored(&v))
 	})

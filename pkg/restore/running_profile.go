@@ -47,6 +47,9 @@ func (r *run) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 		if v.After == nil || *v.After == v.Spec {
 			return nil
 		}
+		if err := r.fence.Check(ctx); err != nil {
+			return err
+		}
 		var m ebs.Modification
 		m, errs[i] = r.EBS.ModifyVolume(ctx, v.ID, *v.After)
 		r.volumes[i].modified = errs[i] == nil && m.Accepted() // no modification is needed for what it has already

@@ -72,6 +72,25 @@ func (f *Fence) Check(ctx context.Context) error {
 	return err
 }
 
+// Current says without asking anybody whether the lock can still be this run's: it is Conflict if a loss was noted, if
+// the lock was never taken, or if it was renewed so long ago that another run may have taken it over, as in a process
+// that was suspended. Call it right before each effect that must wait for nothing, such as those of a hold.
+func (f *Fence) Current() error {
+	if reason := f.reason(); reason != nil {
+		return reason
+	}
+	held := f.lock()
+	switch {
+	case held == nil:
+		return failure.New(failure.Conflict, "check lock", f.cluster.String(), "it was not taken")
+	case !held.lock.trusted(time.Now()):
+		return failure.New(failure.Conflict, "check lock", f.cluster.String(),
+			"it was not renewed for so long that another run may have it: this process was suspended, or object storage does not answer").
+			WithHint("run the same command again")
+	}
+	return nil
+}
+
 // Lose notes that another run has, or may have, the cluster. The first reason is kept.
 func (f *Fence) Lose(reason error) {
 	f.mu.Lock()
@@ -103,6 +122,16 @@ func (f *Fence) Taken(ctx context.Context) bool {
 			"it was not renewed for so long that another run may have it, and it cannot be read: %w", err))
 	}
 	return f.Lost()
+}
+
+// Replaced reports whether another process, of this run or of another, has taken the lock for sure. A lock that cannot be
+// read within 2 s says nothing.
+func (f *Fence) Replaced(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	record, _, err := Read(ctx, f.store, f.cluster)
+	held := f.lock()
+	return err == nil && (held == nil || record.Nonce != held.lock.nonce)
 }
 
 // Reclaim reports whether another run has had the lock after this one and has released it, or let it expire: what

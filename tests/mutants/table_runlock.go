@@ -2,6 +2,18 @@ package mutants
 
 func lockGuards() []Mutant {
 	return []Mutant{
+		in("pkg/hold/fence.go", "a process that was suspended pauses a cluster that another run has", oneRun,
+			"	return h.cfg.Fence.Current()", "	return nil",
+			"TestHold_LockLostBetweenTwoPauses_PausesNothingMore"),
+		in("pkg/hold/fence.go", "a hold of another process of the run is let go", othersStay,
+			"	replaced := h.cfg.Fence.Replaced(ctx)", "	replaced := false",
+			"TestRelease_LockIsAnotherProcesss_LeavesItsHold"),
+		in("pkg/ebs/cut.go", "a process that was suspended cuts without its lock", oneRun,
+			"	if req.Before != nil {", "	if false {",
+			"TestBefore_RefusesTheNextTry_NothingMoreIsSent"),
+		in("pkg/runlock/fence.go", "a lock that was not renewed for a minute counts as held", oneRun,
+			"	case !held.lock.trusted(time.Now()):", "	case false:",
+			"TestFence_Current_EndsBeforeTheLockCanBeTakenOver"),
 		in("pkg/runlock/lock.go", "a lock that another run holds is taken", oneRun,
 			"	case old.Held(start) && version != dead:", "	case false:",
 			"TestAcquire_Held_NamesOwnerAndTimes"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 func crashCommand() *cobra.Command {
 	var cfg crash.Config
-	var runs []string
+	var runs, positions []string
 	cmd := &cobra.Command{
 		Use:   "crash",
 		Short: "Kill every run at every step, run it again, and prove that nothing is lost, leaked or held",
@@ -23,7 +24,11 @@ func crashCommand() *cobra.Command {
 answer of each kind of call that changes something, before its journal record, in its undo and after it. Then it
 is run again. Nothing may be held longer than a lease, EC2 has to hold exactly what sealed manifests and clusters
 name, and every row has to be right. The matrix is made from the steps and from an undisturbed run; a prune and
-a delete, which have no journal, are killed before and after each kind of call that changes something.`,
+a delete, which have no journal, are killed before and after each kind of call that changes something.
+
+With --at suspended it is stopped instead, as kill -STOP does, until another process has taken its lock over and has
+finished its run. When it is continued it has to end with exit code 6, and may change nothing. Each takes a minute, in which
+nothing happens: that is how long the lock is watched.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := awsenv.Isolate(); err != nil {
@@ -32,11 +37,18 @@ a delete, which have no journal, are killed before and after each kind of call t
 			for _, r := range runs {
 				cfg.Runs = append(cfg.Runs, crash.Run(r))
 			}
+			for _, p := range positions {
+				if !slices.Contains(crash.Positions(), crash.Position(p)) {
+					return fmt.Errorf("--at %q: want one of %q", p, crash.Positions())
+				}
+				cfg.At = append(cfg.At, crash.Position(p))
+			}
 			return playMatrix(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&runs, "run", nil, "the runs to kill (default: all)")
+	f.StringSliceVar(&positions, "at", nil, "only the cells of these positions, such as suspended (default: all that kill)")
 	f.StringVar(&cfg.Only, "only", "", "the one cell of this name")
 	f.IntVar(&cfg.Sample, "sample", 0, "so many cells of each run, spread over all")
 	f.Int64Var(&cfg.Seed, "seed", 0, "the cell with which the sample begins")
@@ -74,7 +86,7 @@ func playMatrix(ctx context.Context, cfg crash.Config, stdout, stderr io.Writer)
 	if failed > 0 || len(outcomes) == 0 {
 		return fmt.Errorf("%d of %d cells failed", failed, len(outcomes))
 	}
-	fmt.Fprintf(stdout, "%d kills in %s: after each of them the run was run again, nothing was lost, leaked or held, and every row was right\n",
+	fmt.Fprintf(stdout, "%d cells in %s: after each of them the run was run again, nothing was lost, leaked or held, and every row was right\n",
 		len(outcomes), time.Since(start).Round(time.Second))
 	return nil
 }

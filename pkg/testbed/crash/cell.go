@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -20,10 +21,14 @@ const (
 	BeforeJournal Position = "before the journal" // the step is done, its record lost
 	InUndo        Position = "in the undo"        // the run was stopped after the step, and is undoing it
 	AfterUndo     Position = "after the undo"     // the step is undone, its record lost
+	Suspended     Position = "suspended"          // not killed: another process finishes the run, then this one wakes up
 )
 
 // Positions lists all of them, in the order of a step.
-func Positions() []Position {
+func Positions() []Position { return append(Killed(), Suspended) }
+
+// Killed are those in which the program is killed.
+func Killed() []Position {
 	return []Position{BeforeEffect, AfterEffect, BeforeJournal, InUndo, AfterUndo}
 }
 
@@ -32,8 +37,8 @@ type Cell struct {
 	Run      Run
 	Step     string
 	Position Position
-	Point    string // of AfterEffect: the call whose answer is lost; of a command without steps, the call that is not made
-	since    string // of AfterEffect: the step from whose begin on that call counts
+	Point    string // of AfterEffect and Suspended: the call whose answer is lost or late; of a command without steps, the call that is not made
+	since    string // the step from whose begin on that call counts
 }
 
 // String is "backup/cut: before the answer of ec2.CreateSnapshots", or "prune/prune: before the effect of ec2.DeleteSnapshot".
@@ -84,8 +89,22 @@ func cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 		if s.Undo {
 			out = append(out, Cell{Run: run, Step: s.Name, Position: InUndo}, Cell{Run: run, Step: s.Name, Position: AfterUndo})
 		}
+		out = append(out, suspended(run, s, since, touched[s.Name])...)
 	}
 	return out, nil
+}
+
+// suspended are the cells of a step that changes something: at its begin, and in the middle of its effects. One who does
+// not hold the lock yet, or lets it go, has nothing to lose.
+func suspended(run Run, s phase.Outline, since string, points []string) []Cell {
+	if s.ReadOnly || s.Name == journal.StepLock || s.Name == "unlock" {
+		return nil
+	}
+	out := []Cell{{Run: run, Step: s.Name, Position: Suspended, since: s.Name}}
+	if len(points) > 0 {
+		out = append(out, Cell{Run: run, Step: s.Name, Position: Suspended, Point: points[0], since: since})
+	}
+	return out
 }
 
 // effectCells makes the cells of a command without steps: before and after each kind of effect.

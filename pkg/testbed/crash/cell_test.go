@@ -26,6 +26,7 @@ func TestCells_StepThatTheRunDoesNotComeTo_IsAnError(t *testing.T) {
 		"backup/lock: in the undo", "backup/lock: after the undo",
 		"backup/cut: before the effect", "backup/cut: before the answer of ec2.CreateSnapshots",
 		"backup/cut: before the answer of tikv.*.PrepareSnapshotBackup", "backup/cut: before the journal",
+		"backup/cut: suspended", "backup/cut: suspended of ec2.CreateSnapshots",
 	}, names)
 }
 

@@ -15,12 +15,13 @@ import (
 
 // Config is a matrix. Tisnap is required.
 type Config struct {
-	Tisnap string // path of the shipped program
-	Runs   []Run  // nil is all of them
-	Only   string // the one cell of this name; "" for all
-	Sample int    // so many cells of each run, spread over all; 0 is all
-	Seed   int64  // at which the sample begins
-	Worlds int    // testbeds at the same time; 0 is 4
+	Tisnap string     // path of the shipped program
+	Runs   []Run      // nil is all of them
+	Only   string     // the one cell of this name; "" for all
+	At     []Position // only cells of these; nil is those that kill
+	Sample int        // so many cells of each run, spread over all; 0 is all
+	Seed   int64      // at which the sample begins
+	Worlds int        // testbeds at the same time; 0 is 4
 	// Deadline bounds one cell; 0 is 4 min.
 	Deadline time.Duration
 	// Report is called for each cell when it has ended, from several goroutines; nil is not.
@@ -47,6 +48,9 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	if cfg.Runs == nil {
 		cfg.Runs = Runs()
 	}
+	if cfg.At == nil {
+		cfg.At = Killed()
+	}
 	if cfg.Worlds <= 0 {
 		cfg.Worlds = 4
 	}
@@ -60,6 +64,7 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	ofRun := make([][]Cell, len(cfg.Runs))
 	err = parallel.Each(ctx, cfg.Worlds, cfg.Runs, func(ctx context.Context, i int, run Run) error {
 		all, err := pool.undisturbed(ctx, cfg.Deadline, run)
+		all = slices.DeleteFunc(all, func(c Cell) bool { return !slices.Contains(cfg.At, c.Position) })
 		ofRun[i] = sample(all, cfg.Sample, cfg.Seed)
 		return err
 	})
@@ -109,6 +114,9 @@ func (w *world) try(ctx context.Context, cell Cell) error {
 	s := w.scene(cell.Run)
 	if err := s.prepare(ctx); err != nil {
 		return err
+	}
+	if cell.Position == Suspended {
+		return s.suspended(ctx, cell)
 	}
 	t := &trap{cell: cell, signal: func(sig syscall.Signal) { w.program.Signal(sig) }}
 	w.faults.Watch(t.watch)

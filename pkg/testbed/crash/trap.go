@@ -3,6 +3,7 @@ package crash
 import (
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -11,6 +12,7 @@ import (
 type trap struct {
 	cell   Cell
 	signal func(syscall.Signal)
+	asleep chan struct{} // of Suspended: closed once the process is
 
 	mu      sync.Mutex
 	begun   bool // the call counts from now on
@@ -35,6 +37,9 @@ func (t *trap) watch(point string) *fault.Rule {
 	case AfterEffect:
 		t.begun = t.begun || t.cell.since == "" || point == "journal.begin."+t.cell.since
 		return t.kill(t.begun && anyStore(point) == t.cell.Point, fault.After)
+	case Suspended:
+		t.begun = t.begun || point == "journal.begin."+t.cell.since
+		return t.suspend(t.begun && (t.cell.Point == "" || anyStore(point) == t.cell.Point))
 	case BeforeJournal:
 		return t.kill(point == "journal.done."+step, fault.Stall)
 	case InUndo, AfterUndo:
@@ -56,6 +61,21 @@ func (t *trap) kill(now bool, position fault.Position) *fault.Rule {
 	}
 	t.sprung = true
 	return &fault.Rule{Position: position, Do: func() { t.signal(syscall.SIGKILL) }}
+}
+
+// stopTime is how long the kernel has for stopping a process, before the answer to its call comes.
+const stopTime = 200 * time.Millisecond
+
+// suspend stops the process as `kill -STOP` does, in the middle of a call that is answered while it sleeps.
+func (t *trap) suspend(now bool) *fault.Rule {
+	if !now {
+		return nil
+	}
+	t.sprung = true
+	return &fault.Rule{Position: fault.Slow, Delay: stopTime, Do: func() {
+		t.signal(syscall.SIGSTOP)
+		close(t.asleep)
+	}}
 }
 
 // hit reports whether the program was killed.

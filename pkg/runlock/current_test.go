@@ -1,0 +1,70 @@
+package runlock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+// Without a renewal the lock counts for less time than others need to take it over, by this process's own clock.
+func TestFence_Current_EndsBeforeTheLockCanBeTakenOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plan := &fault.Plan{}
+		f := runlock.NewFence(objstoretest.NewMemory(plan), prod, first)
+		require.NoError(t, f.Take(t.Context(), 10*time.Minute, runlock.Notify{Lost: func(error) {}}))
+		defer func() { require.NoError(t, f.Release(t.Context())) }()
+		pass(time.Hour)
+		require.NoError(t, f.Current(), "it is renewed")
+		require.NoError(t, plan.Add(fault.Rule{Point: "s3.*", Position: fault.Before, Times: -1}))
+		pass(25 * time.Second)
+		require.NoError(t, f.Current())
+		pass(30 * time.Second)
+		asked := plan.Calls("s3.GetObject")
+		err := f.Current()
+		require.Equal(t, asked, plan.Calls("s3.GetObject"), "it asks nobody")
+		require.Equal(t, failure.Conflict, failure.KindOf(err), "a minute without a renewal gives the lock to others")
+		require.False(t, f.Lost(), "the next renewal may find that nobody came")
+		plan.Clear()
+		pass(time.Minute)
+		require.NoError(t, f.Current(), "it was renewed since")
+	})
+}
+
+func TestFence_Current_NotTakenOrLost_IsConflict(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		require.Equal(t, failure.Conflict, failure.KindOf(runlock.NewFence(store, prod, first).Current()))
+		f := take(t, store, first)
+		require.NoError(t, f.Current())
+		f.Lose(failure.New(failure.Conflict, "", "", "seen elsewhere"))
+		require.ErrorContains(t, f.Current(), "seen elsewhere")
+	})
+}
+
+// Only another owner is a replacement: not a person who broke the lock, and not a storage that does not answer.
+func TestFence_Replaced_ByAnotherOwnerAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plan := &fault.Plan{}
+		store := objstoretest.NewMemory(plan)
+		f := take(t, store, first)
+		require.False(t, f.Replaced(t.Context()))
+		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
+		require.False(t, f.Replaced(t.Context()), "it was broken, and nobody has it")
+		again := acquire(t, store, first)
+		require.True(t, f.Replaced(t.Context()), "another process of the same run")
+		require.NoError(t, plan.Add(fault.Rule{Point: "s3.GetObject", Position: fault.Before, Times: -1}))
+		require.False(t, f.Replaced(t.Context()), "it cannot be read")
+		plan.Clear()
+		require.NoError(t, again.Release(t.Context()))
+	})
+}

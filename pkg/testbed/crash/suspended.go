@@ -1,0 +1,154 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runs"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// exitConflict is the exit code of a run that has lost its lock.
+const exitConflict = 6
+
+// sleeper is a process that is suspended, and continued later.
+type sleeper struct {
+	program *Program
+	out     bytes.Buffer
+	code    int
+	err     error
+	ended   chan struct{}
+}
+
+// startSleeper starts the scene's command in a process of its own.
+func (s *scene) startSleeper(ctx context.Context, program *Program) *sleeper {
+	p := &sleeper{program: program, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		p.code, p.err = program.Run(ctx, s.bed, append(s.args(), "--storage", storage, "--progress", "plain"), &p.out)
+	}()
+	return p
+}
+
+// wake continues the process and returns when it has ended.
+func (p *sleeper) wake() {
+	p.program.Signal(syscall.SIGCONT)
+	<-p.ended
+}
+
+// suspended stops the program at the cell until another process has taken its lock over and has finished its run. When
+// it is continued it has to end as one that has lost its lock, without changing anything any more.
+func (s *scene) suspended(ctx context.Context, cell Cell) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := &Program{Path: s.program.Path}
+	t := &trap{cell: cell, signal: first.Signal, asleep: make(chan struct{})}
+	s.faults.Watch(t.watch)
+	defer s.faults.Watch(nil)
+	p := s.startSleeper(ctx, first)
+	defer func() {
+		cancel()
+		p.wake()
+		fmt.Fprintf(&s.out, "the process that was suspended:\n%s(ended with %d)\n", p.out.String(), p.code)
+	}()
+	select {
+	case <-t.asleep:
+	case <-p.ended:
+		return fmt.Errorf("the program was not suspended: it ended with %d: %w", p.code, p.err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.faults.Watch(nil)
+	if err := s.letsGo(ctx, source); err != nil {
+		return err
+	}
+	if err := errors.Join(s.awaitOverdue(ctx), s.finishedByAnother(ctx)); err != nil {
+		return fmt.Errorf("the second process: %w", err)
+	}
+	if err := s.changesNothing(ctx, p, cell); err != nil {
+		return err
+	}
+	return s.verifyResult(ctx)
+}
+
+// awaitOverdue waits until the lock shows that its owner does not renew it: until then another process is refused at once.
+func (s *scene) awaitOverdue(ctx context.Context) error {
+	for {
+		lock, _, err := runlock.Read(ctx, s.store, s.locked())
+		if err != nil || time.Since(lock.RenewedAt).Seconds() > lock.RenewSeconds {
+			return err
+		}
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// finishedByAnother is the same command in another process. A record of the first that was under way may come in between:
+// then it is refused, and says to run the command again.
+func (s *scene) finishedByAnother(ctx context.Context) error {
+	code, err := s.tisnap(ctx, s.args()...)
+	if err == nil && code == exitConflict {
+		return s.succeeds(ctx, s.args()...)
+	}
+	if err == nil && code != 0 {
+		err = fmt.Errorf("it ended with %d", code)
+	}
+	return err
+}
+
+// changesNothing continues the process, and proves that it has sent nothing that changes anything: but for calls of the
+// kind in the middle of which it was suspended, as those of one fan-out are on their way together.
+func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell) error {
+	before, err := s.records(ctx)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var changed []string
+	effect := effects()
+	s.faults.Watch(func(point string) *fault.Rule {
+		mu.Lock()
+		defer mu.Unlock()
+		if effect.MatchString(point) && point != "object.lock" && anyStore(point) != cell.Point { // the lock is written conditionally
+			changed = append(changed, point)
+		}
+		return nil
+	})
+	p.wake()
+	s.faults.Watch(nil)
+	after, err := s.records(ctx)
+	mu.Lock()
+	defer mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case p.code != exitConflict:
+		return errors.Join(fmt.Errorf("the process that was suspended ended with %d", p.code), p.err)
+	case len(changed) > 0:
+		return fmt.Errorf("the process that was suspended has changed something after it had lost its lock: %s", strings.Join(changed, ", "))
+	case after != before:
+		return fmt.Errorf("the process that was suspended wrote to the journal: %d records, and %d before", after, before)
+	}
+	return nil
+}
+
+// records counts those of all journals.
+func (s *scene) records(ctx context.Context) (int, error) {
+	all, err := runs.List(ctx, s.store)
+	n := 0
+	for _, r := range all {
+		if r.History != nil {
+			n += len(r.History.Records)
+		}
+	}
+	return n, err
+}
