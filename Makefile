@@ -95,8 +95,12 @@ check-estimate: ## ROUNDS backups and restores on the testbed: the estimate of e
 	CGO_ENABLED=0 ESTIMATE_ROUNDS=$(or $(ROUNDS),20) $(GO) test -trimpath -timeout=30m -count=1 -v ./tests -run TestEstimate_RoundsOfTheTestbed
 
 .PHONY: crash
-crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run
-	bin/testbed crash --sample=$(SAMPLE) $(if $(SEED),--seed=$(SEED)) $(if $(RUNS),--run=$(RUNS)) $(if $(ONLY),--only="$(ONLY)")
+crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run; AT=suspended stops and continues it
+	bin/testbed crash --sample=$(SAMPLE) $(if $(SEED),--seed=$(SEED)) $(if $(RUNS),--run=$(RUNS)) $(if $(AT),--at="$(AT)") $(if $(ONLY),--only="$(ONLY)")
+
+.PHONY: chaos
+chaos: build ## N rounds of backup and restore with random kills and faults of all systems at once; repeat one with N=1 SEED=...
+	bin/testbed chaos --rounds=$(N) $(if $(SEED),--seed=$(SEED))
 
 .PHONY: bench
 bench: ## run the benchmarks
