@@ -134,13 +134,26 @@ func (r *Run) alive(ctx context.Context, store objstore.Store) error {
 	lock, _, err := runlock.Read(ctx, store, r.Cluster)
 	switch {
 	case failure.Is(err, failure.NotFound):
+		r.diedEarly()
 	case err != nil:
 		return err
 	case lock.Owner.Run == r.ID && lock.Held(time.Now()):
 		until := lock.FreeAt().UTC()
 		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
+	case lock.Owner.Run != r.ID:
+		r.diedEarly()
 	}
 	return nil
+}
+
+// diedEarly marks a run failed no process of which came past the step before which nothing is changed.
+func (r *Run) diedEarly() {
+	locked := slices.ContainsFunc(r.History.Records, func(record phase.Record) bool {
+		return record.Type == phase.RecordDone && record.Step == journal.StepLock
+	})
+	if !locked {
+		r.State, r.Error = Failed, "its process died before it had the cluster's lock: it changed nothing"
+	}
 }
 
 // Last is the run that held the cluster's lock last, if it is not over: alive or dead; nil if there is none. The same

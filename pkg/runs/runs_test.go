@@ -36,8 +36,9 @@ func TestList_StatesOfRuns(t *testing.T) {
 	begin := phase.Record{Type: phase.RecordBegin, Step: "wait"}
 	wrote(t, store, "good", begin, phase.Record{Type: phase.RecordEnd})
 	wrote(t, store, "bad", begin, phase.Record{Type: phase.RecordEnd, Error: "no"})
-	wrote(t, store, "dead", begin)
-	wrote(t, store, "alive", begin)
+	locked := phase.Record{Type: phase.RecordDone, Step: "lock"}
+	wrote(t, store, "dead", locked, begin)
+	wrote(t, store, "alive", locked, begin)
 	_, err := store.Create(t.Context(), manifest.JournalKey("garbage", 1), []byte("{"))
 	require.NoError(t, err)
 	_, err = runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "alive", Host: "h", PID: 7, Command: "backup"}, time.Minute)
@@ -81,6 +82,26 @@ func TestLast_IsTheUnfinishedRunThatHadTheLock(t *testing.T) {
 	assert.Nil(t, last, "it is over")
 }
 
+// Nobody has to continue or abort a run that died before it could change anything; one that has the lock by its object
+// may have changed something, although the journal does not say so.
+func TestRead_DiedBeforeItHadTheLock_IsFailed(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	wrote(t, store, "early", phase.Record{Type: phase.RecordBegin, Step: "lock"})
+	wrote(t, store, "later", phase.Record{Type: phase.RecordBegin, Step: "lock"}, phase.Record{Type: phase.RecordDone, Step: "lock"})
+	for run, want := range map[cluster.RunID]runs.State{"early": runs.Failed, "later": runs.Unfinished} {
+		r, err := runs.Read(t.Context(), store, run)
+		require.NoError(t, err)
+		require.Equal(t, want, r.State)
+	}
+	lock, err := runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "early"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, lock.Release(t.Context()))
+	r, err := runs.Read(t.Context(), store, "early")
+	require.NoError(t, err)
+	require.Equal(t, runs.Unfinished, r.State)
+}
+
 // A restore that died is over once a resolve of the same cluster and backup has finished it, and not by any other run.
 func TestList_RestoreThatAResolveFinished_IsDone(t *testing.T) {
 	t.Parallel()
@@ -100,7 +121,7 @@ func TestList_RestoreThatAResolveFinished_IsDone(t *testing.T) {
 			store := objstoretest.NewMemory(nil)
 			put := func(id cluster.RunID, second int, about string, last phase.Record) {
 				j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
-				for i, r := range []phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, last} {
+				for i, r := range []phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, {Type: phase.RecordDone, Step: "lock"}, last} {
 					r.Seq, r.Run, r.Time = i+1, id, time.Date(2026, 1, 1, 0, 0, second+i, 0, time.UTC)
 					require.NoError(t, j.Append(t.Context(), r))
 				}

@@ -235,7 +235,7 @@ func (c *chaos) nothingLeft(ctx context.Context) error {
 		return err
 	}
 	for _, r := range all {
-		if r.State == runs.Running || r.State == runs.Damaged {
+		if r.State != runs.Done && r.State != runs.Failed {
 			return fmt.Errorf("run %s (%s) is %s", r.ID, r.Operation, r.State)
 		}
 	}
