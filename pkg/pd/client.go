@@ -55,23 +55,36 @@ const (
 	dialTimeout = 3 * time.Second
 	// openTries is how often opening asks all addresses, a second apart.
 	openTries = 3
+	// openRounds is how often that is begun again while PD answers by HTTP: it changes its leader, or is overloaded.
+	openRounds = 3
 )
 
 // quietOnce guards the one change of global state: pd/client logs to stdout through a global logger.
 var quietOnce sync.Once
 
 // Open finds the members and PD's leader. ctx bounds the opening only; Close ends the client.
-// An unreachable PD is Limited after about 3 s, addresses of different clusters are Conflict.
+// An unreachable PD is Limited after about 3 s, one that answers by HTTP alone after three times that; addresses of
+// different clusters are Conflict.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
+	for round := 1; ; round++ {
+		c, answers, err := connect(ctx, cfg)
+		if err == nil || !answers || round == openRounds || ctx.Err() != nil || !failure.Is(err, failure.Limited) {
+			return c, err
+		}
+	}
+}
+
+// connect is one round of Open. It reports whether PD answers by HTTP, if it failed.
+func connect(ctx context.Context, cfg Config) (c *Client, answers bool, err error) {
 	const op = "connect to pd"
 	target := strings.Join(cfg.Addresses, ",")
 	urls, tlsConfig, err := endpoints(cfg)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	dial := dialPlain(cfg.Reach)
 	quietOnce.Do(func() { log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()}) })
-	c := &Client{rest: newRest(urls, tlsConfig, dial), log: cfg.Logger}
+	c = &Client{rest: newRest(urls, tlsConfig, dial), log: cfg.Logger}
 	if c.log == nil {
 		c.log = zap.NewNop()
 	}
@@ -95,11 +108,11 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		stop()
 		cancel()
-		err = c.explain(ctx, err)
+		answers, err = c.explain(ctx, err)
 		c.rest.close()
-		return nil, translate(ctx, err, op, target)
+		return nil, answers, translate(ctx, err, op, target)
 	}
-	return c, nil
+	return c, true, nil
 }
 
 // recorded makes spans of the calls, if the run that opens the client is recorded.
@@ -110,15 +123,15 @@ func recorded(ctx context.Context) []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithStatsHandler(grpctrace.Handler{})}
 }
 
-// explain finds out by HTTP why the opening failed: pd/client says only that it did.
-func (c *Client) explain(ctx context.Context, err error) error {
+// explain finds out by HTTP why the opening failed, and whether PD answers that: pd/client says only that it did.
+func (c *Client) explain(ctx context.Context, err error) (answers bool, why error) {
 	if strings.Contains(err.Error(), "unmatched cluster id") {
-		return err
+		return true, err
 	}
 	if probeErr := c.rest.call(ctx, http.MethodGet, apiPrefix+"/version", nil, nil, mayRepeat); probeErr != nil {
-		return probeErr
+		return false, probeErr
 	}
-	return err
+	return true, err
 }
 
 // Close ends all connections and background work and waits for it.

@@ -50,6 +50,33 @@ func TestOpen_Unreachable_IsLimitedAfterAFewTries(t *testing.T) {
 	require.NoError(t, ctx.Err(), "after a few tries, not when the time of the caller is up")
 }
 
+// While PD changes its leader, or has too much to do, it answers by HTTP and pd/client gives up.
+func TestOpen_AnswersByHTTPAlone_IsTriedForLonger(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		refusals int // pd/client gives up after 3
+		refused  bool
+	}{"for a while": {4, false}, "for good": {-1, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			faults := &fault.Plan{}
+			s := running(t, pdtest.Config{Faults: faults}, 1)
+			require.NoError(t, faults.Add(fault.Rule{Point: "pd.GetMembers", Code: "Unavailable", Times: row.refusals}))
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			c, err := pd.Open(ctx, pd.Config{Addresses: s.URLs()})
+			if row.refused {
+				require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+				require.NoError(t, ctx.Err(), "after a few tries, not when the time of the caller is up")
+				return
+			}
+			require.NoError(t, err)
+			c.Close()
+			require.Empty(t, faults.Unreached())
+		})
+	}
+}
+
 func TestOpen_ContextEnds_StopsOpening(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
