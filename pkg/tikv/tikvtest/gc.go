@@ -27,7 +27,7 @@ func (e *kvEngine) collectGarbage(cursor []byte, safePoint uint64) (dropped int,
 	muts, next := mvcc.CollectGarbage(reader{e}, cursor, safePoint, gcKeys)
 	if len(muts) > 0 {
 		e.change(0, 0, 0, nil, muts)
-		e.wal.append(encodeApply(0, 0, 0, nil, muts))
+		e.wal.append(encodeApply(recordApply, 0, 0, 0, nil, muts))
 	}
 	return len(muts), next
 }

@@ -20,6 +20,8 @@ const cfCount = 3
 const (
 	recordIdent = 1 // cluster id, store id
 	recordApply = 2 // region, applied index and term, region states, mutations: one entry's whole effect
+	// recordSnapshot is as recordApply: a snapshot's whole effect, or the state of a region that has applied nothing since.
+	recordSnapshot = 3
 )
 
 // localState is what a store keeps of a region beside its keys. The flashback of region.StartTs is under way
@@ -42,6 +44,7 @@ type regionProgress struct {
 	localState
 	applied, appliedTerm uint64
 	persisted            uint64
+	snapshot             uint64 // index of the snapshot that it came with; 0 for none
 }
 
 // kvEngine is the store's data: applied key-values in three column families and the regions' local states,
@@ -75,10 +78,10 @@ func openKVEngine(dev *disk.Device) (*kvEngine, error) {
 
 func (e *kvEngine) replay(record []byte) error {
 	d := &decoder{b: record}
-	switch d.byte() {
+	switch kind := d.byte(); kind {
 	case recordIdent:
 		e.clusterID, e.storeID = d.uint(), d.uint()
-	case recordApply:
+	case recordApply, recordSnapshot:
 		region, index, term := d.uint(), d.uint(), d.uint()
 		states := make([]localState, 0, 1)
 		for n := d.uint(); n > 0 && d.err == nil; n-- {
@@ -87,6 +90,9 @@ func (e *kvEngine) replay(record []byte) error {
 		muts := d.mutations()
 		if d.err == nil {
 			e.change(region, index, term, states, muts)
+		}
+		if p := e.regions[region]; p != nil && kind == recordSnapshot {
+			p.snapshot = index
 		}
 	}
 	return d.err
@@ -108,7 +114,7 @@ func (e *kvEngine) encodeIdent() []byte {
 // apply carries out one entry of a region: its applied position, new local states and mutations, all or
 // nothing after a crash.
 func (e *kvEngine) apply(region, index, term uint64, states []localState, muts []mvcc.Mutation) {
-	record := encodeApply(region, index, term, states, muts)
+	record := encodeApply(recordApply, region, index, term, states, muts)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.change(region, index, term, states, muts)
@@ -116,12 +122,31 @@ func (e *kvEngine) apply(region, index, term uint64, states []localState, muts [
 	e.wal.append(record)
 }
 
-func encodeApply(region, index, term uint64, states []localState, muts []mvcc.Mutation) []byte {
+// applySnapshot is apply of a region that comes as a whole.
+func (e *kvEngine) applySnapshot(region, index, term uint64, state localState, muts []mvcc.Mutation) {
+	record := encodeApply(recordSnapshot, region, index, term, []localState{state}, muts)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.change(region, index, term, []localState{state}, muts)
+	e.regions[region].snapshot = index
+	e.unflushed[region] = struct{}{}
+	e.wal.append(record)
+}
+
+// asItCame reports whether the region came with a snapshot and has applied nothing since.
+func (e *kvEngine) asItCame(region uint64) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	p := e.regions[region]
+	return p != nil && p.snapshot > 0 && p.snapshot == p.applied
+}
+
+func encodeApply(kind byte, region, index, term uint64, states []localState, muts []mvcc.Mutation) []byte {
 	size := 64
 	for _, m := range muts {
 		size += len(m.Key) + len(m.Value) + 12
 	}
-	b := append(make([]byte, 0, size), recordApply)
+	b := append(make([]byte, 0, size), kind)
 	b = binary.AppendUvarint(b, region)
 	b = binary.AppendUvarint(b, index)
 	b = binary.AppendUvarint(b, term)
@@ -192,7 +217,11 @@ func (e *kvEngine) writeState(emit func([]byte) error) error {
 		return err
 	}
 	for id, p := range e.regions {
-		if err := emit(encodeApply(id, p.applied, p.appliedTerm, []localState{p.localState}, nil)); err != nil {
+		kind := byte(recordApply)
+		if p.snapshot > 0 && p.snapshot == p.applied {
+			kind = recordSnapshot
+		}
+		if err := emit(encodeApply(kind, id, p.applied, p.appliedTerm, []localState{p.localState}, nil)); err != nil {
 			return err
 		}
 	}
@@ -202,13 +231,13 @@ func (e *kvEngine) writeState(emit func([]byte) error) error {
 		keys.Scan(func(k string, v []byte) bool {
 			chunk = append(chunk, mvcc.Mutation{CF: mvcc.CF(cf), Key: []byte(k), Value: v})
 			if len(chunk) == 1024 {
-				err = emit(encodeApply(0, 0, 0, nil, chunk))
+				err = emit(encodeApply(recordApply, 0, 0, 0, nil, chunk))
 				chunk = chunk[:0]
 			}
 			return err == nil
 		})
 		if err == nil && len(chunk) > 0 {
-			err = emit(encodeApply(0, 0, 0, nil, chunk))
+			err = emit(encodeApply(recordApply, 0, 0, 0, nil, chunk))
 		}
 		if err != nil {
 			return err

@@ -206,8 +206,9 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 		log.members = confState(v.region)
 	}
 	log.snapshot = func() (raftpb.Snapshot, error) { return w.store.data.snapshotOf(p.regionID) }
-	if v.applied > log.last() {
-		// It crashed when the data of a snapshot were durable, and the log was not yet.
+	if v.applied > log.last() && w.store.data.asItCame(p.regionID) {
+		// It crashed when the data of a snapshot were durable, and the log was not yet. Else the log is older than the data:
+		// raft refuses it.
 		log.hard.Term = max(log.hard.Term, v.appliedTerm)
 		w.log.reset(p.regionID, v.applied, v.appliedTerm, log.hard)
 	}

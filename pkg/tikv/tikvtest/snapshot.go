@@ -24,7 +24,7 @@ func (e *kvEngine) snapshotOf(region uint64) (raftpb.Snapshot, error) {
 	state := p.localState
 	muts := e.within(boundsOf(state.region), false)
 	return raftpb.Snapshot{
-		Data: encodeApply(region, p.applied, p.appliedTerm, []localState{state}, muts),
+		Data: encodeApply(recordSnapshot, region, p.applied, p.appliedTerm, []localState{state}, muts),
 		Metadata: raftpb.SnapshotMetadata{
 			Index: p.applied, Term: p.appliedTerm, ConfState: confState(state.region),
 		},
@@ -123,7 +123,7 @@ func (w *raftWorker) install(p *peer, snap *raftpb.Snapshot) error {
 		return err
 	}
 	index, term := snap.Metadata.Index, snap.Metadata.Term
-	w.store.data.apply(p.regionID, index, term, []localState{state}, muts)
+	w.store.data.applySnapshot(p.regionID, index, term, state, muts)
 	if err := w.store.data.flush(w.store.opts.CheckpointBytes); err != nil {
 		return err
 	}
