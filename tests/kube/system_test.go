@@ -89,6 +89,7 @@ func newSystem(t *testing.T, kubeconfig string) system {
 	t.Helper()
 	n := opened.Add(1)
 	s := system{kubeconfig: kubeconfig, namespace: fmt.Sprintf("test-%d", n), run: cluster.RunID(fmt.Sprintf("rst-20261122-%d", n))}
+	s.client = adapter(t, kube.Config{Kubeconfig: kubeconfig}) // first: it silences klog, which client-go reads
 	var err error
 	s.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	require.NoError(t, err)
@@ -100,7 +101,6 @@ func newSystem(t *testing.T, kubeconfig string) system {
 	require.NoError(t, err)
 	s.dynamic, err = dynamic.NewForConfigAndClient(s.config, client)
 	require.NoError(t, err)
-	s.client = adapter(t, kube.Config{Kubeconfig: kubeconfig})
 	return s
 }
 
