@@ -25,7 +25,7 @@ func TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand(t *testing.T) {
 	e := p.run(t, append([]string{"backup", prod.String(), "--name", string(firstBackup), "--storage", whole}, reach...)...)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	e = p.run(t, append([]string{
-		"restore", string(firstBackup), "--to", "tidb/copy", "--storage", whole, "--keep-on-failure", "--timeout", "3s", "--run-id", "killed",
+		"restore", string(firstBackup), "--to", "tidb/copy", "--storage", whole, "--keep-on-failure", "--timeout", "3s", "--run-id", "killed", "--via", "direct",
 	}, reach...)...)
 	require.NotEqual(t, cli.ExitDone, e.code, "its stores cannot be reached")
 	require.NotNil(t, p.bed.Kube.Get("tidbclusters", "tidb", "copy"))
