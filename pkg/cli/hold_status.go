@@ -100,7 +100,7 @@ func lockOf(ctx context.Context, store objstore.Store, name cluster.Name, watchi
 func (d *holdDoc) table(w io.Writer) error {
 	if d.Lock != nil {
 		if _, err := fmt.Fprintf(w, "run %s (%s, pid %d on host %s) has the lock until %s\n",
-			d.Lock.Run, d.Lock.Command, d.Lock.PID, d.Lock.Host, d.Lock.Until.Format(time.RFC3339)); err != nil {
+			oneLine(d.Lock.Run), oneLine(d.Lock.Command), d.Lock.PID, oneLine(d.Lock.Host), d.Lock.Until.Format(time.RFC3339)); err != nil {
 			return err
 		}
 	}

@@ -185,7 +185,7 @@ func (d *listDoc) columns(w io.Writer, more bool) error {
 		if e.Problem == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "\n%s is %s: %s\n", e.ID, e.State, e.Problem); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s is %s: %s\n", oneLine(e.ID), e.State, oneLine(e.Problem)); err != nil {
 			return err
 		}
 	}

@@ -114,6 +114,6 @@ func (l *runLog) record(w io.Writer, r *phase.Record) error {
 	if r.Error != "" {
 		text += ": " + r.Error
 	}
-	_, err := fmt.Fprintf(w, "%s  %-11s  %s\n", r.Time.UTC().Format(time.RFC3339), r.Type, text)
+	_, err := fmt.Fprintf(w, "%s  %-11s  %s\n", r.Time.UTC().Format(time.RFC3339), oneLine(r.Type), oneLine(text))
 	return err
 }

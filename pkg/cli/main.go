@@ -81,9 +81,9 @@ func (a *app) printError(err error, code ExitCode) {
 		fmt.Fprintln(a.streams.Err, exitLine(code, kind, message, hint))
 		return
 	}
-	fmt.Fprintln(a.streams.Err, "error: "+message)
+	fmt.Fprintln(a.streams.Err, failure.Lines("error: "+message))
 	if hint != "" {
-		fmt.Fprintln(a.streams.Err, "hint: "+hint)
+		fmt.Fprintln(a.streams.Err, failure.Lines("hint: "+hint))
 	}
 }
 

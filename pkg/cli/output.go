@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 
@@ -29,19 +31,11 @@ func (a *app) print(d document) error {
 }
 
 func write(w io.Writer, output string, d document) error {
-	switch output {
-	case "table":
-		return d.table(w)
-	case "wide":
-		if more, ok := d.(wide); ok {
-			return more.wideTable(w)
-		}
-		return d.table(w)
-	case "name":
-		return printNames(w, d)
-	case "json", "yaml":
-	default:
-		return byTemplate(w, output, d)
+	if output != "json" && output != "yaml" { // these two quote what a terminal must not get
+		var text bytes.Buffer
+		err := writeText(&text, output, d)
+		_, writeErr := io.WriteString(w, failure.Lines(text.String()))
+		return cmp.Or(err, writeErr)
 	}
 	body, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
@@ -56,4 +50,20 @@ func write(w io.Writer, output string, d document) error {
 	}
 	_, err = w.Write(body)
 	return err
+}
+
+// writeText writes the forms that a person reads.
+func writeText(w io.Writer, output string, d document) error {
+	switch output {
+	case "table":
+		return d.table(w)
+	case "wide":
+		if more, ok := d.(wide); ok {
+			return more.wideTable(w)
+		}
+		return d.table(w)
+	case "name":
+		return printNames(w, d)
+	}
+	return byTemplate(w, output, d)
 }

@@ -75,7 +75,7 @@ func printNames(w io.Writer, d document) error {
 		return fmt.Errorf("this command prints no objects with names: choose another --output than name")
 	}
 	for _, name := range n.names() {
-		if _, err := fmt.Fprintln(w, name); err != nil {
+		if _, err := fmt.Fprintln(w, oneLine(name)); err != nil {
 			return err
 		}
 	}

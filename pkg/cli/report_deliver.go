@@ -65,7 +65,7 @@ func (a *app) writeReport(f reportFlags, doc reportDocument) error {
 		}
 		return to.print(doc)
 	default:
-		return failure.Annotate(doc.table(a.streams.Out), "print result", "")
+		return failure.Annotate(write(a.streams.Out, "table", doc), "print result", "")
 	}
 	if err == nil {
 		_, err = io.WriteString(a.streams.Out, text)

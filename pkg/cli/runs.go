@@ -140,15 +140,15 @@ func (a *app) readRun(ctx context.Context, arg string) (*runs.Run, error) {
 }
 
 func (d *runDoc) table(w io.Writer) error {
-	fmt.Fprintf(w, "run %s: %s of %s, backup %s: %s\n", d.ID, d.Operation, d.Cluster, d.Backup, d.State)
+	fmt.Fprintf(w, "run %s: %s of %s, backup %s: %s\n", oneLine(d.ID), oneLine(d.Operation), oneLine(d.Cluster), oneLine(d.Backup), d.State)
 	if d.Owner != "" {
-		fmt.Fprintf(w, "its lock is held by %s until %s\n", d.Owner, d.Until.Format(time.RFC3339))
+		fmt.Fprintf(w, "its lock is held by %s until %s\n", oneLine(d.Owner), d.Until.Format(time.RFC3339))
 	}
 	if d.ResolvedBy != "" {
-		fmt.Fprintf(w, "its process died, and run %s of tisnap resolve finished it\n", d.ResolvedBy)
+		fmt.Fprintf(w, "its process died, and run %s of tisnap resolve finished it\n", oneLine(d.ResolvedBy))
 	}
 	if d.Error != "" {
-		fmt.Fprintf(w, "error: %s\n", d.Error)
+		fmt.Fprintf(w, "error: %s\n", oneLine(d.Error))
 	}
 	fmt.Fprintln(w)
 	t := newTable("PROCESS", "START", "END", "IN STEPS", "GAP BEFORE", "ENDED IN")
@@ -158,7 +158,7 @@ func (d *runDoc) table(w io.Writer) error {
 	if err := t.write(w); err != nil || d.State != runs.Unfinished {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ncontinue it with the command that started it and --run-id %s; undo it with: tisnap runs abort %s\n", d.ID, d.ID)
+	_, err := fmt.Fprintf(w, "\ncontinue it with the command that started it and --run-id %s; undo it with: tisnap runs abort %s\n", oneLine(d.ID), oneLine(d.ID))
 	return err
 }
 

@@ -5,7 +5,12 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 )
+
+// oneLine is a value as a line may hold it, whatever somebody has written into the storage that it is from.
+func oneLine(value any) string { return failure.Line(fmt.Sprint(value)) }
 
 // table prints aligned columns as kubectl does; an empty cell is "<none>".
 type table struct {
@@ -18,7 +23,7 @@ func newTable(head ...string) *table { return &table{head: head} }
 func (t *table) row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		if row[i] = fmt.Sprint(c); row[i] == "" {
+		if row[i] = oneLine(c); row[i] == "" {
 			row[i] = "<none>"
 		}
 	}

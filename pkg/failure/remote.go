@@ -33,6 +33,16 @@ func Line(text string) string {
 	return b.String()
 }
 
+// Lines is Line of a text of several lines: it keeps its line breaks and tabs, and is not cut.
+func Lines(text string) string {
+	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unprintable(r) {
+			return -1
+		}
+		return r
+	}, text), "\uFFFD")
+}
+
 // unprintable reports control characters, and those that change the direction of what follows.
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'

@@ -2,6 +2,12 @@ package mutants
 
 func reportGuards() []Mutant {
 	return []Mutant{
+		in("pkg/cli/output.go", "what somebody wrote into a storage reaches the terminal as it is", nothingFromOutside,
+			"failure.Lines(text.String())", "text.String()",
+			"TestWrite_HostileNames_DoNothingInATerminal"),
+		in("pkg/cli/table.go", "a line break in a name begins a line of its own", nothingFromOutside,
+			"return failure.Line(fmt.Sprint(value))", "return failure.Lines(fmt.Sprint(value))",
+			"TestWrite_HostileNames_DoNothingInATerminal"),
 		in("pkg/exporter/guard.go", "another web site can have a browser read the page of this machine", nothingFromOutside,
 			"	case !public && !loopbackName(r.Host):", "	case false:",
 			"TestPage_IsReadOnlyAndGuarded"),
