@@ -16,11 +16,10 @@ import (
 
 // backupFlags are those of `backup full` alone.
 type backupFlags struct {
-	Type           string
-	VolumeFile     string
-	ProgressFile   string
-	OtherHolds     bool
-	APIConcurrency uint
+	Type         string
+	VolumeFile   string
+	ProgressFile string
+	OtherHolds   bool
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -44,7 +43,6 @@ func (a *app) backupCommand() *cobra.Command {
 	fl.StringVar(&f.VolumeFile, "volume-file", "./backup.json", "file that names the stores and their volumes")
 	fl.StringVar(&f.ProgressFile, "progress-file", "progress.txt", "file for the progress")
 	fl.BoolVar(&f.OtherHolds, "operator-paused-gc-and-scheduler", false, "another process holds the cluster, by br operator pause-gc-and-schedulers")
-	fl.UintVar(&f.APIConcurrency, "cloud-api-concurrency", 8, "calls to AWS at the same time")
 	defineOthers(fl, backupOthers())
 	return cmd
 }

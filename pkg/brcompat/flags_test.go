@@ -55,9 +55,9 @@ func TestFlags_InAnyOrderAndForm_TheLastOneWins(t *testing.T) {
 func TestFlags_ThatMakeNoDifference_AreIgnoredWithAWarning(t *testing.T) {
 	t.Parallel()
 	got, log := logged(t, "backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere",
-		"--ratelimit=100", "--concurrency", "8", "--checksum=false", "--send-credentials-to-tikv=false", "--crypter.method=plaintext")
+		"--ratelimit=100", "--concurrency", "8", "--cloud-api-concurrency=16", "--checksum=false", "--send-credentials-to-tikv=false", "--crypter.method=plaintext")
 	require.Contains(t, got.stderr, "/nowhere")
-	require.Regexp(t, `\[WARN\] .*ignored: --checksum, --concurrency, --ratelimit"\]`, log)
+	require.Regexp(t, `\[WARN\] .*ignored: --checksum, --cloud-api-concurrency, --concurrency, --ratelimit"\]`, log)
 }
 
 func TestFlags_ThatCannotBeHonoured_AreRefusedByName(t *testing.T) {
@@ -74,7 +74,7 @@ func TestFlags_ThatCannotBeHonoured_AreRefusedByName(t *testing.T) {
 		"another type":                   {[]string{"--type=kv"}, "--type=kv"},
 		"no storage":                     {[]string{"--storage="}, "--storage"},
 		"an unknown flag":                {[]string{"--turbo=on"}, "--turbo"},
-		"a bad number":                   {[]string{"--cloud-api-concurrency=many"}, "--cloud-api-concurrency"},
+		"a bad boolean":                  {[]string{"--operator-paused-gc-and-scheduler=maybe"}, "--operator-paused-gc-and-scheduler"},
 		"an empty address":               {[]string{"--pd=a:1,,b:2"}, "--pd"},
 		"an unknown log level":           {[]string{"--log-level=loud"}, "--log-level"},
 		"an unknown log format":          {[]string{"--log-format=xml"}, "--log-format"},

@@ -73,6 +73,7 @@ func backupOthers() []other {
 		{name: "filter", short: "f", fallback: "*.*", refused: wholeCluster},
 		{name: "case-sensitive", fallback: "false"},
 		{name: "skip-aws", fallback: "false", refused: noMock},
+		{name: "cloud-api-concurrency", fallback: "8"}, // the pace of the calls is that of EC2's own limits
 	}
 }
 
@@ -99,6 +100,7 @@ func restoreOthers() []other {
 		{name: "filter", short: "f", fallback: "*.*", refused: wholeCluster},
 		{name: "case-sensitive", fallback: "false"},
 		{name: "skip-aws", fallback: "false", refused: noMock},
+		{name: "cloud-api-concurrency", fallback: "8"}, // the pace of the calls is that of EC2's own limits
 	}
 }
 

@@ -24,7 +24,6 @@ type restoreFlags struct {
 	VolumeThroughput int64
 	VolumeEncrypted  bool
 	VolumeScope      int
-	APIConcurrency   uint
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -61,7 +60,6 @@ func (a *app) restoreCommand() *cobra.Command {
 	fl.Int64Var(&f.VolumeThroughput, "volume-throughput", 0, "throughput of the new volumes, in MiB/s; 0 is the type's default")
 	fl.BoolVar(&f.VolumeEncrypted, "volume-encrypted", false, "encrypt the new volumes")
 	fl.IntVar(&f.VolumeScope, "volume-scope", 0, "which volumes: 0 all, 1 those with TiKV's data, 2 the others")
-	fl.UintVar(&f.APIConcurrency, "cloud-api-concurrency", 8, "calls to AWS at the same time")
 	defineOthers(fl, restoreOthers())
 	return cmd
 }
