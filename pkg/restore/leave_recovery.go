@@ -116,6 +116,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		return true, nil
 	})
 	if err == nil {
+		r.led = true
 		r.noteServes(s)
 	}
 	return err

@@ -46,7 +46,12 @@ func (r *run) leave(format string, args ...any) {
 	r.result.Left = append(r.result.Left, fmt.Sprintf(format, args...))
 }
 
-// conclude completes the result, and the error of a run whose cluster serves: it is Partial then, whatever failed
+// finish is the command that finishes the restore of a cluster that is kept.
+func (r *run) finish() string {
+	return fmt.Sprintf("tisnap resolve %s --backup %s", r.opts.Target, r.opts.Backup)
+}
+
+// conclude completes the result, and the error of a run whose cluster serves all of its data: it is Partial then, whatever failed
 // after that, because the cluster is kept and can be used. A run that lost its cluster to another one says just that.
 func (r *run) conclude(err error) error {
 	switch {
@@ -54,6 +59,9 @@ func (r *run) conclude(err error) error {
 		return failure.New(failure.Conflict, "restore", r.opts.Target.String(), "%w; before that was noticed: %w", r.fence.Loss(), err)
 	case err != nil && (!r.serves.Load() || r.fence.Lost()):
 		return err
+	case err != nil && !r.led:
+		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),
+			"not all of its data were seen to be there; the cluster is kept, as a TiDB of it answers: %w", err).WithHint("finish it with: %s", r.finish())
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
 		r.result.Restored = true
 		return err // Partial is a run that did all, but for its last journal records
@@ -63,7 +71,7 @@ func (r *run) conclude(err error) error {
 	if err == nil {
 		return failure.New(failure.Partial, "finish restore", target.String(), "the cluster serves its data, but %s", strings.Join(r.result.Left, "; "))
 	}
-	finish := fmt.Sprintf("tisnap resolve %s --backup %s", target, r.opts.Backup)
+	finish := r.finish()
 	partial := failure.New(failure.Partial, "finish restore", target.String(), "the cluster is restored and kept, but not finished: %w", err).
 		WithHint("finish it with: %s", finish)
 	r.leave("the restore is not finished, finish it with `%s`: %v", finish, err)

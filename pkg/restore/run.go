@@ -26,7 +26,8 @@ type run struct {
 
 	manifest *manifest.Manifest
 	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
-	// that run side by side set it.
+	// that run side by side set it. led is the first of the two: only then is the cluster restored.
+	led      bool
 	serves   atomic.Bool
 	resolved bool // the data are at the backup ts already: an earlier run was killed after that
 	existing bool // the target was made by somebody else, for this restore
