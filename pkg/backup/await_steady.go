@@ -27,7 +27,11 @@ func (r *run) awaitSteady(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 		if ready {
-			return r.checkImports(ctx, s)
+			err := r.checkImports(ctx, s)
+			if !failure.Transient(err) || ctx.Err() != nil {
+				return err
+			}
+			seen.since, seen.reason = time.Now(), err // a store went away right now
 		}
 		if seen.reason != nil && seen.reason.Error() != shown {
 			shown = seen.reason.Error()

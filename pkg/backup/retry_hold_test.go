@@ -252,6 +252,23 @@ func TestRun_StoresNeverSteady_FailsAndNamesOne(t *testing.T) {
 	r.requireUndone(t, o)
 }
 
+// A store that goes away right after the cluster was found steady is waited for, as one that is away before.
+func TestRun_StoreIsAwayWhenImportsAreChecked_IsWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fault(t, fault.Rule{
+		Point: "ec2.CreateSnapshots", Nth: 2, Position: fault.Slow, Delay: 10 * time.Millisecond,
+		Do: func() { r.c.Stores()[1].DropLease() },
+	})
+	r.fault(t, fault.Rule{Point: "tikv.2.GetMode", Nth: 2, Times: 2, Code: "Unavailable"}) // the first is preflight's
+	o := r.options()
+	o.HoldAttempts = 3
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.Equal(t, 2, result.Attempts)
+	require.Empty(t, r.faults.Unreached())
+}
+
 func TestRun_AStepPanics_IsLetGo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
