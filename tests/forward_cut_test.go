@@ -36,7 +36,7 @@ func TestPortForward_CutInHoldRecoverAndSweep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cut := p.cutForwardsAt(faults, "ec2.CreateSnapshots", c.cut)
 			e := p.run(t, "backup", prod.String(), "--name", c.name, "--storage", whole, "--via", "port-forward",
-				"--lease", "3s", "--steady", "1s", "--marks", "off", "-o", "json")
+				"--lease", "3s", "--hold-attempts", "8", "--steady", "1s", "--marks", "off", "-o", "json")
 			require.Equal(t, cli.ExitDone, e.code, e.stderr)
 			require.True(t, cut(), "nothing was cut")
 			var doc struct{ Report report.Report }
