@@ -36,7 +36,14 @@ func (r *run) noteAttempt() {
 		if len(ids)+asked == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%d snapshots (%s) and what EC2 still makes of %d requests: %s", len(ids), strings.Join(ids, " "), asked, removal)
+		var parts []string
+		if len(ids) > 0 {
+			parts = append(parts, fmt.Sprintf("%d snapshots (%s)", len(ids), strings.Join(ids, " ")))
+		}
+		if asked > 0 {
+			parts = append(parts, fmt.Sprintf("what EC2 still makes of %d requests", asked))
+		}
+		return strings.Join(parts, " and ") + ": " + removal
 	})
 }
 
