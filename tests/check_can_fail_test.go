@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
 
@@ -27,7 +28,7 @@ func failingRound(t *testing.T, cfg round.Config) (output string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 	defer cancel()
-	log := &logBuffer{}
+	log := &shipped.Output{}
 	cfg.Dir, cfg.Tisnap, cfg.Seed, cfg.Scale = t.TempDir(), inProcess(t, log), 1, 4
 	cfg.Accounts, cfg.Regions = accounts, 8
 	_, err = round.Run(ctx, cfg)

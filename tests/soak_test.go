@@ -1,9 +1,7 @@
 package tests
 
 import (
-	"bytes"
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
 // roundDeadline bounds one small round; it takes a few seconds without the race detector.
@@ -26,7 +25,7 @@ func TestSoak(t *testing.T) {
 	for i := range int64(*rounds) {
 		seed := first + i
 		ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
-		log := &logBuffer{}
+		log := &shipped.Output{}
 		start := time.Now()
 		faults := &fault.Plan{}
 		r, err := round.Run(ctx, round.Config{
@@ -40,22 +39,4 @@ func TestSoak(t *testing.T) {
 		t.Logf("seed %d: %d rows in %d regions right after %d transfers, %d during the backup, in %s",
 			seed, r.Rows, r.Regions, r.Commits, r.During, time.Since(start).Round(time.Millisecond))
 	}
-}
-
-// logBuffer is a buffer that several goroutines may write to.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
 func appendRecord(t *testing.T, store objstore.Store, r phase.Record) {
@@ -46,7 +45,7 @@ func TestLogs_FollowsTheJournal(t *testing.T) {
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			var out lockedBuffer
+			var out shipped.Output
 			ended := make(chan error, 1)
 			go func() { ended <- (&runLog{store: store, run: "r"}).print(ctx, &out, true) }()
 			require.Eventually(t, func() bool { return strings.Contains(out.String(), "connect") }, 30*time.Second, time.Millisecond)
@@ -64,22 +63,4 @@ func TestLogs_FollowsTheJournal(t *testing.T) {
 			require.Contains(t, err.Error()+failure.HintOf(err), row.says)
 		})
 	}
-}
-
-// lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

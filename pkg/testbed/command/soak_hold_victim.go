@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/mishap"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -28,7 +29,7 @@ type victim struct {
 	what   []string
 	killed bool
 	code   int
-	output syncBuffer
+	output shipped.Output
 }
 
 // program runs tisnap as it is; what goes wrong goes wrong in the backup.

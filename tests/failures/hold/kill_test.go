@@ -1,11 +1,11 @@
 package hold_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +20,7 @@ import (
 // process is a backup in a process of its own.
 type process struct {
 	cmd    *exec.Cmd
-	stderr bytes.Buffer
+	stderr shipped.Output
 	ended  <-chan error
 }
 
@@ -106,7 +106,9 @@ func TestA12_ProcessKilled(t *testing.T) {
 		p := newPlace(t, 3)
 		b := launch(t, p, "--lease", "1m")
 		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
-		p.letsGoWithin(t, time.Minute)
+		// The program's own word: until it has all the answers it has to say that the cluster may still be held.
+		await(t, time.Minute, "the undo of the hold", func() bool { return strings.Contains(b.stderr.String(), "undo hold: done") })
+		p.nothingHeld(t)
 		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
 		require.Equal(t, 130, b.exitCode(t), b.stderr.String())
 		require.Contains(t, b.stderr.String(), "tisnap.io/run=dead")
