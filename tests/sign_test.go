@@ -17,9 +17,9 @@ import (
 
 // The keys of the manifest's tests.
 const (
-	secretKey    = "../pkg/manifest/testdata/minisign.key"
-	publicKey    = "../pkg/manifest/testdata/minisign.pub"
-	encryptedKey = "../pkg/manifest/testdata/minisign.encrypted.key"
+	secretKey    = "../pkg/manifest/manifesttest/minisign.key"
+	publicKey    = "../pkg/manifest/manifesttest/minisign.pub"
+	encryptedKey = "../pkg/manifest/manifesttest/minisign.encrypted.key"
 )
 
 // TestSigned_BackupListDescribeRestore takes a backup with a key, and restores it by its public half. The parts follow each other.

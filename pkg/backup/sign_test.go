@@ -1,7 +1,6 @@
 package backup_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,23 +9,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 )
-
-func signingKey(t *testing.T) *manifest.SigningKey {
-	t.Helper()
-	text, err := os.ReadFile("../manifest/testdata/minisign.key")
-	require.NoError(t, err)
-	key, err := manifest.ParseSigningKey(text, "")
-	require.NoError(t, err)
-	return key
-}
 
 func TestRun_SignKey_SealsWithASignature(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	o := r.options()
-	o.SignKey = signingKey(t)
+	o.SignKey = manifesttest.SigningKey(t)
 	_, err := r.run(t.Context(), t, o)
 	require.NoError(t, err)
 	m, err := catalog.Catalog{Store: r.store, VerifyKey: o.SignKey.VerifyKey()}.Load(t.Context(), o.Backup)
@@ -40,7 +30,7 @@ func TestRequest_SignKey_IsPartOfIt(t *testing.T) {
 	about := func(o backup.Options) *journal.About {
 		return &journal.About{Operation: journal.Backup, Cluster: prod, Backup: "b", Request: o.Request()}
 	}
-	signed, unsigned := about(backup.Options{SignKey: signingKey(t)}), about(backup.Options{})
+	signed, unsigned := about(backup.Options{SignKey: manifesttest.SigningKey(t)}), about(backup.Options{})
 	require.NoError(t, signed.SameRequest("r", signed))
 	for name, test := range map[string]struct{ was, is *journal.About }{"without": {signed, unsigned}, "only now": {unsigned, signed}} {
 		t.Run(name, func(t *testing.T) {

@@ -1,38 +1,17 @@
 package catalog_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
-	"aead.dev/minisign"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
-
-func signingKey(t *testing.T) *manifest.SigningKey {
-	t.Helper()
-	text, err := os.ReadFile("../manifest/testdata/minisign.key")
-	require.NoError(t, err)
-	key, err := manifest.ParseSigningKey(text, "")
-	require.NoError(t, err)
-	return key
-}
-
-func otherKey(t *testing.T) *manifest.SigningKey {
-	t.Helper()
-	_, secret, err := minisign.GenerateKey(nil)
-	require.NoError(t, err)
-	text, err := secret.MarshalText()
-	require.NoError(t, err)
-	key, err := manifest.ParseSigningKey(text, "")
-	require.NoError(t, err)
-	return key
-}
 
 func TestLoad_VerifyKey_TakesOnlyWhatItSigned(t *testing.T) {
 	t.Parallel()
@@ -40,9 +19,9 @@ func TestLoad_VerifyKey_TakesOnlyWhatItSigned(t *testing.T) {
 		key  *manifest.SigningKey
 		text string
 	}{
-		"signed":      {key: signingKey(t)},
+		"signed":      {key: manifesttest.SigningKey(t)},
 		"not signed":  {text: "it is not signed"},
-		"another key": {key: otherKey(t), text: "and a signature by key " + signingKey(t).ID() + " is demanded"},
+		"another key": {key: manifesttest.OtherKey(t), text: "and a signature by key " + manifesttest.SigningKey(t).ID() + " is demanded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +30,7 @@ func TestLoad_VerifyKey_TakesOnlyWhatItSigned(t *testing.T) {
 			sealed(t, c, "b1")
 			_, err := c.Load(t.Context(), "b1")
 			require.NoError(t, err, "without a key all are taken")
-			c.VerifyKey = signingKey(t).VerifyKey()
+			c.VerifyKey = manifesttest.SigningKey(t).VerifyKey()
 			m, err := c.Load(t.Context(), "b1")
 			if test.text == "" {
 				require.NoError(t, err)
@@ -72,8 +51,8 @@ func TestSeal_SignKeyAndSealedAlready_FitsOnlyIfItSigned(t *testing.T) {
 		before *manifest.SigningKey
 		fits   bool
 	}{
-		"by the same key": {before: signingKey(t), fits: true},
-		"by another key":  {before: otherKey(t)},
+		"by the same key": {before: manifesttest.SigningKey(t), fits: true},
+		"by another key":  {before: manifesttest.OtherKey(t)},
 		"by none":         {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +60,7 @@ func TestSeal_SignKeyAndSealedAlready_FitsOnlyIfItSigned(t *testing.T) {
 			c, _ := newCatalog(t, fault.Rule{Point: "s3.PutObject", Position: fault.After, Times: -1})
 			c.SignKey = test.before
 			sealed(t, c, "b1")
-			c.SignKey = signingKey(t)
+			c.SignKey = manifesttest.SigningKey(t)
 			err := c.Seal(t.Context(), "b1", created.Add(2*time.Hour), 0)
 			if test.fits {
 				require.NoError(t, err)
@@ -96,7 +75,7 @@ func TestVerifyEach_UnsignedAmongSigned_IsUntrusted(t *testing.T) {
 	t.Parallel()
 	c, store := newCatalog(t)
 	sealed(t, c, "b1")
-	c.SignKey = signingKey(t)
+	c.SignKey = manifesttest.SigningKey(t)
 	sealed(t, c, "b2")
 	require.NoError(t, c.PutManifest(t.Context(), sample("b3")))
 	c.VerifyKey = c.SignKey.VerifyKey()

@@ -6,43 +6,22 @@ import (
 	"strings"
 	"testing"
 
-	"aead.dev/minisign"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 )
-
-// The keys in testdata were made by minisign 0.11, for these tests alone. The encrypted one has the password "secret
-// words" and the smallest cost of scrypt.
-func signingKey(t testing.TB) *manifest.SigningKey {
-	t.Helper()
-	key, err := manifest.ParseSigningKey(readFile(t, "minisign.key"), "")
-	require.NoError(t, err)
-	return key
-}
-
-// otherKey is a key that nobody knows.
-func otherKey(t testing.TB) *manifest.SigningKey {
-	t.Helper()
-	_, secret, err := minisign.GenerateKey(nil)
-	require.NoError(t, err)
-	text, err := secret.MarshalText()
-	require.NoError(t, err)
-	key, err := manifest.ParseSigningKey(text, "")
-	require.NoError(t, err)
-	return key
-}
 
 // minisign -V takes this signature over this manifest, with the public key in testdata.
 func TestSign_Sample_IsStableAndVerifies(t *testing.T) {
 	t.Parallel()
 	doc, seal := sealed(t)
-	signed, err := manifest.Sign(doc, seal, signingKey(t))
+	signed, err := manifest.Sign(doc, seal, manifesttest.SigningKey(t))
 	require.NoError(t, err)
 	golden(t, "seal.signed.v1.json", signed)
 
-	key, err := manifest.ParseVerifyKey(readFile(t, "minisign.pub"))
+	key, err := manifest.ParseVerifyKey(manifesttest.PublicKey)
 	require.NoError(t, err)
 	require.Equal(t, "DC92731EB1878E64", key.ID(), "as minisign shows it")
 	require.NoError(t, manifest.Verify(doc, signed, key))
@@ -56,14 +35,14 @@ func TestSign_Sample_IsStableAndVerifies(t *testing.T) {
 func TestVerify_SealWrittenInAnotherLayout_IsTheSame(t *testing.T) {
 	t.Parallel()
 	doc, seal := sealed(t)
-	signed, err := manifest.Sign(doc, seal, signingKey(t))
+	signed, err := manifest.Sign(doc, seal, manifesttest.SigningKey(t))
 	require.NoError(t, err)
 	var fields map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(signed, &fields))
 	other, err := json.Marshal(fields)
 	require.NoError(t, err)
 	require.NotEqual(t, signed, other)
-	require.NoError(t, manifest.Verify(doc, other, signingKey(t).VerifyKey()))
+	require.NoError(t, manifest.Verify(doc, other, manifesttest.SigningKey(t).VerifyKey()))
 }
 
 func TestVerify_NotVouchedFor_IsRefused(t *testing.T) {
@@ -84,7 +63,7 @@ func TestVerify_NotVouchedFor_IsRefused(t *testing.T) {
 		}, "it is not signed", "leave --verify-key out"},
 		"another key": {func(t *testing.T, doc, _ []byte) ([]byte, []byte) {
 			_, seal := sealed(t)
-			return doc, sign(t, doc, seal, otherKey(t))
+			return doc, sign(t, doc, seal, manifesttest.OtherKey(t))
 		}, "and a signature by key DC92731EB1878E64 is demanded", "somebody else sealed"},
 		"manifest changed and sealed again with the old signature": {func(t *testing.T, doc, signed []byte) ([]byte, []byte) {
 			changed := bytes.Replace(doc, []byte(`"snap-0s"`), []byte(`"snap-9s"`), 1)
@@ -103,7 +82,7 @@ func TestVerify_NotVouchedFor_IsRefused(t *testing.T) {
 			other := bytes.Replace(doc, []byte(`"snap-0s"`), []byte(`"snap-9s"`), 1)
 			otherSeal, err := manifest.Seal(other, sealedAt, 1<<30)
 			require.NoError(t, err)
-			return doc, withSignature(t, signed, sign(t, other, otherSeal, signingKey(t)))
+			return doc, withSignature(t, signed, sign(t, other, otherSeal, manifesttest.SigningKey(t)))
 		}, "is not of this manifest", "find out who may write"},
 		"no signature in its place": {func(t *testing.T, doc, signed []byte) ([]byte, []byte) {
 			_, seal := sealed(t)
@@ -113,12 +92,12 @@ func TestVerify_NotVouchedFor_IsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			doc, seal := sealed(t)
-			signed := sign(t, doc, seal, signingKey(t))
+			signed := sign(t, doc, seal, manifesttest.SigningKey(t))
 			changedDoc, changedSeal := test.change(t, doc, signed)
 			require.False(t, bytes.Equal(doc, changedDoc) && bytes.Equal(signed, changedSeal), "nothing was changed")
 			_, err := manifest.Open(changedDoc, changedSeal)
 			require.NoError(t, err, "only the signature can show it")
-			err = manifest.Verify(changedDoc, changedSeal, signingKey(t).VerifyKey())
+			err = manifest.Verify(changedDoc, changedSeal, manifesttest.SigningKey(t).VerifyKey())
 			require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
 			require.ErrorContains(t, err, test.text)
 			require.Contains(t, failure.HintOf(err), test.hint)
@@ -143,16 +122,16 @@ func withSignature(t *testing.T, seal, from []byte) []byte {
 func TestSign_SealOfAnotherManifest_IsRefused(t *testing.T) {
 	t.Parallel()
 	doc, seal := sealed(t)
-	_, err := manifest.Sign(flip(doc), seal, signingKey(t))
+	_, err := manifest.Sign(flip(doc), seal, manifesttest.SigningKey(t))
 	require.Equal(t, failure.Corrupt, failure.KindOf(err))
 }
 
 func TestParseSigningKey_Encrypted_NeedsItsPassword(t *testing.T) {
 	t.Parallel()
-	text := readFile(t, "minisign.encrypted.key")
+	text := manifesttest.EncryptedKey
 	key, err := manifest.ParseSigningKey(text, "secret words")
 	require.NoError(t, err)
-	require.Equal(t, signingKey(t).ID(), key.ID())
+	require.Equal(t, manifesttest.SigningKey(t).ID(), key.ID())
 	for name, test := range map[string]struct{ password, text string }{
 		"none":  {"", "no password is given"},
 		"wrong": {"other words", "cannot be decrypted"},
@@ -170,10 +149,10 @@ func TestParseSigningKey_Encrypted_NeedsItsPassword(t *testing.T) {
 
 func TestParseKeys_Unreadable_IsUsage(t *testing.T) {
 	t.Parallel()
-	secret := readFile(t, "minisign.key")
+	secret := manifesttest.Key
 	damaged := bytes.Replace(secret, []byte("ktwe"), []byte("ktwf"), 1)
 	require.NotEqual(t, secret, damaged)
-	for name, text := range map[string][]byte{"empty": nil, "public key": readFile(t, "minisign.pub"), "text": []byte("my key"), "damaged": damaged} {
+	for name, text := range map[string][]byte{"empty": nil, "public key": manifesttest.PublicKey, "text": []byte("my key"), "damaged": damaged} {
 		t.Run("signing "+name, func(t *testing.T) {
 			t.Parallel()
 			_, err := manifest.ParseSigningKey(text, "")
@@ -189,8 +168,8 @@ func TestParseKeys_Unreadable_IsUsage(t *testing.T) {
 			require.Contains(t, failure.HintOf(err), "minisign.pub")
 		})
 	}
-	_, line, _ := strings.Cut(string(readFile(t, "minisign.pub")), "\n")
+	_, line, _ := strings.Cut(string(manifesttest.PublicKey), "\n")
 	key, err := manifest.ParseVerifyKey([]byte(line))
 	require.NoError(t, err, "the line alone is a key")
-	require.Equal(t, signingKey(t).ID(), key.ID())
+	require.Equal(t, manifesttest.SigningKey(t).ID(), key.ID())
 }

@@ -1,7 +1,6 @@
 package restore_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -24,9 +24,7 @@ func TestRun_SnapshotsExchangedInTheManifest_IsRefused(t *testing.T) {
 	l.nothingLeft(t)
 
 	// A key shows it without EC2.
-	text, err := os.ReadFile("../manifest/testdata/minisign.pub")
-	require.NoError(t, err)
-	key, err := manifest.ParseVerifyKey(text)
+	key, err := manifest.ParseVerifyKey(manifesttest.PublicKey)
 	require.NoError(t, err)
 	_, err = l.restore(within(t), t, nil, func(o *restore.Options) { o.VerifyKey = key })
 	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
