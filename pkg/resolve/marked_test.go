@@ -121,6 +121,12 @@ func (l *lab) locked(t *testing.T) int {
 func TestMarks_DisturbedCluster_FlashbackChangesNothingAndNoLockStays(t *testing.T) {
 	t.Parallel()
 	m := disturbed(t)
+	m.proveRestores(t)
+}
+
+// proveRestores restores with the marks: no lock stays, and a flashback of what they leave alone changes nothing.
+func (m *marked) proveRestores(t *testing.T) {
+	t.Helper()
 	t.Run("no lock stays", func(t *testing.T) {
 		t.Parallel()
 		l := restoreLab(t, m.original, 1)

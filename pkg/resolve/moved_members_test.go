@@ -3,7 +3,6 @@ package resolve_test
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -180,28 +179,5 @@ func TestMarks_MembersMove_FlashbackChangesNothingAndNoLockStays(t *testing.T) {
 	m, joint := regrouped(t)
 	_, marked := m.set().Find(joint)
 	require.False(t, marked, "region %s is in a joint state", joint)
-	t.Run("no lock stays", func(t *testing.T) {
-		t.Parallel()
-		l := restoreLab(t, m.original, 1)
-		cfg := l.config(m.original, "run")
-		cfg.Marks = m.set()
-		locks := 0
-		r, err := l.run(t, cfg, map[string]func(){"prepare": func() { locks = l.locked(t) }})
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, locks, 3, "the accounts' locks are in the copies")
-		require.Zero(t, l.locked(t))
-		require.Positive(t, r.Stats().Unchanged)
-		l.verify(t, m.original)
-	})
-	t.Run("a flashback of all changes nothing", func(t *testing.T) {
-		t.Parallel()
-		l := restoreLab(t, m.original, 1)
-		cfg := l.config(m.original, "run")
-		cfg.Marks, cfg.CheckUnchanged = m.set(), math.MaxInt
-		r, err := l.run(t, cfg, nil)
-		require.NoError(t, err)
-		require.Positive(t, r.Stats().Checked)
-		require.Equal(t, r.Stats().Unchanged, r.Stats().Checked)
-		l.verify(t, m.original)
-	})
+	m.proveRestores(t)
 }
