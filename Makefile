@@ -100,7 +100,7 @@ crash: build ## kill every run at every step, run it again, and print the matrix
 
 .PHONY: chaos
 chaos: build ## N rounds of backup and restore with random kills and faults of all systems at once; repeat one with N=1 SEED=...
-	bin/testbed chaos --rounds=$(N) $(if $(SEED),--seed=$(SEED))
+	bin/testbed chaos --runs=$(N) $(if $(SEED),--seed=$(SEED))
 
 .PHONY: bench
 bench: ## run the benchmarks

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -14,11 +15,9 @@ import (
 )
 
 func soakCommand() *cobra.Command {
-	var runs int
-	var seed int64
-	var tisnap, marks string
+	s := &seeds{}
+	var marks string
 	unchanged, wanted := 0, 0
-	var deadline time.Duration
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Make rounds of the demo's job, small and with random seeds",
@@ -27,34 +26,28 @@ splits, leader moves during the hold, and what goes wrong while the backup reads
 failure prints its seed and the program's output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if seed == 0 {
-				seed = time.Now().UnixNano() % 1_000_000
-			}
-			for i := range int64(runs) {
-				r, err := soak(cmd.Context(), cmd, tisnap, marks, seed+i, deadline)
-				if err != nil {
-					return fmt.Errorf("%w\nrun it again with: make soak N=1 SEED=%d", err, seed+i)
+			err := s.each(cmd, func(ctx context.Context, seed int64, out, errs io.Writer) error {
+				r, err := soak(ctx, s.tisnap, marks, seed, out, errs)
+				if err == nil {
+					unchanged += r.Unchanged
 				}
-				unchanged += r.Unchanged
+				return err
+			})
+			if err != nil {
+				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d rounds, seeds %d to %d: every restored row was right; %d regions were unchanged\n",
-				runs, seed, seed+int64(runs)-1, unchanged)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: every restored row was right; %d regions were unchanged\n", s, unchanged)
 			return enoughUnchanged(marks, unchanged, wanted)
 		},
 	}
+	s.flags(cmd, 20, 2*time.Minute)
 	f := cmd.Flags()
-	f.IntVar(&runs, "runs", 20, "number of rounds")
-	f.Int64Var(&seed, "seed", 0, "seed of the first round (default: the clock's)")
-	f.StringVar(&tisnap, "tisnap", beside(), "the program under test")
 	f.StringVar(&marks, "marks", "auto", "the backups' --marks: auto or off")
 	f.IntVar(&wanted, "min-unchanged", 0, "fail if fewer regions were found unchanged in all")
-	f.DurationVar(&deadline, "deadline", 2*time.Minute, "how long one round may take")
 	return cmd
 }
 
-func soak(ctx context.Context, cmd *cobra.Command, tisnap, marks string, seed int64, deadline time.Duration) (*round.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
+func soak(ctx context.Context, tisnap, marks string, seed int64, out, errs io.Writer) (*round.Result, error) {
 	dir, err := os.MkdirTemp("", "tisnap-soak-")
 	if err != nil {
 		return nil, err
@@ -67,10 +60,10 @@ func soak(ctx context.Context, cmd *cobra.Command, tisnap, marks string, seed in
 		Faults: &fault.Plan{}, MarkTrouble: true,
 	})
 	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n%s\n%s\n", r.MarkTrouble, stderr.String(), stdout.String())
+		fmt.Fprintf(errs, "%s\n%s\n%s\n", r.MarkTrouble, stderr.String(), stdout.String())
 		return nil, err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "seed %d: %d rows in %d regions, %d of them unchanged, are right after %d transfers, %d of them during the backup (%s; %s)\n",
+	fmt.Fprintf(out, "seed %d: %d rows in %d regions, %d of them unchanged, are right after %d transfers, %d of them during the backup (%s; %s)\n",
 		seed, r.Rows, r.Regions, r.Unchanged, r.Commits, r.During, time.Since(start).Round(100*time.Millisecond), r.MarkTrouble)
 	return r, nil
 }

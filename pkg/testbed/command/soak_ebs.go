@@ -13,15 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/testbed"
-	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/leak"
 )
 
 func soakEBSCommand() *cobra.Command {
-	var runs int
-	var seed int64
-	var tisnap string
-	var deadline time.Duration
+	s := &seeds{}
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "soak-ebs",
@@ -31,44 +27,35 @@ changes something, other faults and kills at random, and gc after what failed. T
 the snapshots and volumes that sealed manifests and clusters name. A failure prints its seed and all output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if seed == 0 {
-				seed = time.Now().UnixNano() % 1_000_000
-			}
-			if err := awsenv.Isolate(); err != nil {
-				return err
-			}
-			collected, start := 0, time.Now()
-			for i := range int64(runs) {
-				r, err := soakEBS(cmd.Context(), tisnap, seed+i, deadline)
+			collected := 0
+			err := s.each(cmd, func(ctx context.Context, seed int64, out, errs io.Writer) error {
+				r, err := soakEBS(ctx, s.tisnap, seed)
 				if err != nil {
-					fmt.Fprintln(cmd.ErrOrStderr(), r.Output)
-					return fmt.Errorf("%w\n%s\nrun it again with: make soak-ebs N=1 SEED=%d", err, r, seed+i)
+					fmt.Fprintln(errs, r.Output)
+					return fmt.Errorf("%w\n%s", err, r)
 				}
 				if r.GC {
 					collected++
 				}
 				if verbose {
-					fmt.Fprintln(cmd.OutOrStdout(), r.Output)
+					fmt.Fprintln(out, r.Output)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "seed %d: %s\n", seed+i, r)
+				fmt.Fprintf(out, "seed %d: %s\n", seed, r)
+				return nil
+			})
+			if err != nil {
+				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d runs, seeds %d to %d, gc after %d of them, in %s: nothing leaked and nothing is missing\n",
-				runs, seed, seed+int64(runs)-1, collected, time.Since(start).Round(time.Second))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s, gc after %d of them: nothing leaked and nothing is missing\n", s, collected)
 			return nil
 		},
 	}
-	f := cmd.Flags()
-	f.IntVar(&runs, "runs", 20, "number of runs")
-	f.Int64Var(&seed, "seed", 0, "seed of the first run (default: the clock's)")
-	f.StringVar(&tisnap, "tisnap", beside(), "the program under test")
-	f.DurationVar(&deadline, "deadline", 8*time.Minute, "how long one run may take")
-	f.BoolVar(&verbose, "verbose", false, "print the program's output of each run")
+	s.flags(cmd, 20, 8*time.Minute)
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "print the program's output of each run")
 	return cmd
 }
 
-func soakEBS(ctx context.Context, tisnap string, seed int64, deadline time.Duration) (*leak.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
+func soakEBS(ctx context.Context, tisnap string, seed int64) (*leak.Result, error) {
 	dir, err := os.MkdirTemp("", "tisnap-soak-ebs-")
 	if err != nil {
 		return &leak.Result{}, err

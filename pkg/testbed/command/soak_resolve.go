@@ -11,7 +11,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
-	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/resume"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
@@ -25,8 +24,6 @@ const resolveRegions = 20
 
 func soakResolveCommand() *cobra.Command {
 	s := &resolveSoak{}
-	var runs int
-	var seed int64
 	cmd := &cobra.Command{
 		Use:   "soak-resolve",
 		Short: "Make restores under faults and kills in their data phase, resume them with resolve, and prove every row",
@@ -37,38 +34,33 @@ does not end well is resumed by tisnap resolve. Then the rows have to equal the 
 nothing may be held, and the regions have to cover the key space. A failure prints its seed and all output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if seed == 0 {
-				seed = time.Now().UnixNano() % 1_000_000
-			}
-			if err := awsenv.Isolate(); err != nil {
-				return err
-			}
 			defer s.close()
-			kills, resolves, unchanged, start := 0, 0, 0, time.Now()
-			for i := range int64(runs) {
-				r, err := s.run(cmd.Context(), seed+i)
+			kills, resolves, unchanged := 0, 0, 0
+			err := s.each(cmd, func(ctx context.Context, seed int64, out, errs io.Writer) error {
+				r, err := s.run(ctx, seed)
 				if err != nil {
-					fmt.Fprintln(cmd.ErrOrStderr(), r.Output)
-					return fmt.Errorf("seed %d: %w\n%s\nrun it again with: make soak-resolve N=1 SEED=%d", seed+i, err, r, seed+i)
+					fmt.Fprintln(errs, r.Output)
+					return fmt.Errorf("%w\n%s", err, r)
 				}
 				if s.verbose {
-					fmt.Fprintln(cmd.OutOrStdout(), r.Output)
+					fmt.Fprintln(out, r.Output)
 				}
 				kills, resolves, unchanged = kills+r.Kills, resolves+r.Resolves, unchanged+r.Unchanged
-				fmt.Fprintf(cmd.OutOrStdout(), "seed %d: %s (backup: %s)\n", seed+i, r, s.from.MarkTrouble())
+				fmt.Fprintf(out, "seed %d: %s (backup: %s)\n", seed, r, s.from.MarkTrouble())
+				return nil
+			})
+			if err != nil {
+				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d restores, seeds %d to %d, with %d kills and %d resolves in %s: every row was right; %d regions were unchanged\n",
-				runs, seed, seed+int64(runs)-1, kills, resolves, time.Since(start).Round(time.Second), unchanged)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s, with %d kills and %d resolves: every row was right; %d regions were unchanged\n",
+				&s.seeds, kills, resolves, unchanged)
 			return enoughUnchanged(s.marks, unchanged, s.wanted)
 		},
 	}
+	s.flags(cmd, 20, 5*time.Minute)
 	f := cmd.Flags()
-	f.IntVar(&runs, "runs", 20, "number of restores")
-	f.Int64Var(&seed, "seed", 0, "seed of the first restore (default: the clock's)")
-	f.StringVar(&s.tisnap, "tisnap", beside(), "the program under test")
 	f.IntVar(&s.wanted, "min-unchanged", 0, "fail if fewer regions were found unchanged in all")
 	f.StringVar(&s.marks, "marks", "auto", "the backups' --marks: auto or off")
-	f.DurationVar(&s.deadline, "deadline", 5*time.Minute, "how long one restore may take with all that it goes through")
 	f.DurationVar(&s.timeout, "timeout", 20*time.Second, "the program's --timeout")
 	f.BoolVar(&s.verbose, "verbose", false, "print the program's output of each run")
 	return cmd
@@ -76,21 +68,20 @@ nothing may be held, and the regions have to cover the key space. A failure prin
 
 // resolveSoak is a soak of the data phase with the backup that its restores are of.
 type resolveSoak struct {
-	tisnap, marks     string
-	deadline, timeout time.Duration
-	verbose           bool
-	wanted            int
+	seeds
+	marks   string
+	timeout time.Duration
+	verbose bool
+	wanted  int
 
 	dir    string
-	first  int64
+	group  int64 // the first seed of the backup
 	faults *fault.Plan
 	from   *round.Prepared
 }
 
 func (s *resolveSoak) run(ctx context.Context, seed int64) (*resume.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.deadline)
-	defer cancel()
-	if first := seed - seed%seedsOfBackup; s.from == nil || s.first != first {
+	if first := seed - seed%seedsOfBackup; s.from == nil || s.group != first {
 		if err := s.prepare(ctx, first); err != nil {
 			return &resume.Result{}, fmt.Errorf("prepare: %w", err)
 		}
@@ -108,7 +99,7 @@ func (s *resolveSoak) prepare(ctx context.Context, first int64) error {
 	if err != nil {
 		return err
 	}
-	s.dir, s.first, s.faults = dir, first, &fault.Plan{}
+	s.dir, s.group, s.faults = dir, first, &fault.Plan{}
 	s.from, err = round.Prepare(ctx, round.Config{
 		Dir: dir, Seed: first, Scale: 20, Faults: s.faults, MarkTrouble: true, Accounts: 500, Regions: resolveRegions, Clients: 4, Warm: 150 * time.Millisecond,
 		Tisnap: binary(s.tisnap, io.Discard, os.Stderr), BackupFlags: []string{"--marks", s.marks},
