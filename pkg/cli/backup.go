@@ -212,7 +212,7 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	if err != nil {
 		return deps, opts, err
 	}
-	p, err := c.pd(ctx, tc.PDAddresses, name)
+	p, err := c.sourcePD(ctx, k, &tc)
 	if err != nil {
 		return deps, opts, err
 	}

@@ -24,7 +24,6 @@ import (
 type connections struct {
 	global *globalFlags
 	log    *zap.Logger
-	tls    *tls.Config
 	reach  cluster.AddressMap
 	traced bool // the run is recorded
 	say    func(string)
@@ -34,6 +33,7 @@ type connections struct {
 
 	mu     sync.Mutex
 	closer []func()
+	tls    *tls.Config // of the files, or else of the cluster's secret once it was read
 }
 
 func (a *app) connections(log *zap.Logger) (*connections, error) {
@@ -97,7 +97,7 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 func (c *connections) kube() (*kube.Client, error) {
 	client, err := kube.Open(kube.Config{
 		Kubeconfig: c.global.kubeconfig, Context: c.global.context, Namespace: c.global.namespace, AsUser: c.global.as,
-		Forwards: c.forwards,
+		Forwards: c.forwards, ReadClientSecret: c.global.tls == cluster.TLSFiles{},
 	})
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 		return nil, failure.New(failure.Unready, "connect to PD", name.String(), "the TidbCluster's status names no healthy member").
 			WithHint("wait until PD is up, or name it by --pd")
 	}
-	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.tls, Logger: c.log, Reach: c.dial})
+	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.clientTLS(), Logger: c.log, Reach: c.dial})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 }
 
 func (c *connections) tikv() *tikv.Client {
-	client := tikv.Open(tikv.Config{TLS: c.tls, Reach: c.dial, Tracing: c.traced})
+	client := tikv.Open(tikv.Config{LateTLS: c.clientTLS, Reach: c.dial, Tracing: c.traced})
 	c.later(client.Close)
 	return client
 }

@@ -172,7 +172,7 @@ func (c *connections) running(ctx context.Context, arg string) (cluster.Name, *p
 	if err != nil {
 		return name, nil, err
 	}
-	p, err := c.pd(ctx, tc.PDAddresses, name)
+	p, err := c.sourcePD(ctx, k, &tc)
 	return name, p, err
 }
 

@@ -187,7 +187,9 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	deps = restore.Deps{
 		Kube: k, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log, Remains: a.remains(),
-		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) { return c.pd(ctx, addresses, target) },
+		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) {
+			return c.targetPD(ctx, k, addresses, target)
+		},
 	}
 	opts = restore.Options{
 		Backup: cluster.BackupID(f.backup), Target: target, Tool: a.version.Version,

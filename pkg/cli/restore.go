@@ -178,7 +178,9 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	deps = restore.Deps{
 		Kube: k, EBS: e, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log, Remains: a.remains(),
-		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) { return c.pd(ctx, addresses, target) },
+		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) {
+			return c.targetPD(ctx, k, addresses, target)
+		},
 	}
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Tool: a.version.Version,

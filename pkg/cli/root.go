@@ -82,7 +82,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.via, "via", string(reach.Auto), "how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct unless they cannot be reached so: "+strings.Join(reach.Ways(), "|"))
 	complete(cmd, "via", reach.Ways()...)
 	f.StringVar(&g.addressFile, "address-map", "", "file with lines as for --resolve")
-	f.StringVar(&g.tls.CA, "ca", "", "CA certificate of the TiDB cluster, for TLS")
+	f.StringVar(&g.tls.CA, "ca", "", "CA certificate of the TiDB cluster, for TLS (default: from the secret NAME-cluster-client-secret)")
 	f.StringVar(&g.tls.Cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&g.tls.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…")

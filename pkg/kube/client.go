@@ -32,6 +32,9 @@ type Config struct {
 	Timeout time.Duration
 	// UserAgent is "tisnap" if empty.
 	UserAgent string
+	// ReadClientSecret says that the client certificate of a cluster with TLS is read from its secret, as no files were given:
+	// DryRun then refuses a target whose secret cannot be used.
+	ReadClientSecret bool
 	// Forwards says whether pods are reached by port forwards: then Allowed asks for that permission too. nil is no.
 	Forwards func() bool
 	// Patience is how long a refusal (401, 403) has to stay before it counts; 0 is 5 s.
@@ -54,7 +57,7 @@ const (
 type Client struct {
 	core      kubernetes.Interface
 	dynamic   dynamic.Interface
-	secrets   metadata.Getter // names alone: no value of a secret is read
+	secrets   metadata.Getter // names alone: ClientTLS is the one that reads what is in a secret
 	http      *http.Client
 	config    *rest.Config // of the connections that are upgraded
 	namespace string
@@ -62,6 +65,8 @@ type Client struct {
 	patience  time.Duration
 	forwards  func() bool
 	inside    bool // with the service account of a pod
+	// clientSecret is Config.ReadClientSecret.
+	clientSecret bool
 	// bindPatience is how long the claim of a new PV waits for it.
 	bindPatience time.Duration
 	// drivers maps the StorageClasses that were read to their CSI drivers; "" if a class does not say.
@@ -121,7 +126,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 		return nil, usage(err)
 	}
 	c := &Client{
-		http: shared, config: config, namespace: namespace, forwards: cfg.Forwards, inside: config.BearerTokenFile == serviceAccountToken, server: config.Host,
+		http: shared, config: config, clientSecret: cfg.ReadClientSecret, namespace: namespace, forwards: cfg.Forwards, inside: config.BearerTokenFile == serviceAccountToken, server: config.Host,
 		patience: cmp.Or(cfg.Patience, refusalPatience), bindPatience: cmp.Or(cfg.BindPatience, availableWait),
 	}
 	// Outermost, so that a credential plugin may fetch another token for each try.

@@ -21,7 +21,10 @@ type tidbClusterDoc struct {
 	Spec struct {
 		Version      string `json:"version"`
 		RecoveryMode bool   `json:"recoveryMode"`
-		PD           struct {
+		TLSCluster   struct {
+			Enabled bool `json:"enabled"`
+		} `json:"tlsCluster"`
+		PD struct {
 			Replicas int `json:"replicas"`
 		} `json:"pd"`
 		TiKV struct {
@@ -81,6 +84,7 @@ func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluste
 		Instance:      instanceOfCluster(o),
 		Run:           cluster.RunID(o.GetAnnotations()[RunKey]),
 		FailureStores: len(doc.Status.TiKV.FailureStores),
+		TLS:           doc.Spec.TLSCluster.Enabled,
 		Scaling:       doc.Status.TiKV.Phase == "Scale",
 	}
 	if v := doc.Spec.TiKV.Version; v != "" {

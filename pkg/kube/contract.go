@@ -19,6 +19,8 @@ type TidbCluster struct {
 	// Instance is the value of the label app.kubernetes.io/instance on everything that belongs to the cluster: that
 	// label of the TidbCluster itself, which Helm and Argo CD set, else its name.
 	Instance string
+	// TLS is spec.tlsCluster.enabled: PD and the stores take clients with a certificate of the cluster's CA alone.
+	TLS bool
 	// FailureStores is how many stores the Operator added, beside the replicas, since others failed.
 	FailureStores int
 	// Scaling is true while the Operator adds or removes TiKV pods.

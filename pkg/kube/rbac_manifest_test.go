@@ -16,7 +16,7 @@ func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	granted := grantedBy(t, "../../manifests/rbac.yaml", "ClusterRole")
 	// Wanted for reasons, for checks and for gc, not needed: an older role still works.
-	used := append(permissions(), permission{"list", "", "events"}, permission{"get", "", "secrets"}, permission{"get", "", "pods/log"}, permission{"get", "", "namespaces"})
+	used := append(permissions(), permission{"list", "", "events"}, permission{"get", "", "pods/log"}, permission{"get", "", "namespaces"})
 	assert.ElementsMatch(t, used, granted)
 }
 
@@ -24,6 +24,16 @@ func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 func TestManifest_PortForwards(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, []permission{forwardPermission()}, grantedBy(t, "../../manifests/rbac-port-forward.yaml", "Role"))
+}
+
+// Of clusters with TLS, the secrets of clients are read, by name, and no others.
+func TestManifest_TLS(t *testing.T) {
+	t.Parallel()
+	const file = "../../manifests/rbac-tls.yaml"
+	assert.Equal(t, []permission{{"get", "", "secrets"}}, grantedBy(t, file, "Role"))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "resourceNames: ["+clientSecret("prod")+", "+clientSecret("copy")+"]\n")
 }
 
 // grantedBy reads the rules of the role in a file.

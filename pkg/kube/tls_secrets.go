@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,7 @@ func tlsSecrets(spec map[string]any, name string) []string {
 				names = append(names, name+"-"+component+"-cluster-secret")
 			}
 		}
-		names = append(names, name+"-cluster-client-secret")
+		names = append(names, clientSecret(name))
 	}
 	if on, _, _ := unstructured.NestedBool(spec, "tidb", "tlsClient", "enabled"); on {
 		names = append(names, name+"-tidb-server-secret")
@@ -31,24 +32,38 @@ func tlsSecrets(spec map[string]any, name string) []string {
 }
 
 // checkSecrets refuses a cluster with TLS whose secrets do not exist: its pods would stay ContainerCreating. Only
-// their names are read. Who may not read them is not refused: the wait for the pods then gives the reason.
+// their names are read; who may not read them is not refused: the wait for the pods then gives the reason. The client's
+// certificate is needed by this program itself, if no files have it: then it has to be there and of use.
 func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target cluster.Name) error {
+	names := tlsSecrets(spec, target.Name)
+	missing, err := c.missingSecrets(ctx, names, target)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return failure.New(failure.Unready, "check tls secrets", target.String(), "TLS is on, and these secrets do not exist: %s", strings.Join(missing, ", ")).
+			WithHint("issue certificates for %s with the source's CA, one Certificate of cert-manager for each secret: see docs/tls.md", target.Name)
+	}
+	if c.clientSecret && slices.Contains(names, clientSecret(target.Name)) {
+		_, err = c.ClientTLS(ctx, target)
+	}
+	return err
+}
+
+// missingSecrets are those that do not exist; none if the names may not be read.
+func (c *Client) missingSecrets(ctx context.Context, names []string, target cluster.Name) ([]string, error) {
 	var missing []string
-	for _, name := range tlsSecrets(spec, target.Name) {
+	for _, name := range names {
 		_, err := c.secrets.Namespace(target.Namespace).Get(ctx, name, metav1.GetOptions{})
 		wrapped := wrap(err, "check tls secret", target.Namespace+"/"+name)
 		switch {
 		case apierrors.IsNotFound(err):
 			missing = append(missing, name)
 		case failure.Is(wrapped, failure.Denied):
-			return nil
+			return nil, nil
 		case err != nil:
-			return wrapped
+			return nil, wrapped
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return failure.New(failure.Unready, "check tls secrets", target.String(), "TLS is on, and these secrets do not exist: %s", strings.Join(missing, ", ")).
-		WithHint("issue certificates for %s with the source's CA, one Certificate of cert-manager for each secret: see docs/tls.md", target.Name)
+	return missing, nil
 }

@@ -26,7 +26,7 @@ const (
 	hintInside  = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where PD is by --resolve or --address-map: its addresses are DNS names of the cluster, which resolve nowhere else"
 	hintForward = "grant create pods/portforward, or name another way: --via direct"
 	hintVersion = "use a PD of version 7.5, 8.1 or 8.5"
-	hintTLS     = "check --ca, --cert and --key"
+	hintTLS     = "check --ca, --cert and --key, or the secret NAME-cluster-client-secret, against those of the cluster"
 	hintStart   = "start the cluster's TiKV stores first"
 	hintCluster = "check that all PD addresses belong to the cluster"
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type Cluster struct {
 	Name cluster.Name
 	PD   *pdtest.Server
 
+	http    *http.Client // of PD
 	network *tikvtest.Network
 	static  int // regions that each static store leads; 0 for stores with raft
 	wg      sync.WaitGroup
@@ -188,5 +190,6 @@ func (c *Cluster) close() {
 		c.stop(pod)
 	}
 	c.wg.Wait()
+	c.http.CloseIdleConnections()
 	c.PD.Close()
 }

@@ -56,7 +56,7 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 		return k.join(name, first)
 	}
 	cfg := k.cfg.PD
-	cfg.Faults = k.cfg.Faults
+	cfg.Faults, cfg.TLS = k.cfg.Faults, k.cfg.TLS
 	if k.cfg.DNSNames {
 		cfg.Advertise = name.Name + "-pd." + name.Namespace + ".svc"
 	}
@@ -67,7 +67,7 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	if err := pd.Start(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Name: name, PD: pd, network: tikvtest.NewNetwork(), stores: map[string]*tikvtest.Store{}, starting: map[string]string{}, addrs: map[string]string{}, static: k.cfg.StaticRegions}
+	c := &Cluster{Name: name, PD: pd, http: httpClient(k.cfg.TLS), network: tikvtest.NewNetwork(), stores: map[string]*tikvtest.Store{}, starting: map[string]string{}, addrs: map[string]string{}, static: k.cfg.StaticRegions}
 	k.mu.Lock()
 	k.clusters[name] = c
 	k.mu.Unlock()
@@ -96,6 +96,7 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 	}
 	cfg := tikvtest.Config{
 		PD: c.PD, Network: c.network, Seed: k.nextSeed(), Faults: k.cfg.Faults, Options: k.cfg.TiKV, Logf: k.cfg.Logf,
+		TLS: k.cfg.TLS,
 	}
 	if k.cfg.DNSNames {
 		cfg.Advertise = p.Pod + "." + p.Cluster.Name + "-tikv-peer." + p.Cluster.Namespace + ".svc"

@@ -2,9 +2,11 @@ package testbed
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -51,12 +53,23 @@ func (c *Cluster) AwaitResolved(ctx context.Context, ts cluster.TS) error {
 	}
 }
 
+// httpClient speaks to PD.
+func httpClient(secure *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: secure}}
+}
+
+// pdURL is where PD listens, whatever name it is known by.
+func (c *Cluster) pdURL() string {
+	scheme, _, _ := strings.Cut(c.PD.URLs()[0], "://")
+	return scheme + "://" + c.PD.Addrs()[0]
+}
+
 func (c *Cluster) getPD(ctx context.Context, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.PD.Addrs()[0]+"/pd/api/v1/"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.pdURL()+"/pd/api/v1/"+path, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return err
 	}

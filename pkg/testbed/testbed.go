@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +46,9 @@ type Config struct {
 	// DNSNames makes PD and the stores known by the DNS names of their pods, which resolve only inside a real cluster:
 	// their ports are those of 127.0.0.1. The workload does not know these names.
 	DNSNames bool
+	// TLS, if not nil, is what PD and the stores speak, and the testbed's own client of PD; TidbClusters that CreateCluster
+	// makes have it on. The workload does not speak TLS, and secrets are put there by the test.
+	TLS *tls.Config
 	// PodStart is how long a pod takes from its node to its process, Resync what passes between a component that serves and
 	// the Operator's next step; both in virtual time.
 	PodStart, Resync time.Duration

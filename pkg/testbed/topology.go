@@ -19,7 +19,7 @@ const poll = 20 * time.Millisecond
 // CreateCluster makes a TidbCluster of stores with two volumes each and waits until TiDB is up.
 func (t *Testbed) CreateCluster(ctx context.Context, name cluster.Name, stores int) (*Cluster, error) {
 	tc := kubetest.NewTidbCluster(kubetest.ClusterOptions{
-		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true,
+		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true, TLS: t.cfg.TLS != nil,
 	})
 	if err := t.Kube.Put(tc); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package tikv
 import (
 	"context"
 	"crypto/tls"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,9 @@ const (
 type Config struct {
 	// TLS is the client's side of TLS; nil is plaintext.
 	TLS *tls.Config
+	// LateTLS is asked at the first connection to each store, if it is not nil, and takes the place of TLS: a restore makes
+	// its client before there is a cluster, and a certificate, to connect to.
+	LateTLS func() *tls.Config
 	// KeepaliveTime is how long a connection is silent before it is pinged; 0 is 30 s.
 	KeepaliveTime time.Duration
 	// KeepaliveTimeout is how long a ping may stay unanswered before the connection counts as dead; 0 is
@@ -58,6 +62,9 @@ func (c Config) withDefaults() Config {
 			*d.field = d.value
 		}
 	}
+	if c.LateTLS == nil {
+		c.LateTLS = func() *tls.Config { return c.TLS }
+	}
 	if c.Reach == nil {
 		c.Reach = reach.New(reach.Config{}).Dial
 	}
@@ -68,6 +75,7 @@ func (c Config) withDefaults() Config {
 // safe for concurrent use.
 type Client struct {
 	options []grpc.DialOption
+	tls     func() *tls.Config
 
 	mu     sync.Mutex
 	conns  map[string]*grpc.ClientConn
@@ -84,16 +92,12 @@ var (
 // Open makes a client. It connects to a store when it is first asked for.
 func Open(cfg Config) *Client {
 	cfg = cfg.withDefaults()
-	creds := insecure.NewCredentials()
-	if cfg.TLS != nil {
-		creds = credentials.NewTLS(cfg.TLS)
-	}
 	reconnect := backoff.DefaultConfig
 	reconnect.BaseDelay, reconnect.MaxDelay = 100*time.Millisecond, maxReconnectDelay
 	c := &Client{
 		conns: map[string]*grpc.ClientConn{},
+		tls:   cfg.LateTLS,
 		options: []grpc.DialOption{
-			grpc.WithTransportCredentials(creds),
 			grpc.WithNoProxy(), // stores are inside the cluster
 			grpc.WithDisableServiceConfig(),
 			grpc.WithContextDialer(cfg.Reach),
@@ -130,7 +134,11 @@ func (c *Client) connection(address string) (*grpc.ClientConn, error) {
 	}
 	// passthrough asks the name service at each attempt: a pod that restarts has another IP, and gRPC's own
 	// resolver would keep the old one for half a minute.
-	conn, err := grpc.NewClient("passthrough:///"+address, c.options...)
+	creds := insecure.NewCredentials()
+	if cfg := c.tls(); cfg != nil {
+		creds = credentials.NewTLS(cfg)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, append(slices.Clone(c.options), grpc.WithTransportCredentials(creds))...)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "connect", target(address))
 	}

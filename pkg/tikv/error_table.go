@@ -23,7 +23,7 @@ const (
 	hintReach       = "check that the store's pod runs and that its address is reachable from here"
 	hintInside      = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where the stores are by --resolve or --address-map: they register with DNS names of the cluster, which resolve nowhere else"
 	hintForward     = "grant create pods/portforward, or name another way: --via direct"
-	hintTLS         = "check the CA, certificate and key against those of the cluster"
+	hintTLS         = "check the CA, certificate and key (--ca, --cert and --key, or the secret NAME-cluster-client-secret) against those of the cluster"
 )
 
 // verdict is what a caller can do about a gRPC code.

@@ -74,12 +74,12 @@ func TestRoles_OfManifests_AreEnoughForARestore(t *testing.T) {
 	}
 }
 
-// Four rules are for better answers alone.
+// Three rules are for better answers alone.
 func TestRoles_WithoutWhatIsOptional_AreEnoughForARestore(t *testing.T) {
 	t.Parallel()
 	s := openReal(t)
 	rules := clusterRole(t, "../../manifests/rbac.yaml")
-	for _, p := range [][2]string{{"list", "events"}, {"get", "secrets"}, {"get", "pods/log"}, {"get", "namespaces"}} {
+	for _, p := range [][2]string{{"list", "events"}, {"get", "pods/log"}, {"get", "namespaces"}} {
 		rules = without(rules, p[0], p[1])
 	}
 	client := s.as(t, rules)

@@ -91,6 +91,36 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 	}
 }
 
+// The secrets of clients are granted by name, for clusters with TLS alone.
+func TestHelm_ClustersWithTLS_RoleReadsTheirClientSecrets(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		clusters []any
+		want     []string
+	}{
+		"none": {[]any{}, nil},
+		"two":  {[]any{"prod", "copy"}, []string{"prod-cluster-client-secret", "copy-cluster-client-secret"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made, err := Helm(map[string]any{"tlsClusters": row.clusters})
+			require.NoError(t, err)
+			role, ok := typed(t, made["Role tidb/tisnap"]).(*rbacv1.Role)
+			require.True(t, ok)
+			var names []string
+			for _, r := range role.Rules {
+				for _, of := range r.Resources {
+					if of == "secrets" {
+						require.NotEmpty(t, r.ResourceNames, "all secrets may be read")
+						names = append(names, r.ResourceNames...)
+					}
+				}
+			}
+			require.Equal(t, row.want, names)
+		})
+	}
+}
+
 func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]map[string]any{

@@ -19,6 +19,7 @@ type ClusterOptions struct {
 	RaftLogVolume  bool // a second volume for raft-engine.dir
 	WALVolume      bool // a volume for rocksdb.wal-dir
 	RecoveryMode   bool
+	TLS            bool // between the components: their pods need secrets
 	// Join is the TidbCluster, of another Kubernetes cluster, whose PD the stores join; the zero value is none.
 	Join cluster.Name
 	// DeleteSlots are ordinals that the StatefulSet of TiKV leaves out.
@@ -85,6 +86,9 @@ func NewTidbCluster(opts ClusterOptions) *unstructured.Unstructured {
 			"baseImage": "pingcap/tidb", "replicas": int64(opts.TiDB), "maxFailoverCount": int64(3),
 			"service": object{"type": "ClusterIP"}, "config": "[log]\n  [log.file]\n    max-backups = 3\n",
 		},
+	}
+	if opts.TLS {
+		spec["tlsCluster"] = object{"enabled": true}
 	}
 	if opts.RecoveryMode {
 		spec["recoveryMode"] = true

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/restore"
+)
+
+// clientTLS is what PD and the stores are connected to with; nil is no TLS.
+func (c *connections) clientTLS() *tls.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tls
+}
+
+// secure reads the client certificate from the secret of a cluster with TLS, unless files were given.
+func (c *connections) secure(ctx context.Context, k *kube.Client, tc *kube.TidbCluster) error {
+	if !tc.TLS || c.clientTLS() != nil {
+		return nil
+	}
+	cfg, err := k.ClientTLS(ctx, tc.Name)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tls = cfg
+	return nil
+}
+
+// sourcePD connects to the PD of a cluster that runs.
+func (c *connections) sourcePD(ctx context.Context, k *kube.Client, tc *kube.TidbCluster) (*pd.Client, error) {
+	if err := c.secure(ctx, k, tc); err != nil {
+		return nil, err
+	}
+	return c.pd(ctx, tc.PDAddresses, tc.Name)
+}
+
+// targetPD connects to the PD of a restore's target, which may have been made by this very run.
+func (c *connections) targetPD(ctx context.Context, k *kube.Client, addresses []string, name cluster.Name) (restore.PD, error) {
+	if c.clientTLS() == nil {
+		tc, err := k.Cluster(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.secure(ctx, k, &tc); err != nil {
+			return nil, err
+		}
+	}
+	return c.pd(ctx, addresses, name)
+}

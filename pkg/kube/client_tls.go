@@ -1,0 +1,64 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// caKey is where the secrets of cert-manager, and of TiDB Operator's documentation, have the CA's certificate.
+const caKey = "ca.crt"
+
+// clientSecret is where TiDB Operator 1.6 looks for the certificate of a cluster's clients (util.ClusterClientTLSSecretName).
+func clientSecret(name string) string { return name + "-cluster-client-secret" }
+
+// ClientTLS is the client's side of TLS to PD and the stores, from the cluster's secret NAME-cluster-client-secret with the
+// keys ca.crt, tls.crt and tls.key. Nothing of what is in the secret is in an error. Kinds: Unready if the secret does not
+// exist or cannot be used, Denied if it may not be read, Limited, Unknown.
+func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config, error) {
+	const op = "read client certificate"
+	secret, target := clientSecret(name.Name), "secret "+name.Namespace+"/"+clientSecret(name.Name)
+	found, err := c.core.CoreV1().Secrets(name.Namespace).Get(ctx, secret, metav1.GetOptions{})
+	wrapped := wrap(err, op, target)
+	switch {
+	case apierrors.IsNotFound(err) && failure.Is(wrapped, failure.NotFound):
+		return nil, failure.New(failure.Unready, op, target, "the cluster has TLS, and the secret does not exist").
+			WithHint("issue a client certificate into it (docs/tls.md), or give files by --ca, --cert and --key")
+	case apierrors.IsForbidden(err) && failure.Is(wrapped, failure.Denied):
+		return nil, failure.New(failure.Denied, op, target, "%w", failure.Remote(err)).
+			WithHint("grant get secrets with resourceNames [%s] in namespace %s (manifests/rbac-tls.yaml), or give files by --ca, --cert and --key", secret, name.Namespace)
+	case err != nil:
+		return nil, wrapped
+	}
+	cfg, why := clientTLS(found.Data)
+	if why != "" {
+		return nil, failure.New(failure.Unready, op, target, "%s", why).
+			WithHint("issue the certificate again (docs/tls.md), or give files by --ca, --cert and --key")
+	}
+	return cfg, nil
+}
+
+// clientTLS reads the keys of a secret, or says why it cannot, in words of its own: what a parser says may quote its input.
+func clientTLS(data map[string][]byte) (cfg *tls.Config, why string) {
+	for _, key := range []string{caKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
+		if len(data[key]) == 0 {
+			return nil, "it has no " + key
+		}
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(data[caKey]) {
+		return nil, caKey + " has no certificate in PEM"
+	}
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, "tls.crt and tls.key are not a certificate and its key in PEM"
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}, ""
+}
