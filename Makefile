@@ -58,6 +58,10 @@ test-failures: ## run a test for each failure that users have reported, on the t
 test-manifests: ## hold the kustomize folders and the Helm chart against Kubernetes' types and against each other
 	cd tests/manifests && CGO_ENABLED=0 $(GO) test -trimpath -shuffle=on -timeout=$(TIMEOUT) ./...
 
+.PHONY: e2e
+e2e: build ## the demo with a real control plane of Kubernetes; the first run builds it, which takes minutes
+	built=$$(GO=$(GO) hack/controlplane/build.sh) && bin/testbed demo --control-plane=$$built
+
 .PHONY: test-kube
 test-kube: ## run the tests of Kubernetes on a real control plane; the first run builds it, which takes minutes
 	@mkdir -p .tools/kube

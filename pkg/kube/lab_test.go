@@ -40,7 +40,7 @@ func newLab(t *testing.T, zones ...cluster.Zone) *lab {
 		require.NoError(t, l.server.AddNode(fmt.Sprintf("node-%d", i), instance, zone))
 		l.disks.AddInstance(instance, zone)
 	}
-	operator := kubetest.NewOperator(l.server, l.runtime, l.disks, kubetest.OperatorConfig{Retry: 20 * time.Millisecond, Poll: 20 * time.Millisecond})
+	operator := kubetest.NewOperator(l.server.Objects, l.runtime, l.disks, kubetest.OperatorConfig{Retry: 20 * time.Millisecond, Poll: 20 * time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

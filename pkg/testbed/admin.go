@@ -9,11 +9,15 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 )
 
-// kubectl sends one request to the API server, as a person's kubectl would.
-func (t *Testbed) kubectl(ctx context.Context, method, path string) error {
-	req, err := http.NewRequestWithContext(ctx, method, t.Kube.URL()+path, nil)
+// remove deletes an object through the API server, as a person's kubectl would; one that is not there is no error.
+func (t *Testbed) remove(ctx context.Context, resource, namespace, name string) error {
+	if t.real != nil {
+		return t.real.Delete(ctx, resource, namespace, name)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.Kube.URL()+kubetest.Path(resource, namespace, name), nil)
 	if err != nil {
 		return err
 	}

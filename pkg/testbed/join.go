@@ -45,7 +45,7 @@ func CreateJoint(ctx context.Context, parts ...Part) (*Cluster, error) {
 			opts.Join = parts[0].Name
 		}
 		p.Bed.Nodes.expect(p.Name, total)
-		if err := p.Bed.Kube.Put(kubetest.NewTidbCluster(opts)); err != nil {
+		if err := p.Bed.Objects.Put(kubetest.NewTidbCluster(opts)); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +65,7 @@ func (k *Kubelet) expect(name cluster.Name, total int) {
 
 // joins is the TidbCluster whose PD a cluster has, if that is not its own.
 func (k *Kubelet) joins(name cluster.Name) (first cluster.Name, ok bool) {
-	tc := k.bed.Kube.Get("tidbclusters", name.Namespace, name.Name)
+	tc := k.bed.Objects.Get("tidbclusters", name.Namespace, name.Name)
 	if tc == nil || k.bed.beside == nil {
 		return first, false
 	}

@@ -141,7 +141,7 @@ func (k *Kubelet) replicas(name cluster.Name) int {
 	if total > 0 {
 		return total
 	}
-	tc := k.bed.Kube.Get("tidbclusters", name.Namespace, name.Name)
+	tc := k.bed.Objects.Get("tidbclusters", name.Namespace, name.Name)
 	if tc == nil {
 		return 0
 	}

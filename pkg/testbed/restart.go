@@ -37,7 +37,7 @@ func (t *Testbed) RestartStore(ctx context.Context, name cluster.Name, pod strin
 		return fmt.Errorf("restart pod %s: no cluster %s", pod, name)
 	}
 	before := c.Store(pod)
-	if err := t.kubectl(ctx, "DELETE", "/api/v1/namespaces/"+name.Namespace+"/pods/"+pod); err != nil {
+	if err := t.remove(ctx, "pods", name.Namespace, pod); err != nil {
 		return err
 	}
 	for {

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -24,13 +25,19 @@ import (
 // Region is where the testbed pretends to be.
 const Region = "us-west-2"
 
+// namespace is that of the kubeconfig, in which clusters are.
+const namespace = "tidb"
+
 // Bucket is the bucket that exists from the start.
 const Bucket = "backups"
 
 // Config shapes a testbed. The zero value is six nodes in three zones at real speed without faults.
 type Config struct {
-	Dir   string // for the kubeconfig
-	Nodes int
+	Dir string // for the kubeconfig
+	// Kubeconfig, if not empty, is that of a real control plane without pods, in which the user may do everything: it takes
+	// the place of the stand-in's API server and controllers.
+	Kubeconfig string
+	Nodes      int
 	// Scale makes EC2's and the Operator's time run so many times as fast; leases of PD and TiKV stay real.
 	Scale  float64
 	Seed   int64
@@ -64,11 +71,14 @@ type Testbed struct {
 	cfg   Config
 	EC2   *ebstest.Server
 	S3    *objstoretest.Server
-	Kube  *kubetest.Server
+	Kube  *kubetest.Server // nil with a real control plane
 	Nodes *Kubelet
+	// Objects are those of Kubernetes, whoever serves them.
+	Objects *kubetest.Objects
 
 	clock  timescale.Clock
-	beside *Testbed // whose EC2 and S3 these are, and whose PDs clusters may join; nil for the first one
+	real   *kubetest.Real // nil without a real control plane
+	beside *Testbed       // whose EC2 and S3 these are, and whose PDs clusters may join; nil for the first one
 	aws    *httptest.Server
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -102,17 +112,16 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 // startKubernetes starts the API server, the nodes and the Operator.
 func (t *Testbed) startKubernetes(ctx context.Context) error {
 	cfg := t.cfg
-	t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: t.clock, Namespace: "tidb", Connect: t.connectPod})
-	if err := t.Kube.Start(ctx); err != nil {
+	if err := t.openAPI(ctx); err != nil {
 		return err
 	}
-	if err := t.Kube.AddStorageClass("ebs-sc"); err != nil {
+	if err := t.Objects.AddStorageClass("ebs-sc"); err != nil {
 		return err
 	}
 	zones := []cluster.Zone{Region + "a", Region + "b", Region + "c"}
 	for i := range cfg.Nodes {
 		zone := zones[i%len(zones)]
-		if err := t.Kube.AddNode(fmt.Sprintf("node-%d", i), t.EC2.AddInstance(zone), zone); err != nil {
+		if err := t.Objects.AddNode(fmt.Sprintf("node-%d", i), t.EC2.AddInstance(zone), zone); err != nil {
 			return err
 		}
 	}
@@ -121,11 +130,30 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 	if cfg.Runtime != nil {
 		runtime = cfg.Runtime(runtime)
 	}
-	operator := kubetest.NewOperator(t.Kube, runtime, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
+	operator := kubetest.NewOperator(t.Objects, runtime, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
 		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Poll: 200 * time.Millisecond,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })
-	return t.Kube.WriteKubeconfig(t.Kubeconfig())
+	return nil
+}
+
+// openAPI starts the API server, or connects to the real one.
+func (t *Testbed) openAPI(ctx context.Context) error {
+	cfg := t.cfg
+	if cfg.Kubeconfig == "" {
+		t.Kube = kubetest.New(kubetest.Config{Faults: cfg.Faults, Clock: t.clock, Namespace: namespace, Connect: t.connectPod})
+		t.Objects = t.Kube.Objects
+		if err := t.Kube.Start(ctx); err != nil {
+			return err
+		}
+		return t.Kube.WriteKubeconfig(t.Kubeconfig())
+	}
+	var err error
+	if t.real, err = kubetest.Connect(ctx, cfg.Kubeconfig, cfg.Logf); err != nil {
+		return err
+	}
+	t.Objects = t.real.Objects
+	return t.Objects.AddNamespace(namespace)
 }
 
 // Close stops all clusters and servers and waits for them.
@@ -137,6 +165,9 @@ func (t *Testbed) Close() {
 	}
 	if t.Kube != nil {
 		t.Kube.Close()
+	}
+	if t.real != nil {
+		t.real.Close()
 	}
 	if t.beside != nil {
 		return // AWS is the other's
@@ -162,7 +193,9 @@ func (t *Testbed) serveAWS(w http.ResponseWriter, r *http.Request) {
 }
 
 // Kubeconfig is the path of the kubeconfig file.
-func (t *Testbed) Kubeconfig() string { return filepath.Join(t.cfg.Dir, "kubeconfig") }
+func (t *Testbed) Kubeconfig() string {
+	return cmp.Or(t.cfg.Kubeconfig, filepath.Join(t.cfg.Dir, "kubeconfig"))
+}
 
 // AWS is the endpoint of EC2, STS and S3.
 func (t *Testbed) AWS() string { return t.aws.URL }
@@ -172,7 +205,7 @@ func (t *Testbed) Env() []string {
 	return append(awsenv.List(), "AWS_ENDPOINT_URL="+t.AWS(), "AWS_REGION="+Region, "KUBECONFIG="+t.Kubeconfig())
 }
 
-// MutatingCalls lists all calls over the network that changed something in EC2, S3 and Kubernetes, and in
+// MutatingCalls lists all calls over the network that changed something in EC2, S3 and the stand-in of Kubernetes, and in
 // the PDs and stores of the clusters that run.
 func (t *Testbed) MutatingCalls() []string {
 	var calls []string
@@ -182,8 +215,10 @@ func (t *Testbed) MutatingCalls() []string {
 	for _, c := range t.S3.MutatingCalls() {
 		calls = append(calls, "s3 "+c)
 	}
-	for _, c := range t.Kube.MutatingCalls() {
-		calls = append(calls, "kube "+c)
+	if t.Kube != nil {
+		for _, c := range t.Kube.MutatingCalls() {
+			calls = append(calls, "kube "+c)
+		}
 	}
 	return append(calls, t.Nodes.mutatingCalls()...)
 }

@@ -21,7 +21,7 @@ func (t *Testbed) CreateCluster(ctx context.Context, name cluster.Name, stores i
 	tc := kubetest.NewTidbCluster(kubetest.ClusterOptions{
 		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true, TLS: t.cfg.TLS != nil,
 	})
-	if err := t.Kube.Put(tc); err != nil {
+	if err := t.Objects.Put(tc); err != nil {
 		return nil, err
 	}
 	return t.AwaitCluster(ctx, name)
@@ -44,7 +44,7 @@ func (t *Testbed) AwaitCluster(ctx context.Context, name cluster.Name) (*Cluster
 // allStores reports whether the Operator's status of the cluster has a store for each TiKV pod: it writes it a while
 // after they are up.
 func (t *Testbed) allStores(name cluster.Name) bool {
-	tc := t.Kube.Get("tidbclusters", name.Namespace, name.Name)
+	tc := t.Objects.Get("tidbclusters", name.Namespace, name.Name)
 	if tc == nil {
 		return false
 	}
@@ -62,7 +62,7 @@ func (c *Cluster) SplitAt(ctx context.Context, keys ...[]byte) error {
 // the snapshots. It returns the number of volumes deleted.
 func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, error) {
 	volumes := t.volumesOf(name)
-	if err := t.kubectl(ctx, "DELETE", "/apis/pingcap.com/v1alpha1/namespaces/"+name.Namespace+"/tidbclusters/"+name.Name); err != nil {
+	if err := t.remove(ctx, "tidbclusters", name.Namespace, name.Name); err != nil {
 		return 0, err
 	}
 	for {
@@ -73,17 +73,13 @@ func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, e
 			return 0, fmt.Errorf("wait until cluster %s is gone: %w", name, err)
 		}
 	}
-	for _, pvc := range t.Kube.List("persistentvolumeclaims", name.Namespace) {
+	for _, pvc := range t.Objects.List("persistentvolumeclaims", name.Namespace) {
 		if pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name {
 			continue
 		}
 		volume, _, _ := unstructured.NestedString(pvc.Object, "spec", "volumeName")
-		for _, path := range []string{
-			"/api/v1/namespaces/" + name.Namespace + "/persistentvolumeclaims/" + pvc.GetName(), "/api/v1/persistentvolumes/" + volume,
-		} {
-			if err := t.kubectl(ctx, "DELETE", path); err != nil {
-				return 0, err
-			}
+		if err := t.removeClaim(ctx, pvc, volume); err != nil {
+			return 0, err
 		}
 	}
 	for _, v := range volumes {
@@ -94,15 +90,31 @@ func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, e
 	return len(volumes), nil
 }
 
+// removeClaim deletes a claim and its PV, and waits until both are gone: a real API server keeps them until nobody uses them.
+func (t *Testbed) removeClaim(ctx context.Context, pvc *unstructured.Unstructured, volume string) error {
+	if err := t.remove(ctx, "persistentvolumeclaims", pvc.GetNamespace(), pvc.GetName()); err != nil {
+		return err
+	}
+	if err := t.remove(ctx, "persistentvolumes", "", volume); err != nil {
+		return err
+	}
+	for t.Objects.Get("persistentvolumeclaims", pvc.GetNamespace(), pvc.GetName()) != nil || t.Objects.Get("persistentvolumes", "", volume) != nil {
+		if err := wait.For(ctx, poll); err != nil {
+			return fmt.Errorf("wait until claim %s is gone: %w", pvc.GetName(), err)
+		}
+	}
+	return nil
+}
+
 // volumesOf lists the EBS volumes that the cluster's claims are bound to.
 func (t *Testbed) volumesOf(name cluster.Name) []cluster.VolumeID {
 	var out []cluster.VolumeID
-	for _, pvc := range t.Kube.List("persistentvolumeclaims", name.Namespace) {
+	for _, pvc := range t.Objects.List("persistentvolumeclaims", name.Namespace) {
 		if pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name {
 			continue
 		}
 		volume, _, _ := unstructured.NestedString(pvc.Object, "spec", "volumeName")
-		if pv := t.Kube.Get("persistentvolumes", "", volume); pv != nil {
+		if pv := t.Objects.Get("persistentvolumes", "", volume); pv != nil {
 			handle, _, _ := unstructured.NestedString(pv.Object, "spec", "csi", "volumeHandle")
 			if _, ok := t.EC2.Volume(cluster.VolumeID(handle)); ok {
 				out = append(out, cluster.VolumeID(handle))

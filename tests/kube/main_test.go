@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
+	"github.com/tisnap/tisnap/pkg/testbed/plane"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
-	"github.com/tisnap/tisnap/tests/kube/plane"
 )
 
 // folder names the variable with the folder that hack/controlplane/build.sh has made.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
-	"github.com/tisnap/tisnap/tests/kube/plane"
+	"github.com/tisnap/tisnap/pkg/testbed/plane"
 )
 
 // The API server is killed and started again while volumes are bound: no answer is taken for a lasting one, and what was

@@ -75,7 +75,7 @@ func openStandIn(t *testing.T) system {
 	s := newSystem(t, path)
 	s.standIn = server
 	require.NoError(t, server.AddStorageClass(class))
-	operator := kubetest.NewOperator(server, &kubetest.IdleRuntime{}, &kubetest.MemoryDisks{}, kubetest.OperatorConfig{})
+	operator := kubetest.NewOperator(server.Objects, &kubetest.IdleRuntime{}, &kubetest.MemoryDisks{}, kubetest.OperatorConfig{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -55,7 +55,8 @@ func (t volumeTemplate) claim(pod string) string { return t.name + "-" + pod }
 func parseCluster(o object) (clusterSpec, error) {
 	m := meta(o)
 	s := clusterSpec{
-		name: cluster.Name{Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(), images: map[string]string{},
+		name: cluster.Name{Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(),
+		images: map[string]string{"discovery": "pingcap/tidb-operator:v1.6.6"}, // the Operator's own
 	}
 	// As TidbCluster.GetInstanceName does: Helm and Argo CD set the label on the TidbCluster.
 	s.instance = cmp.Or(m.GetLabels()[instanceLabel], m.GetName())

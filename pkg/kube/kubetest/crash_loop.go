@@ -21,8 +21,11 @@ func (o *Operator) crashed(p *podState, obj *corev1.Pod, why string) {
 	p.restarts++
 	backoff := o.cfg.Retry * time.Duration(min(1<<min(p.restarts-1, 10), maxBackoff))
 	p.notBefore = o.now().Add(backoff)
-	o.server.SetPodLog(obj.Namespace, obj.Name, "", fmt.Sprintf("[%s] [INFO] [lib.rs:88] [\"Welcome to TiKV\"]\n[%s] [FATAL] [lib.rs:509] [%q] [backtrace=\"   0: tikv_util::set_panic_hook\"]\n",
-		o.now().UTC().Format("2006/01/02 15:04:05.000 -07:00"), o.now().UTC().Format("2006/01/02 15:04:05.000 -07:00"), strings.TrimPrefix(why, Crashed)))
+	if o.objects.log != nil {
+		now := o.now().UTC().Format("2006/01/02 15:04:05.000 -07:00")
+		o.objects.log(obj.Namespace, obj.Name, "", fmt.Sprintf("[%s] [INFO] [lib.rs:88] [\"Welcome to TiKV\"]\n[%s] [FATAL] [lib.rs:509] [%q] [backtrace=\"   0: tikv_util::set_panic_hook\"]\n",
+			now, now, strings.TrimPrefix(why, Crashed)))
+	}
 	modify(o.store, pods, obj.Namespace, obj.Name, func(pod *corev1.Pod) {
 		container := pod.Spec.Containers[0]
 		pod.Status.Phase = corev1.PodRunning

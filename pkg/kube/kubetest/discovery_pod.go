@@ -1,6 +1,9 @@
 package kubetest
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // ensureDiscovery keeps the pod of the cluster's discovery service, which the first PD asks for its peers. Its Deployment
 // makes a deleted one again as long as the TidbCluster is there.
@@ -17,5 +20,7 @@ func (o *Operator) ensureDiscovery(spec clusterSpec) {
 		}}
 		o.create(pods, pod)
 	}
-	o.setPodRunning(spec.name.Namespace, name, true, "", 0)
+	if now, exists := typed[corev1.Pod](o.store, pods, spec.name.Namespace, name); exists && (now.Spec.NodeName != "" || !o.objects.controlled) {
+		o.setPodRunning(spec.name.Namespace, name, true, "", 0)
+	}
 }

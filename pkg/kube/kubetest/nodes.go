@@ -3,9 +3,9 @@ package kubetest
 import "github.com/tisnap/tisnap/pkg/cluster"
 
 // AddNode adds a worker node that runs on an EC2 instance, labelled with its zone as EKS and the EBS CSI driver do.
-func (s *Server) AddNode(name string, instance cluster.InstanceID, zone cluster.Zone) error {
+func (s *Objects) AddNode(name string, instance cluster.InstanceID, zone cluster.Zone) error {
 	z := string(zone)
-	return s.Put(meta(object{
+	node := meta(object{
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": object{"name": name, "labels": object{
 			"kubernetes.io/hostname":        name,
@@ -14,10 +14,14 @@ func (s *Server) AddNode(name string, instance cluster.InstanceID, zone cluster.
 			"topology.ebs.csi.aws.com/zone": z,
 		}},
 		"spec": object{"providerID": "aws:///" + z + "/" + string(instance)},
-		"status": object{"conditions": []any{
+		"status": object{"capacity": room(), "allocatable": room(), "conditions": []any{
 			object{"type": "Ready", "status": "True", "reason": "KubeletReady"},
 		}},
-	}))
+	})
+	if err := s.Put(node); err != nil || !s.controlled {
+		return err
+	}
+	return s.Put(node) // a new node has a taint, that it is not ready, until somebody takes it away
 }
 
 // regionOf drops the zone's letter.
@@ -28,11 +32,16 @@ func regionOf(zone string) string {
 	return zone[:len(zone)-1]
 }
 
+// AddNamespace adds a namespace, unless it is there.
+func (s *Objects) AddNamespace(name string) error {
+	return s.Put(meta(object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": name}}))
+}
+
 // AddStorageClass adds a class of the EBS CSI driver.
-func (s *Server) AddStorageClass(name string) error { return s.AddStorageClassOf(name, ebsDriver) }
+func (s *Objects) AddStorageClass(name string) error { return s.AddStorageClassOf(name, ebsDriver) }
 
 // AddStorageClassOf adds a class of another provisioner, as that of EKS Auto Mode.
-func (s *Server) AddStorageClassOf(name, provisioner string) error {
+func (s *Objects) AddStorageClassOf(name, provisioner string) error {
 	return s.Put(meta(object{
 		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": object{"name": name},
 		"provisioner": provisioner, "reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer",

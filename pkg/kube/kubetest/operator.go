@@ -37,8 +37,8 @@ const (
 // Operator is the stand-in for TiDB Operator and for the controllers, the scheduler, the kubelet and the
 // CSI driver below it. It does in process what those do over the network.
 type Operator struct {
-	server  *Server
-	store   *store
+	objects *Objects
+	store   state
 	runtime Runtime
 	disks   Disks
 	cfg     OperatorConfig
@@ -68,8 +68,8 @@ type clusterState struct {
 	detachAt time.Time // not again before, after an error
 }
 
-// NewOperator makes an Operator for the clusters of the server. Nothing happens before Run.
-func NewOperator(server *Server, runtime Runtime, disks Disks, cfg OperatorConfig) *Operator {
+// NewOperator makes an Operator for the clusters among the objects. Nothing happens before Run.
+func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorConfig) *Operator {
 	if cfg.Retry == 0 {
 		cfg.Retry = time.Second
 	}
@@ -80,7 +80,7 @@ func NewOperator(server *Server, runtime Runtime, disks Disks, cfg OperatorConfi
 		cfg.Poll = time.Second
 	}
 	return &Operator{
-		server: server, store: server.store, runtime: runtime, disks: disks, cfg: cfg,
+		objects: objects, store: objects.state, runtime: runtime, disks: disks, cfg: cfg,
 		wake:     make(chan struct{}, 1),
 		clusters: map[cluster.Name]*clusterState{},
 		unbound:  map[types.UID]time.Time{},
@@ -94,7 +94,7 @@ func (o *Operator) Run(ctx context.Context) {
 	defer o.jobs.Wait()
 	poll := min(max(o.cfg.Clock.Real(o.cfg.Poll), shortestPoll), longestPoll)
 	for ctx.Err() == nil {
-		changed := o.server.Changed()
+		changed := o.objects.Changed()
 		o.reconcile(ctx)
 		o.pause(ctx, poll, changed)
 	}
@@ -123,7 +123,11 @@ func (o *Operator) now() time.Time { return o.cfg.Clock.Now() }
 
 // reconcile brings everything one step forward. It never waits.
 func (o *Operator) reconcile(ctx context.Context) {
-	o.bindClaims()
+	if o.objects.controlled {
+		o.finishPods()
+	} else {
+		o.bindClaims()
+	}
 	o.reclaimVolumes(ctx)
 	list, _ := o.store.list(tidbClusters, "")
 	present := map[cluster.Name]bool{}

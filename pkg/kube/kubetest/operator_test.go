@@ -32,7 +32,7 @@ func newOperatorLab(t *testing.T, zones ...cluster.Zone) operatorLab {
 		require.NoError(t, l.server.AddNode(fmt.Sprintf("node-%d", i), instance, zone))
 		l.disks.AddInstance(instance, zone)
 	}
-	operator := kubetest.NewOperator(l.server, l.runtime, l.disks, kubetest.OperatorConfig{Retry: 10 * time.Millisecond, Poll: 10 * time.Millisecond})
+	operator := kubetest.NewOperator(l.server.Objects, l.runtime, l.disks, kubetest.OperatorConfig{Retry: 10 * time.Millisecond, Poll: 10 * time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -34,10 +34,47 @@ func (o *Operator) ensureStatefulSet(spec clusterSpec, component string, replica
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: component, Image: spec.images[component]}}},
+				Spec:       spec.podSpec(component),
 			},
+			VolumeClaimTemplates: spec.claimTemplates(component),
 		},
 	})
+}
+
+// podSpec is that of a component's template: the claims of a StatefulSet's pods are mounted by the names of its templates.
+func (s clusterSpec) podSpec(component string) corev1.PodSpec {
+	container := corev1.Container{Name: component, Image: s.images[component]}
+	if component != "tikv" {
+		return corev1.PodSpec{Containers: []corev1.Container{container}}
+	}
+	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/etc/tikv", ReadOnly: true}}
+	for _, t := range s.volumes {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: t.name, MountPath: t.mountPath})
+	}
+	return corev1.PodSpec{
+		Containers: []corev1.Container{container},
+		Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: s.name.Name + "-tikv"}},
+		}}},
+	}
+}
+
+// claimTemplates are those of the volumes that each pod of a component has.
+func (s clusterSpec) claimTemplates(component string) []corev1.PersistentVolumeClaim {
+	if component != "tikv" {
+		return nil
+	}
+	var all []corev1.PersistentVolumeClaim
+	for _, t := range s.volumes {
+		all = append(all, corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: t.name, Labels: s.labels(component)},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &t.class,
+				Resources: corev1.VolumeResourceRequirements{Requests: storage(t.sizeGiB)},
+			},
+		})
+	}
+	return all
 }
 
 // newPod makes a pod of a component as its StatefulSet would.
@@ -54,12 +91,13 @@ func (o *Operator) newPod(spec clusterSpec, component, name string, ordinal int)
 			Controller: &yes, BlockOwnerDeletion: &yes,
 		}}
 	}
+	template := spec.podSpec(component)
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: spec.name.Namespace, Labels: labels, OwnerReferences: owners},
 		Spec: corev1.PodSpec{
 			Hostname: name, Subdomain: set + "-peer",
-			Containers: []corev1.Container{{Name: component, Image: spec.images[component]}},
+			Containers: template.Containers, Volumes: template.Volumes,
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
@@ -68,13 +106,7 @@ func (o *Operator) newPod(spec clusterSpec, component, name string, ordinal int)
 // createTiKVPod makes a TiKV pod with its claims mounted as the real Operator mounts them.
 func (o *Operator) createTiKVPod(spec clusterSpec, name string, ordinal int) corev1.Pod {
 	pod := o.newPod(spec, "tikv", name, ordinal)
-	tikv := &pod.Spec.Containers[0]
-	tikv.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/etc/tikv", ReadOnly: true}}
-	pod.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: spec.name.Name + "-tikv"}},
-	}}}
 	for _, t := range spec.volumes {
-		tikv.VolumeMounts = append(tikv.VolumeMounts, corev1.VolumeMount{Name: t.name, MountPath: t.mountPath})
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: t.name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: t.claim(name)},
 		}})
@@ -87,7 +119,11 @@ func (o *Operator) ensureMembers(spec clusterSpec, component string, replicas in
 	all, _ := o.store.list(nodes, "")
 	for n := range replicas {
 		name := spec.pod(component, n)
-		if _, exists := o.store.get(pods, spec.name.Namespace, name); !exists {
+		now, exists := typed[corev1.Pod](o.store, pods, spec.name.Namespace, name)
+		if o.objects.controlled && now.Spec.NodeName == "" {
+			continue // its StatefulSet makes it, and the scheduler puts it on a node
+		}
+		if !exists {
 			pod := o.newPod(spec, component, name, n)
 			if len(all) > 0 {
 				pod.Spec.NodeName = meta(all[n%len(all)]).GetName()

@@ -23,6 +23,9 @@ func (o *Operator) missingSecret(spec clusterSpec, component string) string {
 func (o *Operator) failMount(spec clusterSpec, component string, replicas int, why string) {
 	for n := range replicas {
 		pod, exists := typed[corev1.Pod](o.store, pods, spec.name.Namespace, spec.pod(component, n))
+		if !exists && o.objects.controlled {
+			continue
+		}
 		if !exists {
 			o.create(pods, o.newPod(spec, component, spec.pod(component, n), n))
 			continue

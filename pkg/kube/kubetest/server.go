@@ -10,9 +10,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
@@ -30,6 +27,8 @@ type Config struct {
 
 // Server is the API server. It is safe for concurrent use.
 type Server struct {
+	*Objects
+
 	cfg   Config
 	store *store
 	uid   string // of this cluster
@@ -59,7 +58,9 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	return &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
+	s := &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
+	s.Objects = &Objects{state: s.store, log: s.SetPodLog}
+	return s
 }
 
 // Start listens and serves until Close or until ctx ends.
@@ -152,57 +153,4 @@ func (s *Server) sawMutation(call string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mutating = append(s.mutating, call)
-}
-
-// Put creates an object or replaces it, status included, as a controller in process would. The resource follows from the kind.
-func (s *Server) Put(o *unstructured.Unstructured) error {
-	r, ok := resourceByKind(o.GetKind())
-	if !ok {
-		return fmt.Errorf("kind %q is not served", o.GetKind())
-	}
-	next := clone(o.Object)
-	meta(next).SetResourceVersion("")
-	if _, exists := s.store.get(r.name, o.GetNamespace(), o.GetName()); exists {
-		meta(next).SetUID("")
-		_, err := s.store.update(r, next, write{trusted: true})
-		return err
-	}
-	_, err := s.store.create(r, next, false)
-	return err
-}
-
-// Remove deletes an object and what it owns, in process.
-func (s *Server) Remove(o *unstructured.Unstructured) error {
-	r, ok := resourceByKind(o.GetKind())
-	if !ok {
-		return fmt.Errorf("kind %q is not served", o.GetKind())
-	}
-	_, err := s.store.remove(r, o.GetNamespace(), o.GetName(), metav1.DeleteOptions{})
-	return err
-}
-
-// Get returns a copy of an object by its resource's plural name, or nil. Cluster-scoped ones have no namespace.
-func (s *Server) Get(resource, namespace, name string) *unstructured.Unstructured {
-	o, ok := s.store.get(resource, namespace, name)
-	if !ok {
-		return nil
-	}
-	return meta(o)
-}
-
-// List returns copies of the objects of a resource by namespace and name; an empty namespace is all.
-func (s *Server) List(resource, namespace string) []*unstructured.Unstructured {
-	found, _ := s.store.list(resource, namespace)
-	list := make([]*unstructured.Unstructured, len(found))
-	for i, o := range found {
-		list[i] = meta(o)
-	}
-	return list
-}
-
-// Changed is closed at the next change of any object.
-func (s *Server) Changed() <-chan struct{} {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	return s.store.changed
 }

@@ -96,8 +96,9 @@ func (o *Operator) storeStatus(tikv object, c *clusterState, spec clusterSpec, o
 			"id": id, "podName": pod, "state": state,
 			"ip":                 fmt.Sprintf("%s.%s-tikv-peer.%s.svc", pod, spec.name.Name, spec.name.Namespace),
 			"lastTransitionTime": o.since(old, "tikv", "stores", id, "state", state),
+			"leaderCount":        int64(0), // the definition demands it
 		}
-		if p.ready && !spec.recovery { // a store of a cluster in recovery mode leads nothing, and has no such field
+		if p.ready && !spec.recovery { // a store of a cluster in recovery mode leads nothing
 			store["leaderCount"] = int64(1)
 		}
 		stores[id] = store

@@ -62,20 +62,7 @@ func (s *store) get(res, namespace, name string) (object, bool) {
 func (s *store) list(res, namespace string) ([]object, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []object
-	for key, o := range s.objects[res] {
-		if namespace == "" || key.namespace == namespace {
-			found = append(found, clone(o))
-		}
-	}
-	sort.Slice(found, func(i, j int) bool {
-		a, b := meta(found[i]), meta(found[j])
-		if a.GetNamespace() != b.GetNamespace() {
-			return a.GetNamespace() < b.GetNamespace()
-		}
-		return a.GetName() < b.GetName()
-	})
-	return found, s.version
+	return sorted(s.objects[res], namespace), s.version
 }
 
 // create fills in what a server fills in and stores o, which it owns from now on.
@@ -159,6 +146,12 @@ func (s *store) update(r resource, o object, how write) (object, error) {
 		}
 	}
 	return clone(next), nil
+}
+
+func (s *store) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
 // put stores o and notifies the watches. The caller holds the lock.

@@ -46,7 +46,9 @@ func (o *Operator) reconcileTiKV(ctx context.Context, c *clusterState, spec clus
 	}
 	for pod, p := range c.pods {
 		if !wanted[pod] {
-			o.deletePod(spec.name.Namespace, pod)
+			if !o.objects.controlled {
+				o.deletePod(spec.name.Namespace, pod)
+			}
 			if o.stopped(ctx, spec.name, p) && o.detached(ctx, c, spec.name, pod) {
 				delete(c.pods, pod)
 			}
@@ -64,7 +66,10 @@ func (o *Operator) reconcilePod(ctx context.Context, c *clusterState, spec clust
 		delete(c.pods, name)
 		p = nil
 	}
-	if !spec.recovery {
+	if o.objects.controlled && !exists {
+		return // its StatefulSet makes it
+	}
+	if !spec.recovery && !o.objects.controlled {
 		o.ensureClaims(spec, name)
 	}
 	if !exists {
@@ -121,6 +126,10 @@ func (o *Operator) takeResult(p *podState, obj *corev1.Pod) {
 // admit takes a waiting pod one step further: claims, node, volumes, process.
 func (o *Operator) admit(ctx context.Context, p *podState, spec clusterSpec, ordinal int, obj *corev1.Pod) {
 	if o.now().Before(p.notBefore) {
+		return
+	}
+	if o.objects.controlled && obj.Spec.NodeName == "" {
+		o.awaitScheduler(ctx, p, spec, obj)
 		return
 	}
 	bound, missing := o.podClaims(spec, obj)

@@ -3,6 +3,8 @@ package kubetest
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"sort"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,7 @@ func mustTyped[T any](o object) T {
 }
 
 // typed reads an object; it returns false if there is none.
-func typed[T any](s *store, res, namespace, name string) (T, bool) {
+func typed[T any](s state, res, namespace, name string) (T, bool) {
 	o, ok := s.get(res, namespace, name)
 	if !ok {
 		var none T
@@ -51,16 +53,21 @@ func untyped(v any) object {
 
 // modify changes an object as a controller does, status included, trying again after somebody else's write.
 // An object that is gone meanwhile is left alone.
-func modify[T any](s *store, res, namespace, name string, change func(*T)) {
+func modify[T any](s state, res, namespace, name string, change func(*T)) {
 	for {
 		o, ok := s.get(res, namespace, name)
 		if !ok {
 			return
 		}
 		v := mustTyped[T](o)
+		before := untyped(v)
 		change(&v)
+		after := untyped(v)
+		if reflect.DeepEqual(before, after) {
+			return
+		}
 		r, _ := resourceByKind(meta(o).GetKind())
-		if _, err := s.update(r, untyped(v), write{trusted: true}); !apierrors.IsConflict(err) {
+		if _, err := s.update(r, after, write{trusted: true}); !apierrors.IsConflict(err) {
 			return
 		}
 	}
@@ -93,4 +100,22 @@ func label(o metav1.Object, key, value string) {
 	}
 	l[key] = value
 	o.SetLabels(l)
+}
+
+// sorted are copies by namespace and name.
+func sorted(of map[objectKey]object, namespace string) []object {
+	var found []object
+	for key, o := range of {
+		if namespace == "" || key.namespace == namespace {
+			found = append(found, clone(o))
+		}
+	}
+	sort.Slice(found, func(i, j int) bool {
+		a, b := meta(found[i]), meta(found[j])
+		if a.GetNamespace() != b.GetNamespace() {
+			return a.GetNamespace() < b.GetNamespace()
+		}
+		return a.GetName() < b.GetName()
+	})
+	return found
 }

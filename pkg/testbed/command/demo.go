@@ -2,21 +2,24 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/testbed/plane"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
 func demoCommand() *cobra.Command {
 	var accounts, regions, clients int
 	var seed int64
-	var tisnap string
+	var tisnap, controlPlane string
 	var volume cluster.VolumeSpec
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -26,10 +29,14 @@ func demoCommand() *cobra.Command {
 			if seed == 0 {
 				seed = time.Now().UnixNano() % 1_000_000
 			}
-			return demo(cmd.Context(), cmd, round.Config{
+			cfg := round.Config{
 				Tisnap: binary(tisnap, cmd.OutOrStdout(), cmd.ErrOrStderr()), Seed: seed,
 				Accounts: accounts, Regions: regions, Clients: clients, Volume: volume, Warm: 2 * time.Second,
-			})
+			}
+			if controlPlane == "" {
+				return demo(cmd.Context(), cmd, "Kubernetes", cfg)
+			}
+			return onControlPlane(cmd, controlPlane, cfg)
 		},
 	}
 	f := cmd.Flags()
@@ -38,13 +45,30 @@ func demoCommand() *cobra.Command {
 	f.IntVar(&clients, "clients", 16, "clients that move money at the same time")
 	f.Int64Var(&seed, "seed", 0, "seed of all random choices (default: the clock's)")
 	f.StringVar(&tisnap, "tisnap", beside(), "the program under test")
+	f.StringVar(&controlPlane, "control-plane", "", "folder that hack/controlplane/build.sh has made: a real control plane takes the place of the stand-in")
 	f.StringVar(&volume.Type, "volume-type", "gp3", "type of the restored volumes")
 	f.Int64Var(&volume.IOPS, "volume-iops", 7000, "IOPS of the restored volumes")
 	f.Int64Var(&volume.ThroughputMiB, "volume-throughput", 400, "MiB/s of the restored volumes")
 	return cmd
 }
 
-func demo(ctx context.Context, cmd *cobra.Command, cfg round.Config) error {
+// onControlPlane is the demo with a real API server, controllers and scheduler. The program's user may do everything there.
+func onControlPlane(cmd *cobra.Command, built string, cfg round.Config) error {
+	dir, err := os.MkdirTemp("", "tisnap-plane-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // data and logs of processes that have ended
+	p, err := plane.Start(plane.Config{Program: filepath.Join(built, "controlplane"), CRDs: filepath.Join(built, "crds"), Dir: dir})
+	if err != nil {
+		return err
+	}
+	cfg.Kubeconfig = p.Kubeconfig("admin")
+	cfg.Logf = func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	return errors.Join(demo(cmd.Context(), cmd, "a real control plane of Kubernetes", cfg), p.Stop())
+}
+
+func demo(ctx context.Context, cmd *cobra.Command, kubernetes string, cfg round.Config) error {
 	dir, err := os.MkdirTemp("", "tisnap-demo-")
 	if err != nil {
 		return err
@@ -53,7 +77,7 @@ func demo(ctx context.Context, cmd *cobra.Command, cfg round.Config) error {
 	out := cmd.OutOrStdout()
 	cfg.Dir = dir
 	cfg.Say = func(format string, args ...any) { fmt.Fprintf(out, "» "+format+"\n", args...) }
-	fmt.Fprintf(out, "» testbed: EC2, S3, Kubernetes with TiDB Operator, PD and TiKV on loopback (seed %d)\n", cfg.Seed)
+	fmt.Fprintf(out, "» testbed: EC2, S3, %s with TiDB Operator, PD and TiKV on loopback (seed %d)\n", kubernetes, cfg.Seed)
 	start := time.Now()
 	r, err := round.Run(ctx, cfg)
 	if err != nil {

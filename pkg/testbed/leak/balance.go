@@ -81,7 +81,7 @@ func sealedSnapshots(ctx context.Context, store objstore.Store) (map[cluster.Sna
 // claimedVolumes are those of the persistent volumes that a claim of a cluster which exists is bound to.
 func claimedVolumes(bed *testbed.Testbed) map[cluster.VolumeID]bool {
 	out := map[cluster.VolumeID]bool{}
-	for _, tc := range bed.Kube.List("tidbclusters", "tidb") {
+	for _, tc := range bed.Objects.List("tidbclusters", "tidb") {
 		for _, v := range bed.Volumes(cluster.Name{Namespace: tc.GetNamespace(), Name: tc.GetName()}) {
 			out[v] = true
 		}

@@ -43,6 +43,8 @@ type Config struct {
 	Volume cluster.VolumeSpec // of the restored volumes
 	Scale  float64
 	Faults *fault.Plan
+	// Kubeconfig is that of a real control plane in place of the testbed's; "" is the testbed's.
+	Kubeconfig string
 	// MarkTrouble lets something go wrong, by the seed, while the backup reads marks; it needs Faults.
 	MarkTrouble bool
 	// Driver backs up and restores instead of Tisnap's command line.
@@ -59,6 +61,8 @@ type Config struct {
 	Timeout time.Duration
 	// Say shows a person what happens; nil says nothing.
 	Say func(format string, args ...any)
+	// Logf takes what the testbed itself has to say; nil drops it.
+	Logf func(format string, args ...any)
 }
 
 // Driver is another way to back up and to restore than the command line: TiDB Operator's, for one.
@@ -184,7 +188,7 @@ func (s *state) start(ctx context.Context) error {
 	// The testbed outlives ctx, so that a run that ctx ends can undo what it did.
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: s.cfg.Dir, Nodes: s.cfg.Nodes, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
-		TiKV: tikv, PD: s.cfg.PD,
+		TiKV: tikv, PD: s.cfg.PD, Kubeconfig: s.cfg.Kubeconfig, Logf: s.cfg.Logf,
 	})
 	if err != nil {
 		return err
