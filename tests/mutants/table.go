@@ -9,7 +9,7 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), backupGuards(), phaseGuards(), gcGuards(), lockGuards(), restoreGuards(), resolveGuards(), marksGuards(), outsideGuards(),
-		recordGuards(), brGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(),
+		recordGuards(), brGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(),
 	)
 }
 

@@ -1,0 +1,47 @@
+package mutants
+
+// callGuards take away the call of a guard, or what is passed to it: the guard itself stays, and its own tests pass.
+func callGuards() []Mutant {
+	const fits = "TestRestore_TargetFitsTheBackup"
+	whole := func(file, name, promise, from, to, tests string) Mutant {
+		return Mutant{Name: name, Promise: promise, File: file, Old: from, New: to, Package: "tests", Tests: "^(" + tests + ")$"}
+	}
+	return []Mutant{
+		in("pkg/backup/cut.go", "the snapshots' start times are not checked against the cut", provenHold,
+			"	return r.sets.checkStarts(r.opts.Cluster)", "	return nil",
+			"TestRun_ASetThatStartedBeforeItWasAskedFor_IsNotSealed"),
+		in("pkg/backup/backup_ts.go", "a backup ts that GC may pass is taken", provenHold,
+			"			return r.hold.CoversTS(got)", "			return nil",
+			"TestAwaitBackupTS_GCIsNotHeld_IsAConflict"),
+		in("pkg/backup/hold.go", "a hold that another tool began after the preflight is ended", othersStay,
+			"	if err := r.checkForeign(ctx); err != nil {", "	if err := error(nil); err != nil {",
+			"TestRun_AnotherToolBeginsAfterThePreflight_IsRefusedAndKeepsItsHold"),
+		in("pkg/restore/await_stores.go", "an empty store joins a cluster that is being recovered", exactlyOnce,
+			"		if err := r.checkForeign(ids, up); err != nil {", "		if err := error(nil); err != nil {",
+			"TestRun_EmptyStoreJoins_IsRefusedAndUndone"),
+		whole("pkg/restore/create_cluster.go", "a target has the source's replicas, and not the backup's stores", sealedIsWhole,
+			"Stores: len(r.manifest.Source.Stores), ", "", fits),
+		whole("pkg/restore/create_cluster.go", "a target asks for volumes of another size than it gets", unknownIsKept,
+			", SizesGiB: sizes,", ",", fits),
+		whole("pkg/restore/create_cluster.go", "a target cannot keep its source's service settings", unknownIsKept,
+			"		KeepServiceSettings: r.opts.KeepServiceSettings, Changes", "		Changes", fits),
+		whole("pkg/restore/preflight.go", "service settings are dropped without a word", unknownIsKept,
+			"	if len(r.dropped) > 0 && !r.existing {", "	if false {", fits),
+		whole("pkg/cli/target_flags.go", "--keep-service-settings does nothing", unknownIsKept,
+			"	opts.KeepServiceSettings = f.keepServices\n", "", fits),
+		whole("pkg/restore/poll.go", "a wait does not say what is in the way", errorTable,
+			"					s.Note(\"waiting: %s\", said)\n", "", fits),
+		whole("pkg/cli/gc.go", "gc --cluster deletes no cluster", knownAndKept,
+			", Clusters: f.clusters,", ",",
+			"TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand"),
+		in("pkg/restore/run.go", "one journal record that is late undoes a restore of hours", undoneInOrder,
+			"		JournalPatience: lockTTL,\n", "",
+			"TestRun_JournalIsAwayWhileTheDataAreResolved_IsRestored"),
+		in("pkg/restore/steps.go", "a restore waits for its journal although all that it does can be found again", undoneInOrder,
+			"			mayBeLate(\n				repeated(", "			slices.Concat(\n				repeated(",
+			"TestSteps_OnceTheStoresAreRead_MayBeLate"),
+		in("pkg/restore/resolve_only.go", "a resolve waits for its journal although all that it does can be found again", undoneInOrder,
+			"r.fenced(mayBeLate(", "r.fenced(repeated(",
+			"TestSteps_OnceTheStoresAreRead_MayBeLate"),
+	}
+}
