@@ -27,6 +27,16 @@ type traces struct {
 	spans map[string]*tracepb.Span // by id
 }
 
+// newTraces starts a collector and names it in the environment.
+func newTraces(t *testing.T) *traces {
+	t.Helper()
+	c := &traces{spans: map[string]*tracepb.Span{}}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	return c
+}
+
 func (c *traces) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var req collector.ExportTraceServiceRequest
@@ -46,6 +56,13 @@ func (c *traces) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
+// forget forgets the runs so far.
+func (c *traces) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.spans)
+}
+
 // path is the names from the root to the span.
 func (c *traces) path(span *tracepb.Span) string {
 	names := []string{span.GetName()}
@@ -55,12 +72,32 @@ func (c *traces) path(span *tracepb.Span) string {
 	return strings.Join(names, " > ")
 }
 
+// requireCalls requires that the spans of the command are one trace, and that each pattern fits the path of one below it.
+func (c *traces) requireCalls(t *testing.T, root string, patterns []string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var paths []string
+	ids := map[string]bool{}
+	for _, span := range c.spans {
+		if rest, below := strings.CutPrefix(c.path(span), root+" > "); below {
+			paths = append(paths, rest)
+			ids[string(span.GetTraceId())] = true
+		}
+	}
+	assert.Len(t, ids, 1, "a run is one trace")
+	for _, pattern := range patterns {
+		assert.True(t, slices.ContainsFunc(paths, regexp.MustCompile("^"+pattern).MatchString), "no span is at %q", pattern)
+	}
+	if t.Failed() {
+		slices.Sort(paths)
+		t.Log(strings.Join(slices.Compact(paths), "\n"))
+	}
+}
+
 // With a collector in the environment a run is one trace: the phases, below them the steps, below them the calls.
 func TestTrace_RunIsATreeOfPhasesStepsAndCalls(t *testing.T) { //nolint:paralleltest // it sets the environment
-	c := &traces{spans: map[string]*tracepb.Span{}}
-	server := httptest.NewServer(c)
-	defer server.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	c := newTraces(t)
 	p := newPlace(t, testbed.Config{Nodes: 6})
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)

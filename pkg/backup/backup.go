@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,6 +55,10 @@ type Deps struct {
 	Log   *zap.Logger
 	// Remains learns what would be left if the process ended at any moment.
 	Remains *phase.Remains
+	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to say;
+	// nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as it is. Nil
+	// announces nothing.
+	Announce func(source *preflight.Source, earlier json.RawMessage) (expected json.RawMessage, text string)
 }
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
@@ -79,6 +84,8 @@ type Result struct {
 	// read them.
 	Marks   *marks.Set
 	Regions int
+	// Expected is what was announced at the run's start, by Deps.Announce; nil if nothing was.
+	Expected json.RawMessage
 	// Warnings are what a person has to know of a backup that is done.
 	Warnings []string
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
@@ -45,8 +46,28 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	versions, err := preflight.RegionVersions(ctx, r.PD, r.opts.Cluster)
+	if err != nil {
+		return err
+	}
 	r.regions = versions
-	return err
+	r.announce(s)
+	return nil
+}
+
+// announce says how long the run should take, and journals it if no earlier process has: the report says how wrong it was.
+func (r *run) announce(s *phase.Scope) {
+	if r.Announce == nil {
+		return
+	}
+	earlier := r.result.Expected
+	expected, text := r.Announce(r.source, earlier)
+	if earlier == nil && expected != nil {
+		s.Result(journal.ResultExpected, expected)
+		r.result.Expected = expected
+	}
+	if text != "" {
+		s.Note("%s", text)
+	}
 }
 
 func (r *run) checkFree(ctx context.Context) error {

@@ -63,6 +63,7 @@ func (r *run) adoptProof(_ context.Context, s *phase.Scope) error {
 		r.sets.put(id, set)
 	}
 	r.noteAttempt()
+	r.announce(s)
 	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.backupTS)
 	return nil
 }
@@ -133,6 +134,7 @@ func (r *run) resumption() *phase.Resume {
 			}
 			r.resumed, r.sealing = true, h.Undoing() && h.Began(journal.StepSeal)
 			r.paused(h)
+			r.result.Expected = journal.Expected(h)
 			return was.SameRequest(r.opts.Run, &about)
 		},
 	}

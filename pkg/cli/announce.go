@@ -87,7 +87,7 @@ func (a *app) announceEnd(ctx context.Context, err error, code ExitCode) {
 	cmd, end := a.ended.cmd, a.ended.end
 	ctx = context.WithoutCancel(ctx)
 	if f.notify != "" {
-		a.warn(notify.Send(ctx, f.notify, summaryOf(cmd, end, err, code)))
+		a.warn(notify.Send(ctx, f.notify, summaryOf(cmd, end, err, code), a.streams.limits))
 	}
 	if f.push == "" && f.file == "" {
 		return

@@ -1,41 +1,78 @@
 package cli
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/outbound"
 )
 
-// Whatever becomes of a notification, also after all of its tries: the exit code is that of the run.
+// Whatever becomes of a notification, also after all of its tries: the exit code is that of the run, and the URL, which
+// may have a token in it, is not shown.
 func TestAnnounce_ReceiverThatFails_ExitCodeStays(t *testing.T) {
 	t.Parallel()
-	args := []string{"backup", "tidb/prod", "--storage", "file://" + t.TempDir(), "--kubeconfig", "/no/such/file"}
-	want, _, _ := run(t, args...)
+	storage := "file://" + t.TempDir()
+	args := []string{"backup", "tidb/prod", "--storage", storage, "--kubeconfig", "/no/such/file"}
+	want, _ := quickly(t, 0, args...)
 	require.NotZero(t, want)
 	for name, c := range map[string]struct {
-		answer int
+		answer func(http.ResponseWriter, *http.Request)
 		asked  int64
+		warned bool
 	}{
-		"it refuses":            {http.StatusNotFound, 1},
-		"it is away for a time": {http.StatusServiceUnavailable, 4},
-		"it takes it":           {http.StatusNoContent, 1},
+		"it refuses":            {answered(http.StatusNotFound), 1, true},
+		"it is away for a time": {answered(http.StatusServiceUnavailable), 4, true},
+		"it fails each time":    {answered(http.StatusInternalServerError), 4, true},
+		"it hangs":              {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, -1, true},
+		"nobody listens":        {nil, 0, true},
+		"it takes it":           {answered(http.StatusNoContent), 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var asked atomic.Int64
-			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				asked.Add(1)
-				w.WriteHeader(c.answer)
+				_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client leaves
+				c.answer(w, r)
 			}))
 			t.Cleanup(receiver.Close)
-			code, _, stderr := run(t, append(args, "--notify", receiver.URL)...)
+			if c.answer == nil {
+				receiver.Close()
+			}
+			patience := 20 * time.Second
+			if c.asked < 0 {
+				patience = 500 * time.Millisecond
+			}
+			code, stderr := quickly(t, patience, append(args, "--notify", receiver.URL+"/secret-token")...)
 			require.Equal(t, want, code, stderr)
-			require.Equal(t, c.asked, asked.Load())
-			require.Equal(t, c.answer >= 300, strings.Contains(stderr, "warning: send notification"), stderr)
+			if c.asked >= 0 {
+				require.Equal(t, c.asked, asked.Load())
+			} else {
+				require.Positive(t, asked.Load())
+			}
+			require.Equal(t, c.warned, strings.Contains(stderr, "warning: send notification of receiver 127.0.0.1:"), stderr)
+			require.NotContains(t, stderr, "secret-token")
 		})
 	}
+}
+
+func answered(status int) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+}
+
+// quickly runs a command that waits so long for each answer of who is notified, and hardly between two tries.
+func quickly(t *testing.T, patience time.Duration, args ...string) (ExitCode, string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	streams := Streams{Out: new(bytes.Buffer), Err: &stderr, limits: outbound.Limits{Total: time.Minute, Answer: patience, Wait: time.Millisecond}}
+	code := Run(t.Context(), args, streams, Version{Version: "v1.2.3", Commit: "abc"})
+	return code, stderr.String()
 }

@@ -12,10 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/preflight"
-	"github.com/tisnap/tisnap/pkg/report"
 )
 
 type backupFlags struct {
@@ -161,15 +159,15 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				return backupPlan(opts, source), nil
 			},
 			run: func(ctx context.Context) (document, error) {
-				deps.Sink = a.global.withETA(ctx, deps.Sink, deps.Store, report.Backup, func(r *history.Run) bool { return r.Operation == report.Backup && r.Cluster == opts.Cluster })
+				past := a.global.pastRuns(ctx, deps.Store)
+				eta := newAnnouncer(deps.Sink, past)
+				deps.Sink, deps.Announce = eta, eta.ofBackup
 				result, err := backup.Run(ctx, deps, opts)
 				doc := backupResult(opts, result, err)
 				doc.Report.Forward = c.forwarded(doc.Report.Hold)
 				switch {
 				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
 				case result.Sealed:
-					past := a.global.pastRuns(ctx, deps.Store)
-					expect(doc.Report, past)
 					doc.Report.Changed = changedSince(ctx, deps.Store, past, result)
 					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
 				default:

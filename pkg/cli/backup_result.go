@@ -33,9 +33,11 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 		Operation: report.Backup, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Cluster,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before,
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Warnings: r.Warnings,
+		Expected: announced(r.Expected),
 	}
 	if r.Source != nil {
 		h.TiKVs, h.Volumes = len(r.Source.Topology.Stores), len(r.Source.Topology.VolumeIDs())
+		h.VolumeSettings = report.SettingsOf(sourceSpecs(&r.Source.Topology))
 	}
 	if !r.Hold.Start.IsZero() {
 		h.Hold = &report.Hold{

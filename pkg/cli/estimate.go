@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -44,7 +45,7 @@ storage they are scaled to these. Nothing is changed, and without --storage noth
 			if f.stores == 0 || f.data == "" {
 				return usage(cmd, fmt.Errorf("--stores and --data are missing: or say what to estimate, with `tisnap estimate backup CLUSTER` or `restore BACKUP`"))
 			}
-			return a.estimate(cmd, f, []report.Operation{report.Backup, report.Restore}, func(context.Context, *history.Reader) (estimate.Input, error) {
+			return a.estimate(cmd, f, []report.Operation{report.Backup, report.Restore}, func(context.Context, objstore.Store, *history.Reader) (estimate.Input, error) {
 				return estimate.Input{}, nil
 			})
 		},
@@ -73,7 +74,7 @@ func (f *estimateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.stores, "stores", 0, "TiKV stores (default: the backup's)")
 	fl.IntVar(&f.volumes, "volumes", 0, "volumes of all stores together (default: the backup's, or one a store)")
 	fl.StringVar(&f.data, "data", "", "data on each store, as 1TiB or 500GB (default: the backup's)")
-	fl.StringVar(&f.changed, "changed", "", "data on each store that changed since the last backup (default: all, as in the first backup)")
+	fl.StringVar(&f.changed, "changed", "", "data on each store that changed since the last backup (default: as much as between its last two, by their marks, or all)")
 	fl.StringVar(&f.kind, "volume-type", "", "type of the volumes: gp3|io1|io2 (default: the backup's, or gp3)")
 	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each volume (default: the backup's, or the type's)")
 	fl.Int64Var(&f.throughput, "volume-throughput", 0, "MiB/s of each gp3 volume (default: the backup's, or the type's)")
@@ -100,6 +101,9 @@ func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 	set(&in.Spec.IOPS, f.iops)
 	set(&in.Spec.ThroughputMiB, f.throughput)
 	set(&in.Spec.SizeGiB, f.size)
+	if f.size != 0 || f.stores != 0 || f.volumes != 0 {
+		in.SizesGiB = 0
+	}
 	in.InitializationMiB, in.FastRestore, in.Writes, in.OtherRegion = f.rate, f.fsr, f.writes, f.otherRegion
 	for _, row := range []struct {
 		flag, text string
@@ -131,8 +135,11 @@ func set[T comparable](to *T, value T) {
 	}
 }
 
+// inputFunc says what the estimated run works on, as far as the storage knows it.
+type inputFunc func(context.Context, objstore.Store, *history.Reader) (estimate.Input, error)
+
 // estimate prints the estimates of the operations on what input says, changed by the flags.
-func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operation, input func(context.Context, *history.Reader) (estimate.Input, error)) error {
+func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operation, input inputFunc) error {
 	prices, err := estimate.ReadPrices(f.prices)
 	if err != nil {
 		return err
@@ -149,7 +156,7 @@ func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operati
 		cache := a.global.historyCache(store)
 		cache.load(reader)
 		defer cache.save(reader)
-		if in, err = input(cmd.Context(), reader); err != nil {
+		if in, err = input(cmd.Context(), store, reader); err != nil {
 			return err
 		}
 		if fit, err = fitTo(cmd.Context(), reader); err != nil {
@@ -170,8 +177,8 @@ func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operati
 }
 
 // lastBackup is what the last backup of the cluster worked on.
-func (a *app) lastBackup(arg string) func(context.Context, *history.Reader) (estimate.Input, error) {
-	return func(ctx context.Context, reader *history.Reader) (estimate.Input, error) {
+func (a *app) lastBackup(arg string) inputFunc {
+	return func(ctx context.Context, store objstore.Store, reader *history.Reader) (estimate.Input, error) {
 		namespace := a.global.namespace
 		if namespace == "" && !strings.Contains(arg, "/") {
 			namespace = "default"
@@ -180,6 +187,6 @@ func (a *app) lastBackup(arg string) func(context.Context, *history.Reader) (est
 		if err != nil {
 			return estimate.Input{}, err
 		}
-		return lastBackupOf(ctx, reader, name)
+		return lastBackupOf(ctx, store, reader, name)
 	}
 }

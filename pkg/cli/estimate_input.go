@@ -1,56 +1,138 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// lastBackupOf is what the last backup of the cluster worked on. Without one it is NotFound.
-func lastBackupOf(ctx context.Context, reader *history.Reader, name cluster.Name) (estimate.Input, error) {
+// minChangedShare is the least part of the data, one of so many, that a snapshot is taken to copy: compaction rewrites
+// data that nobody wrote to. It is assumed.
+const minChangedShare = 20
+
+// lastBackupOf is what the next backup of the cluster works on, as far as the last one says. Without one it is NotFound.
+func lastBackupOf(ctx context.Context, store objstore.Store, reader *history.Reader, name cluster.Name) (estimate.Input, error) {
 	state, err := reader.Runs(ctx, time.Time{})
 	if err != nil {
 		return estimate.Input{}, err
 	}
-	for i := len(state.Runs) - 1; i >= 0; i-- {
-		if run := &state.Runs[i]; run.Operation == report.Backup && run.Outcome == phase.Done && run.Cluster == name && run.DataBytes > 0 {
-			return inputOf(run), nil
-		}
+	last := lastBackupIn(state.Runs, name)
+	if last == nil {
+		return estimate.Input{}, failure.New(failure.NotFound, "estimate backup", name.String(), "the storage has no backup of it that says how much data there is").
+			WithHint("say it yourself: tisnap estimate --stores 3 --data 1TiB")
 	}
-	return estimate.Input{}, failure.New(failure.NotFound, "estimate backup", name.String(), "the storage has no backup of it that says how much data there is").
-		WithHint("say it yourself: tisnap estimate --stores 3 --data 1TiB")
+	in := inputOf(last)
+	m, err := catalog.Catalog{Store: store}.Unsealed(ctx, last.Backup)
+	if err != nil { // deleted since then: the report has the most of it
+		return in, nil //nolint:nilerr // said above
+	}
+	return onVolumes(in, len(m.Source.Stores), sourceSpecs(&m.Source)), nil
 }
 
-// restoreInput is what a restore of the backup works on.
-func restoreInput(id cluster.BackupID) func(context.Context, *history.Reader) (estimate.Input, error) {
-	return func(ctx context.Context, reader *history.Reader) (estimate.Input, error) {
+// lastBackupIn is the youngest backup of the cluster that was done and says how much data there is; nil if there is none.
+func lastBackupIn(runs []history.Run, name cluster.Name) *history.Run {
+	for i := len(runs) - 1; i >= 0; i-- {
+		if run := &runs[i]; run.Operation == report.Backup && run.Outcome == phase.Done && run.Cluster == name && run.DataBytes > 0 {
+			return run
+		}
+	}
+	return nil
+}
+
+// restoreInput is what a restore of the backup works on, if it makes the volumes as they were.
+func restoreInput(id cluster.BackupID) inputFunc {
+	return func(ctx context.Context, store objstore.Store, reader *history.Reader) (estimate.Input, error) {
 		found, err := reader.Find(ctx, string(id))
 		if err != nil {
 			return estimate.Input{}, err
 		}
-		r := found.Report()
-		if r == nil || r.DataBytes <= 0 {
-			return estimate.Input{}, failure.New(failure.NotFound, "estimate restore", string(id), "its report does not say how much data there is").
-				WithHint("say it with --stores and --data")
+		in := estimate.Input{}
+		if r := found.Report(); r != nil {
+			run := history.Summarize(r)
+			in = inputOf(&run)
+			in.ChangedBytes = 0
 		}
-		run := history.Summarize(r)
-		return inputOf(&run), nil
+		m, err := catalog.Catalog{Store: store}.Unsealed(ctx, cmp.Or(found.Backup, id))
+		switch {
+		case err == nil:
+			in = onVolumes(in, len(m.Source.Stores), snapshotSpecs(m))
+		case in.DataBytes == 0:
+			return in, err
+		}
+		return in, nil
 	}
 }
 
-// inputOf is what a past run worked on. Restored volumes have the data of a backup under load, unless nobody wrote.
+// plannedRestore is what the planned restore works on.
+func plannedRestore(opts restore.Options, p *restore.Plan) estimate.Input {
+	in := estimate.Input{
+		Operation: report.Restore, DataBytes: p.DataBytes, LargestBytes: p.LargestBytes, Writes: true,
+		FastRestore: opts.FastRestore, InitializationMiB: p.InitializationMiB,
+	}
+	return onVolumes(in, len(p.Manifest.Source.Stores), specsOf(p.Volumes))
+}
+
+// onVolumes is in on these volumes: the settings are those of the largest.
+func onVolumes(in estimate.Input, stores int, specs []cluster.VolumeSpec) estimate.Input {
+	in.Stores, in.Volumes, in.SizesGiB = stores, len(specs), 0
+	for _, s := range specs {
+		in.SizesGiB += s.SizeGiB
+	}
+	if v := report.SettingsOf(specs); v != nil {
+		in.Spec = cluster.VolumeSpec{Type: v.Type, SizeGiB: v.SizeGiB, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
+	}
+	return in
+}
+
+func sourceSpecs(t *cluster.Topology) []cluster.VolumeSpec {
+	var out []cluster.VolumeSpec
+	for i := range t.Stores {
+		for j := range t.Stores[i].Volumes {
+			out = append(out, t.Stores[i].Volumes[j].VolumeSpec)
+		}
+	}
+	return out
+}
+
+func snapshotSpecs(m *manifest.Manifest) []cluster.VolumeSpec {
+	var out []cluster.VolumeSpec
+	for i := range m.Snapshots {
+		out = append(out, m.Snapshots[i].VolumeSpec)
+	}
+	return out
+}
+
+func specsOf(volumes []restore.Volume) []cluster.VolumeSpec {
+	var out []cluster.VolumeSpec
+	for i := range volumes {
+		out = append(out, volumes[i].Spec)
+	}
+	return out
+}
+
+// inputOf is what a past run worked on. Restored volumes have the data of a backup under load, unless nobody wrote. What
+// a backup's snapshots had to copy is what changed since the one before, by the marks of both; all, where that is not known.
 func inputOf(run *history.Run) estimate.Input {
 	in := estimate.Input{
 		Operation: run.Operation, Stores: run.TiKVs, Volumes: run.Volumes, DataBytes: run.DataBytes, LargestBytes: run.PerVolumeBytes, Writes: true,
 	}
+	if c := run.Changed; c != nil {
+		in.ChangedBytes = max(c.DataBytes, run.DataBytes/minChangedShare, 1)
+	}
 	if v := run.Settings; v != nil {
-		in.Spec.Type, in.Spec.IOPS, in.Spec.ThroughputMiB = v.Type, v.IOPS, v.ThroughputMiB
+		in.Spec = cluster.VolumeSpec{Type: v.Type, SizeGiB: v.SizeGiB, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
+		in.FastRestore, in.InitializationMiB = v.FastRestore, v.InitializationMiB
 	}
 	return in
 }

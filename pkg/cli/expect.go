@@ -2,12 +2,16 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -16,18 +20,6 @@ const (
 	expectDeadline = 5 * time.Second
 	fitDays        = 90
 )
-
-// expect notes in the report of a run that was done what the model, scaled to the runs before it, says of one with its
-// data.
-func expect(r *report.Report, past []history.Run) {
-	if r.Outcome != phase.Done || r.DataBytes <= 0 || r.Operation == report.Resolve {
-		return
-	}
-	run := history.Summarize(r)
-	if e, err := estimate.Of(inputOf(&run), fitOf(past), nil); err == nil {
-		r.Expected = e.Expected()
-	}
-}
 
 // pastRuns are the storage's runs of the last months, the oldest first. What cannot be read within some seconds is left
 // out: of a storage that does not answer they are those that this machine's cache knows.
@@ -44,38 +36,71 @@ func (g *globalFlags) pastRuns(ctx context.Context, store objstore.Store) []hist
 	return state.Runs
 }
 
-// etaSink says at the begin of each phase how long it and the rest of the run should take.
-type etaSink struct {
+// announcer says at the run's start how long it should take, by the model scaled to the storage's past runs, and at the
+// begin of each phase after that how long it and the rest of the run should.
+type announcer struct {
 	phase.Sink
-	expected *report.Expected
+	past []history.Run
+
+	mu       sync.Mutex
+	expected *report.Expected // nil until it is announced
 }
 
-// withETA is a sink that says what a run of op on the data of the newest of the storage's runs that is like it should take,
-// by the model scaled to these runs. Without such a run it is sink itself.
-func (g *globalFlags) withETA(ctx context.Context, sink phase.Sink, store objstore.Store, op report.Operation, like func(*history.Run) bool) phase.Sink {
-	runs := g.pastRuns(ctx, store)
-	fit := fitOf(runs)
-	for i := len(runs) - 1; i >= 0; i-- {
-		if runs[i].Outcome != phase.Done || runs[i].DataBytes <= 0 || !like(&runs[i]) {
-			continue
+func newAnnouncer(sink phase.Sink, past []history.Run) *announcer {
+	return &announcer{Sink: sink, past: past}
+}
+
+// ofBackup announces a backup of the source. How much data there is, and how much of it changes between two backups, only
+// the cluster's last backup says: without one, nothing is announced.
+func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) (json.RawMessage, string) {
+	in := estimate.Input{}
+	if last := lastBackupIn(a.past, source.Topology.Cluster); last != nil {
+		in = onVolumes(inputOf(last), len(source.Topology.Stores), sourceSpecs(&source.Topology))
+	}
+	return a.announce(in, earlier)
+}
+
+// announce keeps what is expected of the run, as an earlier process of it has journalled it or else by the model, and
+// returns it for the journal and as a sentence.
+func (a *announcer) announce(in estimate.Input, earlier json.RawMessage) (json.RawMessage, string) {
+	e := announced(earlier)
+	if e == nil {
+		made, err := estimate.Of(in, fitOf(a.past), nil)
+		if err != nil {
+			return nil, ""
 		}
-		in := inputOf(&runs[i])
-		in.Operation = op
-		if e, err := estimate.Of(in, fit, nil); err == nil {
-			return &etaSink{Sink: sink, expected: e.Expected()}
+		e = made.Expected()
+		if earlier, err = json.Marshal(e); err != nil {
+			return nil, ""
 		}
 	}
-	return sink
+	a.mu.Lock()
+	a.expected = e
+	a.mu.Unlock()
+	return earlier, fmt.Sprintf("the run is expected to take %s (%s to %s), by %s",
+		report.Duration(e.Seconds), report.Duration(e.LowSeconds), report.Duration(e.HighSeconds), e.Model)
+}
+
+// announced reads what was journalled of it; nil if nothing was, or another version's that is not understood.
+func announced(journalled json.RawMessage) *report.Expected {
+	var e report.Expected
+	if len(journalled) == 0 || json.Unmarshal(journalled, &e) != nil || e.Seconds <= 0 {
+		return nil
+	}
+	return &e
 }
 
 // Emit implements phase.Sink.
-func (s *etaSink) Emit(e phase.Event) {
-	s.Sink.Emit(e)
-	if e.Type != phase.PhaseStarted {
+func (a *announcer) Emit(e phase.Event) {
+	a.Sink.Emit(e)
+	a.mu.Lock()
+	expected := a.expected
+	a.mu.Unlock()
+	if e.Type != phase.PhaseStarted || expected == nil {
 		return
 	}
 	left, mine := 0.0, -1.0
-	for _, p := range s.expected.Phases {
+	for _, p := range expected.Phases {
 		if p.Name == e.Phase {
 			mine = p.Seconds
 		}
@@ -87,6 +112,6 @@ func (s *etaSink) Emit(e phase.Event) {
 		return // not known, or over before it is read
 	}
 	note := e
-	note.Type, note.Message = phase.Note, "expected to take "+report.Duration(mine)+", the run "+report.Duration(left)+" from here, by "+s.expected.Model
-	s.Sink.Emit(note)
+	note.Type, note.Message = phase.Note, "expected to take "+report.Duration(mine)+", the run "+report.Duration(left)+" from here, by "+expected.Model
+	a.Sink.Emit(note)
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/outbound"
 )
 
 // Streams are where a command reads and writes.
@@ -23,7 +24,8 @@ type Streams struct {
 	// Program is the name that the program was started by: as kubectl-tisnap it calls itself kubectl tisnap.
 	Program string
 
-	asTerminal bool // for tests: In is a terminal
+	asTerminal bool            // for tests: In is a terminal
+	limits     outbound.Limits // for tests: of a notification; zero is the package's own
 }
 
 // Main runs the command line and returns the exit code. The first SIGINT or SIGTERM ends the run, which

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -9,10 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/preflight"
-	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -138,7 +137,11 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				return doc, doc.estimate(ctx, deps.Store, opts, plan)
 			},
 			run: func(ctx context.Context) (document, error) {
-				deps.Sink = a.global.withETA(ctx, deps.Sink, deps.Store, report.Restore, func(r *history.Run) bool { return r.Backup == opts.Backup })
+				eta := newAnnouncer(deps.Sink, a.global.pastRuns(ctx, deps.Store))
+				deps.Sink = eta
+				deps.Announce = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
+					return eta.announce(plannedRestore(opts, plan), earlier)
+				}
 				result, err := restore.Run(ctx, deps, opts)
 				doc := restoreResult(opts, result, err)
 				doc.Report.Forward = c.forwarded(nil)
@@ -146,7 +149,6 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				switch {
 				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
 				case result.Restored:
-					expect(doc.Report, a.global.pastRuns(ctx, deps.Store))
 					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
 				default:
 					storeFailedReport(ctx, deps.Store, s.log, doc.Report)

@@ -42,9 +42,10 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 		Operation: report.Restore, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Volumes: len(r.Volumes),
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Stores: r.Stores,
+		Expected: announced(r.Expected),
 	}
-	if len(r.Volumes) > 0 {
-		h.VolumeSettings = report.SettingsOf(r.Volumes[0].Spec)
+	if h.VolumeSettings = report.SettingsOf(specsOf(r.Volumes)); h.VolumeSettings != nil {
+		h.VolumeSettings.FastRestore, h.VolumeSettings.InitializationMiB = opts.FastRestore, opts.InitializationMiB
 	}
 	doc := &restoreDoc{
 		header: newHeader("RestoreResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
@@ -141,12 +142,8 @@ func (d *restorePlanDoc) estimate(ctx context.Context, store objstore.Store, opt
 	if err != nil {
 		fit = nil // the plan is good without
 	}
-	in := estimate.Input{
-		Operation: report.Restore, Stores: len(p.Manifest.Source.Stores), Volumes: len(p.Volumes), DataBytes: p.DataBytes, LargestBytes: p.LargestBytes,
-		Spec: p.Volumes[0].Spec, Writes: true, FastRestore: opts.FastRestore, InitializationMiB: p.InitializationMiB,
-	}
 	d.Estimate = &estimateDoc{header: newHeader("Estimate")}
-	return d.Estimate.add(in, fit, prices)
+	return d.Estimate.add(plannedRestore(opts, p), fit, prices)
 }
 
 func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {

@@ -76,7 +76,7 @@ func (p *Prices) backup(c *Cost, in Input) {
 
 func (p *Prices) restore(c *Cost, in Input, seconds float64) {
 	price, n := p.volume(in.Spec.Type), float64(in.Volumes)
-	c.add("volumes", true, n*float64(in.Spec.SizeGiB), price.GBMonth, "as long as the cluster exists")
+	c.add("volumes", true, float64(in.SizesGiB), price.GBMonth, "as long as the cluster exists")
 	if extra := in.Spec.IOPS - freeIOPS(in.Spec); extra > 0 {
 		c.add("volumes' IOPS", true, n*float64(extra), price.IOPSMonth, "")
 	}

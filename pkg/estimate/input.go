@@ -21,6 +21,8 @@ type Input struct {
 	ChangedBytes int64 `json:"changedBytes,omitempty"`
 	// Spec is each volume's: the source's for a backup, the target's for a restore.
 	Spec cluster.VolumeSpec `json:"spec"`
+	// SizesGiB is the sum of the volumes' sizes; zero is Spec's of each.
+	SizesGiB int64 `json:"sizesGiB,omitempty"`
 	// Writes says that the cluster was written to during the backup, so that RocksDB has logs to recover.
 	Writes bool `json:"writes"`
 	// FastRestore and InitializationMiB (MiB/s of each volume) are a restore's.
@@ -55,6 +57,9 @@ func (in Input) Complete() (Input, error) {
 	}
 	if in.Spec.SizeGiB == 0 { // as in the published tables: a volume of some three times its data
 		in.Spec.SizeGiB = max(3*in.LargestBytes>>30, 1)
+	}
+	if in.SizesGiB == 0 {
+		in.SizesGiB = int64(in.Volumes) * in.Spec.SizeGiB
 	}
 	return in, nil
 }

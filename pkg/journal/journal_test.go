@@ -59,14 +59,14 @@ func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 		"lock", "marks", "connect", "hold", "hold-gc", "backup-ts", "cut", "release", "record", "seal", "release-again",
 		"create-cluster", "create-volumes", "bind-volumes", "freeze-scheduling", "recover", "await-leaders",
 		"pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore",
-		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "still-held", "serves",
+		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "still-held", "serves", "expected",
 	}, []string{
 		journal.StepLock, journal.StepMarks, journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS, journal.StepCut,
 		journal.StepRelease, journal.StepRecord, journal.StepSeal, journal.StepReleaseAgain,
 		journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepFreezeScheduling,
 		journal.StepRecover, journal.StepAwaitLeaders,
 		journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore,
-		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultStillHeld, journal.ResultServes,
+		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultStillHeld, journal.ResultServes, journal.ResultExpected,
 	})
 }
 

@@ -16,11 +16,7 @@ import (
 // within half a minute. It follows no redirects: an event goes where the user said and nowhere else. The error names the
 // receiver's host and nothing else of the URL. Kinds: Usage for a URL that cannot be one, Limited for a receiver that
 // did not answer in time, Unknown.
-func Send(ctx context.Context, rawURL string, s Summary) error {
-	return send(ctx, rawURL, s, outbound.Limits{})
-}
-
-func send(ctx context.Context, rawURL string, s Summary, l outbound.Limits) error {
+func Send(ctx context.Context, rawURL string, s Summary, l outbound.Limits) error {
 	const op = "send notification"
 	if err := outbound.CheckURL(rawURL); err != nil {
 		return failure.Annotate(err, op, "")

@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,9 +21,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/notify"
+	"github.com/tisnap/tisnap/pkg/outbound"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
+
+// sendQuickly is Send with shorter waits.
+func sendQuickly(ctx context.Context, rawURL string, s notify.Summary, total time.Duration) error {
+	return notify.Send(ctx, rawURL, s, outbound.Limits{Total: total, Answer: total / 2, Wait: time.Millisecond})
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -94,7 +101,7 @@ func TestSend_IsAValidCloudEvent(t *testing.T) {
 	r := newReceiver(t, status(http.StatusAccepted))
 	s := example()
 	s.Failed(failure.New(failure.Held, "release", "cluster tidb/prod", "PD does not answer").WithHint("run: tisnap release tidb/prod"), 9)
-	require.NoError(t, notify.Send(t.Context(), r.url, s))
+	require.NoError(t, notify.Send(t.Context(), r.url, s, outbound.Limits{}))
 
 	bodies, types := r.received()
 	require.Equal(t, []string{"POST " + notify.ContentType}, types)
@@ -135,7 +142,7 @@ func TestSend_RetriesWhatMayPass_WithTheSameEvent(t *testing.T) {
 			r := newReceiver(t, c.answers...)
 			s := example()
 			s.Failed(nil, 0)
-			err := notify.SendQuickly(t.Context(), r.url, s, 20*time.Second)
+			err := sendQuickly(t.Context(), r.url, s, 20*time.Second)
 			bodies, _ := r.received()
 			require.Len(t, bodies, c.requests)
 			for _, body := range bodies {
@@ -167,7 +174,7 @@ func TestSend_ReceiverHangs_EndsInTime(t *testing.T) {
 	release := make(chan struct{})
 	r := newReceiver(t, func(http.ResponseWriter) { <-release })
 	t.Cleanup(func() { close(release) })
-	err := notify.SendQuickly(t.Context(), r.url, example(), 400*time.Millisecond)
+	err := sendQuickly(t.Context(), r.url, example(), 400*time.Millisecond)
 	require.Error(t, err)
 	assert.Equal(t, failure.Limited, failure.KindOf(err))
 }
@@ -176,7 +183,7 @@ func TestSend_NobodyListens_NamesTheHostAlone(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	err := notify.SendQuickly(t.Context(), strings.Replace(server.URL, "http://", "http://user:password@", 1)+"/secret-token?key=secret", example(), 20*time.Second)
+	err := sendQuickly(t.Context(), strings.Replace(server.URL, "http://", "http://user:password@", 1)+"/secret-token?key=secret", example(), 20*time.Second)
 	require.ErrorContains(t, err, "send notification of receiver 127.0.0.1:")
 	assert.NotContains(t, err.Error(), "secret")
 	assert.NotContains(t, err.Error(), "password")

@@ -144,15 +144,8 @@ func (r *Report) facts() []string {
 		line += ", at most " + Bytes(r.DataPerVolumeBytes) + " a volume"
 	}
 	facts := []string{line}
-	if v := r.VolumeSettings; v != nil {
-		line := "volumes: " + orAbsent(v.Type)
-		if v.IOPS > 0 {
-			line += fmt.Sprintf(", %d IOPS", v.IOPS)
-		}
-		if v.ThroughputMiB > 0 {
-			line += fmt.Sprintf(", %d MiB/s", v.ThroughputMiB)
-		}
-		facts = append(facts, line)
+	if r.VolumeSettings != nil {
+		facts = append(facts, "volumes: "+r.VolumeSettings.Text())
 	}
 	if r.Changed != nil {
 		facts = append(facts, "written to: "+r.Changed.Text())

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -68,9 +70,10 @@ type Header struct {
 	Regions *Regions `json:"regions,omitempty"`
 	// Changed is how much was written to since the backup before; nil for a restore, and where it is not known.
 	Changed *Changed `json:"changed,omitempty"`
-	// VolumeSettings are those of the restored volumes; nil for a backup.
+	// VolumeSettings are those of the restored volumes, or of a backup's source; nil where they are not known.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
-	// Expected is what the model said before the run; nil where it was not asked.
+	// Expected is what was announced at the run's start; nil where nothing was, as of a cluster's first backup, whose data
+	// nobody knows before.
 	Expected *Expected `json:"expected,omitempty"`
 	// Error is why the run failed, without secrets; empty for one that did not.
 	Error string `json:"error,omitempty"`
@@ -127,11 +130,36 @@ type Hold struct {
 	Stores []phase.StoreParts `json:"stores,omitempty"`
 }
 
-// VolumeSettings are what restored volumes were made with. Zero is the type's own default.
+// VolumeSettings are what restored volumes were made with, and what those of a backup are. Zero is the type's own default.
 type VolumeSettings struct {
 	Type          string `json:"type"`
+	SizeGiB       int64  `json:"sizeGiB,omitempty"` // of the largest; 0 in reports of older versions
 	IOPS          int64  `json:"iops,omitempty"`
 	ThroughputMiB int64  `json:"throughputMiB,omitempty"` // MiB/s
+	// FastRestore and InitializationMiB (MiB/s of each volume) are a restore's.
+	FastRestore       bool  `json:"fastRestore,omitempty"`
+	InitializationMiB int64 `json:"initializationMiB,omitempty"`
+}
+
+// Text is "gp3, 7000 IOPS, 400 MiB/s", without what is left to the type; "" of nil.
+func (v *VolumeSettings) Text() string {
+	if v == nil {
+		return ""
+	}
+	line := orAbsent(v.Type)
+	if v.IOPS > 0 {
+		line += fmt.Sprintf(", %d IOPS", v.IOPS)
+	}
+	if v.ThroughputMiB > 0 {
+		line += fmt.Sprintf(", %d MiB/s", v.ThroughputMiB)
+	}
+	if v.FastRestore {
+		line += ", with fast snapshot restore"
+	}
+	if v.InitializationMiB > 0 {
+		line += fmt.Sprintf(", filled at %d MiB/s", v.InitializationMiB)
+	}
+	return line
 }
 
 // Expected is how long the run should have taken.
@@ -153,9 +181,13 @@ type ExpectedPhase struct {
 	HighSeconds float64 `json:"highSeconds"`
 }
 
-// SettingsOf are the settings of a volume; its size is no setting.
-func SettingsOf(v cluster.VolumeSpec) *VolumeSettings {
-	return &VolumeSettings{Type: v.Type, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
+// SettingsOf are the settings of the largest of the volumes: the data are on it. Nil of none.
+func SettingsOf(volumes []cluster.VolumeSpec) *VolumeSettings {
+	if len(volumes) == 0 {
+		return nil
+	}
+	v := slices.MaxFunc(volumes, func(a, b cluster.VolumeSpec) int { return cmp.Compare(a.SizeGiB, b.SizeGiB) })
+	return &VolumeSettings{Type: v.Type, SizeGiB: v.SizeGiB, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
 }
 
 // New makes the report of a run from what is known about it and the engine's timings. The header's Processes are those

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 
 	"go.uber.org/zap"
 
@@ -53,4 +54,8 @@ type Deps struct {
 	Log      *zap.Logger
 	// Remains learns what would be left if the process ended at any moment.
 	Remains *phase.Remains
+	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to say;
+	// nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as it is. Nil
+	// announces nothing.
+	Announce func(plan *Plan, earlier json.RawMessage) (expected json.RawMessage, text string)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // Run restores the backup. The error's kind says what the caller can do.
@@ -50,9 +51,32 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 			return nil, err
 		}
 	}
+	plan := r.plan()
+	plan.TidbCluster = object
+	return plan, nil
+}
+
+// plan is what the checks have found.
+func (r *run) plan() *Plan {
 	return &Plan{
-		TidbCluster: object, Manifest: r.manifest, Volumes: r.volumes, Region: r.EBS.Region(), Account: r.result.Account,
+		Manifest: r.manifest, Volumes: r.volumes, Region: r.EBS.Region(), Account: r.result.Account,
 		DataBytes: r.result.DataBytes, LargestBytes: r.result.LargestBytes,
 		InitializationMiB: r.fill.rate, Waves: r.fill.waves(len(r.volumes)),
-	}, nil
+	}
+}
+
+// announce says how long the run should take, and journals it if no earlier process has: the report says how wrong it was.
+func (r *run) announce(s *phase.Scope) {
+	if r.Announce == nil {
+		return
+	}
+	earlier := r.result.Expected
+	expected, text := r.Announce(r.plan(), earlier)
+	if earlier == nil && expected != nil {
+		s.Result(journal.ResultExpected, expected)
+		r.result.Expected = expected
+	}
+	if text != "" {
+		s.Note("%s", text)
+	}
 }

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type Result struct {
 	Restored bool
 	// Account is the AWS account of the volumes.
 	Account string
+	// Expected is what was announced at the run's start, by Deps.Announce; nil if nothing was.
+	Expected json.RawMessage
 	// Left is what the run could not do or undo and a person has to see to.
 	Left []string
 	// Tasks are the log backups and changefeeds that read the restored cluster's changes.

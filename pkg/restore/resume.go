@@ -65,6 +65,7 @@ func (r *run) resumption(about journal.About) *phase.Resume {
 			}
 			r.resumed, r.tikvBegan = true, h.Began(stepStartTiKV)
 			r.earlier = readEarlier(h, was.Keep)
+			r.result.Expected = journal.Expected(h)
 			return was.SameRequest(r.opts.Run, &about)
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {

@@ -18,15 +18,12 @@ func facts(r *report.Report) g.Node {
 	add("run", name(string(r.Run)))
 	add("started", when(r.Started))
 	add("finished", when(r.Finished))
-	if v := r.VolumeSettings; v != nil {
-		text := name(v.Type)
-		if v.IOPS > 0 {
-			text += fmt.Sprintf(", %d IOPS", v.IOPS)
+	if r.VolumeSettings != nil {
+		term := "volumes made as"
+		if r.Operation == report.Backup {
+			term = "volumes"
 		}
-		if v.ThroughputMiB > 0 {
-			text += fmt.Sprintf(", %d MiB/s", v.ThroughputMiB)
-		}
-		add("volumes made as", text)
+		add(term, r.VolumeSettings.Text())
 	}
 	if r.Changed != nil {
 		add("written to", r.Changed.Text())
