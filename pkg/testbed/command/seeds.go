@@ -55,6 +55,9 @@ func (s *seeds) each(cmd *cobra.Command, one func(ctx context.Context, seed int6
 		defer cancel()
 		seed := s.first + int64(i)
 		if err := one(ctx, seed, out, errs); err != nil {
+			if cmd.Context().Err() != nil {
+				return nil // it was interrupted, which the whole says
+			}
 			fmt.Fprintf(errs, "FAILED: %v\nrun it again with: make %s N=1 SEED=%d\n", err, cmd.Name(), seed)
 			mu.Lock()
 			failed++
@@ -62,6 +65,9 @@ func (s *seeds) each(cmd *cobra.Command, one func(ctx context.Context, seed int6
 		}
 		return nil
 	})
+	if err == nil {
+		err = cmd.Context().Err()
+	}
 	if err == nil && failed > 0 {
 		err = fmt.Errorf("%d of %d runs failed", failed, s.runs)
 	}
