@@ -28,6 +28,8 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.cfg.Stores)), "stores")
 	g := newGathering(r)
 	defer g.stop()
+	r.collecting.Store(true)
+	defer r.collecting.Store(false)
 	for {
 		g.coming = r.cfg.Coming() // before what is found: what comes later is judged the next time
 		g.settle()

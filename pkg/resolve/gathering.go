@@ -141,13 +141,16 @@ func (g *gathering) read() int {
 	return n
 }
 
-// await returns when a store is read to its end, or it is time to poll PD again.
+// await returns when a store is read to its end, somebody was answered, or it is time to poll PD again.
 func (g *gathering) await(ctx context.Context) error {
 	timer := time.NewTimer(retryInterval)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-g.ended:
+	case q := <-g.r.asked:
+		g.settle()
+		q.answer <- g.without(q.late)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

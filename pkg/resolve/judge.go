@@ -10,7 +10,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
 // permanent reports whether asking again is of no use. A store that does not serve its metas is not in recovery
@@ -68,11 +67,11 @@ func (g *gathering) judge(pdErr error) error {
 func (g *gathering) hintWithout(late []cluster.StoreID) string {
 	const hint = "look at the logs of the stores' pods: their processes may not run on what their volumes hold"
 	without := append(slices.Clone(g.r.cfg.TolerateStores), late...)
-	if g.read()+len(late) < len(g.readers) {
+	switch v := g.without(late); {
+	case !v.Known:
 		return hint + "; the other stores are not read yet, so that it is not known whether the cluster can do without them"
-	}
-	if _, err := plan.Make(g.metas.Without(late), plan.Rules{Replicas: g.r.cfg.Replicas, Lost: without}); err != nil {
-		return hint + "; the cluster cannot do without them: " + failure.Line(err.Error())
+	case v.Refused != nil:
+		return hint + "; the cluster cannot do without them: " + failure.Line(v.Refused.Error())
 	}
 	flags := make([]string, len(without))
 	for i, id := range without {

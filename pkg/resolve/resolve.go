@@ -106,6 +106,10 @@ type Resolver struct {
 	resent    atomic.Int64
 	passed    atomic.Uint64 // the GC safe point, once it is above the backup ts
 
+	// asked is read by collect while it runs, which collecting says.
+	asked      chan question
+	collecting atomic.Bool
+
 	mu        sync.Mutex
 	addresses map[cluster.StoreID]string
 }
@@ -146,7 +150,7 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Resolver{tikv: t, log: log, prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
+	return &Resolver{tikv: t, log: log, asked: make(chan question), prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
 }
 
 // Target says what is resolved: it is known only when the restored cluster's PD is up.

@@ -36,6 +36,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	ids := slices.DeleteFunc(slices.Clone(all), func(id cluster.StoreID) bool { return slices.Contains(r.opts.TolerateStores, id) })
 	seen := map[cluster.StoreID]bool{}
 	s.Expect(int64(len(ids)), "stores")
+	var came map[cluster.StoreID]time.Time
 	watch, first := crashWatch{r: r, asked: time.Now()}, firstRegion{r: r, asked: time.Now()}
 	err := r.pollCluster(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
 		up, err := r.upStores(ctx)
@@ -51,6 +52,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		if err := r.checkForeign(ids, up); err != nil {
 			return false, err
 		}
+		came = up
 		r.noteUp(up, seen)
 		s.Reached(int64(len(up)))
 		if len(up) == len(ids) {
@@ -62,7 +64,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 		return false, r.missing(ids, up, first.reason(ctx, s))
 	})
 	if err != nil {
-		return err
+		return r.hintWithout(ctx, err, ids, came)
 	}
 	r.stores, r.marks = ids, r.loadMarks(ctx, s)
 	r.up.Store(true)

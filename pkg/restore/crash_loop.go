@@ -36,7 +36,8 @@ func (w *crashWatch) check(ctx context.Context) error {
 		return nil //nolint:nilerr // the wait says what is in the way of it
 	}
 	stores := r.storesByOrdinal()
-	var said, without []string
+	var said []string
+	var without []cluster.StoreID
 	var example string
 	for _, loop := range loops {
 		if loop.Ordinal < 0 || loop.Ordinal >= len(stores) {
@@ -47,7 +48,7 @@ func (w *crashWatch) check(ctx context.Context) error {
 			continue
 		}
 		said = append(said, crashText(loop, id))
-		without = append(without, "--tolerate-store "+id.String())
+		without = append(without, id)
 		example = cmp.Or(example, loop.Pod)
 	}
 	if len(said) == 0 {
@@ -59,11 +60,13 @@ func (w *crashWatch) check(ctx context.Context) error {
 	if len(said)+len(r.opts.TolerateStores) == len(stores) {
 		return e.WithHint("%s", logs)
 	}
-	command := fmt.Sprintf("tisnap restore %s --to %s", r.opts.Backup, target)
-	if r.existing {
-		command = fmt.Sprintf("tisnap resolve %s --backup %s", target, r.opts.Backup)
+	switch v := r.canDoWithout(ctx, without); {
+	case !v.Known:
+		return e.WithHint("%s; if every region has a quorum on the others, which is checked: %s", logs, r.commandWithout(without))
+	case v.Refused != nil:
+		return e.WithHint("%s; the cluster cannot do without: %s", logs, failure.Line(v.Refused.Error()))
 	}
-	return e.WithHint("%s; if every region has a quorum on the others, which is checked: %s %s", logs, command, strings.Join(without, " "))
+	return e.WithHint("%s; every region has a quorum on the others: %s", logs, r.commandWithout(without))
 }
 
 // crashText says what is known of one pod.

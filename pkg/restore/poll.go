@@ -21,7 +21,7 @@ func poll(ctx context.Context, op, target string, done func(context.Context) (bo
 		if ok {
 			return nil
 		}
-		if err != nil {
+		if err != nil && (last == nil || ctx.Err() == nil) { // what the end of ctx interrupted says nothing
 			last = err
 			if ctx.Err() == nil && !failure.NotYet(err) {
 				return failure.Annotate(err, op, target)

@@ -60,11 +60,11 @@ func (r *run) resolveSteps() []phase.Step {
 		r.lockStep(phaseData, r.lockResolve),
 		r.fenced(mayBeLate(
 			[]phase.Step{
-				{Phase: phaseData, Name: "raise-ts", Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
+				{Phase: phaseData, Name: stepRaiseTS, Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
 				r.awaitStoresStep(phaseData),
 				r.checkTasksStep(),
 			},
-			r.resolverSteps(r.resolver.Steps(phaseData)),
+			asStoresCome(stepRaiseTS, r.resolverSteps(r.resolver.Steps(phaseData))),
 			r.servingSteps(r.thawAll),
 		)),
 		r.unlockStep(phaseTiDB),

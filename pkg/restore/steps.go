@@ -35,6 +35,7 @@ func Outline() (ofRestore, ofResolve []phase.Outline) {
 // Steps that others come after.
 const (
 	stepStartTiKV  = "start-tikv" // from whose begin on pods may use the volumes
+	stepRaiseTS    = "raise-ts"
 	stepCheckTasks = "check-tasks"
 	stepCollect    = "collect"
 	stepPlan       = "plan"
@@ -50,7 +51,7 @@ func (r *run) restoreSteps() []phase.Step {
 			r.tikvSteps(),
 			mayBeLate(
 				repeated(
-					asStoresCome(r.resolverSteps(r.resolver.Steps(phaseData))),
+					asStoresCome(stepStartTiKV, r.resolverSteps(r.resolver.Steps(phaseData))),
 					// Once the leaders are there the cluster serves: what fails later must not delete it.
 					r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
 				),
@@ -135,11 +136,11 @@ func (r *run) tikvSteps() []phase.Step {
 }
 
 // asStoresCome lets each store be read as soon as it answers, while others still start. The plan needs all of them.
-func asStoresCome(steps []phase.Step) []phase.Step {
+func asStoresCome(after string, steps []phase.Step) []phase.Step {
 	for i := range steps {
 		switch steps[i].Name {
 		case stepCollect:
-			steps[i].After = []string{stepStartTiKV}
+			steps[i].After = []string{after}
 		case stepPlan:
 			steps[i].After = []string{stepCollect, stepCheckTasks}
 		}

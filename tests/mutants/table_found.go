@@ -7,6 +7,14 @@ const foundEarly = "what would fail later is found before anything is changed"
 func foundGuards() []Mutant {
 	return []Mutant{
 		{
+			Name: "a store may be left out although its regions have no quorum", Promise: exactlyOnce, File: "pkg/restore/without_stores.go",
+			Old: "	case v.Refused != nil:", New: "	case false:",
+			Package: "tests", Tests: "^TestPoint25_StoreNeverComesUp_HintIsToDoWithoutItIfThereIsAQuorum$",
+		},
+		in("pkg/resolve/without.go", "stores that are not read yet count as read", exactlyOnce,
+			"			if !rd.done {", "			if false {",
+			"TestWithout_WhileStoresAreAwaited_SaysWhatTheOthersProve"),
+		{
 			Name: "certificate files give way to the cluster's secret", Promise: provenServer, File: "pkg/cli/tls.go",
 			Old: "	if !tc.TLS || c.clientTLS() != nil {", New: "	if !tc.TLS {",
 			Package: "tests", Tests: "^TestPoint10_ClientSecretCannotBeUsed_IsRefusedAndFilesWin$",
