@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
-	"github.com/pingcap/kvproto/pkg/tikvpb"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -15,20 +14,16 @@ import (
 // largest one that was read at, so that the call leaves no trace.
 func (c *Client) AnyLock(ctx context.Context, address string, r cluster.Region) (bool, error) {
 	const op = "scan locks"
-	conn, err := c.connection(address)
-	if err != nil {
-		return false, err
-	}
 	keys, err := DecodeRange(r.Keys)
 	if err != nil {
 		return false, err
 	}
-	resp, err := tikvpb.NewTikvClient(conn).KvScanLock(ctx, &kvrpcpb.ScanLockRequest{
+	resp, err := c.scanLockInBatch(ctx, op, address, &kvrpcpb.ScanLockRequest{
 		Context: contextPB(r), MaxVersion: math.MaxUint64, StartKey: keys.Start, EndKey: keys.End, Limit: 1,
 	})
 	switch {
 	case err != nil:
-		return false, translate(ctx, err, op, address, "")
+		return false, err
 	case resp.RegionError != nil:
 		return false, regionError(r.ID, resp.RegionError)
 	case resp.Error.GetLocked() != nil:

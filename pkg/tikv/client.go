@@ -77,9 +77,11 @@ type Client struct {
 	options []grpc.DialOption
 	tls     func() *tls.Config
 
-	mu     sync.Mutex
-	conns  map[string]*grpc.ClientConn
-	closed bool
+	mu        sync.Mutex
+	conns     map[string]*grpc.ClientConn
+	streams   map[string]*batchStream // by address
+	streaming sync.WaitGroup
+	closed    bool
 }
 
 var (
@@ -95,8 +97,8 @@ func Open(cfg Config) *Client {
 	reconnect := backoff.DefaultConfig
 	reconnect.BaseDelay, reconnect.MaxDelay = 100*time.Millisecond, maxReconnectDelay
 	c := &Client{
-		conns: map[string]*grpc.ClientConn{},
-		tls:   cfg.LateTLS,
+		conns: map[string]*grpc.ClientConn{}, streams: map[string]*batchStream{},
+		tls: cfg.LateTLS,
 		options: []grpc.DialOption{
 			grpc.WithNoProxy(), // stores are inside the cluster
 			grpc.WithDisableServiceConfig(),
@@ -120,6 +122,7 @@ func (c *Client) Close() {
 	for _, conn := range conns {
 		_ = conn.Close() // its only error is that it is closed
 	}
+	c.streaming.Wait()
 }
 
 // connection returns the store's connection, which may not be up yet.

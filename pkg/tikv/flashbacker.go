@@ -5,7 +5,6 @@ import (
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
-	"github.com/pingcap/kvproto/pkg/tikvpb"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -13,16 +12,12 @@ import (
 // PrepareFlashback blocks the region. TiKV checks nothing here: that the timestamps make sense is up to the caller.
 func (c *Client) PrepareFlashback(ctx context.Context, address string, f Flashback) error {
 	const op = "prepare flashback"
-	conn, err := c.connection(address)
-	if err != nil {
-		return err
-	}
-	resp, err := tikvpb.NewTikvClient(conn).KvPrepareFlashbackToVersion(ctx, &kvrpcpb.PrepareFlashbackToVersionRequest{
+	resp, err := c.prepareInBatch(ctx, op, address, &kvrpcpb.PrepareFlashbackToVersionRequest{
 		Context: contextPB(f.Region), StartKey: f.Keys.Start, EndKey: f.Keys.End,
 		StartTs: uint64(f.StartTS), Version: uint64(f.Version),
 	})
 	if err != nil {
-		return translate(ctx, err, op, address, "")
+		return err
 	}
 	return flashed(op, f, resp.RegionError, resp.Error)
 }
@@ -35,16 +30,12 @@ func (c *Client) Flashback(ctx context.Context, address string, f Flashback) err
 		return failure.New(failure.Usage, op, "region "+f.Region.ID.String(),
 			"want 0 < version %s < start ts %s < commit ts %s", f.Version, f.StartTS, f.CommitTS)
 	}
-	conn, err := c.connection(address)
-	if err != nil {
-		return err
-	}
-	resp, err := tikvpb.NewTikvClient(conn).KvFlashbackToVersion(ctx, &kvrpcpb.FlashbackToVersionRequest{
+	resp, err := c.flashBackInBatch(ctx, op, address, &kvrpcpb.FlashbackToVersionRequest{
 		Context: contextPB(f.Region), StartKey: f.Keys.Start, EndKey: f.Keys.End,
 		Version: uint64(f.Version), StartTs: uint64(f.StartTS), CommitTs: uint64(f.CommitTS),
 	})
 	if err != nil {
-		return translate(ctx, err, op, address, "")
+		return err
 	}
 	return flashed(op, f, resp.RegionError, resp.Error)
 }

@@ -35,6 +35,7 @@ type script struct {
 	prepareBack func(*kvrpcpb.PrepareFlashbackToVersionRequest) *kvrpcpb.PrepareFlashbackToVersionResponse
 	flashBack   func(*kvrpcpb.FlashbackToVersionRequest) *kvrpcpb.FlashbackToVersionResponse
 	scanLock    func(*kvrpcpb.ScanLockRequest) *kvrpcpb.ScanLockResponse
+	batch       func(tikvpb.Tikv_BatchCommandsServer) error
 }
 
 type backupScript struct {
@@ -119,6 +120,14 @@ func (s *script) KvFlashbackToVersion(
 	_ context.Context, req *kvrpcpb.FlashbackToVersionRequest,
 ) (*kvrpcpb.FlashbackToVersionResponse, error) {
 	return s.flashBack(req), nil
+}
+
+// BatchCommands serves by the script.
+func (s *script) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error {
+	if s.batch == nil {
+		return s.UnimplementedTikvServer.BatchCommands(stream)
+	}
+	return s.batch(stream)
 }
 
 // serve starts the script and returns its address and a client.

@@ -9,12 +9,19 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"github.com/tikv/client-go/v2/util/codec"
+
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
 
 // kvService serves the calls of a flashback.
 type kvService struct {
 	tikvpb.UnimplementedTikvServer
 	s *Store
+}
+
+// BatchCommands implements tikvpb.TikvServer.
+func (k *kvService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error {
+	return tikvtest.ServeBatches(stream, k)
 }
 
 // admit finds the region that a call is for, or why it is refused. The caller holds mu.

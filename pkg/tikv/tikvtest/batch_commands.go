@@ -11,9 +11,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// BatchCommands implements tikvpb.TikvServer: requests come in batches and are answered one by one as they
-// are ready, in any order. A request that ends in a gRPC error ends the stream, as TiKV has no other way to say so.
+// BatchCommands implements tikvpb.TikvServer.
 func (k *kvService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error {
+	return ServeBatches(stream, k)
+}
+
+// ServeBatches serves BatchCommands by the other calls of a server: requests come in batches and are answered one by one
+// as they are ready, in any order. A request that ends in a gRPC error ends the stream, as TiKV has no other way to say so.
+func ServeBatches(stream tikvpb.Tikv_BatchCommandsServer, k tikvpb.TikvServer) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	answers := make(chan batchAnswer, 256)
 	var running, sender sync.WaitGroup
@@ -22,7 +27,7 @@ func (k *kvService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error 
 			cancel(err)
 		}
 	})
-	err := k.receiveBatches(ctx, cancel, stream, answers, &running)
+	err := receiveBatches(ctx, cancel, stream, k, answers, &running)
 	if err != nil {
 		cancel(err)
 	}
@@ -42,8 +47,8 @@ type batchAnswer struct {
 }
 
 // receiveBatches starts what comes in until the client is done or ctx ends.
-func (k *kvService) receiveBatches(
-	ctx context.Context, fail context.CancelCauseFunc, stream tikvpb.Tikv_BatchCommandsServer,
+func receiveBatches(
+	ctx context.Context, fail context.CancelCauseFunc, stream tikvpb.Tikv_BatchCommandsServer, k tikvpb.TikvServer,
 	answers chan<- batchAnswer, running *sync.WaitGroup,
 ) error {
 	batches := make(chan *tikvpb.BatchCommandsRequest)
@@ -75,7 +80,7 @@ func (k *kvService) receiveBatches(
 			for i, req := range batch.Requests {
 				id := batch.RequestIds[i]
 				running.Go(func() {
-					resp, err := k.dispatch(ctx, req)
+					resp, err := dispatch(ctx, k, req)
 					if err != nil {
 						fail(err)
 						return
@@ -109,8 +114,8 @@ func sendAnswers(stream tikvpb.Tikv_BatchCommandsServer, answers <-chan batchAns
 }
 
 // dispatch carries out one request of a batch.
-func (k *kvService) dispatch(
-	ctx context.Context, req *tikvpb.BatchCommandsRequest_Request,
+func dispatch(
+	ctx context.Context, k tikvpb.TikvServer, req *tikvpb.BatchCommandsRequest_Request,
 ) (resp *tikvpb.BatchCommandsResponse_Response, err error) {
 	resp = &tikvpb.BatchCommandsResponse_Response{}
 	switch c := req.Cmd.(type) {
@@ -133,13 +138,13 @@ func (k *kvService) dispatch(
 	case *tikvpb.BatchCommandsRequest_Request_Empty:
 		resp.Cmd = &tikvpb.BatchCommandsResponse_Response_Empty{Empty: &tikvpb.BatchCommandsEmptyResponse{TestId: c.Empty.GetTestId()}}
 	default:
-		return k.dispatchWrite(ctx, req)
+		return dispatchWrite(ctx, k, req)
 	}
 	return resp, err
 }
 
-func (k *kvService) dispatchWrite(
-	ctx context.Context, req *tikvpb.BatchCommandsRequest_Request,
+func dispatchWrite(
+	ctx context.Context, k tikvpb.TikvServer, req *tikvpb.BatchCommandsRequest_Request,
 ) (resp *tikvpb.BatchCommandsResponse_Response, err error) {
 	resp = &tikvpb.BatchCommandsResponse_Response{}
 	switch c := req.Cmd.(type) {
@@ -184,13 +189,13 @@ func (k *kvService) dispatchWrite(
 		r.CheckSecondaryLocks, err = k.KvCheckSecondaryLocks(ctx, c.CheckSecondaryLocks)
 		resp.Cmd = &r
 	default:
-		return k.dispatchFlashback(ctx, req)
+		return dispatchFlashback(ctx, k, req)
 	}
 	return resp, err
 }
 
-func (k *kvService) dispatchFlashback(
-	ctx context.Context, req *tikvpb.BatchCommandsRequest_Request,
+func dispatchFlashback(
+	ctx context.Context, k tikvpb.TikvServer, req *tikvpb.BatchCommandsRequest_Request,
 ) (resp *tikvpb.BatchCommandsResponse_Response, err error) {
 	resp = &tikvpb.BatchCommandsResponse_Response{}
 	switch c := req.Cmd.(type) {
