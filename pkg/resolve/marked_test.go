@@ -25,7 +25,7 @@ func makeMarked(t *testing.T, stores int, before func(l *lab, w *workload.Worklo
 		l.start(t, i)
 	}
 	require.NoError(t, tikvBootstrap(within(t), l))
-	w, err := workload.New(workload.Config{PD: l.pd.URLs(), Accounts: 500, Hot: 40, Clients: 3, Regions: 20})
+	w, err := workload.New(workload.Config{PD: l.pd.URLs(), Accounts: 500, Hot: 40, Clients: 3, Regions: 20, Kinds: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.Close()) }()
 	empty, err := l.oracle.Now(within(t))
@@ -39,7 +39,10 @@ func makeMarked(t *testing.T, stores int, before func(l *lab, w *workload.Worklo
 			t.Errorf("run: %v", err)
 		}
 	})
-	require.Eventually(t, func() bool { return w.Counters().Commits > 100 }, patience, 5e6)
+	require.Eventually(t, func() bool {
+		c := w.Counters()
+		return c.Commits > 100 && c.Pessimistic > 3 && c.Large > 3 && c.Pipelined > 3
+	}, patience, 5e6, "no transaction of some kind was committed")
 	m := &marked{original: &original{history: w.History()}, empty: empty}
 	after := before(l, w)
 	ts := l.mark(t, m)

@@ -88,13 +88,17 @@ func (c *Cluster) Now(ctx context.Context) (cluster.TS, error) {
 	return cluster.TS(oracle.ComposeTS(physical, logical)), nil
 }
 
-// begin starts a transaction at a fresh timestamp.
-func (c *Cluster) begin(ctx context.Context) (*transaction.KVTxn, cluster.TS, error) {
+// begin starts a transaction at a fresh timestamp. What a pipelined one flushes, it flushes at full speed.
+func (c *Cluster) begin(ctx context.Context, pipelined bool) (*transaction.KVTxn, cluster.TS, error) {
 	start, err := c.Now(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	txn, err := c.store.Begin(tikv.WithStartTS(uint64(start)))
+	options := []tikv.TxnOption{tikv.WithStartTS(uint64(start))}
+	if pipelined {
+		options = append(options, tikv.WithPipelinedTxn(4, 4, 0))
+	}
+	txn, err := c.store.Begin(options...)
 	return txn, start, err
 }
 
@@ -128,7 +132,7 @@ func (c *Cluster) fate(ctx context.Context, p *pending) (commit cluster.TS, deci
 
 // read reads a key as it is now, and decides the transaction that has locked it.
 func (c *Cluster) read(ctx context.Context, key string) error {
-	txn, _, err := c.begin(ctx)
+	txn, _, err := c.begin(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (w *Workload) loadAccounts(ctx context.Context, c *Cluster, first, end int)
 }
 
 func (w *Workload) loadOnce(ctx context.Context, c *Cluster, first, end int) error {
-	txn, start, err := c.begin(ctx)
+	txn, start, err := c.begin(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -93,27 +93,32 @@ func (t *teller) run(ctx, work context.Context) error {
 func (t *teller) once(ctx context.Context) error {
 	defer t.workload.enter()()
 	count := &t.workload.count
-	txn, start, err := t.cluster.begin(ctx)
+	kind := t.chooseKind()
+	txn, start, err := t.cluster.begin(ctx, kind == pipelined)
 	if err != nil {
 		count.retries.Add(1)
 		return err
 	}
-	changes, err := t.plan(ctx, txn)
+	changes, err := t.plan(ctx, txn, kind)
 	if err != nil || len(changes) == 0 {
 		if err != nil {
 			count.retries.Add(1)
 		}
 		return errors.Join(err, txn.Rollback())
 	}
-	t.chooseCommit(txn)
 	noted := t.note(start, &changes)
-	if err := write(txn, start, changes); err != nil {
+	err = t.prepare(ctx, txn, kind, changes)
+	if err == nil {
+		err = writeKind(txn, kind, func(part []change) error { return write(txn, start, part) }, changes)
+	}
+	if err != nil {
 		return errors.Join(err, txn.Rollback())
 	}
 	err = txn.Commit(ctx)
 	switch {
 	case err == nil:
 		count.commits.Add(1)
+		count.noteKind(kind)
 		t.workload.history.committed(start, commitTS(txn), changes)
 		if noted {
 			t.keep(start)
@@ -139,10 +144,13 @@ func (t *teller) chooseCommit(txn *transaction.KVTxn) {
 }
 
 // plan reads some accounts and takes from the first what it gives to the others.
-func (t *teller) plan(ctx context.Context, txn *transaction.KVTxn) ([]change, error) {
+func (t *teller) plan(ctx context.Context, txn *transaction.KVTxn, kind kind) ([]change, error) {
 	n := 2
 	if t.rand.IntN(manyEvery) == 0 {
 		n = 3 + t.rand.IntN(3)
+	}
+	if kind == large {
+		n = min(largeTransfer, t.workload.accounts()/2)
 	}
 	var keys [][]byte
 	chosen := map[int]bool{}
@@ -184,6 +192,14 @@ func (t *teller) plan(ctx context.Context, txn *transaction.KVTxn) ([]change, er
 
 // hotFor is after how many commits the accounts that transfers are made between move on by half their number.
 const hotFor = 400
+
+// accounts is how many accounts transfers are made between at the moment.
+func (w *Workload) accounts() int {
+	if w.cfg.Hot == 0 {
+		return w.cfg.Accounts
+	}
+	return min(w.cfg.Hot, w.cfg.Accounts)
+}
 
 // account chooses one of the accounts that transfers are made between at the moment.
 func (w *Workload) account(r *rand.Rand) int {

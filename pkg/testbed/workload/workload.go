@@ -20,7 +20,9 @@ type Config struct {
 	Regions  int // to split the accounts into before the load; 0 or 1 leaves it to Churn
 	// Hot is how many neighbouring accounts transfers are made between at a time; they move on with the commits, so that
 	// others are at rest. 0 is all accounts.
-	Hot   int
+	Hot int
+	// Kinds makes a third of the transfers pessimistic, large or pipelined ones.
+	Kinds bool
 	Grace time.Duration // how long transfers under way may continue when Run ends; 0 is 2 s
 	// Interval is the mean time between two changes that Churn makes; 0 is 200 ms.
 	Interval time.Duration
@@ -54,10 +56,12 @@ type Counters struct {
 	Undetermined int64 // commits that were not answered
 	Splits       int64 // regions asked to split by Churn
 	Moves        int64 // leaders asked to move by Churn
+	// Of the commits, those of Config.Kinds.
+	Pessimistic, Large, Pipelined int64
 }
 
 type counters struct {
-	commits, conflicts, retries, undetermined, splits, moves atomic.Int64
+	commits, conflicts, retries, undetermined, splits, moves, pessimistic, large, pipelined atomic.Int64
 }
 
 // Workload is the accounts of one cluster. Its methods are safe for concurrent use, but call Load before the rest.
@@ -93,6 +97,7 @@ func (w *Workload) Counters() Counters {
 	return Counters{
 		Commits: w.count.commits.Load(), Conflicts: w.count.conflicts.Load(), Retries: w.count.retries.Load(),
 		Undetermined: w.count.undetermined.Load(), Splits: w.count.splits.Load(), Moves: w.count.moves.Load(),
+		Pessimistic: w.count.pessimistic.Load(), Large: w.count.large.Load(), Pipelined: w.count.pipelined.Load(),
 	}
 }
 

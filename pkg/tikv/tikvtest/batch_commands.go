@@ -189,7 +189,7 @@ func dispatchWrite(
 		r.CheckSecondaryLocks, err = k.KvCheckSecondaryLocks(ctx, c.CheckSecondaryLocks)
 		resp.Cmd = &r
 	default:
-		return dispatchFlashback(ctx, k, req)
+		return dispatchPipelined(ctx, k, req)
 	}
 	return resp, err
 }

@@ -13,7 +13,12 @@ import (
 // An asynchronous commit's locks, and the versions that a one-phase commit writes at once, get their timestamp from maxTS,
 // the largest that the store has been read at (see finalTS); above the request's limit they fall back to two phases.
 func Prewrite(r Reader, req *kvrpcpb.PrewriteRequest, maxTS uint64) (*kvrpcpb.PrewriteResponse, []Mutation) {
-	p := &prewriter{txn: txn{r: r, startTS: req.StartVersion}, req: req, final: finalTS(req, maxTS)}
+	return prewriteAs(r, req, maxTS, 0)
+}
+
+// prewriteAs is a prewrite, or the flush of that number of a pipelined transaction.
+func prewriteAs(r Reader, req *kvrpcpb.PrewriteRequest, maxTS, generation uint64) (*kvrpcpb.PrewriteResponse, []Mutation) {
+	p := &prewriter{txn: txn{r: r, startTS: req.StartVersion}, req: req, final: finalTS(req, maxTS), generation: generation}
 	resp := &kvrpcpb.PrewriteResponse{}
 	for i, m := range req.Mutations {
 		keyErr := p.key(m, p.action(i))
@@ -42,6 +47,8 @@ type prewriter struct {
 	// final is the commit ts of a one-phase commit, or the lowest that an asynchronous commit may have; 0 if the
 	// transaction commits in two phases.
 	final uint64
+	// generation is the number of the flush; 0 is no flush.
+	generation uint64
 }
 
 // finalTS is a timestamp above all that the store has been read at, so that no reader has missed the commit; 0 for an
@@ -79,8 +86,10 @@ func (p *prewriter) key(m *kvrpcpb.Mutation, action kvrpcpb.PrewriteRequest_Pess
 		}
 		return lockedError(m.Key, l)
 	case l != nil && l.kind != kindPessimistic:
-		p.prewritten(l)
-		return nil
+		if !p.replaced(encoded, l) {
+			p.prewritten(l)
+			return nil
+		}
 	case l != nil:
 		ttl = max(ttl, l.ttl) // a heart beat may have raised it
 	case mustHoldLock:
@@ -189,7 +198,7 @@ func (p *prewriter) assertion(m *kvrpcpb.Mutation, encoded []byte) *kvrpcpb.KeyE
 func (p *prewriter) lockKey(m *kvrpcpb.Mutation, encoded []byte, ttl uint64) {
 	l := &lock{
 		kind: kindOf(m.Op), primary: p.req.PrimaryLock, startTS: p.startTS, ttl: ttl, txnSize: p.req.TxnSize,
-		forUpdateTS: p.req.ForUpdateTs, minCommitTS: p.req.MinCommitTs,
+		forUpdateTS: p.req.ForUpdateTs, minCommitTS: p.req.MinCommitTs, generation: p.generation,
 	}
 	if p.final > 0 {
 		l.async, l.minCommitTS = true, p.final

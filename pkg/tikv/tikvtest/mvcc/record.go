@@ -58,6 +58,7 @@ type lock struct {
 	txnSize     uint64
 	forUpdateTS uint64
 	minCommitTS uint64
+	generation  uint64 // of the flush of a pipelined transaction; 0 for the others
 	short       []byte // nil: the value is in CFDefault, or there is none
 	// async means that the transaction is committed as soon as all its keys are locked, at the largest minCommitTS of them.
 	async       bool
@@ -67,7 +68,7 @@ type lock struct {
 func (l *lock) encode() []byte {
 	b := append(make([]byte, 0, 64+len(l.primary)+len(l.short)), byte(l.kind))
 	b = appendBytes(b, l.primary)
-	for _, n := range []uint64{l.startTS, l.ttl, l.txnSize, l.forUpdateTS, l.minCommitTS} {
+	for _, n := range []uint64{l.startTS, l.ttl, l.txnSize, l.forUpdateTS, l.minCommitTS, l.generation} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = appendOptional(b, l.short)
@@ -85,7 +86,7 @@ func decodeLock(b []byte) *lock {
 	d := decoder{b: b}
 	l := &lock{
 		kind: kind(d.byte()), primary: d.bytes(), startTS: d.uvarint(), ttl: d.uvarint(), txnSize: d.uvarint(),
-		forUpdateTS: d.uvarint(), minCommitTS: d.uvarint(), short: d.optional(), async: d.byte() == 1,
+		forUpdateTS: d.uvarint(), minCommitTS: d.uvarint(), generation: d.uvarint(), short: d.optional(), async: d.byte() == 1,
 	}
 	if l.async {
 		for n := min(d.uvarint(), uint64(len(d.b))); n > 0; n-- {
