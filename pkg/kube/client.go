@@ -121,12 +121,14 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	}
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
 	config.WarningHandler = rest.NoWarnings{}
+	inside := config.BearerTokenFile == serviceAccountToken
+	rereadToken(config)
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, usage(err)
 	}
 	c := &Client{
-		http: shared, config: config, clientSecret: cfg.ReadClientSecret, namespace: namespace, forwards: cfg.Forwards, inside: config.BearerTokenFile == serviceAccountToken, server: config.Host,
+		http: shared, config: config, clientSecret: cfg.ReadClientSecret, namespace: namespace, forwards: cfg.Forwards, inside: inside, server: config.Host,
 		patience: cmp.Or(cfg.Patience, refusalPatience), bindPatience: cmp.Or(cfg.BindPatience, availableWait),
 	}
 	// Outermost, so that a credential plugin may fetch another token for each try.
