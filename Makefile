@@ -94,6 +94,10 @@ soak-hold: build ## N backups during which something goes wrong at a random call
 soak-resolve: build ## N restores under faults and kills of their data phase, resumed by resolve, each proven row by row
 	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS)) $(if $(UNCHANGED),--min-unchanged=$(UNCHANGED))
 
+.PHONY: soak-kube
+soak-kube: build ## N rounds while the API server of Kubernetes fails at random calls; repeat one with N=1 SEED=...
+	bin/testbed soak-kube --runs=$(N) $(if $(SEED),--seed=$(SEED))
+
 .PHONY: check-estimate
 check-estimate: ## ROUNDS backups and restores on the testbed: the estimate of each run beside what it took
 	CGO_ENABLED=0 ESTIMATE_ROUNDS=$(or $(ROUNDS),20) $(GO) test -trimpath -timeout=30m -count=1 -v ./tests -run TestEstimate_RoundsOfTheTestbed

@@ -1,0 +1,203 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/leak"
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// About how many requests to the API server a backup and a restore make.
+const (
+	backupRequests  = 30
+	restoreRequests = 120
+)
+
+// kubeVictim is the program whose API server fails. It is the round's driver.
+type kubeVictim struct {
+	path, dir string
+	rng       *rand.Rand
+	bed       *testbed.Testbed
+	gateway   *kubetest.Gateway
+	store     objstore.Store
+
+	met    []string
+	failed int
+	output shipped.Output
+}
+
+func newKubeVictim(path, dir string, seed int64) *kubeVictim {
+	return &kubeVictim{path: path, dir: dir, rng: rand.New(rand.NewPCG(uint64(seed), 17))} //nolint:gosec // reproducible by design
+}
+
+func (v *kubeVictim) close() {
+	if v.gateway != nil {
+		v.gateway.Close()
+	}
+}
+
+// Backup implements round.Driver.
+func (v *kubeVictim) Backup(ctx context.Context, bed *testbed.Testbed) (cluster.TS, error) {
+	v.bed = bed
+	var err error
+	if v.gateway, err = kubetest.OpenGateway(ctx, bed.Kubeconfig(), v.dir); err != nil {
+		return 0, err
+	}
+	if v.store, err = objstore.Open(ctx, round.Storage, objstore.Config{Region: testbed.Region, Endpoint: bed.AWS()}); err != nil {
+		return 0, err
+	}
+	err = v.twice(ctx, backupRequests, v.unheld, "backup", round.Source().String(), "--name", round.BackupID, "--lease", soakLease.String(), "--steady", "0s", "--timeout", "30s")
+	if err != nil {
+		return 0, err
+	}
+	m, err := catalog.Catalog{Store: v.store}.Load(ctx, round.BackupID)
+	if err != nil {
+		return 0, err
+	}
+	return m.BackupTS, nil
+}
+
+// Restore implements round.Driver.
+func (v *kubeVictim) Restore(ctx context.Context, bed *testbed.Testbed) error {
+	err := v.twice(ctx, restoreRequests, v.resumable, "restore", round.BackupID, "--to", round.Target().String(),
+		"--volume-type", "gp3", "--volume-iops", "7000", "--volume-throughput", "400", "--timeout", "30s")
+	if err == nil {
+		_, err = bed.AwaitCluster(ctx, round.Target())
+	}
+	if err != nil {
+		return err
+	}
+	return v.nothingElse(ctx)
+}
+
+// twice runs a command in trouble and, if it fails, again without; left checks what the failed one left.
+func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.Context) error, args ...string) error {
+	drawn := v.draw(requests)
+	for _, t := range drawn {
+		fmt.Fprintf(&v.output, "trouble: %s\n", t)
+	}
+	v.gateway.Trouble(drawn...)
+	before := v.output.String()
+	code, err := v.run(ctx, args...)
+	met := v.gateway.Calm()
+	if err != nil {
+		return err
+	}
+	v.met = append(v.met, fmt.Sprintf("%s met %d (%s) and ended with %d", args[0], len(met), strings.Join(met, ", "), code))
+	if code == 0 {
+		return nil
+	}
+	v.failed++
+	if err := errors.Join(explained(strings.TrimPrefix(v.output.String(), before), code), left(ctx)); err != nil {
+		return err
+	}
+	if code, err = v.run(ctx, args...); err == nil && code != 0 {
+		err = fmt.Errorf("tisnap %s ended with %d when nothing went wrong any more", args[0], code)
+	}
+	return err
+}
+
+// draw makes three troubles; in one of four rounds the last one stays until the program has ended.
+func (v *kubeVictim) draw(requests int) []kubetest.Trouble {
+	kinds := kubetest.Troubles()
+	var all []kubetest.Trouble
+	for range 3 {
+		t := kubetest.Trouble{Kind: kinds[v.rng.IntN(len(kinds))], Nth: 1 + v.rng.IntN(requests)}
+		if v.rng.IntN(2) == 0 || t.Kind == kubetest.TroubleForbidden || t.Kind == kubetest.TroubleStale {
+			t.For = time.Duration(500+v.rng.IntN(1000)) * time.Millisecond
+		}
+		if t.Kind == kubetest.TroubleConflict {
+			t.Nth = 1 + v.rng.IntN(3) // there are few writes
+		}
+		all = append(all, t)
+	}
+	if last := &all[len(all)-1]; v.rng.IntN(4) == 0 && last.Kind != kubetest.TroubleStale && last.Kind != kubetest.TroubleRestart {
+		last.For = -1
+	}
+	return all
+}
+
+// explained requires that a run that failed says what did, and that it is about Kubernetes, which alone failed.
+func explained(output string, code int) error {
+	_, failed, found := strings.Cut(output, "\nerror: ")
+	if code < 0 || !found || !aboutKubernetes().MatchString(failed) {
+		return fmt.Errorf("it ended with %d without a clear error", code)
+	}
+	return nil
+}
+
+func aboutKubernetes() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)tidbcluster|persistentvolume|pod|node|claim|namespace|storageclass|API server|unauthorized|kubernetes`)
+}
+
+// unheld requires that a backup that failed left nothing held, no snapshot and no sealed backup.
+func (v *kubeVictim) unheld(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, soakLease+30*time.Second)
+	defer cancel()
+	c := v.bed.Nodes.Cluster(round.Source())
+	for len(c.Held()) > 0 {
+		if wait.For(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("it is held longer than one lease: %v", c.Held())
+		}
+	}
+	if all := v.bed.EC2.Snapshots(); len(all) > 0 {
+		return fmt.Errorf("%d snapshots are left", len(all))
+	}
+	return nil
+}
+
+// resumable requires that a restore that failed left nothing in EC2, or says how it is taken up again.
+func (v *kubeVictim) resumable(ctx context.Context) error {
+	err := leak.Balance(ctx, v.bed, v.store)
+	if err != nil && !strings.Contains(v.output.String(), "tisnap restore ") {
+		return fmt.Errorf("the restore does not say how it is taken up again, and %w", err)
+	}
+	return nil
+}
+
+// nothingElse proves, after a gc, that EC2 has what is named and nothing else.
+func (v *kubeVictim) nothingElse(ctx context.Context) error {
+	if code, err := v.run(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil || code != 0 {
+		return fmt.Errorf("tisnap gc ended with %d: %w", code, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := leak.Balance(ctx, v.bed, v.store)
+		if err == nil || wait.For(ctx, 50*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+// run runs the program in a process of its own, with the gateway as its API server.
+func (v *kubeVictim) run(ctx context.Context, args ...string) (int, error) {
+	args = append(args, "--storage", round.Storage, "--progress", "plain")
+	fmt.Fprintf(&v.output, "$ tisnap %s\n", join(args))
+	cmd := exec.CommandContext(ctx, v.path, args...) //nolint:gosec // the flag says what to run
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	cmd.Env = append(append(os.Environ(), v.bed.Env()...), "KUBECONFIG="+v.gateway.Kubeconfig())
+	cmd.Stdout, cmd.Stderr = &v.output, &v.output
+	err := cmd.Run()
+	if cmd.ProcessState != nil {
+		fmt.Fprintf(&v.output, "(ended with %d)\n", cmd.ProcessState.ExitCode())
+		return cmd.ProcessState.ExitCode(), ctx.Err()
+	}
+	return 0, err
+}
