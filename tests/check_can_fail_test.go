@@ -29,11 +29,16 @@ func failingRound(t *testing.T, cfg round.Config) (output string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 	defer cancel()
 	log := &shipped.Output{}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(log)
+		}
+	})
 	cfg.Dir, cfg.Tisnap, cfg.Seed, cfg.Scale = t.TempDir(), inProcess(t, log), 1, 4
 	cfg.Accounts, cfg.Regions = accounts, 8
 	_, err = round.Run(ctx, cfg)
-	require.Error(t, err, "the round did not see it\n%s", log)
-	require.NoError(t, ctx.Err(), "it took too long\n%s", log)
+	require.Error(t, err, "the round did not see it")
+	require.NoError(t, ctx.Err(), "it took too long")
 	return log.String(), err
 }
 
