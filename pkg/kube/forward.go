@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,14 +21,20 @@ type Forwarder struct {
 	client    *Client
 	transport http.RoundTripper
 	times     forwardTimes
+	webSocket atomic.Bool // nothing else gets through
 
 	life context.Context // its end ends openings that are under way
 	end  context.CancelFunc
+
+	openings sync.WaitGroup
 
 	mu      sync.Mutex
 	pods    map[types.NamespacedName]*podTunnel
 	tunnels map[*tunnel]bool // all that were opened and not closed
 }
+
+// openTimeout bounds the opening of a tunnel: a TLS handshake with the API server, and its connection to the pod's kubelet.
+const openTimeout = 15 * time.Second
 
 // podTunnel is the place of a pod's tunnel.
 type podTunnel struct {
@@ -87,17 +95,36 @@ func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunn
 	p := f.place(pod)
 	select {
 	case p.opening <- struct{}{}:
-		defer func() { <-p.opening }()
 	case <-ctx.Done():
-		return nil, wrap(context.Cause(ctx), "forward ports of pod", pod.String())
+		return nil, wrap(context.Cause(ctx), opForward, pod.String())
 	}
 	if p.now != nil && p.now.usable() {
+		defer func() { <-p.opening }()
 		return p.now, nil
 	}
-	if f.life.Err() != nil {
+	done := make(chan error, 1)
+	var t *tunnel
+	if !f.begin(func() {
+		defer func() { <-p.opening }()
+		var err error
+		t, err = f.open(context.WithoutCancel(ctx), pod, p)
+		done <- err
+	}) {
+		<-p.opening
 		return nil, errForwarderClosed
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	select {
+	case err := <-done:
+		return t, err
+	case <-ctx.Done():
+		return nil, wrap(context.Cause(ctx), opForward, pod.String())
+	}
+}
+
+// open makes a tunnel and puts it in its place. It has more time than a dial: a dial that gave up finds the tunnel when it
+// comes again, where otherwise a slow way to the API server would never be opened at all.
+func (f *Forwarder) open(ctx context.Context, pod types.NamespacedName, p *podTunnel) (*tunnel, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	defer context.AfterFunc(f.life, cancel)()
 	opened := f.times.open()
@@ -119,6 +146,17 @@ func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunn
 	opened(p.now != nil)
 	p.now = t
 	return t, nil
+}
+
+// begin runs f in the background, for whose end Close waits. It does not once the forwarder is closed.
+func (f *Forwarder) begin(background func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life.Err() != nil {
+		return false
+	}
+	f.openings.Go(background)
+	return true
 }
 
 func (f *Forwarder) place(pod types.NamespacedName) *podTunnel {
@@ -164,4 +202,5 @@ func (f *Forwarder) Close() {
 	for t := range tunnels {
 		t.close()
 	}
+	f.openings.Wait()
 }

@@ -251,3 +251,111 @@ func TestIsClusterAddress(t *testing.T) {
 		t.Run(address, func(t *testing.T) { assert.Equal(t, want, kube.IsClusterAddress(address)) })
 	}
 }
+
+// Where something lets no SPDY pass, a WebSocket goes through, and the next pods are not tried by SPDY again.
+func TestForwarder_NoSPDY_WebSocketCarriesIt(t *testing.T) {
+	t.Parallel()
+	for name, barrier := range map[string]kubetest.Barrier{
+		"header taken away":   {},
+		"refused by a proxy":  {Status: 405},
+		"the proxy is broken": {Status: 502},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := echoes(t)
+			l.server.BarSPDY(&barrier)
+			f := forwarder(t, l)
+			for _, address := range []string{store0, "prod-tikv-1.prod-tikv-peer.tidb.svc:20160"} {
+				conn, err := f.Dial(t.Context(), address)
+				require.NoError(t, err)
+				long := strings.Repeat("x", 60_000)
+				assert.Equal(t, strings.SplitN(address, ".", 2)[0]+":20160 "+long, ask(t, conn, long))
+				require.NoError(t, conn.Close())
+			}
+			l.server.BreakForwards()
+			require.Eventually(t, func() bool {
+				conn, err := f.Dial(t.Context(), store0)
+				return err == nil && conn.Close() == nil
+			}, patience, 10*time.Millisecond)
+			f.Close()
+			require.Eventually(t, func() bool { return l.server.Forwards() == 0 }, patience, time.Millisecond)
+		})
+	}
+}
+
+func TestForwarder_NoSPDYAndNoWebSocket_SaysBoth(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	l.server.BarSPDY(&kubetest.Barrier{})
+	l.server.Deny("get", "pods/portforward")
+	_, err := forwarder(t, l).Dial(t.Context(), store0)
+	require.ErrorContains(t, err, "by SPDY: ")
+	require.ErrorContains(t, err, "Upgrade request required")
+	require.ErrorContains(t, err, `cannot get resource "pods/portforward"`)
+	assert.Equal(t, failure.Denied, failure.KindOf(err))
+}
+
+// A refusal of Kubernetes itself is the answer: WebSocket needs more permissions than SPDY.
+func TestForwarder_RefusedBySPDY_TriesNoWebSocket(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	f := forwarder(t, l)
+	l.faults.Watch(func(point string) *fault.Rule {
+		switch point {
+		case "kube.create.pods.portforward":
+			return &fault.Rule{Position: fault.Before, Code: "ServiceUnavailable"}
+		case "kube.get.pods.portforward":
+			assert.Fail(t, "a WebSocket was tried")
+		}
+		return nil
+	})
+	_, err := f.Dial(t.Context(), store0)
+	require.Error(t, err)
+}
+
+// A dial that cannot wait for a slow API server leaves the opening to the next one.
+func TestForwarder_SlowOpening_IsFoundByTheNextDial(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	f := forwarder(t, l)
+	asked, slow := make(chan struct{}), make(chan struct{})
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.pods.portforward", Position: fault.Slow, Times: 1, Do: func() {
+		close(asked)
+		<-slow
+	}}))
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := f.Dial(ctx, store0)
+		first <- err
+	}()
+	<-asked
+	cancel()
+	require.ErrorIs(t, <-first, context.Canceled)
+	close(slow)
+	conn, err := f.Dial(t.Context(), store0)
+	require.NoError(t, err)
+	assert.Equal(t, "prod-tikv-0:20160 a", ask(t, conn, "a"))
+	assert.Equal(t, 1, f.Times().Opened, "it was opened once")
+}
+
+// The end of a forwarder ends an opening that nobody waits for any more.
+func TestForwarder_ClosedWhileItOpens_Ends(t *testing.T) {
+	t.Parallel()
+	l := echoes(t)
+	f := forwarder(t, l)
+	asked, slow := make(chan struct{}), make(chan struct{})
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.pods.portforward", Position: fault.Slow, Times: 1, Do: func() {
+		close(asked)
+		<-slow
+	}}))
+	first := make(chan error, 1)
+	go func() {
+		_, err := f.Dial(t.Context(), store0)
+		first <- err
+	}()
+	<-asked
+	f.Close()
+	require.Error(t, <-first)
+	close(slow)
+}

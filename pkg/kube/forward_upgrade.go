@@ -14,15 +14,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/rest"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 const (
-	// The protocol of port forwards (k8s.io/kubelet, pkg/cri/streaming/portforward) and its header.
-	forwardProtocol = "portforward.k8s.io"
-	protocolHeader  = "X-Stream-Protocol-Version"
+	opForward = "forward ports of pod"
+	// protocolHeader names the protocol of port forwards (k8s.io/kubelet, pkg/cri/streaming/portforward).
+	protocolHeader = "X-Stream-Protocol-Version"
 	// upgradePatience is how long a refusal is repeated: less than the time that a dial of PD has in all, so that the
 	// refusal is what the caller sees.
 	upgradePatience = time.Second
@@ -43,38 +44,61 @@ func upgradeTransport(config *rest.Config, c *Client) (http.RoundTripper, error)
 }
 
 // upgrade asks the API server for a connection to the pod over which SPDY is spoken. It needs the verb create on
-// pods/portforward. The caller closes what it returns.
+// pods/portforward. Where something in between lets no SPDY pass, WebSocket is tried, which carries SPDY's frames and needs
+// the verb get as well. The caller closes what it returns.
 func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.Conn, error) {
-	const op = "forward ports of pod"
-	url := f.client.core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url.String(), nil)
+	if f.webSocket.Load() {
+		return f.overWebSocket(ctx, pod)
+	}
+	conn, barred, err := f.overSPDY(ctx, pod)
+	if !barred {
+		return conn, err
+	}
+	conn, second := f.overWebSocket(ctx, pod)
+	if second != nil {
+		return nil, failure.New(failure.KindOf(second), opForward, pod.String(), "by SPDY: %v; by WebSocket: %v", err, second)
+	}
+	f.webSocket.Store(true)
+	return conn, nil
+}
+
+// forwardURL is where a pod's connections are asked for.
+func (f *Forwarder) forwardURL(pod types.NamespacedName) string {
+	return f.client.core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL().String()
+}
+
+// overSPDY upgrades a connection to SPDY. It is barred if the answer says that the request was changed on its way, or is none
+// of Kubernetes.
+func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (conn net.Conn, barred bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.forwardURL(pod), nil)
 	if err != nil {
-		return nil, failure.Wrap(err, failure.Usage, op, pod.String())
+		return nil, false, failure.Wrap(err, failure.Usage, opForward, pod.String())
 	}
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", "SPDY/3.1")
-	request.Header.Set(protocolHeader, forwardProtocol)
+	request.Header.Set(protocolHeader, portforward.PortForwardV1Name)
 	response, err := f.transport.RoundTrip(request)
 	if err != nil {
-		return nil, wrap(err, op, pod.String())
+		return nil, false, wrap(err, opForward, pod.String())
 	}
 	stream, switched := response.Body.(io.ReadWriteCloser)
 	if response.StatusCode == http.StatusSwitchingProtocols && switched {
-		return &upgraded{ReadWriteCloser: stream}, nil
+		return &upgraded{ReadWriteCloser: stream}, false, nil
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody)) // of one that ends early, what is there is shown
-	return nil, wrap(upgradeRefusal(response.StatusCode, pod.Name, body), op, pod.String())
+	refusal, byKubernetes := upgradeRefusal(response.StatusCode, pod.Name, body)
+	return nil, !byKubernetes || apierrors.IsBadRequest(refusal), wrap(refusal, opForward, pod.String())
 }
 
 // upgradeRefusal is the Status in the body, or one made from what a proxy or a kubelet answers in plain text.
-func upgradeRefusal(code int, pod string, body []byte) error {
+func upgradeRefusal(code int, pod string, body []byte) (err error, byKubernetes bool) { //nolint:revive // the error is the value
 	status := &metav1.Status{}
 	if json.Unmarshal(body, status) == nil && status.Kind == "Status" {
-		return apierrors.FromObject(status)
+		return apierrors.FromObject(status), true
 	}
 	resource := schema.GroupResource{Resource: "pods/portforward"}
-	return apierrors.NewGenericServerResponse(code, http.MethodPost, resource, pod, strings.TrimSpace(string(body)), 0, true)
+	return apierrors.NewGenericServerResponse(code, http.MethodPost, resource, pod, strings.TrimSpace(string(body)), 0, true), false
 }
 
 // upgraded is the connection under a port forward. spdystream sets no deadlines on it; Close ends what waits in Read and

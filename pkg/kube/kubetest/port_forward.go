@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/moby/spdystream"
@@ -34,8 +33,8 @@ type forwarding struct {
 // streamPair is a connection's streams, of which the error stream comes first.
 type streamPair struct{ data, failed *spdystream.Stream }
 
-// forward upgrades the connection and serves it until it breaks. SPDY over a POST is served, as by every API server since
-// 1.5; the websocket of newer ones is not.
+// forward upgrades the connection and serves it until it breaks: SPDY over a POST, as by every API server since 1.5, or in a
+// WebSocket, as since 1.30.
 func (s *Server) forward(w http.ResponseWriter, c call) {
 	pod, exists := typed[corev1.Pod](s.store, pods, c.namespace, c.name)
 	if !exists {
@@ -46,20 +45,15 @@ func (s *Server) forward(w http.ResponseWriter, c call) {
 		writeError(w, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", c.name)))
 		return
 	}
-	if !strings.EqualFold(c.http.Header.Get("Upgrade"), "SPDY/3.1") {
-		writeError(w, apierrors.NewBadRequest("Upgrade request required"))
+	conn, err := s.upgrade(w, c)
+	if err != nil {
+		writeError(w, err)
 		return
 	}
-	hijacker, _ := w.(http.Hijacker)
-	conn, _, err := hijacker.Hijack()
-	if err != nil {
+	if conn == nil {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n")
-	if err != nil {
-		return
-	}
 	f := &forwarding{
 		server: s, namespace: c.namespace, pod: c.name, uid: string(pod.UID), conn: conn,
 		pairs: map[string]*streamPair{}, open: map[net.Conn]bool{},

@@ -72,9 +72,9 @@ func parseRoute(req *http.Request) (request, bool) {
 	if len(parts) > 2 {
 		found.subresource = parts[2]
 		log := found.subresource == logs && r.name == pods && req.Method == http.MethodGet
-		if found.subresource == portForward && r.name == pods && req.Method == http.MethodPost {
-			found.verb = "create"
-			return found, true
+		if found.subresource == portForward && r.name == pods {
+			found.verb = map[string]string{http.MethodPost: "create", http.MethodGet: "get"}[req.Method]
+			return found, found.verb != ""
 		}
 		if !log && (found.subresource != "status" || !r.status) {
 			return request{}, false

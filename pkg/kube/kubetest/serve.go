@@ -103,7 +103,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // point is where the plan of faults is asked.
 func (c call) point() string {
 	if c.subresource == portForward {
-		return "kube.create.pods." + portForward
+		return "kube." + c.verb + ".pods." + portForward
 	}
 	return "kube." + c.verb + "." + c.resource.name
 }

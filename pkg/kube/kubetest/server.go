@@ -41,6 +41,7 @@ type Server struct {
 	mutating []string
 	podLogs  map[string]podLog // by namespace/pod
 	forwards map[*forwarding]bool
+	barrier  *Barrier // nil: none
 	// refusing and away are until when a restart has its effects.
 	refusing, away time.Time
 
