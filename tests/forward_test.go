@@ -43,8 +43,11 @@ func TestPortForward_BackupRestoreReleaseWithoutAnyAddress(t *testing.T) {
 	assert.NotContains(t, e.stderr, "connecting through port forwards", "it was asked for")
 
 	p.bed.Kube.Deny("create", "pods/portforward")
-	e = p.refused(t, "restore", string(firstBackup), "--to", target.String(), "--storage", whole, "--via", "port-forward")
-	require.Contains(t, e.stderr, "may not create pods/portforward in namespace tidb")
+	for _, via := range []string{"auto", "port-forward"} { // the target has no address that could be tried
+		e = p.refused(t, "restore", string(firstBackup), "--to", target.String(), "--storage", whole, "--via", via)
+		require.Equal(t, cli.ExitCode(7), e.code, e.stderr)
+		require.Contains(t, e.stderr, "may not create pods/portforward in namespace tidb")
+	}
 	p.bed.Kube.Allow("create", "pods/portforward")
 	e = p.run(t, "restore", string(firstBackup), "--to", target.String(), "--storage", whole, "--via", "port-forward")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)

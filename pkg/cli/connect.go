@@ -125,6 +125,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 		return nil, failure.New(failure.Unready, "connect to PD", name.String(), "the TidbCluster's status names no healthy member").
 			WithHint("wait until PD is up, or name it by --pd")
 	}
+	c.openWay(ctx, addresses)
 	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.clientTLS(), Logger: c.log, Reach: c.dial})
 	if err != nil {
 		return nil, err

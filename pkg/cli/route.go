@@ -3,14 +3,22 @@ package cli
 import (
 	"context"
 	"net"
+	"strings"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// forwards reports whether PD and the stores are reached through the API server.
-func (c *connections) forwards() bool { return c.route != nil && c.route.Forwards() }
+// inEveryCluster is a name that resolves in each Kubernetes cluster, and where its names do.
+const inEveryCluster = "kubernetes.default.svc"
+
+// forwards reports whether PD and the stores are, or will be, reached through the API server. A restore asks before its
+// cluster has a name.
+func (c *connections) forwards(ctx context.Context) bool {
+	return c.route != nil && c.route.WillForward(ctx, inEveryCluster)
+}
 
 // routeBy lets PD and the stores be reached by port forwards of the client, if --via says so or, by auto, if they cannot
 // be reached directly. A pod of the same Kubernetes cluster needs none.
@@ -67,4 +75,26 @@ func (c *connections) dial(ctx context.Context, address string) (net.Conn, error
 		return reach.New(reach.Config{Map: c.reach}).Dial(ctx, address)
 	}
 	return c.route.Dial(ctx, address)
+}
+
+// wayTimeout bounds the first connection to PD.
+const wayTimeout = 15 * time.Second
+
+// openWay connects to PD once, if that may take port forwards: to find out that it does, and to open the first, takes longer than
+// PD's client gives a connection. What fails here fails again there, and is said there.
+func (c *connections) openWay(ctx context.Context, addresses []string) {
+	if c.forwarder == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, wayTimeout)
+	defer cancel()
+	for _, address := range addresses {
+		if _, host, isURL := strings.Cut(address, "://"); isURL {
+			address = strings.TrimSuffix(host, "/")
+		}
+		if conn, err := c.dial(ctx, address); err == nil {
+			_ = conn.Close() // nothing was sent
+			return
+		}
+	}
 }

@@ -48,6 +48,9 @@ func splitPort(address string) (host, port string) {
 	return strings.Trim(address, "[]"), ""
 }
 
+// Len is the number of entries.
+func (m AddressMap) Len() int { return len(m.to) }
+
 // Dial is the host:port to connect to for address, a host:port of PD or a store. The port is kept unless the entry
 // has one. An address that is not in the map is returned as it is.
 func (m AddressMap) Dial(address string) string {

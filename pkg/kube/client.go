@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -35,8 +36,9 @@ type Config struct {
 	// ReadClientSecret says that the client certificate of a cluster with TLS is read from its secret, as no files were given:
 	// DryRun then refuses a target whose secret cannot be used.
 	ReadClientSecret bool
-	// Forwards says whether pods are reached by port forwards: then Allowed asks for that permission too. nil is no.
-	Forwards func() bool
+	// Forwards says whether pods are, or will be, reached by port forwards: then Allowed needs that permission too. nil is no.
+	// It is asked only if the permission is missing.
+	Forwards func(context.Context) bool
 	// Patience is how long a refusal (401, 403) has to stay before it counts; 0 is 5 s.
 	Patience time.Duration
 	// BindPatience is how long a new PV may take until it is Available, before its claim is made in any case; 0 is 10 s.
@@ -63,7 +65,7 @@ type Client struct {
 	namespace string
 	server    string
 	patience  time.Duration
-	forwards  func() bool
+	forwards  func(context.Context) bool
 	inside    bool // with the service account of a pod
 	// clientSecret is Config.ReadClientSecret.
 	clientSecret bool

@@ -1,7 +1,10 @@
 package kube_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +32,29 @@ func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) {
 		})
 	}
 	assert.Empty(t, l.server.MutatingCalls())
+}
+
+// Port forwards need one permission more, and only where they are needed.
+func TestAllowed_PortForwards(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	l.server.Deny("create", "pods/portforward")
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, l.server.WriteKubeconfig(path))
+	for forwards, want := range map[bool]failure.Kind{true: failure.Denied, false: failure.Unknown} {
+		t.Run(fmt.Sprint(forwards), func(t *testing.T) {
+			t.Parallel()
+			client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 100 * time.Millisecond, Forwards: func(context.Context) bool { return forwards }})
+			require.NoError(t, err)
+			t.Cleanup(client.Close)
+			err = client.Allowed(t.Context(), "tidb")
+			require.Equal(t, forwards, err != nil, "%v", err)
+			assert.Equal(t, want, failure.KindOf(err))
+			if forwards {
+				assert.ErrorContains(t, err, "may not create pods/portforward in namespace tidb")
+			}
+		})
+	}
 }
 
 // Every call of a whole restore has to be in the list that Allowed asks for, and everything in that list is used.

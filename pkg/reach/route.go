@@ -75,11 +75,20 @@ func New(cfg Config) *Route {
 	return r
 }
 
-// Forwards reports whether addresses of the cluster are reached through the API server: asked for, or found out.
-func (r *Route) Forwards() bool {
+// WillForward reports whether addresses of the cluster are reached through the API server, also before one was dialled: an
+// Auto that is open yet takes that way if a name of the cluster, which need not be one of PD, does not resolve here. It
+// decides nothing.
+func (r *Route) WillForward(ctx context.Context, name string) bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.decided == PortForward
+	decided := r.decided
+	r.mu.Unlock()
+	if decided != Auto || r.cfg.Map.Len() > 0 {
+		return decided == PortForward
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := net.DefaultResolver.LookupHost(ctx, name)
+	return err != nil
 }
 
 // Dial connects to an address. The first address of the cluster that is dialled decides what Auto is.

@@ -68,7 +68,7 @@ func TestRoute_Auto_FirstAddressDecides(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 	}
-	assert.True(t, r.Forwards())
+	assert.True(t, r.WillForward(t.Context(), "localhost"))
 	assert.EqualValues(t, 2, forwards.Load())
 	assert.EqualValues(t, 1, said.Load())
 
@@ -76,7 +76,7 @@ func TestRoute_Auto_FirstAddressDecides(t *testing.T) {
 	conn, err := r.Dial(t.Context(), listen(t))
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	assert.False(t, r.Forwards())
+	assert.False(t, r.WillForward(t.Context(), "localhost"))
 	_, err = r.Dial(t.Context(), outside)
 	var dns *net.DNSError
 	require.ErrorAs(t, err, &dns, "a store whose pod restarts is not a reason to forward")
@@ -92,7 +92,7 @@ func TestRoute_Auto_RefusedOrCancelled_DecidesNothing(t *testing.T) {
 	cancel(errors.New("enough"))
 	_, err = r.Dial(ctx, outside)
 	require.Error(t, err)
-	assert.False(t, r.Forwards())
+	assert.False(t, r.WillForward(t.Context(), "localhost"))
 	assert.Zero(t, forwards.Load())
 }
 
@@ -137,4 +137,34 @@ func TestParseVia(t *testing.T) {
 	}
 	_, err := reach.ParseVia("tunnel")
 	assert.Equal(t, failure.Usage, failure.KindOf(err))
+}
+
+// Before an address was dialled, a name says which way Auto will take; nothing is decided by that.
+func TestRoute_WillForward(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		via     reach.Via
+		entries []string
+		name    string
+		want    bool
+	}{
+		"auto, names resolve":          {reach.Auto, nil, "localhost", false},
+		"auto, names do not":           {reach.Auto, nil, "kubernetes.default.svc.invalid", true},
+		"auto, the user has addresses": {reach.Auto, []string{outside + "=127.0.0.1"}, "kubernetes.default.svc.invalid", false},
+		"direct":                       {reach.Direct, nil, "kubernetes.default.svc.invalid", false},
+		"port-forward":                 {reach.PortForward, nil, "localhost", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, forwards, said := route(t, c.via, c.entries...)
+			assert.Equal(t, c.want, r.WillForward(t.Context(), c.name))
+			assert.Zero(t, forwards.Load()+said.Load())
+			if c.via == reach.Auto {
+				conn, err := r.Dial(t.Context(), listen(t))
+				require.NoError(t, err)
+				require.NoError(t, conn.Close())
+				assert.False(t, r.WillForward(t.Context(), c.name), "an address was reached directly")
+			}
+		})
+	}
 }
