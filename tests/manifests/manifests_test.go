@@ -67,10 +67,11 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 	off := map[string]any{"enabled": false}
 	on := map[string]any{"enabled": true}
 	for folder, set := range map[string]map[string]any{
-		"base":    {"nightly": off},
-		"nightly": {},
-		"backup":  {"nightly": off, "backup": on},
-		"restore": {"nightly": off, "restore": on},
+		"base":                  {"nightly": off},
+		"nightly":               {},
+		"backup":                {"nightly": off, "backup": on},
+		"restore":               {"nightly": off, "restore": on},
+		"overlays/port-forward": {"nightly": off, "portForward": on},
 		"overlays/irsa": {
 			"image":          map[string]any{"repository": "111122223333.dkr.ecr.us-west-2.amazonaws.com/tisnap"},
 			"serviceAccount": map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/tisnap"}},
@@ -130,6 +131,8 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 		"no rule":             {"nightly": map[string]any{"keep": []any{}}},
 		"a number":            {"settings": map[string]any{"TISNAP_STUCK": 1}},
 		"an empty image":      {"image": map[string]any{"repository": "", "tag": "v1"}},
+		"a verb too many":     {"portForward": map[string]any{"verbs": []any{"*"}}},
+		"nobody's name":       {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},
 		"a rule that is none": {"nightly": map[string]any{"keep": []any{"--yes"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,6 +199,33 @@ func TestRoles_AreThoseOfTheClusterWideOne(t *testing.T) {
 	for _, r := range outside.Rules {
 		require.Subset(t, []string{"persistentvolumes", "nodes", "storageclasses", "namespaces"}, r.Resources)
 	}
+}
+
+// The role of port forwards is an option, and the same in the file, the folder and the chart.
+func TestPortForward_IsAnOptionAndTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../manifests/rbac-port-forward.yaml")
+	require.NoError(t, err)
+	file := Objects{}
+	require.NoError(t, file.add(text))
+	user := map[string]any{"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
+	chart, err := Helm(map[string]any{"portForward": map[string]any{"enabled": true, "subjects": []any{user}}})
+	require.NoError(t, err)
+	folder := kustomized(t, "overlays/port-forward")
+	const role, binding = "Role tidb/tisnap-port-forward", "RoleBinding tidb/tisnap-port-forward"
+	for _, key := range []string{role, binding} {
+		require.Contains(t, file, key)
+		require.Equal(t, typed(t, file[key]), typed(t, folder[key]))
+	}
+	require.Equal(t, typed(t, file[role]), typed(t, chart[role]))
+	bound, ok := typed(t, chart[binding]).(*rbacv1.RoleBinding)
+	require.True(t, ok)
+	require.Equal(t, []rbacv1.Subject{{Kind: "User", Name: "ann", APIGroup: "rbac.authorization.k8s.io"}}, bound.Subjects)
+
+	without, err := Helm(nil)
+	require.NoError(t, err)
+	require.NotContains(t, without, role)
+	require.NotContains(t, kustomized(t, "base"), role)
 }
 
 // kustomization.yaml is for kubectl; no folder is left out of the tests.
