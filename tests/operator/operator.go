@@ -30,9 +30,11 @@ const (
 type Operator struct {
 	Bed     *testbed.Testbed
 	Dir     string
-	Program string   // br, as it is in the image
-	Options []string // spec.br.options of the CRs
-	Place   string   // of the storage in the bucket; "" is Prefix
+	Program string // br, as it is in the image
+	// BackupOptions and RestoreOptions are spec.br.options of the two CRs. The manager puts them behind its own arguments of
+	// each call but that of initialize.
+	BackupOptions, RestoreOptions []string
+	Place                         string // of the storage in the bucket; "" is Prefix
 
 	jobs int
 }
@@ -72,7 +74,7 @@ func (o *Operator) Job(ctx context.Context, recorded string, name cluster.Name) 
 	if err != nil {
 		return nil, err
 	}
-	p.Extra, p.place = o.Options, cmp.Or(o.Place, Prefix)
+	p.place = cmp.Or(o.Place, Prefix)
 	return p, nil
 }
 
@@ -91,8 +93,20 @@ func (o *Operator) begin(ctx context.Context, recorded, step string, name cluste
 	if err != nil {
 		return nil, nil, err
 	}
+	p.Extra = o.options(step)
 	run, err := p.Start(ctx, args)
 	return run, p, err
+}
+
+// options are those of the CR that a step is of.
+func (o *Operator) options(step string) []string {
+	switch step {
+	case "initialize":
+		return nil
+	case "execute":
+		return o.BackupOptions
+	}
+	return o.RestoreOptions
 }
 
 // pdAddress is where the Service <cluster>-pd leads to.

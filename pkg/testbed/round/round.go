@@ -55,6 +55,8 @@ type Config struct {
 	BeforeRestore func(bed *testbed.Testbed)
 	// TiKV changes the options of all stores, of the source and of the restored cluster.
 	TiKV func(*tikvtest.Options)
+	// Rules changes EC2's.
+	Rules func(*ebstest.Rules)
 	// PD shapes the PDs of both.
 	PD pdtest.Config
 	// Timeout bounds each wait of the restore; 0 is 1 min.
@@ -113,6 +115,9 @@ func (c *Config) defaults() {
 	}
 	if c.TiKV == nil {
 		c.TiKV = func(*tikvtest.Options) {}
+	}
+	if c.Rules == nil {
+		c.Rules = func(*ebstest.Rules) {}
 	}
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
@@ -183,6 +188,7 @@ func (s *state) start(ctx context.Context) error {
 	}
 	rules := ebstest.QuickRules()
 	rules.Latency = map[string]ebstest.Span{"CreateSnapshots": {Least: ms(0, 50), Most: ms(100, 1500)}}
+	s.cfg.Rules(rules)
 	tikv := tikvtest.Options{ApplyLag: ms(0, 60), FlushInterval: ms(20, 400)}
 	s.cfg.TiKV(&tikv)
 	// The testbed outlives ctx, so that a run that ctx ends can undo what it did.
