@@ -47,7 +47,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		return err
 	}
 	h, err := hold.New(hold.Config{
-		Cluster: o.Cluster, Run: o.Run, Stores: targets, Lease: o.Lease, Beat: min(beat, o.Lease/3), MaxHold: o.MaxHold, Log: deps.Log,
+		Cluster: o.Cluster, Run: o.Run, Stores: targets, Lease: o.Lease, Beat: min(beat, o.Lease/3), MaxHold: o.MaxHold, Budget: "a pause's limit of", Log: deps.Log,
 		Command: "tisnap release " + o.Cluster.String() + " --all, or wait",
 	}, deps.PD, deps.TiKV)
 	if err != nil {

@@ -18,13 +18,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/ui"
 )
 
-// Streams are where a command writes, and where it finds EC2.
+// Streams are where a command writes, and what a test puts in the place of the real world's.
 type Streams struct {
 	Out io.Writer // the log, if BR_LOG_TO_TERM is set, and what the Operator waits for
 	Err io.Writer // errors of the command line
 
 	// EC2 is the endpoint of EC2, in place of what AWS_ENDPOINT_URL says; empty is that.
 	EC2 string
+
+	// MaxPause is how long `operator pause-gc-and-schedulers` holds a cluster at most, in place of 10 minutes; zero is these.
+	MaxPause time.Duration
 }
 
 // ExitCode is what a process ends with. As with br, 0 is a complete run and anything else is none.

@@ -1,6 +1,7 @@
 package brcompat
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -52,10 +53,11 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 		return err
 	}
 	o := backup.PauseOptions{
-		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: maxPause, SafePoint: cluster.TS(f.SafePoint),
+		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: cmp.Or(a.streams.MaxPause, maxPause), SafePoint: cluster.TS(f.SafePoint),
 		Ready: func() { a.sayReady(run) },
 	}
-	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)), zap.Duration("ttl", f.TTL))
+	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)), zap.Duration("ttl", f.TTL),
+		zap.Duration("at-most", o.MaxHold))
 	if err := backup.Pause(ctx, backup.PauseDeps{PD: p, TiKV: c.tikv(), Log: a.log.Logger}, o); err != nil {
 		return err
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Beat time.Duration
 	// MaxHold is the budget from the first pause to the release; zero is 2 min.
 	MaxHold time.Duration
+	// Budget is what errors call MaxHold; empty is --max-hold.
+	Budget string
 	// Grace is how long a hold that broke waits for Release before it lets go by itself; zero is 5 s.
 	Grace time.Duration
 	// Command is what lets the cluster go if Release cannot, for a person; empty is "tisnap release CLUSTER".
@@ -91,6 +93,9 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	}
 	if cfg.MaxHold == 0 {
 		cfg.MaxHold = 2 * time.Minute
+	}
+	if cfg.Budget == "" {
+		cfg.Budget = "--max-hold"
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = 5 * time.Second

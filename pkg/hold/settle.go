@@ -55,8 +55,8 @@ func (h *Hold) settle(ctx context.Context) error {
 		case why == nil:
 			why = err
 		}
-		return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s, half of --max-hold %s: %w: %w",
-			limit, h.cfg.MaxHold, ErrBudget, why).
+		return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s, half of %s %s: %w: %w",
+			limit, h.cfg.Budget, h.cfg.MaxHold, ErrBudget, why).
 			WithHint("find out what merges, splits or moves regions, or which store does not apply its logs, and run it again")
 	}
 }

@@ -52,10 +52,27 @@ func TestBackup_WithItsOwnHold_IsComplete(t *testing.T) {
 	require.Len(t, p.EC2.Snapshots(), 6)
 	require.Equal(t, backup.resolvedTS(t), p.backupMeta(t).Cluster.ResolvedTS)
 	require.Equal(t, 1, strings.Count(backup.out(), "EBS backup success"))
+	lock := p.lockFile(t)
+	require.Contains(t, lock, `"id": "br-`, "as br leaves it: the prefix stays used after a success")
 
 	again := p.backup(t)
 	require.NotEqual(t, brcompat.ExitDone, again.ends(t), "the prefix is used")
 	require.Contains(t, again.out(), manifest.BRBackupMeta)
 	require.Len(t, p.EC2.Snapshots(), 6)
 	require.NotNil(t, p.backupMeta(t))
+	require.Equal(t, lock, p.lockFile(t), "the lock is that of the backup that is there")
+
+	// The lock alone keeps br, and this one, away: backupmeta may have been deleted by hand.
+	require.NoError(t, p.store(t).Delete(t.Context(), manifest.BRBackupMeta))
+	p.backup(t).requireRefused(t, manifest.BRLock)
+	require.Equal(t, lock, p.lockFile(t))
+	require.Len(t, p.EC2.Snapshots(), 6)
+}
+
+// lockFile is br's mark of a used prefix.
+func (p *place) lockFile(t *testing.T) string {
+	t.Helper()
+	body, _, err := p.store(t).Get(t.Context(), manifest.BRLock)
+	require.NoError(t, err)
+	return string(body)
 }

@@ -50,6 +50,8 @@ type place struct {
 	faults *fault.Plan
 	dir    string
 	meta   *manifest.BRMeta
+
+	maxPause time.Duration // of the pauses; zero is br's own
 }
 
 func newPlace(t *testing.T, change ...func(*testbed.Config)) *place {
@@ -156,7 +158,7 @@ func (p *place) start(t *testing.T, args ...string) *job {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	j := &job{wake: make(chan struct{}, 1), stop: cancel, done: make(chan struct{})}
-	streams := brcompat.Streams{Out: writer{j, &j.stdout}, Err: writer{j, &j.stderr}, EC2: p.AWS()}
+	streams := brcompat.Streams{Out: writer{j, &j.stdout}, Err: writer{j, &j.stderr}, EC2: p.AWS(), MaxPause: p.maxPause}
 	go func() {
 		defer close(j.done)
 		j.code = brcompat.Run(ctx, args, streams, brcompat.Version{Version: "test"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +50,39 @@ func TestA6_StreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
 	p.pause(t).requireRefused(t, "wait apply")
 	require.Empty(t, p.faults.Unreached())
 	require.Empty(t, p.c.Held(), "the others are let go")
+}
+
+// Whatever the Operator does, or where its backup is stuck: after its limit a pause is over. The backup that works under it is
+// no success, and nothing of it stays.
+func TestA6_PauseOverItsLimit_EndsAndLetsGo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.maxPause = 30 * time.Second // enough for the backup to get to its cut
+	pause := p.pause(t, "--ttl=30s")
+	pause.says(t, "All ready")
+	stuck := make(chan struct{})
+	let := sync.OnceFunc(func() { close(stuck) })
+	defer let()
+	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow, Do: func() { <-stuck }})
+	backup := p.backup(t, underPause)
+	require.Equal(t, brcompat.ExitFailed, pause.ends(t), "nobody ended it: %s", pause.out())
+	require.Contains(t, pause.err(), "it took longer than a pause's limit of 30s")
+	require.Empty(t, p.c.Held(), "the backup is still stuck")
+	let()
+	backup.requireRefused(t, "is gone")
+	require.Empty(t, p.c.Held())
+	p.requireNothingLeft(t)
+}
+
+// The limit is what the Operator gives its own job: 10 minutes, whatever the lease is.
+func TestA6_LimitOfAPause_IsTenMinutes(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pause := p.pause(t, "--ttl=30m")
+	pause.says(t, "All ready")
+	require.Contains(t, pause.out(), "[at-most=10m0s]")
+	pause.stop()
+	require.Equal(t, brcompat.ExitDone, pause.ends(t), pause.out())
 }
 
 // A store that restarts under the hold ends it: the job says so at once by its exit code, and lets the rest go.
