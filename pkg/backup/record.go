@@ -49,18 +49,18 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	if err := r.fence.Check(ctx); err != nil { // the marks before it may be large, and take long
 		return err
 	}
-	if err := r.catalog.PutManifest(ctx, m); err != nil {
+	r.result.Manifest = m
+	return r.put(ctx, m)
+}
+
+// put writes the manifest and br's documents of it. Idempotent.
+func (r *run) put(ctx context.Context, m *manifest.Manifest) error {
+	if err := r.catalog.PutManifest(ctx, m); err != nil || r.opts.ClusterMeta == nil {
 		return err
 	}
-	if m.ClusterMeta != nil {
-		// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is written
-		// as soon as the cut is proven, and says nothing of completion. That says the exit code.
-		if err := r.catalog.PutForBR(ctx, m); err != nil {
-			return err
-		}
-	}
-	r.result.Manifest = m
-	return nil
+	// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is written
+	// as soon as the cut is proven, and says nothing of completion. That says the exit code.
+	return r.catalog.PutForBR(ctx, m)
 }
 
 // zoneIDs says which places the volumes' zones are: a restore in another account needs it, where the names

@@ -19,8 +19,10 @@ const (
 // noteRun says what remains of the run from the lock on.
 func (r *run) noteRun() {
 	text := fmt.Sprintf("run %s of backup %s is not finished: tisnap runs abort %s --storage %s --yes undoes it", r.opts.Run, r.opts.Backup, r.opts.Run, r.Store.URL())
-	if r.resumption() != nil {
+	if r.opts.ClusterMeta == nil {
 		text += ", the same command continues it"
+	} else {
+		text += ", and so does the next backup in the same storage"
 	}
 	r.Remains.Set(remainsRun, func() string { return text })
 }

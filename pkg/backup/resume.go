@@ -2,8 +2,10 @@ package backup
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +92,7 @@ func (r *run) recordedBefore(ctx context.Context) (bool, error) {
 		return false, failure.New(failure.Conflict, "record backup", string(r.opts.Backup), "there is a manifest of run %s", m.Run)
 	}
 	r.result.Manifest = m
-	return true, r.catalog.PutManifest(ctx, m) // br's document of it may be missing
+	return true, r.put(ctx, m) // br's documents of it may be missing
 }
 
 // adoptSeal says that the backup is sealed already.
@@ -113,17 +115,14 @@ func (o *Options) Request() map[string]string {
 		"sign-key": o.SignKey.ID(),
 	}
 	if o.ClusterMeta != nil {
-		request["clustermeta"] = "true" // its storage is TiDB Operator's: no other backup continues it
+		// Its storage is TiDB Operator's, which writes the document for each Backup: no other backup continues it.
+		request["clustermeta"], request["clustermeta-sha256"] = "true", fmt.Sprintf("%x", sha256.Sum256(o.ClusterMeta))
 	}
 	return request
 }
 
-// resumption is how the run is continued. One under another process's hold, or in a prefix of TiDB Operator's, is not:
-// those that start it run it again from the start.
+// resumption is how the run is continued.
 func (r *run) resumption() *phase.Resume {
-	if r.opts.OtherHolds || r.opts.ClusterMeta != nil {
-		return nil
-	}
 	about := r.about()
 	return &phase.Resume{
 		Admit: journal.StepLock, Epoch: r.fence.Epoch, Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
@@ -175,14 +174,16 @@ func (r *run) paused(h *phase.History) {
 }
 
 // adopt throws an attempt away whose cut was not proven: its leases ended with its process, and so did what it could
-// prove.
+// prove. One that cut under the hold of another process held nothing, and lets nothing go: that process may be alive.
 func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error {
-	connected := false
+	connected, held := false, false
 	for _, record := range h.Records {
 		switch {
 		case record.Type == phase.RecordBegin && record.Step == journal.StepConnect:
 			r.result.Attempts++
 			connected = true
+		case record.Type == phase.RecordBegin && record.Step == journal.StepHold:
+			held = true
 		case record.Type == phase.RecordIntent && record.Name == journal.IntentCreateSnapshots:
 			r.asked(record)
 		case record.Type == phase.RecordUndone && record.Step == journal.StepCut:
@@ -198,8 +199,10 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 	case connected:
 		r.stillHeld = nil
 		s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its snapshots are deleted")
-		if err := r.releaseLeftovers(ctx); err != nil {
-			return err
+		if held {
+			if err := r.releaseLeftovers(ctx); err != nil {
+				return err
+			}
 		}
 		err := r.deleteSnapshots(ctx, s)
 		r.sets = newSets()

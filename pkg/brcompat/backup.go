@@ -71,7 +71,10 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	}
 	p := newProgress(ctx, f.ProgressFile, a.log.Logger, map[string]float64{"wait": 1})
 	deps.Sink = events{log: a.log.Logger, next: p}
-	result, err := backup.Run(ctx, deps, opts)
+	result := &backup.Result{}
+	if err = a.settleEarlier(ctx, deps, &opts); err == nil {
+		result, err = backup.Run(ctx, deps, opts)
+	}
 	done := result.Sealed && (err == nil || failure.Is(err, failure.Partial))
 	p.close(done)
 	if !done {

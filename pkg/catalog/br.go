@@ -25,26 +25,32 @@ func (c Catalog) ClaimForBR(ctx context.Context, claim Claim) error {
 }
 
 // LockForBR marks the prefix as used, as br does, by an object that says by whom. Of several that lock it, one succeeds
-// and the others are Conflict; locking it again for the same claim succeeds.
+// and the others are Conflict; locking it again for the same run succeeds.
 func (c Catalog) LockForBR(ctx context.Context, claim Claim) error {
 	body, err := json.MarshalIndent(claim, "", "  ")
 	if err != nil {
 		return failure.Wrap(err, failure.Unknown, "lock prefix", string(claim.ID))
 	}
-	return c.createOnce(ctx, manifest.BRLock, body)
+	err = c.createOnce(ctx, manifest.BRLock, body)
+	if failure.Is(err, failure.Conflict) {
+		if held, readErr := c.HolderForBR(ctx); readErr == nil && held != nil && held.Run == claim.Run {
+			return nil // an earlier process of the run wrote it, at another time
+		}
+	}
+	return err
 }
 
 // UnlockForBR makes the prefix free for another run, if it is this run's. Idempotent.
 func (c Catalog) UnlockForBR(ctx context.Context, run cluster.RunID) error {
-	held, err := c.lockForBR(ctx)
+	held, err := c.HolderForBR(ctx)
 	if err != nil || held == nil || held.Run != run {
 		return err // nobody's, or somebody else's
 	}
 	return failure.Annotate(c.Store.Delete(ctx, manifest.BRLock), "unlock prefix", c.Store.URL())
 }
 
-// lockForBR reads what LockForBR wrote; nil if there is no lock, or one of br's own, which is text.
-func (c Catalog) lockForBR(ctx context.Context) (*Claim, error) {
+// HolderForBR is who locked the prefix by LockForBR; nil if nobody did, or br itself, whose lock is text.
+func (c Catalog) HolderForBR(ctx context.Context) (*Claim, error) {
 	body, _, err := c.Store.Get(ctx, manifest.BRLock)
 	if failure.Is(err, failure.NotFound) {
 		return nil, nil //nolint:nilnil // as the comment says
@@ -72,7 +78,7 @@ func (c Catalog) PutForBR(ctx context.Context, m *manifest.Manifest) error {
 // ForgetForBR deletes br's document of a backup whose run failed: it names snapshots that are deleted. One of another run
 // stays. Idempotent.
 func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
-	held, err := c.lockForBR(ctx)
+	held, err := c.HolderForBR(ctx)
 	if err != nil {
 		return err
 	}

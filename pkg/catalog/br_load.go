@@ -35,7 +35,7 @@ func (c Catalog) LoadOwn(ctx context.Context, ts cluster.TS) (*manifest.Manifest
 	if m, err := c.loadFolder(ctx); m != nil || err != nil {
 		return m, err
 	}
-	held, err := c.lockForBR(ctx)
+	held, err := c.HolderForBR(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,10 +23,16 @@ func TestLockForBR_OneRunHasThePrefix(t *testing.T) {
 	for range 2 {
 		require.NoError(t, c.LockForBR(ctx, mine))
 	}
+	later := mine
+	later.ClaimedAt = time.Now()
+	require.NoError(t, c.LockForBR(ctx, later), "another process of the same run")
+	held, err := c.HolderForBR(ctx)
+	require.NoError(t, err)
+	require.Equal(t, mine.Run, held.Run)
 	require.Equal(t, failure.Conflict, failure.KindOf(c.LockForBR(ctx, theirs)))
 	require.Equal(t, failure.Conflict, failure.KindOf(c.CheckFreeForBR(ctx, theirs.ID)))
 	require.NoError(t, c.UnlockForBR(ctx, theirs.Run))
-	_, _, err := c.Store.Get(ctx, manifest.BRLock)
+	_, _, err = c.Store.Get(ctx, manifest.BRLock)
 	require.NoError(t, err, "it is not theirs to free")
 	require.NoError(t, c.UnlockForBR(ctx, mine.Run))
 	require.NoError(t, c.CheckFreeForBR(ctx, theirs.ID))

@@ -14,7 +14,7 @@ func (c Catalog) usedByBR(ctx context.Context, id cluster.BackupID, marker strin
 	refused := func(format string, args ...any) *failure.Error {
 		return failure.New(failure.Conflict, "claim backup", string(id), format, args...)
 	}
-	held, err := c.lockForBR(ctx)
+	held, err := c.HolderForBR(ctx)
 	if err != nil {
 		return err
 	}

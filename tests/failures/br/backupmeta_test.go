@@ -2,7 +2,9 @@ package br_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
@@ -25,8 +28,8 @@ func lostAndStuck(point string, nth int) []fault.Rule {
 	return []fault.Rule{{Point: point, Nth: nth, Position: fault.After}, {Point: point, Nth: nth, Position: fault.Stall, Times: -1}}
 }
 
-// killAt starts a backup and kills its process when it has come to all the faults. These end, and so does its lock, which nobody
-// renews.
+// killAt starts a backup and kills its process when it has come to all the faults, which end. Its lock is left as by a process
+// that renewed it each second, an hour ago: whether it is dead is found out in seconds, not in a minute.
 func (p *place) killAt(t *testing.T, rules ...fault.Rule) {
 	t.Helper()
 	for _, r := range rules[:len(rules)-1] {
@@ -34,64 +37,135 @@ func (p *place) killAt(t *testing.T, rules ...fault.Rule) {
 	}
 	p.launchBackup(t, rules[len(rules)-1]).kill(t)
 	p.faults.Clear()
-	require.NoError(t, p.store(t).Delete(t.Context(), manifest.LockKey(prod)), "as if its time had run out")
+	p.ageLock(t)
 }
 
-// A process is killed around the PUT of backupmeta, which is there before the snapshots are completed. Whatever is there is
-// restored only if it is sealed; the Job that is made again makes no second set beside it, and says what to do; after
-// that, it completes.
-func TestC8_BackupKilledAroundBackupmeta_IsWholeOrRefused(t *testing.T) {
+func (p *place) ageLock(t *testing.T) {
+	t.Helper()
+	store, key := p.store(t), manifest.LockKey(prod)
+	body, _, err := store.Get(t.Context(), key)
+	require.NoError(t, err)
+	var record runlock.Record
+	require.NoError(t, json.Unmarshal(body, &record))
+	record.RenewSeconds, record.RenewedAt = 1, record.RenewedAt.Add(-time.Hour)
+	body, err = json.Marshal(record)
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(t.Context(), key))
+	_, err = store.Create(t.Context(), key, body)
+	require.NoError(t, err)
+}
+
+// afterTheCut are the places around backupmeta and the seal at which a backup can be killed, whose cut is proven by then.
+func afterTheCut() map[string][]fault.Rule {
+	return map[string][]fault.Rule{
+		"before the PUT of backupmeta":                  {{Point: "object.backupmeta", Nth: rootMeta, Position: fault.Stall, Times: -1}},
+		"after the PUT of backupmeta, its answer lost":  lostAndStuck("object.backupmeta", rootMeta),
+		"before the PUT of the seal":                    {{Point: "object.seal.json", Position: fault.Stall, Times: -1}},
+		"after the PUT of the seal, its answer is lost": lostAndStuck("object.seal.json", 1),
+	}
+}
+
+// A process is killed after its cut, and its Job is made again: the document is the same, so it is the same Backup. Until then
+// what is there is restored only if it is sealed. Then the cut is completed: no second one is made, and nothing is deleted.
+func TestC8_BackupKilledAfterItsCut_SameJobContinuesIt(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		rules   []fault.Rule
-		restore string // why a restore of it is refused
-		again   string // why the same Job is refused
-	}{
-		"before its PUT": {
-			[]fault.Rule{{Point: "object.backupmeta", Nth: rootMeta, Position: fault.Stall, Times: -1}},
-			"there is no backupmeta", "holds backup.lock of backup br-",
-		},
-		"after its PUT, whose answer is lost": {
-			lostAndStuck("object.backupmeta", rootMeta), "it is not sealed", "holds backupmeta of backup br-",
-		},
-		"before the PUT of the seal": {
-			[]fault.Rule{{Point: "object.seal.json", Position: fault.Stall, Times: -1}}, "it is not sealed", "holds backupmeta of backup br-",
-		},
-	} {
+	for name, rules := range afterTheCut() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.killAt(t, c.rules...)
+			p.killAt(t, rules...)
 			require.Empty(t, p.c.Held(), "the cut is over")
 			p.requireJournalled(t)
-
-			before := p.MutatingCalls()
-			p.restoreVolumes(t).requireRefused(t, c.restore)
-			again := p.backup(t)
-			again.requireRefused(t, c.again)
-			require.Contains(t, again.err(), "which is not sealed")
-			require.Contains(t, again.err(), "tisnap gc --older-than 0s --yes --storage "+storage)
-			require.Equal(t, before, p.MutatingCalls())
-
-			p.tisnap(t, "gc", "--older-than", "0s", "--yes")
-			p.requireNothingLeft(t)
+			made := p.snapshots()
+			if strings.Contains(name, "after the PUT of the seal") {
+				p.requireWhole(t)
+			} else {
+				p.restoreVolumes(t).requireEnds(t, brcompat.ExitFailed)
+			}
 			p.requireCompletes(t)
+			require.ElementsMatch(t, made, p.snapshots(), "it is the same set")
+			again := p.backup(t)
+			again.requireRefused(t, "which is sealed")
+			p.requireWhole(t)
 		})
 	}
 }
 
-// Killed after the PUT of the seal, whose answer is lost: the backup is whole, and stays.
-func TestC8_BackupKilledAfterTheSeal_IsWhole(t *testing.T) {
+// A process is killed, and another Backup is made in its storage: the Operator has written its document again. It gets no
+// snapshot of the earlier one, which is undone, unless that is whole.
+func TestC8_BackupKilled_NextBackupBeginsFromScratch(t *testing.T) {
+	t.Parallel()
+	places := afterTheCut()
+	places["in the cut"] = []fault.Rule{{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Position: fault.Stall, Times: -1}}
+	for name, rules := range places {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.killAt(t, rules...)
+			dead := p.snapshots()
+			if name != "in the cut" { // there, no document could make it the same one
+				p.meta.Kubernetes.TidbCluster = bytes.Replace(p.meta.Kubernetes.TidbCluster, []byte(`"metadata":{`), []byte(`"metadata":{"resourceVersion":"later",`), 1)
+				p.writeMeta(t)
+			}
+			if strings.Contains(name, "after the PUT of the seal") {
+				p.backup(t).requireRefused(t, "which is sealed")
+				p.requireWhole(t)
+				require.ElementsMatch(t, dead, p.snapshots())
+				return
+			}
+			p.requireCompletes(t)
+			for _, id := range dead {
+				require.NotContains(t, p.snapshots(), id)
+			}
+		})
+	}
+}
+
+// The one that is killed cut under the hold of the other job, which is alive: the job that is made again must not end that hold,
+// and cuts under it. Once the hold is over, it only takes away what the dead one left.
+func TestC8_BackupKilledUnderTheOthersHold_NextJobKeepsTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.killAt(t, lostAndStuck("object.seal.json", 1)...)
+	pause := p.pause(t)
+	pause.says(t, "All ready")
+	stuck := fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Position: fault.Stall, Times: -1}
+	p.fault(t, stuck)
+	p.launchBackup(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow}, underPause).kill(t)
+	p.faults.Clear()
+	p.ageLock(t)
+	again := p.backup(t, underPause)
+	require.Equal(t, brcompat.ExitDone, again.ends(t), again.out())
 	p.requireWhole(t)
-	again := p.backup(t)
-	again.requireRefused(t, "holds backupmeta of backup br-")
-	require.Contains(t, again.err(), "which is sealed")
-	p.restoreVolumes(t).requireRefused(t, "its PD knows 3 stores already") // of the backup, nothing is refused
-	p.tisnap(t, "gc", "--older-than", "0s", "--yes")
+	require.NotEmpty(t, p.c.Held())
+	pause.stop()
+	require.Equal(t, brcompat.ExitDone, pause.ends(t), "the hold was unbroken: %s", pause.out())
+	require.Empty(t, p.c.Held())
+}
+
+// While the first process is alive, the second one of the same Job touches nothing of it.
+func TestC14_SecondJobOfTheSameBackup_IsRefusedWhileTheFirstLives(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, slowSnapshots)
+	first := p.backup(t)
+	p.awaitBackupMeta(t)
+	second := p.backup(t)
+	second.requireRefused(t, "br backup")
+	require.Equal(t, brcompat.ExitDone, first.ends(t), first.out())
 	p.requireWhole(t)
+}
+
+func (p *place) snapshots() []cluster.SnapshotID {
+	var ids []cluster.SnapshotID
+	for _, s := range p.EC2.Snapshots() {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// requireEnds waits for the end of a run.
+func (j *job) requireEnds(t *testing.T, want brcompat.ExitCode) {
+	t.Helper()
+	require.Equal(t, want, j.ends(t), j.out())
 }
 
 // What br says when it is killed by a second signal is true of its own runs, too: the abort lets go of the prefix.

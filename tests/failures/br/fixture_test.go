@@ -213,7 +213,7 @@ func (j *job) ends(t *testing.T) brcompat.ExitCode {
 	t.Helper()
 	select {
 	case <-j.done:
-	case <-within(t, 2*time.Minute).Done():
+	case <-within(t, 4*time.Minute).Done():
 		require.FailNow(t, "it does not end", j.out())
 	}
 	return j.code
