@@ -12,15 +12,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// recentEBS says that a volume was snapshotted a moment ago.
+// recentEBS says that a volume was snapshotted a moment before it is asked.
 type recentEBS struct {
 	backup.EBS
 
-	at time.Time
+	ago time.Duration
 }
 
 func (e recentEBS) NewestSnapshots(_ context.Context, ids []cluster.VolumeID, _ time.Time) (map[cluster.VolumeID]time.Time, error) {
-	return map[cluster.VolumeID]time.Time{ids[0]: e.at}, nil
+	return map[cluster.VolumeID]time.Time{ids[0]: time.Now().Add(-e.ago)}, nil
 }
 
 // EC2 takes no second snapshot of a volume within 15 s: that is waited for before the cluster is held, and not in the
@@ -40,7 +40,7 @@ func TestRun_RightAfterAnother_WaitsBeforeTheHold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.deps.EBS = recentEBS{r.deps.EBS, time.Now().Add(-c.ago)}
+			r.deps.EBS = recentEBS{r.deps.EBS, c.ago}
 			o := r.options()
 			o.Steady = 4 * time.Second
 			begin := time.Now()
