@@ -8,6 +8,11 @@ type FastRestore struct {
 	Zones     []cluster.Zone       `json:"zones"`
 }
 
+// LeftRecovery is the data of ResultLeftRecovery: the cluster that the run takes out of recovery mode, by PD's id.
+type LeftRecovery struct {
+	ClusterID uint64 `json:"clusterID,string"`
+}
+
 // BackupTS is the data of ResultBackupTS.
 type BackupTS struct {
 	TS cluster.TS `json:"ts"`

@@ -45,6 +45,7 @@ const (
 	ResultVolume           = "volume"     // data: Volume
 	ResultStillHeld        = "still-held" // of StepRelease: it ends although PD is not let go; data: the reason
 	ResultFastRestoreEnded = "fast-restore-disabled"
-	ResultServes           = "serves"   // of a restore: users may use the cluster, so that its volumes hold live data
-	ResultExpected         = "expected" // of the checks: how long the run should take, as it was announced; data: the report's field
+	ResultServes           = "serves"        // of a restore: users may use the cluster, so that its volumes hold live data
+	ResultExpected         = "expected"      // of the checks: how long the run should take, as it was announced; data: the report's field
+	ResultLeftRecovery     = "left-recovery" // of a restore or resolve: its data are resolved; data: LeftRecovery
 )

@@ -24,6 +24,8 @@ type earlier struct {
 	fast *journal.FastRestore
 	// restarts is how often the run was undone and begun again.
 	restarts int
+	// left is PD's id of the cluster that they took out of recovery mode, as its data were resolved; 0 for none.
+	left uint64
 }
 
 func readEarlier(h *phase.History, keep bool) earlier {
@@ -40,7 +42,12 @@ func readEarlier(h *phase.History, keep bool) earlier {
 			_ = json.Unmarshal(record.Data, e.fast) // gc ends what is not known here
 		case record.Type == phase.RecordResult && record.Name == journal.ResultFastRestoreEnded:
 			e.fast = &journal.FastRestore{}
+		case record.Type == phase.RecordResult && record.Name == journal.ResultLeftRecovery:
+			var left journal.LeftRecovery
+			_ = json.Unmarshal(record.Data, &left) // then the resolver's progress has to say it
+			e.left = left.ClusterID
 		case record.Type == phase.RecordRetryGroup:
+			e.left = 0
 			e.restarts++
 		default: // says nothing that is needed here
 		}

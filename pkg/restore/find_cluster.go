@@ -69,11 +69,15 @@ func (r *run) checkTolerated() error {
 	return nil
 }
 
-// wasResolved reports whether an earlier run has flashed back the whole key space of this very cluster.
+// wasResolved reports whether an earlier run has flashed back the whole key space of this very cluster, or an earlier
+// process of this run has even taken it out of recovery mode.
 func (r *run) wasResolved(ctx context.Context) (bool, error) {
 	id, err := r.pd.ClusterID(ctx)
 	if err != nil {
 		return false, failure.Annotate(err, "read cluster id", r.opts.Target.String())
+	}
+	if r.earlier.left != 0 && r.earlier.left == id {
+		return true, nil
 	}
 	p, ok, err := resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup).Load(ctx)
 	if err != nil || !ok {

@@ -13,12 +13,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark.
-func (r *run) leaveRecovery(ctx context.Context, _ *phase.Scope) error {
+// leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark. It notes
+// of which cluster, as the resolver's progress is removed before the run is over.
+func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if r.fence.Taken(ctx) {
 		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it").
 			WithHint("see how that run ended: this one has nothing more to do")
 	}
+	id, err := r.pd.ClusterID(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read cluster id", r.opts.Target.String())
+	}
+	s.Result(journal.ResultLeftRecovery, journal.LeftRecovery{ClusterID: id})
 	if err := r.unmark(ctx); err != nil {
 		return err
 	}

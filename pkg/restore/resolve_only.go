@@ -46,6 +46,7 @@ func (r *run) resolveResumption(about journal.About) *phase.Resume {
 			if err != nil {
 				return err
 			}
+			r.earlier = readEarlier(h, was.Keep)
 			return was.SameRequest(r.opts.Run, &about)
 		},
 		Adopt:     func(context.Context, *phase.Scope, *phase.History) error { return nil },

@@ -23,6 +23,21 @@ func TestMain(m *testing.M) {
 	)
 }
 
+// When a resolve has let PD go, its progress is removed: only its journal says then that nothing is to be taken back.
+func TestMatrix_ResolveKilledAtItsVeryEnd_IsFinished(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	path, err := shipped.Program()
+	require.NoError(t, err)
+	outcomes, err := crash.Play(ctx, crash.Config{
+		Tisnap: path, Runs: []crash.Run{crash.Resolve}, Only: "resolve/check-pd-state: before the effect", Worlds: 1,
+	})
+	require.NoError(t, err)
+	require.Len(t, outcomes, 1)
+	assert.NoError(t, outcomes[0].Err, outcomes[0].Output)
+}
+
 // A sample of `make crash`. Every run is made once without a kill: a step that the matrix does not come to is an error.
 func TestMatrix_Sample_NothingIsLostLeakedOrHeld(t *testing.T) {
 	t.Parallel()
