@@ -10,7 +10,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
@@ -175,18 +174,16 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 // lockAnswer bounds the last look at the lock.
 const lockAnswer = 5 * time.Second
 
-// conclude finds out whether a run that failed has lost its lock, and says so of one whose time ran out while it was
-// suspended.
+// conclude finds out whether a run that failed has lost its lock, and says so: whatever failed may be
+// because of it.
 func (r *run) conclude(ctx context.Context, err error) error {
 	if err == nil || r.fence.Epoch() == 0 {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
 	defer cancel()
-	if !r.fence.Taken(ctx) || !failure.Is(err, failure.Limited) {
-		return err
-	}
-	return failure.New(failure.Conflict, "backup", r.opts.Cluster.String(), "%w; before that was noticed: %w", r.fence.Loss(), err)
+	r.fence.Taken(ctx) // notes the loss
+	return r.fence.Explain("backup", err)
 }
 
 // Plan does the checks of a backup and nothing else, for a dry run.

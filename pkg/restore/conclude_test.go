@@ -15,10 +15,17 @@ import (
 func TestConclude_OutOfTimeAfterTheLockWasLost_SaysThatItWasLost(t *testing.T) {
 	t.Parallel()
 	late := failure.New(failure.Limited, "wait for leaders", "tidb/copy", "out of time")
+	cut := failure.New(failure.Unknown, "take timestamp", "tidb/copy", "context canceled: out of time")
+	held := failure.New(failure.Held, "release", "tidb/copy", "it is held and out of time")
 	for name, row := range map[string]struct {
+		err  error
 		lost bool
 		want failure.Kind
-	}{"lost": {true, failure.Conflict}, "still held": {false, failure.Limited}} {
+	}{
+		"lost": {late, true, failure.Conflict}, "still held": {late, false, failure.Limited},
+		"lost in a call": {cut, true, failure.Conflict}, "in a call": {cut, false, failure.Unknown},
+		"lost and not let go": {held, true, failure.Held},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			opts := Options{}
@@ -26,7 +33,7 @@ func TestConclude_OutOfTimeAfterTheLockWasLost_SaysThatItWasLost(t *testing.T) {
 			if row.lost {
 				r.fence.Lose(failure.New(failure.Conflict, "check lock", "tidb/copy", "run other has it"))
 			}
-			err := r.conclude(late)
+			err := r.conclude(row.err)
 			require.Equal(t, row.want, failure.KindOf(err))
 			require.ErrorContains(t, err, "out of time")
 		})

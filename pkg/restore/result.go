@@ -57,9 +57,8 @@ func (r *run) finish() string {
 // conclude completes the result, and the error of a run whose cluster serves all of its data: it is Partial then, whatever failed
 // after that, because the cluster is kept and can be used. A run that lost its cluster to another one says just that.
 func (r *run) conclude(err error) error {
+	err = r.fence.Explain("restore", err)
 	switch {
-	case failure.Is(err, failure.Limited) && r.fence.Lost(): // its time ran out while it was suspended, and another run came
-		return failure.New(failure.Conflict, "restore", r.opts.Target.String(), "%w; before that was noticed: %w", r.fence.Loss(), err)
 	case err != nil && (!r.serves.Load() || r.fence.Lost()):
 		return err
 	case err != nil && !r.led:

@@ -160,3 +160,13 @@ func (f *Fence) reason() error {
 	defer f.mu.Unlock()
 	return f.lost
 }
+
+// Explain is the error of a run that failed: if its lock was lost, that is what a script has to know, and not what failed
+// before it was noticed. A process that was suspended wakes with its deadlines behind it, calls cut off, and a cluster that
+// another run has changed. A cluster that is still held outranks it. It asks nobody.
+func (f *Fence) Explain(op string, err error) error {
+	if err == nil || !f.Lost() || failure.Is(err, failure.Conflict) || failure.Is(err, failure.Held) {
+		return err
+	}
+	return failure.New(failure.Conflict, op, f.cluster.String(), "%w; before that was noticed: %w", f.Loss(), err)
+}
