@@ -40,8 +40,10 @@ type cutSnapshot struct {
 
 // prove notes what the steps after the release need.
 func (r *run) prove() {
+	hold := r.result.Hold
+	hold.Parts, hold.Stores = r.hold.Parts(), r.storeParts()
 	r.proof = proof{
-		Source: r.source, BackupTS: r.backupTS, Hold: r.result.Hold, Started: r.result.Started, Sets: map[cluster.StoreID][]cutSnapshot{},
+		Source: r.source, BackupTS: r.backupTS, Hold: hold, Started: r.result.Started, Sets: map[cluster.StoreID][]cutSnapshot{},
 	}
 	for id, snaps := range r.sets.byStoreNow() {
 		for _, s := range snaps {
