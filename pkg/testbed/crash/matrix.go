@@ -61,11 +61,11 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	defer func() { _ = os.RemoveAll(dir) }() // kubeconfigs of servers that are gone
 	pool := newPool(cfg.Tisnap, dir, cfg.Worlds)
 	defer pool.close()
-	ofRun := make([][]Cell, len(cfg.Runs))
+	ofRun, made := make([][]Cell, len(cfg.Runs)), make([]result, len(cfg.Runs))
 	err = parallel.Each(ctx, cfg.Worlds, cfg.Runs, func(ctx context.Context, i int, run Run) error {
-		all, err := pool.undisturbed(ctx, cfg.Deadline, run)
+		all, result, err := pool.undisturbed(ctx, cfg.Deadline, run)
 		all = slices.DeleteFunc(all, func(c Cell) bool { return !slices.Contains(cfg.At, c.Position) })
-		ofRun[i] = sample(all, cfg.Sample, cfg.Seed)
+		ofRun[i], made[i] = sample(all, cfg.Sample, cfg.Seed), result
 		return err
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	cells := slices.DeleteFunc(slices.Concat(ofRun...), func(c Cell) bool { return cfg.Only != "" && cfg.Only != c.String() })
 	out := make([]Outcome, len(cells))
 	err = parallel.Each(ctx, cfg.Worlds, cells, func(ctx context.Context, i int, cell Cell) (err error) {
-		if out[i], err = pool.try(ctx, cfg.Deadline, cell); err == nil {
+		if out[i], err = pool.try(ctx, cfg.Deadline, cell, made[slices.Index(cfg.Runs, cell.Run)]); err == nil {
 			cfg.Report(out[i])
 		}
 		return err
@@ -83,10 +83,10 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 }
 
 // undisturbed runs without a kill, and makes the cells of what it saw.
-func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, error) {
+func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, result, error) {
 	s := w.scene(run)
 	if err := s.prepare(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var mu sync.Mutex
 	var points []string
@@ -99,24 +99,29 @@ func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, error) {
 	err := s.succeeds(ctx, s.args()...)
 	w.faults.Watch(nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	made, err := s.result(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := s.verifyResult(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return cells(run, run.steps(), points)
+	all, err := cells(run, run.steps(), points)
+	return all, made, err
 }
 
 // try kills the program at the cell, runs it again, and proves that nothing is lost, leaked or held.
-func (w *world) try(ctx context.Context, cell Cell) error {
+func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	s := w.scene(cell.Run)
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
 	if cell.Position == Suspended {
-		return s.suspended(ctx, cell)
+		return s.suspended(ctx, cell, undisturbed)
 	}
 	t := &trap{cell: cell, signal: func(sig syscall.Signal) { w.program.Signal(sig) }}
 	w.faults.Watch(t.watch)
@@ -140,6 +145,9 @@ func (w *world) try(ctx context.Context, cell Cell) error {
 		return fmt.Errorf("the same command again: %w", err)
 	}
 	if err := s.balanced(ctx); err != nil { // it leaves nothing for gc
+		return err
+	}
+	if err := s.makes(ctx, undisturbed); err != nil {
 		return err
 	}
 	if err := s.succeeds(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {

@@ -58,28 +58,29 @@ func (p *pool) with(ctx context.Context, f func(w *world) error) error {
 	return err
 }
 
-// undisturbed makes the cells of a run.
-func (p *pool) undisturbed(ctx context.Context, limit time.Duration, run Run) ([]Cell, error) {
+// undisturbed makes the cells of a run, and says what the run makes.
+func (p *pool) undisturbed(ctx context.Context, limit time.Duration, run Run) ([]Cell, result, error) {
 	var all []Cell
+	var made result
 	err := p.with(ctx, func(w *world) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		if all, err = w.undisturbed(ctx, run); err != nil {
+		if all, made, err = w.undisturbed(ctx, run); err != nil {
 			return fmt.Errorf("the %s without a kill: %w\n%s", run, err, w.out.String())
 		}
 		return nil
 	})
-	return all, err
+	return all, made, err
 }
 
 // try tries one cell. The error is of a testbed that does not start.
-func (p *pool) try(ctx context.Context, limit time.Duration, cell Cell) (Outcome, error) {
+func (p *pool) try(ctx context.Context, limit time.Duration, cell Cell, undisturbed result) (Outcome, error) {
 	o := Outcome{Cell: cell}
 	err := p.with(ctx, func(w *world) error {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		o.Err = w.try(ctx, cell)
+		o.Err = w.try(ctx, cell, undisturbed)
 		o.Output, o.Took = w.out.String(), max(time.Since(start), 1)
 		return o.Err
 	})

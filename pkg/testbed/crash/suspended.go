@@ -46,7 +46,7 @@ func (p *sleeper) wake() {
 
 // suspended stops the program at the cell until another process has taken its lock over and has finished its run. When
 // it is continued it has to end as one that has lost its lock, without changing anything any more.
-func (s *scene) suspended(ctx context.Context, cell Cell) error {
+func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first := &Program{Path: s.program.Path}
@@ -74,6 +74,9 @@ func (s *scene) suspended(ctx context.Context, cell Cell) error {
 		return fmt.Errorf("the second process: %w", err)
 	}
 	if err := s.changesNothing(ctx, p, cell); err != nil {
+		return err
+	}
+	if err := s.makes(ctx, undisturbed); err != nil {
 		return err
 	}
 	return s.verifyResult(ctx)

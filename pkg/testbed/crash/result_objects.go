@@ -1,0 +1,56 @@
+package crash
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// objects are the target's, by resource and name; a volume has the name of its claim.
+func (s *scene) objects() map[string]any {
+	out := map[string]any{}
+	for _, resource := range []string{"tidbclusters", "persistentvolumeclaims", "pods"} {
+		for _, o := range s.bed.Kube.List(resource, s.target.Namespace) {
+			if o.GetName() == s.target.Name || o.GetLabels()["app.kubernetes.io/instance"] == s.target.Name {
+				unstructured.RemoveNestedField(o.Object, "status", "tikv", "stores") // by the ids of stores
+				out[resource+"/"+o.GetName()] = o.Object
+			}
+		}
+	}
+	for _, pv := range s.bed.Kube.List("persistentvolumes", "") {
+		claim, _, _ := unstructured.NestedString(pv.Object, "spec", "claimRef", "name")
+		if out["persistentvolumeclaims/"+claim] != nil {
+			out["persistentvolumes/"+claim] = pv.Object
+		}
+	}
+	return out
+}
+
+// volumes are those of the target's claims.
+func (s *scene) volumes() []any {
+	var out []any
+	for _, id := range s.bed.Volumes(s.target) {
+		if v, ok := s.bed.EC2.Volume(id); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// readDeleted lists what is stored of the scene's backups: of one that is deleted, and of the one that a prune keeps.
+func (s *scene) readDeleted(ctx context.Context, docs map[string]any) error {
+	objects, err := s.store.List(ctx, manifest.BackupsPrefix+s.name)
+	if err != nil {
+		return err
+	}
+	keys := make([]string, 0, len(objects))
+	for _, o := range objects {
+		keys = append(keys, o.Key)
+	}
+	slices.Sort(keys)
+	docs["objects"] = keys
+	return nil
+}
