@@ -37,7 +37,7 @@ func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 		ready := 0
 		for _, v := range found {
 			shown[v.ID] = time.Now()
-			usable, err := r.usable(s, wanted[v.ID], v)
+			usable, err := r.usable(ctx, s, wanted[v.ID], v)
 			if err != nil {
 				return false, err
 			}
@@ -63,16 +63,15 @@ func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 }
 
 // usable decides for every state of a volume.
-func (r *run) usable(s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
+func (r *run) usable(ctx context.Context, s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
 	switch v.State.Outcome() {
 	case ebs.VolumeUsable:
 		return true, matches(want, v)
 	case ebs.VolumeFailed:
-		hint := "run the restore again"
 		if want.Encrypted {
-			hint = "see that KMS key " + want.KMSKey + " is enabled and may be used by this role, then run the restore again"
+			return false, failedWithKey(ctx, r.EBS, want.KMSKey, v)
 		}
-		return false, failure.New(failure.Corrupt, "create volume", string(v.ID), "its state is %s", v.State).WithHint("%s", hint)
+		return false, failure.New(failure.Corrupt, "create volume", string(v.ID), "its state is %s", v.State).WithHint("run the restore again")
 	case ebs.VolumeStrange:
 		s.Note("volume %s is %q: waiting for what EC2 makes of it", v.ID, v.State)
 	case ebs.VolumeWaits: // not yet

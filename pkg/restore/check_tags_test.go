@@ -1,6 +1,7 @@
 package restore_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -8,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore"
 )
 
 // untagger takes the run's tag off the first volume that the restore made, and keeps what the run said.
@@ -34,6 +37,28 @@ func (u *untagger) Emit(e phase.Event) {
 			}
 		}
 	}
+}
+
+// untaggable is an EC2 that lets nobody put tags on what exists.
+type untaggable struct{ restore.EBS }
+
+func (untaggable) PutTags(_ context.Context, resource string, _ ebs.Tags) error {
+	return failure.New(failure.Denied, "put tags", resource, "UnauthorizedOperation").WithHint("grant ec2:CreateTags")
+}
+
+// Point 31: a volume without its tags that may not be put back is named, with what to grant: gc finds volumes by tags alone.
+func TestPoint31_TagsOfAVolumeMayNotBePutBack_TheVolumeIsNamed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.wrap = func(e restore.EBS) restore.EBS { return untaggable{e} }
+	u := &untagger{l: l}
+	result, err := l.restore(t.Context(), t, u, nil)
+	require.NoError(t, err)
+	require.True(t, result.Restored, "it is as good without")
+	require.NotEmpty(t, u.lost)
+	said := strings.Join(u.said, "\n")
+	require.Contains(t, said, "volume "+u.lost+" lacks 1 tags, by which tisnap gc finds it, and they cannot be put there (grant ec2:CreateTags): ")
+	require.NotContains(t, said, "they were put back")
 }
 
 // A volume that lost its tag gets it back.

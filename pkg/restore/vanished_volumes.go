@@ -84,8 +84,30 @@ const keyPermissions = "its policy and this role allow kms:CreateGrant, kms:Decr
 
 // why asks KMS for the key's state, and says what to do about it. Where the state may not be read the error says so.
 func (u *unusable) why(ctx context.Context, keys ebs.Keys) error {
-	name := keyName(u.key)
-	state, do := "", "see that "+keyPermissions
+	state, do, enabled := keyState(ctx, keys, u.key)
+	if enabled {
+		state += ", so this role may not use it"
+	}
+	return failure.New(failure.Denied, "create volumes", keyName(u.key),
+		"all %d volumes that EC2 was to encrypt with it vanished while they were made: %s", u.volumes, state).
+		WithHint("%s; then restore again", do)
+}
+
+// failedWithKey is the error of an encrypted volume that EC2 shows as failed. A key that works is not taken for the reason.
+func failedWithKey(ctx context.Context, keys ebs.Keys, key string, v ebs.Volume) error {
+	state, do, enabled := keyState(ctx, keys, key)
+	kind := failure.Denied
+	if enabled {
+		kind = failure.Corrupt
+	}
+	return failure.New(kind, "create volume", string(v.ID), "its state is %s, and of KMS key %s, with which EC2 was to encrypt it: %s",
+		v.State, keyName(key), state).WithHint("%s; then restore again", do)
+}
+
+// keyState is the key's state, or why it is not known, and what to do about it.
+func keyState(ctx context.Context, keys ebs.Keys, id string) (state, do string, enabled bool) {
+	name := keyName(id)
+	do = "see that " + keyPermissions
 	switch key, err := keys.DescribeKey(ctx, name); {
 	case failure.Is(err, failure.NotFound):
 		state, do = "KMS has no such key", "use another key (--kms-key) if the snapshots are not encrypted with this one: what is cannot be read any more; else see that "+keyPermissions
@@ -93,7 +115,7 @@ func (u *unusable) why(ctx context.Context, keys ebs.Keys) error {
 		state = fmt.Sprintf("its state could not be read (%v), it is disabled, or this role may not use it", err)
 		do = fmt.Sprintf("see its state (aws kms describe-key --key-id %s), and that %s", name, keyPermissions)
 	case key.State == ebs.KeyEnabled:
-		state = "its state is Enabled, so this role may not use it"
+		state, enabled = "its state is Enabled", true
 	case key.State == ebs.KeyDisabled:
 		state, do = "its state is Disabled", fmt.Sprintf("enable it (aws kms enable-key --key-id %s), and see that %s", name, keyPermissions)
 	case key.State == ebs.KeyPendingDeletion:
@@ -106,9 +128,7 @@ func (u *unusable) why(ctx context.Context, keys ebs.Keys) error {
 	default:
 		state, do = "its state is "+failure.Line(key.State), "make it usable, and see that "+keyPermissions
 	}
-	return failure.New(failure.Denied, "create volumes", name,
-		"all %d volumes that EC2 was to encrypt with it vanished while they were made: %s", u.volumes, state).
-		WithHint("%s; then restore again", do)
+	return state, do, enabled
 }
 
 // keyName is how a person can ask for the key.

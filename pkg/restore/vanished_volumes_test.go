@@ -81,3 +81,38 @@ func TestUnusableKey_Why_NamesTheState(t *testing.T) {
 		})
 	}
 }
+
+// describing is an EC2 of which only KMS is asked.
+type describing struct {
+	EBS
+	kms
+}
+
+func (d describing) DescribeKey(ctx context.Context, id string) (ebs.Key, error) {
+	return d.kms.DescribeKey(ctx, id)
+}
+
+// Point 27: the error of a volume that EC2 shows in state error names its key and the key's state, too.
+func TestPoint27_VolumeInError_NamesItsKeyAndItsState(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		kms        kms
+		key        string // of the volume; "" is not encrypted
+		kind       failure.Kind
+		text, hint string
+	}{
+		"disabled":      {kms{key: ebs.Key{State: ebs.KeyDisabled}}, "k", failure.Denied, "its state is error, and of KMS key k, with which EC2 was to encrypt it: its state is Disabled", "aws kms enable-key --key-id k"},
+		"not allowed":   {kms{err: failure.New(failure.Denied, "", "", "AccessDeniedException")}, "k", failure.Denied, "its state could not be read (AccessDeniedException)", "kms:CreateGrant"},
+		"enabled":       {kms{key: ebs.Key{State: ebs.KeyEnabled}}, "k", failure.Corrupt, "of KMS key k, with which EC2 was to encrypt it: its state is Enabled", "kms:CreateGrant"},
+		"not encrypted": {kms{key: ebs.Key{State: ebs.KeyDisabled}}, "", failure.Corrupt, "create volume of vol-1: its state is error", "run the restore again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(Deps{EBS: describing{kms: row.kms}}, Options{})
+			_, err := r.usable(t.Context(), nil, &Volume{Encrypted: row.key != "", KMSKey: row.key}, ebs.Volume{ID: "vol-1", State: ebs.VolumeError})
+			require.Equal(t, row.kind, failure.KindOf(err))
+			require.ErrorContains(t, err, row.text)
+			require.Contains(t, failure.HintOf(err), row.hint)
+		})
+	}
+}

@@ -6,6 +6,12 @@ const foundEarly = "what would fail later is found before anything is changed"
 // foundGuards are those of failures that were seen with real systems.
 func foundGuards() []Mutant {
 	return []Mutant{
+		in("pkg/restore/await_volumes.go", "the key of a volume in state error is not named", errorTable,
+			"		if want.Encrypted {\n			return false, failedWithKey", "		if false {\n			return false, failedWithKey",
+			"TestPoint27_VolumeInError_NamesItsKeyAndItsState"),
+		in("pkg/restore/check_tags.go", "tags that may not be put back are left out without a word", knownAndKept,
+			"	case err != nil:\n		s.Warn(", "	case err != nil && false:\n		s.Warn(",
+			"TestPoint31_TagsOfAVolumeMayNotBePutBack_TheVolumeIsNamed"),
 		{
 			Name: "a store may be left out although its regions have no quorum", Promise: exactlyOnce, File: "pkg/restore/without_stores.go",
 			Old: "	case v.Refused != nil:", New: "	case false:",
