@@ -114,6 +114,10 @@ chaos: build ## N rounds of backup and restore with random kills and faults of a
 bench: ## run the benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
 
+.PHONY: bench-storage
+bench-storage: ## measure `report --since` and the exporter's first scrape of a storage with 10,000 runs, beside the floor of their requests
+	$(GO) test -trimpath -run '^$$' -bench 'Runs_TenThousand|FirstScrape' -benchtime 1x ./pkg/history ./pkg/exporter
+
 .PHONY: bench-resolve
 bench-resolve: build ## measure resolving at the size of the largest clusters; JSON in bin/bench-resolve.json
 	bin/testbed bench-resolve > bin/bench-resolve.json

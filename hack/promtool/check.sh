@@ -17,3 +17,10 @@ awk '/^spec:/ {inside = 1; next} inside {sub(/^  /, ""); print}' manifests/monit
 cp manifests/monitoring/rules_test.yaml "$work/"
 "$promtool" check rules "$work/rules.yaml"
 "$promtool" test rules "$work/rules_test.yaml"
+# Each query of the dashboard as a recording rule: promtool parses it as Prometheus does. $cluster is within a string.
+sed -n 's/^ *"expr": "\(.*\)",\{0,1\}$/\1/p' manifests/monitoring/grafana-dashboard.json | sed 's/\\"/"/g' >"$work/queries"
+queries=$(grep -c '"expr":' manifests/monitoring/grafana-dashboard.json)
+[ "$(wc -l <"$work/queries")" = "$queries" ] || { echo "not every query of the dashboard was found"; exit 1; }
+awk 'BEGIN {print "groups:\n  - name: dashboard\n    rules:"}
+  {printf "      - record: dashboard:query%d\n        expr: |-\n          %s\n", NR, $0}' "$work/queries" >"$work/dashboard.yaml"
+"$promtool" check rules "$work/dashboard.yaml"

@@ -139,7 +139,23 @@ func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
 		return content{}, failure.New(failure.NotFound, "find run", short(string(id)), "it has no report, and holds no lock: it ended in its checks, or is not known yet")
 	}
 	reports, err := x.reports(r.Context(), []*history.Run{run})
-	return content{title: "Run " + short(string(id)), nodes: []g.Node{htmlreport.Body(htmlreport.Page{Reports: reports})}}, err
+	return content{title: "Run " + short(string(id)), nodes: []g.Node{related(s, run), htmlreport.Body(htmlreport.Page{Reports: reports})}}, err
+}
+
+// related links a run with its backup and with the other runs of that: the one that made it, those that restored it.
+func related(s *state, run *history.Run) g.Node {
+	if run.Backup == "" {
+		return nil
+	}
+	nodes := g.Group{g.Text("Of backup "), backupLink(string(run.Backup))}
+	others := 0
+	for i := range s.runs {
+		if other := &s.runs[i]; other.Backup == run.Backup && other.Run != run.Run && others < maxReports {
+			others++
+			nodes = append(nodes, g.Text(fmt.Sprintf("; its %s ", short(string(other.Operation)))), runLink(string(other.Run)))
+		}
+	}
+	return h.P(h.Class("related"), nodes)
 }
 
 // livePart is the progress alone, for the script of the page; nothing for a run that ended.

@@ -112,6 +112,7 @@ func (r *Report) page(o TableOptions) page {
 	}
 	if line := r.expectedLine(); line != "" && (o.Compare || o.Details) {
 		p.notes = append(p.notes, line)
+		p.tables = append(p.tables, r.expectedTable())
 	}
 	for _, w := range r.Warnings {
 		p.notes = append(p.notes, "warning: "+w)
@@ -161,21 +162,6 @@ func (r *Report) facts() []string {
 		line += ", finished " + r.Finished.UTC().Format(time.RFC3339)
 	}
 	return append(facts, line)
-}
-
-// expectedLine says what the model said, and how wrong it was; "" where it was not asked.
-func (r *Report) expectedLine() string {
-	e := r.Expected
-	if e == nil || e.Seconds <= 0 {
-		return ""
-	}
-	difference := "as long as expected"
-	if off := r.TotalSeconds/e.Seconds - 1; off >= 0.005 {
-		difference = Percent(off) + " more than expected"
-	} else if off <= -0.005 {
-		difference = Percent(-off) + " less than expected"
-	}
-	return fmt.Sprintf("expected: %s (%s to %s) by %s; it took %s", Duration(e.Seconds), Duration(e.LowSeconds), Duration(e.HighSeconds), e.Model, difference)
 }
 
 // others names the phases that the published columns have no place for, so that the total adds up.

@@ -1,0 +1,45 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+// expectedLine says what the model said, and how wrong it was; "" where it was not asked.
+func (r *Report) expectedLine() string {
+	e := r.Expected
+	if e == nil || e.Seconds <= 0 {
+		return ""
+	}
+	difference := "as long as expected"
+	if off := r.TotalSeconds/e.Seconds - 1; off >= 0.005 {
+		difference = Percent(off) + " more than expected"
+	} else if off <= -0.005 {
+		difference = Percent(-off) + " less than expected"
+	}
+	return fmt.Sprintf("expected: %s (%s to %s) by %s; it took %s", Duration(e.Seconds), Duration(e.LowSeconds), Duration(e.HighSeconds), e.Model, difference)
+}
+
+// expectedTable has each expected phase beside what it took, both with their shares.
+func (r *Report) expectedTable() table.Writer {
+	e, t := r.Expected, table.NewWriter()
+	t.AppendHeader(table.Row{"phase", "expected", "range", "share", "actual", "share", "difference"})
+	t.SetColumnConfigs([]table.ColumnConfig{right(2), right(3), right(4), right(5), right(6), right(7)})
+	row := func(name string, want, low, high, got float64, ran bool) table.Row {
+		out := table.Row{name, Duration(want), Duration(low) + " - " + Duration(high), Percent(want / e.Seconds), absent, absent, "not run"}
+		if ran {
+			out[4], out[5], out[6] = Duration(got), Percent(r.share(got)), absent
+			if want > 0 {
+				out[6] = fmt.Sprintf("%+.0f%%", 100*(got/want-1))
+			}
+		}
+		return out
+	}
+	for _, p := range e.Phases {
+		got, ran := r.OwnSeconds(p.Name)
+		t.AppendRow(row(p.Name, p.Seconds, p.LowSeconds, p.HighSeconds, got, ran))
+	}
+	t.AppendFooter(row("total", e.Seconds, e.LowSeconds, e.HighSeconds, r.TotalSeconds, true))
+	return t
+}

@@ -1,0 +1,44 @@
+package report_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/report/reporttest"
+)
+
+// Markdown has what the page has: expected beside actual with both shares, the published form, warnings, and the attempts
+// whose snapshots were thrown away.
+func TestMarkdown_ExpectedPublishedWarningsAndAttempts(t *testing.T) {
+	t.Parallel()
+	full := report.TableOptions{Compare: true, Details: true}
+	for name, row := range map[string]struct {
+		report *report.Report
+		want   []string
+	}{
+		"backup": {reporttest.Backup(3), []string{
+			"| phase | expected | range | share | actual | share | difference |",
+			"| volume snapshots | 14m50s | 11m40s - 18m20s | 98.9% | 14m16.4s | 99.3% | -4% |", "| pause scheduling | 100ms | 50ms - 200ms | <0.1% | 250ms | <0.1% | +150% |",
+			"| total | 15m00s | 11m40s - 20m00s | 100% | 14m22.5s | 100% | -4% |", "published: about 350 min for 1024 GB a volume",
+		}},
+		"restore": {reporttest.Restore(3), []string{
+			"| this run | 3 TB | 1 TB | 3 | 53s | 6.4s | 2m55.2s | 8m32.9s | 58s | 13m26s |", "| published | 21 TB | 1 TB | 20 | 1m00s | 6s | 3m10s | 13m06s | 1m00s | 18m16s |",
+			"- warning: the peers of 2 regions disagreed about their range",
+		}},
+		"three attempts": {reporttest.Failed(), []string{
+			"- attempt 2 failed at 10:00:34Z in cut: snapshot volumes store 4", "- attempt 3 failed at 10:01:00Z in cut",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b bytes.Buffer
+			require.NoError(t, row.report.Markdown(&b, full))
+			for _, want := range row.want {
+				require.Contains(t, b.String(), want)
+			}
+		})
+	}
+}
