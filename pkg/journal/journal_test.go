@@ -76,7 +76,7 @@ func TestReadAbout_OnlyAFirstRecordSaysWhatTheRunIs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, journal.About{Operation: journal.Restore, Backup: "b"}, got)
 	for name, first := range map[string]phase.Record{
-		"another record": {Type: phase.RecordBegin, Step: "lock"},
+		"another record": {Type: phase.RecordBegin, Step: "lock", Data: json.RawMessage(`{"operation":"restore","backup":"b"}`)},
 		"no data":        {Type: phase.RecordRun},
 		"garbage":        {Type: phase.RecordRun, Data: json.RawMessage(`[`)},
 	} {

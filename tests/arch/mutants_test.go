@@ -1,7 +1,9 @@
 package arch_test
 
 import (
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +31,43 @@ func TestMutants_EveryRowApplies(t *testing.T) { //nolint:tparallel // no two ro
 			}
 		})
 	}
+}
+
+// A package without a row has promises that nobody holds, or none: then the list says why.
+func TestMutants_EveryPackageHasARow(t *testing.T) {
+	t.Parallel()
+	broken := map[string]bool{}
+	for _, m := range mutants.All() {
+		broken[path.Dir(m.File)] = true
+	}
+	packages := shippedPackages(t)
+	for pkg := range packages {
+		why, listed := mutants.WithoutRows()[pkg]
+		assert.Falsef(t, broken[pkg] && listed, "%s has a row: take it from the list of those without", pkg)
+		assert.Truef(t, broken[pkg] || why != "", "%s has no row in tests/mutants: add one for each promise of its doc", pkg)
+	}
+	for pkg := range mutants.WithoutRows() {
+		assert.Truef(t, packages[pkg], "there is no package %s", pkg)
+	}
+}
+
+// shippedPackages are the folders of pkg with source that is not what tests are made of.
+func shippedPackages(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	require.NoError(t, fs.WalkDir(os.DirFS(root), "pkg", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (file == "pkg/standin" || file == "pkg/testbed" || strings.HasSuffix(file, "test") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go"):
+			found[path.Dir(file)] = true
+		}
+		return nil
+	}))
+	require.Greater(t, len(found), 30)
+	return found
 }
 
 // there says whether a package has the test, whose name may be followed by that of one of its parts.

@@ -9,7 +9,7 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), forwardGuards(), backupGuards(), phaseGuards(), gcGuards(), lockGuards(), restoreGuards(), resolveGuards(), marksGuards(), outsideGuards(),
-		recordGuards(), brGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(),
+		recordGuards(), brGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(),
 	)
 }
 
