@@ -124,8 +124,8 @@ bench-resolve: build ## measure resolving at the size of the largest clusters; J
 	@echo "bin/bench-resolve.json holds the figures; go test -bench 'Plan|Metas' -count 10 ./pkg/resolve/... is for benchstat"
 
 .PHONY: bench-hold
-bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON in bin/bench-hold.json
-	bin/testbed bench-hold > bin/bench-hold.json
+bench-hold: build ## measure how long 20, 100 and 300 stores are held, and what 100 failing runs leave; JSON in bin/bench-hold.json; VIA=direct,port-forward compares both
+	bin/testbed bench-hold $(if $(VIA),--via=$(VIA)) > bin/bench-hold.json
 
 .PHONY: bench-marks
 bench-marks: build ## measure the marks of 50,000 regions, and the hold with and without them; JSON in bin/bench-marks.json

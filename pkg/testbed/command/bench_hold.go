@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/scale"
 )
@@ -36,6 +37,7 @@ type failing struct {
 
 func benchHoldCommand() *cobra.Command {
 	var stores []int
+	var ways []string
 	var regions, runs int
 	var seed int64
 	var tisnap string
@@ -49,7 +51,7 @@ hold, and count what it keeps. The result is JSON on stdout; what is missed make
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := &benchHold{Kind: "BenchHold", Seed: seed}
 			err := errors.Join(
-				out.measure(cmd, tisnap, stores, regions),
+				out.measure(cmd, tisnap, ways, stores, regions),
 				out.fail(cmd.Context(), cmd.ErrOrStderr(), runs),
 			)
 			enc := json.NewEncoder(cmd.OutOrStdout())
@@ -59,6 +61,7 @@ hold, and count what it keeps. The result is JSON on stdout; what is missed make
 	}
 	f := cmd.Flags()
 	f.IntSliceVar(&stores, "stores", []int{20, 100, 300}, "sizes of the clusters")
+	f.StringSliceVar(&ways, "via", []string{string(reach.Direct)}, "ways to PD and the stores, direct or port-forward: each cluster is held by each, and what the others add to the first is said")
 	f.IntVar(&regions, "regions", 100, "regions that each store leads")
 	f.IntVar(&runs, "failing", 100, "runs in a row that fail; 0 makes none")
 	f.Int64Var(&seed, "seed", 1, "seed of EC2's latencies")
@@ -66,23 +69,43 @@ hold, and count what it keeps. The result is JSON on stdout; what is missed make
 	return cmd
 }
 
-func (b *benchHold) measure(cmd *cobra.Command, tisnap string, stores []int, regions int) error {
+func (b *benchHold) measure(cmd *cobra.Command, tisnap string, ways []string, stores []int, regions int) error {
 	var errs []error
 	for _, n := range stores {
-		program := func(bed *testbed.Testbed) scale.Program {
-			return scale.Program(binary(tisnap, io.Discard, cmd.ErrOrStderr())(bed))
-		}
-		h, err := scale.MeasureHold(cmd.Context(), program, n, regions, b.Seed)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%d stores: %w", n, err))
-			continue
-		}
-		b.Holds = append(b.Holds, h)
-		if !h.Within {
-			errs = append(errs, fmt.Errorf("%d stores: held for %.2f s, more than %.2f s (%s)", n, max(h.Seconds, h.Observed), h.Limit, h.By))
+		var first *scale.Hold
+		for _, way := range ways {
+			program := func(bed *testbed.Testbed) scale.Program {
+				return scale.Program(binary(tisnap, io.Discard, cmd.ErrOrStderr())(bed))
+			}
+			h, err := b.hold(cmd.Context(), program, way, n, regions)
+			if h == nil {
+				errs = append(errs, fmt.Errorf("%d stores, %s: %w", n, way, err))
+				continue
+			}
+			errs = append(errs, err)
+			if first == nil {
+				first = h
+			} else {
+				adds := h.Seconds - first.Seconds
+				h.Adds = &adds
+			}
+			b.Holds = append(b.Holds, h)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// hold measures one. It returns an error, too, if the hold was too long.
+func (b *benchHold) hold(ctx context.Context, program func(*testbed.Testbed) scale.Program, way string, stores, regions int) (*scale.Hold, error) {
+	via, err := reach.ParseVia(way)
+	if err != nil {
+		return nil, err
+	}
+	h, err := scale.MeasureHold(ctx, program, via, stores, regions, b.Seed)
+	if err == nil && !h.Within {
+		err = fmt.Errorf("%d stores, %s: held for %.2f s, more than %.2f s (%s)", stores, way, max(h.Seconds, h.Observed), h.Limit, h.By)
+	}
+	return h, err
 }
 
 // fail lets a process of its own, which has nothing of the stand-ins, fail again and again.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/reach"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
@@ -56,6 +58,11 @@ type Hold struct {
 	Throttled int     `json:"createSnapshotsThrottled"`
 	Attempts  int     `json:"attempts"`
 	Parts     []Part  `json:"parts"`
+	// Via is how the program reached PD and the stores. Forward is what port forwards took, nil if there were none, and Adds
+	// the hold beyond that of the same cluster without them.
+	Via     reach.Via       `json:"via"`
+	Forward *report.Forward `json:"portForward,omitempty"`
+	Adds    *float64        `json:"addsSeconds,omitempty"`
 	// ReadyIn is how long the testbed took to make the cluster.
 	ReadyIn float64 `json:"clusterMadeInSeconds"`
 }
@@ -66,15 +73,16 @@ type Part struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// MeasureHold makes a cluster of stores that lead regions each, and backs it up once.
-func MeasureHold(ctx context.Context, program func(*testbed.Testbed) Program, stores, regions int, seed int64) (*Hold, error) {
+// MeasureHold makes a cluster of stores that lead regions each, and backs it up once. By reach.PortForward all of its addresses
+// are names that resolve nowhere, as seen from outside.
+func MeasureHold(ctx context.Context, program func(*testbed.Testbed) Program, via reach.Via, stores, regions int, seed int64) (*Hold, error) {
 	dir, err := os.MkdirTemp("", "tisnap-scale-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	watch := &observer{}
-	bed, plan, err := start(ctx, dir, stores, regions, seed, watch)
+	bed, plan, err := startVia(ctx, dir, via, stores, regions, seed, watch)
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +91,12 @@ func MeasureHold(ctx context.Context, program func(*testbed.Testbed) Program, st
 	if _, err := bed.CreateCluster(ctx, prod, stores); err != nil {
 		return nil, err
 	}
-	h := &Hold{Stores: stores, Volumes: volumesPerStore * stores, Regions: stores * regions, ReadyIn: time.Since(begin).Seconds()}
+	h := &Hold{Via: via, Stores: stores, Volumes: volumesPerStore * stores, Regions: stores * regions, ReadyIn: time.Since(begin).Seconds()}
 	if err := watch.pauses(plan); err != nil {
 		return nil, err
 	}
 	watch.reset()
-	if err := h.backup(ctx, program(bed)); err != nil {
+	if err := h.backup(ctx, program(bed), "--via", string(via)); err != nil {
 		return nil, err
 	}
 	watch.fill(h)
@@ -101,6 +109,10 @@ func MeasureHold(ctx context.Context, program func(*testbed.Testbed) Program, st
 
 // start makes a testbed whose EC2 answers as fast, and as often, as Amazon's.
 func start(ctx context.Context, dir string, stores, regions int, seed int64, watch *observer, change ...func(*ebstest.Rules)) (*testbed.Testbed, *fault.Plan, error) {
+	return startVia(ctx, dir, reach.Direct, stores, regions, seed, watch, change...)
+}
+
+func startVia(ctx context.Context, dir string, via reach.Via, stores, regions int, seed int64, watch *observer, change ...func(*ebstest.Rules)) (*testbed.Testbed, *fault.Plan, error) {
 	rules := ebstest.RealRules()
 	rules.SnapshotBase = 2 * time.Second     // what is measured is the hold, not the copying
 	rules.Creating = ebstest.Span{}          // nor how the cluster's volumes came to be
@@ -111,7 +123,7 @@ func start(ctx context.Context, dir string, stores, regions int, seed int64, wat
 	}
 	plan := &fault.Plan{}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
-		Dir: dir, Nodes: stores, Seed: seed, Faults: plan, Rules: rules, StaticRegions: regions, Observe: watch.observe,
+		Dir: dir, Nodes: stores, Seed: seed, Faults: plan, Rules: rules, StaticRegions: regions, Observe: watch.observe, DNSNames: via == reach.PortForward,
 	})
 	return bed, plan, err
 }
@@ -133,6 +145,7 @@ func (h *Hold) backup(ctx context.Context, program Program, flags ...string) err
 				Attempts            int
 				Parts               []Part
 			}
+			Forward *report.Forward
 		}
 	}
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
@@ -142,6 +155,7 @@ func (h *Hold) backup(ctx context.Context, program Program, flags ...string) err
 		return fmt.Errorf("the backup ended with %d", code)
 	}
 	r := doc.Report.Hold
+	h.Forward = doc.Report.Forward
 	h.Seconds, h.Cut, h.Attempts, h.Parts = r.Seconds, r.CutSeconds, r.Attempts, r.Parts
 	return nil
 }
