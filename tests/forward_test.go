@@ -13,11 +13,12 @@ import (
 )
 
 // TestPortForward_BackupRestoreReleaseWithoutAnyAddress runs where the names of PD and the stores do not resolve, as on a laptop, and
-// without a map of addresses: all goes through the API server.
+// without a map of addresses: all goes through the API server. The cluster has a domain of its own, and is restored into another
+// namespace.
 func TestPortForward_BackupRestoreReleaseWithoutAnyAddress(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, testbed.Config{DNSNames: true})
-	target := cluster.Name{Namespace: "tidb", Name: "copy"}
+	p := newPlace(t, testbed.Config{DNSNames: true, ClusterDomain: "k8s.example.org"})
+	target := cluster.Name{Namespace: "copies", Name: "copy"}
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
 
@@ -46,7 +47,7 @@ func TestPortForward_BackupRestoreReleaseWithoutAnyAddress(t *testing.T) {
 	for _, via := range []string{"auto", "port-forward"} { // the target has no address that could be tried
 		e = p.refused(t, "restore", string(firstBackup), "--to", target.String(), "--storage", whole, "--via", via)
 		require.Equal(t, cli.ExitCode(7), e.code, e.stderr)
-		require.Contains(t, e.stderr, "may not create pods/portforward in namespace tidb")
+		require.Contains(t, e.stderr, "may not create pods/portforward in namespace copies")
 	}
 	p.bed.Kube.Allow("create", "pods/portforward")
 	e = p.run(t, "restore", string(firstBackup), "--to", target.String(), "--storage", whole, "--via", "port-forward")

@@ -29,6 +29,14 @@ type Kubelet struct {
 
 var _ kubetest.Runtime = (*Kubelet)(nil)
 
+// service ends the DNS names of pods and services.
+func (c Config) service() string {
+	if c.ClusterDomain == "" {
+		return ".svc"
+	}
+	return ".svc." + c.ClusterDomain
+}
+
 func newKubelet(bed *Testbed, cfg Config) *Kubelet {
 	return &Kubelet{bed: bed, cfg: cfg, clusters: map[cluster.Name]*Cluster{}, total: map[cluster.Name]int{}, seed: cfg.Seed}
 }
@@ -58,7 +66,7 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	cfg := k.cfg.PD
 	cfg.Faults, cfg.TLS = k.cfg.Faults, k.cfg.TLS
 	if k.cfg.DNSNames {
-		cfg.Advertise = name.Name + "-pd." + name.Namespace + ".svc"
+		cfg.Advertise = name.Name + "-pd." + name.Namespace + k.cfg.service()
 	}
 	pd, err := pdtest.New(cfg)
 	if err != nil {
@@ -99,7 +107,7 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 		TLS: k.cfg.TLS,
 	}
 	if k.cfg.DNSNames {
-		cfg.Advertise = p.Pod + "." + p.Cluster.Name + "-tikv-peer." + p.Cluster.Namespace + ".svc"
+		cfg.Advertise = p.Pod + "." + p.Cluster.Name + "-tikv-peer." + p.Cluster.Namespace + k.cfg.service()
 	}
 	cfg.Options.Static = k.cfg.StaticRegions > 0
 	for _, v := range p.Volumes {

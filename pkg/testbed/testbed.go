@@ -53,6 +53,8 @@ type Config struct {
 	// DNSNames makes PD and the stores known by the DNS names of their pods, which resolve only inside a real cluster:
 	// their ports are those of 127.0.0.1. The workload does not know these names.
 	DNSNames bool
+	// ClusterDomain ends those names, as a TidbCluster's spec.clusterDomain has it; "" leaves them at svc.
+	ClusterDomain string
 	// TLS, if not nil, is what PD and the stores speak, and the testbed's own client of PD; TidbClusters that CreateCluster
 	// makes have it on. The workload does not speak TLS, and secrets are put there by the test.
 	TLS *tls.Config
