@@ -4,6 +4,7 @@ module github.com/tisnap/tisnap/tests/manifests
 go 1.26.0
 
 require (
+	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.86.2
 	github.com/stretchr/testify v1.11.1
 	helm.sh/helm/v4 v4.1.0
 	k8s.io/api v0.36.3
