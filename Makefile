@@ -106,6 +106,10 @@ check-estimate: ## ROUNDS backups and restores on the testbed: the estimate of e
 crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run; AT=suspended stops and continues it
 	bin/testbed crash --sample=$(SAMPLE) $(if $(SEED),--seed=$(SEED)) $(if $(RUNS),--run=$(RUNS)) $(if $(AT),--at="$(AT)") $(if $(ONLY),--only="$(ONLY)")
 
+.PHONY: crash-br
+crash-br: ## kill br's backup at every step, and run it again; make test-failures has a sample of it
+	BR_CRASH=all $(GO) test -trimpath -timeout=$(TIMEOUT) -parallel=4 -run=TestH1_BackupKilledAtEachStep -v ./tests/failures/br
+
 .PHONY: chaos
 chaos: build ## N rounds of backup and restore with random kills and faults of all systems at once; repeat one with N=1 SEED=...
 	bin/testbed chaos --runs=$(N) $(if $(SEED),--seed=$(SEED))

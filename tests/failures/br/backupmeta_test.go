@@ -2,7 +2,6 @@ package br_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/manifest"
-	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
@@ -28,8 +26,7 @@ func lostAndStuck(point string, nth int) []fault.Rule {
 	return []fault.Rule{{Point: point, Nth: nth, Position: fault.After}, {Point: point, Nth: nth, Position: fault.Stall, Times: -1}}
 }
 
-// killAt starts a backup and kills its process when it has come to all the faults, which end. Its lock is left as by a process
-// that renewed it each second, an hour ago: whether it is dead is found out in seconds, not in a minute.
+// killAt starts a backup and kills its process when it has come to all the faults, which end.
 func (p *place) killAt(t *testing.T, rules ...fault.Rule) {
 	t.Helper()
 	for _, r := range rules[:len(rules)-1] {
@@ -38,21 +35,6 @@ func (p *place) killAt(t *testing.T, rules ...fault.Rule) {
 	p.launchBackup(t, rules[len(rules)-1]).kill(t)
 	p.faults.Clear()
 	p.ageLock(t)
-}
-
-func (p *place) ageLock(t *testing.T) {
-	t.Helper()
-	store, key := p.store(t), manifest.LockKey(prod)
-	body, _, err := store.Get(t.Context(), key)
-	require.NoError(t, err)
-	var record runlock.Record
-	require.NoError(t, json.Unmarshal(body, &record))
-	record.RenewSeconds, record.RenewedAt = 1, record.RenewedAt.Add(-time.Hour)
-	body, err = json.Marshal(record)
-	require.NoError(t, err)
-	require.NoError(t, store.Delete(t.Context(), key))
-	_, err = store.Create(t.Context(), key, body)
-	require.NoError(t, err)
 }
 
 // afterTheCut are the places around backupmeta and the seal at which a backup can be killed, whose cut is proven by then.
