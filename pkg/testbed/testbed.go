@@ -56,7 +56,7 @@ type Config struct {
 	// ClusterDomain ends those names, as a TidbCluster's spec.clusterDomain has it; "" leaves them at svc.
 	ClusterDomain string
 	// TLS, if not nil, is what PD and the stores speak, and the testbed's own client of PD; TidbClusters that CreateCluster
-	// makes have it on. The workload does not speak TLS, and secrets are put there by the test.
+	// makes have it on. The workload has files of its own for it, and secrets are put there by the test.
 	TLS *tls.Config
 	// PodStart is how long a pod takes from its node to its process, Resync what passes between a component that serves and
 	// the Operator's next step; both in virtual time.

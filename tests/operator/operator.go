@@ -34,7 +34,8 @@ type Operator struct {
 	// BackupOptions and RestoreOptions are spec.br.options of the two CRs. The manager puts them behind its own arguments of
 	// each call but that of initialize.
 	BackupOptions, RestoreOptions []string
-	Place                         string // of the storage in the bucket; "" is Prefix
+	TLS                           cluster.TLSFiles // of clusters with TLS: the manager gives them to br with each call
+	Place                         string           // of the storage in the bucket; "" is Prefix
 
 	jobs int
 }
@@ -93,9 +94,21 @@ func (o *Operator) begin(ctx context.Context, recorded, step string, name cluste
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Extra = o.options(step)
+	p.Extra = append(o.tls(), o.options(step)...)
 	run, err := p.Start(ctx, args)
 	return run, p, err
+}
+
+// tls are the manager's own flags for a cluster with TLS.
+func (o *Operator) tls() []string {
+	if o.TLS.CA == "" {
+		return nil
+	}
+	flags := []string{"--ca=" + o.TLS.CA}
+	if o.TLS.Cert != "" {
+		flags = append(flags, "--cert="+o.TLS.Cert, "--key="+o.TLS.Key)
+	}
+	return flags
 }
 
 // options are those of the CR that a step is of.
@@ -111,13 +124,14 @@ func (o *Operator) options(step string) []string {
 
 // pdAddress is where the Service <cluster>-pd leads to.
 func pdAddress(bed *testbed.Testbed, name cluster.Name) string {
-	return bed.Nodes.Cluster(name).PD.URLs()[0][len("http://"):]
+	return bed.Nodes.Cluster(name).PD.Addrs()[0]
 }
 
 // CreateTarget makes the cluster that a user makes for a restore, and waits for its PD.
 func (o *Operator) CreateTarget(ctx context.Context, name cluster.Name, stores int, change ...func(*kubetest.ClusterOptions)) error {
 	opts := kubetest.ClusterOptions{
 		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true, RecoveryMode: true,
+		TLS: o.TLS.CA != "",
 	}
 	for _, f := range change {
 		f(&opts)

@@ -30,7 +30,11 @@ func addPeerStores(bed *testbed.Testbed, tc *unstructured.Unstructured, own obje
 
 // awaitStores waits until PD says that all stores of this Kubernetes cluster are up: the Restore is TikvComplete then.
 func (o *Operator) awaitStores(ctx context.Context, name cluster.Name) error {
-	client, err := pd.Open(ctx, pd.Config{Addresses: o.Bed.Nodes.Cluster(name).PD.URLs()})
+	secure, err := o.TLS.Config()
+	if err != nil {
+		return err
+	}
+	client, err := pd.Open(ctx, pd.Config{Addresses: o.Bed.Nodes.Cluster(name).PD.URLs(), TLS: secure})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tikv/client-go/v2/config"
 	tikverr "github.com/tikv/client-go/v2/error"
 	"github.com/tikv/client-go/v2/oracle"
 	"github.com/tikv/client-go/v2/tikv"
@@ -37,8 +38,13 @@ const connectTries = 5
 
 // Connect connects to the cluster of these PD addresses. It fails if PD does not answer, after connectTries.
 func Connect(ctx context.Context, addresses []string) (c *Cluster, err error) {
+	return ConnectTLS(ctx, addresses, cluster.TLSFiles{})
+}
+
+// ConnectTLS is Connect to a cluster with TLS; without files there is none.
+func ConnectTLS(ctx context.Context, addresses []string, files cluster.TLSFiles) (c *Cluster, err error) {
 	for range connectTries {
-		c, err = connect(ctx, addresses)
+		c, err = connect(ctx, addresses, files)
 		if err == nil || wait.For(ctx, retryPause) != nil {
 			break
 		}
@@ -46,10 +52,10 @@ func Connect(ctx context.Context, addresses []string) (c *Cluster, err error) {
 	return c, failure.Wrap(err, failure.Unknown, "connect workload", fmt.Sprint(addresses))
 }
 
-func connect(ctx context.Context, addresses []string) (*Cluster, error) {
+func connect(ctx context.Context, addresses []string, files cluster.TLSFiles) (*Cluster, error) {
 	// The client outlives ctx: ctx is only for connecting.
 	client, err := pd.NewClientWithContext(context.WithoutCancel(ctx), caller.Component("workload"), addresses,
-		pd.SecurityOption{},
+		pd.SecurityOption{CAPath: files.CA, CertPath: files.Cert, KeyPath: files.Key},
 		// PD 8.5 and older do not know the router client's stream, on which it would hang for ever.
 		opt.WithEnableRouterClient(false), opt.WithCustomTimeoutOption(pdTimeout), opt.WithMaxErrorRetry(1),
 		// It would make its metrics again, while other clients write to them.
@@ -58,7 +64,9 @@ func connect(ctx context.Context, addresses []string) (*Cluster, error) {
 		return nil, err
 	}
 	codec := tikv.NewCodecPDClient(tikv.ModeTxn, unguarded{client})
-	rpc := tikv.NewRPCClient(tikv.WithCodec(codec.GetCodec()))
+	rpc := tikv.NewRPCClient(tikv.WithCodec(codec.GetCodec()), tikv.WithSecurity(config.Security{
+		ClusterSSLCA: files.CA, ClusterSSLCert: files.Cert, ClusterSSLKey: files.Key,
+	}))
 	store, err := tikv.NewKVStore("tisnap-workload", codec, tikv.NewMockSafePointKV(), rpc)
 	if err != nil {
 		_ = rpc.Close()

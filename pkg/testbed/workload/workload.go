@@ -13,9 +13,10 @@ import (
 // Config is the size of a workload. PD is required.
 type Config struct {
 	PD       []string
-	Accounts int   // 0 is 100,000
-	Initial  int64 // balance of each account at the start; 0 is 1,000
-	Clients  int   // concurrent transfers; 0 is 16
+	TLS      cluster.TLSFiles // of a cluster with TLS, on which Churn moves no leaders
+	Accounts int              // 0 is 100,000
+	Initial  int64            // balance of each account at the start; 0 is 1,000
+	Clients  int              // concurrent transfers; 0 is 16
 	Seed     int64
 	Regions  int // to split the accounts into before the load; 0 or 1 leaves it to Churn
 	// Hot is how many neighbouring accounts transfers are made between at a time; they move on with the commits, so that
@@ -109,7 +110,7 @@ func (w *Workload) Cluster(ctx context.Context) (*Cluster, error) {
 		return nil, failure.New(failure.Usage, "connect workload", "", "it is closed")
 	}
 	if w.cluster == nil {
-		c, err := Connect(ctx, w.cfg.PD)
+		c, err := ConnectTLS(ctx, w.cfg.PD, w.cfg.TLS)
 		if err != nil {
 			return nil, err
 		}
