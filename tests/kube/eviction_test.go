@@ -69,50 +69,102 @@ func (c *container) code(t *testing.T) int32 {
 	return int32(c.cmd.ProcessState.ExitCode()) //nolint:gosec // at most 255
 }
 
+// night is a nightly backup whose process holds its cluster, and stays so.
+type night struct {
+	kubelet
+	faults   *fault.Plan
+	held     *testbed.Cluster
+	settings map[string]string
+	node     string
+	pod      *corev1.Pod
+	backup   *container
+}
+
+// beginNight begins the backup of a night, and returns when it holds the cluster.
+func beginNight(t *testing.T) night {
+	t.Helper()
+	s := openNightly(t)
+	n := night{faults: &fault.Plan{}, node: s.node(t, s.zone("a")), settings: of[corev1.ConfigMap](t, "kustomize/nightly", "ConfigMap").Data}
+	bed, err := testbed.Start(context.WithoutCancel(t.Context()), testbed.Config{Dir: t.TempDir(), Nodes: 3, Scale: 20, Faults: n.faults, Rules: ebstest.QuickRules()})
+	require.NoError(t, err)
+	t.Cleanup(bed.Close)
+	n.kubelet = kubelet{system: s, bed: bed}
+	name, err := cluster.ParseName(n.settings["CLUSTER"], "")
+	require.NoError(t, err)
+	n.held, err = bed.CreateCluster(t.Context(), name, 3)
+	require.NoError(t, err)
+	require.NoError(t, n.faults.Add(fault.Rule{Point: "ec2.CreateSnapshots", Nth: 2, Position: fault.Stall, Times: -1}))
+	s.nightlyOn(t, "nightly", time.Now().Add(-3*time.Hour), map[string]string{"tisnap.io/test": s.namespace})
+	n.pod = s.placed(t)
+	n.backup = n.starts(t, n.pod.Spec.InitContainers[0], n.settings)
+	eventually(t, "the cluster is held", func() bool { return len(n.faults.Unreached()) == 0 && len(n.held.Held()) > 0 })
+	return n
+}
+
+// runsPod runs the containers of a pod one after the other, and returns the exit code of the last one that ran.
+func (n night) runsPod(t *testing.T, pod *corev1.Pod) (code int32, log string) {
+	t.Helper()
+	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+		process := n.starts(t, c, n.settings)
+		if code = process.code(t); code != 0 {
+			return code, c.Name + ": " + process.log.String()
+		}
+	}
+	return 0, ""
+}
+
 // A pod that is evicted while the cluster is held lets go of it; the pod that is made instead takes the backup of the night, and
 // prunes.
 func TestNightly_PodEvictedInTheHold_LetsGoAndTheNextOneSeals(t *testing.T) {
 	t.Parallel()
-	s := openNightly(t)
-	s.node(t, s.zone("a"))
-	faults := &fault.Plan{}
-	bed, err := testbed.Start(context.WithoutCancel(t.Context()), testbed.Config{Dir: t.TempDir(), Nodes: 3, Scale: 20, Faults: faults, Rules: ebstest.QuickRules()})
-	require.NoError(t, err)
-	t.Cleanup(bed.Close)
-	k := kubelet{system: s, bed: bed}
-	settings := of[corev1.ConfigMap](t, "kustomize/nightly", "ConfigMap").Data
-	name, err := cluster.ParseName(settings["CLUSTER"], "")
-	require.NoError(t, err)
-	held, err := bed.CreateCluster(t.Context(), name, 3)
-	require.NoError(t, err)
-	require.NoError(t, faults.Add(fault.Rule{Point: "ec2.CreateSnapshots", Nth: 2, Position: fault.Stall, Times: -1}))
-
-	s.nightlyOn(t, "nightly", time.Now().Add(-3*time.Hour), map[string]string{"tisnap.io/test": s.namespace})
-	first := s.placed(t)
-	backup := k.starts(t, first.Spec.InitContainers[0], settings)
-	eventually(t, "the cluster is held", func() bool { return len(faults.Unreached()) == 0 && len(held.Held()) > 0 })
-	pods := s.core.CoreV1().Pods(s.namespace)
-	require.NoError(t, pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: first.Name, Namespace: s.namespace}}))
-	evicted, err := pods.Get(t.Context(), first.Name, metav1.GetOptions{})
+	n := beginNight(t)
+	pods := n.core.CoreV1().Pods(n.namespace)
+	require.NoError(t, pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: n.pod.Name, Namespace: n.namespace}}))
+	evicted, err := pods.Get(t.Context(), n.pod.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.NotNil(t, evicted.DeletionTimestamp)
 	require.EqualValues(t, 60, *evicted.DeletionGracePeriodSeconds)
-	require.NoError(t, backup.cmd.Process.Signal(syscall.SIGTERM))
-	code := backup.code(t)
-	require.EqualValues(t, 143, code, backup.log.String())
-	require.Empty(t, held.Held())
-	s.ends(t, first, code)
+	require.NoError(t, n.backup.cmd.Process.Signal(syscall.SIGTERM))
+	code := n.backup.code(t)
+	require.EqualValues(t, 143, code, n.backup.log.String())
+	require.Empty(t, n.held.Held())
+	n.ends(t, n.pod, code)
 	now := int64(0)
-	require.NoError(t, pods.Delete(t.Context(), first.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	require.NoError(t, pods.Delete(t.Context(), n.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 
-	faults.Clear()
-	second := s.placed(t, first.Name)
-	for _, c := range append(second.Spec.InitContainers, second.Spec.Containers...) {
-		process := k.starts(t, c, settings)
-		require.Zero(t, process.code(t), "%s: %s", c.Name, &process.log)
+	n.faults.Clear()
+	second := n.placed(t, n.pod.Name)
+	code, log := n.runsPod(t, second)
+	require.Zero(t, code, log)
+	n.ends(t, second, 0)
+	n.eventuallyJob(t, "nightly", batchv1.JobComplete, "")
+}
+
+// A node that is lost in the hold takes the process along, which lets go of nothing. The hold runs out, and one of the next
+// pods of the same night takes the backup: until the dead one's lock has run out, they end as locked and are made again.
+func TestNightly_NodeLostInTheHold_TheSameNightSeals(t *testing.T) {
+	t.Parallel()
+	n := beginNight(t)
+	const locked = 6
+	require.NoError(t, n.backup.cmd.Process.Kill())
+	n.backup.code(t)
+	n.faults.Clear()
+	n.system.node(t, n.zone("b"))
+	require.NoError(t, n.core.CoreV1().Nodes().Delete(t.Context(), n.node, metav1.DeleteOptions{}))
+	eventually(t, "the hold has run out", func() bool { return len(n.held.Held()) == 0 })
+	seen := []string{n.pod.Name}
+	for {
+		pod := n.placed(t, seen...)
+		seen = append(seen, pod.Name)
+		code, log := n.runsPod(t, pod)
+		n.ends(t, pod, code)
+		if code == 0 {
+			break
+		}
+		require.EqualValues(t, locked, code, log)
 	}
-	s.ends(t, second, 0)
-	s.eventuallyJob(t, "nightly", batchv1.JobComplete, "")
+	n.eventuallyJob(t, "nightly", batchv1.JobComplete, "")
+	require.Empty(t, n.held.Held())
 }
 
 // placed waits for a pod of the CronJob nightly that has a node.
