@@ -27,6 +27,12 @@ func contract() map[string]func(*testing.T, system) {
 		"a permission that is missing is named":                          permissionIsNamed,
 		"answers to requests":                                            answersToRequests,
 		"what an owner owns goes with it":                                dependentsGo,
+		"versions and uids are kept":                                     versionsAndUIDsAreKept,
+		"patches are applied":                                            patchesAreApplied,
+		"what is invalid is refused":                                     invalidIsRefused,
+		"the status is apart":                                            statusIsApart,
+		"a watch list ends with a bookmark":                              watchListEndsWithABookmark,
+		"discovery lists what is served":                                 discoveryListsWhatIsServed,
 	}
 }
 
