@@ -112,7 +112,11 @@ func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.
 	return err
 }
 
-// draw makes three troubles; in one of four rounds the last one stays until the program has ended.
+// long is how long trouble lasts that the program waits out, in a round in which the last one does not pass soon.
+const long = 20 * time.Second
+
+// draw makes three troubles. In one of four rounds the last one does not pass soon: a refusal stays until the program has
+// ended, all else is long.
 func (v *kubeVictim) draw(requests int) []kubetest.Trouble {
 	kinds := kubetest.Troubles()
 	var all []kubetest.Trouble
@@ -126,8 +130,15 @@ func (v *kubeVictim) draw(requests int) []kubetest.Trouble {
 		}
 		all = append(all, t)
 	}
-	if last := &all[len(all)-1]; v.rng.IntN(4) == 0 && last.Kind != kubetest.TroubleStale && last.Kind != kubetest.TroubleRestart {
+	if v.rng.IntN(4) > 0 {
+		return all
+	}
+	switch last := &all[len(all)-1]; last.Kind {
+	case kubetest.TroubleUnauthorized, kubetest.TroubleForbidden, kubetest.TroubleConflict:
 		last.For = -1
+	case kubetest.TroubleBusy, kubetest.TroubleBusyNow, kubetest.TroubleInternal, kubetest.TroubleLost, kubetest.TroubleCut:
+		last.For = long
+	case kubetest.TroubleStale, kubetest.TroubleRestart, kubetest.TroubleRotated:
 	}
 	return all
 }
