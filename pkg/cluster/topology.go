@@ -53,6 +53,7 @@ type Peer struct {
 	ID      PeerID  `json:"id"`
 	Store   StoreID `json:"store"`
 	Learner bool    `json:"learner,omitempty"`
+	Witness bool    `json:"witness,omitempty"` // a voter that has the log and no data
 }
 
 // Region is a region as PD knows it.

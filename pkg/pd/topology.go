@@ -130,7 +130,7 @@ func regionOf(r *router.Region) cluster.Region {
 
 func peerOf(p *metapb.Peer) cluster.Peer {
 	return cluster.Peer{
-		ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()), Learner: p.GetRole() == metapb.PeerRole_Learner,
+		ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()), Learner: p.GetRole() == metapb.PeerRole_Learner, Witness: p.GetIsWitness(),
 	}
 }
 

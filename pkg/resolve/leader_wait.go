@@ -17,6 +17,7 @@ import (
 type missingLeader struct {
 	planned *plan.Leader
 	now     cluster.StoreID // that leads by PD; 0 if none does
+	witness bool            // that leads by PD has no data
 }
 
 // leaderWait is what was done for regions that do not get their leaders.

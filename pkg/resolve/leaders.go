@@ -46,7 +46,7 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		if err == nil && len(missing) == 0 {
 			return nil
 		}
-		if !w.ask(s, missing) { //nolint:contextcheck // the recovery outlives the step that asked
+		if !w.relieveWitnesses(s, missing) && !w.ask(s, missing) { //nolint:contextcheck // the recovery outlives the step that asked
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
 				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(r.plan.Leaders), r.cfg.Stall, failure.List(w.texts(missing))).
 				WithHint("look at the logs of the named stores for these regions, then run: tisnap resolve")
@@ -66,21 +66,25 @@ func (r *Resolver) led(ctx context.Context) (n int, missing []missingLeader, err
 	if err != nil {
 		return 0, nil, err
 	}
-	leaders := make(map[cluster.RegionID]cluster.StoreID, len(regions))
-	for _, reg := range regions {
-		leaders[reg.ID] = reg.Leader.Store
+	leaders, witnesses := make(map[cluster.RegionID]cluster.StoreID, len(regions)), map[cluster.RegionID]bool{}
+	for i := range regions {
+		leaders[regions[i].ID] = regions[i].Leader.Store
+		if ledByWitness(&regions[i]) {
+			witnesses[regions[i].ID] = true
+		}
 	}
 	var newer regionIndex
 	for i := range r.plan.Leaders {
 		l := &r.plan.Leaders[i]
-		if leaders[l.Region] != l.Store && newer == nil {
+		leads := leaders[l.Region] == l.Store && !witnesses[l.Region]
+		if !leads && newer == nil {
 			newer = newRegionIndex(regions)
 		}
-		if leaders[l.Region] == l.Store || newer.covers(l) {
+		if leads || newer.covers(l) {
 			n++
 			continue
 		}
-		missing = append(missing, missingLeader{planned: l, now: leaders[l.Region]})
+		missing = append(missing, missingLeader{planned: l, now: leaders[l.Region], witness: witnesses[l.Region]})
 	}
 	if len(missing) == 0 {
 		r.scanned = regions

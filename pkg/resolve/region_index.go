@@ -32,7 +32,7 @@ func (x regionIndex) covers(l *plan.Leader) bool {
 	}
 	for reach := l.Keys.Start; at < len(x); at++ {
 		r := &x[at]
-		if !r.Keys.Contains(reach) || r.Version <= l.Version || r.Leader.Store == 0 {
+		if !r.Keys.Contains(reach) || r.Version <= l.Version || r.Leader.Store == 0 || ledByWitness(r) {
 			return false
 		}
 		if reach = r.Keys.End; len(reach) == 0 || len(l.Keys.End) > 0 && bytes.Compare(reach, l.Keys.End) >= 0 {

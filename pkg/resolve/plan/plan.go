@@ -71,7 +71,7 @@ type Plan struct {
 	// was moved away, which the metas do not say. A learner that is asked to campaign does so (raft-rs, src/raft.rs:
 	// hup() does not ask promotable, which only the election timer and MsgTimeoutNow do), and the voters vote for it
 	// if its log is as good as theirs: it leads until the restart out of recovery mode. A witness has a lower
-	// priority, and wins only with a longer log. What is left of a moved replica never wins. No peer campaigns
+	// priority, and wins only with a longer log; it has no data, and another peer is asked to lead then. What is left of a moved replica never wins. No peer campaigns
 	// while it has a change of its region's peers to apply.
 	Crowded []cluster.RegionID
 	// Degraded lists regions that have a majority of their replicas, but not all.

@@ -163,7 +163,9 @@ func (w *applyWorker) applyEntry(ctx context.Context, p *peer, e *raftpb.Entry) 
 			_ = w.store.strikeAt(ctx, "Apply."+admin.CmdType.String())
 		}
 		if refusal = w.refuse(v.region, c); refusal == nil {
-			muts = c.muts
+			if !isWitness(v.region, p.id) {
+				muts = c.muts
+			}
 			switch {
 			case c.changesPeers():
 				states, muts = w.changed(p, v, admin.ChangePeerV2.Changes)
@@ -279,7 +281,7 @@ func splitStates(r *metapb.Region, splits *raft_cmdpb.BatchSplitRequest) []local
 		child.RegionEpoch.Version = version
 		child.Peers = slices.Clone(r.Peers)
 		for i, member := range r.Peers {
-			child.Peers[i] = &metapb.Peer{Id: req.NewPeerIds[i], StoreId: member.StoreId, Role: member.Role}
+			child.Peers[i] = &metapb.Peer{Id: req.NewPeerIds[i], StoreId: member.StoreId, Role: member.Role, IsWitness: member.IsWitness}
 		}
 		states = append(states, localState{region: child})
 		start = req.SplitKey

@@ -122,9 +122,9 @@ func changePeer(r *metapb.Region, c *PeerChange, joint bool) error {
 	case i < 0 && c.ChangeType == eraftpb.ConfChangeType_RemoveNode:
 		return fmt.Errorf("store %d has no peer of it", c.Peer.StoreId)
 	case i < 0 && c.ChangeType == eraftpb.ConfChangeType_AddLearnerNode:
-		r.Peers = append(r.Peers, &metapb.Peer{Id: c.Peer.Id, StoreId: c.Peer.StoreId, Role: metapb.PeerRole_Learner})
+		r.Peers = append(r.Peers, &metapb.Peer{Id: c.Peer.Id, StoreId: c.Peer.StoreId, Role: metapb.PeerRole_Learner, IsWitness: c.Peer.IsWitness})
 	case i < 0:
-		r.Peers = append(r.Peers, &metapb.Peer{Id: c.Peer.Id, StoreId: c.Peer.StoreId, Role: voter})
+		r.Peers = append(r.Peers, &metapb.Peer{Id: c.Peer.Id, StoreId: c.Peer.StoreId, Role: voter, IsWitness: c.Peer.IsWitness})
 	case c.ChangeType == eraftpb.ConfChangeType_RemoveNode && joint && r.Peers[i].Role == metapb.PeerRole_Voter:
 		return errors.New("a voter is demoted before it is removed")
 	case c.ChangeType == eraftpb.ConfChangeType_RemoveNode:

@@ -8,8 +8,8 @@
 // Stores of one cluster talk raft through a Network in process; clients talk real gRPC.
 //
 // Members change by ChangePeers, one or several at once in a joint state; new ones get a snapshot. Unlike in TiKV's raft-rs
-// a learner does not lead, even if RecoverRegion asks it to: go.etcd.io/raft does not let it campaign. Not here: witnesses,
-// coprocessor. A split is right-derived, as in TiKV: the region that is split keeps the right part.
+// a learner does not lead, even if RecoverRegion asks it to: go.etcd.io/raft does not let it campaign. A member may be a
+// witness. Not here: coprocessor. A split is right-derived, as in TiKV: the region that is split keeps the right part.
 //
 // Fault points are "tikv.<store id>." and the RPC's name (KvGet, SplitRegion, ReadRegionMeta, RecoverRegion,
 // WaitApply, RegionInfo, SuspendImportRPC, CheckPendingAdminOp, PrepareSnapshotBackup, ...), and besides

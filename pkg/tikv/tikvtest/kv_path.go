@@ -62,6 +62,9 @@ func (s *Store) admit(ctx context.Context, c *kvrpcpb.Context, check flashbackCh
 	if id := c.GetPeer().GetId(); id != 0 && id != p.id {
 		return nil, v, mismatchPeerID(id, p.id), nil
 	}
+	if isWitness(v.region, p.id) {
+		return nil, v, onWitness(p.regionID), nil
+	}
 	epoch := v.region.RegionEpoch
 	if c.GetRegionEpoch().GetVersion() != epoch.Version || c.GetRegionEpoch().GetConfVer() != epoch.ConfVer {
 		return nil, v, s.epochNotMatch(v.region, c.GetRegionEpoch()), nil

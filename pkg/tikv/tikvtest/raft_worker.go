@@ -162,7 +162,7 @@ func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
 	if m.Type != raftpb.MsgHeartbeat && m.Type != raftpb.MsgHeartbeatResp {
 		p.quiet, p.asleep = 0, false
 	}
-	_ = p.node.Step(m) // an error means that raft ignores the message
+	_ = p.node.Step(w.asVoted(p, m)) // an error means that raft ignores the message
 }
 
 // leaderLives is raft's lease rule for vote requests, by reachability in place of clocks, as hibernated regions

@@ -122,6 +122,9 @@ func (w *raftWorker) install(p *peer, snap *raftpb.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	if isWitness(state.region, p.id) {
+		muts = nil
+	}
 	index, term := snap.Metadata.Index, snap.Metadata.Term
 	w.store.data.applySnapshot(p.regionID, index, term, state, muts)
 	if err := w.store.data.flush(w.store.opts.CheckpointBytes); err != nil {

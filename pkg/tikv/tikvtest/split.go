@@ -109,7 +109,7 @@ func (s *Store) transferLeader(region, to uint64) {
 	}
 	s.raft.post(raftTask{region: region, fn: func(p *peer) {
 		p.asleep, p.quiet = false, 0
-		if !p.look().region.IsInFlashback {
+		if r := p.look().region; !r.IsInFlashback && !isWitness(r, to) {
 			p.node.TransferLeader(to)
 		}
 	}})
