@@ -24,9 +24,9 @@ func differing() []string {
 		`^report\.expected\.`,
 		// What a run that was resumed says of its attempts. A step that was undone is in the list again.
 		`^report\.(processes\.|wallSeconds$|hold\.attempts$)`, `^report\.phases\..*\.steps\.length$`,
-		// What only the process knows that did it: the parts on each store of a restore, which regions it took back itself,
-		// and what was written to since the backup before.
-		`^report\.(stores|regions|changed)\.`,
+		// What only the process knows that did it: the parts of a step and those on each store of a restore, which regions it
+		// took back itself, and what was written to since the backup before.
+		`^report\.phases\..*\.parts\.`, `^report\.(stores|regions|changed)\.`,
 	}
 }
 
