@@ -31,6 +31,9 @@ func checkOutput(output string) error {
 		_, err := newTemplate(text)
 		return err
 	}
+	if strings.HasPrefix(output, "go-template") {
+		return fmt.Errorf("--output %q: this program has no Go templates: want %sTEMPLATE, or json for a tool that has them", output, jsonPath)
+	}
 	return fmt.Errorf("--output %q: want %s or %sTEMPLATE", output, strings.Join(outputs(), ", "), jsonPath)
 }
 

@@ -47,6 +47,7 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{.x}}", "custom=x", ""} {
 		require.Error(t, checkOutput(bad), bad)
 	}
+	require.ErrorContains(t, checkOutput("go-template={{.x}}"), "want jsonpath=TEMPLATE")
 }
 
 func TestListFilter_NamespacesAndLabels(t *testing.T) {

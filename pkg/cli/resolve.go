@@ -75,7 +75,9 @@ lost.` + "\n" + exitStatus(),
 	verifyKeyFlag(cmd, &f.verifyKey)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("backup", a.completeBackups) // fails only for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("backup", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return a.completeBackups(cmd, nil, toComplete) // whatever cluster is named before it
+	}) // fails only for a flag that does not exist
 	return cmd
 }
 
