@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -14,7 +16,7 @@ const spacing = 15 * time.Second
 
 // awaitSpacing waits, before anything is held, until EC2 takes another snapshot of every volume: the cut would wait for
 // it while the cluster is held. Between two attempts of a run the wait for a steady cluster is that wait. A set that was
-// deleted while it was pending cannot be seen, and is left to the cut.
+// deleted while it was pending, as that of a failed run, is not shown by EC2 and is known by that run's journal.
 func (r *run) awaitSpacing(ctx context.Context, s *phase.Scope) error {
 	if r.result.Attempts > 1 {
 		return nil
@@ -29,6 +31,14 @@ func (r *run) awaitSpacing(ctx context.Context, s *phase.Scope) error {
 		if at.After(last) && time.Until(at) < maxClockDifference { // by more, EC2's clock says nothing about ours
 			last = at
 		}
+	}
+	// Of a journal that cannot be read the cut meets what is left.
+	deleted, err := lastCut(ctx, r.Store, r.opts.Cluster, r.opts.Run, time.Now().Add(-limit))
+	if err != nil {
+		r.Log.Warn("when other runs took snapshots is not known", zap.Error(err))
+	}
+	if deleted.After(last) && time.Until(deleted) < maxClockDifference {
+		last = deleted
 	}
 	left := min(limit, time.Until(last.Add(limit)))
 	if left <= 0 {

@@ -1,5 +1,18 @@
 package backup
 
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// LastCut is when another run of the cluster last dealt with its snapshots.
+func LastCut(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (time.Time, error) {
+	return lastCut(ctx, store, name, self, since)
+}
+
 // StepNames lists the runbook's steps, for tables that a new step joins by itself.
 func StepNames() []string {
 	r := &run{}

@@ -6,6 +6,9 @@ const foundEarly = "what would fail later is found before anything is changed"
 // foundGuards are those of failures that were seen with real systems.
 func foundGuards() []Mutant {
 	return []Mutant{
+		in("pkg/backup/await_spacing.go", "the deleted snapshots of a failed run are waited for within the hold", foundEarly,
+			"	if deleted.After(last) &&", "	if false &&",
+			"TestPoint35_RightAfterAFailedRun_WaitsBeforeTheHold"),
 		in("pkg/restore/await_volumes.go", "the key of a volume in state error is not named", errorTable,
 			"		if want.Encrypted {\n			return false, failedWithKey", "		if false {\n			return false, failedWithKey",
 			"TestPoint27_VolumeInError_NamesItsKeyAndItsState"),
