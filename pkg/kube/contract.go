@@ -109,7 +109,7 @@ type Restorer interface {
 	CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error)
 	// StartTiKV sets the annotation by which the Operator knows that the volumes are ready.
 	StartTiKV(ctx context.Context, name cluster.Name) error
-	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once.
+	// LeaveRecovery clears recovery mode, lets TiDB start, and restarts the TiKV pods, all at once.
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
 	// DeleteCluster deletes the TidbCluster that the run made, with its pods, claims and PVs. It keeps the EBS volumes
 	// that the run made; those that Kubernetes made for the cluster, of PD, go. Transient errors are retried until

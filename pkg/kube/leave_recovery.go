@@ -19,7 +19,7 @@ import (
 // deleted: a second call must not restart TiKV once more.
 const leftRecoveryKey = "tisnap.io/restarted-pods"
 
-// LeaveRecovery clears recovery mode and deletes the TiKV pods that ran in it. Calling it again deletes only
+// LeaveRecovery clears recovery mode, lets TiDB start, and deletes the TiKV pods that ran in it. Calling it again deletes only
 // those of them that are still there. It does not wait for the new pods.
 func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	const op = "leave recovery mode"
@@ -51,6 +51,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 		delete(a, volumesReadyKey) // as at the end of the Operator's own restore
 		o.SetAnnotations(a)
 		withFailover(o)
+		withTiDB(o)
 		return true
 	})
 	if err != nil {

@@ -86,7 +86,7 @@ func TestTargetCluster_Recorded_KeepsTheSpecOnly(t *testing.T) {
 	assert.Equal(t, "TidbCluster", o.GetKind())
 	assert.Equal(t, map[string]any{
 		"name": "dst", "namespace": "prod",
-		"labels": map[string]any{RunKey: "r1"}, "annotations": map[string]any{RunKey: "r1"},
+		"labels": map[string]any{RunKey: "r1"}, "annotations": map[string]any{RunKey: "r1", tidbReplicasKey: "1"},
 	}, o.Object["metadata"])
 	assert.NotContains(t, o.Object, "status")
 	spec := o.Object["spec"].(map[string]any)

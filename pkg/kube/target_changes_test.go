@@ -41,7 +41,8 @@ func TestPatch_MergeAndJSONPatch_AreAppliedToTheCopy(t *testing.T) {
 	}
 	pd, _, _ := unstructured.NestedInt64(o.Object, "spec", "pd", "replicas")
 	tidb, _, _ := unstructured.NestedInt64(o.Object, "spec", "tidb", "replicas")
-	require.EqualValues(t, []int64{1, 1}, []int64{pd, tidb})
+	require.EqualValues(t, []int64{1, 0}, []int64{pd, tidb})
+	require.Equal(t, "1", o.GetAnnotations()[tidbReplicasKey], "TiDB starts at the end")
 	require.Equal(t, "me", o.GetLabels()["owner"])
 	require.Equal(t, "2", o.GetAnnotations()[failoverKey], "it is put back at the end")
 }

@@ -63,6 +63,11 @@ func targetCluster(source json.RawMessage, to Target) (madeCluster, error) {
 		annotations[failoverKey] = failover
 		made.object.SetAnnotations(annotations)
 	}
+	if replicas, taken := withoutTiDB(spec); taken {
+		annotations := made.object.GetAnnotations()
+		annotations[tidbReplicasKey] = replicas
+		made.object.SetAnnotations(annotations)
+	}
 	return made, nil
 }
 
@@ -88,11 +93,14 @@ func copiedCluster(from json.RawMessage, to Target) (madeCluster, error) {
 	delete(spec, "paused")
 	delete(spec, "suspendAction")
 	spec["recoveryMode"] = true
+	was := &unstructured.Unstructured{Object: content}
+	withFailover(was) // of a manifest that was printed by us
+	withTiDB(was)
 	failover, taken := withoutFailover(spec)
+	replicas, later := withoutTiDB(spec)
 	if err := setStores(spec, to); err != nil {
 		return madeCluster{}, err
 	}
-	was := &unstructured.Unstructured{Object: content}
 	made := madeCluster{object: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
 	if !to.KeepServiceSettings && !own {
 		made.dropped = dropServiceSettings(spec)
@@ -108,6 +116,9 @@ func copiedCluster(from json.RawMessage, to Target) (madeCluster, error) {
 	annotations := keptAnnotations(was.GetAnnotations(), own)
 	if taken {
 		annotations[failoverKey] = failover
+	}
+	if later {
+		annotations[tidbReplicasKey] = replicas
 	}
 	o.SetAnnotations(annotations)
 	markRun(o, to.Run)
@@ -148,7 +159,7 @@ func keptLabels(labels map[string]string, target cluster.Name, own bool) map[str
 func keptAnnotations(annotations map[string]string, own bool) map[string]string {
 	kept := map[string]string{}
 	for k, v := range annotations {
-		if k == RunKey || k == leftRecoveryKey || k == failoverKey || k == lastAppliedKey || k == volumesReadyKey ||
+		if k == RunKey || k == leftRecoveryKey || k == failoverKey || k == tidbReplicasKey || k == lastAppliedKey || k == volumesReadyKey ||
 			strings.HasSuffix(k, deleteSlotsSuffix) || !own && toolsOwn(k) {
 			continue
 		}

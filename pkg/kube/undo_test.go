@@ -223,8 +223,8 @@ func TestLabels_InstanceNameOfTheOperator_IsWhatIsSelectedBy(t *testing.T) {
 	made := l.awaitReady(t, source("dst"), 3)
 	require.True(t, slices.ContainsFunc(made[0].Mounts, func(m kube.Mount) bool { return m.PVC == "tikv-raft-log-dst-tikv-0" }))
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), source("dst")))
-	l.awaitUp(t, source("dst"), 1)
-	require.False(t, l.runtime.Starts()[8].Recovery, "its pods were found and restarted")
+	require.Eventually(t, func() bool { return len(l.runtime.Starts()) == 9 }, patience, 5*time.Millisecond, "its pods were found and restarted")
+	require.False(t, l.runtime.Starts()[8].Recovery)
 }
 
 func TestNumberOfStores_AfterAFailover_OfTheSource(t *testing.T) {

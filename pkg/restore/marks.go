@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/marks"
@@ -43,6 +44,10 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 		s.Warn("every region is taken back: the backup ts is not %s above the marks' ts %s", marks.Margin, ref.TS)
 		return nil
 	}
+	if why := r.mayHaveTiDB(ctx); why != "" {
+		s.Note("every region is taken back: %s", why)
+		return nil
+	}
 	if version := r.unknownVersion(ctx); version != "" {
 		s.Note("every region is taken back: what TiKV %s reports of its logs is not known", version)
 		return nil
@@ -72,6 +77,23 @@ func (r *run) unknownVersion(ctx context.Context) string {
 		if st.IsTiKV() && st.State != pd.StoreTombstone && !marks.Supported(st.Version) {
 			return st.Version
 		}
+	}
+	return ""
+}
+
+// mayHaveTiDB says why a TiDB may run while the data are resolved, "" if none does. TiDB Operator starts it as soon as one
+// store is up, in recovery mode too. What it writes to a region that is taken back goes; in one that is left alone it
+// would stay, and a transaction over both would be there in half.
+func (r *run) mayHaveTiDB(ctx context.Context) string {
+	if r.Kube == nil {
+		return "TiDB Operator may have started TiDB already, which could write to regions that are left alone"
+	}
+	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)
+	case tc.TiDBReplicas > 0:
+		return fmt.Sprintf("the cluster was not made by a restore and has %d TiDB servers, which could write to regions that are left alone", tc.TiDBReplicas)
 	}
 	return ""
 }

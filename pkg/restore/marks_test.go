@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -27,6 +29,17 @@ type versionedPD struct {
 
 func (p *versionedPD) Stores(context.Context) ([]pd.Store, error) {
 	return []pd.Store{{ID: 1, State: pd.StoreUp, Version: p.version}}, p.err
+}
+
+// targetOf is a Kubernetes in which the target has so many TiDB servers, or cannot be read.
+type targetOf struct {
+	kube.Restorer
+	tidb int
+	err  error
+}
+
+func (k targetOf) Cluster(context.Context, cluster.Name) (kube.TidbCluster, error) {
+	return kube.TidbCluster{TiDBReplicas: k.tidb}, k.err
 }
 
 // said keeps the notes and warnings of a run.
@@ -46,7 +59,7 @@ func (n *said) Emit(e phase.Event) {
 func marked(t *testing.T, sink phase.Sink) (*run, *versionedPD) {
 	t.Helper()
 	store := objstoretest.NewMemory(nil)
-	r := newRun(Deps{Sink: sink, Store: store}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}})
+	r := newRun(Deps{Kube: targetOf{}, Sink: sink, Store: store}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}})
 	ts := cluster.MakeTS(time.Unix(1_780_000_000, 0), 0)
 	r.manifest = &manifest.Manifest{ID: "b", BackupTS: marks.After(ts)}
 	r.manifest.Source.Version = "v8.5.2"
@@ -93,6 +106,18 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 		{
 			name: "a store is left out", note: "the stores that are left out",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.TolerateStores = []cluster.StoreID{1} },
+		},
+		{
+			name: "a cluster of somebody else, whose TiDB the Operator starts meanwhile", note: "has 2 TiDB servers",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{tidb: 2} },
+		},
+		{
+			name: "a cluster that cannot be read", note: "not known whether TiDB runs",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{err: errors.New("gone")} },
+		},
+		{
+			name: "without Kubernetes", note: "TiDB Operator may have started TiDB",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = nil },
 		},
 		{
 			name: "the backup ts is too close to the marks", warns: "not 1s above the marks' ts",

@@ -33,5 +33,14 @@ func foundGuards() []Mutant {
 			Old: "	if c.clientSecret && slices", New: "	if false && slices",
 			Package: "tests", Tests: "^TestPoint10_ClientSecretCannotBeUsed_IsRefusedAndFilesWin$",
 		},
+		in("pkg/kube/tidb_replicas.go", "TiDB runs while the data are resolved", takenBack,
+			"	if !isNumber || replicas == 0 {", "	if isNumber || replicas == 0 {",
+			"TestRestore_OrdinalsWithGapsAndThreeVolumes_BindsEachRoleToItsVolume"),
+		in("pkg/kube/leave_recovery.go", "a restored cluster stays without TiDB", takenBack,
+			"		withTiDB(o)\n", "",
+			"TestRestore_OrdinalsWithGapsAndThreeVolumes_BindsEachRoleToItsVolume"),
+		in("pkg/restore/marks.go", "regions are left alone beside a TiDB that may write to them", takenBack,
+			"	if why := r.mayHaveTiDB(ctx); why != \"\" {", "	if why := r.mayHaveTiDB(ctx); false {",
+			"TestLoadMarks_WhatDecides"),
 	}
 }

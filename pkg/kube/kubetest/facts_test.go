@@ -83,6 +83,24 @@ func TestFacts_TiDBStarts_AsSoonAsOneStoreIsUp(t *testing.T) {
 	})
 }
 
+func TestFacts_TiDBStarts_InRecoveryModeToo(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a")
+	l.runtime.SetUnready("tidb", "src-tikv-0", "it comes up slowly")
+	l.put(t, kubetest.ClusterOptions{Name: name, TiKV: 1})
+	l.eventually(t, "the store starts", func() bool { return len(l.runtime.Starts()) == 1 })
+	tc := l.server.Get("tidbclusters", "tidb", "src")
+	require.NoError(t, unstructured.SetNestedField(tc.Object, true, "spec", "recoveryMode"))
+	require.NoError(t, l.server.Put(tc))
+	_, _, tidb := l.runtime.Running(name)
+	require.Zero(t, tidb)
+	l.runtime.SetUnready("tidb", "src-tikv-0", "")
+	l.eventually(t, "TiDB runs", func() bool {
+		_, _, tidb := l.runtime.Running(name)
+		return tidb > 0
+	})
+}
+
 func TestFacts_ProcessThatEnds_IsRestartedAndSaysWhyInItsLogAlone(t *testing.T) {
 	t.Parallel()
 	l := newOperatorLab(t, "us-west-2a")

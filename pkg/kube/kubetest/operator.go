@@ -170,7 +170,7 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 	}
 	o.ensureStatefulSet(spec, "tikv", spec.tikv)
 	o.reconcileTiKV(ctx, c, spec)
-	if spec.recovery || !c.tikvAvailable(spec) {
+	if !c.tikvAvailable(spec) { // also in recovery mode, as the real one
 		c.availableAt = time.Time{}
 		return
 	}
