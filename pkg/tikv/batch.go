@@ -7,6 +7,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
 // batchStream returns the store's stream; one that has ended is replaced.
@@ -36,16 +38,19 @@ func (c *Client) batchStream(address string) (*batchStream, error) {
 	return b, nil
 }
 
-// inBatch sends a request in the store's next batch, or alone to a store that takes none such in batches.
+// inBatch sends a request in the store's next batch, or alone to a store that takes none such in batches. Either way the
+// call of that method is a span of its own.
 func inBatch[T any](
-	ctx context.Context, c *Client, op, address string, request *batchRequest,
+	ctx context.Context, c *Client, op, address, method string, request *batchRequest,
 	pick func(*batchResponse) *T, alone func(tikvpb.TikvClient) (*T, error),
 ) (*T, error) {
 	b, err := c.batchStream(address)
 	if err != nil {
 		return nil, err
 	}
+	_, span := tracing.Call(ctx, "tikvpb.Tikv/"+method, "rpc.system", "grpc")
 	response, err := b.call(ctx, request)
+	span.End(err)
 	if err != nil && status.Code(err) != codes.Unimplemented {
 		return nil, translate(ctx, err, op, address, "")
 	}
@@ -63,7 +68,7 @@ func inBatch[T any](
 func (c *Client) prepareInBatch(
 	ctx context.Context, op, address string, req *kvrpcpb.PrepareFlashbackToVersionRequest,
 ) (*kvrpcpb.PrepareFlashbackToVersionResponse, error) {
-	return inBatch(ctx, c, op, address,
+	return inBatch(ctx, c, op, address, "KvPrepareFlashbackToVersion",
 		&batchRequest{Cmd: &tikvpb.BatchCommandsRequest_Request_PrepareFlashbackToVersion{PrepareFlashbackToVersion: req}},
 		(*batchResponse).GetPrepareFlashbackToVersion,
 		func(store tikvpb.TikvClient) (*kvrpcpb.PrepareFlashbackToVersionResponse, error) {
@@ -74,7 +79,7 @@ func (c *Client) prepareInBatch(
 func (c *Client) flashBackInBatch(
 	ctx context.Context, op, address string, req *kvrpcpb.FlashbackToVersionRequest,
 ) (*kvrpcpb.FlashbackToVersionResponse, error) {
-	return inBatch(ctx, c, op, address,
+	return inBatch(ctx, c, op, address, "KvFlashbackToVersion",
 		&batchRequest{Cmd: &tikvpb.BatchCommandsRequest_Request_FlashbackToVersion{FlashbackToVersion: req}},
 		(*batchResponse).GetFlashbackToVersion,
 		func(store tikvpb.TikvClient) (*kvrpcpb.FlashbackToVersionResponse, error) {
@@ -85,7 +90,7 @@ func (c *Client) flashBackInBatch(
 func (c *Client) scanLockInBatch(
 	ctx context.Context, op, address string, req *kvrpcpb.ScanLockRequest,
 ) (*kvrpcpb.ScanLockResponse, error) {
-	return inBatch(ctx, c, op, address,
+	return inBatch(ctx, c, op, address, "KvScanLock",
 		&batchRequest{Cmd: &tikvpb.BatchCommandsRequest_Request_ScanLock{ScanLock: req}},
 		(*batchResponse).GetScanLock,
 		func(store tikvpb.TikvClient) (*kvrpcpb.ScanLockResponse, error) { return store.KvScanLock(ctx, req) })
