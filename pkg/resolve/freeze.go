@@ -65,28 +65,40 @@ func (r *Resolver) lowerLimits(ctx context.Context) error {
 	return nil
 }
 
+// lastAnswers is how long thaw waits for the answers of pauses that are under way: one that is cancelled may be carried
+// out all the same, after the scheduler has been resumed, and last for a whole TTL.
+const lastAnswers = 2 * time.Second
+
 // keepFrozen renews until ctx ends. What fails is tried again at the next poll, which is in time.
 func (r *Resolver) keepFrozen(ctx context.Context) {
 	renewed, pause := time.Now(), thawedInterval
 	for wait.For(ctx, pause) == nil {
-		var err error
-		if time.Since(renewed) > freezeTTL/3 {
-			if err = r.renew(ctx); err == nil {
-				renewed = time.Now()
-			}
-		}
-		paused, pauseErr := r.pauseSchedulers(ctx)
-		if pause = thawedInterval; paused {
+		done, err := r.keepOnce(ctx, &renewed)
+		if pause = thawedInterval; done {
 			pause = frozenInterval
 		}
-		r.pollGC(ctx)
 		if r.cfg.Fence.Lost() {
 			return // what is paused by now is another run's
 		}
-		if err = errors.Join(err, pauseErr); err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			r.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
 		}
 	}
+}
+
+// keepOnce renews what is due, and pauses what runs; done says that nothing does. Its calls get their answers also if ctx
+// ends meanwhile.
+func (r *Resolver) keepOnce(ctx context.Context, renewed *time.Time) (done bool, err error) {
+	ctx, release := wait.Outlive(ctx, lastAnswers)
+	defer release()
+	if time.Since(*renewed) > freezeTTL/3 {
+		if err = r.renew(ctx); err == nil {
+			*renewed = time.Now()
+		}
+	}
+	done, pauseErr := r.pauseSchedulers(ctx)
+	r.pollGC(ctx)
+	return done, errors.Join(err, pauseErr)
 }
 
 // renew makes limits, pauses and the GC hold last for one TTL from now, unless another run has the cluster: its process

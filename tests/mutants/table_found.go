@@ -42,5 +42,8 @@ func foundGuards() []Mutant {
 		in("pkg/restore/marks.go", "regions are left alone beside a TiDB that may write to them", takenBack,
 			"	if why := r.mayHaveTiDB(ctx); why != \"\" {", "	if why := r.mayHaveTiDB(ctx); false {",
 			"TestLoadMarks_WhatDecides"),
+		in("pkg/resolve/freeze.go", "a pause that is under way is carried out after PD was let go", releasedOrSaid,
+			"	ctx, release := wait.Outlive(ctx, lastAnswers)", "	ctx, release := context.WithCancel(ctx)",
+			"TestThaw_PauseUnderWay_IsWaitedForAndResumed"),
 	}
 }
