@@ -232,7 +232,8 @@ func TestE8_KMSKeys_AreKeptChangedOrNamed(t *testing.T) {
 	}})
 	e := w.run(t, restoreInto()...)
 	require.EqualValues(t, 10, e.code, e.stderr)
-	require.Contains(t, e.stderr, "hint: see that KMS key "+own)
+	require.Contains(t, e.stderr, "of KMS key "+own+", with which EC2 was to encrypt it: its state is Enabled")
+	require.Contains(t, e.stderr, "hint: see that its policy and this role allow kms:CreateGrant")
 	w.faults.Clear()
 	w.nothingLeft(t)
 
