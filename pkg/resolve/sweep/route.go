@@ -116,7 +116,7 @@ func (w *Sweep) count(regions []cluster.Region) {
 	}
 	w.s.Expect(int64(len(regions)), "regions")
 	if w.finished > 0 {
-		w.s.Note("%d of %d regions are done already", w.finished, len(regions))
+		w.s.Note("%d of %d regions need no call", w.finished, len(regions))
 	}
 }
 
