@@ -92,7 +92,7 @@ func TestRestore_OrdinalsWithGapsAndThreeVolumes_BindsEachRoleToItsVolume(t *tes
 
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
 	l.awaitUp(t, target, 1)
-	assert.Len(t, l.runtime.Starts(), 9, "source, target in recovery mode, target")
+	require.Eventually(t, func() bool { return len(l.runtime.Starts()) == 9 }, patience, 5*time.Millisecond, "source, target in recovery mode, target")
 	assert.False(t, l.runtime.Starts()[8].Recovery)
 	assert.NotContains(t, l.server.Get("tidbclusters", "other", "dst").GetAnnotations(), "tidb.pingcap.com/tikv-volumes-ready")
 	before := l.server.MutatingCalls()
