@@ -64,7 +64,7 @@ func clusterIsKept(t *testing.T, s system) {
 	require.NoError(t, json.Unmarshal(got.Object, &made))
 	want.Spec["recoveryMode"] = true
 	want.Spec["tidb"].(map[string]any)["replicas"] = float64(0) // until the data are resolved
-	for _, component := range []string{"pd", "tikv", "tidb"} { // they are off while a restore resolves its data
+	for _, component := range []string{"pd", "tikv", "tidb"} {  // they are off while a restore resolves its data
 		delete(want.Spec[component].(map[string]any), "maxFailoverCount")
 		delete(made.Spec[component].(map[string]any), "maxFailoverCount")
 	}
