@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -64,6 +65,9 @@ func writeText(w io.Writer, output string, d document) error {
 		return d.table(w)
 	case "name":
 		return printNames(w, d)
+	}
+	if text, ok := strings.CutPrefix(output, goTemplate); ok {
+		return byGoTemplate(w, text, d)
 	}
 	return byTemplate(w, output, d)
 }

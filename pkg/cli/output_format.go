@@ -31,14 +31,13 @@ func checkOutput(output string) error {
 		_, err := newTemplate(text)
 		return err
 	}
-	if strings.HasPrefix(output, "go-template") {
-		return fmt.Errorf("--output %q: this program has no Go templates: want %sTEMPLATE, or json for a tool that has them", output, jsonPath)
+	if text, ok := strings.CutPrefix(output, goTemplate); ok {
+		return checkGoTemplate(text)
 	}
-	return fmt.Errorf("--output %q: want %s or %sTEMPLATE", output, strings.Join(outputs(), ", "), jsonPath)
+	return fmt.Errorf("--output %q: want %s, %sTEMPLATE, %sTEMPLATE or %sFILE", output, strings.Join(outputs(), ", "), jsonPath, goTemplate, goTemplateFile)
 }
 
-// jsonPath begins the output format that takes a template. kubectl's other one, go-template, would double the program:
-// text/template calls methods by name, and so the linker has to keep every one.
+// jsonPath begins the output format that takes a JSONPath template.
 const jsonPath = "jsonpath="
 
 // fill writes a JSON value through a template.
@@ -52,7 +51,7 @@ func newTemplate(text string) (fill, error) {
 	return fill, nil
 }
 
-// byTemplate prints a document through the template of --output. Field names are those of the JSON output.
+// byTemplate prints a document through the JSONPath template of --output. Field names are those of the JSON output.
 func byTemplate(w io.Writer, output string, d document) error {
 	print, err := newTemplate(strings.TrimPrefix(output, jsonPath))
 	if err != nil {

@@ -29,7 +29,7 @@ func layers() [][]string {
 		{"failure", "wait"},
 		{"cluster", "parallel", "outbound", "tracing", "sdkhttp"},
 		{"reach"},
-		{"retention"},
+		{"retention", "gotemplate"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
