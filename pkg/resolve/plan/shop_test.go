@@ -12,16 +12,16 @@ type shop struct {
 	*world
 	now  uint64 // the last timestamp that PD has given out
 	open []*txn
+	// pipelined has the start ts of every pipelined transaction.
+	pipelined map[uint64]bool
+	seen      seen
 }
 
-// txn is a transaction that is not done. Quiet ones do not keep the resolved ts back: pessimistic locks do not, and
-// large transactions do by the commit ts that they will at least have.
-type txn struct {
-	start  uint64
-	keys   []int
-	quiet  bool
-	commit uint64 // 0 before it is known
-	over   bool   // rolled back
+// seen counts what the histories are there for.
+type seen struct {
+	batches    int // that came to a region which a batch of the same transaction had come to before
+	acrossMark int // marks that were read between two batches of a transaction in the region
+	open       int // regions whose log is the mark's, and that a pipelined transaction has locked since before
 }
 
 func (s *shop) tick() uint64 { s.now++; return s.now }
@@ -64,6 +64,8 @@ func (s *shop) step(admin bool) {
 	switch op := s.between(0, 9); {
 	case op <= 4:
 		s.world.step(admin)
+	case op == 5 && s.between(0, 5) == 0:
+		s.beginLarge()
 	case op == 5:
 		s.begin()
 	case op == 6:
@@ -72,56 +74,6 @@ func (s *shop) step(admin bool) {
 		s.stale()
 	case len(s.open) > 0:
 		s.advance(pick(s.world, s.open))
-	}
-}
-
-// begin prewrites the keys of a transaction; some may get lost.
-func (s *shop) begin() {
-	t := &txn{start: s.tick(), quiet: s.between(0, 2) == 0}
-	for range s.between(1, 3) {
-		key := s.between(0, 39)
-		if s.write(write{kind: lockKey, key: key, start: t.start}) {
-			t.keys = append(t.keys, key)
-		}
-	}
-	if len(t.keys) == 0 {
-		return
-	}
-	if !t.quiet && s.between(0, 2) == 0 {
-		t.commit = s.ahead() // an asynchronous commit knows it at the prewrite
-	}
-	s.open = append(s.open, t)
-}
-
-// advance lets a transaction commit, or roll back if one of its locks was lost, one key at a time.
-func (s *shop) advance(t *txn) {
-	var locked []int
-	for _, key := range t.keys {
-		now, ok := s.committed(key)
-		switch {
-		case !ok:
-			return // no leader
-		case now.lock == t.start:
-			locked = append(locked, key)
-		}
-	}
-	decided := t.commit != 0 && len(locked) < len(t.keys)
-	if !decided && !t.over && len(locked) < len(t.keys) {
-		t.over = true
-	}
-	if t.over {
-		t.commit = 0
-	} else if t.commit == 0 {
-		t.commit = s.tick()
-	}
-	for _, key := range locked {
-		s.write(write{kind: freeKey, key: key, start: t.start, commit: t.commit})
-		if s.between(0, 1) == 0 {
-			return // the others later: secondaries, and of a primary nobody knows when
-		}
-	}
-	if len(locked) == 0 {
-		s.open = slices.DeleteFunc(s.open, func(o *txn) bool { return o == t })
 	}
 }
 

@@ -34,18 +34,22 @@ func allRules() rules {
 // proof is one backup and what a restore by the rules would find unchanged.
 type proof struct {
 	regions, unchanged, wrong int
+	seen                      seen
 }
 
 // prove makes a cluster with a history, marks it, cuts it, plans, and counts the regions that the rules take for unchanged
 // although a flashback would have changed a row of them or taken a lock away.
 func prove(t *rapid.T, by rules) proof {
-	s := &shop{world: newWorld(t), now: 100}
+	s := &shop{world: newWorld(t), now: 100, pipelined: map[uint64]bool{}}
 	for range s.between(0, 400) {
 		s.step(true)
 	}
 	ts := s.tick()
 	if by.tsBefore {
 		s.now += 2 * margin
+		for range s.between(0, 20) {
+			s.step(true)
+		}
 	}
 	set := s.marks(by)
 	if !by.tsBefore {
@@ -91,6 +95,7 @@ func (s *shop) marks(by rules) map[cluster.RegionID]marks.Mark {
 		state.Version = r.version
 		if m, ok := by.mark(&cluster.Region{ID: id, Version: g.replicaVersion(), Leader: cluster.Peer{Store: from}}, state); ok {
 			set[id] = m
+			s.marked(g)
 		}
 	}
 	return set
@@ -124,11 +129,14 @@ func (s *shop) judge(by rules, set map[cluster.RegionID]marks.Mark, made *plan.P
 		if !ok || !by.same(m, log) {
 			continue
 		}
-		clean := true
+		clean, open := true, 0
 		for _, rows := range s.mayLead(made.Leaders[i], images) {
 			locked, newer := false, false
 			for _, row := range rows {
 				locked, newer = locked || row.lock != 0, newer || row.commit > resolved
+				if s.pipelined[row.lock] {
+					open = 1
+				}
 			}
 			if locked && by.locks {
 				clean = true
@@ -137,6 +145,7 @@ func (s *shop) judge(by rules, set map[cluster.RegionID]marks.Mark, made *plan.P
 			}
 			clean = clean && !locked && !newer
 		}
+		s.seen.open += open
 		if !ok {
 			continue
 		}
@@ -146,6 +155,7 @@ func (s *shop) judge(by rules, set map[cluster.RegionID]marks.Mark, made *plan.P
 			s.t.Logf("region %s is not unchanged at %d: mark %+v, log %+v", log.Region, resolved, m, log)
 		}
 	}
+	p.seen = s.seen
 	return p
 }
 
@@ -168,18 +178,35 @@ func (s *shop) mayLead(l plan.Leader, images map[cluster.StoreID]image) []rows {
 }
 
 // Of every region that is found unchanged, whoever is elected has rows that a flashback would not change, and no lock:
-// after leader changes, stale leaders, lags, splits, merges, moved replicas, one-phase, asynchronous, pessimistic and large
-// transactions.
+// after leader changes, stale leaders, lags, splits, merges, moved replicas, one-phase, asynchronous, pessimistic, large and
+// pipelined transactions.
 func TestUnchanged_FlashbackWouldChangeNothing(t *testing.T) {
 	t.Parallel()
-	regions, unchanged := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		p := prove(t, allRules())
-		require.Zero(t, p.wrong, "a region is found unchanged that is not")
-		regions, unchanged = regions+p.regions, unchanged+p.unchanged
+		require.Zero(t, prove(t, allRules()).wrong, "a region is found unchanged that is not")
 	})
-	t.Logf("%d of %d regions are unchanged", unchanged, regions)
-	require.Greater(t, unchanged, regions/20, "hardly any region is found unchanged")
+}
+
+// The same histories each time have all that they are there for.
+func TestUnchanged_FixedHistories_HaveEachKind(t *testing.T) {
+	t.Parallel()
+	var all proof
+	for seed := range 300 {
+		rapid.Custom(func(t *rapid.T) int {
+			p := prove(t, allRules())
+			require.Zero(t, p.wrong, "a region is found unchanged that is not")
+			all.regions, all.unchanged = all.regions+p.regions, all.unchanged+p.unchanged
+			all.seen.batches += p.seen.batches
+			all.seen.acrossMark += p.seen.acrossMark
+			all.seen.open += p.seen.open
+			return 0
+		}).Example(seed)
+	}
+	t.Logf("%+v", all)
+	require.Greater(t, all.unchanged, all.regions/20, "hardly any region is found unchanged")
+	require.Positive(t, all.seen.batches, "no transaction has come to a region in two batches")
+	require.Positive(t, all.seen.acrossMark, "no mark was read between two batches")
+	require.Positive(t, all.seen.open, "no lock of a pipelined transaction has kept a region from being unchanged")
 }
 
 // What is left out shows: each of these rules alone keeps a region from being taken for unchanged that is not.
@@ -206,6 +233,7 @@ func TestUnchanged_WithoutOneRule_FindsWhatIsNot(t *testing.T) {
 					return 0
 				}).Example(seed)
 				if wrong > 0 {
+					t.Logf("after %d histories", seed+1)
 					return
 				}
 			}
