@@ -40,6 +40,7 @@ type lab struct {
 	oracle        *pd.Client
 	client        *tikv.Client
 	checkInterval time.Duration // of RecoverRegion, of its regions; zero is TiKV's 10 s
+	amidCuts      func()        // runs when one store is cut; nil is nothing
 
 	mu      sync.Mutex
 	stores  []*tikvtest.Store
@@ -158,7 +159,10 @@ func (l *lab) cut(t *testing.T, w *workload.Workload, o *original) {
 		o.ts = resolved.TS
 		return err == nil && resolved.TS > now
 	}, patience, 20*time.Millisecond)
-	for _, d := range l.devices {
+	for i, d := range l.devices {
+		if i == 1 && l.amidCuts != nil {
+			l.amidCuts()
+		}
 		o.images = append(o.images, disk.Cut(d[0], d[1]))
 		next := w.Counters().Commits + 10 // the transfers continue between the cuts
 		require.Eventually(t, func() bool { return w.Counters().Commits >= next }, patience, 5*time.Millisecond)

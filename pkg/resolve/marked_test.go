@@ -43,6 +43,7 @@ func makeMarked(t *testing.T, stores int, before func(l *lab, w *workload.Worklo
 		c := w.Counters()
 		return c.Commits > 100 && c.Pessimistic > 3 && c.Large > 3 && c.Pipelined > 3
 	}, patience, 5e6, "no transaction of some kind was committed")
+	require.Eventually(t, func() bool { return l.batches() > 3 }, patience, 5e6, "no large transaction has come to a region in several batches")
 	m := &marked{original: &original{history: w.History()}, empty: empty}
 	after := before(l, w)
 	ts := l.mark(t, m)
@@ -63,10 +64,12 @@ func makeMarked(t *testing.T, stores int, before func(l *lab, w *workload.Worklo
 }
 
 // disturbed is a cluster whose regions were split and led by one store after the other, one of whose stores was killed and
-// started again, and some of whose accounts at rest are locked by a client that waits.
+// started again, and some of whose accounts at rest are locked by a client that waits, and by two pipelined transactions: one
+// commits when the first store is cut, and one when all are.
 func disturbed(t *testing.T) *marked {
 	t.Helper()
-	return makeMarked(t, 3, func(l *lab, w *workload.Workload) func() {
+	var pipelined cluster.TS
+	m := makeMarked(t, 3, func(l *lab, w *workload.Workload) func() {
 		churning, end := context.WithCancel(within(t))
 		var churn sync.WaitGroup
 		churn.Go(func() {
@@ -80,8 +83,21 @@ func disturbed(t *testing.T) *marked {
 		require.Eventually(t, func() bool { return w.Counters().Commits > next }, patience, 5*time.Millisecond)
 		end()
 		churn.Wait()
-		return lockAtRest(t, l, w)
+		release := lockAtRest(t, l, w)
+		first := int(w.Counters().Commits / 400 * 20)
+		over, err := w.OpenPipelined(within(t), (first+275)%500, (first+360)%500, (first+440)%500)
+		require.NoError(t, err)
+		amid, err := w.OpenPipelined(within(t), (first+300)%500, (first+385)%500, (first+465)%500)
+		require.NoError(t, err)
+		l.amidCuts = func() { require.NoError(t, amid.Commit(within(t))) }
+		return func() {
+			require.NoError(t, over.Commit(within(t)))
+			pipelined = over.StartTS
+			release()
+		}
 	})
+	m.pipelined = pipelined
+	return m
 }
 
 // lockAtRest locks three accounts that transfers do not come to for long: each that does would wait for the lock.
@@ -96,6 +112,15 @@ func lockAtRest(t *testing.T, l *lab, w *workload.Workload) (release func()) {
 		require.NoError(t, unlock())
 		require.NoError(t, held.Close())
 	}
+}
+
+// batches counts the prewrites that came to a region after another batch of the same transaction.
+func (l *lab) batches() int64 {
+	n := int64(0)
+	for _, s := range l.stores {
+		n += s.Batches()
+	}
+	return n
 }
 
 // locked counts the regions with a lock.
@@ -119,8 +144,25 @@ func (l *lab) locked(t *testing.T) int {
 	return n
 }
 
+// lockedBy counts the keys that the transaction has locked.
+func (l *lab) lockedBy(t *testing.T, start cluster.TS) int {
+	t.Helper()
+	conn, err := workload.Connect(within(t), l.pd.URLs())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	locks, err := conn.LocksLeft(within(t))
+	require.NoError(t, err)
+	n := 0
+	for _, lock := range locks {
+		if lock.StartTS == start {
+			n++
+		}
+	}
+	return n
+}
+
 // TestMarks_DisturbedCluster_FlashbackChangesNothingAndNoLockStays has, on stores with real raft, what random histories of
-// the planner's model have: restarts, moves, splits, lags and pessimistic locks.
+// the planner's model have: restarts, moves, splits, lags, pessimistic locks and pipelined transactions that stay open.
 func TestMarks_DisturbedCluster_FlashbackChangesNothingAndNoLockStays(t *testing.T) {
 	t.Parallel()
 	m := disturbed(t)
@@ -135,9 +177,12 @@ func (m *marked) proveRestores(t *testing.T) {
 		l := restoreLab(t, m.original, 1)
 		cfg := l.config(m.original, "run")
 		cfg.Marks = m.set()
-		locks := 0
-		r, err := l.run(t, cfg, map[string]func(){"prepare": func() { locks = l.locked(t) }})
+		locks, pipelined := 0, 0
+		r, err := l.run(t, cfg, map[string]func(){"prepare": func() { locks, pipelined = l.locked(t), l.lockedBy(t, m.pipelined) }})
 		require.NoError(t, err)
+		if m.pipelined > 0 {
+			require.Equal(t, 3, pipelined, "the locks of the pipelined transaction that was open over all cuts are in the copies")
+		}
 		require.GreaterOrEqual(t, locks, 3, "the accounts' locks are in the copies")
 		require.Zero(t, l.locked(t))
 		require.Positive(t, r.Stats().Unchanged)

@@ -20,6 +20,8 @@ type marked struct {
 	*original
 	list  []marks.Mark
 	empty cluster.TS // before the rows were loaded
+	// pipelined is the start ts of a pipelined transaction that was open over all cuts; 0 is none.
+	pipelined cluster.TS
 }
 
 func (m *marked) set() *marks.Set { return marks.NewSet(slices.Clone(m.list)) }

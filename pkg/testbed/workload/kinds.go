@@ -67,6 +67,14 @@ func (t *teller) prepare(ctx context.Context, txn *transaction.KVTxn, k kind, ch
 	return nil
 }
 
+// width makes the rows of every third large transfer wide.
+func (t *teller) width(k kind) int {
+	if k == large && t.rand.IntN(3) == 0 {
+		return wideRowBytes
+	}
+	return 0
+}
+
 // writeKind puts the changes into the transaction.
 func writeKind(txn *transaction.KVTxn, k kind, write func([]change) error, changes []change) error {
 	if k != pipelined {

@@ -62,7 +62,7 @@ func (w *Workload) loadOnce(ctx context.Context, c *Cluster, first, end int) err
 	for i := first; i < end; i++ {
 		changes = append(changes, change{key: accountKey(i), balance: w.cfg.Initial})
 	}
-	if err := write(txn, start, changes); err != nil {
+	if err := write(txn, start, changes, 0); err != nil {
 		return err
 	}
 	if err := txn.Commit(ctx); err != nil {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +15,8 @@ const (
 	// longRowEvery-th account has rows too long to be kept inside TiKV's records.
 	longRowEvery = 8
 	longRowBytes = 120
+	// wideRowBytes is so much that a client sends the rows of a large transfer to a region in several batches, of 16 KB each.
+	wideRowBytes = 1500
 )
 
 // Row is what a key holds: an amount, and the start ts of the transaction that wrote it.
@@ -33,11 +36,17 @@ func (r Row) encode(key string) []byte {
 	b = append(b, ' ')
 	b = strconv.AppendUint(b, uint64(r.Writer), 10)
 	if n, err := strconv.Atoi(strings.TrimPrefix(key, accountPrefix)); err == nil && n%longRowEvery == 0 {
-		for len(b) < longRowBytes {
-			b = append(b, ' ')
-		}
+		b = padded(b, longRowBytes)
 	}
 	return b
+}
+
+// padded makes a row at least so long.
+func padded(row []byte, to int) []byte {
+	if n := to - len(row); n > 0 {
+		return append(row, bytes.Repeat([]byte{' '}, n)...)
+	}
+	return row
 }
 
 func decodeRow(b []byte) (Row, error) {

@@ -109,7 +109,7 @@ func (t *teller) once(ctx context.Context) error {
 	noted := t.note(start, &changes)
 	err = t.prepare(ctx, txn, kind, changes)
 	if err == nil {
-		err = writeKind(txn, kind, func(part []change) error { return write(txn, start, part) }, changes)
+		err = writeKind(txn, kind, func(part []change) error { return write(txn, start, part, t.width(kind)) }, changes)
 	}
 	if err != nil {
 		return errors.Join(err, txn.Rollback())
@@ -160,11 +160,33 @@ func (t *teller) plan(ctx context.Context, txn *transaction.KVTxn, kind kind) ([
 			keys = append(keys, []byte(accountKey(i)))
 		}
 	}
+	changes, err := readAccounts(ctx, txn, keys)
+	if err != nil {
+		return nil, err
+	}
+	each := changes[0].balance / int64(n-1)
+	if each == 0 {
+		return nil, nil
+	}
+	transfer(changes, 1+t.rand.Int64N(min(each, 100)))
+	return changes, nil
+}
+
+// transfer gives so much from the first account to each other.
+func transfer(changes []change, each int64) {
+	changes[0].balance -= each * int64(len(changes)-1)
+	for i := range changes[1:] {
+		changes[i+1].balance += each
+	}
+}
+
+// readAccounts reads the accounts as they are before a change.
+func readAccounts(ctx context.Context, txn *transaction.KVTxn, keys [][]byte) ([]change, error) {
 	entries, err := txn.BatchGet(ctx, keys, kv.WithReturnCommitTS())
 	if err != nil {
 		return nil, err
 	}
-	changes := make([]change, n)
+	changes := make([]change, len(keys))
 	for i, key := range keys {
 		entry, ok := entries[string(key)]
 		if !ok {
@@ -177,15 +199,6 @@ func (t *teller) plan(ctx context.Context, txn *transaction.KVTxn, kind kind) ([
 		changes[i] = change{
 			key: string(key), balance: row.Balance, prev: row.Writer, prevCommit: cluster.TS(entry.CommitTS),
 		}
-	}
-	each := changes[0].balance / int64(n-1)
-	if each == 0 {
-		return nil, nil
-	}
-	each = 1 + t.rand.Int64N(min(each, 100))
-	changes[0].balance -= each * int64(n-1)
-	for i := 1; i < n; i++ {
-		changes[i].balance += each
 	}
 	return changes, nil
 }
@@ -229,14 +242,14 @@ func (t *teller) keep(start cluster.TS) {
 	t.notes = append(t.notes, start)
 }
 
-// write puts the changes into the transaction.
-func write(txn *transaction.KVTxn, start cluster.TS, changes []change) error {
+// write puts the changes into the transaction, in rows of at least so many bytes.
+func write(txn *transaction.KVTxn, start cluster.TS, changes []change, width int) error {
 	for _, c := range changes {
 		var err error
 		if c.gone {
 			err = txn.Delete([]byte(c.key))
 		} else {
-			err = txn.Set([]byte(c.key), Row{Balance: c.balance, Writer: start}.encode(c.key))
+			err = txn.Set([]byte(c.key), padded(Row{Balance: c.balance, Writer: start}.encode(c.key), width))
 		}
 		if err != nil {
 			return err

@@ -39,8 +39,11 @@ func (k *kvService) KvBufferBatchGet(
 	return resp, err
 }
 
-// BroadcastTxnStatus implements tikvpb.TikvServer. TiKV takes it as a hint for its resolved ts, which here does without.
-func (*kvService) BroadcastTxnStatus(context.Context, *kvrpcpb.BroadcastTxnStatusRequest) (*kvrpcpb.BroadcastTxnStatusResponse, error) {
+// BroadcastTxnStatus implements tikvpb.TikvServer.
+func (k *kvService) BroadcastTxnStatus(_ context.Context, req *kvrpcpb.BroadcastTxnStatusRequest) (*kvrpcpb.BroadcastTxnStatusResponse, error) {
+	for _, status := range req.TxnStatus {
+		k.s.flushing.note(status)
+	}
 	return &kvrpcpb.BroadcastTxnStatusResponse{}, nil
 }
 

@@ -80,6 +80,9 @@ func (k *kvService) KvPrewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest
 	if e != nil {
 		resp = &kvrpcpb.PrewriteResponse{RegionError: e}
 	}
+	if err == nil && resp.GetRegionError() == nil && len(resp.GetErrors()) == 0 {
+		k.s.batches.note(req)
+	}
 	switch {
 	case resp.GetOnePcCommitTs() > 0:
 		k.s.ownTS.onePhase.Add(1)

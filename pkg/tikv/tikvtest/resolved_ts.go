@@ -53,7 +53,7 @@ func (s *Store) advanceResolved(ctx context.Context, fresh uint64) {
 		}
 		ts := fresh
 		s.data.view(func(r mvcc.Reader) {
-			if lowest, locked := mvcc.MinLockTS(r, boundsOf(v.region)); locked {
+			if lowest, locked := mvcc.MinLockTS(r, boundsOf(v.region), s.flushing.lowest); locked {
 				ts = min(ts, lowest)
 			}
 		})

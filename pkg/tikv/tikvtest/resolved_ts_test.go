@@ -1,9 +1,13 @@
 package tikvtest_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/pingcap/kvproto/pkg/errorpb"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -23,4 +27,30 @@ func TestResolvedTS_ChildOfASplit_IsLeftOutUntilItIsInitialized(t *testing.T) {
 	require.Eventually(t, func() bool { return c.pd.minResolved(3) > start }, 30*time.Second, time.Millisecond, "above the lock")
 	c.faults.Clear()
 	require.Eventually(t, func() bool { return c.pd.minResolved(3) == start }, 30*time.Second, time.Millisecond, "the stores know it now")
+}
+
+// The lock of a pipelined transaction holds the resolved ts back at the commit ts that its client has broadcast last.
+func TestResolvedTS_PipelinedTransaction_IsHeldBackByItsCommitTSAlone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	k := c.client()
+	start := k.now()
+	k.do(key(1), func(ctx context.Context, kv tikvpb.TikvClient, at *kvrpcpb.Context) *errorpb.Error {
+		resp, err := kv.KvFlush(ctx, &kvrpcpb.FlushRequest{
+			Context: at, PrimaryKey: key(1), StartTs: start, MinCommitTs: start + 1, Generation: 1, LockTtl: 60_000,
+			Mutations: []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_Put, Key: key(1), Value: []byte("v")}},
+		})
+		require.NoError(t, err)
+		require.Empty(t, resp.Errors)
+		return resp.RegionError
+	})
+	require.Eventually(t, func() bool { return c.pd.minResolved(3) == start }, 30*time.Second, time.Millisecond, "its client has said nothing")
+	commit := k.now()
+	for _, s := range c.stores {
+		_, err := k.on(s).BroadcastTxnStatus(t.Context(), &kvrpcpb.BroadcastTxnStatusRequest{
+			TxnStatus: []*kvrpcpb.TxnStatus{{StartTs: start, MinCommitTs: commit}, {StartTs: start, MinCommitTs: start + 2}},
+		})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return c.pd.minResolved(3) == commit }, 30*time.Second, time.Millisecond)
 }

@@ -41,6 +41,8 @@ type Store struct {
 	recovery   recovery
 	volume     volume
 	maxTS      maxTS
+	flushing   flushing
+	batches    batches
 	ownTS      struct{ async, onePhase atomic.Int64 }
 	calls      callLog
 	proposals  atomic.Uint64

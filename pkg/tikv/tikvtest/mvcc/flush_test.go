@@ -57,3 +57,15 @@ func TestFlush_NewerVersionOrForeignLock_Refused(t *testing.T) {
 	require.Nil(t, c.commit(100, 200, "a"))
 	require.NotNil(t, c.flush(150, 1, put("a", "3")).Errors[0].Conflict)
 }
+
+func TestMinLockTS_OfAPipelinedTransaction_IsTheCommitTSItWillHave(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	require.Empty(t, c.flush(100, 1, put("a", "1")).Errors)
+	least, ok := mvcc.MinLockTS(c, mvcc.Range{}, func(start uint64) uint64 { return start + 7 })
+	require.True(t, ok)
+	require.Equal(t, uint64(107), least)
+	require.Empty(t, c.prewrite(103, put("b", "1")))
+	least, _ = mvcc.MinLockTS(c, mvcc.Range{}, func(start uint64) uint64 { return start + 7 })
+	require.Equal(t, uint64(103), least, "the lock of another transaction holds back by its start")
+}

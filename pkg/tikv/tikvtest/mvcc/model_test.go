@@ -184,7 +184,7 @@ func TestModel_AnyInterleaving_KeepsSnapshotsAndFlashesBack(t *testing.T) {
 func (m *model) flashBackAndCheck(rt *rapid.T) {
 	// As a restore does: the version lies below every undecided lock.
 	ceiling := m.last
-	if least, ok := mvcc.MinLockTS(m, mvcc.Range{}); ok {
+	if least, ok := mvcc.MinLockTS(m, mvcc.Range{}, notFlushed); ok {
 		ceiling = least>>18 - 1
 	}
 	version := rapid.Uint64Range(0, ceiling).Draw(rt, "version") << 18

@@ -80,12 +80,17 @@ func ScanLock(r Reader, req *kvrpcpb.ScanLockRequest) *kvrpcpb.ScanLockResponse 
 }
 
 // MinLockTS returns the smallest start ts of the locks in the range that will change data when they commit: no
-// resolved ts may rise above it. ok is false if there is none.
-func MinLockTS(r Reader, keys Range) (ts uint64, ok bool) {
+// resolved ts may rise above it. ok is false if there is none. Of a pipelined transaction flushed says which commit ts it
+// will at least have, and that counts instead.
+func MinLockTS(r Reader, keys Range, flushed func(startTS uint64) uint64) (ts uint64, ok bool) {
 	ts = math.MaxUint64
 	r.Ascend(CFLock, keys.Start, keys.End, func(_, v []byte) bool {
 		if l := decodeLock(v); l.kind.changesData() {
-			ts, ok = min(ts, l.startTS), true
+			lowest := l.startTS
+			if l.generation > 0 {
+				lowest = flushed(l.startTS)
+			}
+			ts, ok = min(ts, lowest), true
 		}
 		return true
 	})

@@ -112,6 +112,9 @@ func TestResolveLock_LiteAndBatch_FollowTheStatus(t *testing.T) {
 	require.Zero(t, c.lockCount())
 }
 
+// notFlushed is of transactions that are not pipelined.
+func notFlushed(startTS uint64) uint64 { return startTS }
+
 func TestScanLockAndMinLockTS_GoOverTheRange(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -130,12 +133,12 @@ func TestScanLockAndMinLockTS_GoOverTheRange(t *testing.T) {
 	}))
 	require.Equal(t, []string{"a", "b"}, scan(&kvrpcpb.ScanLockRequest{MaxVersion: ts(99, 0), Limit: 2}))
 
-	least, ok := mvcc.MinLockTS(c, mvcc.Range{})
+	least, ok := mvcc.MinLockTS(c, mvcc.Range{}, notFlushed)
 	require.True(t, ok)
 	require.Equal(t, ts(20, 0), least, "a lock without data holds no resolved ts back")
-	least, _ = mvcc.MinLockTS(c, mvcc.Range{End: mvcc.EncodeKey([]byte("d"))})
+	least, _ = mvcc.MinLockTS(c, mvcc.Range{End: mvcc.EncodeKey([]byte("d"))}, notFlushed)
 	require.Equal(t, ts(30, 0), least)
-	_, ok = mvcc.MinLockTS(c, mvcc.Range{Start: mvcc.EncodeKey([]byte("e"))})
+	_, ok = mvcc.MinLockTS(c, mvcc.Range{Start: mvcc.EncodeKey([]byte("e"))}, notFlushed)
 	require.False(t, ok)
 }
 
