@@ -38,6 +38,8 @@ type compactRecord struct {
 	Error   string          `json:"error,omitempty"`
 	Epoch   int64           `json:"epoch,omitempty"`
 	Seconds float64         `json:"seconds,omitempty"`
+	Parts   []Part          `json:"parts,omitempty"`
+	Stores  []StoreParts    `json:"stores,omitempty"`
 }
 
 // Compact puts the journal of a run that has ended into one object, and deletes its records but the first, which says
@@ -97,7 +99,7 @@ func encodeWhole(records []Record) ([]byte, error) {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, r := range records {
-		if err := enc.Encode(compactRecord{r.Time, r.Type, r.Step, r.Name, r.Data, r.Error, r.Epoch, r.Seconds}); err != nil {
+		if err := enc.Encode(compactRecord{r.Time, r.Type, r.Step, r.Name, r.Data, r.Error, r.Epoch, r.Seconds, r.Parts, r.Stores}); err != nil {
 			return nil, err
 		}
 	}
@@ -127,10 +129,13 @@ func decodeWhole(body []byte) ([]Record, error) {
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			return nil, failure.Wrap(err, failure.Corrupt, "decode journal", "")
 		}
-		records = append(records, Record{
-			Seq: len(records) + 1, Run: head.Run, Version: recordVersion,
+		r := Record{
+			Seq: len(records) + 1, Run: head.Run,
 			Time: c.Time, Type: c.Type, Step: c.Step, Name: c.Name, Data: c.Data, Error: c.Error, Epoch: c.Epoch, Seconds: c.Seconds,
-		})
+			Parts: c.Parts, Stores: c.Stores,
+		}
+		r.Version = r.format()
+		records = append(records, r)
 	}
 	if len(records) != head.Records {
 		return nil, failure.New(failure.Corrupt, "decode journal", "", "it holds %d records, and says %d", len(records), head.Records)

@@ -31,6 +31,9 @@ type Config struct {
 	JournalPatience time.Duration
 	// Group is the one group of steps that may be attempted more than once; nil for none.
 	Group *RetryGroup
+	// Times are journalled with the steps that are done, so that a process that resumes the run has those of the earlier
+	// ones; nil for a run without.
+	Times *StoreTimes
 	// Serial runs the steps one after the other, in the order of their list, whatever their After says.
 	Serial bool
 }
@@ -176,7 +179,7 @@ func (e *Engine) do(ctx context.Context, step *Step, span tracing.Span) error {
 		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error(), Seconds: s.seconds()}, nil)
 		return err
 	}
-	e.writer.add(Record{Type: RecordDone, Step: step.Name, Seconds: s.seconds()}, step.State)
+	e.writer.add(Record{Type: RecordDone, Step: step.Name, Seconds: s.seconds(), Parts: s.timed(), Stores: e.cfg.Times.take()}, step.State)
 	return nil
 }
 

@@ -40,7 +40,7 @@ func newHistory(records []Record) *History {
 			h.times[r.Step] = StepTiming{Name: r.Step, Start: r.Time, Outcome: Skipped}
 		case RecordDone:
 			t := h.times[r.Step]
-			t.Seconds = r.Seconds
+			t.Seconds, t.Parts = r.Seconds, r.Parts
 			h.times[r.Step] = t
 		case RecordUndone:
 			delete(h.began, r.Step)

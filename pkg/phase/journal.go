@@ -41,14 +41,29 @@ type Record struct {
 	Epoch int64 `json:"epoch,omitempty"`
 	// Seconds is how long the step took, by the monotonic clock of its process; of RecordDone and RecordFailed.
 	Seconds float64 `json:"seconds,omitempty"`
+	// Parts are the step's, and Stores the parts on each store that no record before it has; of RecordDone.
+	Parts  []Part       `json:"parts,omitempty"`
+	Stores []StoreParts `json:"stores,omitempty"`
 	// Version is the format's; 0 is that of versions that wrote none.
 	Version int `json:"v,omitempty"`
 	// Sum is the checksum of the record without it; "" in version 0.
 	Sum string `json:"sum,omitempty"`
 }
 
-// recordVersion is the format that is written. A reader refuses what is newer.
-const recordVersion = 1
+// The formats that are written: a record with parts has a newer one, as versions that do not know them would take its
+// checksum for one of other bytes. A reader refuses what is newer.
+const (
+	plainVersion  = 1
+	recordVersion = 2
+)
+
+// format is the version that the record is written in.
+func (r *Record) format() int {
+	if len(r.Parts)+len(r.Stores) > 0 {
+		return recordVersion
+	}
+	return plainVersion
+}
 
 // Journal is a run's write-ahead log. A record that Append returned for is durable.
 type Journal interface {

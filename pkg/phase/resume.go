@@ -92,6 +92,9 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 		}
 	}
 	e.adopt(steps)
+	if !over {
+		e.cfg.Times.resume(now)
+	}
 	switch {
 	case rule.Abort:
 		return errAborted

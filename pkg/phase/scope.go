@@ -97,6 +97,13 @@ func (s *Scope) Part(name string) func() {
 	}
 }
 
+// timed are the parts that have ended.
+func (s *Scope) timed() []Part {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.parts)
+}
+
 func (s *Scope) emit(t EventType, message string) {
 	s.mu.Lock()
 	e := Event{

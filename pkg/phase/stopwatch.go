@@ -13,7 +13,7 @@ import (
 // finish times the step and shows how it ended.
 func (e *Engine) finish(step *Step, s *Scope, err error) {
 	t := StepTiming{
-		Name: step.Name, Start: s.start.UTC(), Seconds: time.Since(s.start).Seconds(), Outcome: Done, Parts: s.parts,
+		Name: step.Name, Start: s.start.UTC(), Seconds: time.Since(s.start).Seconds(), Outcome: Done, Parts: s.timed(),
 	}
 	if err != nil {
 		t.Outcome = Failed

@@ -143,7 +143,7 @@ func (j *StoreJournal) read(ctx context.Context, key string) (*Record, error) {
 
 // seal is the record's bytes with its version and checksum.
 func seal(r Record) ([]byte, error) {
-	r.Version, r.Sum = recordVersion, ""
+	r.Version, r.Sum = r.format(), ""
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type StoreParts struct {
 type StoreTimes struct {
 	mu     sync.Mutex
 	stores []StoreParts
+	fresh  []StoreParts // those that are not in the journal yet
 }
 
 // Note sets how long a part took on a store; of several times for one part the longest stays. A time below zero, of
@@ -29,18 +30,52 @@ func (t *StoreTimes) Note(id cluster.StoreID, part string, took time.Duration) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.IndexFunc(t.stores, func(s StoreParts) bool { return s.Store == id })
-	if i < 0 {
-		i, t.stores = len(t.stores), append(t.stores, StoreParts{Store: id})
-	}
 	seconds := max(took, 0).Seconds()
-	for j := range t.stores[i].Parts {
-		if p := &t.stores[i].Parts[j]; p.Name == part {
-			p.Seconds = max(p.Seconds, seconds)
-			return
+	t.stores, t.fresh = longest(t.stores, id, part, seconds), longest(t.fresh, id, part, seconds)
+}
+
+// longest is the list with a part on a store; of several times for one part the longest stays.
+func longest(stores []StoreParts, id cluster.StoreID, part string, seconds float64) []StoreParts {
+	i := slices.IndexFunc(stores, func(s StoreParts) bool { return s.Store == id })
+	if i < 0 {
+		i, stores = len(stores), append(stores, StoreParts{Store: id})
+	}
+	parts := &stores[i].Parts
+	j := slices.IndexFunc(*parts, func(p Part) bool { return p.Name == part })
+	if j < 0 {
+		*parts = append(*parts, Part{Name: part, Seconds: seconds})
+	} else {
+		(*parts)[j].Seconds = max((*parts)[j].Seconds, seconds)
+	}
+	return stores
+}
+
+// take returns what was noted since the last call.
+func (t *StoreTimes) take() []StoreParts {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fresh := t.fresh
+	t.fresh = nil
+	return fresh
+}
+
+// resume adds what earlier processes of the run have journalled.
+func (t *StoreTimes) resume(h *History) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range h.Records {
+		for _, store := range r.Stores {
+			for _, part := range store.Parts {
+				t.stores = longest(t.stores, store.Store, part.Name, part.Seconds)
+			}
 		}
 	}
-	t.stores[i].Parts = append(t.stores[i].Parts, Part{Name: part, Seconds: seconds})
 }
 
 // Stores lists what was noted, by the stores' ids, with the pod of each store that pods names.

@@ -97,6 +97,7 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 		About:   about,
 		// A restore of hours survives an outage of object storage for as long as its lock does.
 		JournalPatience: lockTTL,
+		Times:           r.times,
 		Serial:          r.opts.Serial,
 	})
 	r.result.Started = time.Now().UTC()
