@@ -59,6 +59,7 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 					"carry the tag %s=%s, and tisnap gc deletes them", r.opts.Visibility, ebs.TagRun, r.opts.Run)
 			}
 			r.Remains.Clear(remainsSnapshots)
+			r.dropMarks(ctx, s)
 			return nil
 		} else if !waiting {
 			waiting = true

@@ -109,21 +109,21 @@ func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
 func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	proof := r.hold.Prove(ctx)
 	// A cancelled run lets go all the same; if it takes too long the step's undo retries.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
+	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
 	defer cancel()
-	lost, err := r.releaseHold(ctx, s)
+	lost, err := r.releaseHold(releasing, s)
 	switch {
 	case proof != nil:
 		return proof
 	case r.hold.Proven() && err != nil:
-		r.prove()
+		r.prove(ctx, s)
 		// The set is good; that PD is not let go is the cluster's trouble, and is what the run ends with.
 		r.stillHeld = err
 		s.Result(journal.ResultStillHeld, err.Error())
 		s.Warn("the cut is proven, and PD is not let go yet: the backup is finished first, then it is tried again: %v", err)
 		return nil
 	case r.hold.Proven():
-		r.prove()
+		r.prove(ctx, s)
 		return nil
 	case lost != nil:
 		return lost

@@ -52,13 +52,14 @@ const (
 // marksShown is every how many regions the progress is shown.
 const marksShown = 1024
 
-// markReading is what the step "marks" leaves for the step "record".
+// markReading is what the step "marks" leaves for those after the cut.
 type markReading struct {
 	reading *marks.Reading // nil without marks
 	ts      cluster.TS     // taken after the last
 	started map[cluster.StoreID]time.Time
 	set     *marks.Set // made of the reading after the cut
 	regions int        // of the cluster then
+	stored  *manifest.Marks
 }
 
 // readMarks notes where the regions' logs end, and waits until the resolved ts has passed the marks: only then does the
@@ -149,8 +150,8 @@ func (r *run) passMarks(ctx context.Context, s *phase.Scope, ts cluster.TS) erro
 
 // storeMarks stores the marks and returns what the manifest says of them; nil without marks. It may be called again.
 func (r *run) storeMarks(ctx context.Context, s *phase.Scope) (*manifest.Marks, error) {
-	if r.marks.reading == nil {
-		return nil, nil
+	if r.marks.stored != nil || r.marks.reading == nil {
+		return r.marks.stored, nil
 	}
 	if r.marks.set == nil {
 		restarted, err := r.restartedSince(ctx, r.marks.started)
@@ -164,7 +165,14 @@ func (r *run) storeMarks(ctx context.Context, s *phase.Scope) (*manifest.Marks, 
 		s.Note("marks of %d regions, read before %s", r.marks.set.Len(), r.marks.ts)
 		r.result.Marks, r.result.Regions = r.marks.set, r.marks.regions
 	}
-	return r.catalog.PutMarks(ctx, r.opts.Backup, r.marks.set, r.marks.ts)
+	if err := r.fence.Check(ctx); err != nil {
+		return nil, err
+	}
+	stored, err := r.catalog.PutMarks(ctx, r.opts.Backup, r.marks.set, r.marks.ts)
+	if err == nil {
+		r.marks.stored = stored
+	}
+	return stored, err
 }
 
 // restartedSince lists the stores whose process is another one by now, or gone: what the one before had shown was perhaps

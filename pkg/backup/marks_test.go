@@ -118,7 +118,7 @@ func TestRun_StoreRestartsAfterItsMarks_TheyAreDropped(t *testing.T) {
 	}
 	require.NotZero(t, leader)
 	recording := make(chan struct{})
-	r.events.at("record", func() { close(recording) })
+	r.events.at("release", func() { close(recording) })
 	r.deps.PD = &restartedPD{PD: r.deps.PD, store: leader, restarted: func() bool {
 		select {
 		case <-recording:

@@ -18,59 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/preflight"
 )
-
-// proof is what the steps after the release work with. It is journalled when the cut is proven: a process that
-// continues the run does not hold the cluster again.
-type proof struct {
-	Source   *preflight.Source                 `json:"source,omitempty"`
-	BackupTS cluster.TS                        `json:"backupTS"`
-	Sets     map[cluster.StoreID][]cutSnapshot `json:"sets,omitempty"`
-	Hold     HoldTimes                         `json:"hold"`
-	Started  time.Time                         `json:"started"`
-}
-
-// cutSnapshot is what a manifest needs to know of a snapshot that was cut.
-type cutSnapshot struct {
-	ID        cluster.SnapshotID `json:"id"`
-	Volume    cluster.VolumeID   `json:"volume"`
-	StartedAt time.Time          `json:"startedAt"`
-}
-
-// prove notes what the steps after the release need.
-func (r *run) prove() {
-	hold := r.result.Hold
-	hold.Parts, hold.Stores = r.hold.Parts(), r.storeParts()
-	r.proof = proof{
-		Source: r.source, BackupTS: r.backupTS, Hold: hold, Started: r.result.Started, Sets: map[cluster.StoreID][]cutSnapshot{},
-	}
-	for id, snaps := range r.sets.byStoreNow() {
-		for _, s := range snaps {
-			r.proof.Sets[id] = append(r.proof.Sets[id], cutSnapshot{ID: s.ID, Volume: s.Volume, StartedAt: s.StartedAt})
-		}
-	}
-}
-
-// adoptProof continues with the cut that an earlier process has proven.
-func (r *run) adoptProof(_ context.Context, s *phase.Scope) error {
-	if r.proof.Source == nil || r.proof.BackupTS == 0 || len(r.proof.Sets) == 0 {
-		return failure.New(failure.Corrupt, "resume backup", string(r.opts.Backup), "its journal says that the cut is proven, and not what was cut").
-			WithHint("undo it: tisnap runs abort %s", r.opts.Run)
-	}
-	r.source, r.backupTS, r.result.Hold, r.result.Started = r.proof.Source, r.proof.BackupTS, r.proof.Hold, r.proof.Started
-	for id, snaps := range r.proof.Sets {
-		set := make([]ebs.Snapshot, len(snaps))
-		for i, s := range snaps {
-			set[i] = ebs.Snapshot{ID: s.ID, Volume: s.Volume, StartedAt: s.StartedAt}
-		}
-		r.sets.put(id, set)
-	}
-	r.noteAttempt()
-	r.announce(s)
-	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.backupTS)
-	return nil
-}
 
 // adoptManifest reads the manifest that an earlier process has recorded.
 func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {

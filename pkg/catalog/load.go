@@ -80,11 +80,12 @@ func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
 	return failure.Annotate(err, "store manifest", string(m.ID))
 }
 
-// PutMarks stores the marks of a backup and returns what the manifest says of them. Storing the same again succeeds.
+// PutMarks stores the marks of a backup that is not recorded yet, over those of an earlier attempt at it, and returns what
+// the manifest says of them.
 func (c Catalog) PutMarks(ctx context.Context, id cluster.BackupID, set *marks.Set, ts cluster.TS) (*manifest.Marks, error) {
 	body, err := set.Encode()
 	if err == nil {
-		err = c.putOnce(ctx, manifest.MarksKey(id), body)
+		err = c.putOver(ctx, manifest.MarksKey(id), body)
 	}
 	if err != nil {
 		return nil, failure.Annotate(err, "store marks", string(id))
