@@ -190,7 +190,8 @@ type spyEBS struct {
 	describe, attachments func()
 	cut                   func(req ebs.CutRequest, call func() ([]ebs.Snapshot, error)) ([]ebs.Snapshot, error)
 	hide                  func(ebs.Snapshot) bool // EC2 does not show it yet
-	beforeDelete          func()                  // one call at a time
+	shown                 func([]ebs.Snapshot) []ebs.Snapshot
+	beforeDelete          func() // one call at a time
 	deleting              sync.Mutex
 }
 
@@ -232,7 +233,11 @@ func (s *spyEBS) DescribeSnapshots(ctx context.Context, ids []cluster.SnapshotID
 	if s.describe != nil {
 		s.describe()
 	}
-	return s.EBS.DescribeSnapshots(ctx, ids)
+	found, err := s.EBS.DescribeSnapshots(ctx, ids)
+	if s.shown != nil {
+		found = s.shown(found)
+	}
+	return found, err
 }
 
 var errNoAnswer = errors.New("no answer")

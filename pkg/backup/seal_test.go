@@ -1,0 +1,82 @@
+package backup_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// EC2 promises no order of its answers: one that is older than the last answer of the wait is no reason to delete a set
+// that took hours.
+func TestSeal_AnswerThatIsOlder_DoesNotThrowTheSetAway(t *testing.T) {
+	t.Parallel()
+	for name, older := range map[string]func([]ebs.Snapshot) []ebs.Snapshot{
+		"a snapshot is not there": func(found []ebs.Snapshot) []ebs.Snapshot { return found[1:] },
+		"a snapshot is pending":   pending,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			var left atomic.Int64
+			r.events.at("seal", func() { left.Store(1) })
+			r.ebs.shown = func(found []ebs.Snapshot) []ebs.Snapshot {
+				if left.Add(-1) == 0 {
+					return older(found)
+				}
+				return found
+			}
+			o := r.options()
+			result, err := r.run(t.Context(), t, o)
+			require.NoError(t, err)
+			require.True(t, result.Sealed)
+			require.Negative(t, left.Load(), "the seal asked again")
+			r.requireSealed(t, o)
+		})
+	}
+}
+
+// What stays missing is missing: nothing is sealed whose snapshots are not all there and completed.
+func TestSeal_SnapshotMissingOrNotCompleted_SealsNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shown func([]ebs.Snapshot) []ebs.Snapshot
+		want  string
+	}{
+		"not there": {func(found []ebs.Snapshot) []ebs.Snapshot { return found[1:] }, "5 of 6 snapshots exist and are completed"},
+		"pending":   {pending, "5 of 6 snapshots exist and are completed"},
+		"in error": {func(found []ebs.Snapshot) []ebs.Snapshot {
+			found[0].State = ebs.SnapshotError
+			return found
+		}, `is "error"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			var sealing atomic.Bool
+			r.events.at("seal", func() { sealing.Store(true) })
+			r.ebs.shown = func(found []ebs.Snapshot) []ebs.Snapshot {
+				if sealing.Load() {
+					return c.shown(found)
+				}
+				return found
+			}
+			o := r.options()
+			o.Visibility = 2 * time.Second
+			result, err := r.run(t.Context(), t, o)
+			require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, c.want)
+			require.False(t, result.Sealed)
+			r.requireUndone(t, o)
+		})
+	}
+}
+
+func pending(found []ebs.Snapshot) []ebs.Snapshot {
+	found[0].State = ebs.SnapshotPending
+	return found
+}
