@@ -124,10 +124,12 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	} else if because != "" {
 		return it.verdict(ActionKeep, "%s", because), true
 	}
-	if because, alive := j.resolving(r); alive {
-		return it.verdict(ActionInUse, "%s", because), true
-	} else if because != "" {
-		return it.verdict(ActionKeep, "%s", because), true
+	if r.Bound { // else no cluster ever had it: what a resolve has finished since then is the restore that came next
+		if because, alive := j.resolving(r); alive {
+			return it.verdict(ActionInUse, "%s", because), true
+		} else if because != "" {
+			return it.verdict(ActionKeep, "%s", because), true
+		}
 	}
 	switch {
 	case r.Served, r.Ended && r.Error == "":

@@ -109,6 +109,11 @@ func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 	require.False(t, ours, "another storage's")
 }
 
+// resolved adds a resolve of the cluster that succeeded.
+func (j *judge) resolved() {
+	j.runs["s"] = &run{ID: "s", About: journal.About{Operation: journal.Resolve, Cluster: prod, Backup: "b"}, Last: now.Add(-2 * time.Hour), Ended: true}
+}
+
 func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -131,9 +136,15 @@ func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 		"bound by another URL":     {func(j *judge, _ *ebs.Volume) { j.kubernetes = "https://alias" }, ActionDelete},
 		"bound nobody knows where": {func(j *judge, _ *ebs.Volume) { j.runs["v"].KubernetesUID = "" }, ActionKeep}, // an old journal
 		"never bound":              {func(j *judge, _ *ebs.Volume) { j.kubernetesUID, j.runs["v"].Bound = "uid-2", false }, ActionDelete},
-		"its journal is damaged":   {func(j *judge, _ *ebs.Volume) { delete(j.runs, "v"); j.doubts["v"] = errors.New("gap") }, ActionKeep},
-		"of another cluster":       {func(j *judge, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
-		"of a backup":              {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
+		"a resolve finished it":    {func(j *judge, _ *ebs.Volume) { j.resolved() }, ActionKeep},
+		"a resolve has it": {func(j *judge, _ *ebs.Volume) {
+			j.resolved()
+			j.locks[prod] = lockOf("s", now.Add(time.Minute))
+		}, ActionInUse},
+		"never bound, and a resolve finished the next restore": {func(j *judge, _ *ebs.Volume) { j.runs["v"].Bound = false; j.resolved() }, ActionDelete},
+		"its journal is damaged":                               {func(j *judge, _ *ebs.Volume) { delete(j.runs, "v"); j.doubts["v"] = errors.New("gap") }, ActionKeep},
+		"of another cluster":                                   {func(j *judge, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
+		"of a backup":                                          {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
