@@ -32,6 +32,13 @@ func Outline() (ofRestore, ofResolve []phase.Outline) {
 	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
 }
 
+// OutlineHalves lists the steps of the two halves of a restore whose cluster somebody else makes, with every option that
+// adds one: Prepare and ResolveData.
+func OutlineHalves() (ofVolumes, ofData []phase.Outline) {
+	r := newRun(Deps{}, Options{FastRestore: true})
+	return phase.Outlines(r.prepareSteps()), phase.Outlines(r.dataSteps())
+}
+
 // Steps that others come after.
 const (
 	stepStartTiKV  = "start-tikv" // from whose begin on pods may use the volumes

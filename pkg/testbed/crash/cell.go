@@ -63,9 +63,9 @@ func anyStore(point string) string {
 	return regexp.MustCompile(`^tikv\.\d+\.`).ReplaceAllString(point, "tikv.*.")
 }
 
-// cells makes the cells of a run: from its steps, and from the points that an undisturbed run of it asked. A step that
-// the run did not come to is an error: the run lacks an option.
-func cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
+// Cells makes the cells of a run: from its steps, and from the points that an undisturbed run of it asked; without steps
+// from the points alone. A step that the run did not come to is an error: the run lacks an option.
+func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 	if steps == nil {
 		return effectCells(run, points)
 	}
@@ -143,8 +143,8 @@ func trace(points []string) (begun map[string]bool, touched map[string][]string)
 	return begun, touched
 }
 
-// sample takes n cells, spread over all of them; all for 0.
-func sample(all []Cell, n int, seed int64) []Cell {
+// Sample takes n cells, spread over all of them and beginning at a place that the seed says; all for 0.
+func Sample(all []Cell, n int, seed int64) []Cell {
 	if n <= 0 || n >= len(all) {
 		return all
 	}

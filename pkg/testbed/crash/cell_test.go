@@ -13,9 +13,9 @@ func TestCells_StepThatTheRunDoesNotComeTo_IsAnError(t *testing.T) {
 	t.Parallel()
 	steps := []phase.Outline{{Name: "lock", Undo: true}, {Name: "cut"}, {Name: "new"}}
 	points := []string{"journal.begin.lock", "object.lock", "journal.begin.cut", "ec2.CreateSnapshots", "tikv.3.PrepareSnapshotBackup", "tikv.1.PrepareSnapshotBackup"}
-	_, err := cells(Backup, steps, points)
+	_, err := Cells(Backup, steps, points)
 	require.ErrorContains(t, err, "backup/new")
-	got, err := cells(Backup, steps[:2], points)
+	got, err := Cells(Backup, steps[:2], points)
 	require.NoError(t, err)
 	var names []string
 	for _, c := range got {
@@ -33,11 +33,11 @@ func TestCells_StepThatTheRunDoesNotComeTo_IsAnError(t *testing.T) {
 // A prune has no journal: it is killed before and after each kind of effect, and one without any effect proves nothing.
 func TestCells_CommandWithoutSteps_IsKilledAtItsEffects(t *testing.T) {
 	t.Parallel()
-	got, err := cells(Prune, Prune.steps(), []string{"ec2.DescribeSnapshots", "ec2.DeleteSnapshot", "ec2.DeleteSnapshot"})
+	got, err := Cells(Prune, Prune.steps(), []string{"ec2.DescribeSnapshots", "ec2.DeleteSnapshot", "ec2.DeleteSnapshot"})
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	require.Equal(t, "prune/prune: before the effect of ec2.DeleteSnapshot", got[0].String())
-	_, err = cells(Delete, Delete.steps(), []string{"ec2.DescribeSnapshots"})
+	_, err = Cells(Delete, Delete.steps(), []string{"ec2.DescribeSnapshots"})
 	require.Error(t, err)
 }
 

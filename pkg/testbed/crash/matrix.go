@@ -65,7 +65,7 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	err = parallel.Each(ctx, cfg.Worlds, cfg.Runs, func(ctx context.Context, i int, run Run) error {
 		all, result, err := pool.undisturbed(ctx, cfg.Deadline, run)
 		all = slices.DeleteFunc(all, func(c Cell) bool { return !slices.Contains(cfg.At, c.Position) })
-		ofRun[i], made[i] = sample(all, cfg.Sample, cfg.Seed), result
+		ofRun[i], made[i] = Sample(all, cfg.Sample, cfg.Seed), result
 		return err
 	})
 	if err != nil {
@@ -110,7 +110,7 @@ func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, result, error
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	all, err := cells(run, run.steps(), points)
+	all, err := Cells(run, run.steps(), points)
 	return all, made, err
 }
 
@@ -123,14 +123,14 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if cell.Position == Suspended {
 		return s.suspended(ctx, cell, undisturbed)
 	}
-	t := &trap{cell: cell, signal: func(sig syscall.Signal) { w.program.Signal(sig) }}
-	w.faults.Watch(t.watch)
+	t := NewTrap(cell, func(sig syscall.Signal) { w.program.Signal(sig) })
+	w.faults.Watch(t.Watch)
 	code, err := s.tisnap(ctx, s.args()...)
 	w.faults.Watch(nil)
 	switch {
 	case err != nil:
 		return err
-	case !t.hit():
+	case !t.Hit():
 		return fmt.Errorf("the program was not killed: it ended with %d", code)
 	case code != -1:
 		return fmt.Errorf("the program that was killed ended with %d", code)

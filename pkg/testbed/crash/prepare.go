@@ -32,14 +32,14 @@ func (s *scene) newer() string { return s.name + "-newer" }
 
 // killedRestore kills a restore right before its data are read.
 func (s *scene) killedRestore(ctx context.Context) error {
-	t := &trap{cell: Cell{Step: "collect", Position: BeforeEffect}, signal: func(sig syscall.Signal) { s.program.Signal(sig) }}
-	s.faults.Watch(t.watch)
+	t := NewTrap(Cell{Step: "collect", Position: BeforeEffect}, func(sig syscall.Signal) { s.program.Signal(sig) })
+	s.faults.Watch(t.Watch)
 	code, err := s.tisnap(ctx, s.restoreArgs(s.name, s.target)...)
 	s.faults.Watch(nil)
 	switch {
 	case err != nil:
 		return err
-	case !t.hit():
+	case !t.Hit():
 		return fmt.Errorf("the restore was not killed: it ended with %d", code)
 	}
 	return s.expire(ctx, s.target)

@@ -50,8 +50,8 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first := &Program{Path: s.program.Path}
-	t := &trap{cell: cell, signal: first.Signal, asleep: make(chan struct{})}
-	s.faults.Watch(t.watch)
+	t := NewTrap(cell, first.Signal)
+	s.faults.Watch(t.Watch)
 	defer s.faults.Watch(nil)
 	p := s.startSleeper(ctx, first)
 	defer func() {

@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// trap kills the program at a cell, once.
-type trap struct {
+// Trap kills a program at a cell, once. It is safe for concurrent use.
+type Trap struct {
 	cell   Cell
 	signal func(syscall.Signal)
 	asleep chan struct{} // of Suspended: closed once the process is
@@ -20,8 +20,13 @@ type trap struct {
 	sprung  bool
 }
 
-// watch is the plan's watcher.
-func (t *trap) watch(point string) *fault.Rule {
+// NewTrap makes it. The signal function sends a signal to the program's process, and does nothing if that has ended.
+func NewTrap(cell Cell, signal func(syscall.Signal)) *Trap {
+	return &Trap{cell: cell, signal: signal, asleep: make(chan struct{})}
+}
+
+// Watch is the watcher of a plan of faults: it is asked at each call, and kills the program at that of the cell.
+func (t *Trap) Watch(point string) *fault.Rule {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sprung {
@@ -55,7 +60,7 @@ func (t *trap) watch(point string) *fault.Rule {
 	return nil
 }
 
-func (t *trap) kill(now bool, position fault.Position) *fault.Rule {
+func (t *Trap) kill(now bool, position fault.Position) *fault.Rule {
 	if !now {
 		return nil
 	}
@@ -67,7 +72,7 @@ func (t *trap) kill(now bool, position fault.Position) *fault.Rule {
 const stopTime = 200 * time.Millisecond
 
 // suspend stops the process as `kill -STOP` does, in the middle of a call that is answered while it sleeps.
-func (t *trap) suspend(now bool) *fault.Rule {
+func (t *Trap) suspend(now bool) *fault.Rule {
 	if !now {
 		return nil
 	}
@@ -78,8 +83,8 @@ func (t *trap) suspend(now bool) *fault.Rule {
 	}}
 }
 
-// hit reports whether the program was killed.
-func (t *trap) hit() bool {
+// Hit reports whether the program came to the cell and was killed.
+func (t *Trap) Hit() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sprung
