@@ -107,8 +107,8 @@ crash: build ## kill every run at every step, run it again, and print the matrix
 	bin/testbed crash --sample=$(SAMPLE) $(if $(SEED),--seed=$(SEED)) $(if $(RUNS),--run=$(RUNS)) $(if $(AT),--at="$(AT)") $(if $(ONLY),--only="$(ONLY)")
 
 .PHONY: crash-br
-crash-br: ## kill br's backup at every step, and run it again; make test-failures has a sample of it
-	BR_CRASH=all $(GO) test -trimpath -timeout=$(TIMEOUT) -parallel=4 -run=TestH1_BackupKilledAtEachStep -v ./tests/failures/br
+crash-br: ## kill br at every step of a backup and of both halves of a restore, and run the Operator's next Job; make test-failures has a sample
+	BR_CRASH=all CGO_ENABLED=0 $(GO) test -trimpath -timeout=60m -p=1 -parallel=4 -run='TestH1_(Backup|Restore)KilledAtEachStep' -v ./tests/failures/br ./tests/failures/operator
 
 .PHONY: chaos
 chaos: build ## N rounds of backup and restore with random kills and faults of all systems at once; repeat one with N=1 SEED=...

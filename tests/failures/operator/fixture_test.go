@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/log"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -27,7 +29,13 @@ import (
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
-	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit))
+	// client-go of the workload logs through this global to stdout.
+	log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()})
+	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit),
+		// client-go and its pools keep these after Close, as its own tests tolerate.
+		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
+		goleak.IgnoreTopFunction("github.com/klauspost/compress/zstd.(*blockDec).startDecoder"),
+	)
 }
 
 const patience = 5 * time.Minute
