@@ -15,46 +15,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// awaitVolumes waits until all volumes are available and have what was asked for. One that EC2 does not show
-// for longer than it may hide a new one has vanished, and is asked for again.
+// awaitVolumes waits until all volumes are available and have what was asked for. One that EC2 shows as failed, or does
+// not show for longer than it may hide a new one, is replaced.
 func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
-	wanted := map[cluster.VolumeID]*Volume{}
+	a := &awaited{wanted: map[cluster.VolumeID]*Volume{}, shown: map[cluster.VolumeID]time.Time{}}
 	for i := range r.volumes {
 		v := &r.volumes[i]
 		if id := r.created[v.Snapshot]; id != "" {
 			v.ID = id // a resumed run knows them from the journal
 		}
-		wanted[v.ID] = v
+		a.wanted[v.ID] = v
 	}
 	start := time.Now()
-	shown := map[cluster.VolumeID]time.Time{}
-	s.Expect(int64(len(wanted)), "volumes")
+	s.Expect(int64(len(a.wanted)), "volumes")
 	err := poll(ctx, "wait for volumes", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
-		found, err := r.EBS.DescribeVolumes(ctx, slices.Collect(maps.Keys(wanted)))
+		found, err := r.EBS.DescribeVolumes(ctx, slices.Collect(maps.Keys(a.wanted)))
 		if err != nil {
 			return false, err
 		}
-		ready := 0
-		for _, v := range found {
-			shown[v.ID] = time.Now()
-			usable, err := r.usable(ctx, s, wanted[v.ID], v)
-			if err != nil {
-				return false, err
-			}
-			if usable {
-				ready++
-				if wanted[v.ID].Seconds == 0 {
-					wanted[v.ID].Seconds = time.Since(start).Seconds()
-					r.noteVolume(wanted[v.ID].Store)
-				}
-			}
+		ready, err := r.sort(s, a, found, start)
+		if err != nil {
+			return false, err
 		}
 		s.Reached(int64(ready))
-		if ready == len(wanted) {
-			r.checkTags(ctx, s, wanted, found)
+		if ready == len(a.wanted) {
+			r.checkTags(ctx, s, a.wanted, found)
 			return true, nil
 		}
-		return false, r.replaceVanished(ctx, s, wanted, shown)
+		return false, r.replaceLost(ctx, s, a)
 	})
 	if err == nil {
 		r.noteInitialization(ctx, s)
@@ -62,21 +50,30 @@ func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// usable decides for every state of a volume.
-func (r *run) usable(ctx context.Context, s *phase.Scope, want *Volume, v ebs.Volume) (bool, error) {
-	switch v.State.Outcome() {
-	case ebs.VolumeUsable:
-		return true, matches(want, v)
-	case ebs.VolumeFailed:
-		if want.Encrypted {
-			return false, failedWithKey(ctx, r.EBS, want.KMSKey, v)
+// sort decides for every state of every volume that EC2 shows, and counts those that are usable.
+func (r *run) sort(s *phase.Scope, a *awaited, found []ebs.Volume, start time.Time) (ready int, err error) {
+	a.failed = map[cluster.VolumeID]ebs.VolumeState{}
+	for _, v := range found {
+		want := a.wanted[v.ID]
+		a.shown[v.ID] = time.Now()
+		switch v.State.Outcome() {
+		case ebs.VolumeUsable:
+			if err := matches(want, v); err != nil {
+				return ready, err
+			}
+			ready++
+			if want.Seconds == 0 {
+				want.Seconds = time.Since(start).Seconds()
+				r.noteVolume(want.Store)
+			}
+		case ebs.VolumeFailed:
+			a.failed[v.ID] = v.State
+		case ebs.VolumeStrange:
+			s.Note("volume %s is %q: waiting for what EC2 makes of it", v.ID, v.State)
+		case ebs.VolumeWaits: // not yet
 		}
-		return false, failure.New(failure.Corrupt, "create volume", string(v.ID), "its state is %s", v.State).WithHint("run the restore again")
-	case ebs.VolumeStrange:
-		s.Note("volume %s is %q: waiting for what EC2 makes of it", v.ID, v.State)
-	case ebs.VolumeWaits: // not yet
 	}
-	return false, nil
+	return ready, nil
 }
 
 // matches checks that EC2 made what was asked for.

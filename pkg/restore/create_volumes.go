@@ -74,7 +74,7 @@ const maxGenerations = 4
 // createVolume asks until EC2 has answered. A burned token, whose volume vanished while it was made, is
 // followed by the next one; a rate that EC2 has no room for is left out, with a warning.
 func (r *run) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cluster.VolumeID, error) {
-	if id := r.made[v.Snapshot]; id != "" {
+	if id := r.made[v.Snapshot]; id != "" && id != v.ID { // its own is what is lost
 		s.Result(journal.ResultVolume, journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: id})
 		return id, nil
 	}
@@ -87,7 +87,7 @@ func (r *run) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (clus
 			return made.ID, nil
 		case ebs.TokenBurned(err):
 			if v.generation >= maxGenerations {
-				return "", vanishes(v)
+				return "", neverMade(v)
 			}
 			v.generation++
 			continue

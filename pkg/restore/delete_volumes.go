@@ -79,9 +79,9 @@ func (r *run) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]clu
 	return ids, failure.Annotate(err, "find volumes", "run "+string(r.opts.Run))
 }
 
-// unanswered reports whether a volume may exist that nothing was heard of.
+// unanswered reports whether a volume may exist that nothing was heard of. A failed volume and its replacement are two.
 func (r *run) unanswered(gone int) bool {
-	return r.asked && gone < len(r.volumes)
+	return r.asked && gone < len(r.volumes)+r.replaced
 }
 
 func (r *run) deleteVolume(ctx context.Context, id cluster.VolumeID) error {

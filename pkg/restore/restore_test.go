@@ -8,14 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
-	"github.com/tisnap/tisnap/pkg/standin/timescale"
-	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
 func TestRun_AnswerOfCreateVolumeLost_MakesNoSecondVolume(t *testing.T) {
@@ -94,27 +91,27 @@ func TestRun_FailsOnceTheClusterServes_IsRestoredAndUnfinished(t *testing.T) {
 	}
 }
 
-// volumeError lets the first volume that EC2 makes go to error.
+// volumeError lets each volume of one snapshot go to error, the replacements too.
 func volumeError(t *testing.T, l *lab) {
-	fail := func() {
-		for _, v := range l.volumes() {
-			if l.bed.EC2.FailVolume(v.ID) == nil {
-				return
-			}
-		}
-	}
 	for _, keep := range []bool{true, false} {
+		snapshot := l.bed.EC2.Snapshots()[0].ID
 		l.faults.Clear()
-		require.NoError(t, l.faults.Add(fault.Rule{Point: "ec2.DescribeVolumes", Do: fail, Position: fault.Slow, Times: -1}))
+		require.NoError(t, l.faults.Add(fault.Rule{Point: "ec2.DescribeVolumes", Do: func() {
+			for _, v := range l.volumes() {
+				if v.Snapshot == snapshot {
+					_ = l.bed.EC2.FailVolume(v.ID)
+				}
+			}
+		}, Position: fault.Slow, Times: -1}))
 		_, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.KeepOnFailure = keep })
 		require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
-		require.ErrorContains(t, err, "its state is error")
+		require.ErrorContains(t, err, "create volume of "+string(snapshot)+": 4 volumes of it")
+		require.ErrorContains(t, err, "failed or vanished while EC2 made them")
 		l.faults.Clear()
 		if !keep {
 			l.nothingLeft(t)
 			continue
 		}
-		require.Len(t, l.volumes(), 6)
 		require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
 		require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1"))
 		for _, v := range l.volumes() {
@@ -147,59 +144,4 @@ func (p *panicking) CreateVolume(ctx context.Context, r ebs.VolumeRequest) (ebs.
 		panic("a bug")
 	}
 	return p.EBS.CreateVolume(ctx, r)
-}
-
-// replacing is an EC2 that makes none of the six replacements before all are asked for: one after the other, none is.
-type replacing struct {
-	restore.EBS
-	calls    atomic.Int64
-	together chan struct{}
-}
-
-func (r *replacing) CreateVolume(ctx context.Context, request ebs.VolumeRequest) (ebs.Volume, error) {
-	n := r.calls.Add(1)
-	if n == 12 {
-		close(r.together)
-	}
-	if n > 6 {
-		select {
-		case <-r.together:
-		case <-ctx.Done():
-			return ebs.Volume{}, ctx.Err()
-		}
-	}
-	return r.EBS.CreateVolume(ctx, request)
-}
-
-// EC2 accepts every volume and drops it again, as it does with a KMS key that cannot be used: that is said after one
-// round of replacements, not when the time is up, with the key's state if KMS shows it. TestUnusableKey_Why_NamesTheState has the other states.
-func TestRun_AllVolumesVanish_NamesTheirKeyAndItsState(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
-	t.Parallel()
-	l := newLab(t)
-	fast, err := ebs.Open(within(t), ebs.Config{Region: testbed.Region, Endpoint: l.bed.AWS(), Clock: timescale.New(20)})
-	require.NoError(t, err)
-	t.Cleanup(fast.Close)
-	l.wrap = func(restore.EBS) restore.EBS { return &replacing{EBS: fast, together: make(chan struct{})} }
-	for _, row := range []struct {
-		name, text string
-		change     func(ec2 *ebstest.Server, key string)
-	}{
-		{"disabled", "its state is Disabled", func(s *ebstest.Server, key string) { s.SetKey(key, ebs.Key{State: ebs.KeyDisabled}) }},
-		{"not-to-be-described", "its state could not be read (describe kms key of ", func(s *ebstest.Server, key string) {
-			s.SetKey(key, ebs.Key{State: ebs.KeyDisabled})
-			s.Deny("DescribeKey")
-		}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			key := "arn:aws:kms:" + testbed.Region + ":123456789012:key/" + row.name
-			row.change(l.bed.EC2, key)
-			_, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.KMSKey = key })
-			require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, "create volumes of "+key+": all 6 volumes")
-			require.ErrorContains(t, err, row.text)
-			require.Contains(t, failure.HintOf(err), "kms:CreateGrant")
-			require.NotContains(t, err.Error(), "IdempotentParameterMismatch")
-			l.nothingLeft(t)
-		})
-	}
 }

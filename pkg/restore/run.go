@@ -41,6 +41,7 @@ type run struct {
 	volumes   []Volume
 	created   createdVolumes
 	asked     bool // volumes were asked for, so some may exist that no answer named
+	replaced  int  // volumes that were lost and asked for again
 	bound     bool // claims of a target that is kept are bound to the volumes
 	started   bool // TiKV may start, so pods may use the volumes
 	// resumed says that an earlier process of the run died, tikvBegan that it may have started TiKV.

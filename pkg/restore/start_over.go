@@ -26,7 +26,7 @@ func (r *run) reset() error {
 	r.opts.KeepOnFailure = r.keepAgain
 	r.resumed, r.tikvBegan, r.started = false, false, false
 	r.up.Store(false)
-	r.asked, r.bound, r.created, r.made = false, false, createdVolumes{}, nil
+	r.asked, r.replaced, r.bound, r.created, r.made = false, 0, false, createdVolumes{}, nil
 	r.existing, r.instance, r.given = false, "", givenTarget{}
 	r.pd, r.resolved, r.fastBefore, r.fastMine = nil, false, nil, nil
 	r.earlier = earlier{restarts: r.earlier.restarts + 1}

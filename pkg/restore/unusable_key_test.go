@@ -2,16 +2,18 @@ package restore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-func TestUnusableKey_NamesWhatVanishedVolumesHaveInCommon(t *testing.T) {
+func TestUnusableKey_NamesWhatLostVolumesHaveInCommon(t *testing.T) {
 	t.Parallel()
 	type volumes []Volume
 	encrypted := func(key string, generation int, seconds float64) Volume {
@@ -72,7 +74,7 @@ func TestUnusableKey_Why_NamesTheState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := (&unusable{key: "k", volumes: 6}).why(t.Context(), row.kms)
+			err := (&unusable{key: "k", lost: 6, volumes: 6}).why(t.Context(), row.kms)
 			require.Equal(t, failure.Denied, failure.KindOf(err))
 			require.ErrorContains(t, err, "create volumes of k: all 6 volumes")
 			require.ErrorContains(t, err, row.text)
@@ -92,27 +94,51 @@ func (d describing) DescribeKey(ctx context.Context, id string) (ebs.Key, error)
 	return d.kms.DescribeKey(ctx, id)
 }
 
-// Point 27: the error of a volume that EC2 shows in state error names its key and the key's state, too.
-func TestPoint27_VolumeInError_NamesItsKeyAndItsState(t *testing.T) {
+// A key that is known not to work ends the restore at its first volume that is lost, and any other once all of its
+// volumes failed: until then they are replaced.
+func TestPoint27_KeyAtFault_NamesTheKeyAndItsState(t *testing.T) {
 	t.Parallel()
+	disabled := kms{key: ebs.Key{State: ebs.KeyDisabled}}
+	enabled := kms{key: ebs.Key{State: ebs.KeyEnabled}}
+	silent := kms{err: failure.New(failure.Denied, "", "", "AccessDeniedException")}
 	for name, row := range map[string]struct {
-		kms        kms
-		key        string // of the volume; "" is not encrypted
-		kind       failure.Kind
-		text, hint string
+		kms             kms
+		key             string
+		failed, missing int
+		text            string // "" is no reason
 	}{
-		"disabled":      {kms{key: ebs.Key{State: ebs.KeyDisabled}}, "k", failure.Denied, "its state is error, and of KMS key k, with which EC2 was to encrypt it: its state is Disabled", "aws kms enable-key --key-id k"},
-		"not allowed":   {kms{err: failure.New(failure.Denied, "", "", "AccessDeniedException")}, "k", failure.Denied, "its state could not be read (AccessDeniedException)", "kms:CreateGrant"},
-		"enabled":       {kms{key: ebs.Key{State: ebs.KeyEnabled}}, "k", failure.Corrupt, "of KMS key k, with which EC2 was to encrypt it: its state is Enabled", "kms:CreateGrant"},
-		"not encrypted": {kms{key: ebs.Key{State: ebs.KeyDisabled}}, "", failure.Corrupt, "create volume of vol-1: its state is error", "run the restore again"},
+		"disabled, one failed":           {disabled, "k", 1, 0, "1 of 3 volumes that EC2 was to encrypt with it failed or vanished while they were made: its state is Disabled"},
+		"disabled, one vanished":         {disabled, "k", 0, 1, "1 of 3 volumes"},
+		"disabled, the default key":      {disabled, "", 2, 1, "create volumes of alias/aws/ebs: all 3 volumes"},
+		"enabled, one failed":            {enabled, "k", 1, 0, ""},
+		"enabled, all failed":            {enabled, "k", 3, 0, "all 3 volumes that EC2 was to encrypt with it failed or vanished while they were made: its state is Enabled, so this role may not use it"},
+		"not readable, some failed":      {silent, "k", 2, 0, ""},
+		"not readable, all failed":       {silent, "k", 3, 0, "its state could not be read (AccessDeniedException)"},
+		"not readable, some only vanish": {silent, "k", 2, 1, ""},
+		"not encrypted":                  {disabled, "-", 3, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(Deps{EBS: describing{kms: row.kms}}, Options{})
-			_, err := r.usable(t.Context(), nil, &Volume{Encrypted: row.key != "", KMSKey: row.key}, ebs.Volume{ID: "vol-1", State: ebs.VolumeError})
-			require.Equal(t, row.kind, failure.KindOf(err))
+			a := &awaited{failed: map[cluster.VolumeID]ebs.VolumeState{}}
+			for i := range 3 {
+				r.volumes = append(r.volumes, Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d", i)), Encrypted: row.key != "-", KMSKey: row.key})
+			}
+			var lost []*Volume
+			for i := range row.failed + row.missing {
+				lost = append(lost, &r.volumes[i])
+				if i < row.failed {
+					a.failed[r.volumes[i].ID] = ebs.VolumeError
+				}
+			}
+			err := r.keyAtFault(t.Context(), a, lost)
+			if row.text == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, failure.Denied, failure.KindOf(err))
 			require.ErrorContains(t, err, row.text)
-			require.Contains(t, failure.HintOf(err), row.hint)
+			require.Contains(t, failure.HintOf(err), "kms:CreateGrant")
 		})
 	}
 }

@@ -1,0 +1,106 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// awaited are the volumes that a restore waits for, by their ids of the moment.
+type awaited struct {
+	wanted map[cluster.VolumeID]*Volume
+	shown  map[cluster.VolumeID]time.Time       // when EC2 last showed it
+	failed map[cluster.VolumeID]ebs.VolumeState // by EC2's last answer
+}
+
+// lost are the volumes that nobody can wait for: EC2 shows them as failed, or did not show them for as long as it may
+// hide a new one.
+func (a *awaited) lost(visibility time.Duration) []*Volume {
+	var lost []*Volume
+	now := time.Now()
+	for id, v := range a.wanted {
+		if a.shown[id].IsZero() {
+			a.shown[id] = now // from now on it is missed
+		}
+		if a.failed[id] != "" || now.Sub(a.shown[id]) > visibility {
+			lost = append(lost, v)
+		}
+	}
+	return lost
+}
+
+// replaceLost asks again, at the same time, for all volumes that are lost; the adapter paces the calls. If they have a KMS
+// key in common that cannot be used, that is the reason, and no replacement helps.
+func (r *run) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) error {
+	lost := a.lost(r.opts.Visibility)
+	if len(lost) == 0 {
+		return nil
+	}
+	if err := r.keyAtFault(ctx, a, lost); err != nil {
+		return err
+	}
+	r.replaced += len(lost)
+	replacements := make([]cluster.VolumeID, len(lost))
+	err := parallel.Each(ctx, 0, lost, func(ctx context.Context, i int, v *Volume) (err error) {
+		replacements[i], err = r.replacement(ctx, s, a, v)
+		return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
+	})
+	var failed []cluster.VolumeID
+	for i, v := range lost {
+		id, old := replacements[i], v.ID
+		if id == "" {
+			continue
+		}
+		if id != old {
+			what := "vanished while EC2 made it"
+			if state := a.failed[old]; state != "" {
+				what = "is in state " + failure.Line(string(state))
+				failed = append(failed, old)
+			}
+			s.Warn("volume %s %s: %s takes its place", old, what, id)
+			delete(a.wanted, old)
+			v.ID, a.wanted[id], r.created[v.Snapshot] = id, v, id
+		}
+		a.shown[id] = time.Now()
+	}
+	if u := unusableKey(r.volumes); u != nil {
+		return u.why(ctx, r.EBS)
+	}
+	r.deleteFailed(ctx, s, failed)
+	return err
+}
+
+// replacement asks for a volume in the place of one that is lost. With the same token EC2 gives the same volume, which is
+// right if it only hid it: a token that is burned is followed by the next one. The token of a failed volume is passed over.
+func (r *run) replacement(ctx context.Context, s *phase.Scope, a *awaited, v *Volume) (cluster.VolumeID, error) {
+	if a.failed[v.ID] != "" {
+		if v.generation >= maxGenerations {
+			return "", neverMade(v)
+		}
+		v.generation++
+	}
+	return r.createVolume(ctx, s, v)
+}
+
+// deleteFailed deletes failed volumes that others have replaced. What cannot be deleted is left to gc.
+func (r *run) deleteFailed(ctx context.Context, s *phase.Scope, failed []cluster.VolumeID) {
+	for id, err := range ebs.DeleteEach(ctx, failed, r.EBS.DeleteVolume, nil) {
+		s.Warn("volume %s failed, was replaced, and could not be deleted: %v; %s", id, err, r.removal())
+	}
+}
+
+// neverMade is the error of one volume that is lost each time.
+func neverMade(v *Volume) error {
+	err := failure.New(failure.Corrupt, "create volume", string(v.Snapshot), "%d volumes of it, %s in %s, failed or vanished while EC2 made them",
+		v.generation, v.Spec.Type, v.Zone)
+	if v.Encrypted {
+		return err.WithHint("see that KMS key %s is enabled and may be used by this role, then restore again", keyName(v.KMSKey))
+	}
+	return err.WithHint("try another zone (--az-map) or another type (--volume-type), and see AWS Health")
+}
