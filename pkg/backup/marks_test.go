@@ -3,6 +3,7 @@ package backup_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,35 @@ func TestRun_MarksCannotBeRead_IsSealedWithout(t *testing.T) {
 			require.Zero(t, result.Manifest.Marks.Regions)
 		})
 	}
+}
+
+// lastResolvedPD notes the resolved ts that was read last.
+type lastResolvedPD struct {
+	backup.PD
+	last atomic.Uint64
+}
+
+func (p *lastResolvedPD) ResolvedTS(ctx context.Context) (pd.ResolvedTS, error) {
+	got, err := p.PD.ResolvedTS(ctx)
+	if err == nil {
+		p.last.Store(uint64(got.TS))
+	}
+	return got, err
+}
+
+// The wait for the resolved ts, which is a second or more, is no part of the hold.
+func TestRun_MarksAreAhead_HoldWaitsForTheResolvedTS(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := &lastResolvedPD{PD: r.deps.PD}
+	r.deps.PD = p
+	var before atomic.Uint64
+	r.events.at("connect", func() { before.CompareAndSwap(0, p.last.Load()) })
+	o := r.marking()
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.NotNil(t, result.Manifest.Marks)
+	require.GreaterOrEqual(t, cluster.TS(before.Load()), marks.After(result.Manifest.Marks.TS))
 }
 
 // restartedPD shows a store as started again, from some call on.

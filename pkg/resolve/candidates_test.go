@@ -1,0 +1,53 @@
+package resolve
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+	"github.com/tisnap/tisnap/pkg/tikv"
+)
+
+// oneCandidate is a region that is to be led by store 2, and whose log is the mark's.
+func oneCandidate() (*verdicts, cluster.Region) {
+	leader := plan.Leader{Region: 7, Store: 2, Version: 3, Term: 5, Index: 10, Keys: cluster.KeyRange{}}
+	v := newVerdicts(&plan.Plan{Leaders: []plan.Leader{leader}}, marks.NewSet([]marks.Mark{{Region: 7, Version: 3, Term: 5, Index: 10}}))
+	return v, cluster.Region{ID: 7, Version: 3, Leader: cluster.Peer{ID: 9, Store: 2}}
+}
+
+// unlockedTiKV has no lock anywhere.
+type unlockedTiKV struct{ TiKV }
+
+func (unlockedTiKV) AnyLock(context.Context, string, cluster.Region) (bool, error) { return false, nil }
+
+// Only the region whose logs were compared, led by the peer that was compared, is unchanged if it has no lock.
+func TestScanRegion_NotTheOneThatWasCompared_HasChanged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(v *verdicts, region *cluster.Region)
+		want   verdict
+	}{
+		{"the one that was compared", func(*verdicts, *cluster.Region) {}, unchanged},
+		{"another peer has come to lead", func(_ *verdicts, r *cluster.Region) { r.Leader.Store = 3 }, changed},
+		{"another peer was asked to lead", func(v *verdicts, r *cluster.Region) {
+			v.moved(map[cluster.RegionID]cluster.StoreID{7: 3})
+		}, changed},
+		{"it was split meanwhile", func(_ *verdicts, r *cluster.Region) { r.Version++ }, candidate},
+		{"another region has its keys", func(_ *verdicts, r *cluster.Region) { r.ID++ }, candidate},
+		{"a part of it is another region's", func(_ *verdicts, r *cluster.Region) { r.Keys.End = cluster.EncodedKey("k") }, candidate},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v, region := oneCandidate()
+			c.change(v, &region)
+			r := &Resolver{verdicts: v, tikv: unlockedTiKV{}}
+			require.NoError(t, r.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}))
+			require.Equal(t, []int{0}, v.list(c.want), "a candidate that stays one is taken back, as is one that has changed")
+		})
+	}
+}
