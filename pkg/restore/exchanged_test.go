@@ -2,7 +2,6 @@ package restore_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,12 +55,5 @@ func seal(t *testing.T, l *lab, m *manifest.Manifest) {
 	t.Helper()
 	body, err := manifest.Encode(m)
 	require.NoError(t, err)
-	sealed, err := manifest.Seal(body, time.Now(), 0)
-	require.NoError(t, err)
-	for key, doc := range map[string][]byte{manifest.ManifestKey(m.ID): body, manifest.SealKey(m.ID): sealed} {
-		_, version, err := l.store.Get(t.Context(), key)
-		require.NoError(t, err)
-		_, err = l.store.Replace(t.Context(), key, doc, version)
-		require.NoError(t, err)
-	}
+	sealAs(t, l, m.ID, body)
 }

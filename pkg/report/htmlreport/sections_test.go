@@ -89,3 +89,18 @@ func TestWrite_Sections_HaveTheRunsFigures(t *testing.T) {
 		})
 	}
 }
+
+// What a restore did with the regions is among its facts, as in the table and in Markdown.
+func TestWrite_Regions_AreAmongTheFacts(t *testing.T) {
+	t.Parallel()
+	r := reporttest.Restore(3)
+	without := written(t, htmlreport.Page{Reports: []*report.Report{r}})
+	r.Regions = &report.Regions{Total: 50_000, Unchanged: 45_000, Flashed: 5_000, Checked: 16, SavedSeconds: 3881.7}
+	page := written(t, htmlreport.Page{Reports: []*report.Report{r}})
+	facts := r.Regions.Facts()
+	require.Len(t, facts, 3)
+	for _, f := range facts {
+		require.Contains(t, page, "<dt>"+f[0]+"</dt><dd>"+f[1]+"</dd>")
+		require.NotContains(t, without, f[1])
+	}
+}
