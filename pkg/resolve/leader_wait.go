@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -31,6 +32,36 @@ type leaderWait struct {
 	warned   bool
 	began    time.Time
 	led      map[cluster.StoreID]bool // the stores that lead all that they are to lead
+	polled   time.Time                // when PD's regions were asked for last
+	read     time.Time                // when they were read last
+}
+
+func newLeaderWait(r *Resolver) *leaderWait {
+	now := time.Now()
+	return &leaderWait{
+		r: r, best: -1, moved: now, asked: now, began: now, polled: now, read: now,
+		tried: map[cluster.RegionID][]cluster.StoreID{}, led: map[cluster.StoreID]bool{},
+	}
+}
+
+// poll reads which regions do not lead yet.
+func (w *leaderWait) poll(ctx context.Context, s *phase.Scope) ([]missingLeader, error) {
+	led, missing, err := w.r.led(ctx)
+	now := time.Now()
+	passed := now.Sub(w.polled)
+	w.polled = now
+	if err != nil {
+		w.r.log.Warn("regions cannot be read yet", zap.Error(err))
+		w.moved = w.moved.Add(passed) // whether anything has moved is not known
+		return nil, err
+	}
+	w.read = now
+	if led > w.best {
+		w.best, w.moved = led, now
+		s.Reached(int64(led))
+	}
+	w.note(missing)
+	return missing, nil
 }
 
 // note takes the time of each store that leads now all that it is to lead, and did not before.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -22,31 +20,24 @@ const (
 
 // awaitLeaders polls PD until every planned region has its planned leader. Restarted stores are asked again at
 // once. After each third of Config.Stall without any new leader, the same leaders are asked for again first, then
-// each other peer of the regions that are left; when all have been tried it is an error.
+// each other peer of the regions that are left; when all have been tried it is an error. The time in which PD's regions cannot
+// be read does not count, but has an end too.
 func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.plan.Leaders)), "regions")
-	w := &leaderWait{r: r, best: -1, moved: time.Now(), asked: time.Now(), tried: map[cluster.RegionID][]cluster.StoreID{}}
-	w.began, w.led = time.Now(), map[cluster.StoreID]bool{}
+	w := newLeaderWait(r)
 	for {
 		if err := r.resend(ctx); err != nil {
 			return err
 		}
 		begin := time.Now()
-		led, missing, err := r.led(ctx)
-		if err != nil {
-			r.log.Warn("regions cannot be read yet", zap.Error(err))
-		}
-		if led > w.best && err == nil {
-			w.best, w.moved = led, time.Now()
-			s.Reached(int64(led))
-		}
-		if err == nil {
-			w.note(missing)
-		}
-		if err == nil && len(missing) == 0 {
+		missing, err := w.poll(ctx, s)
+		switch {
+		case err == nil && len(missing) == 0:
 			return nil
-		}
-		if !w.relieveWitnesses(s, missing) && !w.ask(s, missing) { //nolint:contextcheck // the recovery outlives the step that asked
+		case err != nil && time.Since(w.read) > r.cfg.Stall:
+			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "PD's regions cannot be read for %s: %w", r.cfg.Stall, err).
+				WithHint("look at PD's logs, then run: tisnap resolve")
+		case err == nil && !w.relieveWitnesses(s, missing) && !w.ask(s, missing): //nolint:contextcheck // the recovery outlives the step that asked
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
 				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(r.plan.Leaders), r.cfg.Stall, failure.List(w.texts(missing))).
 				WithHint("look at the logs of the named stores for these regions, then run: tisnap resolve")
@@ -54,7 +45,7 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		// A scan of a million regions takes PD seconds: it gets as long a rest.
 		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
-				w.best, len(r.plan.Leaders), failure.List(w.texts(missing)), err)
+				max(w.best, 0), len(r.plan.Leaders), failure.List(w.texts(missing)), err)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type ballot struct {
 	list func(leaders map[cluster.RegionID]cluster.StoreID) []cluster.Region // that PD lists
 	// refuses is why a store does not take the call; nil for none.
 	refuses func(store cluster.StoreID) error
+	away    func() bool // PD's regions cannot be read; nil is never
 	log     *zap.Logger
 
 	mu      sync.Mutex
@@ -60,6 +61,9 @@ func (b *ballot) Recover(ctx context.Context, address string, commands []tikv.Co
 }
 
 func (b *ballot) Regions(context.Context, cluster.KeyRange) ([]cluster.Region, error) {
+	if b.away != nil && b.away() {
+		return nil, failure.New(failure.Unready, "scan regions", "", "no leader")
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.list(b.leaders), nil
@@ -113,6 +117,44 @@ func TestRecover_NoPeerWins_RegionIsNamedWithWhatWasTried(t *testing.T) {
 			"(PD knows no leader, store 1 was tried, store 2 was tried, 3 peers, the best log ends at term 5, index 10)")
 		require.Less(t, took, 2*time.Minute)
 	})
+}
+
+// While PD's regions cannot be read nobody knows what leads: the planned leaders are not given up, and the error says why.
+func TestRecover_PDDoesNotAnswer_PlannedLeadersStay(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		away time.Duration
+		err  string
+	}{
+		"for a while": {away: 50 * time.Second},
+		"for ever":    {away: time.Hour, err: "PD's regions cannot be read for 1m0s: scan regions: no leader"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				b := &ballot{
+					rack: newRack(), wins: func(_ cluster.RegionID, s cluster.StoreID) bool { return s == 1 },
+					list: func(leaders map[cluster.RegionID]cluster.StoreID) []cluster.Region {
+						if time.Since(begin) < row.away+15*time.Second { // less than a third of the patience
+							return listed(nil)
+						}
+						return listed(leaders)
+					},
+					away: func() bool { return time.Since(begin) > time.Second && time.Since(begin) < row.away },
+				}
+				took, err := b.recover(t)
+				require.Equal(t, []cluster.StoreID{1}, b.asked, "the planned one, once")
+				require.Less(t, took, 2*time.Minute)
+				if row.err == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+				require.ErrorContains(t, err, row.err)
+			})
+		})
+	}
 }
 
 // A log may hold a merge or a split that its peers apply only when they have a leader: the planned region is gone

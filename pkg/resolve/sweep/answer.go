@@ -149,7 +149,10 @@ func (w *Sweep) stuck(why string, cause error) error {
 			items = append(items, fmt.Sprintf("region %s (no answer for %s)", id, now.Sub(since).Round(time.Second)))
 		}
 	}
-	if w.idle() {
+	switch {
+	case w.routes.err != nil:
+		items = append([]string{fmt.Sprintf("PD's regions cannot be read (%v)", w.routes.err)}, items...)
+	case w.idle():
 		for _, hole := range w.cfg.Done.Missing() {
 			items = append(items, fmt.Sprintf("keys %s (PD lists no region)", hole))
 		}

@@ -20,9 +20,15 @@ import (
 )
 
 // paceRun knows the regions' leaders and nothing else.
-type paceRun struct{ regions []cluster.Region }
+type paceRun struct {
+	regions []cluster.Region
+	err     error // of PD
+}
 
 func (p *paceRun) Regions(_ context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
 	if len(keys.Start) == 0 && len(keys.End) == 0 {
 		return p.regions, nil
 	}
@@ -221,6 +227,18 @@ func TestSweep_RegionMissingInPD_IsNotOver(t *testing.T) {
 		_, err := callAll(t.Context(), New(cfg, run))
 		require.ErrorContains(t, err, "39 regions are done and 0 are not, nothing changed for 5m0s: keys [")
 		require.ErrorContains(t, err, "(PD lists no region)")
+	})
+}
+
+// That PD does not answer is another thing than that it lists no region.
+func TestSweep_PDDoesNotAnswer_IsSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		run, cfg, _ := paceLab(40, 2, 1, evenly)
+		run.err = failure.New(failure.Unready, "scan regions", "", "no leader")
+		_, err := callAll(t.Context(), New(cfg, run))
+		require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "nothing changed for 5m0s: PD's regions cannot be read (scan regions: no leader)")
 	})
 }
 

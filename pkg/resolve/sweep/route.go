@@ -18,7 +18,8 @@ type lookups struct {
 	found   chan lookup // holds one, so that the sweep may end first
 	running bool
 	next    time.Time
-	first   bool // nothing was found yet
+	first   bool  // nothing was found yet
+	err     error // of the last question
 }
 
 // lookup is what PD answered.
@@ -79,7 +80,7 @@ func (w *Sweep) lookUp(ctx context.Context, asked []cluster.RegionID) {
 // route puts the regions that are not done into the queues of their leaders.
 func (w *Sweep) route(ctx context.Context, l lookup) {
 	now := time.Now()
-	w.routes.running, w.routes.next = false, now.Add(max(retryInterval/4, l.took))
+	w.routes.running, w.routes.next, w.routes.err = false, now.Add(max(retryInterval/4, l.took)), l.err
 	if l.err != nil {
 		w.cfg.Log.Warn("regions cannot be read", zap.Error(l.err))
 		w.routes.next = now.Add(max(retryInterval, l.took))
