@@ -45,18 +45,18 @@ func (r *Released) Any() bool {
 }
 
 // ReleaseLeftovers lets go what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that
-// is alive loses its hold: the caller has to know that none is. What could not be let go is an error of kind
-// Held, and all else is let go nevertheless.
+// is alive loses its hold: the caller has to know that none is. A store that hangs is waited for for seconds. What could
+// not be let go is an error of kind Held, and all else is let go nevertheless; without PD, which knows the stores, nothing is.
 func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
+	r := &leftovers{what: what, pd: p, tikv: t}
 	status, err := Describe(ctx, p)
 	if err != nil {
-		return nil, failure.Annotate(err, "release", what.Cluster.String())
+		return nil, r.held(err)
 	}
 	stores, err := p.Stores(ctx)
 	if err != nil {
-		return nil, failure.Annotate(err, "list stores", what.Cluster.String())
+		return nil, r.held(failure.Annotate(err, "list stores", what.Cluster.String()))
 	}
-	r := &leftovers{what: what, pd: p, tikv: t}
 	r.done = Released{
 		Schedulers: []string{}, Limits: []string{}, SafePoints: []string{}, Kept: []string{}, KeptLimits: []string{},
 		Leases: []cluster.StoreID{}, Imports: []cluster.StoreID{},
@@ -67,12 +67,17 @@ func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (
 	slices.Sort(r.done.Leases)
 	slices.Sort(r.done.Imports)
 	if err != nil {
-		return &r.done, &failure.Error{
-			Op: "release", Target: "cluster " + what.Cluster.String(), Kind: failure.Held, Err: err,
-			Hint: "run: tisnap release " + what.Cluster.String() + " --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease",
-		}
+		err = r.held(err)
 	}
-	return &r.done, nil
+	return &r.done, err
+}
+
+// held says what to do about what could not be let go.
+func (r *leftovers) held(err error) error {
+	return &failure.Error{
+		Op: "release", Target: "cluster " + r.what.Cluster.String(), Kind: failure.Held, Err: err,
+		Hint: "run: tisnap release " + r.what.Cluster.String() + " --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease",
+	}
 }
 
 // leftovers is one ReleaseLeftovers under way.
@@ -135,25 +140,29 @@ func (r *leftovers) safePoints(ctx context.Context, status *Status) error {
 	return errors.Join(errs...)
 }
 
-// store ends the lease and the suspension of imports on one TiKV store.
+// leftoverLimit bounds what one store is asked for: one that hangs must not keep a person, or a run that is resumed,
+// waiting.
+const leftoverLimit = 2 * minCall
+
+// store ends the lease and the suspension of imports on one TiKV store, each whatever becomes of the other.
 func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	if s.State == pd.StoreTombstone || !s.IsTiKV() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, leftoverLimit)
+	defer cancel()
 	st := store{target: Target{ID: s.ID, Address: s.Address}}
-	lease, err := r.tikv.OpenLease(ctx, s.Address)
-	if err != nil {
-		return failure.Annotate(err, "connect", st.name())
-	}
-	defer lease.Close()
-	leased, err := lease.Finish(ctx)
-	if err != nil {
-		return failure.Annotate(err, "finish lease", st.name())
-	}
-	suspended, err := r.tikv.ResumeImport(ctx, s.Address, releaseCaller)
-	if err != nil {
-		return failure.Annotate(err, "resume imports", st.name())
-	}
+	var leased, suspended bool
+	err := parallel.Each(ctx, 0, []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			leased, err = r.finish(ctx, &st)
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			suspended, err = r.tikv.ResumeImport(ctx, s.Address, releaseCaller)
+			return failure.Annotate(err, "resume imports", st.name())
+		},
+	}, func(ctx context.Context, _ int, end func(context.Context) error) error { return end(ctx) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if leased {
@@ -162,5 +171,15 @@ func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	if suspended {
 		r.done.Imports = append(r.done.Imports, s.ID)
 	}
-	return nil
+	return err
+}
+
+func (r *leftovers) finish(ctx context.Context, st *store) (leased bool, err error) {
+	lease, err := r.tikv.OpenLease(ctx, st.target.Address)
+	if err != nil {
+		return false, failure.Annotate(err, "connect", st.name())
+	}
+	defer lease.Close()
+	leased, err = lease.Finish(ctx)
+	return leased, failure.Annotate(err, "finish lease", st.name())
 }

@@ -1,6 +1,7 @@
 package hold_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // dead is a cluster whose holder was killed a moment ago.
@@ -128,6 +131,68 @@ func TestReleaseLeftovers_StoreAway_LetsTheRestGoAndIsHeld(t *testing.T) {
 	require.NotEmpty(t, failure.HintOf(err))
 	require.Len(t, done.Leases, 2)
 	require.Empty(t, r.left(t))
+}
+
+// The command for the worst day waits for no store that hangs, and what is left on that store is as little as can be.
+func TestReleaseLeftovers_StoreHangs_EndsWithTheRestLetGo(t *testing.T) {
+	t.Parallel()
+	r := dead(t)
+	r.fault(t, fault.Rule{Point: "tikv." + itoa(r.stores[1].ID()) + ".PrepareSnapshotBackup.Finish", Position: fault.Stall})
+	type answer struct {
+		done *hold.Released
+		err  error
+	}
+	released := make(chan answer, 1)
+	go func() {
+		done, err := hold.ReleaseLeftovers(context.WithoutCancel(t.Context()), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+		released <- answer{done, err}
+	}()
+	select {
+	case a := <-released:
+		require.Equal(t, failure.Held, failure.KindOf(a.err))
+		require.ErrorContains(t, a.err, r.stores[1].Addr())
+		require.Len(t, a.done.Leases, 2)
+		require.Len(t, a.done.Imports, 3, "its imports are resumed all the same")
+	case <-within(t, prompt).Done():
+		require.Fail(t, "the release hangs with the store")
+	}
+	_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	require.NoError(t, err)
+	r.requireFree(t)
+}
+
+// Whether the cluster is held is not known without PD: that is no lesser error than one of a store.
+func TestReleaseLeftovers_PDAway_IsHeld(t *testing.T) {
+	t.Parallel()
+	r := dead(t)
+	for _, point := range []string{"pd.Schedulers", "pd.Stores"} {
+		t.Run(point, func(t *testing.T) { //nolint:paralleltest // one cluster
+			_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, withoutPD{PD: r.pd, call: point}, r.tikv)
+			require.Equal(t, failure.Held, failure.KindOf(err), "%v", err)
+			require.NotEmpty(t, failure.HintOf(err))
+		})
+	}
+}
+
+// withoutPD is a PD one of whose calls gets no answer.
+type withoutPD struct {
+	hold.PD
+
+	call string
+}
+
+func (w withoutPD) Schedulers(ctx context.Context) ([]pd.Scheduler, error) {
+	if w.call == "pd.Schedulers" {
+		return nil, failure.New(failure.Limited, "list schedulers", "", "no leader")
+	}
+	return w.PD.Schedulers(ctx)
+}
+
+func (w withoutPD) Stores(ctx context.Context) ([]pd.Store, error) {
+	if w.call == "pd.Stores" {
+		return nil, failure.New(failure.Limited, "list stores", "", "no leader")
+	}
+	return w.PD.Stores(ctx)
 }
 
 // A live hold whose leases another process ended is broken, and does not continue as if nothing had happened.
