@@ -156,6 +156,8 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Log:     r.Log,
 		About:   r.about(),
 		Group:   r.holdGroup(),
+		// A set of hours survives an outage of object storage for as long as the lock does. The hold waits for nothing.
+		JournalPatience: lockTTL,
 	})
 	r.result.Started = time.Now().UTC()
 	err := engine.Run(ctx, r.steps())

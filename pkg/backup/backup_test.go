@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,6 +213,25 @@ func TestRun_SealedAndThenFailed_KeepsItsSnapshots(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, m.Snapshots, 6)
 	require.Empty(t, r.held(t.Context()))
+}
+
+// Object storage that is away for a moment after the cut ends no backup: its snapshots may be the work of hours.
+func TestRun_JournalIsAwayAfterTheCut_IsSealed(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{journal.StepRecord, "wait", journal.StepSeal} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			var left atomic.Int64
+			r.store.away = func(key string) bool { return strings.HasPrefix(key, manifest.RunsPrefix) && left.Add(-1) >= 0 }
+			r.events.at(step, func() { left.Store(3) })
+			o := r.options()
+			_, err := r.run(t.Context(), t, o)
+			require.NoError(t, err)
+			require.Negative(t, left.Load(), "it was away")
+			r.requireSealed(t, o)
+		})
+	}
 }
 
 // The live cluster does not wait until what is worth nothing has been deleted.

@@ -250,6 +250,7 @@ type spyStore struct {
 	lostKind     failure.Kind
 	unread       string // a file that cannot be read the first time that it is there
 	late         func() // carries the refused write out
+	away         func(key string) bool
 }
 
 func (s *spyStore) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
@@ -262,6 +263,9 @@ func (s *spyStore) Get(ctx context.Context, key string) ([]byte, objstore.Versio
 }
 
 func (s *spyStore) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
+	if s.away != nil && s.away(key) {
+		return "", failure.New(failure.Limited, "put object", key, "503")
+	}
 	if s.refuse != "" && strings.HasSuffix(key, s.refuse) && manifest.DecodeTombstone(body) == nil {
 		s.late = func() { _, _ = s.Store.Create(context.WithoutCancel(ctx), key, body) }
 		return "", failure.New(failure.Denied, "put object", key, "no permission")

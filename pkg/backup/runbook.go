@@ -43,10 +43,10 @@ func (r *run) steps() []phase.Step {
 
 		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour},
 		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true, State: &r.proof, Adopted: r.adoptProof},
-		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: 5 * time.Minute, Do: r.record, Undo: r.forget, Retry: true, Guard: r.fence.Check, Adopted: r.adoptManifest},
+		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record, Undo: r.forget, Retry: true, Guard: r.fence.Check, Adopted: r.adoptManifest},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait, Repeat: true},
 
-		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: 5 * time.Minute, Do: r.seal, Retry: true, Guard: r.fence.Check, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true, Guard: r.fence.Check, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
 		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: []string{journal.StepRelease}},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true},
 	}...)

@@ -26,8 +26,9 @@ type Config struct {
 	Resume *Resume
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
-	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once.
-	// The end of a run waits no longer than for one try.
+	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once. The end
+	// of a run waits no longer than for one try, and neither do the steps of Group before its last one: a live cluster
+	// would be held meanwhile.
 	JournalPatience time.Duration
 	// Group is the one group of steps that may be attempted more than once; nil for none.
 	Group *RetryGroup
@@ -101,6 +102,7 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	records := len(e.history.Records)
 	e.resumed = records > 0 && e.cfg.Resume != nil
 	e.writer = newWriter(ctx, e.cfg, records)
+	e.writer.hasty = e.hasty(steps)
 	switch {
 	case e.resumed:
 		e.writer.waitForAdmission()

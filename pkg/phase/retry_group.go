@@ -68,6 +68,16 @@ func (e *Engine) group(steps []Step) (first, last int) {
 	return first, last
 }
 
+// hasty are the steps whose records are tried once; see Config.JournalPatience.
+func (e *Engine) hasty(steps []Step) map[string]bool {
+	first, last := e.group(steps)
+	names := map[string]bool{}
+	for i := first; i >= 0 && i < last; i++ {
+		names[steps[i].Name] = true
+	}
+	return names
+}
+
 // nextAttempt decides what follows the failure of step i: nil if the group is to be done from scratch, from the
 // index returned. Before that its steps are undone; if one cannot be undone there is no further attempt.
 func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error) (int, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -168,4 +169,42 @@ func TestRun_GroupNamesNoSteps_IsRefused(t *testing.T) {
 	retried.To = "lock"
 	require.Error(t, phase.New(phase.Config{Journal: &memory{}, Group: retried}).Run(t.Context(), steps))
 	require.Empty(t, tr.did)
+}
+
+// While a group is attempted a live cluster is held: it does not wait for a journal that is away. What comes after it may
+// be the work of hours, and does.
+func TestRun_JournalAwayForAWhile_IsWaitedForOutsideTheGroup(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[string]struct {
+		waits bool
+	}{"lock": {true}, "hold": {false}, "cut": {true}, "seal": {true}} {
+		t.Run("begin of "+at, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var away time.Time
+				j := &memory{refuse: func(r phase.Record) error {
+					if r.Type == phase.RecordBegin && r.Step == at && away.IsZero() {
+						away = time.Now()
+					}
+					if !away.IsZero() && time.Since(away) < 2*time.Minute {
+						return failure.New(failure.Limited, "write", "", "503")
+					}
+					return nil
+				}}
+				tr := &trace{}
+				steps, retried := group(tr, 0)
+				retried.Attempts = 1
+				start := time.Now()
+				err := phase.New(phase.Config{Journal: j, Group: retried, JournalPatience: 10 * time.Minute}).Run(t.Context(), steps)
+				if want.waits {
+					require.NoError(t, err)
+					require.GreaterOrEqual(t, time.Since(start), 2*time.Minute)
+					return
+				}
+				require.Equal(t, failure.Limited, failure.KindOf(err))
+				require.Less(t, time.Since(start), time.Second)
+				require.Equal(t, []string{"lock", "undo lock"}, tr.did)
+			})
+		})
+	}
 }

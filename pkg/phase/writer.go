@@ -36,8 +36,9 @@ type writer struct {
 	ctx     context.Context //nolint:containedctx // outlives each step; cancelled by close
 	cancel  context.CancelFunc
 	log     *zap.Logger
-	// patience is how long a record is retried, until hurried.
+	// patience is how long a record is retried, until hurried; those of hasty steps are not.
 	patience time.Duration
+	hasty    map[string]bool
 	hurried  context.Context //nolint:containedctx // ends when the run does; nothing is retried then
 	hurry    context.CancelFunc
 }
@@ -145,18 +146,19 @@ func (w *writer) drain() {
 
 // append writes one record, and retries what may succeed later until patience or the run ends.
 func (w *writer) append(r Record) error {
-	for end := time.Now().Add(w.patience); ; {
+	end := time.Now().Add(w.patience)
+	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
 		ctx, cancel := context.WithTimeout(w.ctx, journalDeadline)
 		err := w.journal.Append(ctx, r)
 		cancel()
-		if err == nil || !failure.Transient(err) || !time.Now().Before(end) {
+		if err == nil || w.hasty[r.Step] || !failure.Transient(err) || !time.Now().Before(end) {
 			return err
 		}
 		w.mu.Lock()
 		w.last = err
 		w.mu.Unlock()
 		w.log.Warn("a journal record cannot be written; retrying", zap.Int("record", r.Seq), zap.Error(err))
-		if wait.For(w.hurried, maxRetryInterval) != nil {
+		if wait.For(w.hurried, interval) != nil {
 			return err
 		}
 	}
