@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -25,6 +26,7 @@ const (
 	hintAllow  = "allow {action} on {target} to this role, in IAM and in the bucket's policy"
 	hintLogin  = "renew the credentials: aws sso login, AWS_PROFILE, or the pod's role"
 	hintRegion = "set --region to the bucket's own region"
+	hintReach  = "check the network and the endpoint URL"
 	hintNoPut  = "use an S3 that has conditional writes (If-None-Match and If-Match)"
 )
 
@@ -129,10 +131,18 @@ func explainS3(ctx context.Context, err error, c s3Call) error {
 		o = outcome{failure.Denied, hintLogin}
 	case strings.Contains(err.Error(), "Invalid region"), strings.Contains(err.Error(), "Missing Region"):
 		o = outcome{failure.Usage, "set --region or AWS_REGION"}
+	case notReached(err):
+		o = outcome{failure.Unknown, hintReach}
 	}
 	fail := &failure.Error{Op: c.op, Target: c.target(), Kind: o.kind, Err: failure.Remote(cause)}
 	fail.Hint = strings.NewReplacer("{action}", c.action, "{target}", c.arn(), "{bucket}", c.bucket).Replace(o.hint)
 	return fail
+}
+
+// notReached reports whether no connection was made.
+func notReached(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // plain is the innermost part of the SDK's text that still says something.

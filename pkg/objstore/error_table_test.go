@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"strconv"
 	"syscall"
@@ -104,6 +105,13 @@ func TestExplainS3_ErrorsOfTheSDKItself_HaveAKind(t *testing.T) {
 		})
 	}
 	require.NoError(t, explainS3(t.Context(), nil, putCall))
+}
+
+func TestExplainS3_NobodyListens_SaysWhatToCheck(t *testing.T) {
+	t.Parallel()
+	err := explainS3(t.Context(), fmt.Errorf("request send failed: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}), putCall)
+	require.Equal(t, failure.Unknown, failure.KindOf(err), "it may be back in a moment")
+	require.Contains(t, failure.HintOf(err), "endpoint URL")
 }
 
 func TestExplain_EndedContext_KeepsItsIdentity(t *testing.T) {
