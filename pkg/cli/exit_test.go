@@ -85,6 +85,8 @@ func TestRun_WrongCommandLine_EndsWithTwo(t *testing.T) {
 	}{
 		{"nonsense", "nonsense"},
 		{"--nonsense", "nonsense"},
+		{"hold tidb/prod", `unknown command "tidb/prod"`},
+		{"runs lst", "did you mean list?"},
 		{"backup", "CLUSTER is missing"},
 		{"backup a b", `unexpected argument "b"`},
 		{"restore", "BACKUP is missing"},

@@ -23,7 +23,11 @@ func newGCDoc(kind string, dryRun bool, r *gc.Report) *gcDoc {
 
 func (d *gcDoc) table(w io.Writer) error {
 	if d.Nothing {
-		_, err := fmt.Fprintf(w, "nothing found of backup %s\n", d.Backup)
+		hint := ""
+		if len(d.Near) > 0 {
+			hint = "; did you mean " + oneLine(strings.Join(d.Near, ", ")) + "?"
+		}
+		_, err := fmt.Fprintf(w, "nothing found of backup %s%s\n", d.Backup, hint)
 		return err
 	}
 	t := newTable("ACTION", "KIND", "ID", "RUN", "BACKUP", "CLUSTER", "REASON")

@@ -22,7 +22,7 @@ func (a *app) runsCommand() *cobra.Command {
 
 Every backup, restore and resolve keeps a journal in the storage. One whose process died is
 unfinished: the same command continues it, and runs abort undoes what it did.`,
-		Args: cobra.NoArgs,
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.runsListCommand(), a.runsDescribeCommand(), a.runsAbortCommand())

@@ -49,7 +49,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		WithHint("did you mean --%s? see: %s --help", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
-// knownCommand is what is left for the root: a word that is no command.
+// knownCommand is what is left for a command that has only commands: a word that is none of them.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

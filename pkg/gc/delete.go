@@ -50,7 +50,9 @@ func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 		return report, err
 	}
 	report.Items = append(report.Items, found...)
-	report.Nothing = len(report.Items) == 0
+	if report.Nothing = len(report.Items) == 0; report.Nothing {
+		report.Near = x.near()
+	}
 	if o.DryRun || report.Nothing {
 		report.sort()
 		return report, nil
@@ -171,6 +173,16 @@ func (x *deletion) find(ctx context.Context) ([]Item, error) {
 		out = append(out, it.verdict(ActionDelete, "asked for"))
 	}
 	return out, nil
+}
+
+// near are the names that a person who misspelt the backup's may have meant.
+func (x *deletion) near() []string {
+	var names []string
+	for id := range x.world.backups {
+		names = append(names, string(id))
+	}
+	slices.Sort(names)
+	return failure.Nearest(string(x.opts.Backup), names, 3)
 }
 
 // check refuses what must not be deleted, before anything is changed.

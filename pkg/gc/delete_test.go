@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -33,6 +34,22 @@ func TestDelete_SealedBackup_IsBuriedThenItsSnapshotsGoThenItsObjects(t *testing
 	report, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Rate: fast})
 	require.NoError(t, err)
 	require.True(t, report.Nothing)
+	require.Empty(t, report.Near)
+}
+
+// A name that was misspelt is no success that goes unnoticed.
+func TestDelete_NothingFound_NamesTheNearest(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	report, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "bb", Rate: fast})
+	require.NoError(t, err)
+	require.True(t, report.Nothing)
+	require.Empty(t, report.Near, "b differs in half of the characters")
+	x := &deletion{opts: DeleteOptions{Backup: "prod-20261122-19491"}, world: &world{backups: map[cluster.BackupID]catalog.Entry{
+		"prod-20261122-194917": {}, "prod-20261122-194924": {}, "other": {},
+	}}}
+	require.Equal(t, []string{"prod-20261122-194917", "prod-20261122-194924"}, x.near())
 }
 
 func TestDelete_WhatMustNotGo_IsRefusedBeforeTheFirstChange(t *testing.T) {

@@ -70,6 +70,8 @@ type Report struct {
 	Compacted int `json:"compactedJournals,omitempty"`
 	// Nothing is true if nothing at all was found of what was asked for.
 	Nothing bool `json:"nothing,omitempty"`
+	// Near are the backups whose names are near that of one of which nothing was found: it may be misspelt.
+	Near []string `json:"-"`
 }
 
 // Count is the number of items with the action.
