@@ -3,6 +3,12 @@ package mutants
 // robustGuards are those by which a run outlasts, or names, what goes wrong around it.
 func robustGuards() []Mutant {
 	return []Mutant{
+		in("pkg/hold/leftover.go", "a release waits for a store that hangs", releasedOrSaid,
+			"	ctx, cancel := context.WithTimeout(ctx, leftoverLimit)", "	ctx, cancel := context.WithCancel(ctx)",
+			"TestReleaseLeftovers_StoreHangs_EndsWithTheRestLetGo"),
+		in("pkg/hold/leftover.go", "that PD does not answer is no word of a cluster that is held", releasedOrSaid,
+			"		return nil, r.held(err)\n", "		return nil, err\n",
+			"TestReleaseLeftovers_PDAway_IsHeld"),
 		in("pkg/backup/runbook.go", "one answer of a PD that elects its leader ends a backup in its preflight", errorTable,
 			"ReadOnly: true, Retry: true, Patience: preflight.Patience}", "ReadOnly: true}",
 			"TestPreflight_OneTransientAnswer_IsTriedAgain"),
