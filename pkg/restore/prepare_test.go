@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
@@ -133,6 +134,43 @@ func TestPrepare_ThenResolveData_ClusterServesAfterTheRestart(t *testing.T) {
 	h.before = false
 	_, err = h.resolveData(t)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "a cluster that serves is not flashed back: %v", err)
+}
+
+// A run that ends between the removal of the resolver's progress and its own end leaves a PD without the mark: the next one,
+// which is another run, finishes it. A cluster of which the storage has no such run is refused.
+func TestResolveData_EndedAfterTheMarkWasGone_NextRunFinishes(t *testing.T) {
+	t.Parallel()
+	h := newHandedOver(t)
+	result, err := h.prepare(t, nil)
+	require.NoError(t, err)
+	h.bind(t, result)
+	deps, opts := h.deps(t)
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	deps.Sink = stopAt{"check-pd-state", stop}
+	_, err = restore.ResolveData(ctx, deps, opts)
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, h.pd.PD.Recovering())
+	_, err = h.resolveData(t)
+	require.NoError(t, err)
+	require.NoError(t, h.kube.LeaveRecovery(within(t), target()))
+	_, err = h.bed.AwaitCluster(within(t), target())
+	require.NoError(t, err)
+	_, err = h.resolveData(t)
+	require.Equal(t, failure.Unready, failure.KindOf(err), "that one had ended well: %v", err)
+}
+
+// stopAt ends a run when it begins a step.
+type stopAt struct {
+	step string
+	stop func()
+}
+
+// Emit implements phase.Sink.
+func (s stopAt) Emit(e phase.Event) {
+	if e.Type == phase.StepStarted && e.Step == s.step {
+		s.stop()
+	}
 }
 
 // emptyBefore is a PD that knew no store when it was asked first.

@@ -2,12 +2,14 @@ package restore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // ResolveData is Resolve for a cluster that somebody else takes out of recovery mode, TiDB Operator say: it begins with
@@ -67,7 +69,10 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read mark", target)
 	}
-	if r.resolved, err = r.wasResolved(ctx); err != nil {
+	if r.resolved, err = r.wasResolved(ctx); err == nil && !marked && !r.resolved {
+		r.resolved, err = r.leftBefore(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	switch {
@@ -82,6 +87,25 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
+// leftBefore reports whether an earlier run, which was killed or failed since, has resolved the data of this very cluster and
+// taken PD's mark away. The resolver's progress is removed before such a run is over: then only its journal says so. Each try is
+// a run of its own here, as the Job that is made again knows nothing of the one before.
+func (r *run) leftBefore(ctx context.Context) (bool, error) {
+	id, err := r.pd.ClusterID(ctx)
+	if err != nil {
+		return false, failure.Annotate(err, "read cluster id", r.opts.Target.String())
+	}
+	all, err := runs.List(ctx, r.Store)
+	if err != nil {
+		return false, err
+	}
+	last := slices.IndexFunc(all, func(other runs.Run) bool { // the newest is the first
+		return other.ID != r.opts.Run && other.Operation == journal.Resolve && other.Cluster == r.opts.Target && other.Backup == r.opts.Backup &&
+			other.History != nil && readEarlier(other.History, false).left == id
+	})
+	return last >= 0 && all[last].State != runs.Done, nil
+}
+
 // lockMarked takes the cluster's lock and checks the cluster again: the run that held the lock may have continued meanwhile.
 func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 	if err := r.takeLock(ctx, s); err != nil {
@@ -90,11 +114,16 @@ func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 	return r.findMarkedPD(ctx, s)
 }
 
-// unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted.
-func (r *run) unmarkRecovering(ctx context.Context, _ *phase.Scope) error {
+// unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted. It notes of which cluster first.
+func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
 	if r.fence.Taken(ctx) {
 		return failure.New(failure.Conflict, "unmark recovering", r.opts.Target.String(), "another run has it").
 			WithHint("see how that run ended: this one has nothing more to do")
 	}
+	id, err := r.pd.ClusterID(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read cluster id", r.opts.Target.String())
+	}
+	s.Result(journal.ResultLeftRecovery, journal.LeftRecovery{ClusterID: id})
 	return r.unmark(ctx)
 }
