@@ -35,6 +35,7 @@ func (a *app) backupCommand() *cobra.Command {
 			if err := required("storage", a.common.Storage); err != nil {
 				return err
 			}
+			a.bound(BackupGrace)
 			return a.backup(cmd.Context(), f)
 		},
 	}
@@ -84,7 +85,8 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	if err != nil {
 		a.log.Warn("the backup is complete, and a person has to see to something", zap.Error(err))
 	}
-	a.log.say("EBS backup success", zap.Int64("size", result.DataBytes), zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
+	// As br's, the size is that of the volumes in GiB: the Operator makes bytes of it.
+	a.log.say("EBS backup success", zap.Int64("size", result.Manifest.SizeGiB()), zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
 		zap.Duration("cut", result.Hold.Cut), zap.String("backup", string(opts.Backup)))
 	return nil
 }

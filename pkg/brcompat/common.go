@@ -44,7 +44,7 @@ func (c *Common) define(f *pflag.FlagSet) {
 	f.StringVar(&c.TLS.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&c.LogLevel, "log-level", "L", "info", "log level: debug, info, warn, error")
 	f.StringVar(&c.LogFile, "log-file", "", "write the log there, not to a temporary file; "+logToTerm+" sends it to stdout")
-	f.StringVar(&c.LogFormat, "log-format", "text", "log format: text, json")
+	f.StringVar(&c.LogFormat, "log-format", "text", "log format: text, json; the lines that TiDB Operator reads are text in either")
 	f.Var(&keepalive{&c.KeepaliveTime, "10s"}, "grpc-keepalive-time", "how often a silent connection to a store is pinged; if not given, 30s")
 	f.Var(&keepalive{&c.KeepaliveTimeout, "3s"}, "grpc-keepalive-timeout", "how long a ping may stay unanswered; if not given, 5m0s")
 	s := &c.S3

@@ -22,15 +22,17 @@ const logToTerm = "BR_LOG_TO_TERM"
 type logger struct {
 	*zap.Logger
 
-	said *zap.Logger // writes to stdout as well
+	said *zap.Logger // writes to stdout as well, as text
+	ends *zap.Logger // takes the error that ends the run: a file, or stdout as text
 	file *os.File    // nil if the log goes to stdout
 }
 
 // openLog opens the log as br does: stdout if BR_LOG_TO_TERM is set, else the file of --log-file.
 func openLog(c *Common, streams Streams) (*logger, error) {
-	// The lines that the Operator waits for are written whatever the level is.
+	// The lines that the Operator reads are written whatever the level is, and as text whatever the format is: it looks for
+	// "resolved_ts=N" and for "[ERROR]", which JSON has not. PingCAP's br with --log-format=json leaves its Backup without a ts.
 	out := zapcore.Lock(zapcore.AddSync(streams.Out))
-	said, err := newLogger(&Common{LogLevel: "info", LogFormat: c.LogFormat}, out)
+	said, err := newLogger(&Common{LogLevel: "info", LogFormat: "text"}, out)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +41,7 @@ func openLog(c *Common, streams Streams) (*logger, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &logger{Logger: terminal, said: said}, nil
+		return &logger{Logger: terminal, said: said, ends: said}, nil
 	}
 	name := c.LogFile
 	if name == "" {
@@ -55,7 +57,7 @@ func openLog(c *Common, streams Streams) (*logger, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	both := zap.New(zapcore.NewTee(filed.Core(), said.Core()), zap.AddCaller())
-	return &logger{Logger: filed, said: both, file: file}, nil
+	return &logger{Logger: filed, said: both, ends: filed, file: file}, nil
 }
 
 func newLogger(c *Common, out zapcore.WriteSyncer) (*zap.Logger, error) {
@@ -75,7 +77,7 @@ func (l *logger) say(message string, fields ...zap.Field) {
 }
 
 // failed writes the error that ends the run.
-func (l *logger) failed(message string) { l.Error("br failed", zap.String("error", message)) }
+func (l *logger) failed(message string) { l.ends.Error("br failed", zap.String("error", message)) }
 
 // close ends the log. An error means that the end of --log-file may be missing.
 func (l *logger) close() error {

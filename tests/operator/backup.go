@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
 // Initialize is the phase initialize: br holds the cluster until it is terminated. It returns when the Backup would be
@@ -53,5 +54,33 @@ func (o *Operator) Backup(ctx context.Context, name cluster.Name) (cluster.TS, e
 		return 0, fmt.Errorf("teardown: %w", err)
 	}
 	ts := cluster.TS(run.ResolvedTS("EBS backup success"))
-	return ts, check(run, "EBS backup success", ts)
+	return ts, errors.Join(check(run, "EBS backup success", ts), o.checkSize(ctx, run))
+}
+
+// checkSize checks the size that the CR would show: the manager takes the number on the line of success for GiB.
+func (o *Operator) checkSize(ctx context.Context, run *Run) error {
+	meta, err := o.Download(ctx, "backupmeta")
+	if err != nil {
+		return err
+	}
+	d, err := manifest.ParseBR(meta)
+	if err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for _, s := range d.TiKV.Stores {
+		for _, v := range s.Volumes {
+			named[v.SnapshotID] = true
+		}
+	}
+	var want int64
+	for _, s := range o.Bed.EC2.Snapshots() {
+		if named[string(s.ID)] {
+			want += s.SizeGiB
+		}
+	}
+	if got := run.SizeGiB("EBS backup success"); got == 0 || got != want {
+		return fmt.Errorf("the line of success says a size of %d GiB, and the volumes have %d", got, want)
+	}
+	return nil
 }

@@ -213,6 +213,16 @@ func (r *Run) ResolvedTS(successTag string) uint64 {
 	return ts
 }
 
+// SizeGiB is the first size on the success line, which the manager takes for GiB; 0 without one.
+func (r *Run) SizeGiB(successTag string) int64 {
+	found := regexp.MustCompile(`size=\d+`).FindString(r.Line(successTag))
+	size, err := strconv.ParseInt(strings.TrimPrefix(found, "size="), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return size
+}
+
 // AwaitLines waits until stdout has all texts; an end of the process before that is an error.
 func (r *Run) AwaitLines(ctx context.Context, texts ...string) error {
 	for {

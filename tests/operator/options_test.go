@@ -65,9 +65,12 @@ func TestOperator_OptionsOfTheCRs_AreWhatEC2Makes(t *testing.T) {
 			},
 			volume: cluster.VolumeSpec{Type: "gp3", IOPS: 7000, ThroughputMiB: 400}, encrypted: true, zone: "us-west-2a", fast: true,
 		},
-		"io2 in another zone, each value after a space": {
-			restore: []string{"--volume-type", "io2", "--volume-iops", "8000", "--target-az", "us-west-2b", "--volume-iops", "9000", "--checksum", "false"},
-			volume:  cluster.VolumeSpec{Type: "io2", IOPS: 9000}, zone: "us-west-2b",
+		"io2 in another zone, each value after a space, with a log in JSON": {
+			backup: []string{"--log-format", "json"},
+			restore: []string{
+				"--log-format=json", "--volume-type", "io2", "--volume-iops", "8000", "--target-az", "us-west-2b", "--volume-iops", "9000", "--checksum", "false",
+			},
+			volume: cluster.VolumeSpec{Type: "io2", IOPS: 9000}, zone: "us-west-2b",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,10 +66,13 @@ func TestLog_WhereverItGoes_TheScannerFindsItsLines(t *testing.T) {
 		env  []string
 		file bool // --log-file is given
 		term bool // the log goes to stdout
+		json bool // --log-format=json
 	}{
 		"to the terminal, as the Operator's Jobs":    {env: []string{"BR_LOG_TO_TERM=\x01"}, term: true},
 		"to the terminal, with a file in br.options": {env: []string{"BR_LOG_TO_TERM=\x01"}, file: true, term: true},
 		"to the terminal by an empty variable":       {env: []string{"BR_LOG_TO_TERM="}, term: true},
+		"to the terminal, as JSON":                   {env: []string{"BR_LOG_TO_TERM=\x01"}, term: true, json: true},
+		"to a file, as JSON":                         {file: true, json: true},
 		"to a file of its own choice":                {},
 		"to the file that br.options names":          {file: true},
 	} {
@@ -80,8 +83,13 @@ func TestLog_WhereverItGoes_TheScannerFindsItsLines(t *testing.T) {
 			if c.file {
 				options = []string{"--log-file", filepath.Join(p.dir, "named.log")}
 			}
+			step, logged := `["step finished"]`, "resolved_ts="
+			if c.json {
+				options = append(options, "--log-format=json")
+				step, logged = `"message":"step finished"`, `"resolved_ts":`
+			}
 			pause := p.runPiped(t, c.env, append([]string{"operator", "pause-gc-and-schedulers", "--pd=" + p.pd()}, options...)...)
-			require.Eventually(t, func() bool { return strings.Contains(pause.stdout.String(), "All ready") }, time.Minute, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(pause.stdout.String(), "All ready") }, patience, 20*time.Millisecond)
 			backup := p.runPiped(t, c.env, append([]string{
 				"backup", "full", "--type=aws-ebs", "--volume-file=" + p.volumeFile(), "--pd=" + p.pd(), "--storage=" + storage,
 				"--s3.region=" + testbed.Region, "--s3.endpoint=" + p.AWS(), underPause,
@@ -104,21 +112,21 @@ func TestLog_WhereverItGoes_TheScannerFindsItsLines(t *testing.T) {
 			if c.term {
 				require.Empty(t, logs)
 				require.NoFileExists(t, filepath.Join(p.dir, "named.log"))
-				require.Contains(t, backup.stdout.String(), `["step finished"]`)
+				require.Contains(t, backup.stdout.String(), step)
 				require.Empty(t, backup.stderr.String())
 				return
 			}
 			require.Equal(t, 1, strings.Count(backup.stdout.String(), "\n"), "nothing but the line that is looked for: %s", &backup.stdout)
 			require.Contains(t, backup.stderr.String(), "Detail BR log in ")
 			require.NotEmpty(t, logs)
-			var logged strings.Builder
+			var text strings.Builder
 			for _, file := range logs {
-				text, err := os.ReadFile(file) //nolint:gosec // ours
+				content, err := os.ReadFile(file) //nolint:gosec // ours
 				require.NoError(t, err)
-				logged.Write(text)
+				text.Write(content)
 			}
-			for _, text := range []string{"All ready", `["step finished"]`, "EBS backup success", "resolved_ts=" + ts} {
-				require.Contains(t, logged.String(), text)
+			for _, part := range []string{"All ready", step, "EBS backup success", logged + ts} {
+				require.Contains(t, text.String(), part)
 			}
 		})
 	}
