@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/ui"
 )
 
 // Streams are where a command writes, and what a test puts in the place of the real world's.
@@ -40,14 +40,12 @@ const (
 	ExitHeld   ExitCode = 9 // the cluster was not put back: act now
 )
 
-// undoTime is how long a run may take to be undone after a signal: less than the 30 s that Kubernetes gives a pod.
-const undoTime = 22 * time.Second
-
 // errStopped is the cause of a context that a signal ended.
 var errStopped = errors.New("stopped by a signal")
 
 // Main runs the command line and returns the exit code. The first SIGTERM or SIGINT ends the run, which then undoes
-// what it did; the second one makes Main return at once, with the run still going: the caller has to end the process.
+// what it did. The second one makes Main return at once, with the run still going, and so does the end of the time that the
+// Operator's Job has: what is left is named, and the caller has to end the process.
 func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -57,15 +55,22 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 	done := make(chan ExitCode, 1)
 	app := &app{streams: streams, version: version}
 	go func() { done <- app.run(ctx, args) }()
-	for stopping := false; ; stopping = true {
+	stopping, over := false, (<-chan time.Time)(nil)
+	for {
 		select {
 		case code := <-done:
 			return code
+		case <-over:
+			return app.leave("the time that TiDB Operator's Job has is over before all was undone")
 		case s := <-signals:
 			if stopping {
-				return app.leave()
+				return app.leave("stopped at once by a second signal")
 			}
-			cancel(&phase.StopError{Reason: fmt.Errorf("%w: %s", errStopped, s), UndoBy: time.Now().Add(undoTime)})
+			var cause *phase.StopError
+			cause, over = app.stop(s)
+			stopping = true
+			cancel(cause)
+			app.sayStopping(s)
 		}
 	}
 }
@@ -100,18 +105,10 @@ type app struct {
 	common  Common
 	log     *logger // nil before the flags are read
 	left    phase.Remains
-}
 
-// leave says what is left of a run that still works, and gives the code to end with at once.
-func (a *app) leave() ExitCode {
-	lines, held := a.left.Lines()
-	if len(lines) > 0 {
-		ui.Say(a.streams.Err, "left: "+strings.Join(lines, "; "))
-	}
-	if held {
-		return ExitHeld
-	}
-	return ExitFailed
+	// What the goroutine that waits for signals reads.
+	said  atomic.Pointer[logger] // log
+	grace atomic.Int64           // a time.Duration; zero is that of a Backup, and no end of the process before the run's
 }
 
 // end reports the error, where the Operator looks and where a person does, and closes the log.

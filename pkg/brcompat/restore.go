@@ -42,6 +42,7 @@ func (a *app) restoreCommand() *cobra.Command {
 			if err := f.validate(); err != nil {
 				return err
 			}
+			a.bound(RestoreGrace)
 			if f.Prepare {
 				return a.restoreVolumes(cmd.Context(), f)
 			}

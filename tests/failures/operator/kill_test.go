@@ -2,6 +2,8 @@ package operator_test
 
 import (
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +65,58 @@ func TestC2_RestoreTerminated_EndsAndLeavesNothing(t *testing.T) { //nolint:tpar
 	}
 	_, err := p.RestoreVolumes(within(t), p.target)
 	require.NoError(t, err, "the lock is free, and nothing is in the way")
+}
+
+// TestC2 terminates br when nothing answers any more what it has to undo (an API that hangs): it ends by itself before the ten
+// seconds of a Restore's pod are over, names what is left, and the next Job restores.
+func TestC2_RestoreTerminatedAndNothingAnswers_EndsAndNamesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		data       bool
+		at, stalls string
+		left       string // by the undo, or by the process that does not wait for it any longer
+	}{
+		"volumes": {at: "journal.begin.await-volumes", stalls: "ec2.DeleteVolume", left: `(6 may be left|up to 6 volumes).*tisnap gc`},
+		"data":    {data: true, at: "journal.begin.prepare", stalls: "pd.", left: `release gc of tisnap-|is not finished: the same command continues it`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			begin := p.BeginRestoreVolumes
+			if row.data {
+				_, err := p.RestoreVolumes(within(t), p.target)
+				require.NoError(t, err)
+				begin = p.BeginRestoreData
+			}
+			started, stopped := make(chan *operator.Run, 1), atomic.Bool{}
+			p.faults.Watch(func(point string) *fault.Rule {
+				if point == row.at && stopped.CompareAndSwap(false, true) {
+					r := <-started
+					_ = r.Signal() // the error of a process that has ended shows below
+				}
+				if stopped.Load() && strings.HasPrefix(point, row.stalls) {
+					return &fault.Rule{Position: fault.Stall}
+				}
+				return nil
+			})
+			run, pod, err := begin(within(t), p.target)
+			require.NoError(t, err)
+			started <- run
+			err = run.Wait()
+			p.faults.Watch(nil)
+			require.ErrorContains(t, err, "exit status 1", "it ends by itself")
+			require.Contains(t, run.Line("stopping"), "[end-within=7.5s]")
+			require.Regexp(t, row.left, err.Error(), "in the error that the manager puts into the CR")
+			require.False(t, run.Says("EBS restore success"))
+			if !row.data {
+				noDocument(t, pod)
+				_, err = p.RestoreVolumes(within(t), p.target)
+				require.NoError(t, err)
+			}
+			_, err = p.RestoreData(within(t), p.target)
+			require.NoError(t, err)
+		})
+	}
 }
 
 // TestC14 starts a second restore of a target while the first one is at work (tidb-operator#5500): it waits for the first
