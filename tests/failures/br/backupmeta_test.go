@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,11 +128,16 @@ func TestC8_BackupKilledUnderTheOthersHold_NextJobKeepsTheHold(t *testing.T) {
 // While the first process is alive, the second one of the same Job touches nothing of it.
 func TestC14_SecondJobOfTheSameBackup_IsRefusedWhileTheFirstLives(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, slowSnapshots)
+	p := newPlace(t)
+	refused := make(chan struct{})
+	let := sync.OnceFunc(func() { close(refused) })
+	defer let()
+	p.fault(t, fault.Rule{Point: "object.seal.json", Position: fault.Slow, Times: -1, Do: func() { <-refused }})
 	first := p.backup(t)
 	p.awaitBackupMeta(t)
 	second := p.backup(t)
 	second.requireRefused(t, "br backup")
+	let()
 	require.Equal(t, brcompat.ExitDone, first.ends(t), first.out())
 	p.requireWhole(t)
 }

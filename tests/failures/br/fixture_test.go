@@ -30,6 +30,9 @@ import (
 // scale is how many times as fast EC2 is.
 const scale = 20
 
+// patience is how long anything is waited for: the machine may do much else.
+const patience = 4 * time.Minute
+
 const storage = "s3://" + testbed.Bucket + "/vb1-k8s-a"
 
 // prod is the cluster that backups are taken of.
@@ -56,7 +59,7 @@ type place struct {
 
 func newPlace(t *testing.T, change ...func(*testbed.Config)) *place {
 	t.Helper()
-	ctx := within(t, time.Minute)
+	ctx := within(t, patience)
 	p := &place{faults: &fault.Plan{}, dir: t.TempDir()}
 	cfg := testbed.Config{Dir: t.TempDir(), Nodes: 3, Scale: scale, Faults: p.faults, Rules: ebstest.QuickRules()}
 	for _, f := range change {
@@ -195,7 +198,7 @@ func (p *place) pd() string {
 // says waits until the job has written a line, and fails if it ends before.
 func (j *job) says(t *testing.T, line string) {
 	t.Helper()
-	ctx := within(t, time.Minute)
+	ctx := within(t, patience)
 	for !strings.Contains(j.out(), line) {
 		select {
 		case <-j.wake:
@@ -213,7 +216,7 @@ func (j *job) ends(t *testing.T) brcompat.ExitCode {
 	t.Helper()
 	select {
 	case <-j.done:
-	case <-within(t, 4*time.Minute).Done():
+	case <-within(t, patience).Done():
 		require.FailNow(t, "it does not end", j.out())
 	}
 	return j.code

@@ -59,7 +59,7 @@ func TestH1_HolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
 	holder := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10s")
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(p.c.Held(), func(s string) bool { return strings.HasPrefix(s, "safe point tisnap-") })
-	}, time.Minute, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	holder.kill(t)
 	require.NotEmpty(t, p.c.Held())
 	p.pause(t).requireRefused(t, "another tool holds the cluster")
@@ -85,7 +85,7 @@ func (j *job) readyOrEnded(t *testing.T) {
 		case <-j.wake:
 		case <-j.done:
 			return
-		case <-within(t, time.Minute).Done():
+		case <-within(t, patience).Done():
 			require.FailNow(t, "it is neither ready nor ended", j.out())
 		}
 	}
@@ -137,7 +137,7 @@ func (p *place) launchBackup(t *testing.T, rule fault.Rule, args ...string) *pro
 	b := p.launch(t, append([]string{
 		"backup", "full", "--type=aws-ebs", "--volume-file=" + p.volumeFile(), "--pd=" + p.pd(), "--storage=" + storage, "--s3.endpoint=" + p.AWS(),
 	}, args...)...)
-	require.Eventually(t, func() bool { return len(p.faults.Unreached()) == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(p.faults.Unreached()) == 0 }, patience, 10*time.Millisecond)
 	return b
 }
 

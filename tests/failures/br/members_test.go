@@ -88,7 +88,7 @@ func TestA3_HoldersEnd_IsAFailureOnlyBeforeTheCutIsProven(t *testing.T) {
 
 func (p *place) awaitBackupMeta(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return p.backupMeta(t) != nil }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return p.backupMeta(t) != nil }, patience, 20*time.Millisecond)
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5478
