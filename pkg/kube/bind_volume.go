@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -157,7 +156,7 @@ func (c *Client) freeVolume(ctx context.Context, pv *corev1.PersistentVolume, pv
 		return nil
 	}
 	api := c.core.CoreV1().PersistentVolumes()
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	return untilWritten(ctx, "free persistent volume", pv.Name, func() error {
 		current, err := api.Get(ctx, pv.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -169,7 +168,6 @@ func (c *Client) freeVolume(ctx context.Context, pv *corev1.PersistentVolume, pv
 		_, err = api.Update(ctx, current, metav1.UpdateOptions{})
 		return err
 	})
-	return wrap(err, "free persistent volume", pv.Name)
 }
 
 // decodeObject keeps whole numbers whole.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -108,7 +107,7 @@ func (c *Client) claimForRun(ctx context.Context, name cluster.Name, instance st
 
 func (c *Client) markClaim(ctx context.Context, namespace, name string, run cluster.RunID) error {
 	api := c.core.CoreV1().PersistentVolumeClaims(namespace)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return untilWritten(ctx, "mark claim", namespace+"/"+name, func() error {
 		current, err := api.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -120,7 +119,6 @@ func (c *Client) markClaim(ctx context.Context, namespace, name string, run clus
 		_, err = api.Update(ctx, current, metav1.UpdateOptions{})
 		return err
 	})
-	return wrap(err, "mark claim", namespace+"/"+name)
 }
 
 // deletePods deletes the pods of all components, so that the claims are released at once.

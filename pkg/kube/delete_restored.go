@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -117,7 +116,7 @@ func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) 
 func (c *Client) setPolicy(ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, run cluster.RunID) (*corev1.PersistentVolume, error) {
 	api := c.core.CoreV1().PersistentVolumes()
 	var now *corev1.PersistentVolume
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := untilWritten(ctx, "set reclaim policy "+string(policy), pv.Name, func() error {
 		var err error
 		if now, err = api.Get(ctx, pv.Name, metav1.GetOptions{}); err != nil {
 			return err
@@ -134,8 +133,11 @@ func (c *Client) setPolicy(ctx context.Context, pv *corev1.PersistentVolume, pol
 		now, err = api.Update(ctx, now, metav1.UpdateOptions{})
 		return err
 	})
-	if wrapped := gone("set reclaim policy "+string(policy), pv.Name, err); wrapped != nil || err != nil {
-		return nil, wrapped
+	if failure.Is(err, failure.NotFound) {
+		return nil, nil //nolint:nilnil // as promised
+	}
+	if err != nil {
+		return nil, err
 	}
 	return now, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
@@ -30,7 +29,7 @@ func (c *Client) StartTiKV(ctx context.Context, name cluster.Name) error {
 // Operator does all the time. change returns false if there is nothing to write.
 func (c *Client) updateCluster(ctx context.Context, name cluster.Name, op string, change func(*unstructured.Unstructured) bool) error {
 	api := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return untilWritten(ctx, op, name.String(), func() error {
 		o, err := c.getCluster(ctx, name)
 		if err != nil || !change(o) {
 			return err
@@ -38,5 +37,4 @@ func (c *Client) updateCluster(ctx context.Context, name cluster.Name, op string
 		_, err = api.Update(ctx, o, metav1.UpdateOptions{})
 		return err
 	})
-	return wrap(err, op, name.String())
 }

@@ -102,6 +102,9 @@ func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.
 	if code == 0 {
 		return nil
 	}
+	if code == conflict {
+		return fmt.Errorf("tisnap %s takes an object that changed meanwhile for one of somebody else", args[0])
+	}
 	v.failed++
 	if err := errors.Join(explained(strings.TrimPrefix(v.output.String(), before), code), left(ctx)); err != nil {
 		return err
@@ -111,6 +114,9 @@ func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.
 	}
 	return err
 }
+
+// conflict is the exit code for what somebody else holds or has made: nobody does here.
+const conflict = 6
 
 // long is how long trouble lasts that the program waits out, in a round in which the last one does not pass soon.
 const long = 20 * time.Second
@@ -134,9 +140,9 @@ func (v *kubeVictim) draw(requests int) []kubetest.Trouble {
 		return all
 	}
 	switch last := &all[len(all)-1]; last.Kind {
-	case kubetest.TroubleUnauthorized, kubetest.TroubleForbidden, kubetest.TroubleConflict:
+	case kubetest.TroubleUnauthorized, kubetest.TroubleForbidden:
 		last.For = -1
-	case kubetest.TroubleBusy, kubetest.TroubleBusyNow, kubetest.TroubleInternal, kubetest.TroubleLost, kubetest.TroubleCut:
+	case kubetest.TroubleConflict, kubetest.TroubleBusy, kubetest.TroubleBusyNow, kubetest.TroubleInternal, kubetest.TroubleLost, kubetest.TroubleCut:
 		last.For = long
 	case kubetest.TroubleStale, kubetest.TroubleRestart, kubetest.TroubleRotated:
 	}
