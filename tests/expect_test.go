@@ -52,16 +52,18 @@ func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) { //nolint:para
 	require.Equal(t, cluster.VolumeSpec{Type: source.Type, SizeGiB: source.SizeGiB, IOPS: source.IOPS, ThroughputMiB: source.ThroughputMiB}, in.Spec, "as the backup's volumes were")
 	require.Equal(t, second.DataBytes, in.DataBytes)
 	require.Equal(t, second.Volumes, in.Volumes)
+	require.Positive(t, in.MarkedShare, "the backup has marks")
 
 	flags := []string{"second", "--to", "tidb/copy", "--storage", whole, "--volume-type", "gp3", "--volume-iops", "7000", "--volume-throughput", "400"}
 	e = p.refused(t, append([]string{"restore", "--dry-run"}, flags...)...)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Regexp(t, `would restore backup second to tidb/copy(.|\n)*\nrestore of 3 stores, (.|\n)*\nvolumes: gp3 [0-9]+ GiB, 7000 iops, 400 MiB/s; times from the published tables\n`+
-		`\n *PHASE(.|\n)*start TiKV(.|\n)*BILLED-BY-AWS(.|\n)*the same restore on other volumes:\n(.|\n)*gp3 7000/400, FSR[^\n]*\n[^\n]*300 MiB/s[^\n]*\n$`, e.stdout)
+		`\n *PHASE(.|\n)*start TiKV(.|\n)* of the regions have marks: resolve data takes (.|\n)*BILLED-BY-AWS(.|\n)*the same restore on other volumes:\n(.|\n)*gp3 7000/400, FSR[^\n]*\n[^\n]*300 MiB/s[^\n]*\n$`, e.stdout)
 	var plan struct{ Estimate estimated }
 	e = p.refused(t, append([]string{"restore", "--dry-run", "-o", "json"}, flags...)...)
 	require.NoError(t, json.Unmarshal([]byte(e.stdout), &plan), e.stderr)
 	require.Len(t, plan.Estimate.Estimates, 1)
+	require.InDelta(t, in.MarkedShare, plan.Estimate.Estimates[0].Input.MarkedShare, 1e-9)
 
 	c.forget()
 	e, restored := p.reported(t, append([]string{"restore", "-o", "json", "--notify", "http://" + closed(t) + "/secret-token", "--flashback", "all"}, flags...)...)

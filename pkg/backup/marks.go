@@ -170,6 +170,7 @@ func (r *run) storeMarks(ctx context.Context, s *phase.Scope) (*manifest.Marks, 
 	}
 	stored, err := r.catalog.PutMarks(ctx, r.opts.Backup, r.marks.set, r.marks.ts)
 	if err == nil {
+		stored.Of = r.marks.regions
 		r.marks.stored = stored
 	}
 	return stored, err

@@ -42,6 +42,8 @@ func TestRun_Marks_AreSealedAndBelowTheBackupTS(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, set.Len())
 	require.Equal(t, m.Marks.Regions, set.Len())
+	require.Equal(t, result.Regions, m.Marks.Of, "of all regions, so that an estimate knows the share")
+	require.Positive(t, m.Marks.Of)
 	// Other bytes than those that were sealed are refused.
 	body, version, err := r.store.Get(t.Context(), manifest.MarksKey(o.Backup))
 	require.NoError(t, err)

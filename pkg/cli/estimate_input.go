@@ -67,6 +67,7 @@ func restoreInput(id cluster.BackupID) inputFunc {
 		switch {
 		case err == nil:
 			in = onVolumes(in, len(m.Source.Stores), snapshotSpecs(m))
+			in.MarkedShare = restore.MarkedShare(m, restore.Options{})
 		case in.DataBytes == 0:
 			return in, err
 		}
@@ -78,7 +79,7 @@ func restoreInput(id cluster.BackupID) inputFunc {
 func plannedRestore(opts restore.Options, p *restore.Plan) estimate.Input {
 	in := estimate.Input{
 		Operation: report.Restore, DataBytes: p.DataBytes, LargestBytes: p.LargestBytes, Writes: true,
-		FastRestore: opts.FastRestore, InitializationMiB: p.InitializationMiB,
+		FastRestore: opts.FastRestore, InitializationMiB: p.InitializationMiB, MarkedShare: p.MarkedShare,
 	}
 	return onVolumes(in, len(p.Manifest.Source.Stores), specsOf(p.Volumes))
 }
@@ -153,7 +154,7 @@ func fitOf(runs []history.Run) *estimate.Fit {
 		if runs[i].Outcome != phase.Done || runs[i].Problem != "" {
 			continue
 		}
-		s := estimate.Sample{Input: inputOf(&runs[i]), Phases: map[string]float64{}}
+		s := estimate.Sample{Input: inputOf(&runs[i]), Phases: map[string]float64{}, UnchangedShare: runs[i].Regions.UnchangedShare()}
 		for _, p := range runs[i].Phases {
 			s.Phases[p.Name] = p.Seconds
 		}

@@ -61,6 +61,11 @@ func estimateTable(b *strings.Builder, e *estimate.Estimate) error {
 	if err := t.write(b); err != nil {
 		return err
 	}
+	for _, p := range e.Phases {
+		if p.Note != "" {
+			fmt.Fprintf(b, "%s\n", p.Note)
+		}
+	}
 	fmt.Fprintf(b, "\n")
 	costs := newTable("BILLED-BY-AWS", "USD", "WHEN", "NOTE")
 	for _, i := range e.Cost.Items {

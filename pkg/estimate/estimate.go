@@ -10,6 +10,8 @@ type Phase struct {
 	Seconds float64 `json:"seconds"`
 	Low     float64 `json:"lowSeconds"`
 	High    float64 `json:"highSeconds"`
+	// Note says what the time depends on that is not known before the run; "" if nothing of that kind.
+	Note string `json:"note,omitempty"`
 }
 
 // Estimate is how long a run takes and what it costs.
@@ -36,11 +38,16 @@ func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Estimate{Input: in, Model: fit.name(in.Operation), Phases: phases(in), Total: Phase{Name: "total"}}
+	left := fit.unchanged(in)
+	e := &Estimate{Input: in, Model: fit.name(in.Operation), Phases: phases(in, left.median), Total: Phase{Name: "total"}}
+	fastest, slowest := phases(in, left.high), phases(in, left.low)
 	for i := range e.Phases {
 		ph := &e.Phases[i]
 		s := fit.scale(in.Operation, ph.Name)
-		ph.Low, ph.High, ph.Seconds = ph.Seconds*s.low, ph.Seconds*s.high, ph.Seconds*s.median
+		ph.Low, ph.High, ph.Seconds = fastest[i].Seconds*s.low, slowest[i].Seconds*s.high, ph.Seconds*s.median
+		if ph.Name == report.ResolveData {
+			ph.Note = fit.regionsNote(in, left)
+		}
 		e.Total.Seconds += ph.Seconds
 		e.Total.Low += ph.Low
 		e.Total.High += ph.High

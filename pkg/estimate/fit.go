@@ -17,15 +17,19 @@ const (
 type Sample struct {
 	Input  Input
 	Phases map[string]float64
+	// UnchangedShare is how many of the regions a restore did not flash back, 0 to 1.
+	UnchangedShare float64
 }
 
 // Fit is how much longer than published the runs of a storage take, phase by phase. A nil one changes nothing.
 type Fit struct {
 	runs   map[report.Operation]int
 	scales map[report.Operation]map[string]scale
+	// shares are those of the regions that the restores did not flash back; nil where too few are known.
+	shares *scale
 }
 
-// scale is a factor on a phase: the median of the runs, and the range that eight of ten are in.
+// scale is a factor on a phase, or a share: the median of the runs, and the range that eight of ten are in.
 type scale struct{ low, median, high float64 }
 
 // NewFit scales the model to runs, the oldest first. An operation with fewer than five is left as published, and so is
@@ -39,14 +43,15 @@ func NewFit(samples []Sample) *Fit {
 }
 
 func (f *Fit) add(op report.Operation, samples []Sample) {
-	ratios, runs := map[string][]float64{}, 0
+	ratios, shares, runs := map[string][]float64{}, []float64{}, 0
 	for i := len(samples) - 1; i >= 0 && runs < maxFitRuns; i-- {
 		in, err := samples[i].Input.Complete()
 		if in.Operation != op || err != nil {
 			continue
 		}
 		runs++
-		for _, p := range phases(in) {
+		shares = append(shares, samples[i].UnchangedShare)
+		for _, p := range phases(in, samples[i].UnchangedShare) {
 			if got, ran := samples[i].Phases[p.Name]; ran && p.Seconds > 0 {
 				ratios[p.Name] = append(ratios[p.Name], got/p.Seconds)
 			}
@@ -58,10 +63,18 @@ func (f *Fit) add(op report.Operation, samples []Sample) {
 	f.runs[op], f.scales[op] = runs, map[string]scale{}
 	for name, all := range ratios {
 		if len(all) >= minFitRuns {
-			slices.Sort(all)
-			f.scales[op][name] = scale{quantile(all, 0.1), quantile(all, 0.5), quantile(all, 0.9)}
+			f.scales[op][name] = scaleOf(all)
 		}
 	}
+	if op == report.Restore {
+		s := scaleOf(shares)
+		f.shares = &s
+	}
+}
+
+func scaleOf(values []float64) scale {
+	slices.Sort(values)
+	return scale{quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)}
 }
 
 // quantile interpolates between the values, which are sorted.

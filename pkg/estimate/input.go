@@ -28,6 +28,9 @@ type Input struct {
 	// FastRestore and InitializationMiB (MiB/s of each volume) are a restore's.
 	FastRestore       bool  `json:"fastRestore,omitempty"`
 	InitializationMiB int64 `json:"initializationMiB,omitempty"`
+	// MarkedShare is how many of the regions have a mark, 0 to 1: a restore need not flash back those of them that nothing
+	// was written to. How many these are is not known before. Zero is none: all regions are flashed back.
+	MarkedShare float64 `json:"markedShare,omitempty"`
 	// OtherRegion says that the snapshots are copied to another region.
 	OtherRegion bool `json:"otherRegion,omitempty"`
 }

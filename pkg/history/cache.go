@@ -9,7 +9,7 @@ import (
 )
 
 // cacheVersion changes with the meaning of Run's fields: an older cache is of no use then.
-const cacheVersion = 1
+const cacheVersion = 2
 
 // cached is what Save writes.
 type cached struct {

@@ -15,6 +15,14 @@ type Regions struct {
 	SavedSeconds float64 `json:"savedSeconds,omitempty"`
 }
 
+// UnchangedShare is how many of the regions were not flashed back, 0 to 1; 0 of nil, as where nothing is known.
+func (n *Regions) UnchangedShare() float64 {
+	if n == nil || n.Unchanged+n.Flashed <= 0 {
+		return 0
+	}
+	return float64(n.Unchanged) / float64(n.Unchanged+n.Flashed)
+}
+
 // Facts are lines about the regions, each a term and a text; none of nil.
 func (n *Regions) Facts() [][2]string {
 	if n == nil {

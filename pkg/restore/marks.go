@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -29,6 +30,25 @@ func CheckFlashbackPolicy(s string) error {
 		return nil
 	}
 	return failure.New(failure.Usage, "check options", "", "--flashback %q: want auto or all", s)
+}
+
+// MarkedShare is how many of the regions, 0 to 1, a restore with these options need not flash back if nothing was written
+// to them, as far as the manifest shows: what the target's own stores and TiDB servers allow is known only once they run.
+func MarkedShare(m *manifest.Manifest, opts Options) float64 {
+	switch {
+	case m.Marks == nil, opts.Flashback == FlashbackAll, len(opts.TolerateStores) > 0:
+		return 0
+	case m.BackupTS < marks.After(m.Marks.TS), !marks.Supported(m.Source.Version):
+		return 0
+	}
+	return m.Marks.Share()
+}
+
+func (r *run) markedShare() float64 {
+	if r.existing {
+		return 0
+	}
+	return MarkedShare(r.manifest, r.opts)
 }
 
 // loadMarks reads the backup's marks, if they may be used; otherwise, and that is no error, every region is taken back.

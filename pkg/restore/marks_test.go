@@ -185,3 +185,29 @@ func requireOnly(t *testing.T, want string, got []string) {
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], want)
 }
+
+// What an estimate may count on is what loadMarks would use, as far as the manifest shows.
+func TestMarkedShare_WhatDecides(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(r *run)
+		want   float64
+	}{
+		"of how many is not known": {func(*run) {}, 1},
+		"of four regions":          {func(r *run) { r.manifest.Marks.Of = 4 }, 0.75},
+		"no marks":                 {func(r *run) { r.manifest.Marks = nil }, 0},
+		"none of any region":       {func(r *run) { r.manifest.Marks.Regions = 0 }, 0},
+		"all on demand":            {func(r *run) { r.opts.Flashback = FlashbackAll }, 0},
+		"a store is left out":      {func(r *run) { r.opts.TolerateStores = []cluster.StoreID{1} }, 0},
+		"too close to the marks":   {func(r *run) { r.manifest.BackupTS-- }, 0},
+		"a TiKV that is not known": {func(r *run) { r.manifest.Source.Version = "9.9.9" }, 0},
+		"a target that exists":     {func(r *run) { r.existing = true }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, _ := marked(t, nil)
+			c.change(r)
+			require.InDelta(t, c.want, r.markedShare(), 1e-9)
+		})
+	}
+}

@@ -34,6 +34,9 @@ type Plan struct {
 	// InitializationMiB is the rate of each volume, Waves in how many groups they go; 0 and 1 without one.
 	InitializationMiB int64
 	Waves             int
+	// MarkedShare is how many of the regions, 0 to 1, need no flashback if nothing was written to them: see MarkedShare. It
+	// is 0 for a target that exists, whose TiDB servers may run meanwhile.
+	MarkedShare float64
 	// TidbCluster is the object that the run would make, as YAML; nil for a target that exists.
 	TidbCluster []byte
 }
@@ -62,6 +65,7 @@ func (r *run) plan() *Plan {
 		Manifest: r.manifest, Volumes: r.volumes, Region: r.EBS.Region(), Account: r.result.Account,
 		DataBytes: r.result.DataBytes, LargestBytes: r.result.LargestBytes,
 		InitializationMiB: r.fill.rate, Waves: r.fill.waves(len(r.volumes)),
+		MarkedShare: r.markedShare(),
 	}
 }
 
