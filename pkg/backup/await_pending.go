@@ -12,9 +12,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// awaitPending waits, before anything is held, until EC2 takes another snapshot of every volume that preflight found
-// with as many in progress as are allowed: the cut would wait for that while the cluster is held.
+// awaitPending waits, before anything is held, until EC2 takes another snapshot of every volume: the cut would wait for
+// that while the cluster is held.
 func (r *run) awaitPending(ctx context.Context, s *phase.Scope) error {
+	if err := r.awaitShown(ctx, s); err != nil {
+		return err
+	}
+	return r.awaitDeleted(ctx, s)
+}
+
+// awaitShown waits for the volumes of which preflight found as many snapshots in progress as are allowed.
+func (r *run) awaitShown(ctx context.Context, s *phase.Scope) error {
 	busy := r.source.Busy
 	if len(busy) == 0 {
 		return nil

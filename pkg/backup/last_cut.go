@@ -15,11 +15,27 @@ import (
 // lastCut is when another run of the cluster last dealt with EC2's set of snapshots, by its journal, if that was after since;
 // else zero. EC2 counts a snapshot that was deleted, and shows it to nobody.
 func lastCut(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (time.Time, error) {
+	journals, err := recentJournals(ctx, store, name, self, since)
+	var last time.Time
+	for _, records := range journals {
+		if at := cutIn(records); at.After(last) {
+			last = at
+		}
+	}
+	if err != nil || last.Before(since) {
+		return time.Time{}, err
+	}
+	return last, nil
+}
+
+// recentJournals are those of the other runs of a cluster that wrote something after since. What cannot be read as a
+// journal is left out.
+func recentJournals(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (map[cluster.RunID][]phase.Record, error) {
 	objects, err := store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
-		return time.Time{}, failure.Annotate(err, "list runs", name.String())
+		return nil, failure.Annotate(err, "list runs", name.String())
 	}
-	var last time.Time
+	journals := map[cluster.RunID][]phase.Record{}
 	read := map[cluster.RunID]bool{self: true}
 	for _, o := range objects {
 		run, _, ok := manifest.SplitJournalKey(o.Key)
@@ -33,35 +49,36 @@ func lastCut(ctx context.Context, store objstore.Store, name cluster.Name, self 
 			continue
 		}
 		if err != nil {
-			return time.Time{}, err
+			return nil, err
 		}
-		if at := cutIn(records, name); at.After(last) {
-			last = at
+		if len(records) == 0 {
+			continue
+		}
+		if about, err := journal.ReadAbout(records[0].Run, records[0]); err == nil && about.Cluster == name {
+			journals[run] = records
 		}
 	}
-	if last.Before(since) {
-		return time.Time{}, nil
-	}
-	return last, nil
+	return journals, nil
 }
 
-// cutIn is the time of the last record of a journal's cut; zero if the run is of another cluster, or has asked for no
-// snapshots.
-func cutIn(records []phase.Record, name cluster.Name) (last time.Time) {
-	if len(records) == 0 {
-		return last
+// cutIn is the time of the last record of a journal's cut; zero if the run has asked for no snapshots.
+func cutIn(records []phase.Record) (last time.Time) {
+	for _, at := range cutsIn(records) {
+		last = at // they are in order
 	}
-	if about, err := journal.ReadAbout(records[0].Run, records[0]); err != nil || about.Cluster != name {
-		return last
-	}
+	return last
+}
+
+// cutsIn is when each of a journal's cuts ended, or began if that is not noted, in order.
+func cutsIn(records []phase.Record) (cuts []time.Time) {
 	step := ""
 	for _, r := range records {
 		switch {
 		case r.Type == phase.RecordIntent && r.Name == journal.IntentCreateSnapshots:
-			step, last = r.Step, r.Time
+			step, cuts = r.Step, append(cuts, r.Time)
 		case step != "" && r.Step == step && (r.Type == phase.RecordDone || r.Type == phase.RecordFailed):
-			last = r.Time
+			cuts[len(cuts)-1] = r.Time
 		}
 	}
-	return last
+	return cuts
 }

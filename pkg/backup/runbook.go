@@ -89,7 +89,7 @@ func (r *run) preflightStep() phase.Step {
 // checks are the steps before anything is changed.
 func (r *run) checks() []phase.Step {
 	steps := []phase.Step{r.preflightStep(), {
-		Phase: phaseTask, Name: "await-pending", Deadline: r.opts.PendingTimeout + time.Minute, Do: r.awaitPending, ReadOnly: true,
+		Phase: phaseTask, Name: "await-pending", Deadline: 2*r.opts.PendingTimeout + time.Minute, Do: r.awaitPending, ReadOnly: true,
 	}}
 	if r.opts.OnImport == preflight.WaitOnImport {
 		steps = append(steps, phase.Step{

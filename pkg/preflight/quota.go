@@ -9,9 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// pendingPerVolume is how many snapshots of one volume EC2 has in progress at most. st1 and sc1, with a limit of 1,
+// PendingPerVolume is how many snapshots of one volume EC2 has in progress at most. st1 and sc1, with a limit of 1,
 // are no volumes for TiKV.
-const pendingPerVolume = 5
+const PendingPerVolume = 5
 
 // checkAccount checks that the snapshots would fit into what may be pending, in the account and on each volume,
 // and that the instances may be cut. quota is what the user says; 0 asks Service Quotas, and takes EC2's default
@@ -52,7 +52,7 @@ func Busy(ctx context.Context, e EBS, t *cluster.Topology) (ids []cluster.Volume
 		return nil, nil, failure.Annotate(err, "count pending snapshots", "of the volumes")
 	}
 	for _, v := range slices.Sorted(slices.Values(t.VolumeIDs())) {
-		if count[v] >= pendingPerVolume {
+		if count[v] >= PendingPerVolume {
 			ids = append(ids, v)
 		}
 	}

@@ -131,6 +131,9 @@ func (s *Server) perform(ctx context.Context, act action, req request) (any, err
 	_ = s.wait(ctx, before) // a client that goes away does not stop EC2
 	s.mu.Lock()
 	answer, err := s.run(act, req)
+	if err != nil && !req.flag("DryRun") {
+		s.refused = append(s.refused, Refused{act.name, CodeOf(err)})
+	}
 	s.mu.Unlock()
 	_ = s.wait(ctx, after)
 	return answer, err

@@ -34,6 +34,7 @@ type Server struct {
 	denied    map[string]bool
 	keys      map[string]keyUse // of KMS, by what calls name them
 	mutating  []string
+	refused   []Refused
 	cuts      []Cut
 	modifying []*modification // whose parameters do not hold yet
 	// permitted are all actions that are allowed, as patterns of IAM; nil allows all that are not denied.
@@ -112,6 +113,16 @@ func (s *Server) MutatingCalls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.mutating...)
+}
+
+// Refused is a call that EC2 answered with an error of its own, not with one of a fault.
+type Refused struct{ Action, Code string }
+
+// Refusals lists them in the order of their answers, dry runs left out.
+func (s *Server) Refusals() []Refused {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Refused(nil), s.refused...)
 }
 
 func (s *Server) now() time.Time { return s.cfg.Clock.Now() }

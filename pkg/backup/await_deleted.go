@@ -1,0 +1,107 @@
+package backup
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// awaitDeleted waits, before anything is held, until EC2 should have room on every volume beside the snapshots that earlier
+// runs deleted while they were in progress: EC2 counts them until they would have been completed, and shows them to nobody.
+// The runs' journals say when they were made, and the cluster's last good backup how long that takes; without one it is
+// taken to be --pending-timeout, which is the longest wait. What is still in the way then the cut meets.
+func (r *run) awaitDeleted(ctx context.Context, s *phase.Scope) error {
+	count, err := r.EBS.SnapshotsInProgress(ctx, r.source.Topology.VolumeIDs())
+	if err != nil {
+		return failure.Annotate(err, "count pending snapshots", "of the volumes")
+	}
+	shown := 0
+	for _, n := range count {
+		shown = max(shown, n)
+	}
+	now := time.Now()
+	cuts, err := r.deletedSets(ctx, now)
+	if err != nil { // a journal that cannot be read is no reason not to back up
+		r.Log.Warn("which snapshots other runs deleted is not known", zap.Error(err))
+	}
+	if len(cuts) == 0 || shown+len(cuts) < preflight.PendingPerVolume {
+		return nil
+	}
+	takes := r.usualTime(ctx)
+	cuts = slices.DeleteFunc(cuts, func(at time.Time) bool { return now.Sub(at) > takes })
+	over := min(shown+len(cuts)-(preflight.PendingPerVolume-1), len(cuts))
+	if over <= 0 {
+		return nil
+	}
+	until := cuts[over-1].Add(takes)
+	s.Note("waiting until %s, not held by this run: %d sets of the volumes' snapshots were deleted in the last %s while they were in progress, "+
+		"and EC2 counts those with %d that it shows (at most %d of a volume)",
+		until.UTC().Format(time.RFC3339), len(cuts), takes.Round(time.Second), shown, preflight.PendingPerVolume)
+	return wait.For(ctx, min(takes, time.Until(until)))
+}
+
+// deletedSets is when the cluster's other runs made the sets of snapshots that are gone, within the last --pending-timeout, in
+// order: those of all attempts but the last, and that one's if EC2 shows none of the run's snapshots, and they were not sealed,
+// so completed.
+func (r *run) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time, err error) {
+	since := now.Add(-r.opts.PendingTimeout)
+	journals, err := recentJournals(ctx, r.Store, r.opts.Cluster, r.opts.Run, since)
+	if err != nil {
+		return nil, err
+	}
+	for id, records := range journals {
+		made := cutsIn(records)
+		if len(made) == 0 || made[len(made)-1].Before(since) {
+			continue
+		}
+		shown, err := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(id)})
+		if err != nil {
+			return nil, err
+		}
+		if len(shown) > 0 || sealedIn(records) {
+			made = made[:len(made)-1]
+		}
+		for _, at := range made {
+			if at.After(since) && at.Sub(now) < maxClockDifference {
+				cuts = append(cuts, at)
+			}
+		}
+	}
+	slices.SortFunc(cuts, time.Time.Compare)
+	return cuts, nil
+}
+
+// sealedIn reports whether the journal's run has sealed its backup.
+func sealedIn(records []phase.Record) bool {
+	return slices.ContainsFunc(records, func(r phase.Record) bool { return r.Type == phase.RecordDone && r.Step == journal.StepSeal })
+}
+
+// usualTime is how long a set of the cluster's snapshots is in progress: as long as in its last good backup, at most
+// --pending-timeout, and that if there is none or it cannot be read.
+func (r *run) usualTime(ctx context.Context) time.Duration {
+	entries, err := r.catalog.List(ctx)
+	if err != nil {
+		r.Log.Warn("how long the cluster's snapshots take is not known", zap.Error(err))
+		return r.opts.PendingTimeout
+	}
+	entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return e.State != catalog.StateSealed || e.Cluster != r.opts.Cluster })
+	if len(entries) == 0 {
+		return r.opts.PendingTimeout
+	}
+	last := slices.MaxFunc(entries, func(a, b catalog.Entry) int { return a.SealedAt.Compare(b.SealedAt) })
+	m, err := r.catalog.Load(ctx, last.ID)
+	if err != nil || !m.SealedAt.After(m.CutEndedAt) {
+		return r.opts.PendingTimeout
+	}
+	return min(r.opts.PendingTimeout, m.SealedAt.Sub(m.CutEndedAt))
+}
