@@ -191,7 +191,7 @@ func TestUnchanged_FlashbackWouldChangeNothing(t *testing.T) {
 func TestUnchanged_FixedHistories_HaveEachKind(t *testing.T) {
 	t.Parallel()
 	var all proof
-	for seed := range 300 {
+	for seed := range 150 {
 		rapid.Custom(func(t *rapid.T) int {
 			p := prove(t, allRules())
 			require.Zero(t, p.wrong, "a region is found unchanged that is not")
