@@ -18,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // The tests of this file break the backup or the restore where a defect would, and require that a round
@@ -131,28 +132,86 @@ func TestRound_LogOlderThanItsData_EndsTheRestore(t *testing.T) {
 	assert.Contains(t, output, "tisnap restore round-1 --to tidb/copy --tolerate-store 1")
 }
 
-// splitBefore makes the stores break their promise: all regions split right before the nth set of snapshots.
-func splitBefore(t *testing.T, faults *fault.Plan, nth int) func(context.Context, *testbed.Testbed, *testbed.Cluster) {
+// splitter makes the stores break their promise: in each attempt at the cut, all regions split right before the nth of the
+// three sets of snapshots. An attempt that is taken back deletes its snapshots, and then the next one begins.
+type splitter struct {
+	faults *fault.Plan
+	nth    int
+
+	mu             sync.Mutex
+	attempt, calls int
+	splits         int
+}
+
+// during is for round.Config.During.
+func (p *splitter) during(t *testing.T) func(context.Context, *testbed.Testbed, *testbed.Cluster) {
 	t.Helper()
 	return func(ctx context.Context, bed *testbed.Testbed, c *testbed.Cluster) {
 		for _, s := range c.Stores() {
 			s.IgnoreLeaseForSplits(true)
 		}
-		var keys [][]byte
-		for i := 7; i < accounts; i += 50 {
-			keys = append(keys, fmt.Appendf(nil, "acct/%08d", i))
-		}
-		var once sync.Once
-		split := func() {
-			assert.Eventually(t, func() bool { return len(bed.EC2.Cuts()) >= nth-1 }, patience, blink)
-			assert.NoError(t, c.SplitAt(ctx, keys...))
-		}
-		assert.NoError(t, faults.Add(fault.Rule{
+		assert.NoError(t, p.faults.Add(fault.Rule{Point: "ec2.DeleteSnapshot", Position: fault.Slow, Times: -1, Do: p.takenBack}))
+		assert.NoError(t, p.faults.Add(fault.Rule{
 			Point: "ec2.CreateSnapshots", Position: fault.Slow, Times: -1,
-			Nth: 1 + nth, // the first call is preflight's dry run
-			Do:  func() { once.Do(split) },
+			Nth: 2, // the first call is preflight's dry run
+			Do:  func() { p.cut(ctx, t, bed, c) },
 		}))
 	}
+}
+
+func (p *splitter) takenBack() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls > 0 {
+		p.attempt, p.calls = p.attempt+1, 0
+	}
+}
+
+// cut splits if it is the attempt's nth call, once the sets before it are made. An attempt that ends meanwhile ends the wait.
+func (p *splitter) cut(ctx context.Context, t *testing.T, bed *testbed.Testbed, c *testbed.Cluster) {
+	t.Helper()
+	p.mu.Lock()
+	p.calls++
+	attempt, chosen := p.attempt, p.calls == p.nth
+	p.mu.Unlock()
+	if !chosen {
+		return
+	}
+	for made(bed) < p.nth-1 {
+		if p.now() != attempt || wait.For(ctx, blink) != nil {
+			return
+		}
+	}
+	var keys [][]byte
+	for i := 7 + attempt; i < accounts; i += 50 {
+		keys = append(keys, fmt.Appendf(nil, "acct/%08d", i))
+	}
+	if assert.NoError(t, c.SplitAt(ctx, keys...)) {
+		p.mu.Lock()
+		p.splits++
+		p.mu.Unlock()
+	}
+}
+
+func (p *splitter) now() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.attempt
+}
+
+func (p *splitter) split() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.splits
+}
+
+// made counts the stores that have snapshots.
+func made(bed *testbed.Testbed) int {
+	stores := map[string]bool{}
+	for _, s := range bed.EC2.Snapshots() {
+		stores[s.Tags[ebs.TagStore]] = true
+	}
+	return len(stores)
 }
 
 // TestRound_SplitInTheCut_IsSeen has a cluster that is not still while it is cut.
@@ -160,19 +219,19 @@ func TestRound_SplitInTheCut_IsSeen(t *testing.T) {
 	t.Parallel()
 	t.Run("one store has the old ranges: it can be restored, with a warning", func(t *testing.T) {
 		t.Parallel()
-		faults := &fault.Plan{}
-		output, err := failingRound(t, round.Config{Faults: faults, During: splitBefore(t, faults, 2)})
+		p := &splitter{faults: &fault.Plan{}, nth: 2}
+		output, err := failingRound(t, round.Config{Faults: p.faults, During: p.during(t)})
 		require.ErrorContains(t, err, "the restore warned: the peers of")
 		assert.Contains(t, output, "warning: the peers of")
-		assert.Empty(t, faults.Unreached())
+		assert.Positive(t, p.split())
 	})
 	t.Run("one store has the new ranges: its log brings them to the others, with a warning", func(t *testing.T) {
 		t.Parallel()
-		faults := &fault.Plan{}
-		output, err := failingRound(t, round.Config{Faults: faults, During: splitBefore(t, faults, 3)})
+		p := &splitter{faults: &fault.Plan{}, nth: 3}
+		output, err := failingRound(t, round.Config{Faults: p.faults, During: p.during(t)})
 		require.ErrorContains(t, err, "the restore warned: the peers of")
 		assert.NotContains(t, err.Error(), "verify rows", "what the new ranges hold is in the log of the store that has them")
 		assert.Contains(t, output, "warning: the peers of")
-		assert.Empty(t, faults.Unreached())
+		assert.Positive(t, p.split())
 	})
 }
