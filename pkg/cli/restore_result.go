@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -67,17 +68,17 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	}
 	h.Warnings = append(h.Warnings, r.Warnings...)
 	h.Warnings = append(h.Warnings, r.Left...)
-	h.Regions = regionsOf(r.Resolve)
+	h.Regions = regionsOf(r.Regions)
 	doc.Report = report.New(h, r.Timings)
 	return doc
 }
 
 // regionsOf is what the report says of the data phase; nil if the run made no plan, or did not begin to flash back.
-func regionsOf(s resolve.Stats) *report.Regions {
+func regionsOf(s journal.ResolvedRegions) *report.Regions {
 	if s.Unchanged+s.Flashed == 0 {
 		return nil
 	}
-	return &report.Regions{Total: s.Regions, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds}
+	return &report.Regions{Total: s.Total, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds}
 }
 
 func (d *restoreDoc) table(w io.Writer) error {

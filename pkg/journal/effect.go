@@ -8,9 +8,20 @@ type FastRestore struct {
 	Zones     []cluster.Zone       `json:"zones"`
 }
 
-// LeftRecovery is the data of ResultLeftRecovery: the cluster that the run takes out of recovery mode, by PD's id.
+// LeftRecovery is the data of ResultLeftRecovery: the cluster that the run takes out of recovery mode, by PD's id, and what
+// was done with its regions, which no later process can find out. Older versions noted no regions.
 type LeftRecovery struct {
-	ClusterID uint64 `json:"clusterID,string"`
+	ClusterID uint64          `json:"clusterID,string"`
+	Regions   ResolvedRegions `json:"regions,omitzero"`
+}
+
+// ResolvedRegions are counts of regions, and how much longer the flashback of all would have taken.
+type ResolvedRegions struct {
+	Total        int     `json:"total"`
+	Unchanged    int     `json:"unchanged"`
+	Flashed      int     `json:"flashed"`
+	Checked      int     `json:"checked,omitempty"`
+	SavedSeconds float64 `json:"savedSeconds,omitempty"`
 }
 
 // BackupTS is the data of ResultBackupTS.

@@ -25,7 +25,8 @@ type earlier struct {
 	// restarts is how often the run was undone and begun again.
 	restarts int
 	// left is PD's id of the cluster that they took out of recovery mode, as its data were resolved; 0 for none.
-	left uint64
+	left    uint64
+	regions journal.ResolvedRegions // of that cluster
 }
 
 func readEarlier(h *phase.History, keep bool) earlier {
@@ -45,9 +46,9 @@ func readEarlier(h *phase.History, keep bool) earlier {
 		case record.Type == phase.RecordResult && record.Name == journal.ResultLeftRecovery:
 			var left journal.LeftRecovery
 			_ = json.Unmarshal(record.Data, &left) // then the resolver's progress has to say it
-			e.left = left.ClusterID
+			e.left, e.regions = left.ClusterID, left.Regions
 		case record.Type == phase.RecordRetryGroup:
-			e.left = 0
+			e.left, e.regions = 0, journal.ResolvedRegions{}
 			e.restarts++
 		default: // says nothing that is needed here
 		}
@@ -76,6 +77,15 @@ func (r *run) earlierFast() map[cluster.Zone][]cluster.SnapshotID {
 		}
 	}
 	return mine
+}
+
+// regionsDone is what this process, or else an earlier one that finished the data, did with the regions.
+func (r *run) regionsDone() journal.ResolvedRegions {
+	s := r.resolver.Stats()
+	if s.Unchanged+s.Flashed == 0 {
+		return r.earlier.regions
+	}
+	return journal.ResolvedRegions{Total: s.Regions, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds}
 }
 
 // uidOf is the UID of a TidbCluster; "" if it has none.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -25,6 +26,8 @@ type Result struct {
 	Started  time.Time
 	Finished time.Time
 	Resolve  resolve.Stats
+	// Regions are counted in the process that finished the data, which may be an earlier one.
+	Regions journal.ResolvedRegions
 	// Stores are the times of each store: volume (from the first request until all of the store's are available), pod
 	// (from the word to start until the process runs), TiKV (until PD has it up), collect, recover, flashback.
 	Stores []phase.StoreParts

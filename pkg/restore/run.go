@@ -106,7 +106,7 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	r.result.Finished = time.Now().UTC()
 	r.result.Timings, r.result.Before, r.result.LostLock = engine.Timings(), engine.Before(), r.lostLock(ctx, err)
 	r.result.Manifest, r.result.Volumes = r.manifest, r.volumes
-	r.result.Resolve = r.resolver.Stats()
+	r.result.Resolve, r.result.Regions = r.resolver.Stats(), r.regionsDone()
 	r.result.Stores = r.times.Stores(r.pods())
 	return err
 }
