@@ -69,7 +69,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 	if steps == nil {
 		return effectCells(run, points)
 	}
-	begun, touched := trace(points)
+	begun, touched := trace(run, points)
 	var out []Cell
 	for i, s := range steps {
 		since := s.Name
@@ -110,7 +110,7 @@ func suspended(run Run, s phase.Outline, since string, points []string) []Cell {
 // effectCells makes the cells of a command without steps: before and after each kind of effect.
 func effectCells(run Run, points []string) ([]Cell, error) {
 	var out []Cell
-	_, touched := trace(append([]string{"journal.begin." + string(run)}, points...))
+	_, touched := trace(run, append([]string{"journal.begin." + string(run)}, points...))
 	for _, point := range touched[string(run)] {
 		for _, at := range []Position{BeforeEffect, AfterEffect} {
 			out = append(out, Cell{Run: run, Step: string(run), Position: at, Point: point})
@@ -122,8 +122,14 @@ func effectCells(run Run, points []string) ([]Cell, error) {
 	return out, nil
 }
 
+// polls reports whether the run makes the call when it polls, and not as a step: a restore pauses a scheduler as soon as PD
+// has made it, in whatever step that is, and resumes those that it has paused. The rounds of chaos kill it there.
+func (r Run) polls(point string) bool {
+	return (r == Restore || r == Resolve) && (point == "pd.PauseScheduler" || point == "pd.ResumeScheduler")
+}
+
 // trace reads which steps were begun, and which kinds of effects each had.
-func trace(points []string) (begun map[string]bool, touched map[string][]string) {
+func trace(run Run, points []string) (begun map[string]bool, touched map[string][]string) {
 	begun, touched = map[string]bool{}, map[string][]string{}
 	step, changes := "", effects()
 	for _, point := range points {
@@ -133,7 +139,7 @@ func trace(points []string) (begun map[string]bool, touched map[string][]string)
 		if point == "journal.end" { // what comes later is not of the run any more
 			step = ""
 		}
-		if step == "" || !changes.MatchString(point) || point == "object.lock" && step != "lock" && step != "unlock" {
+		if step == "" || !changes.MatchString(point) || run.polls(point) || point == "object.lock" && step != "lock" && step != "unlock" {
 			continue
 		}
 		if point = anyStore(point); !slices.Contains(touched[step], point) {

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,14 +42,54 @@ func TestCells_CommandWithoutSteps_IsKilledAtItsEffects(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Every run with a journal is in the matrix with all of its steps.
-func TestRuns_StepsAreThoseOfTheOutlines(t *testing.T) {
+// A run whose calls depend on when it polls has no cell that another run of it may never come to.
+func TestCells_CallsOfAPoll_AreNoEffectsOfAStep(t *testing.T) {
+	t.Parallel()
+	points := []string{"journal.begin.thaw", "pd.PauseScheduler", "pd.ResumeScheduler", "pd.DropTTLConfig"}
+	steps := []phase.Outline{{Name: "thaw", ReadOnly: true}}
+	ofRestore, err := Cells(Restore, steps, points)
+	require.NoError(t, err)
+	require.Len(t, ofRestore, 2)
+	require.Equal(t, "restore/thaw: before the answer of pd.DropTTLConfig", ofRestore[1].String())
+	ofBackup, err := Cells(Backup, steps, points)
+	require.NoError(t, err)
+	require.Len(t, ofBackup, 4)
+}
+
+// Every step of every run with a journal has a cell of each position that it has, and a run that does not come to one of
+// them makes no matrix: TestMatrix_Sample makes each of the runs.
+func TestCells_EveryStepOfTheRunbooks_HasItsPositions(t *testing.T) {
 	t.Parallel()
 	for _, run := range []Run{Backup, Restore, Resolve} {
 		t.Run(string(run), func(t *testing.T) {
 			t.Parallel()
-			require.NotEmpty(t, run.steps())
 			require.Contains(t, Runs(), run)
+			steps := run.steps()
+			require.NotEmpty(t, steps)
+			var points []string
+			for _, s := range steps {
+				points = append(points, "journal.begin."+s.Name)
+			}
+			got, err := Cells(run, steps, points)
+			require.NoError(t, err)
+			for i, s := range steps {
+				want := []Position{BeforeEffect}
+				if !s.ReadOnly {
+					want = append(want, BeforeJournal)
+				}
+				if s.Undo {
+					want = append(want, InUndo, AfterUndo)
+				}
+				var have []Position
+				for _, c := range got {
+					if c.Step == s.Name && c.Position != Suspended {
+						have = append(have, c.Position)
+					}
+				}
+				require.Equal(t, want, have, s.Name)
+				_, err := Cells(run, steps, slices.Concat(points[:i], points[i+1:]))
+				require.ErrorContains(t, err, string(run)+"/"+s.Name+":")
+			}
 		})
 	}
 }

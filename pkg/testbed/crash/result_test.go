@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,4 +50,50 @@ func TestResult_StoresAreNamedByTheirPods(t *testing.T) {
 	one.nameStores(map[string]string{"1": "tikv-0"})
 	other.nameStores(map[string]string{"4": "tikv-0"})
 	require.NoError(t, one.equal(other))
+}
+
+// What cannot be the same number is checked by what it means, and only a step that was done again may lack a part.
+func TestResult_CountsAndParts_AreComparedByTheirMeaning(t *testing.T) {
+	t.Parallel()
+	const report = `{"regions": {"total": 6, "unchanged": %s, "flashed": %s}, "phases": [{"name": "wait", "steps": [{"name": "collect", "outcome": %q, "parts": [%s]}]}],
+		"stores": [{"pod": "tikv-0", "parts": [%s]}]}`
+	const read, pause, collect = `{"name": "read", "seconds": 1}`, `{"name": "pause", "seconds": 1}`, `{"name": "collect", "seconds": 1}`
+	undisturbed := resultOf(t, fmt.Sprintf(report, "4", "2", "done", read, collect))
+	for name, row := range map[string]struct{ made, want string }{
+		"fewer regions are unchanged":         {fmt.Sprintf(report, "0", "6", "done", read, collect), ""},
+		"a region is lost":                    {fmt.Sprintf(report, "3", "2", "done", read, collect), "report.regions.addsUp"},
+		"no regions at all":                   {`{"phases": [], "stores": []}`, "report.regions.total"},
+		"done before, with its parts":         {fmt.Sprintf(report, "4", "2", "resumed", read, collect), ""},
+		"done before, its part is lost":       {fmt.Sprintf(report, "4", "2", "resumed", "", collect), "report.phases.wait.steps.collect.parts.read.name"},
+		"done before, its store's is lost":    {fmt.Sprintf(report, "4", "2", "resumed", read, ""), "report.stores.tikv-0.parts.collect.name"},
+		"done again, it took no time":         {fmt.Sprintf(report, "4", "2", "done", "", ""), ""},
+		"done again, with another part":       {fmt.Sprintf(report, "4", "2", "done", pause, collect), "report.phases.wait.steps.collect.parts.pause.name"},
+		"done again, with a part of no store": {fmt.Sprintf(report, "4", "2", "done", read, pause), "report.stores.tikv-0.parts.pause.name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := resultOf(t, row.made).equal(undisturbed)
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+// A backup that was killed after its cut has marks all the same.
+func TestResult_MarksAreLost_IsADifference(t *testing.T) {
+	t.Parallel()
+	marked := func(text string) result {
+		value, err := decode(text)
+		require.NoError(t, err)
+		r := result{}
+		r.add("manifest", value)
+		return r
+	}
+	undisturbed := marked(`{"marks": {"sha256": "aa", "size": 80, "regions": 6, "ts": "1"}}`)
+	require.NoError(t, marked(`{"marks": {"sha256": "bb", "size": 70, "regions": 5, "ts": "2"}}`).equal(undisturbed))
+	require.ErrorContains(t, marked(`{"marks": {"sha256": "bb", "size": 20, "regions": 0, "ts": "2"}}`).equal(undisturbed), "manifest.marks.regions")
+	require.ErrorContains(t, marked(`{}`).equal(undisturbed), "manifest.marks.sha256")
 }
