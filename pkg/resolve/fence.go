@@ -3,6 +3,8 @@ package resolve
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // Fence says whether another run has, or may have, the cluster. runlock.Fence is one.
@@ -18,6 +20,18 @@ type Fence interface {
 	// Continued reports whether another process of this same run has the cluster, or has had it since: what the run has
 	// set in PD is that one's.
 	Continued(ctx context.Context) bool
+}
+
+// taken is a Conflict if another run has the cluster by now: a process that was suspended may not have noticed it yet.
+func (r *Resolver) taken(ctx context.Context) error {
+	err := r.cfg.Fence.Check(ctx)
+	switch {
+	case !r.cfg.Fence.Lost():
+		return nil // what cannot be asked now keeps nothing frozen
+	case err == nil:
+		return failure.New(failure.Conflict, "check lock", r.cfg.Cluster.String(), "another run was seen at work")
+	}
+	return err
 }
 
 // noOtherRun is the fence of a cluster without a lock. Only what the stores show is noted.

@@ -160,14 +160,19 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 		r.freezing.Wait()
 		r.unfreeze = nil
 	}
-	if r.cfg.Fence.Lost() && r.cfg.Fence.Continued(ctx) {
+	lost := r.taken(ctx) != nil
+	if lost && r.cfg.Fence.Continued(ctx) {
 		return nil
 	}
-	if r.cfg.Fence.Lost() && !r.cfg.Fence.Reclaim(ctx) {
+	if lost && !r.cfg.Fence.Reclaim(ctx) {
 		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
 	}
+	resumed := r.resumeSchedulers(ctx)
+	if err := r.taken(ctx); err != nil && !lost { // the process may have been suspended in that call
+		return err
+	}
 	return failure.Join(
-		r.resumeSchedulers(ctx),
+		resumed,
 		failure.Annotate(r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", r.cfg.Cluster.String()),
 		failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String()),
 	)
@@ -193,9 +198,15 @@ func (r *Resolver) resumeSchedulers(ctx context.Context) error {
 }
 
 // Thaw lets PD schedule again, releases GC, and clears the progress: what is written to the cluster from now on
-// must not be flashed back. Call it when TiDB is up.
+// must not be flashed back. Call it when TiDB is up. It is Conflict once another run has the cluster.
 func (r *Resolver) Thaw(ctx context.Context, s *phase.Scope) error {
+	if err := r.taken(ctx); err != nil {
+		return err
+	}
 	if err := r.thaw(ctx, s); err != nil {
+		return err
+	}
+	if err := r.taken(ctx); err != nil { // the progress is the other's by now
 		return err
 	}
 	return failure.Annotate(r.cfg.Progress.Clear(ctx), "remove progress", r.cfg.Cluster.String())

@@ -135,6 +135,9 @@ func (r *run) thawAll(ctx context.Context, s *phase.Scope) error {
 	}
 	for _, p := range services {
 		if resolve.IsService(p.Service) {
+			if r.fence.Taken(ctx) {
+				return r.fence.Loss()
+			}
 			if err := r.pd.ReleaseGC(ctx, p.Service); err != nil {
 				return failure.Annotate(err, "release gc", p.Service)
 			}
