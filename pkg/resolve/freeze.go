@@ -165,17 +165,24 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 		return nil
 	}
 	if lost && !r.cfg.Fence.Reclaim(ctx) {
-		return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
+		return r.releaseGC(ctx)
 	}
-	resumed := r.resumeSchedulers(ctx)
-	if err := r.taken(ctx); err != nil && !lost { // the process may have been suspended in that call
-		return err
+	var errs []error
+	for _, putBack := range []func(context.Context) error{r.resumeSchedulers, r.dropLimits, r.releaseGC} {
+		if err := r.taken(ctx); err != nil && !lost { // the process may have been suspended in the call before
+			return err
+		}
+		errs = append(errs, putBack(ctx))
 	}
-	return failure.Join(
-		resumed,
-		failure.Annotate(r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", r.cfg.Cluster.String()),
-		failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String()),
-	)
+	return failure.Join(errs...)
+}
+
+func (r *Resolver) dropLimits(ctx context.Context) error {
+	return failure.Annotate(r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", r.cfg.Cluster.String())
+}
+
+func (r *Resolver) releaseGC(ctx context.Context) error {
+	return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
 }
 
 // resumeSchedulers resumes what PD lists as paused. One that PD does not have by now is not paused either: pauses are
