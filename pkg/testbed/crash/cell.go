@@ -81,7 +81,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 		}
 		out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeEffect})
 		for _, point := range touched[s.Name] {
-			out = append(out, Cell{Run: run, Step: s.Name, Position: AfterEffect, Point: point, since: since})
+			out = append(out, Cell{Run: run, Step: s.Name, Position: AfterEffect, Point: point, since: from(since, point)})
 		}
 		if !s.ReadOnly {
 			out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeJournal})
@@ -102,9 +102,18 @@ func suspended(run Run, s phase.Outline, since string, points []string) []Cell {
 	}
 	out := []Cell{{Run: run, Step: s.Name, Position: Suspended, since: s.Name}}
 	if len(points) > 0 {
-		out = append(out, Cell{Run: run, Step: s.Name, Position: Suspended, Point: points[0], since: since})
+		out = append(out, Cell{Run: run, Step: s.Name, Position: Suspended, Point: points[0], since: from(since, points[0])})
 	}
 	return out
+}
+
+// from is the step from whose begin on the call counts; "" for a call of EC2, of which the first one of its kind counts: a
+// step that is under way at the same time may begin after it in one run, and before it in another.
+func from(since, point string) string {
+	if strings.HasPrefix(point, "ec2.") {
+		return ""
+	}
+	return since
 }
 
 // effectCells makes the cells of a command without steps: before and after each kind of effect.
@@ -131,7 +140,7 @@ func (r Run) polls(point string) bool {
 // trace reads which steps were begun, and which kinds of effects each had.
 func trace(run Run, points []string) (begun map[string]bool, touched map[string][]string) {
 	begun, touched = map[string]bool{}, map[string][]string{}
-	step, changes := "", effects()
+	step, changes, seen := "", effects(), map[string]bool{}
 	for _, point := range points {
 		if name, ok := strings.CutPrefix(point, "journal.begin."); ok {
 			step, begun[name] = name, true
@@ -142,9 +151,12 @@ func trace(run Run, points []string) (begun map[string]bool, touched map[string]
 		if step == "" || !changes.MatchString(point) || run.polls(point) || point == "object.lock" && step != "lock" && step != "unlock" {
 			continue
 		}
-		if point = anyStore(point); !slices.Contains(touched[step], point) {
-			touched[step] = append(touched[step], point)
+		point = anyStore(point)
+		// Steps of a restore are under way at the same time: a call of EC2 is of the first of them that was seen to make it.
+		if slices.Contains(touched[step], point) || strings.HasPrefix(point, "ec2.") && seen[point] {
+			continue
 		}
+		touched[step], seen[point] = append(touched[step], point), true
 	}
 	return begun, touched
 }

@@ -43,7 +43,7 @@ func (t *Trap) Watch(point string) *fault.Rule {
 		t.begun = t.begun || t.cell.since == "" || point == "journal.begin."+t.cell.since
 		return t.kill(t.begun && anyStore(point) == t.cell.Point, fault.After)
 	case Suspended:
-		t.begun = t.begun || point == "journal.begin."+t.cell.since
+		t.begun = t.begun || t.cell.since == "" || point == "journal.begin."+t.cell.since
 		return t.suspend(t.begun && (t.cell.Point == "" || anyStore(point) == t.cell.Point))
 	case BeforeJournal:
 		return t.kill(point == "journal.done."+step, fault.Stall)
