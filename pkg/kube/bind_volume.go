@@ -43,6 +43,11 @@ func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 	if err := c.awaitAvailable(ctx, madePV); err != nil {
 		return failure.Annotate(err, op, string(v.Volume))
 	}
+	if v.Fence != nil {
+		if err := v.Fence(ctx); err != nil {
+			return err
+		}
+	}
 	madePVC, err := c.ensureClaim(ctx, pvc, v)
 	if err != nil {
 		return failure.Annotate(err, op, string(v.Volume))

@@ -81,6 +81,9 @@ type RestoredVolume struct {
 	SizeGiB   int64
 	// Claim and Object are the source's PVC and PV; everything but names, ids, zone, size and status is kept.
 	Claim, Object json.RawMessage
+	// Fence is asked before the claim is made: the volume may take long to be available, and another run may have the target
+	// by then. Nil is for a caller that knows.
+	Fence func(context.Context) error
 }
 
 // Restorer is what a restore needs. Each method that writes is idempotent for the same run.

@@ -104,7 +104,9 @@ func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 		defer s.Advance(1)
-		return r.Kube.BindVolume(ctx, r.asRestored(&v))
+		restored := r.asRestored(&v)
+		restored.Fence = r.fence.Check
+		return r.Kube.BindVolume(ctx, restored)
 	})
 }
 

@@ -15,6 +15,9 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 		return nil
 	}
 	r.noteCluster()
+	if err := r.fence.Check(ctx); err != nil {
+		return err
+	}
 	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target())
 }
 

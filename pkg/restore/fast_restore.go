@@ -192,9 +192,21 @@ func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) journal.FastRestore 
 	return out
 }
 
-// disableFast ends the fast snapshot restore that this run enabled: it is billed by the hour.
+// undoFast ends the fast snapshot restore that this run enabled: it is billed by the hour.
+func (r *run) undoFast(ctx context.Context, s *phase.Scope) error {
+	if len(r.fastMine) > 0 && r.fence.Taken(ctx) {
+		s.Warn("fast snapshot restore is left as it is: another process may continue the run with it; else tisnap gc ends it")
+		return nil
+	}
+	return r.disableFast(ctx, s)
+}
+
+// disableFast ends what undoFast does. It is Conflict once another process has the target: that one may need it.
 func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
 	for zone, ids := range r.fastMine {
+		if r.fence.Taken(ctx) {
+			return r.fence.Loss()
+		}
 		if err := r.EBS.DisableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
 			return failure.Annotate(err, "disable fast snapshot restore", string(zone))
 		}
@@ -209,8 +221,8 @@ func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
 func (r *run) endFast(ctx context.Context, s *phase.Scope) error {
 	for try := range 5 {
 		err := r.disableFast(ctx, s)
-		if err == nil {
-			return nil
+		if err == nil || r.fence.Lost() {
+			return err
 		}
 		s.Warn("fast snapshot restore is still enabled, and billed by AWS: %v", err)
 		if wait.For(ctx, pollInterval<<try) != nil {

@@ -116,7 +116,7 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	if r.opts.FastRestore {
 		begin = []phase.Step{{
 			Phase: phaseFast, Name: "fast-restore", Deadline: fastDeadline, Do: r.enableFast,
-			Undo: r.disableFast, UndoDeadline: 10 * time.Minute,
+			Undo: r.undoFast, UndoDeadline: 10 * time.Minute,
 		}}
 		end = []phase.Step{{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.endFast}}
 	}
