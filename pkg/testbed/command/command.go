@@ -43,6 +43,11 @@ func beside() string {
 // binary runs the shipped program as it is, by the environment alone, in its own process. Its stderr and,
 // where nobody reads it, its stdout go to the given writers.
 func binary(path string, stdout, stderr io.Writer) func(*testbed.Testbed) round.Tisnap {
+	return binaryAs(path, stdout, stderr, func(string) string { return "" })
+}
+
+// binaryAs is binary with a kubeconfig of its own for each command; "" is the testbed's.
+func binaryAs(path string, stdout, stderr io.Writer, kubeconfig func(command string) string) func(*testbed.Testbed) round.Tisnap {
 	return func(bed *testbed.Testbed) round.Tisnap {
 		return func(ctx context.Context, args []string, out io.Writer) (int, error) {
 			if out == nil {
@@ -53,6 +58,9 @@ func binary(path string, stdout, stderr io.Writer) func(*testbed.Testbed) round.
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 			cmd.WaitDelay = time.Minute
 			cmd.Env = append(os.Environ(), bed.Env()...)
+			if path := kubeconfig(args[0]); path != "" {
+				cmd.Env = append(cmd.Env, "KUBECONFIG="+path)
+			}
 			cmd.Stdout, cmd.Stderr = out, stderr
 			err := cmd.Run()
 			if cmd.ProcessState != nil && cmd.ProcessState.Exited() {

@@ -19,7 +19,7 @@ import (
 func demoCommand() *cobra.Command {
 	var accounts, regions, clients int
 	var seed int64
-	var tisnap, controlPlane string
+	var tisnap, controlPlane, roles string
 	var volume cluster.VolumeSpec
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -36,7 +36,7 @@ func demoCommand() *cobra.Command {
 			if controlPlane == "" {
 				return demo(cmd.Context(), cmd, "Kubernetes", cfg)
 			}
-			return onControlPlane(cmd, controlPlane, cfg)
+			return onControlPlane(cmd, controlPlane, roles, tisnap, cfg)
 		},
 	}
 	f := cmd.Flags()
@@ -46,14 +46,16 @@ func demoCommand() *cobra.Command {
 	f.Int64Var(&seed, "seed", 0, "seed of all random choices (default: the clock's)")
 	f.StringVar(&tisnap, "tisnap", beside(), "the program under test")
 	f.StringVar(&controlPlane, "control-plane", "", "folder that hack/controlplane/build.sh has made: a real control plane takes the place of the stand-in")
+	f.StringVar(&roles, "roles", "manifests", "with --control-plane: folder of rbac-backup.yaml, whose account takes the backup, and of rbac.yaml, whose account does the rest")
 	f.StringVar(&volume.Type, "volume-type", "gp3", "type of the restored volumes")
 	f.Int64Var(&volume.IOPS, "volume-iops", 7000, "IOPS of the restored volumes")
 	f.Int64Var(&volume.ThroughputMiB, "volume-throughput", 400, "MiB/s of the restored volumes")
 	return cmd
 }
 
-// onControlPlane is the demo with a real API server, controllers and scheduler. The program's user may do everything there.
-func onControlPlane(cmd *cobra.Command, built string, cfg round.Config) error {
+// onControlPlane is the demo with a real API server, controllers and scheduler. The testbed's user may do everything there; the
+// program has the roles that users apply, and nothing else.
+func onControlPlane(cmd *cobra.Command, built, roles, tisnap string, cfg round.Config) error {
 	dir, err := os.MkdirTemp("", "tisnap-plane-")
 	if err != nil {
 		return err
@@ -63,9 +65,31 @@ func onControlPlane(cmd *cobra.Command, built string, cfg round.Config) error {
 	if err != nil {
 		return err
 	}
+	accounts, err := rolesOf(cmd.Context(), p, roles)
+	if err != nil {
+		return errors.Join(err, p.Stop())
+	}
 	cfg.Kubeconfig = p.Kubeconfig("admin")
+	// The pods are processes of this machine: a program in a pod would reach them so, too, and need no role for port forwards.
+	cfg.RestoreFlags = []string{"--via", "direct"}
+	cfg.Tisnap = binaryAs(tisnap, cmd.OutOrStdout(), cmd.ErrOrStderr(), accounts)
 	cfg.Logf = func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
 	return errors.Join(demo(cmd.Context(), cmd, "a real control plane of Kubernetes", cfg), p.Stop())
+}
+
+// rolesOf makes the accounts of the folder, and returns the kubeconfig for each command.
+func rolesOf(ctx context.Context, p *plane.Plane, folder string) (func(command string) string, error) {
+	backup, err := p.Account(ctx, filepath.Join(folder, "rbac-backup.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	whole, err := p.Account(ctx, filepath.Join(folder, "rbac.yaml"))
+	return func(command string) string {
+		if command == "backup" {
+			return backup
+		}
+		return whole
+	}, err
 }
 
 func demo(ctx context.Context, cmd *cobra.Command, kubernetes string, cfg round.Config) error {
