@@ -18,10 +18,14 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
+
+const nightlyStorage = "s3://" + testbed.Bucket + "/nightly"
 
 // kubelet runs the containers of the nightly pods as local processes, against a testbed.
 type kubelet struct {
@@ -50,7 +54,7 @@ func (k kubelet) starts(t *testing.T, of corev1.Container, settings map[string]s
 	for name, value := range settings {
 		c.cmd.Env = append(c.cmd.Env, name+"="+value)
 	}
-	c.cmd.Env = append(append(c.cmd.Env, k.bed.Env()...), "TISNAP_STORAGE=s3://"+testbed.Bucket+"/nightly")
+	c.cmd.Env = append(append(c.cmd.Env, k.bed.Env()...), "TISNAP_STORAGE="+nightlyStorage)
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	require.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
@@ -101,6 +105,18 @@ func beginNight(t *testing.T) night {
 	return n
 }
 
+// lock is the cluster's, as it is stored.
+func (n night) lock(t *testing.T) *runlock.Record {
+	t.Helper()
+	store, err := objstore.Open(t.Context(), nightlyStorage, objstore.Config{Region: testbed.Region, Endpoint: n.bed.AWS()})
+	require.NoError(t, err)
+	name, err := cluster.ParseName(n.settings["CLUSTER"], "")
+	require.NoError(t, err)
+	record, _, err := runlock.Read(t.Context(), store, name)
+	require.NoError(t, err)
+	return record
+}
+
 // runsPod runs the containers of a pod one after the other, and returns the exit code of the last one that ran.
 func (n night) runsPod(t *testing.T, pod *corev1.Pod) (code int32, log string) {
 	t.Helper()
@@ -128,6 +144,8 @@ func TestNightly_PodEvictedInTheHold_LetsGoAndTheNextOneSeals(t *testing.T) {
 	code := n.backup.code(t)
 	require.EqualValues(t, 143, code, n.backup.log.String())
 	require.Empty(t, n.held.Held())
+	first := n.lock(t)
+	require.True(t, first.Released, "nobody waits for its lock: one that is not released is watched for a minute first")
 	n.ends(t, n.pod, code)
 	now := int64(0)
 	require.NoError(t, pods.Delete(t.Context(), n.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
@@ -136,6 +154,7 @@ func TestNightly_PodEvictedInTheHold_LetsGoAndTheNextOneSeals(t *testing.T) {
 	second := n.placed(t, n.pod.Name)
 	code, log := n.runsPod(t, second)
 	require.Zero(t, code, log)
+	require.Equal(t, first.Epoch+1, n.lock(t).Epoch, "the first try of the next one took the lock")
 	n.ends(t, second, 0)
 	n.eventuallyJob(t, "nightly", batchv1.JobComplete, "")
 }
