@@ -67,7 +67,7 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return failure.Redact(err.Error())
 }
 
 // errorKind is the name of the error's kind; "" for none.

@@ -75,7 +75,7 @@ func (a *app) printError(err error, code ExitCode) {
 	var usage *usageError
 	hint := failure.HintOf(err)
 	kind := failure.KindOf(err)
-	message := strings.ReplaceAll(err.Error(), "\n", "; ")
+	message := failure.Redact(strings.ReplaceAll(err.Error(), "\n", "; "))
 	if errors.As(err, &usage) && hint == "" {
 		hint = "see: " + usage.command + " --help"
 	}

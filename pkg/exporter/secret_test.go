@@ -32,6 +32,10 @@ func TestExporter_CredentialsOfTheStorage_AreNowhere(t *testing.T) { //nolint:pa
 	s.Report(exportertest.Backup("b1", prod, "run-b1", now, 900, 4))
 	s.Lock(prod, "run-b2", now, false)
 	s.Journal(prod, "run-b2", "b2", now, "hold")
+	failed := exportertest.Failed(prod, "run-f", now)
+	failed.Error = "Put https://user:" + secrets[1] + "@h/k?X-Amz-Security-Token=" + secrets[2] + "&X-Amz-Signature=" + secrets[2] + ": EOF"
+	failed.Warnings = []string{failed.Error}
+	s.Report(failed)
 	require.NoError(t, s.Err())
 	x := exporter.New(store, exporter.Options{})
 	require.NoError(t, x.Refresh(t.Context()))
@@ -41,7 +45,8 @@ func TestExporter_CredentialsOfTheStorage_AreNowhere(t *testing.T) { //nolint:pa
 		}
 		return all
 	}
-	texts := served("/", "/backups/b1", "/runs/run-b1", "/runs/run-b2", "/live/run-b2", "/metrics", "/-/ready", "/none")
+	texts := served("/", "/backups/b1", "/runs/run-b1", "/runs/run-b2", "/live/run-b2", "/runs/run-f", "/metrics", "/-/ready", "/none")
+	require.Contains(t, texts[5], "X-Amz-Signature=***", "the error is shown")
 	require.Contains(t, texts[0], "s3://backups/prod", "it says which storage it is")
 	require.NoError(t, server.Close())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -12,35 +12,44 @@ const MaxRemote = 2000
 
 // Line is a text from another system (EC2, PD, TiKV, object storage, a pod's log) as a message, the journal and the
 // log may hold it: one line, at most MaxRemote bytes, without control characters, which could clear a terminal or
-// begin a forged line of a log. Line breaks and tabs become spaces. What is cut is said.
+// begin a forged line of a log, and without secrets: see Redact. Line breaks and tabs become spaces. What is cut is said.
 func Line(text string) string {
-	if len(text) <= MaxRemote && strings.IndexFunc(text, unprintable) < 0 && utf8.ValidString(text) {
+	if strings.IndexFunc(text, unprintable) >= 0 || !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(strings.Map(oneLine, text), "\uFFFD")
+	}
+	text = Redact(text) // not before: a control character could divide what it looks for
+	if len(text) <= MaxRemote {
 		return text
 	}
-	var b strings.Builder
-	for i, r := range text {
-		if b.Len() >= MaxRemote {
-			return fmt.Sprintf("%s… (%d bytes more)", b.String(), len(text)-i)
-		}
-		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			b.WriteByte(' ')
-		case unprintable(r):
-		default:
-			b.WriteRune(r)
-		}
+	end := MaxRemote
+	for !utf8.RuneStart(text[end]) {
+		end++
 	}
-	return b.String()
+	if end == len(text) {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", text[:end], len(text)-end)
+}
+
+// oneLine is a rune of a line: a blank for a line break or a tab, and nothing for what cannot be printed.
+func oneLine(r rune) rune {
+	switch {
+	case r == '\n' || r == '\r' || r == '\t':
+		return ' '
+	case unprintable(r):
+		return -1
+	}
+	return r
 }
 
 // Lines is Line of a text of several lines: it keeps its line breaks and tabs, and is not cut.
 func Lines(text string) string {
-	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
+	return Redact(strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unprintable(r) {
 			return -1
 		}
 		return r
-	}, text), "\uFFFD")
+	}, text), "\uFFFD"))
 }
 
 // unprintable reports control characters, and those that change the direction of what follows.

@@ -193,10 +193,11 @@ func TestSend_NobodyListens_NamesTheHostAlone(t *testing.T) {
 func TestSummary_HostileTexts_AreCutAndCleaned(t *testing.T) {
 	t.Parallel()
 	s := example()
-	s.Failed(errors.New("<script>alert(1)</script>\x1b[2J\n"+strings.Repeat("x", 10_000)), 1)
+	s.Failed(errors.New("<script>alert(1)</script>\x1b[2J\nhttps://user:hIdDeN@h/?X-Amz-Signature=hIdDeN "+strings.Repeat("x", 10_000)), 1)
 	assert.LessOrEqual(t, len(s.Error), failure.MaxRemote+40)
 	assert.NotContains(t, s.Error, "\x1b")
 	assert.NotContains(t, s.Error, "\n")
+	assert.NotContains(t, s.Error, "hIdDeN")
 	assert.Equal(t, "unknown", s.Kind)
 	assert.Equal(t, phase.Failed, s.Outcome)
 }

@@ -86,7 +86,7 @@ func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error
 		return i, err
 	}
 	rule := e.cfg.Group
-	e.attempts = append(e.attempts, Attempt{Number: len(e.attempts) + 1, Step: steps[i].Name, At: time.Now().UTC(), Error: err.Error()})
+	e.attempts = append(e.attempts, Attempt{Number: len(e.attempts) + 1, Step: steps[i].Name, At: time.Now().UTC(), Error: failure.Redact(err.Error())})
 	numbered := failure.Annotate(err, fmt.Sprintf("attempt %d of %d", len(e.attempts), rule.Attempts), "")
 	var panicked *failure.PanicError
 	if ctx.Err() != nil || errors.As(err, &panicked) || !rule.Worth(steps[i].Name, err) {

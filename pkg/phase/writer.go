@@ -68,6 +68,7 @@ func (w *writer) add(r Record, data any) {
 		}
 		r.Data = body
 	}
+	r.Error = failure.Redact(r.Error) // whoever may read the storage reads it
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"slices"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -10,12 +11,29 @@ import (
 // maxSize bounds what Decode reads: a report of a thousand stores is well below a mebibyte.
 const maxSize = 64 << 20
 
-// JSON writes the report as indented JSON with a line feed at its end. It returns w's error.
+// JSON writes the report as indented JSON with a line feed at its end, its texts without secrets: see failure.Redact. It
+// returns w's error.
 func (r *Report) JSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return failure.Wrap(enc.Encode(r), failure.Unknown, "write report", string(r.Run))
+	return failure.Wrap(enc.Encode(r.redacted()), failure.Unknown, "write report", string(r.Run))
+}
+
+// redacted is the report with its texts about errors redacted, those of an older version that kept them too.
+func (r *Report) redacted() *Report {
+	out := *r
+	out.Error = failure.Redact(r.Error)
+	out.Warnings, out.Checks = each(r.Warnings, failure.Redact), each(r.Checks, failure.Redact)
+	if r.Hold != nil {
+		h := *r.Hold
+		h.Failed = slices.Clone(h.Failed)
+		for i := range h.Failed {
+			h.Failed[i].Error = failure.Redact(h.Failed[i].Error)
+		}
+		out.Hold = &h
+	}
+	return &out
 }
 
 // Decode reads a report that JSON wrote. Unknown fields are ignored, so that a newer report can be read.

@@ -86,6 +86,7 @@ func TestWrite_HostileTexts_DoNothing(t *testing.T) {
 	for name, text := range map[string]string{
 		"markup": `"><script>alert(1)</script><img src=x onerror=alert(1)>`, "ansi": "\x1b[2J\x1b[31mred\x07", "lines": "a\nb\r\nc\u2028d\u202eevil",
 		"long": strings.Repeat("x", 10_000), "attribute": `' onmouseover='alert(1)`, "not utf-8": "\xff\xfe",
+		"secrets": "Get https://user:hIdDeN@h/k?X-Amz-Security-Token=hIdDeN&X-Amz-Signature=hIdDeN: EOF",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +101,7 @@ func TestWrite_HostileTexts_DoNothing(t *testing.T) {
 			wellFormed(t, page)
 			require.NotContains(t, page, "<script")
 			require.NotContains(t, page, "<img")
+			require.NotContains(t, page, "hIdDeN")
 			require.NotRegexp(t, `<[^>]* on[a-z]+=`, page)
 			require.NotRegexp(t, "[\x00-\x09\x0b-\x1f\u2028\u202e]", page)
 			require.NotContains(t, page, strings.Repeat("x", 2001))
