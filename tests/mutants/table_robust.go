@@ -49,8 +49,14 @@ func robustGuards() []Mutant {
 			"	if ctx.Err() != nil {\n		return context.Cause(ctx)\n	}\n", "",
 			"TestFor_ContextHasEnded_NeverSaysThatItWaited"),
 		in("pkg/failure/remote.go", "the text of another system writes to the terminal what it likes", noSecrets,
-			"		case unprintable(r):\n", "		case false:\n",
+			"	case unprintable(r):\n", "	case false:\n",
 			"TestLine_RemoteText_IsCutAndStripped"),
+		in("pkg/failure/remote.go", "a presigned URL's signature stays in the text of another system", noSecrets,
+			"	text = Redact(text) // not before", "	// not before",
+			"TestRemote_Secrets_AreRedacted"),
+		in("pkg/phase/writer.go", "the journal keeps the secrets in a step's error", noSecrets,
+			"	r.Error = failure.Redact(r.Error) // whoever", "	// whoever",
+			"TestRun_SecretInAnError_IsNotJournalled"),
 	}
 }
 
