@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // preflight changes nothing and finds what could fail later.
@@ -77,7 +78,11 @@ func (r *run) checkFree(ctx context.Context) error {
 	if r.opts.ClusterMeta != nil {
 		return r.catalog.CheckFreeForBR(ctx, r.opts.Backup)
 	}
-	return r.catalog.CheckFree(ctx, r.opts.Backup)
+	err := r.catalog.CheckFree(ctx, r.opts.Backup)
+	if held := runlock.Refusal(ctx, r.Store, r.opts.Cluster); failure.Is(err, failure.Conflict) && held != nil {
+		return failure.Join(held, err) // it is that run which has taken the name, or has to be waited for anyway
+	}
+	return err
 }
 
 // inspect finds out what the cluster consists of and whether it can be backed up at this moment.

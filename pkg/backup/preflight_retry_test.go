@@ -3,11 +3,14 @@ package backup_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -44,4 +47,22 @@ func TestPreflight_Quota_IsNotTriedAgain(t *testing.T) {
 	for _, text := range r.events.texts() {
 		require.NotContains(t, text, "trying again")
 	}
+}
+
+// Two runs of one name that begin at the same moment: the second finds the name taken before it comes to the lock, and says
+// all the same who holds it and until when.
+func TestPreflight_NameTakenByARunThatIsAlive_SaysWho(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.options()
+	require.NoError(t, catalog.Catalog{Store: r.store}.Claim(t.Context(), catalog.Claim{ID: o.Backup, Run: "first", Cluster: o.Cluster}))
+	_, err := backup.Plan(t.Context(), r.deps, o)
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.NotContains(t, err.Error(), "held by")
+	_, err = runlock.Acquire(t.Context(), r.store, o.Cluster, runlock.Owner{Run: "first", Host: "h", PID: 7, Command: "backup"}, time.Minute)
+	require.NoError(t, err)
+	_, err = backup.Plan(t.Context(), r.deps, o)
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.ErrorContains(t, err, "a backup of this name exists")
+	require.Regexp(t, `held by run first \(backup, pid 7 on host h\) since \d{4}-.+Z, until \d{4}-.+Z`, err.Error())
 }

@@ -140,6 +140,16 @@ func (l *Lock) readopt(ctx context.Context, next *Record, conflict error) (objst
 	return write(ctx, l.store, next, version)
 }
 
+// Refusal is the Conflict with which Acquire would end now: who holds the cluster's lock, since when and until when. It is nil
+// if the lock is free or cannot be read; nothing is written.
+func Refusal(ctx context.Context, store objstore.Store, name cluster.Name) error {
+	now := time.Now()
+	if r, _, err := Read(ctx, store, name); err == nil && r.Held(now) {
+		return held(r, now)
+	}
+	return nil
+}
+
 // lostRace names the winner, if a conflict says that there is one.
 func (l *Lock) lostRace(ctx context.Context, err error) error {
 	if failure.Is(err, failure.Conflict) {

@@ -50,6 +50,7 @@ func TestAcquire_Held_NamesOwnerAndTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
+		require.NoError(t, runlock.Refusal(t.Context(), store, prod))
 		acquire(t, store, first)
 		pass(10 * time.Second)
 		_, err := runlock.Acquire(t.Context(), store, prod, other, ttl)
@@ -57,6 +58,7 @@ func TestAcquire_Held_NamesOwnerAndTimes(t *testing.T) {
 		require.EqualError(t, err, "acquire lock of tidb/prod: held by run run-1 (backup, pid 7 on host a) "+
 			"since 2000-01-01T00:00:00Z, until 2000-01-01T00:01:15Z")
 		require.Contains(t, failure.HintOf(err), "run again in a minute")
+		require.EqualError(t, runlock.Refusal(t.Context(), store, prod), err.Error())
 	})
 }
 

@@ -71,6 +71,9 @@ func TestRunnersAtOnce_OneWinsAndTheOthersSayWho(t *testing.T) {
 				losers = append(losers, <-ended)
 			}
 			p.reachedSeal(t)
+			if names[0] == names[1] {
+				p.deletesBeside(t, names[0])
+			}
 			p.faults.Clear()
 			winner := <-ended
 			require.Zero(t, rivals[winner].cmd.ProcessState.ExitCode(), rivals[winner].output.String())
@@ -90,4 +93,17 @@ func TestRunnersAtOnce_OneWinsAndTheOthersSayWho(t *testing.T) {
 func (p *place) reachedSeal(t *testing.T) {
 	t.Helper()
 	await(t, time.Minute, "the seal", func() bool { return p.faults.Calls("object.seal.json") > 0 })
+}
+
+// deletesBeside starts what deletes beside the winner, whose backup is not sealed yet: a gc leaves it alone, and a delete is
+// refused with the name of the run.
+func (p *place) deletesBeside(t *testing.T, backup string) {
+	t.Helper()
+	snapshots := len(p.EC2.Snapshots())
+	e := p.run(within(t, time.Minute), "gc", "--yes", "--older-than", "0s", "--delete-rate", "100")
+	require.Zero(t, e.code, e.String())
+	e = p.run(within(t, time.Minute), "delete", backup, "--last", "--yes", "--delete-rate", "100")
+	require.Equal(t, exitConflict, e.code, e.String())
+	require.Regexp(t, `uses it: .*run run-\d \(backup, pid \d+ on host .+\) holds the lock until \d{4}-.+Z`, e.String())
+	require.Len(t, p.EC2.Snapshots(), snapshots)
 }
