@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -220,7 +221,7 @@ func (w *world) alive(r *run) string {
 	}
 	lock := w.locks[r.Cluster]
 	if lock.Held(w.now) && lock.Record.Owner.Run == r.ID {
-		return "its run is alive: " + lock.Record.Owner.String()
+		return fmt.Sprintf("its run is alive: %s holds the lock until %s", lock.Record.Owner, lock.Record.FreeAt().UTC().Format(time.RFC3339))
 	}
 	return ""
 }
