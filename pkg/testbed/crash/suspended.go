@@ -21,26 +21,26 @@ const exitConflict = 6
 
 // sleeper is a process that is suspended, and continued later.
 type sleeper struct {
-	program *Program
-	out     bytes.Buffer
-	code    int
-	err     error
-	ended   chan struct{}
+	out   bytes.Buffer
+	code  int
+	err   error
+	ended chan struct{}
+	rouse func() // lets it continue
 }
 
 // startSleeper starts the scene's command in a process of its own.
-func (s *scene) startSleeper(ctx context.Context, program *Program) *sleeper {
-	p := &sleeper{program: program, ended: make(chan struct{})}
+func (s *scene) startSleeper(ctx context.Context, program *Program, args ...string) *sleeper {
+	p := &sleeper{ended: make(chan struct{}), rouse: func() { program.Signal(syscall.SIGCONT) }}
 	go func() {
 		defer close(p.ended)
-		p.code, p.err = program.Run(ctx, s.bed, append(s.args(), "--storage", storage, "--progress", "plain"), &p.out)
+		p.code, p.err = program.Run(ctx, s.bed, append(append(s.args(), args...), "--storage", storage, "--progress", "plain"), &p.out)
 	}()
 	return p
 }
 
 // wake continues the process and returns when it has ended.
 func (p *sleeper) wake() {
-	p.program.Signal(syscall.SIGCONT)
+	p.rouse()
 	<-p.ended
 }
 
