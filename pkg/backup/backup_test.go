@@ -234,6 +234,20 @@ func TestRun_JournalIsAwayAfterTheCut_IsSealed(t *testing.T) {
 	}
 }
 
+// What is repeated stores the manifest that is there already, and not one with another time in it.
+func TestRun_RecordIsRepeated_StoresTheSameManifest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var left atomic.Int64
+	left.Store(1)
+	r.store.away = func(key string) bool { return strings.HasSuffix(key, manifest.BackupMetaFile) && left.Add(-1) >= 0 }
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.Negative(t, left.Load(), "it was away")
+	r.requireSealed(t, o)
+}
+
 // The live cluster does not wait until what is worth nothing has been deleted.
 func TestRun_CutFails_LetsGoBeforeItDeletesTheFirstSnapshot(t *testing.T) {
 	t.Parallel()

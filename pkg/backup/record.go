@@ -16,6 +16,9 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	if done, err := r.recordedBefore(ctx); done || err != nil {
 		return err
 	}
+	if r.result.Manifest != nil { // the step is repeated: what is stored of it already cannot be replaced
+		return r.put(ctx, r.result.Manifest)
+	}
 	if r.zones == nil {
 		r.zones = r.zoneIDs(ctx, s)
 	}

@@ -215,6 +215,16 @@ func TestPutManifestAndSeal_Again_IsTheSame(t *testing.T) {
 	require.Equal(t, failure.Conflict, failure.KindOf(catalog.Catalog{Store: store}.PutManifest(t.Context(), other)))
 }
 
+// Whether the manifest that is there is ours is not known: that is no conflict, which would end a run.
+func TestPutManifest_WhatIsThereCannotBeRead_IsNoConflict(t *testing.T) {
+	t.Parallel()
+	c, _ := newCatalog(t, fault.Rule{Point: "s3.GetObject", Times: -1})
+	require.NoError(t, c.PutManifest(t.Context(), sample("b1")))
+	err := c.PutManifest(t.Context(), sample("b1"))
+	require.Error(t, err)
+	require.NotEqual(t, failure.Conflict, failure.KindOf(err), "%v", err)
+}
+
 func TestSeal_ManifestMissingOrSealOfAnother_IsRefused(t *testing.T) {
 	t.Parallel()
 	c, store := newCatalog(t)

@@ -169,8 +169,11 @@ func (c Catalog) putOnce(ctx context.Context, key string, body []byte) error {
 		return nil
 	}
 	stored, _, readErr := c.Store.Get(ctx, key)
-	if readErr == nil && bytes.Equal(stored, body) {
+	switch {
+	case readErr == nil && bytes.Equal(stored, body):
 		return nil
+	case failure.Is(err, failure.Conflict) && readErr != nil && !failure.Is(readErr, failure.NotFound):
+		return readErr // what is there may be ours: whoever repeats this finds out
 	}
 	return err
 }
