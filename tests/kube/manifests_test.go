@@ -101,16 +101,13 @@ func TestManifests_AreTakenByTheAPIServer_InARestrictedNamespace(t *testing.T) {
 	needsPlane(t)
 	s, warnings := restricted(t)
 	all := rendered(t)
-	for _, file := range []string{"rbac.yaml", "rbac-backup.yaml", "monitoring/exporter.yaml"} {
+	for _, file := range []string{"rbac.yaml", "rbac-backup.yaml", exporter, rules} {
 		all[file] = documents(t, filepath.Join("../../manifests", file))
 	}
 	pods := 0
 	for from, objects := range all {
 		slices.SortStableFunc(objects, accountsFirst)
 		for _, o := range objects {
-			if o.GroupVersionKind().Group == "monitoring.coreos.com" {
-				continue // of the Prometheus Operator, whose types are not here
-			}
 			options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
 			if o.GetKind() == "ServiceAccount" {
 				options.DryRun = nil // or no pod of it could be tried

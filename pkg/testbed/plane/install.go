@@ -78,6 +78,7 @@ func (p *Plane) install(ctx context.Context) error {
 		return err
 	}
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	var served []schema.GroupVersionResource
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -90,14 +91,30 @@ func (p *Plane) install(ctx context.Context) error {
 		if _, err := definitions.Create(ctx, &o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("%s: %w", file, err)
 		}
+		served = append(served, versions(&o)...)
 	}
 	return p.await(ctx, func(ctx context.Context) error {
-		clusters := client.Resource(schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"})
-		if _, err := clusters.List(ctx, metav1.ListOptions{}); err != nil {
-			return err
+		for _, resource := range served {
+			if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{}); err != nil {
+				return err
+			}
 		}
 		accounts := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"})
 		_, err := accounts.Namespace("default").Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
+}
+
+// versions are what a CustomResourceDefinition makes the API server serve.
+func versions(definition *unstructured.Unstructured) (all []schema.GroupVersionResource) {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	list, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, item := range list {
+		if version, ok := item.(map[string]any); ok && version["served"] == true {
+			name, _, _ := unstructured.NestedString(version, "name")
+			all = append(all, schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
+		}
+	}
+	return all
 }

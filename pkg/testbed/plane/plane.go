@@ -34,8 +34,8 @@ type Plane struct {
 	apiserver []string // its command, to start it again
 }
 
-// Start starts everything and returns when the API server serves TidbClusters and a new namespace has its service
-// account, in four minutes at most. What was started ends when Stop is called, and in any case with this process.
+// Start starts everything and returns when the API server serves what the definitions name and a new namespace has its
+// service account, in four minutes at most. What was started ends when Stop is called, and in any case with this process.
 func Start(cfg Config) (*Plane, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()

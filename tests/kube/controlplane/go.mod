@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/pingcap/tidb-operator/pkg/apis v1.6.6
+	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.86.2
 	github.com/spf13/cobra v1.10.2
 	go.etcd.io/etcd/server/v3 v3.6.8
 	k8s.io/component-base v0.36.3
