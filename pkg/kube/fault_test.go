@@ -149,6 +149,19 @@ func TestBindVolume_NameTaken_IsAConflict(t *testing.T) {
 	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), swapped)), "another volume under the same name")
 }
 
+// The volume may take long to be Available: another run may have the target by then.
+func TestBindVolume_LockLostWhileTheVolumeIsMade_MakesNoClaim(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	volume := recordedVolume(t, source("dst"))
+	volume.Fence = func(context.Context) error {
+		require.NotEmpty(t, l.server.List("persistentvolumes", ""), "asked before the volume was made")
+		return failure.New(failure.Conflict, "check lock", "tidb/dst", "taken over by run second")
+	}
+	require.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), volume)))
+	require.Empty(t, l.server.List("persistentvolumeclaims", ""))
+}
+
 // The real binder leaves a claim Pending until its next sync, 15 s later, if its volume is not Available yet.
 func TestBindVolume_Claim_IsMadeOnceItsVolumeIsAvailable(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,7 @@ func TestResolver(t *testing.T) {
 	for _, c := range slices.Concat(troubles(), resumed(), []resolverCase{
 		{"quiet day: rows are those at the backup ts, nothing is left in PD", quietDay},
 		{"PD lets go of a part only", thawInPart},
+		{"another run takes the cluster while PD is let go", takenWhileThawing},
 		{"a store restarts while regions are recovered", func(t *testing.T, o *original) { restartAt(t, o, "RecoverRegion") }},
 		{"a store restarts while it applies", func(t *testing.T, o *original) { restartAt(t, o, "WaitApply", quickChecks) }},
 		{"a store restarts while regions are prepared", func(t *testing.T, o *original) { restartAt(t, o, "KvPrepareFlashbackToVersion") }},

@@ -1,10 +1,13 @@
 package resolve_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -35,4 +38,26 @@ func thawInPart(t *testing.T, o *original) {
 	for _, s := range l.pd.Schedulers() {
 		require.Zero(t, s.PausedAt, s.Name)
 	}
+}
+
+// takenWhileThawing: a process that was suspended in a call that lets PD go sends the next one no more, if another run has
+// the cluster when it wakes up.
+func takenWhileThawing(t *testing.T, o *original) {
+	l := restoreLab(t, o, 1)
+	cfg := l.config(o, "first")
+	var taken atomic.Bool
+	cfg.Fence = &checkFence{check: func(context.Context) error {
+		if taken.Load() {
+			return failure.New(failure.Conflict, "check lock", "", "taken over by run second")
+		}
+		return nil
+	}}
+	r, err := l.run(t, cfg, nil)
+	require.NoError(t, err)
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "pd.ResumeScheduler", Position: fault.Slow, Do: func() { taken.Store(true) }}))
+	err = r.Thaw(within(t), nil)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.Empty(t, l.faults.Unreached())
+	require.NotEmpty(t, l.pd.TTLConfigs(), "they are the second one's now")
+	require.Contains(t, l.pd.ServiceSafePoints(), "tisnap-first")
 }

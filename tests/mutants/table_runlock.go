@@ -47,5 +47,19 @@ func lockGuards() []Mutant {
 		in("pkg/cli/hold_status.go", "the lock of a run that is dead is shown as that of one that is alive", oneRun,
 			"if err != nil || !found.Held(time.Now()) {", "if err != nil || found.Record == nil || !found.Record.Held(time.Now()) {",
 			"TestLockOf_OwnerWasKilled_IsNotShownAsAlive"),
+		{
+			Name: "a process that wakes up lets PD go that another run froze", Promise: oneRun, File: "pkg/resolve/freeze.go",
+			Old: "		if err := r.taken(ctx); err != nil && !lost {", New: "		if err := r.taken(ctx); err != nil && false {",
+			Package: "pkg/resolve", Tests: "^TestResolver$/^another_run_takes_the_cluster_while_PD",
+		},
+		in("pkg/kube/bind_volume.go", "a process that wakes up makes a claim in another run's target", oneRun,
+			"	if v.Fence != nil {", "	if false {",
+			"TestBindVolume_LockLostWhileTheVolumeIsMade_MakesNoClaim"),
+		in("pkg/restore/fast_restore.go", "the undo of a process that lost its lock ends the fast snapshot restore of the next one", oneRun,
+			"	if len(r.fastMine) > 0 && r.fence.Taken(ctx) {", "	if false {",
+			"TestFastRestore_LockLost_IsLeftToTheNextProcess"),
+		in("pkg/restore/fast_restore.go", "a process that lost its lock ends the fast snapshot restore of the next one", oneRun,
+			"		if r.fence.Taken(ctx) {\n			return r.fence.Loss()", "		if false {\n			return r.fence.Loss()",
+			"TestFastRestore_LockLost_IsLeftToTheNextProcess"),
 	}
 }
