@@ -14,24 +14,49 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// exitTerminated is the exit code of a run that SIGTERM ended.
-const exitTerminated = 143
+// The exit codes of a run that SIGTERM ended, and of one that leaves a cluster held.
+const (
+	exitTerminated = 143
+	exitHeld       = 9
+)
+
+// stopped is a command that gets SIGTERM at a point, and no answer at the points of a prefix from then on.
+type stopped struct {
+	args       func(context.Context, *world) ([]string, error) // makes what the command works on
+	at, stalls string
+	code       int
+	left       []string // what it says in the end
+	again      bool     // the same command finishes it
+}
+
+// graceful are the commands that change something, each at a call that is in the middle of its changes.
+func graceful() map[string]stopped {
+	removes := func(prepare func(context.Context, *world) ([]string, error), call string, left ...string) stopped {
+		return stopped{args: prepare, at: call, stalls: call, code: exitTerminated, left: append(left, "run it again"), again: true}
+	}
+	return map[string]stopped{
+		"backup":        {args: ofRun(Backup), at: "journal.begin.wait", stalls: "ec2.DeleteSnapshot", code: exitTerminated, left: []string{"snap-", "tisnap gc"}},
+		"restore":       {args: ofRun(Restore), at: "journal.begin.start-tikv", stalls: "ec2.DeleteVolume", code: exitTerminated, left: []string{"vol-", "tisnap gc"}},
+		"resolve":       {args: ofRun(Resolve), at: "journal.begin.prepare", stalls: "pd.", code: exitTerminated, left: []string{"tisnap resolve tidb/copy-1"}},
+		"prune":         removes(ofRun(Prune), "ec2.DeleteSnapshot", "backup-1", "snap-"),
+		"delete":        removes(ofRun(Delete), "ec2.DeleteSnapshot", "backup-1", "snap-"),
+		"gc":            removes(ofKilled(Backup, "wait", "gc", "--older-than", "0s", "--yes", "--delete-rate", "100"), "ec2.DeleteSnapshot", "snap-"),
+		"restore abort": removes(ofKilled(Restore, "collect", "restore", "abort", killedRun, "--yes", "--delete-rate", "100"), "ec2.DeleteVolume", "vol-"),
+		"runs abort": {
+			args: ofKilled(Backup, "wait", "runs", "abort", killedRun, "--yes"), at: "ec2.DeleteSnapshot", stalls: "ec2.DeleteSnapshot",
+			code: exitTerminated, left: []string{"run " + killedRun, "tisnap runs abort " + killedRun}, again: true,
+		},
+		"release": {args: ofPaused, at: "pd.ResumeScheduler", stalls: "pd.", code: exitHeld, left: []string{"tisnap release tidb/prod --yes, again"}, again: true},
+	}
+}
 
 // A pod that is evicted has ten seconds. What its process has to undo is never answered here, so that only its bound ends
-// it: the process ends by itself, the cluster is let go, and what is left is named.
+// it: the process ends by itself, the cluster is let go, and what is left is named. Where it says that the same command
+// finishes the work, that does.
 func TestGrace_TenSecondsAndNothingAnswers_EndsAndSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	for run, row := range map[Run]struct {
-		at, stalls string
-		left       []string
-	}{
-		Backup:  {"journal.begin.wait", "ec2.DeleteSnapshot", []string{"snap-", "tisnap gc"}},
-		Restore: {"journal.begin.start-tikv", "ec2.DeleteVolume", []string{"vol-", "tisnap gc"}},
-		Resolve: {"journal.begin.prepare", "pd.", []string{"tisnap resolve tidb/copy-1"}},
-		Prune:   {"ec2.DeleteSnapshot", "ec2.DeleteSnapshot", []string{"backup-1", "snap-", "run it again"}},
-		Delete:  {"ec2.DeleteSnapshot", "ec2.DeleteSnapshot", []string{"backup-1", "snap-", "run it again"}},
-	} {
-		t.Run(string(run), func(t *testing.T) {
+	for command, row := range graceful() {
+		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 			defer cancel()
@@ -40,25 +65,30 @@ func TestGrace_TenSecondsAndNothingAnswers_EndsAndSaysWhatIsLeft(t *testing.T) {
 			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path})
 			require.NoError(t, err)
 			defer w.bed.Close()
-			s := w.scene(run)
-			require.NoError(t, s.prepare(ctx), w.out.String())
-			var stopped atomic.Bool
+			args, err := row.args(ctx, w)
+			require.NoError(t, err, "%s", &w.out)
+			var signalled atomic.Bool
 			w.faults.Watch(func(point string) *fault.Rule {
-				if point == row.at && stopped.CompareAndSwap(false, true) {
+				if point == row.at && signalled.CompareAndSwap(false, true) {
 					w.program.Signal(syscall.SIGTERM)
 				}
-				if stopped.Load() && strings.HasPrefix(point, row.stalls) {
+				if signalled.Load() && strings.HasPrefix(point, row.stalls) {
 					return &fault.Rule{Position: fault.Stall}
 				}
 				return nil
 			})
 			defer w.faults.Watch(nil)
 			w.out.Reset()
-			code, err := s.tisnap(ctx, append(s.args(), "--grace-period", "10s")...)
+			code, err := w.tisnap(ctx, append(args, "--grace-period", "10s")...)
 			require.NoError(t, err)
-			require.Equal(t, exitTerminated, code, w.out.String())
+			require.Equal(t, row.code, code, "%s", &w.out)
 			for _, left := range row.left {
 				require.Contains(t, w.out.String(), left)
+			}
+			if row.again {
+				w.faults.Watch(nil)
+				require.NoError(t, w.expire(ctx, source))
+				require.NoError(t, w.succeeds(ctx, args...), "%s", &w.out)
 			}
 			require.NoError(t, w.letsGo(ctx, source))
 		})

@@ -1,0 +1,104 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+)
+
+// killedRun is the id of a run that was killed.
+const killedRun = "killed-1"
+
+// changesNothing are the other commands, with the reason why an eviction in the middle of each leaves nothing.
+func changesNothing() map[string]string {
+	const reads, parent = "it reads alone", "it has no work of its own"
+	return map[string]string{
+		"completion": parent, "estimate": parent, "hold": parent, "runs": parent,
+		"completion bash": "it prints a script", "completion fish": "it prints a script",
+		"completion powershell": "it prints a script", "completion zsh": "it prints a script",
+		"help": "it prints text", "version": "it prints text",
+		"exporter":        "it reads the storage and serves what it has read",
+		"estimate backup": reads, "estimate restore": reads,
+		"describe": reads, "hold status": reads, "list": reads, "logs": reads, "report": "it reads, and writes its page as the last thing",
+		"runs describe": reads, "runs list": reads, "status": reads,
+	}
+}
+
+// Every command of the shipped program is tried above, or is one that changes nothing, and says why.
+func TestGrace_EveryCommandIsTriedOrChangesNothing(t *testing.T) {
+	t.Parallel()
+	path, err := shipped.Program()
+	require.NoError(t, err)
+	tried := slices.Concat(slices.Collect(maps.Keys(graceful())), slices.Collect(maps.Keys(changesNothing())))
+	require.ElementsMatch(t, commandsBelow(t, path), tried, "give a new command a row in one of the two tables, and take away that of one that is gone")
+}
+
+// commandsBelow are the commands below one, by what its help lists.
+func commandsBelow(t *testing.T, program string, parent ...string) []string {
+	t.Helper()
+	help, err := exec.CommandContext(t.Context(), program, append(parent, "--help")...).Output()
+	require.NoError(t, err)
+	_, list, found := bytes.Cut(help, []byte("\nAvailable Commands:\n"))
+	if !found {
+		return nil
+	}
+	list, _, _ = bytes.Cut(list, []byte("\n\n"))
+	var all []string
+	for line := range strings.Lines(string(list)) {
+		words := append(slices.Clone(parent), strings.Fields(line)[0])
+		all = append(all, strings.Join(words, " "))
+		if words[0] != "help" { // which is the help of its parent
+			all = append(all, commandsBelow(t, program, words...)...)
+		}
+	}
+	return all
+}
+
+// ofRun makes what a run of the matrix works on.
+func ofRun(run Run) func(context.Context, *world) ([]string, error) {
+	return func(ctx context.Context, w *world) ([]string, error) {
+		s := w.scene(run)
+		return s.args(), s.prepare(ctx)
+	}
+}
+
+// ofKilled kills a run at the begin of a step, for a command that removes what it left.
+func ofKilled(run Run, step string, args ...string) func(context.Context, *world) ([]string, error) {
+	return func(ctx context.Context, w *world) ([]string, error) {
+		s := w.scene(run)
+		trap := NewTrap(Cell{Step: step, Position: BeforeEffect}, func(sig syscall.Signal) { w.program.Signal(sig) })
+		w.faults.Watch(trap.Watch)
+		defer w.faults.Watch(nil)
+		code, err := w.tisnap(ctx, append(s.args(), "--run-id", killedRun)...)
+		if err == nil && !trap.Hit() {
+			err = fmt.Errorf("the %s was not killed: it ended with %d", run, code)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return args, w.expire(ctx, s.locked())
+	}
+}
+
+// ofPaused pauses a scheduler of the cluster, as a backup does that is gone since.
+func ofPaused(ctx context.Context, w *world) ([]string, error) {
+	c := w.bed.Nodes.Cluster(source)
+	p, err := pd.Open(ctx, pd.Config{Addresses: c.PD.URLs()})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return []string{"release", source.String(), "--all", "--yes"}, p.PauseScheduler(ctx, c.PD.Schedulers()[0].Name, time.Hour)
+}
