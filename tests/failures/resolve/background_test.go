@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,8 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// A restore is started in the background and followed by its journal; one that its checks refuse is refused at once, by
-// the same exit status.
+// A restore of the user's own manifest is started in the background and followed by its journal; one that its checks refuse
+// is refused at once, by the same exit status.
 func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -23,9 +24,11 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	require.NoError(t, err)
 	cache := t.TempDir()
 	env := []string{"XDG_CACHE_HOME=" + cache, "HOME=" + cache}
+	typed := "" // on standard input
 	tisnap := func(args ...string) (stdout, stderr string, code int) {
 		cmd := exec.CommandContext(within(t), program, append(args, "--storage", round.Storage)...) //nolint:gosec // our own program
 		cmd.Env = slices.Concat(os.Environ(), p.Bed().Env(), env)
+		cmd.Stdin = strings.NewReader(typed)
 		out, err := cmd.Output()
 		if exit := (*exec.ExitError)(nil); err != nil {
 			require.ErrorAs(t, err, &exit)
@@ -39,7 +42,12 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	require.Contains(t, plan, "nothing was changed")
 	require.NoDirExists(t, filepath.Join(cache, "tisnap", "runs"), "nothing runs in the background")
 
-	out, stderr, code := tisnap("restore", round.BackupID, "--to", to.String(), "--wait=false", "--timeout", "1m", "-o", "json")
+	own := ownManifest(t, p, to, func(input string, args ...string) (stdout, stderr string, code int) {
+		typed = input
+		defer func() { typed = "" }()
+		return tisnap(args...)
+	})
+	out, stderr, code := tisnap(append([]string{"restore", round.BackupID, "--to", to.String(), "--wait=false", "--timeout", "1m", "-o", "json"}, own...)...)
 	require.Zero(t, code, stderr)
 	var began struct{ Run, Log string }
 	require.NoError(t, json.Unmarshal([]byte(out), &began), out)
@@ -53,6 +61,9 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	require.Zero(t, code)
 	require.Equal(t, "done restore", status)
 	p.verify(t, to)
+	made := p.Bed().Kube.Get("tidbclusters", to.Namespace, to.Name)
+	require.Equal(t, "storage", made.GetLabels()["team"], "of the manifest")
+	require.Equal(t, "yes", made.GetAnnotations()["tried"], "of the patch")
 
 	env = append(env, "TISNAP_WAIT=false") // the process in the background has it too, and waits
 	out, stderr, code = tisnap("restore", round.BackupID, "--to", to.String(), "--run-id", "second")

@@ -35,6 +35,7 @@ const (
 	patience = 3 * time.Minute
 	blink    = 20 * time.Millisecond
 
+	exitUsage    = cli.ExitCode(2)
 	exitUnready  = cli.ExitCode(5)
 	exitConflict = cli.ExitCode(6)
 	exitLimited  = cli.ExitCode(8)

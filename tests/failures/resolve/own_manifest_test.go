@@ -1,0 +1,57 @@
+package resolve_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/testbed/round"
+)
+
+// ownManifest goes the way of a user who restores into a cluster of his own: the target is printed, with a patch, and what
+// was printed makes the same target; what could not open the data is refused with all its fields at once. Nothing of this
+// changes anything. It returns the flags of a restore that takes the manifest, with another patch.
+func ownManifest(t *testing.T, p *place, to cluster.Name, tisnap func(input string, args ...string) (stdout, stderr string, code int)) []string {
+	t.Helper()
+	file := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	before := p.Bed().MutatingCalls()
+	restore := func(input string, more ...string) (stdout, stderr string, code int) {
+		return tisnap(input, append([]string{"restore", round.BackupID, "--to", to.String(), "--print-manifest"}, more...)...)
+	}
+	printed, stderr, code := restore("", "--patch", file("merge.yaml", "metadata: {labels: {team: storage}}\n"))
+	require.Zero(t, code, stderr)
+	again, stderr, code := restore(printed, "--from-manifest", "-")
+	require.Zero(t, code, stderr)
+	require.Equal(t, printed, again)
+
+	wrong := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(printed), &wrong.Object))
+	set := func(value any, path ...string) {
+		require.NoError(t, unstructured.SetNestedField(wrong.Object, value, path...))
+	}
+	set("v7.1.0", "spec", "version")
+	set(int64(7), "spec", "tikv", "replicas")
+	set("1Gi", "spec", "tikv", "requests", "storage")
+	set("[storage]\napi-version = 2\n", "spec", "tikv", "config")
+	text, err := yaml.Marshal(wrong.Object)
+	require.NoError(t, err)
+	_, stderr, code = restore("", "--from-manifest", file("wrong.yaml", string(text)))
+	require.Equal(t, int(exitUsage), code, stderr)
+	for _, field := range []string{"the version of TiKV", "spec.tikv.replicas", "spec.tikv.requests.storage", "spec.tikv.config storage.api-version"} {
+		require.Contains(t, stderr, field)
+	}
+	require.Equal(t, before, p.Bed().MutatingCalls())
+	return []string{
+		"--from-manifest", file("own.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: beside}\n---\n"+printed),
+		"--patch", file("patch.json", `[{"op": "add", "path": "/metadata/annotations/tried", "value": "yes"}]`),
+	}
+}
