@@ -115,8 +115,8 @@ type app struct {
 func (a *app) end(err error) {
 	if err != nil {
 		message := strings.ReplaceAll(err.Error(), "\n", "; ")
-		if hint := failure.HintOf(err); hint != "" {
-			message += " (" + hint + ")"
+		if hints := failure.HintsOf(err); len(hints) > 0 {
+			message += " (" + strings.Join(hints, "; ") + ")"
 		}
 		if a.log != nil {
 			a.log.failed(message)

@@ -70,21 +70,21 @@ func (a *app) run(ctx context.Context, args []string) ExitCode {
 	return code
 }
 
-// printError prints "error: …" and "hint: …", or one JSON line where machines read.
+// printError prints "error: …" and a "hint: …" for each thing to do, or one JSON line where machines read.
 func (a *app) printError(err error, code ExitCode) {
 	var usage *usageError
-	hint := failure.HintOf(err)
+	hints := failure.HintsOf(err)
 	kind := failure.KindOf(err)
 	message := failure.Redact(strings.ReplaceAll(err.Error(), "\n", "; "))
-	if errors.As(err, &usage) && hint == "" {
-		hint = "see: " + usage.command + " --help"
+	if errors.As(err, &usage) && len(hints) == 0 {
+		hints = []string{"see: " + usage.command + " --help"}
 	}
 	if a.machine() {
-		fmt.Fprintln(a.streams.Err, exitLine(code, kind, message, hint))
+		fmt.Fprintln(a.streams.Err, exitLine(code, kind, message, strings.Join(hints, "; ")))
 		return
 	}
 	fmt.Fprintln(a.streams.Err, failure.Lines("error: "+message))
-	if hint != "" {
+	for _, hint := range hints {
 		fmt.Fprintln(a.streams.Err, failure.Lines("hint: "+hint))
 	}
 }

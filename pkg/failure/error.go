@@ -130,6 +130,36 @@ func hintIn(err error, counts func(*Error) bool) string {
 	return ""
 }
 
+// maxHints is how many hints a person is shown at most.
+const maxHints = 3
+
+// HintsOf returns HintOf, and after it the hints of the errors that are joined to that one, each once and three at most: what
+// ended a run and what its undo left are seldom repaired by the same command.
+func HintsOf(err error) []string {
+	var hints []string
+	add := func(hint string) {
+		if hint != "" && len(hints) < maxHints && !slices.Contains(hints, hint) {
+			hints = append(hints, hint)
+		}
+	}
+	add(HintOf(err))
+	for _, part := range outermostJoin(err) {
+		add(HintOf(part))
+	}
+	return hints
+}
+
+// outermostJoin are the errors that were joined last, nil if none were.
+func outermostJoin(err error) []error {
+	for err != nil {
+		if j, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the chain is walked by hand: As sees no joins
+			return j.Unwrap()
+		}
+		err = errors.Unwrap(err)
+	}
+	return nil
+}
+
 // held walks joined errors too: a cluster that was not put back outranks the error that led to it.
 func held(err error) bool { return anyError(err, func(e *Error) bool { return e.Kind == Held }) }
 

@@ -35,3 +35,27 @@ func TestHintOf_Joined_IsTheFirst(t *testing.T) {
 	require.Empty(t, failure.HintOf(errors.New("a")))
 	require.Empty(t, failure.HintOf(nil))
 }
+
+// What ended a run, and what its undo left, have a command each.
+func TestHintsOf_StepAndItsUndo_HaveOneEach(t *testing.T) {
+	t.Parallel()
+	step := failure.New(failure.Denied, "start tikv", "", "no").WithHint("grant the verb")
+	undo := failure.New(failure.Limited, "delete volumes", "", "late").WithHint("run: tisnap gc")
+	for name, row := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"both":           {errors.Join(step, undo), []string{"grant the verb", "run: tisnap gc"}},
+		"around both":    {failure.Annotate(errors.Join(step, undo), "restore", "a/b"), []string{"grant the verb", "run: tisnap gc"}},
+		"the same twice": {errors.Join(undo, undo), []string{"run: tisnap gc"}},
+		"one":            {undo, []string{"run: tisnap gc"}},
+		"held first":     {errors.Join(step, failure.New(failure.Held, "", "", "x").WithHint("release")), []string{"release", "grant the verb"}},
+		"none":           {errors.New("x"), nil},
+		"nil":            {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, row.want, failure.HintsOf(row.err))
+		})
+	}
+}

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,7 +73,7 @@ func (s *Summary) Failed(err error, exitCode int) {
 		return
 	}
 	s.Outcome, s.Kind = phase.Failed, failure.KindOf(err).String()
-	s.Error, s.Hint = failure.Line(err.Error()), failure.Line(failure.HintOf(err))
+	s.Error, s.Hint = failure.Line(err.Error()), failure.Line(strings.Join(failure.HintsOf(err), "; "))
 }
 
 // FromReport fills in what a run's report says; of a nil report nothing.

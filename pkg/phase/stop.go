@@ -21,6 +21,10 @@ func (s *StopError) Error() string { return s.Reason.Error() }
 // Unwrap returns the reason.
 func (s *StopError) Unwrap() error { return s.Reason }
 
+// Is makes it one of context.Canceled, as net/http returns a context's cause in its place: a call that was ended so is not
+// tried again, and says nothing about the other side.
+func (s *StopError) Is(target error) bool { return target == context.Canceled }
+
 // minUndo is how long an undo gets at least: enough for one call, or to say what is left.
 const minUndo = time.Second
 

@@ -3,16 +3,34 @@ package phase_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 var errTerm = errors.New("terminated")
+
+// net/http returns the cause of the context that ended a call: it is not a failure of the other side, and not tried again.
+func TestStopError_IsACancellation(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(&phase.StopError{Reason: errTerm})
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:1", nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	if err == nil {
+		require.NoError(t, response.Body.Close())
+	}
+	require.ErrorIs(t, err, errTerm, "the cause, and no context.Canceled of its own")
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, failure.Transient(err))
+}
 
 // A process that has to end by a time bounds each undo by it, and gives the rest a moment each to say what they leave.
 func TestRun_StoppedByATime_BoundsEachUndo(t *testing.T) {

@@ -29,7 +29,7 @@ func packageGuards() []Mutant {
 			"\"receiver \" + outbound.Host(rawURL)", "\"receiver \" + rawURL",
 			"TestSend_NobodyListens_NamesTheHostAlone"),
 		in("pkg/notify/event.go", "an event has the text of another system as it came", noSecrets,
-			"failure.Line(err.Error()), failure.Line(failure.HintOf(err))", "err.Error(), failure.HintOf(err)",
+			`failure.Line(err.Error()), failure.Line(strings.Join(failure.HintsOf(err), "; "))`, `err.Error(), strings.Join(failure.HintsOf(err), "; ")`,
 			"TestSummary_HostileTexts_AreCutAndCleaned"),
 		in("pkg/estimate/prices.go", "a price that is misspelt is one of nothing", "an estimate is made of what was given, or not at all",
 			".DisallowUnknownFields()", "",
