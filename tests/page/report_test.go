@@ -156,7 +156,7 @@ func TestReport_Printed(t *testing.T) {
 	b.theme("dark", "print")
 	require.Equal(t, "rgb(255, 255, 255)", eval[string](b, `getComputedStyle(document.body).backgroundColor`))
 	require.Equal(t, "rgb(27, 30, 36)", eval[string](b, `getComputedStyle(document.body).color`), "black on white in the dark theme, too")
-	require.Greater(t, eval[float64](b, `document.querySelector("details tbody tr:last-child").getBoundingClientRect().height`), 0.0, "the faster stores are printed")
+	require.Greater(t, eval[float64](b, `document.querySelector("details tbody tr:last-child").getBoundingClientRect().height`), 0.0, "the folded stores are printed")
 	require.LessOrEqual(t, eval[float64](b, `Math.max(...[...document.querySelectorAll("table")].map(t => t.getBoundingClientRect().right))`), 794.0, "no table is wider than the paper")
 	b.picture("report-printed")
 	pdf, err := chromedp.Run(b.ctx, chromedp.PrintToPDF())

@@ -114,10 +114,19 @@ func TestWrite_ThreeHundredStores_StaysSmallAndNamesTheSlowest(t *testing.T) {
 	t.Parallel()
 	backup, restore := reporttest.Backup(300), reporttest.Restore(300)
 	backup.Hold.Stores[77].Parts[3].Seconds = 9
+	fast := backup.Hold.Stores[5].Parts // slowest in one part, and fast in sum
+	for i := range fast {
+		fast[i].Seconds = .001
+	}
+	fast[0].Seconds = .5
 	text := written(t, htmlreport.Page{Reports: []*report.Report{backup, restore}})
 	require.Less(t, len(text), 2<<20)
 	require.Contains(t, text, "wait apply 9s (store 78 prod-tikv-77)")
-	require.Contains(t, text, "288 faster stores")
+	require.Contains(t, text, " 500ms (store 6 prod-tikv-5)")
+	require.Contains(t, text, "288 other stores")
+	for _, folded := range regexp.MustCompile(`(?s)<details>.*?</details>`).FindAllString(text, -1) {
+		require.NotContains(t, folded, "slowest", "a store that is named is not folded away")
+	}
 }
 
 func TestWrite_WriterFails_ErrorIsReturned(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// shownStores is how many stores are shown at once: the slowest; the others unfold.
+// shownStores is how many stores are shown at once, those with the most seconds and the slowest of each part; the others
+// unfold.
 const shownStores = 12
 
 func holdStores(r *report.Report) g.Node {
@@ -32,10 +33,10 @@ func stores(label string, all []phase.StoreParts) g.Node {
 		return nil
 	}
 	out := g.Group{h.P(h.Class("slowest"), g.Text("Slowest: "+strings.Join(t.named(), "; ")+"."))}
-	shown := min(len(t.rows), shownStores)
-	out = append(out, Scroll(label, t.draw(t.rows[:shown])))
-	if rest := t.rows[shown:]; len(rest) > 0 {
-		out = append(out, h.Details(h.Summary(g.Text(plural(len(rest), "faster store"))), Scroll(label+", the others", t.draw(rest))))
+	shown, rest := t.split()
+	out = append(out, Scroll(label, t.draw(shown)))
+	if len(rest) > 0 {
+		out = append(out, h.Details(h.Summary(g.Text(plural(len(rest), "other store"))), Scroll(label+", the others", t.draw(rest))))
 	}
 	return out
 }
@@ -97,6 +98,32 @@ func (t *storeTable) named() []string {
 
 func (t *storeTable) isSlowest(part string, row storeRow) bool {
 	return len(t.rows) > 1 && t.slowest[part] == row.label
+}
+
+// split are the rows that are shown and the others, each in their order. Every slowest store that is named is shown, so there
+// are more than shownStores when more are named.
+func (t *storeTable) split() (shown, rest []storeRow) {
+	free := shownStores
+	for _, row := range t.rows {
+		if t.isNamed(row) {
+			free--
+		}
+	}
+	for _, row := range t.rows {
+		switch {
+		case t.isNamed(row):
+			shown = append(shown, row)
+		case free > 0:
+			shown, free = append(shown, row), free-1
+		default:
+			rest = append(rest, row)
+		}
+	}
+	return shown, rest
+}
+
+func (t *storeTable) isNamed(row storeRow) bool {
+	return slices.ContainsFunc(t.parts, func(part string) bool { return t.isSlowest(part, row) })
 }
 
 func (t *storeTable) draw(rows []storeRow) g.Node {
