@@ -199,11 +199,11 @@ func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 			end, class = now, "now"
 		}
 		rows = append(rows, h.Tr(h.Class(class), h.Th(h.Scope("row"), g.Text(short(s.name))), h.Td(stepBadge(s.outcome)),
-			num(report.Duration(end.Sub(s.begin).Seconds())), h.Td(g.Text(when(s.begin))), h.Td(g.Text(s.err))))
+			h.Td(g.Text(when(s.begin))), num(report.Duration(end.Sub(s.begin).Seconds())), h.Td(g.Text(s.err))))
 	}
 	return g.Group{
 		h.P(status), h.Dl(h.Class("facts"), facts),
-		scroll("Steps of the run", h.Table(h.Class("steps"), h.THead(h.Tr(column("step", ""), column("state", ""), column("took", "num"), column("began", ""), column("why", ""))), h.TBody(rows))),
+		scroll("Steps of the run", h.Table(h.Class("steps"), h.THead(h.Tr(column("step", ""), column("state", ""), column("began", ""), column("took", "num"), column("why", ""))), h.TBody(rows))),
 	}
 }
 
