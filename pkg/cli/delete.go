@@ -76,6 +76,7 @@ func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupI
 		return err
 	}
 	defer done()
+	defer a.removing(&f.removal)()
 	report, err := gc.Delete(ctx, deps, gc.DeleteOptions{
 		Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: f.dryRun,
 	})

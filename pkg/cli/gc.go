@@ -81,6 +81,7 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		return err
 	}
 	defer done()
+	defer a.removing(&f.removal)()
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}

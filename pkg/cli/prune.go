@@ -95,6 +95,7 @@ func (a *app) prune(ctx context.Context, f pruneFlags, clusters []cluster.Name) 
 		return err
 	}
 	defer done()
+	defer a.removing(&f.removal)()
 	report, err := gc.Prune(ctx, deps, gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: f.dryRun})
 	return a.printPrune(newPruneDoc(f.dryRun, report), err)
 }

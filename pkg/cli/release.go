@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -104,6 +105,7 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 			return err
 		}
 	}
+	defer a.unfinished(phase.RemainsHold, fmt.Sprintf("what is held of cluster %s may not be let go: run tisnap release %s --yes, again", name, name))()
 	done, err := backup.Release(ctx, store, p, c.tikv(), o)
 	if done == nil {
 		return err

@@ -52,6 +52,7 @@ func (a *app) abortRestore(cmd *cobra.Command, f removal, run cluster.RunID) err
 		return err
 	}
 	defer done()
+	defer a.removing(&f)()
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}

@@ -14,12 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
 // killedRun is the id of a run that was killed.
 const killedRun = "killed-1"
+
+// firstTarget is the cluster of a world's first restore.
+var firstTarget = cluster.Name{Namespace: "tidb", Name: "copy-1"} //nolint:gochecknoglobals // a constant
 
 // changesNothing are the other commands, with the reason why an eviction in the middle of each leaves nothing.
 func changesNothing() map[string]string {
