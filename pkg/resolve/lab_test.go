@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds one test's wait for the stand-ins.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 // original is a cluster under load that was cut: copies of its volumes of slightly different times.
 type original struct {

@@ -69,7 +69,7 @@ func (b *ballot) Regions(context.Context, cluster.KeyRange) ([]cluster.Region, e
 	return b.list(b.leaders), nil
 }
 
-// recover carries out the steps collect, plan and recover with a minute's patience, and returns how long it took.
+// recover carries out the steps collect, plan and recover with the test's patience, and returns how long it took.
 func (b *ballot) recover(t *testing.T) (time.Duration, error) {
 	t.Helper()
 	b.leaders = map[cluster.RegionID]cluster.StoreID{}
