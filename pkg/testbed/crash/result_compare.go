@@ -74,15 +74,22 @@ func (r result) put(path string, value any) {
 	}
 }
 
-// nameStores replaces the ids of stores by the pods they are in.
+// nameStores replaces the ids of stores by the pods they are in, in values and in the names of a list's elements.
 func (r result) nameStores(pods map[string]string) {
-	of := storeIDs()
-	for path, id := range r {
+	of, element := storeIDs(), storeElement()
+	for path, id := range maps.Clone(r) {
 		if pod, ok := pods[id]; ok && of.MatchString(path) {
 			r[path] = pod
 		}
+		if m := element.FindStringSubmatch(path); m != nil && pods[m[2]] != "" {
+			r[m[1]+pods[m[2]]+m[3]] = r[path]
+			delete(r, path)
+		}
 	}
 }
+
+// elementOfStore begins the name of an element that is known by the id of its store alone.
+const elementOfStore = "store-"
 
 // nameOf is what an element of a list is known by, or its place.
 func nameOf(element any, place int) string {
@@ -94,6 +101,9 @@ func nameOf(element any, place int) string {
 			if name, ok := m[key].(string); ok {
 				return name
 			}
+		}
+		if id, ok := m["store"].(json.Number); ok {
+			return elementOfStore + id.String()
 		}
 	}
 	return fmt.Sprint(place)

@@ -50,6 +50,16 @@ func TestResult_StoresAreNamedByTheirPods(t *testing.T) {
 	one.nameStores(map[string]string{"1": "tikv-0"})
 	other.nameStores(map[string]string{"4": "tikv-0"})
 	require.NoError(t, one.equal(other))
+
+	// Rows that have nothing but the store's id are in the order of the ids.
+	one, other = resultOf(t, `{"stores": [{"store": 1, "x": "a"}, {"store": 4, "x": "b"}]}`), resultOf(t, `{"stores": [{"store": 1, "x": "b"}, {"store": 4, "x": "a"}]}`)
+	one.nameStores(map[string]string{"1": "tikv-0", "4": "tikv-1"})
+	require.Error(t, one.equal(other))
+	other.nameStores(map[string]string{"1": "tikv-1", "4": "tikv-0"})
+	require.NoError(t, one.equal(other))
+	swapped := resultOf(t, `{"stores": [{"store": 1, "x": "a"}, {"store": 4, "x": "b"}]}`)
+	swapped.nameStores(map[string]string{"1": "tikv-1", "4": "tikv-0"})
+	require.Error(t, swapped.equal(other))
 }
 
 // What cannot be the same number is checked by what it means, and only a step that was done again may lack a part.
