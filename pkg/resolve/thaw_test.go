@@ -2,14 +2,26 @@ package resolve_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
+
+// awaitPaused returns once PD has schedulers and all of them are paused: its coordinator may start after a quick resolve
+// has ended, and before it does there is nothing to resume.
+func (l *lab) awaitPaused(t *testing.T) {
+	require.Eventually(t, func() bool {
+		list := l.pd.Schedulers()
+		return len(list) > 0 && !slices.ContainsFunc(list, func(s pdtest.Scheduler) bool { return s.PausedAt.IsZero() })
+	}, patience, 5*time.Millisecond, "PD's schedulers are not paused")
+}
 
 // thawInPart: what PD does not let go keeps nothing else from being let go, and the next thaw finds the rest. A scheduler
 // that a new leader of PD does not have yet is not paused: it is no error.
@@ -17,6 +29,7 @@ func thawInPart(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	r, err := l.run(t, l.config(o, "run"), nil)
 	require.NoError(t, err)
+	l.awaitPaused(t)
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "pd.ResumeScheduler", Code: "[PD:scheduler:ErrSchedulerNotFound]scheduler not found", Times: 1}))
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "pd.DropTTLConfig", Code: "403", Times: -1}))
 	err = r.Thaw(within(t), nil)
@@ -54,6 +67,7 @@ func takenWhileThawing(t *testing.T, o *original) {
 	}}
 	r, err := l.run(t, cfg, nil)
 	require.NoError(t, err)
+	l.awaitPaused(t)
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "pd.ResumeScheduler", Position: fault.Slow, Do: func() { taken.Store(true) }}))
 	err = r.Thaw(within(t), nil)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
