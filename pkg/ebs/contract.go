@@ -51,6 +51,7 @@ type Snapshot struct {
 	KMSKey      string
 	// Archived is true while the snapshot is in the archive tier, where no volume can be made of it.
 	Archived bool
+	Outpost  string // ARN of the Outpost that keeps it; "" for one that its Region keeps
 	Tags     Tags
 }
 

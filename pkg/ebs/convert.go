@@ -28,6 +28,7 @@ func snapshotOf(s types.Snapshot) Snapshot {
 		Encrypted:   aws.ToBool(s.Encrypted),
 		KMSKey:      aws.ToString(s.KmsKeyId),
 		Archived:    s.StorageTier == types.StorageTierArchive,
+		Outpost:     aws.ToString(s.OutpostArn),
 		Tags:        tagsOf(s.Tags),
 	}
 }

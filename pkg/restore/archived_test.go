@@ -35,3 +35,17 @@ func TestRestore_SnapshotInTheArchiveTier_IsRefusedInPreflight(t *testing.T) {
 	require.Contains(t, failure.HintOf(err), "72 hours")
 	l.nothingLeft(t)
 }
+
+// A snapshot on an Outpost, which a document of br or a changed manifest may name, is refused before anything is made.
+func TestRestore_SnapshotOnAnOutpost_IsRefusedInPreflight(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0"
+	l := newLab(t)
+	snapshot := l.bed.EC2.Snapshots()[0].ID
+	require.NoError(t, l.bed.EC2.PutSnapshotOnOutpost(snapshot, arn))
+	_, err := l.restore(t.Context(), t, nil, nil)
+	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "1 of 6 are kept on an Outpost: "+string(snapshot)+" ("+arn+")")
+	require.Contains(t, failure.HintOf(err), "restore another backup")
+	l.nothingLeft(t)
+}

@@ -228,12 +228,12 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 		v.encrypt = r.opts.Encrypt && !v.source.Encrypted
 		v.Encrypted = v.Encrypted || v.encrypt
 	}
-	if err := archived(r.manifest, state); err != nil && len(bad) == 0 {
-		return err
-	}
 	if len(bad) > 0 {
 		return failure.New(failure.Corrupt, "check snapshots", string(r.opts.Backup), "%s", strings.Join(bad, ", ")).
 			WithHint("restore another backup")
 	}
-	return nil
+	if err := onOutpost(r.manifest, state); err != nil {
+		return err
+	}
+	return archived(r.manifest, state)
 }

@@ -47,6 +47,23 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 	return out
 }
 
+// onOutpost refuses snapshots that an Outpost keeps: EC2 makes volumes of them on an Outpost only, and copies none of them
+// to a Region.
+// https://docs.aws.amazon.com/ebs/latest/userguide/snapshots-outposts.html
+func onOutpost(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) error {
+	var ids []string
+	for _, want := range m.Snapshots {
+		if arn := state[want.ID].Outpost; arn != "" {
+			ids = append(ids, fmt.Sprintf("%s (%s)", want.ID, arn))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return failure.New(failure.Unready, "check snapshots", string(m.ID), "%d of %d are kept on an Outpost: %s", len(ids), len(m.Snapshots), strings.Join(ids, ", ")).
+		WithHint("EC2 makes volumes of them on that Outpost only, and a restore makes volumes in the zones of region %s: restore another backup", m.Region)
+}
+
 // archived refuses snapshots in the archive tier: no volume can be made of one before it is back in the standard tier,
 // which takes up to 72 hours, depending on its size: the first page says so, the second has the commands.
 // https://docs.aws.amazon.com/ebs/latest/userguide/snapshot-archive-considerations.html

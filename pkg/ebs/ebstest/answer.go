@@ -33,6 +33,7 @@ type snapshotXML struct {
 	KMSKey      string   `xml:"kmsKeyId,omitempty"`
 	FullBytes   int64    `xml:"fullSnapshotSizeInBytes"`
 	Tier        string   `xml:"storageTier"`
+	Outpost     string   `xml:"outpostArn,omitempty"`
 	Tags        []tagXML `xml:"tagSet>item"`
 }
 
@@ -195,7 +196,7 @@ func (s *Server) snapshotXML(p *snapshot) snapshotXML {
 		ID: string(v.ID), Volume: string(v.Volume), Status: string(v.State), Message: v.Message,
 		Started: s.started(p), Completed: stamp(v.CompletedAt), Progress: fmt.Sprintf("%d%%", v.Progress),
 		Owner: s.cfg.Account, Size: v.SizeGiB, Description: p.description,
-		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: "standard", Tags: tagsXML(v.Tags),
+		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: "standard", Outpost: p.outpost, Tags: tagsXML(v.Tags),
 	}
 }
 

@@ -22,6 +22,11 @@ func (s *Server) FreezeSnapshot(id cluster.SnapshotID) error {
 	return s.mishap(id, func(p *snapshot) { p.frozenAt = s.now() })
 }
 
+// PutSnapshotOnOutpost makes EC2 keep a snapshot on the Outpost with this ARN.
+func (s *Server) PutSnapshotOnOutpost(id cluster.SnapshotID, arn string) error {
+	return s.mishap(id, func(p *snapshot) { p.outpost = arn })
+}
+
 func (s *Server) mishap(id cluster.SnapshotID, strike func(*snapshot)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

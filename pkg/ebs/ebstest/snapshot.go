@@ -25,6 +25,7 @@ type snapshot struct {
 	fullBytes   int64
 	encrypted   bool
 	kmsKey      string
+	outpost     string // its ARN
 	description string
 	tags        map[string]string
 	set         *set
