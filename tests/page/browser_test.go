@@ -135,6 +135,25 @@ func (b *tab) picture(name string) {
 	require.NoError(b.t, os.WriteFile(filepath.Join(folder, name+".png"), image, 0o600))
 }
 
+// level checks that the text of a badge in a table stands on the line of its row.
+func level(b *tab) {
+	b.t.Helper()
+	off := eval[[]float64](b, `[...document.querySelectorAll("td .badge")].map(badge => {
+		const baseline = e => {
+			const probe = document.createElement("span");
+			probe.style.cssText = "display:inline-block;width:0;height:0";
+			e.prepend(probe);
+			const y = probe.getBoundingClientRect().bottom;
+			probe.remove();
+			return y;
+		};
+		return Math.abs(baseline(badge) - baseline(badge.closest("tr").querySelector("th")));
+	})`)
+	for i, pixels := range off {
+		require.LessOrEqual(b.t, pixels, 1.0, "badge %d of the tables", i+1)
+	}
+}
+
 // stayed checks that the page asked nobody but these origins for anything, and that the browser has nothing to say of it.
 func (b *tab) stayed(origins ...string) {
 	b.t.Helper()

@@ -52,6 +52,7 @@ func TestPage_InABrowser(t *testing.T) {
 			b := newTab(t)
 			b.open(url + path)
 			fits(b)
+			level(b)
 			b.accessible()
 			for _, theme := range []string{"light", "dark"} {
 				b.theme(theme, "screen")
