@@ -12,8 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -34,6 +36,10 @@ func documentsWith(text string) map[string]document {
 			Backup: cluster.BackupID(text), Cluster: name, Version: text, Region: text,
 			Snapshots: []manifest.Snapshot{{ID: cluster.SnapshotID(text), Volume: cluster.VolumeID(text), Zone: cluster.Zone(text)}},
 		},
+		"report --since": newTrendReport(&history.Trend{Since: at, Unreadable: []string{text}, Series: []history.Series{{
+			Operation: report.Operation(text), Cluster: name, Failed: map[string]int{text: 1}, Slower: []history.Slower{{Phase: text}},
+			Points: []history.Point{{Run: cluster.RunID(text), Backup: cluster.BackupID(text), Started: at, Outcome: phase.Outcome(text)}},
+		}}}),
 		"runs list":     &runsDoc{now: at, Items: []runs.Run{run}},
 		"runs describe": &runDoc{Run: run},
 		"prune": newPruneDoc(true, &gc.PruneReport{Backups: []gc.PrunedBackup{{
@@ -66,6 +72,20 @@ func TestWrite_HostileNames_DoNothingInATerminal(t *testing.T) {
 				require.Equal(t, strings.Count(want.String(), "\n"), strings.Count(got.String(), "\n"), got.String())
 			})
 		}
+	}
+}
+
+// A name of ten thousand letters is cut, wherever a table shows it.
+func TestWrite_LongNames_AreCut(t *testing.T) {
+	t.Parallel()
+	for name, d := range documentsWith(strings.Repeat("long-", 2000)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			require.NoError(t, write(&out, "table", d))
+			require.Contains(t, out.String(), "long-long-")
+			require.NotContains(t, out.String(), strings.Repeat("long-", 500))
+		})
 	}
 }
 

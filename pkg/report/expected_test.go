@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,34 @@ func TestMarkdown_ExpectedPublishedWarningsAndAttempts(t *testing.T) {
 			require.NoError(t, row.report.Markdown(&b, full))
 			for _, want := range row.want {
 				require.Contains(t, b.String(), want)
+			}
+		})
+	}
+}
+
+// Every report says how wrong the estimate was; the phases of the estimate are for who asks for details.
+func TestTable_ExpectedTotal_IsAlwaysThere(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		seconds float64
+		want    string
+	}{
+		"longer": {990, "took 10% more than expected"}, "shorter": {720, "took 20% less than expected"},
+		"within half a percent": {903, "took as long as expected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := reporttest.Backup(3)
+			r.TotalSeconds = row.seconds
+			for what, write := range map[string]func(*bytes.Buffer) error{
+				"table":    func(b *bytes.Buffer) error { return r.Table(b, report.TableOptions{}) },
+				"Markdown": func(b *bytes.Buffer) error { return r.Markdown(b, report.TableOptions{}) },
+			} {
+				var b bytes.Buffer
+				require.NoError(t, write(&b), what)
+				require.Equal(t, 1, strings.Count(b.String(), "expected: 15m00s (11m40s to 20m00s) by "), b.String())
+				require.Contains(t, b.String(), row.want, what)
+				require.NotContains(t, b.String(), "difference", what)
 			}
 		})
 	}

@@ -110,9 +110,11 @@ func (r *Report) page(o TableOptions) page {
 				a.Number, a.At.UTC().Format("15:04:05Z"), a.Step, strings.ReplaceAll(a.Error, "\n", "; ")))
 		}
 	}
-	if line := r.expectedLine(); line != "" && (o.Compare || o.Details) {
+	if line := r.expectedLine(); line != "" {
 		p.notes = append(p.notes, line)
-		p.tables = append(p.tables, r.expectedTable())
+		if o.Compare || o.Details {
+			p.tables = append(p.tables, r.expectedTable())
+		}
 	}
 	for _, w := range r.Warnings {
 		p.notes = append(p.notes, "warning: "+w)

@@ -40,6 +40,7 @@ func bars(r *report.Report) []bar {
 		}
 		end = offset + p.Seconds
 	}
+	numberFirst(out)
 	if rest := r.Between(); rest > 0 {
 		out = append(out, bar{kind: "rest", name: report.Outside, offset: -1, seconds: rest, own: rest})
 	}
@@ -48,6 +49,21 @@ func bars(r *report.Report) []bar {
 			bar{depth: 1, kind: "cut", name: "cut", offset: at(r.Hold.CutStart, zero, 0), seconds: r.Hold.CutSeconds})
 	}
 	return out
+}
+
+// numberFirst numbers the phases of the first attempt, which reports leave out, where a later one follows.
+func numberFirst(bars []bar) {
+	again := map[string]bool{}
+	for _, b := range bars {
+		if b.depth == 0 && b.attempt > 1 {
+			again[b.name] = true
+		}
+	}
+	for i, b := range bars {
+		if b.depth == 0 && b.attempt == 0 && again[b.name] {
+			bars[i].attempt = 1
+		}
+	}
 }
 
 // held are the steps that overlap the hold, with times from its begin: next to the wait for the snapshots they would be
