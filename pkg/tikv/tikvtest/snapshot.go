@@ -2,6 +2,7 @@ package tikvtest
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"go.etcd.io/raft/v3"
@@ -97,16 +98,26 @@ func (w *raftWorker) newMember(region, from uint64, m raftpb.Message) *peer {
 	return p
 }
 
-// occupied reports whether another region's peer is in the range.
+// occupied reports whether a region's peer is in the range, or data of one are: a split is in the data in one piece, and
+// its regions become peers one after the other.
 func (w *raftWorker) occupied(r *metapb.Region) bool {
-	for _, q := range w.store.allPeers() {
-		other := q.look().region
-		if (len(r.EndKey) == 0 || bytes.Compare(other.StartKey, r.EndKey) < 0) &&
-			(len(other.EndKey) == 0 || bytes.Compare(r.StartKey, other.EndKey) < 0) {
+	return w.store.data.occupied(r) || slices.ContainsFunc(w.store.allPeers(), func(q *peer) bool { return overlap(r, q.look().region) })
+}
+
+// occupied reports whether a region of the store is in the range.
+func (e *kvEngine) occupied(r *metapb.Region) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, p := range e.regions {
+		if overlap(r, p.region) {
 			return true
 		}
 	}
 	return false
+}
+
+func overlap(a, b *metapb.Region) bool {
+	return (len(a.EndKey) == 0 || bytes.Compare(b.StartKey, a.EndKey) < 0) && (len(b.EndKey) == 0 || bytes.Compare(a.StartKey, b.EndKey) < 0)
 }
 
 // fits reports whether a snapshot may come now.
