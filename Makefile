@@ -46,9 +46,14 @@ demo: build ## back up and restore a whole cluster on the testbed, on this machi
 	bin/testbed demo
 
 .PHONY: test
-test: ## run all tests with the race detector, in random order
+test: ## run the tests of all packages with the race detector, in random order; those of the whole program are in test-rounds
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
-	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) $$($(GO) list ./... | grep -v /tests/failures)
+	CGO_ENABLED=0 $(GO) test -trimpath -shuffle=on -timeout=$(TIMEOUT) ./tests/arch ./tests/mutants/...
+	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator)')
+
+.PHONY: test-rounds
+test-rounds: ## run the tests of the whole program, its rounds on the testbed and those with a replayed TiDB Operator
+	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./tests ./tests/operator
 
 .PHONY: test-failures
 test-failures: ## run a test for each failure that users have reported, on the testbed
