@@ -1,7 +1,6 @@
 package gc
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -58,7 +57,7 @@ func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 		return report, nil
 	}
 	if x.there {
-		if err := x.catalog.Bury(ctx, o.Backup, cmp.Or(o.Reason, "deleted by a person"), false); err != nil {
+		if err := x.bury(ctx); err != nil {
 			return report, err
 		}
 	}
@@ -199,22 +198,12 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 			return refuse("run %s (%s) uses it: %s", r.ID, r.Operation, why).WithHint("wait for that run, or end it")
 		}
 	}
-	if x.entry.State == catalog.StateSealed && !x.opts.Last && x.last() {
-		return refuse("it is the only backup of cluster %s that can be restored", x.entry.Cluster).
-			WithHint("take another backup first, or say --last")
-	}
-	return x.checkLocks(ctx, found, refuse)
-}
-
-// last reports whether no other backup of the cluster can be restored.
-func (x *deletion) last() bool {
-	for id, e := range x.world.backups {
-		_, bad := x.world.broken[id]
-		if id != x.opts.Backup && e.State == catalog.StateSealed && e.Cluster == x.entry.Cluster && !bad {
-			return false
+	if x.entry.State == catalog.StateSealed {
+		if err := x.checkLast(ctx, nil); err != nil {
+			return err
 		}
 	}
-	return true
+	return x.checkLocks(ctx, found, refuse)
 }
 
 // checkLocks keeps a backup whole whose snapshots cannot all be deleted.

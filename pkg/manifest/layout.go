@@ -18,6 +18,8 @@ const (
 	LocksPrefix   = "locks/"   // locks/<namespace>.<name>.json
 	ResolvePrefix = "resolve/" // resolve/<namespace>.<name>/<id>.json.gz
 	ReportsPrefix = "reports/" // reports/<run>.json
+
+	DeletionsPrefix = "deletions/" // deletions/<namespace>.<name>.json
 )
 
 // The files of a backup, below BackupPrefix.
@@ -88,6 +90,11 @@ func JournalKey(run cluster.RunID, seq int) string {
 // two clusters share a key.
 func LockKey(name cluster.Name) string {
 	return LocksPrefix + name.Namespace + "." + name.Name + ".json"
+}
+
+// DeletionsKey is the object that names the backups of a cluster that are about to be buried.
+func DeletionsKey(name cluster.Name) string {
+	return DeletionsPrefix + name.Namespace + "." + name.Name + ".json"
 }
 
 // ResolveKey is the object with how far the resolve of a cluster to a backup has come.

@@ -21,7 +21,7 @@ func objectPoints(key string, body []byte) []string {
 		}
 	}
 	for folder, point := range map[string]string{
-		manifest.LocksPrefix: "object.lock", manifest.ResolvePrefix: "object.progress",
+		manifest.LocksPrefix: "object.lock", manifest.ResolvePrefix: "object.progress", manifest.DeletionsPrefix: "object.deletions",
 	} {
 		if strings.Contains(key, folder) {
 			return []string{point}
