@@ -55,6 +55,11 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 			it.left(failure.Wrap(err, failure.Limited, "delete", it.ID))
 			return nil
 		}
+		// A sweep may last for hours: its run may have been continued since the first deletion.
+		if err := s.refusal(ctx, it.Run); err != nil {
+			it.left(err)
+			return nil
+		}
 		it.done(s.delete(ctx, it))
 		return nil
 	})
@@ -118,6 +123,7 @@ func (s *sweep) refusals(ctx context.Context, r *Report) map[cluster.RunID]error
 	return out
 }
 
+// refusal says why nothing of a run may be deleted now. It may be asked for any number of times.
 func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 	r := s.world.runs[id]
 	if r == nil {

@@ -3,7 +3,9 @@ package gc
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,6 +64,25 @@ func TestSweep_RunLivesAfterAll_NothingOfItIsDeleted(t *testing.T) {
 			require.False(t, p.buried(t))
 		})
 	}
+}
+
+// A sweep of many deletions lasts for hours: the run is continued after the first one.
+func TestSweep_RunIsContinuedInTheMiddle_TheRestStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t)
+		report, w, err := plan(t.Context(), p.deps, Options{})
+		require.NoError(t, err)
+		require.Equal(t, 3, report.Count(ActionDelete))
+		continued := sync.OnceFunc(func() { p.lock(t, "r") })
+		p.ec2.onDelete = func(cluster.SnapshotID) error { continued(); return nil }
+		newSweep(p.deps, w, 1).sweep(t.Context(), report)
+		require.Equal(t, 1, report.Count(ActionDeleted))
+		require.Equal(t, 1, report.Count(ActionLeft))
+		require.Equal(t, failure.Partial, failure.KindOf(report.undeleted()))
+		require.Len(t, p.ec2.ids(), 1)
+		require.True(t, p.exists(t), "what is stored of it stays with the snapshot")
+	})
 }
 
 // The lock of another run of the cluster says nothing about this one.
