@@ -115,7 +115,8 @@ type run struct {
 	highestTS cluster.TS                  // of all resolved ts that the run has read
 	regions   map[cluster.RegionID]uint64 // by version, as they were in preflight
 	marks     markReading
-	own       hold.Own // what this run has paused in an attempt before
+	own       hold.Own  // what this run has paused in an attempt before
+	expires   time.Time // when what earlier processes of the run held on stores has run out; zero if there was none
 	zones     map[cluster.Zone]string
 	sets      *sets
 	sealing   bool  // a seal was asked for: it may exist, or still arrive

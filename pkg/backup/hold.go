@@ -74,8 +74,13 @@ func (r *run) pause(ctx context.Context, s *phase.Scope) error {
 	return r.hold.PauseStores(ctx)
 }
 
-// intend journals what will be paused in PD, so that a later release knows what is not somebody else's.
+// intend journals for how long the stores may be held, so that a later release knows when a store that is dead for good
+// holds nothing, and what will be paused in PD, so that it knows what is not somebody else's.
 func (r *run) intend(ctx context.Context, s *phase.Scope) error {
+	leases := journal.Leases{LeaseSeconds: r.opts.Lease.Seconds(), MaxHoldSeconds: r.opts.MaxHold.Seconds()}
+	if err := s.Intent(ctx, journal.IntentLeases, leases); err != nil {
+		return err
+	}
 	lowered, err := r.hold.Lowered(ctx)
 	if err != nil {
 		return err

@@ -21,13 +21,21 @@ const journalAge = 24 * time.Hour
 type holding struct {
 	run                cluster.RunID
 	schedulers, limits []string
+	unclear            bool // the journal says something that cannot be read
 }
 
 // holdings lists what runs of the cluster have paused in PD and not let go, by their journals.
 func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]holding, error) {
+	held, _, err := holdingsUntil(ctx, store, name)
+	return held, err
+}
+
+// holdingsUntil lists the holdings, and says when all that their runs hold on stores has run out: before now if there are
+// none, and zero if there is a journal that cannot be read.
+func holdingsUntil(ctx context.Context, store objstore.Store, name cluster.Name) (held []holding, until time.Time, err error) {
 	objects, err := store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
-		return nil, failure.Annotate(err, "list runs", name.String())
+		return nil, time.Time{}, failure.Annotate(err, "list runs", name.String())
 	}
 	var runs []cluster.RunID
 	for _, o := range objects {
@@ -36,21 +44,28 @@ func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]h
 			runs = append(runs, run)
 		}
 	}
-	var held []holding
+	until, unclear := time.Unix(0, 0), false
 	for _, run := range runs {
 		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {
+			unclear = true
 			continue // it names nothing that can be trusted: what stays paused is shown
 		}
 		if err != nil {
-			return nil, err
+			return nil, time.Time{}, err
 		}
-		if h, holds := pausedBy(records, name); holds {
+		h, holds := pausedBy(records, name)
+		unclear = unclear || h.unclear
+		if holds {
 			h.run = run
 			held = append(held, h)
+			until = later(until, heldUntil(records))
 		}
 	}
-	return held, nil
+	if unclear {
+		until = time.Time{}
+	}
+	return held, until, nil
 }
 
 // Holds reports whether a run's journal says that the run holds its cluster and has not let it go. What it holds expires
@@ -72,8 +87,9 @@ func pausedBy(records []phase.Record, name cluster.Name) (what holding, held boo
 	if len(records) == 0 {
 		return holding{}, false
 	}
-	if about, err := journal.ReadAbout(records[0].Run, records[0]); err != nil || about.Cluster != name {
-		return holding{}, false
+	about, err := journal.ReadAbout(records[0].Run, records[0])
+	if err != nil || about.Cluster != name {
+		return holding{unclear: err != nil}, false
 	}
 	still := false
 	for _, r := range records {
@@ -93,7 +109,7 @@ func pausedBy(records []phase.Record, name cluster.Name) (what holding, held boo
 			what, held = holding{}, false
 		}
 		if err != nil {
-			return holding{}, false
+			return holding{unclear: true}, false
 		}
 	}
 	return what, held

@@ -67,9 +67,12 @@ func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o Release
 			lock.Owner, lock.FreeAt().UTC().Format(time.RFC3339)).
 			WithHint("end that run, which lets the cluster go; if it is dead, run this again in a minute, or use --force")
 	}
-	held, err := holdings(ctx, store, o.Cluster)
+	held, until, err := holdingsUntil(ctx, store, o.Cluster)
 	if err != nil {
 		return nil, err
+	}
+	if !o.Force { // or nothing proves that the run is dead: one that lives renews what it holds
+		left.Expires = until
 	}
 	for _, h := range held {
 		left.Dead = append(left.Dead, h.run)

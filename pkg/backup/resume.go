@@ -111,8 +111,10 @@ func (r *run) reset() error {
 	return nil
 }
 
-// paused finds out what earlier processes of the run paused in PD: that is not another tool's hold.
+// paused finds out what earlier processes of the run paused in PD: that is not another tool's hold. And until when they may
+// have held stores.
 func (r *run) paused(h *phase.History) {
+	r.expires = heldUntil(h.Records)
 	for _, record := range h.Records {
 		switch {
 		case record.Type == phase.RecordIntent && record.Name == journal.IntentSchedulers:
@@ -176,7 +178,7 @@ func (r *run) asked(intent phase.Record) {
 // releaseLeftovers lets go what earlier processes of the run hold. Its error is of kind Held.
 func (r *run) releaseLeftovers(ctx context.Context) error {
 	_, err := hold.ReleaseLeftovers(ctx, hold.Leftover{
-		Cluster: r.opts.Cluster, Schedulers: r.own.Schedulers, Limits: r.own.Limits,
+		Cluster: r.opts.Cluster, Schedulers: r.own.Schedulers, Limits: r.own.Limits, Expires: r.expires,
 	}, r.PD, r.TiKV)
 	return err
 }

@@ -179,7 +179,7 @@ func (c *connections) running(ctx context.Context, arg string) (cluster.Name, *p
 }
 
 func (d *releasedDoc) table(w io.Writer) error {
-	if !d.Any() && len(d.Kept)+len(d.KeptLimits) == 0 {
+	if !d.Any() && len(d.Kept)+len(d.KeptLimits)+len(d.Unreached) == 0 {
 		_, err := fmt.Fprintf(w, "nothing of cluster %s was held\n", d.Cluster)
 		return err
 	}
@@ -190,13 +190,22 @@ func (d *releasedDoc) table(w io.Writer) error {
 	}{
 		{"scheduler", d.Schedulers}, {"limit", d.Limits}, {"GC safe point", d.SafePoints},
 		{"lease", storeNames(d.Leases)}, {"imports", storeNames(d.Imports)}, {"KEPT: scheduler", d.Kept}, {"KEPT: limit", d.KeptLimits},
+		{"NOT REACHED", storeNames(d.Unreached)},
 	} {
 		for _, name := range row.names {
 			t.row(row.what, name)
 		}
 	}
-	if err := t.write(w); err != nil || len(d.Kept)+len(d.KeptLimits) == 0 {
+	if err := t.write(w); err != nil {
 		return err
+	}
+	if len(d.Unreached) > 0 {
+		if _, err := fmt.Fprintln(w, "\nwhat a dead run held on a store that was not reached has run out by itself"); err != nil {
+			return err
+		}
+	}
+	if len(d.Kept)+len(d.KeptLimits) == 0 {
+		return nil
 	}
 	_, err := fmt.Fprintln(w, "\nno dead run is known to have paused what is kept: it expires by itself, or use --all")
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -24,6 +25,9 @@ type Leftover struct {
 	Limits     []string // overridden by runs that died
 	// All resumes every paused scheduler, and drops every override that a hold could have made, whoever did it.
 	All bool
+	// Expires is when all that dead runs held on stores has run out by itself, whichever clock says so; zero if that is not
+	// known. From then on a store that cannot be reached holds nothing of theirs.
+	Expires time.Time
 }
 
 // Released is what was let go. Empty lists mean that nothing was held.
@@ -37,6 +41,8 @@ type Released struct {
 	Kept []string `json:"kept"`
 	// KeptLimits are overrides that stay for the same reason.
 	KeptLimits []string `json:"keptLimits"`
+	// Unreached are stores that could not be asked: what a dead run held there has run out by itself.
+	Unreached []cluster.StoreID `json:"unreached,omitempty"`
 }
 
 // Any reports whether anything was let go.
@@ -47,12 +53,15 @@ func (r *Released) Any() bool {
 // ReleaseLeftovers lets go what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that
 // is alive loses its hold: the caller has to know that none is. A store that hangs is waited for for seconds. What could
 // not be let go is an error of kind Held, and all else is let go nevertheless; without PD, which knows the stores, nothing is.
+// A store that cannot be reached is Unreached, and no error, once all has run out there (Leftover.Expires) and PD shows
+// nothing that a hold of tisnap renews.
 func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
 	r := &leftovers{what: what, pd: p, tikv: t}
 	status, err := Describe(ctx, p)
 	if err != nil {
 		return nil, r.held(err)
 	}
+	r.expired = !what.Expires.IsZero() && time.Now().After(what.Expires) && !renewed(status)
 	stores, err := p.Stores(ctx)
 	if err != nil {
 		return nil, r.held(failure.Annotate(err, "list stores", what.Cluster.String()))
@@ -66,6 +75,7 @@ func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (
 	)
 	slices.Sort(r.done.Leases)
 	slices.Sort(r.done.Imports)
+	slices.Sort(r.done.Unreached)
 	if err != nil {
 		err = r.held(err)
 	}
@@ -74,9 +84,13 @@ func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (
 
 // held says what to do about what could not be let go.
 func (r *leftovers) held(err error) error {
+	hint := "run: tisnap release " + r.what.Cluster.String() + " --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease"
+	if time.Now().Before(r.what.Expires) {
+		hint += "; from " + r.what.Expires.UTC().Format(time.RFC3339) + " on a store that is dead for good is left out"
+	}
 	return &failure.Error{
 		Op: "release", Target: "cluster " + r.what.Cluster.String(), Kind: failure.Held, Err: err,
-		Hint: "run: tisnap release " + r.what.Cluster.String() + " --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease",
+		Hint: hint,
 	}
 }
 
@@ -85,9 +99,17 @@ type leftovers struct {
 	what Leftover
 	pd   PD
 	tikv tikv.Holder
+	// expired says that a store that cannot be reached holds nothing of a dead run.
+	expired bool
 
 	mu   sync.Mutex
 	done Released
+}
+
+// renewed reports whether PD shows what a hold of tisnap renews together with its leases: a run may be alive that no
+// journal names, such as a pause.
+func renewed(s *Status) bool {
+	return len(s.SafePoints) > 0 || slices.ContainsFunc(s.Limits, func(l Limit) bool { return l.Ours })
 }
 
 func (r *leftovers) schedulers(ctx context.Context, status *Status) error {
@@ -149,10 +171,12 @@ func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	if s.State == pd.StoreTombstone || !s.IsTiKV() {
 		return nil
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, leftoverLimit)
 	defer cancel()
 	st := store{target: Target{ID: s.ID, Address: s.Address}}
 	var leased, suspended bool
+	var errs [2]error
 	err := parallel.Each(ctx, 0, []func(context.Context) error{
 		func(ctx context.Context) (err error) {
 			leased, err = r.finish(ctx, &st)
@@ -162,7 +186,10 @@ func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 			suspended, err = r.tikv.ResumeImport(ctx, s.Address, releaseCaller)
 			return failure.Annotate(err, "resume imports", st.name())
 		},
-	}, func(ctx context.Context, _ int, end func(context.Context) error) error { return end(ctx) })
+	}, func(ctx context.Context, i int, end func(context.Context) error) error {
+		errs[i] = end(ctx)
+		return errs[i]
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if leased {
@@ -171,8 +198,16 @@ func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	if suspended {
 		r.done.Imports = append(r.done.Imports, s.ID)
 	}
+	// A caller that gave up has not waited for the store's answer, which says nothing of the store.
+	if r.expired && caller.Err() == nil && failure.Transient(err) && !slices.ContainsFunc(errs[:], answered) {
+		r.done.Unreached = append(r.done.Unreached, s.ID)
+		return nil
+	}
 	return err
 }
+
+// answered reports whether an error is more than the lack of an answer.
+func answered(err error) bool { return err != nil && !failure.Transient(err) }
 
 func (r *leftovers) finish(ctx context.Context, st *store) (leased bool, err error) {
 	lease, err := r.tikv.OpenLease(ctx, st.target.Address)

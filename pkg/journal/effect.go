@@ -29,6 +29,12 @@ type BackupTS struct {
 	TS cluster.TS `json:"ts"`
 }
 
+// Leases is the data of IntentLeases: how long a store that is not reached any more may stay held.
+type Leases struct {
+	LeaseSeconds   float64 `json:"leaseSeconds"`   // of one lease, which is renewed
+	MaxHoldSeconds float64 `json:"maxHoldSeconds"` // from the first pause on; no lease is renewed after it
+}
+
 // Volume is the data of ResultVolume: a volume that was made of a snapshot.
 type Volume struct {
 	Generation int                `json:"generation"` // how many client tokens were burned before

@@ -40,6 +40,7 @@ func TestData_IsWrittenAsInEveryReleasedVersion(t *testing.T) {
 			journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a", "b"}},
 			`{"snapshots":["snap-1"],"zones":["a","b"]}`,
 		},
+		"leases":    {journal.Leases{LeaseSeconds: 30, MaxHoldSeconds: 120}, `{"leaseSeconds":30,"maxHoldSeconds":120}`},
 		"backup ts": {journal.BackupTS{TS: 449000000000000001}, `{"ts":"449000000000000001"}`},
 		"volume":    {journal.Volume{Generation: 1, Snapshot: "snap-1", Volume: "vol-1"}, `{"generation":1,"snapshot":"snap-1","volume":"vol-1"}`},
 	} {
@@ -58,14 +59,14 @@ func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 	require.Equal(t, []string{
 		"lock", "marks", "connect", "hold", "hold-gc", "backup-ts", "cut", "release", "record", "seal", "release-again",
 		"create-cluster", "create-volumes", "bind-volumes", "freeze-scheduling", "recover", "await-leaders",
-		"pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore",
+		"take-leases", "pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore",
 		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "still-held", "serves", "expected",
 	}, []string{
 		journal.StepLock, journal.StepMarks, journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS, journal.StepCut,
 		journal.StepRelease, journal.StepRecord, journal.StepSeal, journal.StepReleaseAgain,
 		journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepFreezeScheduling,
 		journal.StepRecover, journal.StepAwaitLeaders,
-		journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore,
+		journal.IntentLeases, journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore,
 		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultStillHeld, journal.ResultServes, journal.ResultExpected,
 	})
 }

@@ -31,6 +31,7 @@ const StepLock = "lock"
 
 // Names of intents: what a run is about to do.
 const (
+	IntentLeases          = "take-leases"      // data: Leases; the first of a hold, before anything is paused
 	IntentSchedulers      = "pause-schedulers" // data: the schedulers' names
 	IntentLimits          = "lower-limits"     // data: the config items' names
 	IntentCreateSnapshots = "create-snapshots"
