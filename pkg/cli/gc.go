@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
 )
 
@@ -18,18 +19,22 @@ type gcFlags struct {
 	olderThan time.Duration
 	kept      bool
 	clusters  bool
+	run       string
+	of        []cluster.Name
 }
 
 func (a *app) gcCommand() *cobra.Command {
 	var f gcFlags
 	cmd := &cobra.Command{
-		Use:   "gc",
+		Use:   "gc [NAMESPACE/CLUSTER...]",
 		Short: "Delete what runs that died or failed left in the account",
 		Long: `Delete what runs that died or failed left in the account.
 
 Snapshots and volumes are found in EC2 by the tag of their run, and compared in both
 directions with the storage. Only those of runs whose journal is in this storage are
 checked, and deleted only if the run is neither alive nor younger than --older-than.
+Clusters, as the source of a backup or the target of a restore, and --run-id limit it to
+what their runs left.
 
 Never deleted: snapshots that a sealed backup names or that are locked; volumes that are
 attached, that a persistent volume of this Kubernetes cluster names, or whose restore came
@@ -44,11 +49,17 @@ unless the cluster serves or a resolve has it. Sealed backups whose snapshots ar
   # do it
   tisnap gc --storage s3://backups/prod --yes
 
+  # only what runs of one cluster left
+  tisnap gc tidb/prod --storage s3://backups/prod --yes
+
   # with the clusters that restores which died have left in Kubernetes
   tisnap gc --storage s3://backups/prod --cluster --yes`,
-		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.validate(); err != nil {
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if f.of, err = a.parseClusters(args); err == nil {
+				err = f.validate()
+			}
+			if err != nil {
 				return usage(cmd, err)
 			}
 			return a.gc(cmd, f)
@@ -58,14 +69,21 @@ unless the cluster serves or a resolve has it. Sealed backups whose snapshots ar
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
 	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
 	fl.BoolVar(&f.clusters, "cluster", false, "delete also what restores that did not finish left in this Kubernetes cluster")
+	fl.StringVar(&f.run, "run-id", "", "only what this run left")
 	f.add(fl)
 	a.metricsFlags(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("run-id", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return a.completeRuns(cmd, nil, toComplete) // whatever cluster is named before it
+	}) // fails only for a flag that does not exist
 	return cmd
 }
 
 func (f *gcFlags) validate() error {
 	if f.olderThan < 0 {
 		return fmt.Errorf("--older-than %s: want 0 or more", f.olderThan)
+	}
+	if f.run != "" && !runIDs().MatchString(f.run) {
+		return fmt.Errorf("--run-id %q: want up to 40 lower-case letters, digits and hyphens", f.run)
 	}
 	return f.removal.validate()
 }
@@ -85,7 +103,9 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}
-	report, err := gc.Collect(ctx, deps, gc.Options{OlderThan: f.olderThan, Kept: f.kept, Clusters: f.clusters, Rate: f.rate, DryRun: f.dryRun})
+	report, err := gc.Collect(ctx, deps, gc.Options{
+		OlderThan: f.olderThan, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
+	})
 	doc := newGCDoc("GarbageReport", f.dryRun, report)
 	a.toAnnounce(cmd, doc)
 	return a.printGC(doc, err)

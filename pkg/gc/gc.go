@@ -48,6 +48,8 @@ type Options struct {
 	Clusters bool
 	// Only restricts it to what this run left; "" does not.
 	Only cluster.RunID
+	// Of restricts it to these clusters, the sources of backups and the targets of restores; none does not.
+	Of []cluster.Name
 	// Rate is how many deletions are asked for in a second; zero is 1.
 	Rate float64
 	// DryRun changes nothing: what would be deleted has the action delete.
@@ -75,7 +77,7 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 		s.sweep(ctx, report)
 	}
 	report.sort()
-	if o.DryRun || o.Only != "" {
+	if o.DryRun || o.limited() {
 		return report, errors.Join(report.undeleted(), report.broken())
 	}
 	report.Compacted, err = compactJournals(ctx, d, w.now.Add(-o.OlderThan))
@@ -133,12 +135,10 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	if w.noLeftovers != nil {
 		report.Kubernetes = w.noLeftovers.Error()
 	}
-	if o.Only != "" {
-		report.Items = slices.DeleteFunc(report.Items, func(i Item) bool { return i.Run != o.Only })
-		report.Elsewhere = 0
-		return report, w, nil
+	if o.Only == "" {
+		report.Missing, err = missing(ctx, d, w, snapshots)
 	}
-	report.Missing, err = missing(ctx, d, w, snapshots)
+	o.limit(report, w)
 	report.sort()
 	return report, w, err
 }

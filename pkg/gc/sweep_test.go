@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 )
 
 const fast = 1000 // deletions a second
@@ -83,6 +84,38 @@ func TestSweep_RunIsContinuedInTheMiddle_TheRestStays(t *testing.T) {
 		require.Len(t, p.ec2.ids(), 1)
 		require.True(t, p.exists(t), "what is stored of it stays with the snapshot")
 	})
+}
+
+// A limit takes the rest out of the report, and so out of what is deleted; journals are not compacted then.
+func TestCollect_Limited_TheRestIsNeitherListedNorDeleted(t *testing.T) {
+	t.Parallel()
+	dev := cluster.Name{Namespace: "tidb", Name: "dev"}
+	rest, whole := map[string]Action{"snap-3": ActionDeleted}, map[string]Action{"snap-1": ActionDeleted, "snap-2": ActionDeleted, "b": ActionDeleted}
+	for name, row := range map[string]struct {
+		limit Options
+		want  map[string]Action
+		stay  []cluster.SnapshotID
+	}{
+		"to a run":                  {Options{Only: "other"}, rest, []cluster.SnapshotID{"snap-1", "snap-2"}},
+		"to a cluster":              {Options{Of: []cluster.Name{prod}}, whole, []cluster.SnapshotID{"snap-3"}},
+		"to another cluster":        {Options{Of: []cluster.Name{dev}}, rest, []cluster.SnapshotID{"snap-1", "snap-2"}},
+		"to a run of another":       {Options{Of: []cluster.Name{prod}, Only: "other"}, map[string]Action{}, []cluster.SnapshotID{"snap-1", "snap-2", "snap-3"}},
+		"to a cluster without runs": {Options{Of: []cluster.Name{{Namespace: "x", Name: "y"}}}, map[string]Action{}, []cluster.SnapshotID{"snap-1", "snap-2", "snap-3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.died(t, "other", journal.About{Operation: journal.Backup, Cluster: dev, Backup: "c"})
+			p.cut("other", "c", "snap-3")
+			p.sealAs(t, "gone", "sealed", "snap-gone", now)
+			row.limit.Rate = fast
+			report, err := Collect(t.Context(), p.deps, row.limit)
+			ofProd := row.limit.Only == "" && row.limit.Of[0] == prod
+			require.Equal(t, ofProd, failure.Is(err, failure.Corrupt), "only prod misses a snapshot: %v", err)
+			require.Equal(t, row.want, actions(report))
+			require.ElementsMatch(t, row.stay, p.ec2.ids())
+		})
+	}
 }
 
 // The lock of another run of the cluster says nothing about this one.

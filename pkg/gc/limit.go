@@ -1,0 +1,33 @@
+package gc
+
+import (
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// limited reports whether a part only of what runs left is asked for.
+func (o Options) limited() bool { return o.Only != "" || len(o.Of) > 0 }
+
+// limit takes out of a report what the options do not ask for. The cluster of an item is that of its run's journal: what
+// is stored of a backup and its snapshots stay together, whatever the snapshots' tags say.
+func (o Options) limit(r *Report, w *world) {
+	if !o.limited() {
+		return
+	}
+	r.Elsewhere = 0
+	r.Items = slices.DeleteFunc(r.Items, func(i Item) bool {
+		of := i.Cluster
+		if run := w.runs[i.Run]; run != nil {
+			of = run.Cluster.String()
+		}
+		return o.Only != "" && i.Run != o.Only || !o.asks(of)
+	})
+	r.Missing = slices.DeleteFunc(r.Missing, func(m Missing) bool {
+		return o.Only != "" || !o.asks(w.backups[m.Backup].Cluster.String())
+	})
+}
+
+func (o Options) asks(of string) bool {
+	return len(o.Of) == 0 || slices.ContainsFunc(o.Of, func(c cluster.Name) bool { return c.String() == of })
+}
