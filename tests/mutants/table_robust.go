@@ -13,7 +13,7 @@ func robustGuards() []Mutant {
 			"func answered(err error) bool { return err != nil && !failure.Transient(err) }", "func answered(error) bool { return false }",
 			"TestReleaseLeftovers_StoreDeadForGood_IsLeftOutOnceAllHasRunOut"),
 		in("pkg/hold/leftover.go", "a caller that gives up takes a silent store for a dead one", releasedOrSaid,
-			"caller.Err() == nil && ", "",
+			"caller.Err() == nil && ", "caller != nil && ",
 			"TestReleaseLeftovers_CallerGivesUp_IsHeldWhateverHasRunOut"),
 		in("pkg/backup/release_command.go", "a forced release counts on a time that a run that lives does not keep", releasedOrSaid,
 			"	if !o.Force { //", "	if true { //",
