@@ -38,6 +38,31 @@ func continuing(j phase.Journal, group *phase.RetryGroup, adopt func()) phase.Co
 	}}
 }
 
+// A run of three processes: killed in a step, failed between two, and one that came to its end.
+func TestProcesses_EachHasItsTimeItsGapAndTheStepItDiedIn(t *testing.T) {
+	t.Parallel()
+	records := died(begin("lock"), done("lock"), begin("a"), begin("b"), done("a"), // b is under way
+		phase.Record{Type: phase.RecordResumed}, begin("b"), done("b"),
+		phase.Record{Type: phase.RecordResumed}, begin("c"), done("c"), phase.Record{Type: phase.RecordEnd})
+	for i := range records.records {
+		r := &records.records[i]
+		switch {
+		case i >= 9:
+			r.Time = r.Time.Add(-time.Minute) // a host whose clock is behind
+		case i >= 6:
+			r.Time = r.Time.Add(time.Hour)
+		}
+	}
+	h, err := phase.ReadHistory(t.Context(), records)
+	require.NoError(t, err)
+	at := func(seconds int) time.Time { return time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC) }
+	require.Equal(t, []phase.Process{
+		{Start: at(0), End: at(5), Seconds: 4, Step: "b"},
+		{Start: at(3606), End: at(3608), Seconds: 2, GapSeconds: 3601},
+		{Start: at(9 - 60), End: at(12 - 60), Seconds: 2},
+	}, h.Processes())
+}
+
 func TestResume_DoneIsAdopted_BegunIsDoneAgain_LockIsRepeated(t *testing.T) {
 	t.Parallel()
 	j, tr := died(begin("lock"), done("lock"), begin("a"), done("a"), begin("b")), &trace{}

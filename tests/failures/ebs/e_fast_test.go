@@ -66,6 +66,19 @@ func TestE2_KilledInTheMiddleOfItsVolumes_GCLeavesNone(t *testing.T) {
 	w.balanced(t)
 }
 
+// The user who knows which restore died does not wait until gc takes it for old.
+func TestE2_KilledInTheMiddleOfItsVolumes_AbortLeavesNone(t *testing.T) {
+	t.Parallel()
+	w := backedUp(t, 3)
+	w.killed(t, fault.Rule{Point: "ec2.CreateVolume", Nth: 5, Position: fault.After}, restoreInto("--run-id", "dead")...)
+	require.NotEmpty(t, w.restored())
+	w.visible(t, 3*time.Second)
+	w.expire(t, wholeTarget)
+	w.ok(t, "restore", "abort", "dead", "--yes", "--delete-rate", "100")
+	require.Eventually(t, func() bool { return len(w.restored()) == 0 }, time.Minute, 20*time.Millisecond)
+	w.balanced(t)
+}
+
 // direct runs a restore on the stand-in's clock: credits and hours pass with it.
 func (w *whole) direct(t *testing.T, clock timescale.Clock, change func(*restore.Options)) (*restore.Result, error) {
 	t.Helper()
