@@ -100,6 +100,7 @@ soak-resolve: build ## N restores under faults and kills of their data phase, re
 	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS)) $(if $(UNCHANGED),--min-unchanged=$(UNCHANGED))
 
 .PHONY: soak-kube
+soak-kube: N = 50
 soak-kube: build ## N rounds while the API server of Kubernetes fails at random calls; repeat one with N=1 SEED=...
 	bin/testbed soak-kube --runs=$(N) $(if $(SEED),--seed=$(SEED))
 

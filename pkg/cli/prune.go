@@ -64,7 +64,7 @@ those. A prune that fails or is killed is ended by running it again.` + "\n" + e
 		fl.IntVar(rule.value, "keep-"+rule.name, 0, "keep "+rule.what)
 	}
 	fl.Var(&p.Within, "keep-within", "keep all backups made within this time before the newest one, as 1y6m, 14d or 2d12h")
-	fl.StringSliceVar(&p.Tags, "keep-tag", nil, "keep all backups with this tag; may be repeated")
+	fl.StringSliceVar(&p.Tags, "keep-tag", nil, "keep all backups with this tag; of several tags, those with any of them")
 	f.add(fl)
 	return cmd
 }

@@ -176,7 +176,9 @@ func TestNightly_PodEvictedOrFailed_IsMadeAgain(t *testing.T) {
 	require.Zero(t, s.jobs(t, "nightly")[0].Status.Failed, "an eviction is no failed try")
 	s.ends(t, second, 6) // the storage is locked
 	third := s.started(t, "nightly", first.Name, second.Name)
-	s.ends(t, third, 0)
+	s.ends(t, third, 5) // a store is not ready
+	fourth := s.started(t, "nightly", first.Name, second.Name, third.Name)
+	s.ends(t, fourth, 0)
 	s.eventuallyJob(t, "nightly", batchv1.JobComplete, "")
 }
 
