@@ -26,6 +26,26 @@ func (p *place) states(t *testing.T) map[string]runs.State {
 	return out
 }
 
+// described requires what `tisnap runs describe` says of a run that was resumed.
+func (p *place) described(t *testing.T, run string, want runs.State) {
+	t.Helper()
+	e := p.run(within(t, time.Minute), "runs", "describe", run, "-o", "json")
+	require.Zero(t, e.code, e.String())
+	var r runs.Run
+	require.NoError(t, json.Unmarshal([]byte(e.stdout), &r), e.String())
+	require.Equal(t, want, r.State)
+	require.Len(t, r.Processes, 2)
+	require.Equal(t, "cut", r.Processes[0].Step, "it was killed there")
+	require.Positive(t, r.Processes[1].GapSeconds)
+	require.Empty(t, r.Processes[1].Step)
+	require.False(t, r.Processes[1].Start.Before(r.Processes[0].End))
+	e = p.run(within(t, time.Minute), "runs", "describe", run)
+	require.Zero(t, e.code, e.String())
+	require.Regexp(t, `run `+run+`: backup of `+prod.String()+`, .*: `+string(want), e.stdout)
+	require.Regexp(t, `(?m)^1 .* cut\s*$`, e.stdout)
+	require.Regexp(t, `(?m)^2 `, e.stdout)
+}
+
 // TestH1 kills a backup that leaves its cluster held for more than a minute (velero#4503, velero#3852): nothing says that it is in
 // progress, the next start of the command lets go what it had paused, and no run stays open.
 func TestH1_BackupKilledInItsHold_IsAdoptedOrEndedByTheNextStart(t *testing.T) {
@@ -51,6 +71,9 @@ func TestH1_BackupKilledInItsHold_IsAdoptedOrEndedByTheNextStart(t *testing.T) {
 			require.Zero(t, e.code, e.String())
 			p.nothingHeld(t) // although the dead process's leases run for a minute and more
 			require.Equal(t, next.want, p.states(t))
+			if next.want["dead"] == runs.Done {
+				p.described(t, "dead", runs.Done)
+			}
 		})
 	}
 }
