@@ -2,6 +2,7 @@ package tests
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,7 @@ import (
 
 // TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand lets a restore end with everything that it made in place, as a
 // killed one does: gc names it, and one command takes away TidbCluster, claims, persistent volumes and EBS volumes.
-func TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand(t *testing.T) {
+func TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t, testbed.Config{DNSNames: true, Scale: 10})
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
@@ -41,6 +42,18 @@ func TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand(t *testing.T) {
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Regexp(t, `delete +cluster +tidb/copy +killed`, e.stdout)
 	require.Regexp(t, `delete +volume +vol-`, e.stdout, "with its volumes")
+	for _, row := range []struct {
+		limit []string
+		there bool
+	}{
+		{[]string{"tidb/copy"}, true}, {[]string{"tidb/other"}, false}, {[]string{"--run-id", "killed"}, true}, {[]string{"--run-id", "other"}, false},
+	} {
+		t.Run("gc of "+strings.Join(row.limit, " "), func(t *testing.T) {
+			e := p.run(t, append([]string{"gc", "--storage", whole, "--older-than", "0s", "--kept", "--cluster", "--dry-run"}, row.limit...)...)
+			require.Equal(t, cli.ExitDone, e.code, e.stderr)
+			require.Equal(t, row.there, strings.Contains(e.stdout, "vol-"), e.stdout)
+		})
+	}
 	e = p.run(t, "restore", "abort", "killed", "--storage", whole, "--dry-run")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr+e.stdout)
 	require.Regexp(t, `delete +volume +vol-`, e.stdout)

@@ -126,6 +126,11 @@ func TestAnnounce_EachCommand(t *testing.T) { //nolint:tparallel // the parts fo
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `tisnap_gc_items{action="delete",kind="snapshot"} 0`)
 		assert.Contains(t, string(text), "tisnap_gc_success 1\n")
+		require.NoError(t, os.Remove(file))
+		e = p.run(t, "gc", "tidb/none", "--storage", whole, "--dry-run", "--metrics-file", file)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		assert.Contains(t, e.stderr, "warning: metrics are of all that runs left: a limited gc sends none")
+		require.NoFileExists(t, file)
 	})
 	t.Run("wrong flags", func(t *testing.T) {
 		for _, flag := range []string{"--notify=ftp://secret/x", "--metrics-push=secret", "--metrics-file=x.txt"} {

@@ -34,7 +34,7 @@ Snapshots and volumes are found in EC2 by the tag of their run, and compared in 
 directions with the storage. Only those of runs whose journal is in this storage are
 checked, and deleted only if the run is neither alive nor younger than --older-than.
 Clusters, as the source of a backup or the target of a restore, and --run-id limit it to
-what their runs left.
+what their runs left; it sends no metrics then.
 
 Never deleted: snapshots that a sealed backup names or that are locked; volumes that are
 attached, that a persistent volume of this Kubernetes cluster names, or whose restore came
@@ -92,7 +92,12 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	if err := a.announce.validate(); err != nil {
 		return usage(cmd, err)
 	}
-	a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric
+	whole := f.run == "" && len(f.of) == 0
+	if whole {
+		a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric
+	} else if a.announce != (announceFlags{}) {
+		a.warn(errors.New("metrics are of all that runs left: a limited gc sends none"))
+	}
 	ctx := cmd.Context()
 	deps, done, err := a.gcDeps(ctx)
 	if err != nil {
@@ -107,7 +112,9 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		OlderThan: f.olderThan, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
 	})
 	doc := newGCDoc("GarbageReport", f.dryRun, report)
-	a.toAnnounce(cmd, doc)
+	if whole {
+		a.toAnnounce(cmd, doc)
+	}
 	return a.printGC(doc, err)
 }
 
