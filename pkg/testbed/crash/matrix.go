@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/leak"
 )
 
 // Config is a matrix. Tisnap is required.
@@ -134,6 +135,9 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 		return fmt.Errorf("the program was not killed: it ended with %d", code)
 	case code != -1:
 		return fmt.Errorf("the program that was killed ended with %d", code)
+	}
+	if err := leak.Known(ctx, s.bed, s.store); err != nil {
+		return err
 	}
 	if err := s.letsGo(ctx, source); err != nil {
 		return err
