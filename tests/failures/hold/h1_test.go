@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/runs"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
@@ -46,6 +47,18 @@ func (p *place) described(t *testing.T, run string, want runs.State) {
 	require.Regexp(t, `(?m)^2 `, e.stdout)
 }
 
+// reportsBoth requires that the report has the process that was killed, this one, and the time between them.
+func reportsBoth(t *testing.T, stdout string) {
+	t.Helper()
+	var doc struct{ Report report.Report }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &doc), stdout)
+	r := doc.Report
+	require.Len(t, r.Processes, 2)
+	require.Equal(t, "cut", r.Processes[0].Step)
+	require.Positive(t, r.Processes[1].GapSeconds)
+	require.Greater(t, r.WallSeconds, r.InSteps(), "the gap is in it")
+}
+
 // TestH1 kills a backup that leaves its cluster held for more than a minute (velero#4503, velero#3852): nothing says that it is in
 // progress, the next start of the command lets go what it had paused, and no run stays open.
 func TestH1_BackupKilledInItsHold_IsAdoptedOrEndedByTheNextStart(t *testing.T) {
@@ -73,6 +86,7 @@ func TestH1_BackupKilledInItsHold_IsAdoptedOrEndedByTheNextStart(t *testing.T) {
 			require.Equal(t, next.want, p.states(t))
 			if next.want["dead"] == runs.Done {
 				p.described(t, "dead", runs.Done)
+				reportsBoth(t, e.stdout)
 			}
 		})
 	}
