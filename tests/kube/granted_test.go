@@ -164,3 +164,47 @@ func TestRoles_ForBackups_AreEnough(t *testing.T) {
 		})
 	}
 }
+
+// The two roles beside rbac.yaml grant the one verb that their files name, and no more; rbac.yaml alone does not. What is asked
+// for does not exist here: it is not found by those who may look.
+func TestRoles_BesideTheRole_GrantTheirVerb(t *testing.T) {
+	t.Parallel()
+	tlsOf := func(name string) func(*testing.T, system, *kube.Client) error {
+		return func(t *testing.T, s system, client *kube.Client) error {
+			t.Helper()
+			_, err := client.ClientTLS(t.Context(), s.name(name))
+			return err
+		}
+	}
+	forward := func(t *testing.T, s system, client *kube.Client) error {
+		t.Helper()
+		f, err := client.Forward()
+		require.NoError(t, err)
+		defer f.Close()
+		_, err = f.Dial(t.Context(), "prod-tikv-0.prod-tikv-peer."+s.namespace+".svc:20160")
+		return err
+	}
+	for name, row := range map[string]struct {
+		file string // "" is rbac.yaml alone
+		ask  func(*testing.T, system, *kube.Client) error
+		want failure.Kind
+	}{
+		"the secret of a cluster that is named":    {"rbac-tls.yaml", tlsOf("prod"), failure.Unready},
+		"the secret of another cluster":            {"rbac-tls.yaml", tlsOf("other"), failure.Denied},
+		"a secret, with rbac.yaml alone":           {"", tlsOf("prod"), failure.Denied},
+		"a port forward":                           {"rbac-port-forward.yaml", forward, failure.NotFound},
+		"a port forward, with rbac.yaml alone":     {"", forward, failure.Denied},
+		"a port forward, with the role of secrets": {"rbac-tls.yaml", forward, failure.Denied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openReal(t)
+			objects := documents(t, "../../manifests/rbac.yaml")
+			if row.file != "" {
+				objects = append(objects, documents(t, "../../manifests/"+row.file)...)
+			}
+			err := row.ask(t, s, s.grant(t, objects))
+			require.Equal(t, row.want, failure.KindOf(err), "%v", err)
+		})
+	}
+}
