@@ -10,7 +10,7 @@ export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
 dir=$(mktemp -d)
 storage="--root $dir/root --runroot $dir/run"
 b() { command buildah $storage "$@"; }
-trap 'b rm -a >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
+trap '! mountpoint -q "$dir/readonly" || umount "$dir/readonly"; b rm -a >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
 
 epoch=$(git log -1 --format=%ct)
 mkdir "$dir/again"
@@ -61,4 +61,13 @@ m=$(b mount "$c")
 cmp "$m/usr/share/sbom/tisnap.cdx.json" "$dir/tisnap.cdx.json"
 (cd "$m" && find . -type f | sort) >"$dir/files"
 printf './%s\n' etc/ssl/certs/ca-certificates.crt usr/local/bin/tisnap{,-template} usr/share/sbom/tisnap{-template,}.cdx.json | cmp - "$dir/files"
-echo "both images build, twice with the same layers, run as 65532, and br's works as a toolImage"
+
+# As the pods of manifests/ run it: not as root, without a capability, on a root that cannot be written.
+mkdir "$dir/readonly"
+mount --bind "$m" "$dir/readonly"
+mount -o remount,bind,ro "$dir/readonly"
+pod() { setpriv --no-new-privs chroot --userspec="$(user tisnap)" --groups= "$dir/readonly" /usr/local/bin/tisnap "$@"; }
+pod version
+pod estimate --stores 3 --data 1TiB >/dev/null
+umount "$dir/readonly"
+echo "both images build, twice with the same layers, run as 65532 on a root that cannot be written, and br's works as a toolImage"
