@@ -44,8 +44,8 @@ type Config struct {
 	Faults *fault.Plan
 	Rules  *ebstest.Rules // nil is ebstest.QuickRules
 	TiKV   tikvtest.Options
-	// TiKVScale is how many times as fast what a store waits for by its own clock passes: its first report to PD (10 s) and
-	// raft's ticks (1 s, not below 100 ms). 0 is 20. What TiKV says is not changed by it.
+	// TiKVScale is how many times as fast what a store waits for by its own clock passes: its first report to PD
+	// (10 s), raft's ticks (1 s, not below 100 ms), and its tries at PD's first region (3 s). 0 is 20. What TiKV says is not changed by it.
 	TiKVScale float64
 	// StaticRegions, if positive, makes all stores static: each leads so many regions, and serves no keys.
 	StaticRegions int

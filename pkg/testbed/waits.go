@@ -8,10 +8,12 @@ import (
 )
 
 // What a real store waits for by its own clock, and what the Operator and the kubelet took. The first two follow from
-// TiKV's pd-store-heartbeat-tick-interval and raft-base-tick-interval, the others were measured.
+// TiKV's pd-store-heartbeat-tick-interval and raft-base-tick-interval, the third is in its bootcluster (up to 60 times: a
+// store that restarts in recovery mode may take three minutes), the others were measured.
 const (
 	firstHeartbeat = 10 * time.Second
 	raftTick       = time.Second
+	bootstrapRetry = 3 * time.Second
 	// minTick keeps elections from being decided by who gets the processor.
 	minTick = 100 * time.Millisecond
 	// defaultTiKVScale makes elections as quick as minTick lets them be.
@@ -33,6 +35,9 @@ func waits(o tikvtest.Options, scale float64) tikvtest.Options {
 	}
 	if o.TickInterval == 0 {
 		o.TickInterval = max(clock.Real(raftTick), minTick)
+	}
+	if o.BootstrapRetry == 0 {
+		o.BootstrapRetry = clock.Real(bootstrapRetry)
 	}
 	return o
 }
