@@ -107,11 +107,15 @@ func suspended(run Run, s phase.Outline, since string, points []string) []Cell {
 	return out
 }
 
-// from is the step from whose begin on the call counts; "" for a call of EC2, of which the first one of its kind counts: a
-// step that is under way at the same time may begin after it in one run, and before it in another.
+// anyStep is for Cell.since: the call counts from the first step in the journal on.
+const anyStep = "*"
+
+// from is the step from whose begin on the call counts. Of a call of EC2 the first one of its kind counts, but not the dry run
+// of the checks, which are made before the journal is: a step that is under way at the same time may begin after the call in
+// one run, and before it in another.
 func from(since, point string) string {
 	if strings.HasPrefix(point, "ec2.") {
-		return ""
+		return anyStep
 	}
 	return since
 }

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -40,10 +41,10 @@ func (t *Trap) Watch(point string) *fault.Rule {
 		}
 		return t.kill(point == "journal.begin."+step, fault.After)
 	case AfterEffect:
-		t.begun = t.begun || t.cell.since == "" || point == "journal.begin."+t.cell.since
+		t.begun = t.begun || t.cell.counts(point)
 		return t.kill(t.begun && anyStore(point) == t.cell.Point, fault.After)
 	case Suspended:
-		t.begun = t.begun || t.cell.since == "" || point == "journal.begin."+t.cell.since
+		t.begun = t.begun || t.cell.counts(point)
 		return t.suspend(t.begun && (t.cell.Point == "" || anyStore(point) == t.cell.Point))
 	case BeforeJournal:
 		return t.kill(point == "journal.done."+step, fault.Stall)
@@ -58,6 +59,17 @@ func (t *Trap) Watch(point string) *fault.Rule {
 		return t.kill(point == "journal.undone."+step, fault.Stall)
 	}
 	return nil
+}
+
+// counts reports whether the cell's call counts from this point on.
+func (c Cell) counts(point string) bool {
+	switch c.since {
+	case "":
+		return true
+	case anyStep:
+		return strings.HasPrefix(point, "journal.begin.")
+	}
+	return point == "journal.begin."+c.since
 }
 
 func (t *Trap) kill(now bool, position fault.Position) *fault.Rule {
