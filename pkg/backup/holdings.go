@@ -31,7 +31,7 @@ func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]h
 }
 
 // holdingsUntil lists the holdings, and says when all that their runs hold on stores has run out: before now if there are
-// none, and zero if there is a journal that cannot be read.
+// none, and zero if that is not known: a journal cannot be read, or the storage has no run at all and may be the wrong one.
 func holdingsUntil(ctx context.Context, store objstore.Store, name cluster.Name) (held []holding, until time.Time, err error) {
 	objects, err := store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
@@ -44,7 +44,7 @@ func holdingsUntil(ctx context.Context, store objstore.Store, name cluster.Name)
 			runs = append(runs, run)
 		}
 	}
-	until, unclear := time.Unix(0, 0), false
+	until, unclear := time.Unix(0, 0), len(objects) == 0
 	for _, run := range runs {
 		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {

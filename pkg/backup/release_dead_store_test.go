@@ -52,8 +52,12 @@ func TestRelease_StoreDeadForGood_IsHeldUntilTheJournalsSayOtherwise(t *testing.
 			t.Helper()
 			r.heldAt(t, "a", 0, leases, phase.Record{Type: phase.RecordUndone, Step: journal.StepHold})
 		}},
-		"nobody held it": {died: func(*testing.T, *rig) {}},
-		"forced":         {died: func(t *testing.T, r *rig) { t.Helper(); r.heldAt(t, "dead", time.Hour, leases) }, force: true, held: true},
+		"nobody held it": {died: func(t *testing.T, r *rig) {
+			t.Helper()
+			r.heldAt(t, "old", 48*time.Hour, leases, phase.Record{Type: phase.RecordDone, Step: journal.StepRelease})
+		}},
+		"a storage without any run may be the wrong one": {died: func(*testing.T, *rig) {}, held: true},
+		"forced": {died: func(t *testing.T, r *rig) { t.Helper(); r.heldAt(t, "dead", time.Hour, leases) }, force: true, held: true},
 		"a journal that cannot be read": {died: func(t *testing.T, r *rig) {
 			t.Helper()
 			_, err := r.store.Create(t.Context(), manifest.JournalKey("torn", 1), []byte("{"))
