@@ -92,8 +92,10 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	if err := a.announce.validate(); err != nil {
 		return usage(cmd, err)
 	}
-	whole := f.run == "" && len(f.of) == 0
-	if whole {
+	o := gc.Options{
+		OlderThan: f.olderThan, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
+	}
+	if !o.Limited() {
 		a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric
 	} else if a.announce != (announceFlags{}) {
 		a.warn(errors.New("metrics are of all that runs left: a limited gc sends none"))
@@ -108,11 +110,9 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}
-	report, err := gc.Collect(ctx, deps, gc.Options{
-		OlderThan: f.olderThan, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
-	})
+	report, err := gc.Collect(ctx, deps, o)
 	doc := newGCDoc("GarbageReport", f.dryRun, report)
-	if whole {
+	if !o.Limited() {
 		a.toAnnounce(cmd, doc)
 	}
 	return a.printGC(doc, err)

@@ -77,7 +77,7 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 		s.sweep(ctx, report)
 	}
 	report.sort()
-	if o.DryRun || o.limited() {
+	if o.DryRun || o.Limited() {
 		return report, errors.Join(report.undeleted(), report.broken())
 	}
 	report.Compacted, err = compactJournals(ctx, d, w.now.Add(-o.OlderThan))
