@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // preflight checks everything that could fail later and changes nothing: the account, the volumes' parameters
@@ -154,6 +155,19 @@ func (r *run) planEBS(ctx context.Context) error {
 	return planAfter(r.volumes, r.opts.After)
 }
 
+// targetExists refuses a cluster that somebody uses. A restore whose process was killed once all was done, and before it said
+// so, ends here when it is run again: the error names the run.
+func (r *run) targetExists(ctx context.Context) error {
+	done, err := runs.Restored(ctx, r.Store, r.opts.Target)
+	if err != nil || done == nil {
+		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists").
+			WithHint("choose another --to, or make it with spec.recoveryMode: true")
+	}
+	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists: run %s has restored backup %s to it, and ended at %s",
+		done.ID, done.Backup, done.Last.UTC().Format(time.RFC3339)).
+		WithHint("see what the run did: tisnap runs describe %s; for one more copy choose another --to", done.ID)
+}
+
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
 // backup's shape, and without a store of its own.
 func (r *run) checkTarget(ctx context.Context) error {
@@ -171,8 +185,7 @@ func (r *run) checkTarget(ctx context.Context) error {
 		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists, and --from-manifest and --patch are for one that the restore makes").
 			WithHint("leave them out, or choose another --to")
 	case !tc.RecoveryMode:
-		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists").
-			WithHint("choose another --to, or make it with spec.recoveryMode: true")
+		return r.targetExists(ctx)
 	case tc.TiKVReplicas != stores:
 		return failure.New(failure.Unready, "check target", r.opts.Target.String(), "it has %d TiKV replicas and the backup has %d stores", tc.TiKVReplicas, stores).
 			WithHint("set spec.tikv.replicas to %d: scale after the restore", stores)

@@ -159,6 +159,24 @@ func (r *Run) diedEarly() {
 // Last is the run that held the cluster's lock last, if it is not over: alive or dead; nil if there is none. The same
 // command continues it.
 func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
+	r, err := owner(ctx, store, name)
+	if err != nil || r == nil || !r.History.Unfinished() {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Restored is the restore or resolve that held the cluster's lock last, if it succeeded; nil if another run did, or none.
+func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
+	r, err := owner(ctx, store, name)
+	if err != nil || r == nil || r.State != Done || r.Operation == journal.Backup {
+		return nil, err
+	}
+	return r, nil
+}
+
+// owner is the run that held the cluster's lock last; nil if there is none whose journal can be read.
+func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	lock, _, err := runlock.Read(ctx, store, name)
 	if failure.Is(err, failure.NotFound) {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
@@ -167,15 +185,10 @@ func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, e
 		return nil, err
 	}
 	r, err := Read(ctx, store, lock.Owner.Run)
-	switch {
-	case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
+	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
 		return nil, nil //nolint:nilnil // nothing that could be continued
-	case err != nil:
-		return nil, err
-	case !r.History.Unfinished():
-		return nil, nil //nolint:nilnil // it is over
 	}
-	return r, nil
+	return r, err
 }
 
 // End closes the journal of a run that was undone by another command, so that nobody continues it. A run that has ended,

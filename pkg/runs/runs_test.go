@@ -82,6 +82,42 @@ func TestLast_IsTheUnfinishedRunThatHadTheLock(t *testing.T) {
 	assert.Nil(t, last, "it is over")
 }
 
+// Only the run that restored a cluster is named as such: a run that failed did not, and a backup that came later says nothing.
+func TestRestored_IsTheRestoreThatHadTheLockLast(t *testing.T) {
+	t.Parallel()
+	end := phase.Record{Type: phase.RecordEnd}
+	for name, row := range map[string]struct {
+		operation string
+		last      phase.Record
+		want      bool
+	}{
+		"restored":             {"restore", end, true},
+		"resolved":             {"resolve", end, true},
+		"failed":               {"restore", phase.Record{Type: phase.RecordEnd, Error: "no"}, false},
+		"not over":             {"restore", phase.Record{Type: phase.RecordBegin, Step: "recover"}, false},
+		"backed up after it":   {"backup", end, false},
+		"nothing had its lock": {"", end, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			if row.operation != "" {
+				about := `{"operation":"` + row.operation + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b"}`
+				for i, r := range []phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, {Type: phase.RecordDone, Step: "lock"}, row.last} {
+					r.Seq, r.Run, r.Time = i+1, "r", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+					require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("r")).Append(t.Context(), r))
+				}
+				lock, err := runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "r"}, time.Minute)
+				require.NoError(t, err)
+				require.NoError(t, lock.Release(t.Context()))
+			}
+			got, err := runs.Restored(t.Context(), store, prod)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got != nil)
+		})
+	}
+}
+
 // Nobody has to continue or abort a run that died before it could change anything; one that has the lock by its object
 // may have changed something, although the journal does not say so.
 func TestRead_DiedBeforeItHadTheLock_IsFailed(t *testing.T) {

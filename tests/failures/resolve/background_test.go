@@ -69,5 +69,5 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	out, stderr, code = tisnap("restore", round.BackupID, "--to", to.String(), "--run-id", "second")
 	require.Equal(t, int(exitConflict), code, stderr)
 	require.Empty(t, out)
-	require.Contains(t, stderr, "the cluster exists")
+	require.Contains(t, stderr, "the cluster exists: run "+began.Run+" has restored backup "+round.BackupID+" to it")
 }
