@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -43,8 +44,11 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", r.opts.Target)
 		return nil
 	case !tc.RecoveryMode:
-		return failure.New(failure.Conflict, "resolve", r.opts.Target.String(),
-			"it is not in recovery mode: resolving would take back every write since backup %s", r.opts.Backup).
+		reason := fmt.Sprintf("it is not in recovery mode: resolving would take back every write since backup %s", r.opts.Backup)
+		if done, said := r.restoredBy(ctx); done != nil {
+			reason += "; " + said
+		}
+		return failure.New(failure.Conflict, "resolve", r.opts.Target.String(), "%s", reason).
 			WithHint("name a cluster that a restore has left in recovery mode, or restore into a new one: tisnap restore %s --to CLUSTER", r.opts.Backup)
 	default:
 		return failure.New(failure.Unready, "resolve", r.opts.Target.String(),

@@ -158,14 +158,22 @@ func (r *run) planEBS(ctx context.Context) error {
 // targetExists refuses a cluster that somebody uses. A restore whose process was killed once all was done, and before it said
 // so, ends here when it is run again: the error names the run.
 func (r *run) targetExists(ctx context.Context) error {
-	done, err := runs.Restored(ctx, r.Store, r.opts.Target)
-	if err != nil || done == nil {
+	done, said := r.restoredBy(ctx)
+	if done == nil {
 		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists").
 			WithHint("choose another --to, or make it with spec.recoveryMode: true")
 	}
-	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists: run %s has restored backup %s to it, and ended at %s",
-		done.ID, done.Backup, done.Last.UTC().Format(time.RFC3339)).
+	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists: %s", said).
 		WithHint("see what the run did: tisnap runs describe %s; for one more copy choose another --to", done.ID)
+}
+
+// restoredBy is the run that has restored the target, and what to say of it; nil if it is not known.
+func (r *run) restoredBy(ctx context.Context) (done *runs.Run, said string) {
+	done, err := runs.Restored(ctx, r.Store, r.opts.Target)
+	if err != nil || done == nil {
+		return nil, "" // it is only to say more
+	}
+	return done, fmt.Sprintf("run %s has restored backup %s to it, and ended at %s", done.ID, done.Backup, done.Last.UTC().Format(time.RFC3339))
 }
 
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the

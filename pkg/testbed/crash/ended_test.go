@@ -1,0 +1,72 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+)
+
+// A process that is killed when its last record is written has done all, and did not come to say so. The same command finds
+// nothing to continue: it is refused, changes nothing, and says what has become of the run.
+func TestKilled_AfterTheLastRecord_TheRunIsDoneAndTheSameCommandSaysSo(t *testing.T) { //nolint:tparallel // the runs share a world
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	path, err := shipped.Program()
+	require.NoError(t, err)
+	w, err := newWorld(ctx, t.TempDir(), &Program{Path: path})
+	require.NoError(t, err)
+	defer w.bed.Close()
+	for _, row := range []struct {
+		run  Run
+		says string
+	}{
+		{Backup, "a backup of this name exists"},
+		{Restore, " has restored backup baseline to it, and ended at 20"},
+		{Resolve, " has restored backup baseline to it, and ended at 20"},
+	} {
+		t.Run(string(row.run), func(t *testing.T) {
+			if err := w.scene(row.run).killedAfterEnd(ctx, row.says); err != nil {
+				t.Fatalf("%v\n%s", err, w.out.String())
+			}
+			w.out.Reset()
+		})
+	}
+}
+
+func (s *scene) killedAfterEnd(ctx context.Context, says string) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	s.faults.Watch(func(point string) *fault.Rule {
+		if point != "journal.end" {
+			return nil
+		}
+		return &fault.Rule{Position: fault.After, Do: func() { s.program.Signal(syscall.SIGKILL) }}
+	})
+	code, err := s.tisnap(ctx, s.args()...)
+	s.faults.Watch(nil)
+	if err != nil || code != -1 {
+		return fmt.Errorf("the program was not killed: it ended with %d: %w", code, err)
+	}
+	if err := s.letsGo(ctx, source); err != nil {
+		return err
+	}
+	said := s.out.Len()
+	code, err = s.tisnap(ctx, s.args()...)
+	if err != nil {
+		return err
+	}
+	if code != exitConflict || !strings.Contains(s.out.String()[said:], says) {
+		return fmt.Errorf("the same command ended with %d, and did not say %q", code, says)
+	}
+	return s.verifyResult(ctx)
+}
