@@ -1,30 +1,19 @@
 package kube_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
-	"github.com/tisnap/tisnap/pkg/testbed/plane"
 )
 
 // The API server is killed and started again while volumes are bound: no answer is taken for a lasting one, and what was
 // asked for is there once.
 func TestAPIServerKilled_VolumesAreBoundAllTheSame(t *testing.T) {
 	t.Parallel()
-	needsPlane(t)
-	built := os.Getenv(folder)
-	own, err := plane.Start(plane.Config{Program: built + "/controlplane", CRDs: built + "/crds", Dir: t.TempDir()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, own.Stop()) })
-	s := newSystem(t, own.Kubeconfig("admin"))
-	_, err = s.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	s, own := openOwn(t, 0)
 	client, err := kube.Open(kube.Config{Kubeconfig: s.kubeconfig}) // with the patience of a run
 	require.NoError(t, err)
 	t.Cleanup(client.Close)

@@ -23,6 +23,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/testbed/plane"
 )
 
 const (
@@ -62,6 +63,20 @@ func openReal(t *testing.T) system {
 		require.NoError(t, err)
 	}
 	return s
+}
+
+// openOwn is a control plane of the test's own, whose binder looks at everything so often; 0 is Kubernetes' own 15 s.
+func openOwn(t *testing.T, sync time.Duration) (system, *plane.Plane) {
+	t.Helper()
+	needsPlane(t)
+	built := os.Getenv(folder)
+	own, err := plane.Start(plane.Config{Program: built + "/controlplane", CRDs: built + "/crds", Dir: t.TempDir(), BinderSync: sync})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, own.Stop()) })
+	s := newSystem(t, own.Kubeconfig("admin"))
+	_, err = s.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return s, own
 }
 
 // openStandIn is an API server of the testbed, whose Operator plays the controllers.

@@ -4,6 +4,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ const (
 	// startTries is how often all is started, as a port that was free may be taken by another process meanwhile.
 	startTries = 3
 	startLimit = 4 * time.Minute
+	binderSync = 15 * time.Second // the default of kube-controller-manager
 )
 
 // Config of a Plane.
@@ -24,6 +26,9 @@ type Config struct {
 	Program string // that hack/controlplane/build.sh has made
 	CRDs    string // folder of CustomResourceDefinitions, which are installed
 	Dir     string // that is there and empty: for data, keys, kubeconfigs and logs
+	// BinderSync is how often the binder looks at all claims and volumes, whether they have changed or not; 0 is Kubernetes'
+	// own 15 s.
+	BinderSync time.Duration
 }
 
 // Plane is a control plane that runs.
@@ -86,7 +91,8 @@ func (p *Plane) start(ctx context.Context) error {
 	}
 	if err := p.run("kube-controller-manager", "--kubeconfig="+p.Kubeconfig("controllers"), "--leader-elect=false", "--secure-port=0",
 		"--service-account-private-key-file="+filepath.Join(p.cfg.Dir, accountKey), "--root-ca-file="+filepath.Join(p.cfg.Dir, serving),
-		"--kube-api-qps=200", "--kube-api-burst=400", "--controllers="+controllers()); err != nil {
+		"--kube-api-qps=200", "--kube-api-burst=400", "--controllers="+controllers(),
+		"--pvclaimbinder-sync-period="+cmp.Or(p.cfg.BinderSync, binderSync).String()); err != nil {
 		return err
 	}
 	if err := p.run("kube-scheduler", "--kubeconfig="+p.Kubeconfig("system:kube-scheduler"), "--leader-elect=false", "--secure-port=0"); err != nil {
