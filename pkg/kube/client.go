@@ -105,6 +105,12 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
+	// client-go leaves it out of a configuration in the cluster: what was asked as somebody else would be done as the pod.
+	config.Impersonate.UserName = cmp.Or(config.Impersonate.UserName, cfg.AsUser)
+	config.Impersonate.UID = cmp.Or(config.Impersonate.UID, cfg.AsUID)
+	if len(config.Impersonate.Groups) == 0 {
+		config.Impersonate.Groups = cfg.AsGroups
+	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return nil, usage(err)

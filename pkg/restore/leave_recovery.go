@@ -24,9 +24,7 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	if err := s.Intent(ctx, journal.IntentLeaveRecovery, journal.LeftRecovery{ClusterID: id, Regions: r.regionsDone()}); err != nil {
-		return err
-	}
+	s.Result(journal.ResultLeftRecovery, journal.LeftRecovery{ClusterID: id, Regions: r.regionsDone()})
 	if err := r.unmark(ctx); err != nil {
 		return err
 	}

@@ -124,8 +124,6 @@ func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	if err := s.Intent(ctx, journal.IntentLeaveRecovery, journal.LeftRecovery{ClusterID: id}); err != nil {
-		return err
-	}
+	s.Result(journal.ResultLeftRecovery, journal.LeftRecovery{ClusterID: id})
 	return r.unmark(ctx)
 }

@@ -43,7 +43,7 @@ func layers() [][]string {
 		{"history", "estimate", "notify", "metrics"},
 		{"exporter"},
 		{"brcompat", "cli"},
-		{"testbed/awsenv", "testbed/flashstore", "testbed/plane", "testbed/shipped", "testbed/workload"},
+		{"testbed/awsenv", "testbed/flashstore", "testbed/plane", "testbed/pod", "testbed/shipped", "testbed/workload"},
 		{"testbed"},
 		{"testbed/leak", "testbed/mishap", "testbed/round", "testbed/scale"},
 		{"testbed/crash", "testbed/resume"},
