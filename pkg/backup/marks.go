@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -66,27 +67,54 @@ type markReading struct {
 // hold begin. It is no part of the hold, and changes nothing. A backup that gets no marks is as good without them.
 func (r *run) readMarks(ctx context.Context, s *phase.Scope) error {
 	r.marks = markReading{}
-	if version := r.source.Topology.Version; !marks.Supported(version) {
-		s.Note("no marks: what TiKV %s reports of its logs is not known, so a restore takes back every region", version)
-		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, marksLimit)
-	got, err := r.collectMarks(limited, s)
-	cancel()
-	if err == nil {
-		err = r.passMarks(ctx, s, got.ts)
-	}
+	got, err := r.tryMarks(ctx, s)
 	switch {
 	case ctx.Err() != nil:
 		return failure.Annotate(context.Cause(ctx), "read marks", r.opts.Cluster.String())
 	case err != nil:
 		s.Warn("the backup has no marks, so a restore takes back every region: %v", err)
 		return nil
+	case got.reading == nil:
+		return nil
 	}
 	r.marks = got
 	// From here on a resolved ts below this is one that went back.
 	r.highestTS = max(r.highestTS, marks.After(got.ts))
 	return nil
+}
+
+// tryMarks reads the marks and waits for the resolved ts. It returns none, and no error, of a TiKV that is not known.
+func (r *run) tryMarks(ctx context.Context, s *phase.Scope) (markReading, error) {
+	limited, cancel := context.WithTimeout(ctx, marksLimit)
+	defer cancel()
+	version, err := r.unknownVersion(limited)
+	if err != nil {
+		return markReading{}, err
+	}
+	if version != "" {
+		s.Note("no marks: what TiKV %s reports of its logs is not known, so a restore takes back every region", version)
+		return markReading{}, nil
+	}
+	got, err := r.collectMarks(limited, s)
+	if err != nil {
+		return markReading{}, err
+	}
+	return got, r.passMarks(ctx, s, got.ts)
+}
+
+// unknownVersion is the TiKV version, of the cluster or of a store, whose reports are not known; "" if all are known. In the
+// middle of an upgrade the cluster's version is that of its oldest store.
+func (r *run) unknownVersion(ctx context.Context) (string, error) {
+	if v := r.source.Topology.Version; !marks.Supported(v) {
+		return v, nil
+	}
+	stores, err := r.liveTiKV(ctx)
+	for _, st := range stores {
+		if !marks.Supported(st.Version) {
+			return cmp.Or(st.Version, "of no version"), nil
+		}
+	}
+	return "", err
 }
 
 // collectMarks reads the marks, and takes a timestamp after the last of them.
@@ -195,15 +223,17 @@ func (r *run) restartedSince(ctx context.Context, started map[cluster.StoreID]ti
 
 // startTimes is when each TiKV store's process was started, as PD reports it.
 func (r *run) startTimes(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
+	stores, err := r.liveTiKV(ctx)
+	started := make(map[cluster.StoreID]time.Time, len(stores))
+	for _, st := range stores {
+		started[st.ID] = st.StartedAt
+	}
+	return started, err
+}
+
+// liveTiKV lists the TiKV stores that are not tombstones.
+func (r *run) liveTiKV(ctx context.Context) ([]pd.Store, error) {
 	all, err := r.PD.Stores(ctx)
-	if err != nil {
-		return nil, failure.Annotate(err, "list stores", r.opts.Cluster.String())
-	}
-	started := map[cluster.StoreID]time.Time{}
-	for _, st := range all {
-		if st.IsTiKV() && st.State != pd.StoreTombstone {
-			started[st.ID] = st.StartedAt
-		}
-	}
-	return started, nil
+	return slices.DeleteFunc(all, func(st pd.Store) bool { return !st.IsTiKV() || st.State == pd.StoreTombstone }),
+		failure.Annotate(err, "list stores", r.opts.Cluster.String())
 }

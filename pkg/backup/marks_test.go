@@ -137,18 +137,36 @@ func (p *restartedPD) Stores(ctx context.Context) ([]pd.Store, error) {
 	return stores, err
 }
 
-func TestRun_StoreRestartsAfterItsMarks_TheyAreDropped(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	leader := cluster.StoreID(0)
+// leader is a store that leads a region.
+func (r *rig) leader(t *testing.T) cluster.StoreID {
+	t.Helper()
 	for _, s := range r.c.Stores() {
 		for _, p := range s.Peers() {
 			if p.Leader {
-				leader = cluster.StoreID(s.ID())
+				return cluster.StoreID(s.ID())
 			}
 		}
 	}
-	require.NotZero(t, leader)
+	t.Fatal("no store leads a region")
+	return 0
+}
+
+// requireNoMarksOf checks that no region has a mark that the store leads.
+func (r *rig) requireNoMarksOf(t *testing.T, set *marks.Set, store cluster.StoreID) {
+	t.Helper()
+	for _, s := range r.c.Stores() {
+		for _, p := range s.Peers() {
+			if _, ok := set.Find(cluster.RegionID(p.Region.Id)); ok && p.Leader {
+				require.NotEqual(t, store, cluster.StoreID(s.ID()))
+			}
+		}
+	}
+}
+
+func TestRun_StoreRestartsAfterItsMarks_TheyAreDropped(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	leader := r.leader(t)
 	recording := make(chan struct{})
 	r.events.at("release", func() { close(recording) })
 	r.deps.PD = &restartedPD{PD: r.deps.PD, store: leader, restarted: func() bool {
@@ -167,11 +185,5 @@ func TestRun_StoreRestartsAfterItsMarks_TheyAreDropped(t *testing.T) {
 	require.NoError(t, err)
 	set, err := catalog.Catalog{Store: r.store}.Marks(t.Context(), m)
 	require.NoError(t, err)
-	for _, s := range r.c.Stores() {
-		for _, p := range s.Peers() {
-			if _, ok := set.Find(cluster.RegionID(p.Region.Id)); ok && p.Leader {
-				require.NotEqual(t, leader, cluster.StoreID(s.ID()))
-			}
-		}
-	}
+	r.requireNoMarksOf(t, set, leader)
 }

@@ -1,5 +1,6 @@
 package mutants
 
+// marksGuards are those of what is a mark, and of what a restore takes for unchanged.
 func marksGuards() []Mutant {
 	const unchanged, each = "pkg/marks/unchanged.go", "TestUnchanged_EachConditionAlone_Refuses"
 	const load, decides = "pkg/restore/marks.go", "TestLoadMarks_WhatDecides"
@@ -26,12 +27,8 @@ func marksGuards() []Mutant {
 		in("pkg/tikv/raft_state.go", "a joint state of the store's own is settled", takenBack,
 			"	for _, p := range local.GetRegion().GetPeers() {\n", "	for _, p := range local.GetRegion().GetPeers()[:0] {\n",
 			"TestSettled_OnlyAnOrdinaryMember"),
-		in("pkg/backup/marks.go", "marks count of a store that has restarted since", takenBack,
-			"		if at.IsZero() || !now[id].Equal(at) {", "		if at.IsZero() || now[id].IsZero() {", "TestRun_StoreRestartsAfterItsMarks_TheyAreDropped"),
 		in("pkg/resolve/find_unchanged.go", "a region with a lock passes for unchanged", takenBack,
 			"err == nil && locked:", "err == nil && locked && false:", "TestMarks_DisturbedCluster_FlashbackChangesNothingAndNoLockStays"),
-		in("pkg/backup/marks.go", "the hold begins before the resolved ts has passed the marks by their margin", takenBack,
-			"		if err == nil && got.TS >= marks.After(ts) {", "		if err == nil && got.TS > 0 {", "TestRun_MarksAreAhead_HoldWaitsForTheResolvedTS"),
 		in("pkg/resolve/plan/unchanged.go", "a follower's longer log of an older term is not seen", takenBack,
 			"				log.Longest++", "				log.Longest += 0", onePeer),
 		in("pkg/resolve/plan/unchanged.go", "peers that disagree about a region's version are not seen", takenBack,
@@ -61,5 +58,30 @@ func marksGuards() []Mutant {
 		in("pkg/manifest/marks.go", "marks are used that are not those of the sealed manifest", sealedIsWhole,
 			"	if d := digest(body); d != m.SHA256 {", "	if d := digest(body); d != m.SHA256 && false {",
 			"TestMarks_OtherBytesThanSealed_AreCorrupt"),
+	}
+}
+
+// markReadingGuards are those of a backup's reading of marks.
+func markReadingGuards() []Mutant {
+	const read = "pkg/backup/marks.go"
+	const notKnown, notProven = "TestRun_TiKVThatIsNotKnown_HasNoMarks", "TestRun_ProcessThatShowedItsLog_IsNotProvenToBeTheOneThatWasCut"
+	return []Mutant{
+		in(read, "marks count of a store that has restarted since", takenBack,
+			"		if at.IsZero() || !now[id].Equal(at) {", "		if at.IsZero() || now[id].IsZero() {", "TestRun_StoreRestartsAfterItsMarks_TheyAreDropped"),
+		in(read, "marks count of a store of which PD does not know when it started", takenBack,
+			"		if at.IsZero() || !now", "		if !now", notProven),
+		in(read, "marks count of a store that PD does not list any more", takenBack,
+			" || !now[id].Equal(at) {", " || !now[id].IsZero() && !now[id].Equal(at) {", notProven),
+		in(read, "the marks' timestamp is older than the last of them", takenBack,
+			"ts: now, started: started", "ts: cluster.MakeTS(now.Time().Add(-time.Second), 0), started: started",
+			"TestRun_MarksTS_IsTakenAfterTheLastMark"),
+		in(read, "the hold begins before the resolved ts has passed the marks by their margin", takenBack,
+			"		if err == nil && got.TS >= marks.After(ts) {", "		if err == nil && got.TS > 0 {", "TestRun_MarksAreAhead_HoldWaitsForTheResolvedTS"),
+		in(read, "a resolved ts within the hold may be below that of the marks", takenBack,
+			"	r.highestTS = max(r.highestTS, marks.After(got.ts))\n", "", "TestRun_ResolvedTSGoesBackBelowTheMarks_BackupTSIsAboveThem"),
+		in(read, "marks are read in a cluster whose reports are not known", takenBack,
+			"!marks.Supported(v) {", "v == \"\" {", notKnown),
+		in(read, "marks are read from a store whose reports are not known", takenBack,
+			"!marks.Supported(st.Version) {", "!marks.Supported(st.Version) && false {", notKnown),
 	}
 }
