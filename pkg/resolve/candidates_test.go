@@ -19,10 +19,16 @@ func oneCandidate() (*verdicts, cluster.Region) {
 	return v, cluster.Region{ID: 7, Version: 3, Leader: cluster.Peer{ID: 9, Store: 2}}
 }
 
-// unlockedTiKV has no lock anywhere.
-type unlockedTiKV struct{ TiKV }
+// scannedTiKV answers every scan for a lock alike.
+type scannedTiKV struct {
+	TiKV
+	locked bool
+	err    error
+}
 
-func (unlockedTiKV) AnyLock(context.Context, string, cluster.Region) (bool, error) { return false, nil }
+func (s scannedTiKV) AnyLock(context.Context, string, cluster.Region) (bool, error) {
+	return s.locked, s.err
+}
 
 // Only the region whose logs were compared, led by the peer that was compared, is unchanged if it has no lock.
 func TestScanRegion_NotTheOneThatWasCompared_HasChanged(t *testing.T) {
@@ -45,9 +51,35 @@ func TestScanRegion_NotTheOneThatWasCompared_HasChanged(t *testing.T) {
 			t.Parallel()
 			v, region := oneCandidate()
 			c.change(v, &region)
-			r := &Resolver{verdicts: v, tikv: unlockedTiKV{}}
+			r := &Resolver{verdicts: v, tikv: scannedTiKV{}}
 			require.NoError(t, r.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}))
 			require.Equal(t, []int{0}, v.list(c.want), "a candidate that stays one is taken back, as is one that has changed")
+		})
+	}
+}
+
+// A region is unchanged only if the store says that none of its keys is locked.
+func TestScanRegion_WhatTheStoreAnswers_Decides(t *testing.T) {
+	t.Parallel()
+	elsewhere := &tikv.RegionError{Region: 7, Kind: tikv.RegionStale}
+	for _, c := range []struct {
+		name  string
+		store scannedTiKV
+		want  verdict
+		err   error
+	}{
+		{"no lock", scannedTiKV{}, unchanged, nil},
+		{"a lock", scannedTiKV{locked: true}, changed, nil},
+		{"another run has prepared it", scannedTiKV{err: &tikv.RegionError{Region: 7, Kind: tikv.RegionInFlashback}}, changed, nil},
+		{"it is led elsewhere", scannedTiKV{err: elsewhere}, candidate, elsewhere},
+		{"the store does not answer", scannedTiKV{err: context.DeadlineExceeded}, candidate, context.DeadlineExceeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v, region := oneCandidate()
+			r := &Resolver{verdicts: v, tikv: c.store}
+			require.ErrorIs(t, r.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}), c.err)
+			require.Equal(t, []int{0}, v.list(c.want))
 		})
 	}
 }

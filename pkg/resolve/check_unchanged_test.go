@@ -1,0 +1,134 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest/mvcc"
+)
+
+// checkedPD lists the region with exactly the keys that it is asked for.
+type checkedPD struct{ PD }
+
+func (checkedPD) Regions(_ context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
+	return []cluster.Region{{ID: 7, Keys: keys, Leader: cluster.Peer{ID: 9, Store: 1}}}, nil
+}
+
+// checkedTiKV notes which regions are taken back, by their start keys. A row of theirs changes by that if they say so.
+type checkedTiKV struct {
+	TiKV
+	changes bool
+	before  func() // each prepare
+
+	mu      sync.Mutex
+	flashed map[string]bool
+}
+
+func (c *checkedTiKV) PrepareFlashback(context.Context, string, tikv.Flashback) error {
+	if c.before != nil {
+		c.before()
+	}
+	return nil
+}
+
+func (c *checkedTiKV) Flashback(_ context.Context, _ string, f tikv.Flashback) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flashed == nil {
+		c.flashed = map[string]bool{}
+	}
+	c.flashed[string(f.Region.Keys.Start)] = true
+	return nil
+}
+
+func (c *checkedTiKV) Digest(_ context.Context, _ string, r cluster.Region, _ cluster.TS) (tikv.Digest, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := tikv.Digest{Rows: 3}
+	if c.changes && c.flashed[string(r.Keys.Start)] {
+		d.Sum[0]++
+	}
+	return d, nil
+}
+
+// otherRun is a fence that another run has come through.
+type otherRun struct{ noOtherRun }
+
+func (*otherRun) Check(context.Context) error {
+	return failure.New(failure.Conflict, "check lock", "", "another run has it")
+}
+
+// check takes n of 50 unchanged regions back.
+func check(t *testing.T, store *checkedTiKV, fence Fence, n int) error {
+	t.Helper()
+	r := &Resolver{tikv: store, pd: checkedPD{}, plan: &plan.Plan{}, cfg: Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}}
+	r.stamps = Stamps{Start: 100, Commit: 101}
+	var found []int
+	for i := range 50 {
+		keys := cluster.KeyRange{Start: mvcc.EncodeKey(fmt.Appendf(nil, "%02d", i)), End: mvcc.EncodeKey(fmt.Appendf(nil, "%02d", i+1))}
+		r.plan.Leaders, found = append(r.plan.Leaders, plan.Leader{Keys: keys}), append(found, i)
+	}
+	return inStep(t, func(ctx context.Context, s *phase.Scope) error { return r.checkUnchanged(ctx, s, found) })
+}
+
+func inStep(t *testing.T, do func(context.Context, *phase.Scope) error) error {
+	t.Helper()
+	return phase.New(phase.Config{Run: "run", Journal: phase.NoJournal{}}).Run(t.Context(), []phase.Step{{Phase: "p", Name: "s", Deadline: time.Minute, Do: do}})
+}
+
+// So many as are asked for are taken back, and not the same ones each time.
+func TestCheckUnchanged_TakesRandomOnesBack(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 10 {
+		store := &checkedTiKV{}
+		require.NoError(t, check(t, store, &noOtherRun{}, 3))
+		require.Len(t, store.flashed, 3)
+		for key := range store.flashed {
+			seen[key] = true
+		}
+	}
+	require.Greater(t, len(seen), 3)
+	all := &checkedTiKV{}
+	require.NoError(t, check(t, all, &noOtherRun{}, 1000))
+	require.Len(t, all.flashed, 50)
+}
+
+func TestCheckUnchanged_ARowHasChanged_IsCorrupt(t *testing.T) {
+	t.Parallel()
+	err := check(t, &checkedTiKV{changes: true}, &noOtherRun{}, 1)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.Contains(t, failure.HintOf(err), "--flashback=all")
+}
+
+// What another run has by now may serve already: nothing of it is prepared.
+func TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsTakenBack(t *testing.T) {
+	t.Parallel()
+	store := &checkedTiKV{before: func() { t.Error("a region is prepared") }}
+	err := check(t, store, &otherRun{}, 3)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.Empty(t, store.flashed)
+}
+
+// The time that was saved is that of the unchanged regions at the rate of those that were taken back.
+func TestNoteSaved_IsAtTheMeasuredRate(t *testing.T) {
+	t.Parallel()
+	r := &Resolver{plan: &plan.Plan{Leaders: make([]plan.Leader, 7)}, flashing: 8 * time.Second, stats: Stats{Unchanged: 3}}
+	r.flashes.Store(4)
+	require.NoError(t, inStep(t, func(_ context.Context, s *phase.Scope) error {
+		r.noteSaved(s)
+		return nil
+	}))
+	require.Equal(t, 4, r.Stats().Flashed)
+	require.InDelta(t, 6, r.Stats().SavedSeconds, 1e-9)
+}
