@@ -72,12 +72,15 @@ func (l *Lock) check(ctx context.Context) error {
 		switch {
 		case err == nil:
 			l.confirmed.confirm(start)
-			return nil
+			if l.confirmed.fresh(time.Now()) {
+				return nil
+			}
+			continue // the process was suspended while the answer waited for it: by now another may have the lock
 		case ctx.Err() != nil:
 			return failure.Annotate(context.Cause(ctx), "check lock", l.cluster.String())
 		case failure.Is(err, failure.Conflict), failure.Is(err, failure.Corrupt):
 			return err
-		case l.trusted(start):
+		case l.trusted(time.Now()): // not at the start: the process may have been suspended since
 			l.confirmed.confirm(time.Now()) // a check that timed out counts from its end, or every call would wait for one
 			return nil
 		case start.After(l.confirmed.leaseEnd()):

@@ -108,13 +108,19 @@ func (f *Fence) Loss() error { return f.reason() }
 
 // Taken reports whether another run, or another process of this one, has, or may have, the cluster by now: ask it before anything is undone. It reads
 // the lock, if no loss was noted. One that cannot be read is still held while the last renewal is so young that nobody
-// can have taken it over; after that it may be another run's.
+// can have taken it over; after that it may be another run's. So it is with an answer that waited for a process that was suspended: it is asked for again.
 func (f *Fence) Taken(ctx context.Context) bool {
 	if f.Lost() {
 		return true
 	}
+	held := f.lock()
+	start := time.Now()
 	record, _, err := Read(ctx, f.store, f.cluster)
-	switch held := f.lock(); {
+	for err == nil && held != nil && !younger(start, confirmedFor, time.Now()) && !held.lock.trusted(time.Now()) {
+		start = time.Now() // the process was suspended while the answer waited for it
+		record, _, err = Read(ctx, f.store, f.cluster)
+	}
+	switch {
 	case err == nil && (record.Owner.Run != f.owner.Run || held != nil && record.Nonce != held.lock.nonce):
 		f.Lose(lostTo(record))
 	case err != nil && !failure.Is(err, failure.NotFound) && held != nil && !held.lock.trusted(time.Now()):
