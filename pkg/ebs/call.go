@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
@@ -51,7 +52,8 @@ func (op operation) reads() bool {
 
 // call sends a request until it is answered, refused for good, or ctx ends. What certainly had no effect
 // is sent again until ctx ends; what may have had one only if the operation is repeatable.
-// An error of a call that may have happened all the same is marked so; see MayHaveHappened.
+// An error of a call that may have happened all the same is marked so; see MayHaveHappened. What changes something is not
+// sent, nor sent again, once the run's lock is lost; see package fenced.
 func (c *Client) call(ctx context.Context, op operation, target string, send func(context.Context) error) error {
 	lost, err := c.tries(ctx, op, target, send)
 	if err != nil && lost > 0 && !op.reads() {
@@ -70,6 +72,11 @@ func (c *Client) tries(ctx context.Context, op operation, target string, send fu
 	for try := 0; ; try++ {
 		if err := c.turn(ctx, op, place); err != nil {
 			return lost, outOfTime(err, before, op, target)
+		}
+		if !op.reads() {
+			if err := fenced.Check(ctx); err != nil {
+				return lost, failure.Annotate(err, op.verb, target)
+			}
 		}
 		err := c.once(ctx, op, send)
 		v := classify(err)

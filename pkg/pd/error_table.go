@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 // verdict is what an error of PD means to a caller.
@@ -136,6 +137,9 @@ func classify(err error) verdict {
 func translate(ctx context.Context, err error, op, target string) error {
 	if err == nil {
 		return nil
+	}
+	if fenced.Refused(err) {
+		return failure.Annotate(err, op, target)
 	}
 	if ctx.Err() != nil {
 		return failure.Wrap(ctx.Err(), failure.Unknown, op, target)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 // forever is what a safe point that does not expire is given: PD's number is beyond what a Time prints.
@@ -42,6 +43,9 @@ func (c *Client) HoldGC(ctx context.Context, service string, ts cluster.TS, ttl 
 	if ttl <= 0 || service == "" {
 		return 0, failure.New(failure.Usage, op, service, "needs a service and a positive ttl, not %s", ttl)
 	}
+	if err := fenced.Check(ctx); err != nil {
+		return 0, translate(ctx, err, op, service)
+	}
 	lowest, err := c.rpc.UpdateServiceGCSafePoint(ctx, service, seconds(ttl), uint64(ts)) //nolint:staticcheck // PD 8.5 has no GC barriers
 	if err != nil {
 		return 0, translate(ctx, err, op, service)
@@ -54,6 +58,9 @@ func (c *Client) ReleaseGC(ctx context.Context, service string) error {
 	const op = "release gc"
 	if service == "" {
 		return failure.New(failure.Usage, op, "", "needs a service")
+	}
+	if err := fenced.Check(ctx); err != nil {
+		return translate(ctx, err, op, service)
 	}
 	_, err := c.rpc.UpdateServiceGCSafePoint(ctx, service, 0, 0) //nolint:staticcheck // PD 8.5 has no GC barriers
 	return translate(ctx, err, op, service)

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
@@ -77,6 +78,11 @@ func (r *rest) call(ctx context.Context, method, path string, in, out any, repea
 	var failed []error
 	start := int(r.first.Load())
 	for i := range r.urls {
+		if method != http.MethodGet {
+			if err := fenced.Check(ctx); err != nil {
+				return err
+			}
+		}
 		at := (start + i) % len(r.urls)
 		answer, err := r.send(ctx, method, r.urls[at]+path, body, repeat)
 		if err == nil {

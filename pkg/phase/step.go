@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 // Step is one thing to do and, if something fails later, to undo.
@@ -24,6 +25,9 @@ type Step struct {
 	Do func(ctx context.Context, s *Scope) error
 	// Guard, if not nil, is called before each call of Do: an error of it is the step's, and Do is not called.
 	Guard func(ctx context.Context) error
+	// Fence, if not nil, is asked right before each call of Do that may change something, by the adapter that sends it;
+	// after an error of it the call is not sent. See package fenced.
+	Fence func(ctx context.Context) error
 	// Undo takes back what Do did, all or part of it, and succeeds if there is nothing to take back.
 	// It gets a context that the run's cancellation does not end, bounded by UndoDeadline.
 	Undo func(ctx context.Context, s *Scope) error
@@ -88,7 +92,7 @@ func (s *Step) guarded(ctx context.Context, scope *Scope) error {
 			return err
 		}
 	}
-	return s.Do(ctx, scope)
+	return s.Do(fenced.With(ctx, s.Fence), scope)
 }
 
 func (s *Step) undoDeadline() time.Duration {

@@ -62,13 +62,13 @@ func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error {
 	return err
 }
 
-// fenced makes the steps that change something check first that the lock is still held: a process that was suspended
-// must not continue with a cluster that serves by now.
+// fenced makes the steps that change something check first, and before each of their calls, that the lock is still held: a
+// process that was suspended must not continue with a cluster that serves by now.
 func (r *run) fenced(groups ...[]phase.Step) []phase.Step {
 	steps := slices.Concat(groups...)
 	for i := range steps {
 		if !steps[i].ReadOnly {
-			steps[i].Guard = r.fence.Check
+			steps[i].Guard, steps[i].Fence = r.fence.Check, r.fence.Awake
 		}
 	}
 	return steps

@@ -91,6 +91,20 @@ func (f *Fence) Current() error {
 	return nil
 }
 
+// Awake is for right before each call that changes something, in between the calls of Check: it is Conflict once a loss was
+// noted, and asks as Check does in a process that was suspended for so long that another one may have the lock. It notices
+// that by its own renewals, which were not even tried. Otherwise it asks nobody and waits for nothing, also while object
+// storage does not answer. It is nil before the lock is taken.
+func (f *Fence) Awake(ctx context.Context) error {
+	if reason := f.reason(); reason != nil {
+		return reason
+	}
+	if held := f.lock(); held == nil || held.lock.awake(time.Now()) {
+		return nil
+	}
+	return f.Check(ctx)
+}
+
 // Lose notes that another run has, or may have, the cluster. The first reason is kept.
 func (f *Fence) Lose(reason error) {
 	f.mu.Lock()

@@ -23,6 +23,7 @@ type asleep struct {
 	sleeping atomic.Bool
 	timedOut bool // the call's deadline counts, and not the answer
 	slept    func()
+	hold     atomic.Pointer[chan struct{}] // renewals wait for it
 }
 
 func (a *asleep) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
@@ -40,6 +41,9 @@ func (a *asleep) Get(ctx context.Context, key string) ([]byte, objstore.Version,
 }
 
 func (a *asleep) Replace(ctx context.Context, key string, body []byte, version objstore.Version) (objstore.Version, error) {
+	if wake := a.hold.Load(); wake != nil {
+		<-*wake
+	}
 	if a.sleeping.Load() {
 		return "", failure.New(failure.Limited, "replace object", key, "the process is suspended")
 	}

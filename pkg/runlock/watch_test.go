@@ -114,7 +114,9 @@ func TestFence_StoreAwayForMinutes_Waits(t *testing.T) {
 // cutOff is a store that one run cannot reach for a while.
 type cutOff struct {
 	objstore.Store
-	away atomic.Bool
+	away   atomic.Bool
+	silent bool // a write is not refused, but not answered
+	reads  atomic.Int64
 }
 
 func (c *cutOff) err() error {
@@ -125,6 +127,7 @@ func (c *cutOff) err() error {
 }
 
 func (c *cutOff) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
+	c.reads.Add(1)
 	if err := c.err(); err != nil {
 		return nil, "", err
 	}
@@ -140,6 +143,9 @@ func (c *cutOff) Create(ctx context.Context, key string, body []byte) (objstore.
 
 func (c *cutOff) Replace(ctx context.Context, key string, body []byte, old objstore.Version) (objstore.Version, error) {
 	if err := c.err(); err != nil {
+		if c.silent {
+			<-ctx.Done()
+		}
 		return "", err
 	}
 	return c.Store.Replace(ctx, key, body, old)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
@@ -47,6 +48,9 @@ func inBatch[T any](
 	b, err := c.batchStream(address)
 	if err != nil {
 		return nil, err
+	}
+	if err := fenced.Check(ctx); err != nil {
+		return nil, translate(ctx, err, op, address, "")
 	}
 	_, span := tracing.Call(ctx, "tikvpb.Tikv/"+method, "rpc.system", "grpc")
 	response, err := b.call(ctx, request)

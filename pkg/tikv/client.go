@@ -107,6 +107,7 @@ func Open(cfg Config) *Client {
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: cfg.ConnectTimeout}),
 		},
 	}
+	c.options = append(c.options, askFirst()...)
 	if cfg.Tracing {
 		c.options = append(c.options, grpc.WithStatsHandler(grpctrace.Handler{}))
 	}

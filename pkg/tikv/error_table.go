@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 // Hints that depend on the service asked.
@@ -94,6 +95,9 @@ func unresolved(message string) bool {
 func translate(ctx context.Context, err error, op, address, missing string) error {
 	if err == nil {
 		return nil
+	}
+	if fenced.Refused(err) {
+		return failure.Annotate(err, op, target(address))
 	}
 	if ended := interrupted(ctx, op, target(address)); ended != nil {
 		return ended

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 const readRegionMeta = "/recover_data.RecoverData/ReadRegionMeta"
@@ -80,6 +81,9 @@ func (c *Client) Recover(ctx context.Context, address string, plan []Command) er
 		if err != nil {
 			return translate(ctx, err, op, address, hintRecovery)
 		}
+	}
+	if err := fenced.Check(ctx); err != nil { // all is sent, and TiKV begins with the end of it
+		return translate(ctx, err, op, address, hintRecovery)
 	}
 	resp, err := stream.CloseAndRecv()
 	if status.Code(err) == codes.Canceled && ctx.Err() == nil {

@@ -27,7 +27,7 @@ func violation(where, format string, args ...any) Violation {
 func layers() [][]string {
 	return [][]string{
 		{"failure", "wait"},
-		{"cluster", "parallel", "outbound", "tracing", "sdkhttp"},
+		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced"},
 		{"reach"},
 		{"retention", "gotemplate"},
 		{"standin/disk", "standin/fault", "standin/timescale"},

@@ -1,0 +1,50 @@
+// Package fenced lets a run's lock stop each of its calls right before it is sent: a process that was suspended in the
+// middle of a step wakes up with the step's context, and learns of another run's lock before its next effect.
+//
+// The context of a step carries the question, and the adapters ask it. Without one in the context, as in an undo, every
+// call is sent.
+package fenced
+
+import (
+	"context"
+	"errors"
+)
+
+type key struct{}
+
+// With lets ask decide about each call under ctx that may change something: its error refuses the call. It has to answer
+// at once as a rule, and may be called from several goroutines. nil refuses nothing.
+func With(ctx context.Context, ask func(context.Context) error) context.Context {
+	if ask == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, key{}, ask)
+}
+
+// Check is for right before a call that may change something is sent: after an error it must not be.
+func Check(ctx context.Context) error {
+	ask, ok := ctx.Value(key{}).(func(context.Context) error)
+	if !ok {
+		return nil
+	}
+	if err := ask(ctx); err != nil {
+		return &refusal{err}
+	}
+	return nil
+}
+
+// refusal is the error of a call that was not sent.
+type refusal struct{ reason error }
+
+// Error is the text of the reason.
+func (r *refusal) Error() string { return r.reason.Error() }
+
+// Unwrap returns the reason.
+func (r *refusal) Unwrap() error { return r.reason }
+
+// Refused reports whether a call was not sent as Check was against it, or could not find out: its error says why already,
+// and is none of the other side's.
+func Refused(err error) bool {
+	var r *refusal
+	return errors.As(err, &r)
+}

@@ -1,0 +1,29 @@
+package fenced_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/fenced"
+)
+
+func TestCheck_AsksTheContext(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, fenced.Check(t.Context()), "there is nobody to ask")
+	require.NoError(t, fenced.Check(fenced.With(t.Context(), nil)))
+	lost := errors.New("the lock is another run's")
+	var reason error
+	ctx := context.WithoutCancel(fenced.With(t.Context(), func(context.Context) error { return reason }))
+	require.NoError(t, fenced.Check(ctx))
+	reason = lost
+	err := fenced.Check(ctx)
+	require.ErrorIs(t, err, lost)
+	require.EqualError(t, err, "the lock is another run's")
+	require.True(t, fenced.Refused(fmt.Errorf("create volume: %w", err)))
+	require.False(t, fenced.Refused(lost), "an answer of the other side")
+	require.False(t, fenced.Refused(nil))
+}
