@@ -1,0 +1,33 @@
+package mutants
+
+func fencedGuards() []Mutant {
+	return []Mutant{
+		in("pkg/runlock/check.go", "an answer of the lock that waited for a suspended process counts", oneRun,
+			"			if l.confirmed.fresh(time.Now()) {", "			if true {",
+			"TestFence_SuspendedWhileTheAnswerCame_AsksAgain"),
+		in("pkg/runlock/keep.go", "a renewal that found the lock lost is a sign of life", oneRun,
+			"		start := time.Now()\n		err := l.Renew(attempt)", "		err := l.Renew(attempt)\n		start := time.Now()",
+			"TestFence_Awake_AsksOnlyAfterASuspension"),
+		in("pkg/runlock/fence.go", "a process that wakes up in a step sends its next call", oneRun,
+			"held == nil || held.lock.awake(time.Now()) {", "held == nil || held != nil {",
+			"TestFence_Awake_AsksOnlyAfterASuspension"),
+		in("pkg/fenced/fenced.go", "nobody is asked before a call", oneRun,
+			"	if !ok {", "	if true {",
+			"TestCheck_AsksTheContext"),
+		in("pkg/phase/step.go", "the calls of a step do not ask its fence", oneRun,
+			"s.Do(fenced.With(ctx, s.Fence), scope)", "s.Do(fenced.With(ctx, nil), scope)",
+			"TestStep_Fence_IsAskedByDoAndNotByUndo"),
+		in("pkg/ebs/call.go", "EC2 is called by a process whose lock is lost", oneRun,
+			"			if err := fenced.Check(ctx); err != nil {", "			if err := fenced.Check(ctx); err != nil && false {",
+			"TestFenced_LockLost_NothingIsChanged"),
+		in("pkg/pd/rest.go", "PD is called by a process whose lock is lost", oneRun,
+			"			if err := fenced.Check(ctx); err != nil {", "			if err := fenced.Check(ctx); err != nil && false {",
+			"TestFenced_LockLost_NothingIsChanged"),
+		in("pkg/kube/refusal.go", "Kubernetes is called by a process whose lock is lost", oneRun,
+			"		if err := fenced.Check(r.Context()); err != nil {", "		if err := fenced.Check(r.Context()); err != nil && false {",
+			"TestFenced_LockLost_NothingIsChanged"),
+		in("pkg/tikv/ask_first.go", "a stream to a store is opened by a process whose lock is lost", oneRun,
+			"			return nil, err", "			return open(ctx, desc, conn, method, options...)",
+			"TestFenced_LockLost_NothingIsSent"),
+	}
+}
