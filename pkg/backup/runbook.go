@@ -35,7 +35,7 @@ func (r *run) steps() []phase.Step {
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	steps = append(steps, []phase.Step{
 		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3 * time.Minute, Do: r.takeLock, Undo: r.dropLock, Repeat: true},
-		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim(), Guard: r.fence.Check, Fence: r.fence.Awake, Repeat: true},
+		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim(), Guard: r.fence.Check, Fence: r.fence.Recheck, Repeat: true},
 	}...)
 	steps = append(steps, r.holdSteps(holding, releasing)...)
 	return append(steps, []phase.Step{
@@ -43,10 +43,10 @@ func (r *run) steps() []phase.Step {
 
 		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour},
 		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true, State: &r.proof, Adopted: r.adoptProof},
-		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record, Undo: r.forget, Retry: true, Guard: r.fence.Check, Fence: r.fence.Awake, Adopted: r.adoptManifest},
+		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record, Undo: r.forget, Retry: true, Guard: r.fence.Check, Fence: r.fence.Recheck, Adopted: r.adoptManifest},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait, Repeat: true},
 
-		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true, Guard: r.fence.Check, Fence: r.fence.Awake, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true, Guard: r.fence.Check, Fence: r.fence.Recheck, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
 		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: []string{journal.StepRelease}},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true},
 	}...)
@@ -55,7 +55,7 @@ func (r *run) steps() []phase.Step {
 // holdSteps hold the cluster, or find the hold that another process has: that one is not journalled, as no release of
 // this run's may end it.
 func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
-	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true, Guard: r.fence.Check, Fence: r.fence.Awake}
+	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true, Guard: r.fence.Check, Fence: r.fence.Recheck}
 	if r.opts.OtherHolds {
 		connect.Deadline, connect.Do = holding, r.observe
 		return []phase.Step{connect}

@@ -68,7 +68,7 @@ func (r *run) fenced(groups ...[]phase.Step) []phase.Step {
 	steps := slices.Concat(groups...)
 	for i := range steps {
 		if !steps[i].ReadOnly {
-			steps[i].Guard, steps[i].Fence = r.fence.Check, r.fence.Awake
+			steps[i].Guard, steps[i].Fence = r.fence.Check, r.fence.Recheck
 		}
 	}
 	return steps

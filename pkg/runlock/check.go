@@ -20,14 +20,13 @@ type confirmation struct {
 	mu    sync.Mutex
 	at    time.Time
 	renew time.Time // when the last renewal began that succeeded
-	tried time.Time // when the last one began that has ended, and did not find the lock lost
 	until time.Time // when the lease ends by our clocks
 }
 
 func (c *confirmation) renewed(at time.Time, ttl time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at, c.renew, c.tried, c.until = at, at, at, at.Add(ttl)
+	c.at, c.renew, c.until = at, at, at.Add(ttl)
 }
 
 func (c *confirmation) confirm(at time.Time) {
@@ -36,13 +35,6 @@ func (c *confirmation) confirm(at time.Time) {
 	if at.After(c.at) {
 		c.at = at
 	}
-}
-
-// attempted notes a renewal that began then and has ended in any way but with the loss of the lock.
-func (c *confirmation) attempted(at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tried = at
 }
 
 // fresh reports whether the lock was confirmed a moment ago.
@@ -105,14 +97,6 @@ func (l *Lock) trusted(now time.Time) bool {
 	l.confirmed.mu.Lock()
 	defer l.confirmed.mu.Unlock()
 	return younger(l.confirmed.renew, trustedRenewals*l.every/2, now)
-}
-
-// awake reports whether the lock was tried to be renewed, successfully or not, so short a time ago that this process
-// cannot have been suspended for as long as others need to take the lock over.
-func (l *Lock) awake(now time.Time) bool {
-	l.confirmed.mu.Lock()
-	defer l.confirmed.mu.Unlock()
-	return younger(l.confirmed.tried, trustedRenewals*l.every/2, now)
 }
 
 // stillHeld reads the lock. It is Conflict if the lock is lost, and the store's error if that does not answer.

@@ -69,39 +69,39 @@ func TestFence_Replaced_ByAnotherOwnerAlone(t *testing.T) {
 	})
 }
 
-// Object storage that is away for minutes stops no call of a process that is awake, as it tries to renew; only one whose
-// renewals were not even tried has been suspended, and asks.
-func TestFence_Awake_AsksOnlyAfterASuspension(t *testing.T) {
+// A process that is awake asks nobody before each call. One that was suspended asks; one that is cut off from object storage
+// waits for it, as another run may have the lock by then.
+func TestFence_Recheck_AsksOnlyAfterASuspension(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
-		require.NoError(t, runlock.NewFence(store, prod, first).Awake(t.Context()), "the lock is not taken yet")
-		for _, answers := range []bool{true, false} { // a renewal that is refused, and one that times out
-			cut := &cutOff{Store: store, silent: !answers}
-			f := runlock.NewFence(cut, prod, first)
-			require.NoError(t, f.Take(t.Context(), long, ignore()))
-			cut.away.Store(true)
-			for range 8 * 60 {
-				pass(time.Second)
-				asked := cut.reads.Load()
-				require.NoError(t, f.Awake(t.Context()))
-				require.Equal(t, asked, cut.reads.Load(), "nobody is asked")
-			}
-			cut.away.Store(false)
-			require.NoError(t, f.Release(t.Context()))
+		cut := &cutOff{Store: store}
+		f := runlock.NewFence(cut, prod, first)
+		require.NoError(t, f.Take(t.Context(), long, ignore()))
+		asked := cut.reads.Load()
+		for range 100 {
+			pass(time.Second)
+			require.NoError(t, f.Recheck(t.Context()))
 		}
+		require.Equal(t, asked, cut.reads.Load(), "nobody is asked")
+		cut.away.Store(true)
+		start := time.Now()
+		time.AfterFunc(5*time.Minute, func() { cut.away.Store(false) })
+		pass(time.Minute)
+		require.NoError(t, f.Recheck(t.Context()))
+		require.GreaterOrEqual(t, time.Since(start), 5*time.Minute)
+		require.NoError(t, f.Release(t.Context()))
 
 		mine := &asleep{Store: store}
-		f := runlock.NewFence(mine, prod, first)
+		f = runlock.NewFence(mine, prod, first)
 		require.NoError(t, f.Take(t.Context(), long, ignore()))
 		pass(time.Minute)
-		require.NoError(t, f.Awake(t.Context()))
 		wake := make(chan struct{})
 		mine.hold.Store(&wake) // the renewal that is under way is answered when the process wakes up
 		pass(30 * time.Second)
 		next, err := runlock.Take(t.Context(), store, prod, other, long, ignore())
 		require.NoError(t, err)
-		require.ErrorContains(t, f.Awake(t.Context()), "taken over by run run-2")
+		require.ErrorContains(t, f.Recheck(t.Context()), "taken over by run run-2")
 		require.True(t, f.Lost())
 		close(wake)
 		require.NoError(t, next.Release(t.Context()))

@@ -91,15 +91,11 @@ func (f *Fence) Current() error {
 	return nil
 }
 
-// Awake is for right before each call that changes something, in between the calls of Check: it is Conflict once a loss was
-// noted, and asks as Check does in a process that was suspended for so long that another one may have the lock. It notices
-// that by its own renewals, which were not even tried. Otherwise it asks nobody and waits for nothing, also while object
-// storage does not answer. It is nil before the lock is taken.
-func (f *Fence) Awake(ctx context.Context) error {
-	if reason := f.reason(); reason != nil {
-		return reason
-	}
-	if held := f.lock(); held == nil || held.lock.awake(time.Now()) {
+// Recheck is for right before each call that changes something, in between the calls of Check. While Current has nothing
+// against it, it asks nobody; in a process that was suspended, or cut off from object storage, it asks as Check does, and
+// waits for the answer.
+func (f *Fence) Recheck(ctx context.Context) error {
+	if f.Current() == nil {
 		return nil
 	}
 	return f.Check(ctx)

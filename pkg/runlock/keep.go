@@ -39,12 +39,8 @@ func (l *Lock) keep(ctx context.Context) error {
 		// The end of the lease ends the renewals, with a margin to stop what needs the lock. One that hangs is retried.
 		limit := l.confirmed.leaseEnd().Add(-l.ttl / 10)
 		attempt, cancel := context.WithDeadline(ctx, earlier(limit, time.Now().Add(interval)))
-		start := time.Now()
 		err := l.Renew(attempt)
 		cancel()
-		if !failure.Is(err, failure.Conflict) {
-			l.confirmed.attempted(start)
-		}
 		wait := interval
 		switch {
 		case ctx.Err() != nil:

@@ -114,9 +114,8 @@ func TestFence_StoreAwayForMinutes_Waits(t *testing.T) {
 // cutOff is a store that one run cannot reach for a while.
 type cutOff struct {
 	objstore.Store
-	away   atomic.Bool
-	silent bool // a write is not refused, but not answered
-	reads  atomic.Int64
+	away  atomic.Bool
+	reads atomic.Int64
 }
 
 func (c *cutOff) err() error {
@@ -143,9 +142,6 @@ func (c *cutOff) Create(ctx context.Context, key string, body []byte) (objstore.
 
 func (c *cutOff) Replace(ctx context.Context, key string, body []byte, old objstore.Version) (objstore.Version, error) {
 	if err := c.err(); err != nil {
-		if c.silent {
-			<-ctx.Done()
-		}
 		return "", err
 	}
 	return c.Store.Replace(ctx, key, body, old)

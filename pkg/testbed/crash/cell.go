@@ -69,7 +69,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 	if steps == nil {
 		return effectCells(run, points)
 	}
-	begun, touched := trace(run, points)
+	begun, touched, first := trace(run, points)
 	var out []Cell
 	for i, s := range steps {
 		since := s.Name
@@ -81,7 +81,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 		}
 		out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeEffect})
 		for _, point := range touched[s.Name] {
-			out = append(out, Cell{Run: run, Step: s.Name, Position: AfterEffect, Point: point, since: from(since, point)})
+			out = append(out, Cell{Run: run, Step: s.Name, Position: AfterEffect, Point: point, since: from(since, first[point] == s.Name)})
 		}
 		if !s.ReadOnly {
 			out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeJournal})
@@ -89,20 +89,20 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 		if s.Undo {
 			out = append(out, Cell{Run: run, Step: s.Name, Position: InUndo}, Cell{Run: run, Step: s.Name, Position: AfterUndo})
 		}
-		out = append(out, suspended(run, s, since, touched[s.Name])...)
+		out = append(out, suspended(run, s, since, touched[s.Name], first)...)
 	}
 	return out, nil
 }
 
 // suspended are the cells of a step that changes something: at its begin, and in the middle of its effects. One who does
 // not hold the lock yet, or lets it go, has nothing to lose.
-func suspended(run Run, s phase.Outline, since string, points []string) []Cell {
+func suspended(run Run, s phase.Outline, since string, points []string, first map[string]string) []Cell {
 	if s.ReadOnly || s.Name == journal.StepLock || s.Name == "unlock" {
 		return nil
 	}
 	out := []Cell{{Run: run, Step: s.Name, Position: Suspended, since: s.Name}}
 	if len(points) > 0 {
-		out = append(out, Cell{Run: run, Step: s.Name, Position: Suspended, Point: points[0], since: from(since, points[0])})
+		out = append(out, Cell{Run: run, Step: s.Name, Position: Suspended, Point: points[0], since: from(since, first[points[0]] == s.Name)})
 	}
 	return out
 }
@@ -110,11 +110,11 @@ func suspended(run Run, s phase.Outline, since string, points []string) []Cell {
 // anyStep is for Cell.since: the call counts from the first step in the journal on.
 const anyStep = "*"
 
-// from is the step from whose begin on the call counts. Of a call of EC2 the first one of its kind counts, but not the dry run
-// of the checks, which are made before the journal is: a step that is under way at the same time may begin after the call in
-// one run, and before it in another.
-func from(since, point string) string {
-	if strings.HasPrefix(point, "ec2.") {
+// from is the step from whose begin on the call counts. If it is the first one of its kind, that counts whenever it comes,
+// but not the dry run of the checks, which are made before the journal is: a step that is under way at the same time may
+// begin after the call in one run, and before it in another.
+func from(since string, first bool) string {
+	if first {
 		return anyStep
 	}
 	return since
@@ -123,7 +123,7 @@ func from(since, point string) string {
 // effectCells makes the cells of a command without steps: before and after each kind of effect.
 func effectCells(run Run, points []string) ([]Cell, error) {
 	var out []Cell
-	_, touched := trace(run, append([]string{"journal.begin." + string(run)}, points...))
+	_, touched, _ := trace(run, append([]string{"journal.begin." + string(run)}, points...))
 	for _, point := range touched[string(run)] {
 		for _, at := range []Position{BeforeEffect, AfterEffect} {
 			out = append(out, Cell{Run: run, Step: string(run), Position: at, Point: point})
@@ -141,10 +141,10 @@ func (r Run) polls(point string) bool {
 	return (r == Restore || r == Resolve) && (point == "pd.PauseScheduler" || point == "pd.ResumeScheduler")
 }
 
-// trace reads which steps were begun, and which kinds of effects each had.
-func trace(run Run, points []string) (begun map[string]bool, touched map[string][]string) {
-	begun, touched = map[string]bool{}, map[string][]string{}
-	step, changes, seen := "", effects(), map[string]bool{}
+// trace reads which steps were begun, which kinds of effects each had, and in which each kind was seen first.
+func trace(run Run, points []string) (begun map[string]bool, touched map[string][]string, first map[string]string) {
+	begun, touched, first = map[string]bool{}, map[string][]string{}, map[string]string{}
+	step, changes := "", effects()
 	for _, point := range points {
 		if name, ok := strings.CutPrefix(point, "journal.begin."); ok {
 			step, begun[name] = name, true
@@ -157,12 +157,15 @@ func trace(run Run, points []string) (begun map[string]bool, touched map[string]
 		}
 		point = anyStore(point)
 		// Steps of a restore are under way at the same time: a call of EC2 is of the first of them that was seen to make it.
-		if slices.Contains(touched[step], point) || strings.HasPrefix(point, "ec2.") && seen[point] {
+		if slices.Contains(touched[step], point) || strings.HasPrefix(point, "ec2.") && first[point] != "" {
 			continue
 		}
-		touched[step], seen[point] = append(touched[step], point), true
+		touched[step] = append(touched[step], point)
+		if first[point] == "" {
+			first[point] = step
+		}
 	}
-	return begun, touched
+	return begun, touched, first
 }
 
 // Sample takes n cells, spread over all of them and beginning at a place that the seed says; all for 0.

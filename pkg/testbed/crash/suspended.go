@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,7 +63,7 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 	select {
 	case <-t.asleep:
 	case <-p.ended:
-		return fmt.Errorf("the program was not suspended: it ended with %d: %w", p.code, p.err)
+		return errors.Join(fmt.Errorf("the program was not suspended: it ended with %d", p.code), p.err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -73,7 +74,7 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 	if err := errors.Join(s.awaitOverdue(ctx), s.finishedByAnother(ctx)); err != nil {
 		return fmt.Errorf("the second process: %w", err)
 	}
-	if err := s.changesNothing(ctx, p, cell); err != nil {
+	if err := s.changesNothing(ctx, p, cell, t.Beside()); err != nil {
 		return err
 	}
 	if err := s.makes(ctx, undisturbed); err != nil {
@@ -108,22 +109,19 @@ func (s *scene) finishedByAnother(ctx context.Context) error {
 	return err
 }
 
-// changesNothing continues the process, and proves that it has sent nothing that changes anything: but for calls of the
-// kind in the middle of which it was suspended, as those of one fan-out are on their way together.
-func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell) error {
+// changesNothing continues the process, and proves that it has sent nothing that changes anything, but what was on its way
+// when it was suspended (added). beside are the steps that were under way beside the cell's own.
+func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell, beside []string) error {
 	before, err := s.records(ctx)
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
-	var changed []string
-	effect := effects()
+	var points []string
 	s.faults.Watch(func(point string) *fault.Rule {
 		mu.Lock()
 		defer mu.Unlock()
-		if effect.MatchString(point) && point != "object.lock" && anyStore(point) != cell.Point { // the lock is written conditionally
-			changed = append(changed, point)
-		}
+		points = append(points, point)
 		return nil
 	})
 	p.wake()
@@ -131,17 +129,36 @@ func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell) error
 	after, err := s.records(ctx)
 	mu.Lock()
 	defer mu.Unlock()
+	changed := added(points, cell, len(beside))
 	switch {
 	case err != nil:
 		return err
 	case p.code != exitConflict:
 		return errors.Join(fmt.Errorf("the process that was suspended ended with %d", p.code), p.err)
 	case len(changed) > 0:
-		return fmt.Errorf("the process that was suspended has changed something after it had lost its lock: %s", strings.Join(changed, ", "))
+		return fmt.Errorf("the process that was suspended, with %v under way beside, has changed something after it had lost its lock: %s",
+			beside, strings.Join(changed, ", "))
 	case after != before:
 		return fmt.Errorf("the process that was suspended wrote to the journal: %d records, and %d before", after, before)
 	}
 	return nil
+}
+
+// added are the effects among the points that were not on their way when the process was suspended; nil if all were. A
+// goroutine asks the lock right before it sends a call, so it may have been stopped in between: of the cell's call those of
+// one fan-out, and of each step beside it calls of one kind. The lock itself is written conditionally.
+func added(points []string, cell Cell, beside int) []string {
+	var kinds []string
+	for _, point := range points {
+		kind := anyStore(point)
+		if effects().MatchString(point) && point != "object.lock" && kind != cell.Point && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	if len(kinds) <= beside {
+		return nil
+	}
+	return kinds
 }
 
 // records counts those of all journals.

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ type Trap struct {
 	begun   bool // the call counts from now on
 	stopped bool // the program was asked to stop
 	sprung  bool
+	open    []string // steps that were begun and are not done
 }
 
 // NewTrap makes it. The signal function sends a signal to the program's process, and does nothing if that has ended.
@@ -30,6 +32,7 @@ func NewTrap(cell Cell, signal func(syscall.Signal)) *Trap {
 func (t *Trap) Watch(point string) *fault.Rule {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.follow(point)
 	if t.sprung {
 		return nil
 	}
@@ -59,6 +62,23 @@ func (t *Trap) Watch(point string) *fault.Rule {
 		return t.kill(point == "journal.undone."+step, fault.Stall)
 	}
 	return nil
+}
+
+// follow notes which steps are under way.
+func (t *Trap) follow(point string) {
+	if step, ok := strings.CutPrefix(point, "journal.begin."); ok {
+		t.open = append(t.open, step)
+	}
+	if step, ok := strings.CutPrefix(point, "journal.done."); ok {
+		t.open = slices.DeleteFunc(t.open, func(s string) bool { return s == step })
+	}
+}
+
+// Beside lists the steps that are under way beside the cell's own.
+func (t *Trap) Beside() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(t.open), func(s string) bool { return s == t.cell.Step })
 }
 
 // counts reports whether the cell's call counts from this point on.

@@ -12,8 +12,8 @@ func TestTrap_DryRunOfTheChecks_IsNotTheStepsCall(t *testing.T) {
 	t.Parallel()
 	const call = "ec2.CreateSnapshots"
 	for name, cell := range map[string]Cell{
-		"killed":    {Run: Backup, Step: "cut", Position: AfterEffect, Point: call, since: from("cut", call)},
-		"suspended": {Run: Backup, Step: "cut", Position: Suspended, Point: call, since: from("cut", call)},
+		"killed":    {Run: Backup, Step: "cut", Position: AfterEffect, Point: call, since: from("cut", true)},
+		"suspended": {Run: Backup, Step: "cut", Position: Suspended, Point: call, since: from("cut", true)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +37,7 @@ func TestTrap_DryRunOfTheChecks_IsNotTheStepsCall(t *testing.T) {
 func TestTrap_CallOfAnotherStep_IsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const call = "tikv.*.PrepareSnapshotBackup"
-	trap := NewTrap(Cell{Run: Backup, Step: "hold", Position: AfterEffect, Point: call, since: from("hold", call)}, func(syscall.Signal) {})
+	trap := NewTrap(Cell{Run: Backup, Step: "hold", Position: AfterEffect, Point: call, since: from("hold", false)}, func(syscall.Signal) {})
 	require.Nil(t, trap.Watch("journal.begin.lock"))
 	require.Nil(t, trap.Watch("tikv.1.PrepareSnapshotBackup"))
 	require.Nil(t, trap.Watch("journal.begin.hold"))
