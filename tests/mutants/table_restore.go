@@ -3,7 +3,7 @@ package mutants
 func restoreGuards() []Mutant {
 	return []Mutant{
 		in("pkg/restore/ownership.go", "a step of a run that was suspended does not check the lock", oneRun,
-			"steps[i].Guard, steps[i].Fence = r.fence.Check, r.fence.Recheck", "steps[i].Fence = r.fence.Recheck",
+			"steps[i].Guard, steps[i].Fence = r.fence.Check, r.fence.Recheck", "steps[i].Guard = nil",
 			"TestRun_LockLostWhileSuspended_NextStepDoesNothing"),
 		in("pkg/restore/delete_volumes.go", "a failed restore deletes the volumes of another run", knownAndKept,
 			"ebs.Tags{ebs.TagRun: string(r.opts.Run)})\n	for _, v := range found {", "ebs.Tags{ebs.TagBackup: string(r.opts.Backup)})\n	for _, v := range found {",
