@@ -17,7 +17,7 @@ func TestRun_LockLostWhileSuspended_NextStepDoesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	ctx := within(t)
-	sink := &cancelAt{step: "bind-volumes", cancel: func() {
+	sink := &cancelAt{step: "start-tikv", cancel: func() {
 		lock, _, err := runlock.Read(ctx, l.store, target())
 		require.NoError(t, err)
 		require.NoError(t, runlock.Break(ctx, l.store, target(), lock.Epoch))
@@ -28,6 +28,7 @@ func TestRun_LockLostWhileSuspended_NextStepDoesNothing(t *testing.T) {
 	require.ErrorContains(t, err, "released by somebody else")
 	require.True(t, sink.hit)
 	require.Len(t, l.volumes(), 6, "they may be another run's by now")
-	require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
-	require.Empty(t, l.bed.Kube.List("persistentvolumeclaims", "tidb"), "nothing was bound")
+	made := l.bed.Kube.Get("tidbclusters", "tidb", "copy")
+	require.NotNil(t, made)
+	require.NotContains(t, made.GetAnnotations(), "tidb.pingcap.com/tikv-volumes-ready", "no store may start")
 }
