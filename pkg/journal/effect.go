@@ -8,7 +8,7 @@ type FastRestore struct {
 	Zones     []cluster.Zone       `json:"zones"`
 }
 
-// LeftRecovery is the data of ResultLeftRecovery: the cluster that the run takes out of recovery mode, by PD's id, and what
+// LeftRecovery is the data of IntentLeaveRecovery: the cluster that the run takes out of recovery mode, by PD's id, and what
 // was done with its regions, which no later process can find out. Older versions noted no regions.
 type LeftRecovery struct {
 	ClusterID uint64          `json:"clusterID,string"`

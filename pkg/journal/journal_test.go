@@ -59,15 +59,15 @@ func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 	require.Equal(t, []string{
 		"lock", "marks", "connect", "hold", "hold-gc", "backup-ts", "cut", "release", "record", "seal", "release-again",
 		"create-cluster", "create-volumes", "bind-volumes", "freeze-scheduling", "recover", "await-leaders",
-		"take-leases", "pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore",
-		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "still-held", "serves", "expected",
+		"take-leases", "pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore", "leave-recovery",
+		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "still-held", "serves", "expected", "left-recovery",
 	}, []string{
 		journal.StepLock, journal.StepMarks, journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS, journal.StepCut,
 		journal.StepRelease, journal.StepRecord, journal.StepSeal, journal.StepReleaseAgain,
 		journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepFreezeScheduling,
 		journal.StepRecover, journal.StepAwaitLeaders,
-		journal.IntentLeases, journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore,
-		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultStillHeld, journal.ResultServes, journal.ResultExpected,
+		journal.IntentLeases, journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore, journal.IntentLeaveRecovery,
+		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultStillHeld, journal.ResultServes, journal.ResultExpected, journal.ResultLeftRecovery,
 	})
 }
 

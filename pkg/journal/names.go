@@ -37,6 +37,7 @@ const (
 	IntentCreateSnapshots = "create-snapshots"
 	IntentCreateVolumes   = "create-volumes"
 	IntentFastRestore     = "enable-fast-restore" // data: FastRestore
+	IntentLeaveRecovery   = "leave-recovery"      // of a restore or resolve: its data are resolved; data: LeftRecovery
 )
 
 // Names of results: what an effect gave.
@@ -48,5 +49,5 @@ const (
 	ResultFastRestoreEnded = "fast-restore-disabled"
 	ResultServes           = "serves"        // of a restore: users may use the cluster, so that its volumes hold live data
 	ResultExpected         = "expected"      // of the checks: how long the run should take, as it was announced; data: the report's field
-	ResultLeftRecovery     = "left-recovery" // of a restore or resolve: its data are resolved; data: LeftRecovery
+	ResultLeftRecovery     = "left-recovery" // of older versions, in place of IntentLeaveRecovery
 )

@@ -43,7 +43,8 @@ func readEarlier(h *phase.History, keep bool) earlier {
 			_ = json.Unmarshal(record.Data, e.fast) // gc ends what is not known here
 		case record.Type == phase.RecordResult && record.Name == journal.ResultFastRestoreEnded:
 			e.fast = &journal.FastRestore{}
-		case record.Type == phase.RecordResult && record.Name == journal.ResultLeftRecovery:
+		case record.Type == phase.RecordIntent && record.Name == journal.IntentLeaveRecovery,
+			record.Type == phase.RecordResult && record.Name == journal.ResultLeftRecovery:
 			var left journal.LeftRecovery
 			_ = json.Unmarshal(record.Data, &left) // then the resolver's progress has to say it
 			e.left, e.regions = left.ClusterID, left.Regions

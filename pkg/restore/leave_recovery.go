@@ -24,7 +24,9 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	s.Result(journal.ResultLeftRecovery, journal.LeftRecovery{ClusterID: id, Regions: r.regionsDone()})
+	if err := s.Intent(ctx, journal.IntentLeaveRecovery, journal.LeftRecovery{ClusterID: id, Regions: r.regionsDone()}); err != nil {
+		return err
+	}
 	if err := r.unmark(ctx); err != nil {
 		return err
 	}

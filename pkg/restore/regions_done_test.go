@@ -16,12 +16,14 @@ func TestRegionsDone_ByAnEarlierProcess(t *testing.T) {
 	regions := journal.ResolvedRegions{Total: 6, Unchanged: 4, Flashed: 2, SavedSeconds: 3}
 	body, err := json.Marshal(journal.LeftRecovery{ClusterID: 7, Regions: regions})
 	require.NoError(t, err)
-	left := phase.Record{Type: phase.RecordResult, Step: "leave-recovery", Name: journal.ResultLeftRecovery, Data: body}
+	left := phase.Record{Type: phase.RecordIntent, Step: "leave-recovery", Name: journal.IntentLeaveRecovery, Data: body}
+	older := phase.Record{Type: phase.RecordResult, Step: "leave-recovery", Name: journal.ResultLeftRecovery, Data: body}
 	for name, row := range map[string]struct {
 		records []phase.Record
 		want    journal.ResolvedRegions
 	}{
 		"it had resolved the data":        {[]phase.Record{left}, regions},
+		"of an older version":             {[]phase.Record{older}, regions},
 		"it had not":                      {nil, journal.ResolvedRegions{}},
 		"it was undone since":             {[]phase.Record{left, {Type: phase.RecordRetryGroup, Data: json.RawMessage(`[]`)}}, journal.ResolvedRegions{}},
 		"a version that noted no regions": {[]phase.Record{{Type: phase.RecordResult, Name: journal.ResultLeftRecovery, Data: json.RawMessage(`{"clusterID":"7"}`)}}, journal.ResolvedRegions{}},

@@ -124,6 +124,8 @@ func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	s.Result(journal.ResultLeftRecovery, journal.LeftRecovery{ClusterID: id})
+	if err := s.Intent(ctx, journal.IntentLeaveRecovery, journal.LeftRecovery{ClusterID: id}); err != nil {
+		return err
+	}
 	return r.unmark(ctx)
 }

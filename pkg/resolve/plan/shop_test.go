@@ -50,6 +50,13 @@ func (s *shop) write(w write) bool {
 	return true
 }
 
+// noteAt notes what has happened to the region that serves the key.
+func (s *shop) noteAt(k kind, key int) {
+	if g := s.groupOf(key); g != nil {
+		s.happened.note(k, g.id)
+	}
+}
+
 // committed is the key's state as its leader serves it, and whether there is one.
 func (s *shop) committed(key int) (row, bool) {
 	g := s.groupOf(key)
@@ -69,7 +76,10 @@ func (s *shop) step(admin bool) {
 	case op == 5:
 		s.begin()
 	case op == 6:
-		s.write(write{kind: writeKey, key: s.between(0, 39), start: s.tick(), commit: s.ahead()})
+		key := s.between(0, 39)
+		if s.write(write{kind: writeKey, key: key, start: s.tick(), commit: s.ahead()}) {
+			s.noteAt(onePhase, key)
+		}
 	case op == 7:
 		s.stale()
 	case len(s.open) > 0:
@@ -87,30 +97,31 @@ func (s *shop) stale() {
 		}
 		at := r.start
 		r.log = append(r.log, entry{term: r.vote, write: write{kind: writeKey, key: at, start: s.tick(), commit: s.now + 1}})
+		s.happened.note(staleLeader, g.id)
 		return
 	}
 }
 
 // resolve lets the resolved ts pass everything that PD has given out: what keeps it back is done, and applied by the
-// leaders. It returns the resolved ts.
-func (s *shop) resolve() uint64 {
+// leaders.
+func (s *shop) resolve() { s.settle(func(t *txn) bool { return !t.quiet }) }
+
+// settle ends the transactions that are waited for, and lets the leaders apply all.
+func (s *shop) settle(waitedFor func(*txn) bool) {
 	for range 100 {
 		s.hold()
-		var left []*txn
-		for _, t := range s.open {
-			if !t.quiet {
-				left = append(left, t)
+		done := true
+		for _, t := range slices.Clone(s.open) {
+			if waitedFor(t) {
+				done = false
+				s.advance(t)
 			}
 		}
-		if len(left) == 0 {
-			return s.now
-		}
-		for _, t := range left {
-			s.advance(t)
+		if done {
+			return
 		}
 	}
 	s.t.Skip("a merge was lost with its leader, and nobody takes the source's writes: the resolved ts would not advance")
-	return 0
 }
 
 // copyAll copies the stores one after the other, while work continues.

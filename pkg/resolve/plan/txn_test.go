@@ -10,6 +10,7 @@ type txn struct {
 	later  []int // that the next batches prewrite
 	quiet  bool
 	commit uint64 // 0 before it is known
+	async  bool   // it was known at the prewrite
 	over   bool   // rolled back
 }
 
@@ -20,13 +21,16 @@ func (s *shop) begin() {
 		key := s.between(0, 39)
 		if s.write(write{kind: lockKey, key: key, start: t.start}) {
 			t.keys = append(t.keys, key)
+			if t.quiet {
+				s.noteAt(pessimistic, key)
+			}
 		}
 	}
 	if len(t.keys) == 0 {
 		return
 	}
 	if !t.quiet && s.between(0, 2) == 0 {
-		t.commit = s.ahead() // an asynchronous commit knows it at the prewrite
+		t.commit, t.async = s.ahead(), true
 	}
 	s.open = append(s.open, t)
 }
@@ -58,6 +62,7 @@ func (s *shop) batch(t *txn) {
 	for _, key := range before {
 		if s.groupOf(key) == s.groupOf(t.keys[len(t.keys)-1]) {
 			s.seen.batches++
+			s.noteAt(largeTxn, key)
 			return
 		}
 	}
@@ -99,7 +104,9 @@ func (s *shop) advance(t *txn) {
 		t.commit = s.tick()
 	}
 	for _, key := range locked {
-		s.write(write{kind: freeKey, key: key, start: t.start, commit: t.commit})
+		if s.write(write{kind: freeKey, key: key, start: t.start, commit: t.commit}) && t.async && !t.over {
+			s.noteAt(asyncCommit, key)
+		}
 		if s.between(0, 1) == 0 {
 			return // the others later: secondaries, and of a primary nobody knows when
 		}

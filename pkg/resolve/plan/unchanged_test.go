@@ -35,14 +35,19 @@ func allRules() rules {
 type proof struct {
 	regions, unchanged, wrong int
 	seen                      seen
+	// kinds is how many of the regions that were found unchanged each kind has happened to.
+	kinds map[kind]int
 }
 
 // prove makes a cluster with a history, marks it, cuts it, plans, and counts the regions that the rules take for unchanged
 // although a flashback would have changed a row of them or taken a lock away.
 func prove(t *rapid.T, by rules) proof {
 	s := &shop{world: newWorld(t), now: 100, pipelined: map[uint64]bool{}}
-	for range s.between(0, 400) {
+	for range s.between(0, 400) + pick(s.world, []int{0, 400, 1200}) {
 		s.step(true)
+	}
+	if s.between(0, 1) == 0 { // otherwise hardly a region is without a lock
+		s.settle(func(*txn) bool { return true })
 	}
 	ts := s.tick()
 	if by.tsBefore {
@@ -77,8 +82,7 @@ func (s *shop) marks(by rules) map[cluster.RegionID]marks.Mark {
 			continue
 		}
 		if s.between(0, 2) > 0 {
-			s.resting[id] = true
-			s.catchUp(g)
+			s.rest(g)
 		}
 		if g.leader == 0 { // it was moved away
 			continue
@@ -99,6 +103,21 @@ func (s *shop) marks(by rules) map[cluster.RegionID]marks.Mark {
 		}
 	}
 	return set
+}
+
+// rest lets nothing more happen to a region by itself, once all that its leader has is applied by the leader. A voter may lag
+// from then on.
+func (s *shop) rest(g *group) {
+	s.resting[g.id] = true
+	if s.between(0, 1) == 0 {
+		s.catchUp(g)
+		return
+	}
+	others := slices.DeleteFunc(s.shuffled(g.voters), func(v cluster.StoreID) bool { return v == g.leader })
+	for _, to := range others[:len(g.voters)/2] {
+		s.replicate(g, to, true)
+	}
+	s.apply(g, g.leader, true)
 }
 
 // knownCommit is how far the replica knows its log to be committed: at most what is, at least what it has applied.
@@ -123,7 +142,7 @@ func (g *group) replicaVersion() uint64 {
 
 // judge counts the regions that are taken for unchanged, and those of them that are not.
 func (s *shop) judge(by rules, set map[cluster.RegionID]marks.Mark, made *plan.Plan, images map[cluster.StoreID]image, resolved uint64) proof {
-	p := proof{regions: len(made.Leaders)}
+	p := proof{regions: len(made.Leaders), kinds: map[kind]int{}}
 	for i, log := range made.Logs() {
 		m, ok := set[log.Region]
 		if !ok || !by.same(m, log) {
@@ -150,6 +169,12 @@ func (s *shop) judge(by rules, set map[cluster.RegionID]marks.Mark, made *plan.P
 			continue
 		}
 		p.unchanged++
+		s.noteLag(m, images)
+		for k, regions := range s.happened {
+			if regions[log.Region] {
+				p.kinds[k]++
+			}
+		}
 		if !clean {
 			p.wrong++
 			s.t.Logf("region %s is not unchanged at %d: mark %+v, log %+v", log.Region, resolved, m, log)
@@ -157,6 +182,19 @@ func (s *shop) judge(by rules, set map[cluster.RegionID]marks.Mark, made *plan.P
 	}
 	p.seen = s.seen
 	return p
+}
+
+// noteLag notes a region some voter of which lacks entries of the mark.
+func (s *shop) noteLag(m marks.Mark, images map[cluster.StoreID]image) {
+	g := s.groups[m.Region]
+	if g == nil {
+		return
+	}
+	for _, store := range g.voters {
+		if r := images[store][m.Region]; r != nil && uint64(len(r.log)) < m.Index {
+			s.happened.note(laggingPeer, m.Region)
+		}
+	}
 }
 
 // mayLead is the rows of each replica that the voters may elect, the planned leader first; of a region that is being
@@ -178,8 +216,8 @@ func (s *shop) mayLead(l plan.Leader, images map[cluster.StoreID]image) []rows {
 }
 
 // Of every region that is found unchanged, whoever is elected has rows that a flashback would not change, and no lock:
-// after leader changes, stale leaders, lags, splits, merges, moved replicas, one-phase, asynchronous, pessimistic, large and
-// pipelined transactions.
+// after leader changes, stale leaders, lags, restarts, splits, merges, moved replicas, one-phase, asynchronous, pessimistic,
+// large and pipelined transactions.
 func TestUnchanged_FlashbackWouldChangeNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -187,11 +225,11 @@ func TestUnchanged_FlashbackWouldChangeNothing(t *testing.T) {
 	})
 }
 
-// The same histories each time have all that they are there for.
+// The same histories each time have all that they are there for, and regions that are found unchanged after it.
 func TestUnchanged_FixedHistories_HaveEachKind(t *testing.T) {
 	t.Parallel()
-	var all proof
-	for seed := range 150 {
+	all := proof{kinds: map[kind]int{}}
+	for seed := range 400 {
 		rapid.Custom(func(t *rapid.T) int {
 			p := prove(t, allRules())
 			require.Zero(t, p.wrong, "a region is found unchanged that is not")
@@ -199,6 +237,9 @@ func TestUnchanged_FixedHistories_HaveEachKind(t *testing.T) {
 			all.seen.batches += p.seen.batches
 			all.seen.acrossMark += p.seen.acrossMark
 			all.seen.open += p.seen.open
+			for k, n := range p.kinds {
+				all.kinds[k] += n
+			}
 			return 0
 		}).Example(seed)
 	}
@@ -206,6 +247,9 @@ func TestUnchanged_FixedHistories_HaveEachKind(t *testing.T) {
 	require.Greater(t, all.unchanged, all.regions/20, "hardly any region is found unchanged")
 	require.Positive(t, all.seen.batches, "no transaction has come to a region in two batches")
 	require.Positive(t, all.seen.acrossMark, "no mark was read between two batches")
+	for _, k := range allKinds() {
+		require.Greater(t, all.kinds[k], 2, "hardly any region is found unchanged to which this has happened: %s", k)
+	}
 	require.Positive(t, all.seen.open, "no lock of a pipelined transaction has kept a region from being unchanged")
 }
 

@@ -33,6 +33,7 @@ func (w *world) apply(g *group, on cluster.StoreID, all bool) {
 		case e.merge != 0:
 			source := w.merged[e.merge]
 			r.end, r.version = source.end, max(r.version, source.version)+1
+			w.happened.note(regionMerged, g.id)
 			delete(source.replicas, on)
 		case e.add != 0:
 			r.peer = max(r.peer, e.peer)
@@ -46,6 +47,8 @@ func (w *world) apply(g *group, on cluster.StoreID, all bool) {
 
 func (w *world) applySplit(g *group, on cluster.StoreID, r *replica, e entry) {
 	r.version++
+	w.happened.note(regionSplit, g.id)
+	w.happened.note(regionSplit, e.child)
 	child := w.groups[e.child]
 	if m := w.merged[e.child]; m != nil {
 		child = m.group
@@ -74,6 +77,7 @@ func (w *world) configure(g *group, e entry) {
 	case e.swap != 0:
 		g.voters = append(slices.DeleteFunc(slices.Clone(g.voters), func(s cluster.StoreID) bool { return s == e.swap }), g.learner)
 		g.learner = 0
+		w.happened.note(membersChanged, g.id)
 		if g.leader == e.swap {
 			g.leader = 0
 		}

@@ -92,7 +92,8 @@ type world struct {
 	merged map[cluster.RegionID]*merged
 	nextID uint64
 	// resting are regions to which nothing happens by itself.
-	resting map[cluster.RegionID]bool
+	resting  map[cluster.RegionID]bool
+	happened happened
 }
 
 // merged is a region that another takes in: its replicas are there until their stores have applied the merge.
@@ -105,7 +106,7 @@ type merged struct {
 
 func newWorld(t *rapid.T) *world {
 	seed := rapid.Uint64().Draw(t, "seed")
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, seed)), groups: map[cluster.RegionID]*group{}, merged: map[cluster.RegionID]*merged{}, nextID: 100, resting: map[cluster.RegionID]bool{}}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, seed)), groups: map[cluster.RegionID]*group{}, merged: map[cluster.RegionID]*merged{}, nextID: 100, resting: map[cluster.RegionID]bool{}, happened: happened{}}
 	for s := range rapid.IntRange(3, 5).Draw(t, "stores") {
 		w.stores = append(w.stores, cluster.StoreID(s+1))
 	}
@@ -141,6 +142,8 @@ func (w *world) step(admin bool) {
 	g := w.groups[pick(w, slices.Sorted(maps.Keys(w.groups)))]
 	op := w.between(0, 13)
 	switch {
+	case admin && op == 12 && w.between(0, 3) == 0: // of a cluster that is held, a restart ends the hold
+		w.restart(pick(w, w.stores))
 	case w.resting[g.id]:
 	case op <= 1 && g.leader != 0:
 		g.propose(entry{})
@@ -258,6 +261,9 @@ func (w *world) electOn(g *group, s cluster.StoreID) {
 	if len(votes) <= len(g.voters)/2 {
 		return
 	}
+	if g.founded && g.leader != s {
+		w.happened.note(leaderChanged, g.id)
+	}
 	g.leader, g.founded, g.term = s, true, g.term+1
 	g.ruled[g.term] = s
 	for _, v := range votes {
@@ -302,6 +308,7 @@ func (w *world) merge(g *group) {
 // moveReplica begins or ends the move of a replica to another store.
 func (w *world) moveReplica(g *group) {
 	if g.learner != 0 {
+		w.replicate(g, g.learner, true)
 		if r := g.replicas[g.learner]; r != nil && len(r.log) == len(g.leading().log) {
 			others := slices.DeleteFunc(slices.Clone(g.voters), func(s cluster.StoreID) bool { return s == g.leader })
 			g.propose(entry{swap: pick(w, others)})
