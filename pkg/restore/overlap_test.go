@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// While PD comes up the volumes are made; with Serial each step waits for the one before it.
+// While PD comes up the volumes are made, and TiDB comes up while leaders are elected; with Serial each step waits for the one before it.
 func TestRun_VolumesAreMade_WhileTheClusterComesUp(t *testing.T) {
 	t.Parallel()
 	for name, serial := range map[string]bool{"overlapping": false, "serial": true} {
@@ -41,6 +41,7 @@ func TestRun_VolumesAreMade_WhileTheClusterComesUp(t *testing.T) {
 			for _, before := range []string{"await-stores", "check-tasks", "collect"} {
 				require.False(t, begun["plan"].Before(ended[before]), "the plan before the end of %s", before)
 			}
+			require.Equal(t, serial, !begun["await-tidb"].Before(ended["await-leaders"]), "TiDB comes up while leaders are elected")
 			require.False(t, begun["thaw"].Before(ended["await-tidb"]))
 			require.Equal(t, phase.Done, result.Timings[len(result.Timings)-1].Outcome)
 		})
