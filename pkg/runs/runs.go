@@ -13,7 +13,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // State is how a run stands.
@@ -86,76 +85,6 @@ func List(ctx context.Context, store objstore.Store) ([]Run, error) {
 	return out, err
 }
 
-// Read reads one run: NotFound if the storage has no journal of it, Corrupt if the journal cannot be read. Of a restore
-// or resolve that is not over it reads the other runs too, as one of them may have finished it.
-func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
-	r, err := readJournal(ctx, store, id)
-	if err != nil || r.State != Unfinished || r.Operation == journal.Backup {
-		return r, err
-	}
-	all, err := List(ctx, store)
-	if err != nil {
-		return nil, err
-	}
-	r.settle(all)
-	return r, nil
-}
-
-func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
-	h, err := phase.ReadHistory(ctx, phase.NewStoreJournal(store, manifest.JournalPrefix(id)))
-	if err != nil {
-		return nil, failure.Annotate(err, "read run", string(id))
-	}
-	if len(h.Records) == 0 {
-		return nil, failure.New(failure.NotFound, "read run", string(id), "%s has no journal of it", store.URL()).
-			WithHint("see: tisnap runs list")
-	}
-	about, err := journal.ReadAbout(id, h.Records[0])
-	if err != nil {
-		return nil, err
-	}
-	r := &Run{
-		ID: id, Operation: about.Operation, Cluster: about.Cluster, Backup: about.Backup, About: about, History: h,
-		Started: h.Records[0].Time, Last: h.Records[len(h.Records)-1].Time, Processes: h.Processes(), State: Done,
-	}
-	r.Step = r.Processes[len(r.Processes)-1].Step
-	switch {
-	case h.Ended && h.Error != "":
-		r.State, r.Error = Failed, h.Error
-	case !h.Ended:
-		return r, r.alive(ctx, store)
-	}
-	return r, nil
-}
-
-// alive finds out by the cluster's lock whether a run without an end runs.
-func (r *Run) alive(ctx context.Context, store objstore.Store) error {
-	r.State = Unfinished
-	lock, _, err := runlock.Read(ctx, store, r.Cluster)
-	switch {
-	case failure.Is(err, failure.NotFound):
-		r.diedEarly()
-	case err != nil:
-		return err
-	case lock.Owner.Run == r.ID && lock.Held(time.Now()):
-		until := lock.FreeAt().UTC()
-		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
-	case lock.Owner.Run != r.ID:
-		r.diedEarly()
-	}
-	return nil
-}
-
-// diedEarly marks a run failed no process of which came past the step before which nothing is changed.
-func (r *Run) diedEarly() {
-	locked := slices.ContainsFunc(r.History.Records, func(record phase.Record) bool {
-		return record.Type == phase.RecordDone && record.Step == journal.StepLock
-	})
-	if !locked {
-		r.State, r.Error = Failed, "its process died before it had the cluster's lock: it changed nothing"
-	}
-}
-
 // Last is the run that held the cluster's lock last, if it is not over: alive or dead; nil if there is none. The same
 // command continues it.
 func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
@@ -177,11 +106,8 @@ func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Ru
 
 // owner is the run that held the cluster's lock last; nil if there is none whose journal can be read.
 func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
-	lock, _, err := runlock.Read(ctx, store, name)
-	if failure.Is(err, failure.NotFound) {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
-	}
-	if err != nil {
+	lock, err := lockOf(ctx, store, name)
+	if err != nil || lock == nil {
 		return nil, err
 	}
 	r, err := Read(ctx, store, lock.Owner.Run)

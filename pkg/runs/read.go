@@ -1,0 +1,125 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// Read reads one run: NotFound if the storage has no journal of it, Corrupt if the journal cannot be read. Of a restore
+// or resolve that is not over it reads the other runs too, as one of them may have finished it.
+func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
+	r, err := readJournal(ctx, store, id)
+	if err != nil || r.State != Unfinished || r.Operation == journal.Backup {
+		return r, err
+	}
+	all, err := List(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	r.settle(all)
+	return r, nil
+}
+
+// How a run ends: the release of its lock is its last step, and its journal's end comes after that.
+const (
+	endsWithin = 3 * time.Second
+	endPoll    = 100 * time.Millisecond
+	endRecent  = time.Minute // a journal whose last record is older waits for no end; clocks may differ by half of it
+)
+
+// readJournal reads a run, whose end may come while it is read.
+func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
+	r, err := fromJournal(ctx, store, id)
+	if err != nil || r.History.Ended {
+		return r, err
+	}
+	for limit := time.Now().Add(endsWithin); ; {
+		lock, err := lockOf(ctx, store, r.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		if r.judge(lock); r.State == Running {
+			return r, nil
+		}
+		// The lock may be free because the run has ended since its journal was read.
+		if r, err = fromJournal(ctx, store, id); err != nil || r.History.Ended {
+			return r, err
+		}
+		ending := lock != nil && lock.Owner.Run == id && lock.Released
+		if !ending || time.Since(r.Last) > endRecent || time.Now().After(limit) {
+			r.judge(lock)
+			return r, nil
+		}
+		if err := wait.For(ctx, endPoll); err != nil {
+			return nil, failure.Annotate(err, "read run", string(id))
+		}
+	}
+}
+
+// fromJournal is a run by its journal alone: a run without an end is Unfinished.
+func fromJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
+	h, err := phase.ReadHistory(ctx, phase.NewStoreJournal(store, manifest.JournalPrefix(id)))
+	if err != nil {
+		return nil, failure.Annotate(err, "read run", string(id))
+	}
+	if len(h.Records) == 0 {
+		return nil, failure.New(failure.NotFound, "read run", string(id), "%s has no journal of it", store.URL()).
+			WithHint("see: tisnap runs list")
+	}
+	about, err := journal.ReadAbout(id, h.Records[0])
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{
+		ID: id, Operation: about.Operation, Cluster: about.Cluster, Backup: about.Backup, About: about, History: h,
+		Started: h.Records[0].Time, Last: h.Records[len(h.Records)-1].Time, Processes: h.Processes(), State: Done,
+	}
+	r.Step = r.Processes[len(r.Processes)-1].Step
+	switch {
+	case h.Ended && h.Error != "":
+		r.State, r.Error = Failed, h.Error
+	case !h.Ended:
+		r.State = Unfinished
+	}
+	return r, nil
+}
+
+// lockOf is the cluster's lock; nil if there is none.
+func lockOf(ctx context.Context, store objstore.Store, name cluster.Name) (*runlock.Record, error) {
+	lock, _, err := runlock.Read(ctx, store, name)
+	if failure.Is(err, failure.NotFound) {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	return lock, err
+}
+
+// judge says by the cluster's lock whether a run without an end runs.
+func (r *Run) judge(lock *runlock.Record) {
+	switch {
+	case lock == nil || lock.Owner.Run != r.ID:
+		r.diedEarly()
+	case lock.Held(time.Now()):
+		until := lock.FreeAt().UTC()
+		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
+	}
+}
+
+// diedEarly marks a run failed no process of which came past the step before which nothing is changed.
+func (r *Run) diedEarly() {
+	locked := slices.ContainsFunc(r.History.Records, func(record phase.Record) bool {
+		return record.Type == phase.RecordDone && record.Step == journal.StepLock
+	})
+	if !locked {
+		r.State, r.Error = Failed, "its process died before it had the cluster's lock: it changed nothing"
+	}
+}
