@@ -140,7 +140,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 		patience: cmp.Or(cfg.Patience, refusalPatience), bindPatience: cmp.Or(cfg.BindPatience, availableWait),
 	}
 	// Outermost, so that a credential plugin may fetch another token for each try.
-	shared.Transport = &refusalTransport{next: shared.Transport, patience: c.patience, confirm: c.may}
+	shared.Transport = &refusalTransport{next: askFirst{shared.Transport}, patience: c.patience, confirm: c.may}
 	if c.core, err = kubernetes.NewForConfigAndClient(config, shared); err != nil {
 		return nil, usage(err)
 	}

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // In a process whose lock is another one's no object is changed: not even in the middle of a method of several calls.
@@ -35,4 +37,22 @@ func TestFenced_LockLost_NothingIsChanged(t *testing.T) {
 	require.ErrorIs(t, l.client.BindVolume(ctx, recordedVolume(t, target)), lost)
 	require.Equal(t, 1, l.faults.Calls("kube.create.persistentvolumes"))
 	require.Zero(t, l.faults.Calls("kube.create.persistentvolumeclaims"))
+}
+
+// A request that is refused for a moment is sent again by this package, and not by a process whose lock is lost meanwhile.
+func TestFenced_LockLostBetweenTries_IsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	lost, isLost := errors.New("the lock is lost"), atomic.Bool{}
+	ctx := fenced.With(t.Context(), func(context.Context) error {
+		if isLost.Load() {
+			return failure.Wrap(lost, failure.Conflict, "check lock", "c")
+		}
+		return nil
+	})
+	require.NoError(t, l.faults.Add(fault.Rule{
+		Point: "kube.create.tidbclusters", Position: fault.Before, Code: "Unauthorized", Do: func() { isLost.Store(true) },
+	}))
+	require.ErrorIs(t, l.client.CreateCluster(ctx, sourceObject(t), kube.Target{Name: source("dst"), Run: run}), lost)
+	require.Equal(t, 1, l.faults.Calls("kube.create.tidbclusters"))
 }

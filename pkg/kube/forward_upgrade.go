@@ -40,7 +40,7 @@ func upgradeTransport(config *rest.Config, c *Client) (http.RoundTripper, error)
 	if err != nil {
 		return nil, usage(err)
 	}
-	return &refusalTransport{next: next, patience: min(c.patience, upgradePatience), confirm: c.may}, nil
+	return &refusalTransport{next: askFirst{next}, patience: min(c.patience, upgradePatience), confirm: c.may}, nil
 }
 
 // upgrade asks the API server for a connection to the pod over which SPDY is spoken. It needs the verb create on

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -23,8 +22,7 @@ const (
 
 // refusalTransport repeats requests that are answered with 401 or 403 until the refusal has stayed for its
 // patience, and then has it confirmed. All requests of this package may be repeated: creations are by name,
-// updates by version, deletions by uid. The limit of a request bounds the repetitions too. Before a request that may change
-// something the run's lock is asked; see package fenced.
+// updates by version, deletions by uid. The limit of a request bounds the repetitions too.
 type refusalTransport struct {
 	next     http.RoundTripper
 	patience time.Duration
@@ -38,11 +36,6 @@ type optional struct{}
 // RoundTrip implements http.RoundTripper.
 func (t *refusalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	end := time.Now().Add(t.patience)
-	if r.Method != http.MethodGet {
-		if err := fenced.Check(r.Context()); err != nil {
-			return nil, err
-		}
-	}
 	if r.Context().Value(optional{}) != nil {
 		return t.next.RoundTrip(r)
 	}

@@ -20,7 +20,7 @@ func fencedGuards() []Mutant {
 		in("pkg/pd/rest.go", "PD is called by a process whose lock is lost", oneRun,
 			"			if err := fenced.Check(ctx); err != nil {", "			if err := fenced.Check(ctx); err != nil && false {",
 			"TestFenced_LockLost_NothingIsChanged"),
-		in("pkg/kube/refusal.go", "Kubernetes is called by a process whose lock is lost", oneRun,
+		in("pkg/kube/ask_first.go", "Kubernetes is called by a process whose lock is lost", oneRun,
 			"		if err := fenced.Check(r.Context()); err != nil {", "		if err := fenced.Check(r.Context()); err != nil && false {",
 			"TestFenced_LockLost_NothingIsChanged"),
 		in("pkg/tikv/ask_first.go", "a stream to a store is opened by a process whose lock is lost", oneRun,

@@ -1,0 +1,23 @@
+package kube
+
+import (
+	"net/http"
+
+	"github.com/tisnap/tisnap/pkg/fenced"
+)
+
+// askFirst lets the run's lock refuse a request that may change something each time before it is sent; see package fenced.
+type askFirst struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (a askFirst) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		if err := fenced.Check(r.Context()); err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close() // as every RoundTripper has to
+			}
+			return nil, err
+		}
+	}
+	return a.next.RoundTrip(r)
+}
