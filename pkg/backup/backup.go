@@ -132,7 +132,7 @@ func newRun(deps Deps, opts Options) *run {
 		deps.Log = zap.NewNop()
 	}
 	return &run{
-		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store, SignKey: opts.SignKey}, cancel: func(error) {},
+		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: objstore.AskFirst(deps.Store), SignKey: opts.SignKey}, cancel: func(error) {},
 		sets: newSets(), fence: runlock.NewFence(deps.Store, opts.Cluster, opts.Owner),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -75,7 +76,7 @@ func newRun(deps Deps, opts Options) *run {
 		deps.Log = zap.NewNop()
 	}
 	return &run{
-		Deps: deps, opts: opts.withDefaults(), catalog: catalog.Catalog{Store: deps.Store, VerifyKey: opts.VerifyKey}, cancel: func(error) {},
+		Deps: deps, opts: opts.withDefaults(), catalog: catalog.Catalog{Store: objstore.AskFirst(deps.Store), VerifyKey: opts.VerifyKey}, cancel: func(error) {},
 		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
 		times: new(phase.StoreTimes),
 		fence: runlock.NewFence(deps.Store, opts.Target, opts.Owner),

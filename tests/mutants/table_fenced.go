@@ -26,5 +26,8 @@ func fencedGuards() []Mutant {
 		in("pkg/tikv/ask_first.go", "a stream to a store is opened by a process whose lock is lost", oneRun,
 			"			return nil, err", "			return open(ctx, desc, conn, method, options...)",
 			"TestFenced_LockLost_NothingIsSent"),
+		in("pkg/objstore/ask_first.go", "an object is written by a process whose lock is lost", oneRun,
+			"		return \"\", err\n	}\n	return a.Store.Create", "		_ = err\n	}\n	return a.Store.Create",
+			"TestAskFirst_LockLost_WritesNothing"),
 	}
 }

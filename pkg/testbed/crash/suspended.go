@@ -68,6 +68,10 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 		return context.Cause(ctx)
 	}
 	s.faults.Watch(nil)
+	// Only then does the other side get the call, and the lease of what it holds begins.
+	if err := wait.For(ctx, stopTime); err != nil {
+		return err
+	}
 	if err := s.letsGo(ctx, source); err != nil {
 		return err
 	}
