@@ -44,9 +44,9 @@ func shippedIn(t *testing.T, p *pod.Pod, bed *testbed.Testbed, args ...string) (
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// The shipped program in a pod, as a Job runs it: without a kubeconfig, with the roles of manifests/rbac.yaml, which grant no
-// port forward, and with the cluster's DNS, whose domain is not the usual one. A name without a namespace is in the pod's own;
-// the clusters of other namespaces are named with theirs.
+// The shipped program in a pod, as a Job runs it: without a kubeconfig, on a root that cannot be written, with the roles of
+// manifests/rbac.yaml, which grant no port forward, and with the cluster's DNS, whose domain is not the usual one. A name
+// without a namespace is in the pod's own; the clusters of other namespaces are named with theirs.
 func TestPod_ShippedProgram_BacksUpAndRestoresInSeveralNamespaces(t *testing.T) {
 	t.Parallel()
 	needsPod(t)
@@ -79,9 +79,11 @@ func TestPod_ShippedProgram_BacksUpAndRestoresInSeveralNamespaces(t *testing.T) 
 		require.Contains(t, said, says)
 		require.NotContains(t, said, "port forward", "a pod reaches them directly")
 	}
+	require.Error(t, p.Command(t.Context(), "touch", "/of-a-pod").Run(), "the root cannot be written")
 	done(here.String(), "backup", here.Name, "--name", "of-here")
 	done(there.String(), "backup", there.String(), "--name", "of-there")
 	done(restored.String(), "restore", "of-there", "--to", restored.Name)
+	done("of-here", "prune", here.Name, "--keep-last", "1", "--yes")
 	require.NotNil(t, bed.Objects.Get("tidbclusters", restored.Namespace, restored.Name))
 	said, code := shippedIn(t, p, bed, "backup", here.Name, "--context", "elsewhere")
 	require.Equal(t, 2, code, said)

@@ -1,6 +1,6 @@
 // Package pod runs a program with the files, environment and names that a process in a pod of Kubernetes has: its service
-// account's folder at the path where client-go looks, KUBERNETES_SERVICE_HOST and names of the cluster's DNS. It is this
-// machine's process all the same: only its mounts are its own, so that nothing of it is seen outside.
+// account's folder at the path where client-go looks, KUBERNETES_SERVICE_HOST, names of the cluster's DNS, and a root that cannot
+// be written. It is this machine's process all the same: only its mounts are its own, so that nothing of it is seen outside.
 package pod
 
 import (
@@ -32,12 +32,14 @@ type Pod struct {
 	turn    int
 }
 
-// enter has the account's folder and the names be where a pod has them, and becomes the program.
+// enter has the account's folder and the names be where a pod has them, lets nothing of the root be written, as the pods of
+// manifests/ have it, and becomes the program.
 const enter = `set -e
 mount -t tmpfs tisnap-pod /var/run
 mkdir -p /var/run/secrets/kubernetes.io/serviceaccount
 mount --bind "$1" /var/run/secrets/kubernetes.io/serviceaccount
 mount --bind "$2" /etc/hosts
+mount -o remount,bind,ro /
 shift 2
 exec "$@"`
 
@@ -54,7 +56,7 @@ func New(cfg Config) (*Pod, error) {
 			p.env = append(p.env, value)
 		}
 	}
-	p.env = append(p.env, "HOME="+cfg.Dir, "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
+	p.env = append(p.env, "HOME=/", "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
 	hosts := "127.0.0.1 localhost\n"
 	for _, name := range cfg.Hosts {
 		hosts += "127.0.0.1 " + name + "\n"
@@ -122,11 +124,18 @@ func unshare() []string {
 	return command
 }
 
-// Possible says why this machine can have no process with mounts of its own, or nil.
+// Possible says why this machine can have no pod, or nil: it starts one, since a machine may refuse any of its mounts alone.
 func Possible(ctx context.Context) error {
-	command := append(unshare(), "mount", "-t", "tmpfs", "tisnap-pod", "/var/run")
-	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput() //nolint:gosec // constants
+	dir, err := os.MkdirTemp("", "tisnap-pod-")
 	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p, err := New(Config{Dir: dir, Server: "https://127.0.0.1"})
+	if err != nil {
+		return err
+	}
+	if out, err := p.Command(ctx, "true").CombinedOutput(); err != nil {
 		return fmt.Errorf("this machine lets no process have mounts of its own: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
