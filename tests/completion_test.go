@@ -34,6 +34,8 @@ func TestCompletion_OffersWhatIsThere(t *testing.T) {
 		"backups":                  {[]string{"restore", "--storage", whole, ""}, string(firstBackup)},
 		"a flag's backups":         {[]string{"resolve", "tidb/prod", "--storage", whole, "--backup", ""}, string(firstBackup)},
 		"runs":                     {[]string{"logs", "--storage", whole, ""}, strings.TrimSpace(run)},
+		"clusters, of several":     {[]string{"prune", "tidb/old", "tidb/"}, "tidb/prod"},
+		"clusters to estimate":     {[]string{"estimate", "backup", "-n", "tidb", ""}, "prod"},
 		"no cluster after another": {[]string{"backup", "tidb/prod", ""}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,6 +33,12 @@ func TestPrune_KeepsByRules_AndShowsWhy(t *testing.T) {
 	require.Regexp(t, `(?m)^delete +second .* no rule keeps it$`, dry.stdout)
 	require.Regexp(t, `(?m)^keep +first .* release-1 +tag release-1$`, dry.stdout)
 	require.Contains(t, dry.stdout, "1 would be deleted, 2 kept")
+	named := prune(prod.Name, "--keep-last", "1", "--keep-tag", "release-1", "--dry-run")
+	require.Equal(t, dry, named, "the kubeconfig has its namespace, as for the backup")
+	require.Contains(t, prune(prod.Name, "-n", "other", "--keep-last", "1", "--dry-run").stdout, "no backups")
+	without := prune(prod.Name, "--keep-last", "1", "--dry-run", "--context", "none")
+	require.EqualValues(t, 2, without.code, without.stderr)
+	require.Contains(t, without.line("hint: "), "write it as NAMESPACE/NAME")
 
 	done := prune("--keep-last", "1", "--keep-tag", "release-1", "--yes", "--delete-rate", "100", "-o", "json")
 	require.Equal(t, cli.ExitDone, done.code, done.stderr)

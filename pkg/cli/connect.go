@@ -140,6 +140,20 @@ func (c *connections) tikv() *tikv.Client {
 	return client
 }
 
+// clusterName reads NAMESPACE/NAME, or NAME in the namespace of --namespace, or else of the kubeconfig's context or of the pod: the
+// cluster that a backup of the same words is of. It is for commands that need no Kubernetes, and contacts nobody.
+func (g *globalFlags) clusterName(arg string) (cluster.Name, error) {
+	namespace := g.namespace
+	if namespace == "" && !strings.Contains(arg, "/") {
+		var err error
+		if namespace, err = kube.Namespace(kube.Config{Kubeconfig: g.kubeconfig, Context: g.context}); err != nil {
+			return cluster.Name{}, failure.New(failure.Usage, "parse cluster name", arg, "its namespace is not known: %w", err).
+				WithHint("write it as NAMESPACE/NAME")
+		}
+	}
+	return cluster.ParseName(arg, namespace)
+}
+
 // addressMap is that of --address-map and --resolve.
 func (g *globalFlags) addressMap() (cluster.AddressMap, error) {
 	entries := g.resolve

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -52,7 +51,7 @@ storage they are scaled to these. Nothing is changed, and without --storage noth
 	}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "backup CLUSTER", Short: "Estimate the next backup of a cluster, from its last one", Args: exactly("CLUSTER"),
+			Use: "backup CLUSTER", Short: "Estimate the next backup of a cluster, from its last one", Args: exactly("CLUSTER"), ValidArgsFunction: a.completeClusters,
 			Example: "  tisnap estimate backup tidb/prod --storage s3://backups/prod --changed 200GiB",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.estimate(cmd, f, []report.Operation{report.Backup}, a.lastBackup(args[0]))
@@ -179,11 +178,7 @@ func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operati
 // lastBackup is what the last backup of the cluster worked on.
 func (a *app) lastBackup(arg string) inputFunc {
 	return func(ctx context.Context, store objstore.Store, reader *history.Reader) (estimate.Input, error) {
-		namespace := a.global.namespace
-		if namespace == "" && !strings.Contains(arg, "/") {
-			namespace = "default"
-		}
-		name, err := cluster.ParseName(arg, namespace)
+		name, err := a.global.clusterName(arg)
 		if err != nil {
 			return estimate.Input{}, err
 		}

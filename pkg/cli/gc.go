@@ -54,7 +54,7 @@ unless the cluster serves or a resolve has it. Sealed backups whose snapshots ar
 
   # with the clusters that restores which died have left in Kubernetes
   tisnap gc --storage s3://backups/prod --cluster --yes`,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeMoreClusters,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if f.of, err = a.parseClusters(args); err == nil {
 				err = f.validate()

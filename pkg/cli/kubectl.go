@@ -53,6 +53,11 @@ func (a *app) completeClusters(cmd *cobra.Command, args []string, toComplete str
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return a.completeMoreClusters(cmd, args, toComplete)
+}
+
+// completeMoreClusters is completeClusters for a command that takes several.
+func (a *app) completeMoreClusters(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	everywhere := strings.Contains(toComplete, "/")
 	names, directive := a.liveClusters(cmd, everywhere)
 	out := make([]string, len(names))

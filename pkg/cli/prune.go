@@ -37,7 +37,7 @@ those. A prune that fails or is killed is ended by running it again.` + "\n" + e
 
   # do it, for one cluster
   tisnap prune tidb/prod --storage s3://backups/prod --keep-within 14d --keep-tag release --yes`,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeMoreClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			clusters, err := a.parseClusters(args)
 			if err == nil {
@@ -76,11 +76,11 @@ func (f *pruneFlags) validate() error {
 	return f.removal.validate()
 }
 
-// parseClusters reads NAMESPACE/CLUSTER, or CLUSTER with --namespace.
+// parseClusters reads NAMESPACE/CLUSTER, or CLUSTER in the namespace that a backup of it would take.
 func (a *app) parseClusters(args []string) ([]cluster.Name, error) {
 	var out []cluster.Name
 	for _, arg := range args {
-		name, err := cluster.ParseName(arg, a.global.namespace)
+		name, err := a.global.clusterName(arg)
 		if err != nil {
 			return nil, err
 		}

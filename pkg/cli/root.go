@@ -71,7 +71,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f, g := cmd.PersistentFlags(), &a.global
 	f.StringVar(&g.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
 	f.StringVar(&g.context, "context", "", "kubeconfig context")
-	f.StringVarP(&g.namespace, "namespace", "n", "", "namespace of the cluster (default: the context's)")
+	f.StringVarP(&g.namespace, "namespace", "n", "", "namespace of the cluster (default: the context's, or the pod's)")
 	f.StringVar(&g.as, "as", "", "user to impersonate in Kubernetes")
 	f.StringVar(&g.region, "region", "", "AWS region (default: the AWS SDK's chain)")
 	f.StringVar(&g.profile, "profile", "", "AWS profile")

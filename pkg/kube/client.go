@@ -92,15 +92,7 @@ func tidbClusterResource() schema.GroupVersionResource {
 // would print into the terminal.
 func Open(cfg Config) (*Client, error) {
 	quietOnce.Do(func() { klog.SetLogger(logr.Discard()) })
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = cfg.Kubeconfig
-	rules.WarnIfAllMissing = false
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: cfg.Context}
-	overrides.Context.Namespace = cfg.Namespace
-	overrides.AuthInfo.Impersonate = cfg.AsUser
-	overrides.AuthInfo.ImpersonateUID = cfg.AsUID
-	overrides.AuthInfo.ImpersonateGroups = cfg.AsGroups
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	loader := loaderOf(cfg)
 	config, err := loader.ClientConfig()
 	if err != nil {
 		return nil, usage(err)
@@ -116,6 +108,33 @@ func Open(cfg Config) (*Client, error) {
 		return nil, usage(err)
 	}
 	return open(config, namespace, cfg)
+}
+
+// loaderOf reads a kubeconfig by kubectl's rules.
+func loaderOf(cfg Config) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = cfg.Kubeconfig
+	rules.WarnIfAllMissing = false
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: cfg.Context}
+	overrides.Context.Namespace = cfg.Namespace
+	overrides.AuthInfo.Impersonate = cfg.AsUser
+	overrides.AuthInfo.ImpersonateUID = cfg.AsUID
+	overrides.AuthInfo.ImpersonateGroups = cfg.AsGroups
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+}
+
+// Namespace is the one that Client.Namespace of an opened client is, and fails where Open does: with no kubeconfig and outside of
+// any pod client-go would say "default". It contacts nobody, either.
+func Namespace(cfg Config) (string, error) {
+	loader := loaderOf(cfg)
+	if _, err := loader.ClientConfig(); err != nil {
+		return "", usage(err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return "", usage(err)
+	}
+	return namespace, nil
 }
 
 func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {

@@ -258,3 +258,37 @@ func TestOpen_Kubeconfig_IsReadByKubectlsRules(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "prod", client.Namespace())
 }
+
+// A command that needs no Kubernetes reads a name as the others do, and never as one of "default" because nothing says better.
+func TestNamespace_IsThatOfAnOpenedClient(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	path, empty := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, l.server.WriteKubeconfig(path))
+	require.NoError(t, os.WriteFile(empty, []byte("apiVersion: v1\nkind: Config\n"), 0o600))
+	for name, c := range map[string]struct {
+		cfg  kube.Config
+		want string
+	}{
+		"the context's":      {kube.Config{Kubeconfig: path}, "tidb"},
+		"another":            {kube.Config{Kubeconfig: path, Namespace: "prod"}, "prod"},
+		"no such context":    {kube.Config{Kubeconfig: path, Context: "none"}, ""},
+		"no such kubeconfig": {kube.Config{Kubeconfig: path + "-none"}, ""},
+		"nothing in it":      {kube.Config{Kubeconfig: empty}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace, err := kube.Namespace(c.cfg)
+			assert.Equal(t, c.want, namespace)
+			client, openErr := kube.Open(c.cfg)
+			if c.want == "" {
+				assert.Equal(t, failure.Usage, failure.KindOf(err))
+				assert.Equal(t, openErr, err)
+				return
+			}
+			require.NoError(t, openErr)
+			require.NoError(t, err)
+			assert.Equal(t, client.Namespace(), namespace)
+		})
+	}
+}
