@@ -66,6 +66,7 @@ type Result struct {
 	Sealed   bool
 	Source   *preflight.Source
 	Timings  phase.Timings
+	// Started and Finished are of this process; Before has those that came before it.
 	Started  time.Time
 	Finished time.Time
 	Hold     HoldTimes // of the last attempt
@@ -119,10 +120,11 @@ type run struct {
 	expires   time.Time // when what earlier processes of the run held on stores has run out; zero if there was none
 	zones     map[cluster.Zone]string
 	sets      *sets
-	sealing   bool  // a seal was asked for: it may exist, or still arrive
-	stillHeld error // why the cluster was not let go although the cut was proven
-	resumed   bool  // an earlier process of the run died
-	proof     proof // of the cut
+	sealing   bool      // a seal was asked for: it may exist, or still arrive
+	stillHeld error     // why the cluster was not let go although the cut was proven
+	resumed   bool      // an earlier process of the run died
+	proof     proof     // of the cut
+	created   time.Time // of the backup: when the process began that took what is in it
 	result    Result
 }
 
@@ -161,6 +163,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		JournalPatience: lockTTL,
 	})
 	r.result.Started = time.Now().UTC()
+	r.created = r.result.Started
 	err := engine.Run(ctx, r.steps())
 	err = r.conclude(ctx, err)
 	r.result.Finished = time.Now().UTC()

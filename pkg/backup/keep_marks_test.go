@@ -1,7 +1,6 @@
 package backup_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -10,29 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/manifest"
-	"github.com/tisnap/tisnap/pkg/objstore"
-	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
-	"github.com/tisnap/tisnap/pkg/runlock"
 )
-
-// copyOf is a store with the same objects.
-func copyOf(ctx context.Context, store objstore.Store) (objstore.Store, error) {
-	out := objstoretest.NewMemory(nil)
-	objects, err := store.List(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range objects {
-		body, _, err := store.Get(ctx, o.Key)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := out.Create(ctx, o.Key, body); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
 
 // A process that dies between the proof of its cut and the manifest has read marks that nobody can read again.
 func TestRun_DiesBeforeItsManifest_NextProcessHasItsMarks(t *testing.T) {
@@ -48,13 +25,8 @@ func TestRun_DiesBeforeItsManifest_NextProcessHasItsMarks(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			o := r.marking()
-			var left objstore.Store // what a process leaves that is killed as its step record begins
-			var copied error
-			r.events.at("record", func() { left, copied = copyOf(t.Context(), r.store) })
-			first, err := r.run(t.Context(), t, o)
-			require.NoError(t, err)
-			require.NoError(t, copied)
-			_, _, err = left.Get(t.Context(), manifest.ManifestKey(o.Backup))
+			first, left := r.diesAt(t, o, "record")
+			_, _, err := left.Get(t.Context(), manifest.ManifestKey(o.Backup))
 			require.Error(t, err)
 			if row.damage {
 				_, version, err := left.Get(t.Context(), manifest.MarksKey(o.Backup))
@@ -62,12 +34,6 @@ func TestRun_DiesBeforeItsManifest_NextProcessHasItsMarks(t *testing.T) {
 				_, err = left.Replace(t.Context(), manifest.MarksKey(o.Backup), []byte("others"), version)
 				require.NoError(t, err)
 			}
-			lock, _, err := runlock.Read(t.Context(), left, prod)
-			require.NoError(t, err)
-			require.NoError(t, runlock.Break(t.Context(), left, prod, lock.Epoch)) // as time does
-
-			r.events.at("", nil)
-			r.store.Store = left
 			second, err := r.run(t.Context(), t, o)
 			require.NoError(t, err)
 			require.Len(t, second.Before, 1)

@@ -37,7 +37,7 @@ func (r *run) prove(ctx context.Context, s *phase.Scope) {
 	hold := r.result.Hold
 	hold.Parts, hold.Stores = r.hold.Parts(), r.storeParts()
 	r.proof = proof{
-		Source: r.source, BackupTS: r.backupTS, Hold: hold, Started: r.result.Started, Sets: map[cluster.StoreID][]cutSnapshot{},
+		Source: r.source, BackupTS: r.backupTS, Hold: hold, Started: r.created, Sets: map[cluster.StoreID][]cutSnapshot{},
 	}
 	for id, snaps := range r.sets.byStoreNow() {
 		for _, s := range snaps {
@@ -53,7 +53,7 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 		return failure.New(failure.Corrupt, "resume backup", string(r.opts.Backup), "its journal says that the cut is proven, and not what was cut").
 			WithHint("undo it: tisnap runs abort %s", r.opts.Run)
 	}
-	r.source, r.backupTS, r.result.Hold, r.result.Started = r.proof.Source, r.proof.BackupTS, r.proof.Hold, r.proof.Started
+	r.source, r.backupTS, r.result.Hold, r.created = r.proof.Source, r.proof.BackupTS, r.proof.Hold, r.proof.Started
 	for id, snaps := range r.proof.Sets {
 		set := make([]ebs.Snapshot, len(snaps))
 		for i, s := range snaps {

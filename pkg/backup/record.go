@@ -41,7 +41,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	m := &manifest.Manifest{
 		ID: r.opts.Backup, Run: r.opts.Run, Tool: r.opts.Tool, Region: r.EBS.Region(),
 		BackupTS: r.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters, ZoneIDs: r.zones,
-		CreatedAt: r.result.Started, CutStartedAt: r.result.Hold.CutStart,
+		CreatedAt: r.created, CutStartedAt: r.result.Hold.CutStart,
 		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
 		Source:     r.source.Topology, Snapshots: r.snapshots(),
 		FullBackupType: manifest.FullBackupType, PDState: state, Marks: marked, ClusterMeta: r.opts.ClusterMeta, Tags: r.opts.Tags,

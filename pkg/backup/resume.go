@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -107,7 +106,7 @@ func (r *run) reset() error {
 	}
 	r.stillHeld = nil
 	r.sets, r.proof = newSets(), proof{}
-	r.result.Started = time.Now().UTC()
+	r.created = r.result.Started
 	return nil
 }
 

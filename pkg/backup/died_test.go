@@ -1,0 +1,75 @@
+package backup_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// copyOf is a store with the same objects.
+func copyOf(ctx context.Context, store objstore.Store) (objstore.Store, error) {
+	out := objstoretest.NewMemory(nil)
+	objects, err := store.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		body, _, err := store.Get(ctx, o.Key)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := out.Create(ctx, o.Key, body); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// diesAt is the storage that a process leaves which is killed as the step begins, and what it would have made. The rig
+// continues with it; its lock has run out.
+func (r *rig) diesAt(t *testing.T, o backup.Options, step string) (*backup.Result, objstore.Store) {
+	t.Helper()
+	var left objstore.Store
+	var copied error
+	r.events.at(step, func() { left, copied = copyOf(t.Context(), r.store) })
+	first, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.NoError(t, copied)
+	require.NotNil(t, left, "there is no step %s", step)
+	r.events.at("", nil)
+	lock, _, err := runlock.Read(t.Context(), left, prod)
+	require.NoError(t, err)
+	require.NoError(t, runlock.Break(t.Context(), left, prod, lock.Epoch))
+	r.store.Store = left
+	return first, left
+}
+
+// The process that seals what another one has cut has times of its own; the backup is as old as its cut, whoever seals it.
+func TestRun_DiesAfterItsCut_EachProcessHasItsTimes(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]string{"it has no manifest yet": "record", "it has a manifest": "seal"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			o := r.options()
+			first, _ := r.diesAt(t, o, step)
+			second, err := r.run(t.Context(), t, o)
+			require.NoError(t, err)
+			r.requireSealed(t, o)
+			require.Len(t, second.Before, 1)
+			before := second.Before[0]
+			assert.WithinRange(t, before.Start, first.Started, first.Finished)
+			assert.False(t, second.Started.Before(before.End), "it began at %s, and the process before it ended at %s", second.Started, before.End)
+			assert.False(t, second.Started.After(second.Finished))
+			assert.WithinDuration(t, first.Started, second.Manifest.CreatedAt, 0, "the cut is of then")
+			assert.WithinDuration(t, first.Hold.Start, second.Hold.Start, 0)
+		})
+	}
+}
