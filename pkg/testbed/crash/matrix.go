@@ -139,6 +139,10 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if err := leak.Known(ctx, s.bed, s.store); err != nil {
 		return err
 	}
+	dead, err := s.journalOfDead(ctx)
+	if err != nil {
+		return err
+	}
 	if err := s.letsGo(ctx, source); err != nil {
 		return err
 	}
@@ -152,6 +156,9 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 		return err
 	}
 	if err := s.makes(ctx, undisturbed); err != nil {
+		return err
+	}
+	if err := reportsAttempts(s.report, dead); err != nil {
 		return err
 	}
 	if err := s.succeeds(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {

@@ -65,7 +65,8 @@ func (s *scene) readBackup(ctx context.Context, docs map[string]any) error {
 		return err
 	}
 	docs["manifest"] = m
-	docs["report"], err = report.Decode(bytes.NewReader(body))
+	s.report, err = report.Decode(bytes.NewReader(body))
+	docs["report"] = s.report
 	return err
 }
 
@@ -90,7 +91,7 @@ func (s *scene) readRestored(ctx context.Context, docs map[string]any) error {
 		if docs["report"] != nil {
 			return fmt.Errorf("%s has more than one report", s.target)
 		}
-		docs["report"] = r
+		docs["report"], s.report = r, r
 	}
 	if docs["report"] == nil {
 		return fmt.Errorf("%s has no report", s.target)

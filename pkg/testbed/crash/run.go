@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -36,8 +37,9 @@ func (r Run) steps() []phase.Outline {
 type scene struct {
 	*world
 	run    Run
-	name   string       // of the backup
-	target cluster.Name // of the restore
+	name   string         // of the backup
+	target cluster.Name   // of the restore
+	report *report.Report // the last one that was read as a result
 }
 
 // restores reports whether the run leads to a cluster that serves.
