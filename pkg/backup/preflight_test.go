@@ -43,7 +43,8 @@ func TestRun_BackupTSBelowAnEarlierBackup_IsRefused(t *testing.T) { //nolint:tpa
 			require.NoError(t, c.PutManifest(t.Context(), &m))
 			require.NoError(t, c.Seal(t.Context(), m.ID, time.Now(), 0))
 			_, err := backup.Plan(t.Context(), r.deps, r.options())
-			require.NoError(t, c.Remove(t.Context(), m.ID))
+			require.NoError(t, c.Bury(t.Context(), m.ID, m.Run, "", false))
+			require.NoError(t, c.Remove(t.Context(), m.ID, m.Run))
 			if test.ok {
 				require.NoError(t, err)
 				return

@@ -72,7 +72,7 @@ func (r *run) bury(ctx context.Context) error {
 	if !r.sealing {
 		return nil // nobody else seals it
 	}
-	err := r.catalog.Bury(ctx, r.opts.Backup, "its run failed", true)
+	err := r.catalog.Bury(ctx, r.opts.Backup, r.opts.Run, "its run failed", true)
 	if failure.Is(err, failure.Conflict) {
 		return failure.New(failure.Partial, "undo backup", string(r.opts.Backup), "it was sealed before the run failed, so it is kept").
 			WithHint("check it with: tisnap describe %s", r.opts.Backup)

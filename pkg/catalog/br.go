@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
 // brMarkers are the files that mean that br made a backup in a prefix: the Operator's clustermeta does not.
@@ -42,27 +43,36 @@ func (c Catalog) LockForBR(ctx context.Context, claim Claim) error {
 
 // UnlockForBR makes the prefix free for another run, if it is this run's. Idempotent.
 func (c Catalog) UnlockForBR(ctx context.Context, run cluster.RunID) error {
-	held, err := c.HolderForBR(ctx)
+	held, version, err := c.holderForBR(ctx)
 	if err != nil || held == nil || held.Run != run {
 		return err // nobody's, or somebody else's
 	}
-	return failure.Annotate(c.Store.Delete(ctx, manifest.BRLock), "unlock prefix", c.Store.URL())
+	err = c.Store.DeleteVersion(ctx, manifest.BRLock, version)
+	if failure.Is(err, failure.Conflict) {
+		return nil // it is somebody else's by now
+	}
+	return failure.Annotate(err, "unlock prefix", c.Store.URL())
 }
 
 // HolderForBR is who locked the prefix by LockForBR; nil if nobody did, or br itself, whose lock is text.
 func (c Catalog) HolderForBR(ctx context.Context) (*Claim, error) {
-	body, _, err := c.Store.Get(ctx, manifest.BRLock)
+	held, _, err := c.holderForBR(ctx)
+	return held, err
+}
+
+func (c Catalog) holderForBR(ctx context.Context) (*Claim, objstore.Version, error) {
+	body, version, err := c.Store.Get(ctx, manifest.BRLock)
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil //nolint:nilnil // as the comment says
+		return nil, "", nil
 	}
 	if err != nil {
-		return nil, failure.Annotate(err, "read lock of the prefix", c.Store.URL())
+		return nil, "", failure.Annotate(err, "read lock of the prefix", c.Store.URL())
 	}
 	held := new(Claim)
 	if json.Unmarshal(body, held) != nil || held.Run == "" || manifest.CheckID(held.ID) != nil {
-		return nil, nil //nolint:nilnil // br's own
+		return nil, "", nil // br's own
 	}
-	return held, nil
+	return held, version, nil
 }
 
 // PutForBR writes br's document of the backup where br and TiDB Operator look for it: what the Operator put into
@@ -93,29 +103,42 @@ func (c Catalog) removeMeta(ctx context.Context, id cluster.BackupID) error {
 	own, _, err := c.Store.Get(ctx, manifest.BackupMetaKey(id))
 	if err == nil {
 		var root []byte
-		if root, _, err = c.Store.Get(ctx, manifest.BRBackupMeta); err == nil && bytes.Equal(root, own) {
-			err = c.Store.Delete(ctx, manifest.BRBackupMeta)
+		var version objstore.Version
+		if root, version, err = c.Store.Get(ctx, manifest.BRBackupMeta); err == nil && bytes.Equal(root, own) {
+			err = c.Store.DeleteVersion(ctx, manifest.BRBackupMeta, version)
 		}
 	}
-	if failure.Is(err, failure.NotFound) {
-		return nil
+	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Conflict) {
+		return nil // another one's by now
 	}
 	return err
 }
 
-// removeForBR deletes what a backup wrote at the root of the prefix. What another one wrote there, or br, stays.
-func (c Catalog) removeForBR(ctx context.Context, id cluster.BackupID) error {
-	if err := c.removeMeta(ctx, id); err != nil {
-		return err
+// madeForBR is what a backup wrote at the root of the prefix. What another one wrote there, or br, is not in it.
+func (c Catalog) madeForBR(ctx context.Context, id cluster.BackupID) ([]objstore.Object, error) {
+	var out []objstore.Object
+	own, _, err := c.Store.Get(ctx, manifest.BackupMetaKey(id))
+	if err == nil {
+		root, version, rootErr := c.Store.Get(ctx, manifest.BRBackupMeta)
+		if err = rootErr; err == nil && bytes.Equal(root, own) {
+			out = append(out, objstore.Object{Key: manifest.BRBackupMeta, Version: version})
+		}
+	}
+	if err != nil && !failure.Is(err, failure.NotFound) {
+		return nil, err
 	}
 	claim, err := c.readClaim(ctx, id)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
-		return nil // nobody knows whose the prefix is
+		return out, nil // nobody knows whose the prefix is
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.UnlockForBR(ctx, claim.Run)
+	held, version, err := c.holderForBR(ctx)
+	if err == nil && held != nil && held.Run == claim.Run {
+		out = append(out, objstore.Object{Key: manifest.BRLock, Version: version})
+	}
+	return out, err
 }
 
 // createOnce creates an object. If an answer was lost, or this is another try, the same content is a success.

@@ -94,7 +94,7 @@ func TestCheckFreeForBR_UsedPrefix_SaysWhoseItIs(t *testing.T) {
 		"a whole backup": {func(t *testing.T, c catalog.Catalog) { t.Helper(); sealed(t, c, "b1") }, "of backup b1, which is sealed", "choose another prefix"},
 		"one being buried": {func(t *testing.T, c catalog.Catalog) {
 			t.Helper()
-			require.NoError(t, c.Bury(t.Context(), "b1", "x", false))
+			require.NoError(t, c.Bury(t.Context(), "b1", "", "x", false))
 		}, "not sealed", "tisnap gc"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -87,7 +87,7 @@ func TestRemove_BackupInAPrefixOfTheOperators_LeavesNothingOfItAtTheRoot(t *test
 				require.NoError(t, err)
 			}
 			for range 2 {
-				require.NoError(t, k.Remove(ctx, "a"))
+				require.NoError(t, k.Remove(ctx, "a", "run-1"))
 			}
 			left, err := k.Store.List(ctx, "")
 			require.NoError(t, err)

@@ -56,7 +56,7 @@ func TestAnnounceDeletion_AnotherOneMeanwhile_IsCheckedAgain(t *testing.T) {
 		// b2 was announced and buried, and then left out by one who announced b3 again: the same is written there as before.
 		"and buried, and left out": {[]cluster.BackupID{"b3"}, func(t *testing.T, c catalog.Catalog) { //nolint:thelper // a row
 			announceNow(t, c, "b2")
-			require.NoError(t, c.Bury(t.Context(), "b2", "deleted", false))
+			require.NoError(t, c.Bury(t.Context(), "b2", "", "deleted", false))
 			announceNow(t, c, "b3")
 		}, announced{"b3": true}},
 		"the same backup": {nil, func(t *testing.T, c catalog.Catalog) { //nolint:thelper // a row
@@ -89,9 +89,11 @@ func TestAnnounceDeletion_WhatIsBuriedGoneOrMadeAgain_IsLeftOut(t *testing.T) {
 			announceNow(t, c, id)
 		}
 	}
-	require.NoError(t, c.Bury(t.Context(), "buried", "deleted", false))
-	require.NoError(t, c.Remove(t.Context(), "gone"))
-	require.NoError(t, c.Remove(t.Context(), "again"))
+	require.NoError(t, c.Bury(t.Context(), "buried", "", "deleted", false))
+	for _, id := range []cluster.BackupID{"gone", "again"} {
+		require.NoError(t, c.Bury(t.Context(), id, "", "deleted", false))
+		require.NoError(t, c.Remove(t.Context(), id, ""))
+	}
 	m := sample("again")
 	m.Run = "run-2"
 	require.NoError(t, c.PutManifest(t.Context(), m))

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -12,8 +13,9 @@ import (
 
 // Bury puts a tombstone in the place of a backup's seal: from then on it can be neither restored nor sealed.
 // With onlyUnsealed a backup that has a seal is a Conflict and stays as it is, however the race with its run
-// ends. Burying again succeeds.
-func (c Catalog) Bury(ctx context.Context, id cluster.BackupID, reason string, onlyUnsealed bool) error {
+// ends. So does the backup of another run than the one named, a later one of the same name; "" is any. Burying again
+// succeeds.
+func (c Catalog) Bury(ctx context.Context, id cluster.BackupID, run cluster.RunID, reason string, onlyUnsealed bool) error {
 	stone, err := manifest.Tombstone(id, reason, time.Now())
 	if err != nil {
 		return err
@@ -22,14 +24,18 @@ func (c Catalog) Bury(ctx context.Context, id cluster.BackupID, reason string, o
 	seal, version, err := c.Store.Get(ctx, key)
 	switch {
 	case failure.Is(err, failure.NotFound):
-		_, err = c.Store.Create(ctx, key, stone)
+		if err = c.claimedBy(ctx, id, run); err == nil {
+			_, err = c.Store.Create(ctx, key, stone)
+		}
 	case err != nil:
 	case manifest.DecodeTombstone(seal) != nil:
 		return nil
 	case onlyUnsealed:
-		return c.sealedMeanwhile(id)
+		return sealedMeanwhile(seal, id, run)
 	default:
-		_, err = c.Store.Replace(ctx, key, stone, version)
+		if err = sealedBy(seal, id, run); err == nil {
+			_, err = c.Store.Replace(ctx, key, stone, version)
+		}
 	}
 	if err == nil {
 		return nil
@@ -40,12 +46,46 @@ func (c Catalog) Bury(ctx context.Context, id cluster.BackupID, reason string, o
 	case readErr == nil && manifest.DecodeTombstone(stored) != nil:
 		return nil
 	case readErr == nil && onlyUnsealed:
-		return c.sealedMeanwhile(id)
+		return sealedMeanwhile(stored, id, run)
 	}
 	return failure.Annotate(err, "bury backup", string(id))
 }
 
-func (c Catalog) sealedMeanwhile(id cluster.BackupID) error {
+// claimedBy is Conflict if another run has claimed the backup. A claim that is gone or cannot be read names none.
+func (c Catalog) claimedBy(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
+	if run == "" {
+		return nil
+	}
+	claim, err := c.readClaim(ctx, id)
+	switch {
+	case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
+		return nil
+	case err != nil:
+		return err
+	case claim.Run != run:
+		return ofAnotherRun(id, claim.Run, run)
+	}
+	return nil
+}
+
+// sealedBy is Conflict if the seal is of another run. One that cannot be read names none.
+func sealedBy(seal []byte, id cluster.BackupID, run cluster.RunID) error {
+	s, err := manifest.DecodeSeal(seal)
+	if run == "" || err != nil || s.Run == run {
+		return nil //nolint:nilerr // as the comment says
+	}
+	return ofAnotherRun(id, s.Run, run)
+}
+
+func ofAnotherRun(id cluster.BackupID, got, want cluster.RunID) error {
+	return failure.New(failure.Conflict, "", string(id), "there is another backup of that name by now: of run %s, and not of %s", got, want).
+		WithHint("look at it with `tisnap describe %s`, and run the command again", id)
+}
+
+func sealedMeanwhile(seal []byte, id cluster.BackupID, run cluster.RunID) error {
+	if err := sealedBy(seal, id, run); err != nil {
+		return err
+	}
 	return failure.New(failure.Conflict, "bury backup", string(id), "it is sealed").
 		WithHint("remove it with: tisnap delete %s", id)
 }
@@ -59,41 +99,101 @@ func (c Catalog) Buried(ctx context.Context, id cluster.BackupID) (bool, error) 
 	return err == nil && manifest.DecodeTombstone(seal) != nil, failure.Annotate(err, "check for a tombstone", string(id))
 }
 
-// Remove buries the backup and deletes all its objects, and br's of the same backup, the tombstone last, so that what is half removed
-// stays buried. The snapshots have to be deleted before. Removing what is not there succeeds.
-func (c Catalog) Remove(ctx context.Context, id cluster.BackupID) error {
+// Remove deletes all objects of a backup, and br's of the same backup, the tombstone last, so that what is half removed stays
+// buried. The snapshots have to be deleted before. A backup without a seal is buried first; a sealed one, and one of another run
+// than the one named, is a Conflict and stays. Removing what is not there succeeds.
+//
+// No lock keeps two removals of a backup apart, and the name is free again once one of them is done: the other one, if it was
+// suspended meanwhile, must not touch the next backup of that name. Nobody claims the name while the tombstone is there; so each
+// object is deleted only in the version that it had beside the tombstone, and only while that one is there. Where S3 does not
+// compare versions, what was asked for at that moment may still arrive late.
+func (c Catalog) Remove(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
 	if err := manifest.CheckID(id); err != nil {
 		return err
 	}
 	found, err := c.Store.List(ctx, manifest.BackupPrefix(id))
+	if err == nil && len(found) > 0 {
+		if err = c.Bury(ctx, id, run, "removed", true); err == nil {
+			err = c.removeBuried(ctx, id, run)
+		}
+	}
+	return failure.Annotate(err, "remove backup", string(id))
+}
+
+func (c Catalog) removeBuried(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
+	seal, stone, err := c.Store.Get(ctx, manifest.SealKey(id))
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return nil // another removal was faster
+	case err != nil:
+		return err
+	case manifest.DecodeTombstone(seal) == nil:
+		return sealedMeanwhile(seal, id, run)
+	}
+	doomed, err := c.removalOrder(ctx, id, stone)
 	if err != nil {
-		return failure.Annotate(err, "remove backup", string(id))
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	if err := c.Bury(ctx, id, "removed", false); err != nil {
 		return err
 	}
-	if err := c.removeForBR(ctx, id); err != nil {
-		return failure.Annotate(err, "remove backup", string(id))
+	forBR, err := c.madeForBR(ctx, id)
+	if err != nil {
+		return err
 	}
-	for _, key := range removalOrder(id, found) {
-		if err := c.Store.Delete(ctx, key); err != nil {
-			return failure.Annotate(err, "remove backup", string(id))
+	if err := c.claimedBy(ctx, id, run); err != nil {
+		return err
+	}
+	doomed = append(forBR, doomed...)
+	for _, o := range doomed {
+		there, err := c.hasStone(ctx, id, stone)
+		if err == nil && there {
+			err = c.Store.DeleteVersion(ctx, o.Key, o.Version)
+		}
+		if failure.Is(err, failure.Conflict) {
+			there, err = c.hasStone(ctx, id, stone)
+			if there {
+				err = failure.New(failure.Conflict, "", "", "%s was written meanwhile", o.Key).WithHint("run it again")
+			}
+		}
+		if !there || err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// removalOrder puts what identifies the backup behind the rest, and the tombstone last.
-func removalOrder(id cluster.BackupID, found []objstore.Object) []string {
-	last := []string{manifest.ManifestKey(id), manifest.ClaimKey(id), manifest.SealKey(id)}
-	keys := make([]string, 0, len(found)+len(last))
-	for _, o := range found {
-		if o.Key != last[0] && o.Key != last[1] && o.Key != last[2] {
-			keys = append(keys, o.Key)
+// hasStone reports whether this tombstone is still in its place: if not, another removal has deleted all that it was for.
+func (c Catalog) hasStone(ctx context.Context, id cluster.BackupID, stone objstore.Version) (bool, error) {
+	_, version, err := c.Store.Get(ctx, manifest.SealKey(id))
+	if failure.Is(err, failure.NotFound) {
+		return false, nil
+	}
+	return err == nil && version == stone, err
+}
+
+// removalOrder puts what identifies the backup behind the rest, and the tombstone last, whether a listing shows them yet or not.
+func (c Catalog) removalOrder(ctx context.Context, id cluster.BackupID, stone objstore.Version) ([]objstore.Object, error) {
+	listed, err := c.Store.List(ctx, manifest.BackupPrefix(id))
+	if err != nil {
+		return nil, err
+	}
+	var out, last []objstore.Object
+	for _, key := range []string{manifest.ManifestKey(id), manifest.ClaimKey(id)} {
+		i := slices.IndexFunc(listed, func(o objstore.Object) bool { return o.Key == key })
+		if i >= 0 {
+			last = append(last, listed[i])
+			continue
+		}
+		_, version, err := c.Store.Get(ctx, key)
+		if err == nil {
+			last = append(last, objstore.Object{Key: key, Version: version})
+		} else if !failure.Is(err, failure.NotFound) {
+			return nil, err
 		}
 	}
-	return append(keys, last...)
+	last = append(last, objstore.Object{Key: manifest.SealKey(id), Version: stone})
+	for _, o := range listed {
+		if !slices.ContainsFunc(last, func(l objstore.Object) bool { return l.Key == o.Key }) {
+			out = append(out, o)
+		}
+	}
+	return append(out, last...), nil
 }

@@ -23,7 +23,7 @@ func (x *deletion) bury(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.catalog.Bury(ctx, x.opts.Backup, cmp.Or(x.opts.Reason, "deleted by a person"), x.entry.State == catalog.StateUnsealed)
+	return x.catalog.Bury(ctx, x.opts.Backup, x.entry.Run, cmp.Or(x.opts.Reason, "deleted by a person"), x.entry.State == catalog.StateUnsealed)
 }
 
 // checkLast is Conflict if no backup of the cluster can be restored but this one and those that others are about to bury.

@@ -199,7 +199,7 @@ func TestDelete_TheOtherOneIsNoGoodBackup_IsRefused(t *testing.T) {
 			require.NoError(t, p.deps.Store.Delete(t.Context(), manifest.ManifestKey("day-1")))
 		},
 		"it is buried": func(t *testing.T, p *place) { //nolint:thelper // a row
-			require.NoError(t, p.catalog.Bury(t.Context(), "day-1", "deleted", false))
+			require.NoError(t, p.catalog.Bury(t.Context(), "day-1", "", "deleted", false))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,8 @@ import (
 func daily(t *testing.T, n int) *place {
 	t.Helper()
 	p := newPlace(t)
-	require.NoError(t, p.catalog.Remove(t.Context(), "b"))
+	require.NoError(t, p.catalog.Bury(t.Context(), "b", "", "", false))
+	require.NoError(t, p.catalog.Remove(t.Context(), "b", ""))
 	p.ec2.snapshots = map[cluster.SnapshotID]ebs.Snapshot{}
 	for i := 1; i <= n; i++ {
 		id := fmt.Sprintf("day-%d", i)

@@ -81,7 +81,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 			*it = it.verdict(ActionKeep, "%s", why)
 			continue
 		}
-		it.done(s.catalog.Remove(ctx, it.Backup))
+		it.done(s.catalog.Remove(ctx, it.Backup, it.Run))
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 		}
 	}
 	if e, there := s.world.backups[r.Backup]; r.Operation == journal.Backup && there && e.State == catalog.StateUnsealed {
-		return s.catalog.Bury(ctx, r.Backup, "gc: "+r.fate(), true)
+		return s.catalog.Bury(ctx, r.Backup, r.ID, "gc: "+r.fate(), true)
 	}
 	return nil
 }

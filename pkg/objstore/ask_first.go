@@ -33,3 +33,10 @@ func (a askFirst) Delete(ctx context.Context, key string) error {
 	}
 	return a.Store.Delete(ctx, key)
 }
+
+func (a askFirst) DeleteVersion(ctx context.Context, key string, old Version) error {
+	if err := fenced.Check(ctx); err != nil {
+		return err
+	}
+	return a.Store.DeleteVersion(ctx, key, old)
+}

@@ -25,6 +25,7 @@ func TestAskFirst_LockLost_WritesNothing(t *testing.T) {
 		"create":  func() error { _, err := store.Create(ctx, "new", []byte("2")); return err },
 		"replace": func() error { _, err := store.Replace(ctx, "there", []byte("2"), version); return err },
 		"delete":  func() error { return store.Delete(ctx, "there") },
+		"version": func() error { return store.DeleteVersion(ctx, "there", version) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.ErrorIs(t, write(), lost)

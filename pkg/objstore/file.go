@@ -144,6 +144,30 @@ func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
 
 // Delete implements Store. Folders that become empty stay.
 func (f *fileStore) Delete(ctx context.Context, key string) error {
+	return f.remove(ctx, key, func(string) error { return nil })
+}
+
+// DeleteVersion implements Store, as Delete does.
+func (f *fileStore) DeleteVersion(ctx context.Context, key string, old Version) error {
+	if old == "" {
+		return failure.New(failure.Usage, "delete object", key, "no version given")
+	}
+	return f.remove(ctx, key, func(path string) error {
+		current, err := os.ReadFile(path) //nolint:gosec // below root: CheckKey
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case versionOf(current) != old:
+			return failure.New(failure.Conflict, "", "", "the object has another version")
+		}
+		return nil
+	})
+}
+
+// remove deletes the object unless admit refuses, beside which nobody writes.
+func (f *fileStore) remove(ctx context.Context, key string, admit func(path string) error) error {
 	if err := CheckKey(key); err != nil {
 		return err
 	}
@@ -154,6 +178,9 @@ func (f *fileStore) Delete(ctx context.Context, key string) error {
 		return nil
 	}
 	err := f.exclusively(ctx, func() error {
+		if err := admit(path); err != nil {
+			return err
+		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -57,6 +57,13 @@ func (p prefixed) Delete(ctx context.Context, key string) error {
 	return p.inner.Delete(ctx, p.prefix+key)
 }
 
+func (p prefixed) DeleteVersion(ctx context.Context, key string, old Version) error {
+	if err := CheckKey(key); err != nil {
+		return err
+	}
+	return p.inner.DeleteVersion(ctx, p.prefix+key, old)
+}
+
 func (p prefixed) URL() string {
 	return strings.TrimSuffix(p.inner.URL(), "/") + "/" + strings.TrimSuffix(p.prefix, "/")
 }

@@ -178,11 +178,27 @@ func (s *s3Store) List(ctx context.Context, prefix string) ([]Object, error) {
 }
 
 // Delete implements Store.
-func (s *s3Store) Delete(ctx context.Context, key string) error {
+func (s *s3Store) Delete(ctx context.Context, key string) error { return s.remove(ctx, key, nil) }
+
+// DeleteVersion implements Store. A store that says that it knows no conditional deletes is asked again without.
+func (s *s3Store) DeleteVersion(ctx context.Context, key string, old Version) error {
+	if old == "" {
+		return failure.New(failure.Usage, "delete object", key, "no version given")
+	}
+	err := s.remove(ctx, key, aws.String(string(old)))
+	if failure.Is(err, failure.Usage) && failure.HintOf(err) == hintNoPut {
+		return s.remove(ctx, key, nil)
+	}
+	return err
+}
+
+func (s *s3Store) remove(ctx context.Context, key string, version *string) error {
 	if err := CheckKey(key); err != nil {
 		return err
 	}
-	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key)})
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{
+		Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key), IfMatch: version,
+	})
 	err = explainS3(ctx, err, s.call("delete object", "s3:DeleteObject", key))
 	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
 		return nil

@@ -30,6 +30,9 @@ type Store interface {
 	List(ctx context.Context, prefix string) ([]Object, error)
 	// Delete removes an object. Deleting a missing one succeeds.
 	Delete(ctx context.Context, key string) error
+	// DeleteVersion is Delete of the version given: any other current version is a Conflict and stays. An S3 without
+	// conditional deletes, which Amazon's has, removes any version.
+	DeleteVersion(ctx context.Context, key string, old Version) error
 	// URL is where the store is, for messages; it never holds a secret.
 	URL() string
 }

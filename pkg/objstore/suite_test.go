@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest/suite"
@@ -99,6 +100,36 @@ func TestContract_File(t *testing.T) {
 func TestContract_Memory(t *testing.T) {
 	t.Parallel()
 	suite.Run(t, func(*testing.T) objstore.Store { return objstoretest.NewMemory(nil) })
+}
+
+func TestContract_ConditionalDeletes(t *testing.T) {
+	t.Parallel()
+	for name, opened := range map[string]suite.New{
+		"S3": func(t *testing.T) objstore.Store {
+			return open(t, "s3://"+bucket+"/p", objstore.Config{Endpoint: newServer(t, objstoretest.Config{}).URL()})
+		},
+		"file": func(t *testing.T) objstore.Store {
+			u := url.URL{Scheme: "file", Path: t.TempDir()}
+			return open(t, u.String(), objstore.Config{})
+		},
+		"memory": func(*testing.T) objstore.Store { return objstoretest.NewMemory(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			suite.RunConditionalDeletes(t, opened(t))
+		})
+	}
+}
+
+// An S3 that refuses a condition that it does not know deletes all the same.
+func TestDeleteVersion_NotImplemented_IsDeletedWithoutIt(t *testing.T) {
+	t.Parallel()
+	store, _ := faulty(t, fault.Rule{Point: "s3.DeleteObject", Position: fault.Before, Nth: 1, Code: "NotImplemented"})
+	v, err := store.Create(t.Context(), "a", []byte("one"))
+	require.NoError(t, err)
+	require.NoError(t, store.DeleteVersion(t.Context(), "a", v))
+	_, _, err = store.Get(t.Context(), "a")
+	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
 }
 
 // external names the variable for a store in any S3 that is right: s3://bucket, with AWS_ENDPOINT_URL_S3,

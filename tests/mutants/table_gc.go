@@ -53,7 +53,7 @@ func gcGuards() []Mutant {
 			"if err := found.Free(ctx, s.Store); err != nil {", "if err := error(nil); err != nil {",
 			"TestCollect_LockOfAKilledRun_IsDeadAfterAMinuteOfWatching|TestSweep_SuspendedRunRenewsAfterAll_NothingOfItIsDeleted"),
 		in("pkg/gc/sweep.go", "a dead run's backup is not buried before its snapshots go", sealedIsWhole,
-			`return s.catalog.Bury(ctx, r.Backup, "gc: "+r.fate(), true)`, "return nil",
+			`return s.catalog.Bury(ctx, r.Backup, r.ID, "gc: "+r.fate(), true)`, "return nil",
 			"TestCollect_DeadRun_IsBuriedBeforeItsFirstSnapshotGoes"),
 		in("pkg/gc/sweep.go", "a backup's objects go before its snapshots", knownAndKept,
 			`if why := r.holds(it.Backup); why != "" {`, `if why := r.holds(it.Backup); why != "" && false {`,

@@ -125,6 +125,23 @@ func (m *Memory) Delete(ctx context.Context, key string) error {
 	})
 }
 
+// DeleteVersion implements objstore.Store.
+func (m *Memory) DeleteVersion(ctx context.Context, key string, old objstore.Version) error {
+	if err := objstore.CheckKey(key); err != nil {
+		return err
+	}
+	if old == "" {
+		return failure.New(failure.Usage, "delete object", key, "no version given")
+	}
+	return m.call(ctx, "DeleteObject", "delete object", key, true, func() error {
+		if current, exists := m.objects[key]; exists && current.etag != string(old) {
+			return failure.New(failure.Conflict, "delete object", key, "the object exists in another version")
+		}
+		delete(m.objects, key)
+		return nil
+	})
+}
+
 // URL implements objstore.Store.
 func (m *Memory) URL() string { return "memory://" }
 

@@ -101,6 +101,9 @@ func (s *Server) deleteObject(c *call) (func(http.ResponseWriter), *s3Error) {
 	if failed != nil {
 		return nil, failed
 	}
+	if failed := admit(c.r, bucket, c.key); failed != nil {
+		return nil, failed
+	}
 	s.mutates(c)
 	delete(bucket, c.key)
 	return writeStatus(http.StatusNoContent), nil

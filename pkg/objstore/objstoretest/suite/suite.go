@@ -35,6 +35,7 @@ func Run(t *testing.T, open New) {
 		"List_AgreesWithGet":                listVersions,
 		"List_Nothing_IsEmpty":              listNothing,
 		"Delete_Missing_Succeeds":           deleteObject,
+		"DeleteVersion_Listed_IsDeleted":    deleteVersion,
 		"Keys_Unsafe_AreUsage":              unsafeKeys,
 		"Context_Ended_IsItsError":          endedContext,
 		"Prefixed_Store_SeesItsPart":        prefixed,
@@ -258,6 +259,32 @@ func deleteObject(t *testing.T, s objstore.Store) {
 	create(t, s, "a/b", "again")
 }
 
+// RunConditionalDeletes checks what a store makes of DeleteVersion whose server compares versions.
+func RunConditionalDeletes(t *testing.T, s objstore.Store) {
+	t.Helper()
+	v1 := create(t, s, "a/b", "one")
+	v2, err := s.Replace(t.Context(), "a/b", []byte("two"), v1)
+	require.NoError(t, err)
+	kind(t, failure.Conflict, s.DeleteVersion(t.Context(), "a/b", v1))
+	kind(t, failure.Conflict, objstore.Prefixed(s, "a/").DeleteVersion(t.Context(), "b", v1))
+	requireBody(t, s, "a/b", "two")
+	require.NoError(t, objstore.Prefixed(s, "a/").DeleteVersion(t.Context(), "b", v2))
+	_, _, err = s.Get(t.Context(), "a/b")
+	kind(t, failure.NotFound, err)
+}
+
+func deleteVersion(t *testing.T, s objstore.Store) {
+	v := create(t, s, "a/b", "one")
+	kind(t, failure.Usage, s.DeleteVersion(t.Context(), "a/b", ""))
+	found, err := s.List(t.Context(), "a/")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.NoError(t, s.DeleteVersion(t.Context(), "a/b", found[0].Version))
+	require.NoError(t, s.DeleteVersion(t.Context(), "a/b", v), "it is gone")
+	_, _, err = s.Get(t.Context(), "a/b")
+	kind(t, failure.NotFound, err)
+}
+
 func unsafeKeys(t *testing.T, s objstore.Store) {
 	for _, key := range []string{"", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a\x00b", "a\nb", `a\b`, ".tisnap-x", "\xff"} {
 		_, err := s.Create(t.Context(), key, nil)
@@ -267,6 +294,7 @@ func unsafeKeys(t *testing.T, s objstore.Store) {
 		_, _, err = s.Get(t.Context(), key)
 		kind(t, failure.Usage, err)
 		kind(t, failure.Usage, s.Delete(t.Context(), key))
+		kind(t, failure.Usage, s.DeleteVersion(t.Context(), key, "v"))
 	}
 	found, err := s.List(t.Context(), "")
 	require.NoError(t, err)
@@ -286,6 +314,7 @@ func endedContext(t *testing.T, s objstore.Store) {
 	_, err = s.List(ctx, "")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, s.Delete(ctx, "a"), context.Canceled)
+	require.ErrorIs(t, s.DeleteVersion(ctx, "a", v), context.Canceled)
 	requireBody(t, s, "a", "one")
 }
 
