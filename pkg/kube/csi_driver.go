@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -38,10 +39,15 @@ func sourceDriver(pv *corev1.PersistentVolumeSpec) string {
 	return ebsDriver
 }
 
-// foreignDriver names what made a volume that is not on EBS.
+// foreignDriver names what made a volume that is not on EBS, or has no id of EBS.
 func foreignDriver(pv *corev1.PersistentVolume) string {
-	if pv.Spec.CSI != nil {
-		return "a volume of " + pv.Spec.CSI.Driver
+	switch spec := pv.Spec; {
+	case spec.CSI != nil && isEBSDriver(spec.CSI.Driver):
+		return fmt.Sprintf("a volume of %s with the id %q, where vol-… is expected", spec.CSI.Driver, spec.CSI.VolumeHandle)
+	case spec.CSI != nil:
+		return "a volume of " + spec.CSI.Driver
+	case spec.AWSElasticBlockStore != nil:
+		return fmt.Sprintf("one of the in-tree driver with the id %q, where vol-… is expected", spec.AWSElasticBlockStore.VolumeID)
 	}
 	return "one without a CSI driver"
 }
