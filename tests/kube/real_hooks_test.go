@@ -94,6 +94,12 @@ func without(rules []rbacv1.PolicyRule, verb, resource string) []rbacv1.PolicyRu
 // as is the adapter of a new service account with these rules.
 func (s system) as(t *testing.T, rules []rbacv1.PolicyRule) *kube.Client {
 	t.Helper()
+	return s.account(t, s.namespace, s.serviceAccount(t, rules))
+}
+
+// serviceAccount makes one with these rules in the namespace of the test, and returns its name.
+func (s system) serviceAccount(t *testing.T, rules []rbacv1.PolicyRule) string {
+	t.Helper()
 	meta := metav1.ObjectMeta{GenerateName: s.namespace + "-"}
 	account, err := s.core.CoreV1().ServiceAccounts(s.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -104,7 +110,7 @@ func (s system) as(t *testing.T, rules []rbacv1.PolicyRule) *kube.Client {
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: account.Name}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return s.account(t, s.namespace, account.Name)
+	return account.Name
 }
 
 // account is the adapter with a token of the service account, once the authorizer knows its roles.
