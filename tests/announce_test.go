@@ -79,7 +79,7 @@ func TestAnnounce_EachCommand(t *testing.T) { //nolint:tparallel // the parts fo
 		assert.NotEmpty(t, got.Data.Phases)
 		assert.Equal(t, 3, got.Data.TiKVs)
 		require.Len(t, l.pushed, 1)
-		text, err := os.ReadFile(file) //nolint:gosec // our own folder
+		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `tisnap_run_success{cluster="tidb/prod",operation="backup"} 1`)
 		assert.Contains(t, string(text), `tisnap_run_phase_duration_seconds{cluster="tidb/prod",operation="backup",phase="volume snapshots"}`)
@@ -94,7 +94,7 @@ func TestAnnounce_EachCommand(t *testing.T) { //nolint:tparallel // the parts fo
 		assert.Equal(t, 4, got.ExitCode)
 		assert.Equal(t, "tidb/none", got.Cluster)
 		assert.NotEmpty(t, got.Error)
-		text, err := os.ReadFile(file) //nolint:gosec // our own folder
+		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `tisnap_run_success{cluster="tidb/none",operation="backup"} 0`)
 		assert.Contains(t, string(text), `tisnap_run_exit_code{cluster="tidb/none",operation="backup"} 4`)
@@ -122,7 +122,7 @@ func TestAnnounce_EachCommand(t *testing.T) { //nolint:tparallel // the parts fo
 		assert.Positive(t, l.events[0].Data.Deleted)
 		e = p.run(t, "gc", "--storage", whole, "--dry-run", "--metrics-file", file)
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
-		text, err := os.ReadFile(file) //nolint:gosec // our own folder
+		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `tisnap_gc_items{action="delete",kind="snapshot"} 0`)
 		assert.Contains(t, string(text), "tisnap_gc_success 1\n")

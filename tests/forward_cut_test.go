@@ -21,7 +21,7 @@ import (
 // TestPortForward_CutInHoldRecoverAndSweep breaks all port forwards in the middle of the hold, and of each half of the data phase. A cut
 // that is shorter than the leases does no harm: the stores prove that they were held all the time. After a longer one the
 // set of snapshots is thrown away.
-func TestPortForward_CutInHoldRecoverAndSweep(t *testing.T) {
+func TestPortForward_CutInHoldRecoverAndSweep(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	faults := &fault.Plan{}
 	p := newPlace(t, testbed.Config{DNSNames: true, Faults: faults, Scale: 20})

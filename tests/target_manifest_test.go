@@ -14,7 +14,7 @@ import (
 
 // A cluster is restored with a patch, its manifest is printed, and that makes a second one; what could not open the data
 // is refused before anything is made.
-func TestRestore_FromAManifestOrWithAPatch(t *testing.T) {
+func TestRestore_FromAManifestOrWithAPatch(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	p := newPlace(t, testbed.Config{Nodes: 9})
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)

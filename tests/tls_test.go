@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"io"
 	"math/big"
 	"net"
 	"os"
@@ -123,7 +122,7 @@ func TestPoint10_ClusterWithTLS_CertificateIsThatOfTheSecret(t *testing.T) {
 	objects, err := store.List(t.Context(), "")
 	require.NoError(t, err)
 	for _, o := range objects {
-		_, _ = io.WriteString(&shown, string(get(t, store, o.Key)))
+		_, _ = shown.Write(get(t, store, o.Key))
 	}
 	require.NotContains(t, shown.String(), a.keyLine(), "a private key is shown")
 }

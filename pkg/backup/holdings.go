@@ -83,7 +83,7 @@ func Holds(records []phase.Record) bool {
 }
 
 // pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
-func pausedBy(records []phase.Record, name cluster.Name) (what holding, held bool) {
+func pausedBy(records []phase.Record, name cluster.Name) (what holding, held bool) { //nolint:gocyclo // a case for each kind of record
 	if len(records) == 0 {
 		return holding{}, false
 	}

@@ -62,9 +62,9 @@ func (p *backPD) ResolvedTS(ctx context.Context) (pd.ResolvedTS, error) {
 	if err != nil {
 		return got, err
 	}
-	p.first.CompareAndSwap(0, int64(got.TS)) //nolint:gosec // a timestamp of this century
+	p.first.CompareAndSwap(0, int64(got.TS))
 	if p.times.Add(-1) >= 0 {
-		got.TS = cluster.TS(p.first.Load()) //nolint:gosec // see above
+		got.TS = cluster.TS(p.first.Load())
 	}
 	return got, nil
 }

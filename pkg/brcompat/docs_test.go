@@ -21,7 +21,7 @@ func TestDocs_FlagsAreThoseOfTheCommands(t *testing.T) {
 	table, after, ok := strings.Cut(rest, end)
 	require.True(t, ok)
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(before+begin+brcompat.FlagTable()+end+after), 0o644)) //nolint:gosec // a document
+		require.NoError(t, os.WriteFile(path, []byte(before+begin+brcompat.FlagTable()+end+after), 0o644))
 		return
 	}
 	require.Equal(t, brcompat.FlagTable(), table, "make docs writes it")

@@ -17,7 +17,7 @@ func logged(t *testing.T, args ...string) (ended, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "br.log")
 	got := run(t, append(args, "--log-file", file)...)
-	text, err := os.ReadFile(file) //nolint:gosec // ours
+	text, err := os.ReadFile(file)
 	if err != nil {
 		require.True(t, os.IsNotExist(err))
 	}

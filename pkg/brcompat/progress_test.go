@@ -16,7 +16,7 @@ import (
 
 func content(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path) //nolint:gosec // ours
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(text)
 }
@@ -36,7 +36,7 @@ func TestProgress_FileIsRenewedEachSecond(t *testing.T) {
 		require.Equal(t, "62.50", content(t, path))
 
 		require.NoError(t, os.Remove(path))
-		old, err := os.Create(path) //nolint:gosec // ours
+		old, err := os.Create(path)
 		require.NoError(t, err)
 		_, err = old.WriteString("of the second before")
 		require.NoError(t, err)

@@ -41,7 +41,7 @@ func goldenText(t *testing.T, name, got string) {
 	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // ours
+	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got)
 }
@@ -57,7 +57,7 @@ func TestWriteRestored_RecordedDocument_IsGolden(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "csb_restore.json")
 	require.NoError(t, os.WriteFile(file, []byte("of a run before"), 0o600))
 	require.NoError(t, d.writeRestored(file, volumes))
-	got, err := os.ReadFile(file) //nolint:gosec // ours
+	got, err := os.ReadFile(file)
 	require.NoError(t, err)
 	goldenText(t, "restoremeta.json", string(got))
 	before, err := os.ReadFile("../manifest/testdata/backupmeta.recorded.json")
@@ -88,7 +88,7 @@ func half(t *testing.T, result *restore.Result, err error) (log, progress string
 			deps.Sink.Emit(phase.Event{Type: phase.Warning, Phase: "restore volumes", Step: "await-volumes", Message: "a warning"})
 			return result, err
 		})
-	text, readErr := os.ReadFile(file) //nolint:gosec // ours
+	text, readErr := os.ReadFile(file)
 	require.NoError(t, readErr)
 	moment := regexp.MustCompile(`(?m)^\[[^]]+\] (\[\w+\]) \[[^]]+\]`)
 	return moment.ReplaceAllString(out.String(), "[TIME] $1 [FILE]"), string(text), ended

@@ -70,7 +70,7 @@ func (c Catalog) holderForBR(ctx context.Context) (*Claim, objstore.Version, err
 	}
 	held := new(Claim)
 	if json.Unmarshal(body, held) != nil || held.Run == "" || manifest.CheckID(held.ID) != nil {
-		return nil, "", nil // br's own
+		return nil, "", nil //nolint:nilerr // br's own
 	}
 	return held, version, nil
 }

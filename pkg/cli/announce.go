@@ -73,7 +73,7 @@ type ended struct {
 
 // toAnnounce notes the run, when it begins and again when it has a result; doc is nil before.
 func (a *app) toAnnounce(cmd *cobra.Command, doc document) {
-	end, _ := doc.(ending) //nolint:errcheck // a nil document is none
+	end, _ := doc.(ending) // a nil document is none
 	a.ended = &ended{cmd: cmd, end: end}
 }
 

@@ -58,7 +58,7 @@ func (a *app) background(ctx context.Context, cmd *cobra.Command, store objstore
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() //nolint:errcheck // the process has a descriptor of its own
+	defer out.Close() // the process has a descriptor of its own
 	earlier, err := out.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "open log of run", out.Name())
@@ -140,7 +140,7 @@ func awaitBegin(ctx context.Context, store objstore.Store, run cluster.RunID, be
 		}
 		if err := wait.For(ctx, beginInterval); err != nil {
 			_ = process.Signal(syscall.SIGTERM) // it undoes what it did; one that has ended needs none
-			<-ended
+			<-ended                             //nolint:errcheck // how it ended is in its journal
 			return failure.Annotate(err, "wait for the run to begin", string(run))
 		}
 	}

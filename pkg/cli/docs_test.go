@@ -60,7 +60,7 @@ func TestDocs_NameEveryCommand(t *testing.T) {
 }
 
 // Every command line of tisnap in the documents, and every flag that they name alone, exists.
-func TestDocs_CommandsAndFlagsExist(t *testing.T) {
+func TestDocs_CommandsAndFlagsExist(t *testing.T) { //nolint:tparallel // the cases count together
 	t.Parallel()
 	found := 0
 	for name, text := range userPages(t) {

@@ -115,7 +115,7 @@ func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 		if err != nil || n == 0 || n > 1<<50 {
 			return in, failure.New(failure.Usage, "read --"+row.flag, row.text, "want a size, as 1TiB or 500GB")
 		}
-		*row.to = int64(n) * int64(max(in.Stores, 1)) //nolint:gosec // bounded above
+		*row.to = int64(n) * int64(max(in.Stores, 1))
 	}
 	if f.data != "" {
 		in.LargestBytes = 0

@@ -28,7 +28,7 @@ func TestEstimate_Tables_MatchGolden(t *testing.T) {
 				require.NoError(t, os.MkdirAll("testdata", 0o750))
 				require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
 			}
-			want, err := os.ReadFile(path) //nolint:gosec // our own
+			want, err := os.ReadFile(path)
 			require.NoError(t, err, "run go test -update-golden")
 			require.Equal(t, string(want), out)
 		})

@@ -108,7 +108,7 @@ func (a *app) exporter(ctx context.Context, f exporterFlags) error {
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer cancel()
-	reading.Go(func() { _ = x.Run(ctx) }) //nolint:errcheck // it ends with ctx alone
+	reading.Go(func() { _ = x.Run(ctx) }) // it ends with ctx alone
 	return x.Serve(ctx, listener)
 }
 

@@ -53,7 +53,7 @@ func newTemplate(text string) (fill, error) {
 
 // byTemplate prints a document through the JSONPath template of --output. Field names are those of the JSON output.
 func byTemplate(w io.Writer, output string, d document) error {
-	print, err := newTemplate(strings.TrimPrefix(output, jsonPath))
+	fill, err := newTemplate(strings.TrimPrefix(output, jsonPath))
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func byTemplate(w io.Writer, output string, d document) error {
 	if err := decoder.Decode(&value); err != nil {
 		return err
 	}
-	return print(w, value)
+	return fill(w, value)
 }
 
 // printNames prints the objects' names, a line each; a document without names has none to print.

@@ -69,8 +69,8 @@ func runTemplate(what, text string, document []byte, w io.Writer) error {
 // findHelper is the path of the program for Go templates: beside this one, or where the shell would find it.
 func findHelper() (string, error) {
 	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil { // kubectl-tisnap is a link
-			self = real
+		if linked, err := filepath.EvalSymlinks(self); err == nil { // kubectl-tisnap is a link
+			self = linked
 		}
 		beside := filepath.Join(filepath.Dir(self), templateHelper)
 		if _, err := os.Stat(beside); !errors.Is(err, fs.ErrNotExist) {

@@ -31,7 +31,7 @@ func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) er
 	}
 	_, _ = fmt.Fprintf(a.streams.Err, "the report is in %s\n", file.Name())
 	if !f.open || ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the report is written, and nobody waits for the browser
 	}
 	browser.Stdout, browser.Stderr = io.Discard, io.Discard
 	if err := browser.OpenFile(file.Name()); err != nil {

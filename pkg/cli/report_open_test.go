@@ -18,7 +18,7 @@ func opener(t *testing.T, exit string) (given string) {
 	given = filepath.Join(folder, "given")
 	script := "#!/bin/sh\nprintf '%s\\n' \"$@\" >> " + given + "\nexit " + exit + "\n"
 	for _, program := range []string{"xdg-open", "open"} { // Linux, macOS
-		require.NoError(t, os.WriteFile(filepath.Join(folder, program), []byte(script), 0o700)) //nolint:gosec // it is run
+		require.NoError(t, os.WriteFile(filepath.Join(folder, program), []byte(script), 0o700))
 	}
 	t.Setenv("PATH", folder)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -33,11 +33,11 @@ func TestReport_Open_ShowsAWholePageInTheBrowser(t *testing.T) { //nolint:parall
 			code, out, stderr := run(t, append(args, "--open", "--storage", url)...)
 			require.Zero(t, code, stderr)
 			require.Empty(t, out)
-			opened, err := os.ReadFile(given) //nolint:gosec // our own
+			opened, err := os.ReadFile(given)
 			require.NoError(t, err)
 			file := strings.TrimPrefix(strings.TrimSpace(string(opened)), "file://")
 			require.Contains(t, stderr, "the report is in "+file)
-			body, err := os.ReadFile(file) //nolint:gosec // our own
+			body, err := os.ReadFile(file)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(string(body), "<!doctype html>") && strings.HasSuffix(strings.TrimSpace(string(body)), "</html>"))
 			info, err := os.Stat(file)

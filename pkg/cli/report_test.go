@@ -83,7 +83,7 @@ func TestReport_ABackup_InEveryFormat(t *testing.T) { //nolint:paralleltest // i
 	code, out, stderr = run(t, "report", "run-f", "--storage", url, "--format", "html", "--out", file)
 	require.Zero(t, code, stderr)
 	require.Empty(t, out)
-	body, err := os.ReadFile(file) //nolint:gosec // our own
+	body, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, string(body), "The run failed (limited)")
 }

@@ -81,9 +81,10 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
 		})
 	case journal.Restore:
 		return a.abortRestore(cmd, removal{yes: true, rate: abortRate}, r.ID)
+	default:
+		return failure.New(failure.Usage, "abort run", string(r.ID), "it is a %s, which makes nothing that could be undone", r.Operation).
+			WithHint("continue it with: tisnap resolve %s --backup %s", r.Cluster, r.Backup)
 	}
-	return failure.New(failure.Usage, "abort run", string(r.ID), "it is a %s, which makes nothing that could be undone", r.Operation).
-		WithHint("continue it with: tisnap resolve %s --backup %s", r.Cluster, r.Backup)
 }
 
 // abortRate is how many volumes of a restore are deleted in a second: the request limit is the whole account's.

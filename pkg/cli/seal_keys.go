@@ -10,7 +10,7 @@ import (
 )
 
 // signPassword is the environment variable with the password of --sign-key. No flag takes a secret.
-const signPassword = "TISNAP_SIGN_PASSWORD"
+const signPassword = "TISNAP_SIGN_PASSWORD" //nolint:gosec // its name
 
 // verifyKeyFlag is the same for every command that reads a sealed backup for its user.
 func verifyKeyFlag(cmd *cobra.Command, value *string) {
@@ -22,7 +22,7 @@ func readSigningKey(file string) (*manifest.SigningKey, error) {
 	if file == "" {
 		return nil, nil //nolint:nilnil // to sign nothing is a choice, not an error
 	}
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file) //nolint:gosec // its user names it
 	if err != nil {
 		return nil, failure.New(failure.Usage, "read --sign-key", file, "%w", err).
 			WithHint("give the file with the secret key that `minisign -G` wrote; without --sign-key the backup is not signed")
@@ -39,7 +39,7 @@ func readVerifyKey(value string) (*manifest.VerifyKey, error) {
 	if key, err := manifest.ParseVerifyKey([]byte(value)); err == nil {
 		return key, nil
 	}
-	text, err := os.ReadFile(value)
+	text, err := os.ReadFile(value) //nolint:gosec // its user names it
 	if err != nil {
 		return nil, failure.New(failure.Usage, "read --verify-key", value, "it is neither a public key of minisign nor a file: %w", err).
 			WithHint("give the file minisign.pub that `minisign -G` wrote, or the second line of it")

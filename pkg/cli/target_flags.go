@@ -73,7 +73,7 @@ func readInput(cmd *cobra.Command, file string) ([]byte, error) {
 		if err != nil {
 			return nil, failure.Wrap(err, failure.Usage, "read file", file)
 		}
-		defer f.Close() //nolint:errcheck // it was only read
+		defer f.Close() // it was only read
 		from = f
 	}
 	text, err := io.ReadAll(io.LimitReader(from, maxInput+1))

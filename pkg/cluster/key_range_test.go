@@ -134,7 +134,7 @@ func FuzzTile(f *testing.F) {
 	})
 }
 
-func TestKeyRange_ContainsAndString(t *testing.T) {
+func TestKeyRange_ContainsAndString(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	r := keys("b", "d")
 	for key, want := range map[string]bool{"": false, "a": false, "b": true, "c": true, "d": false, "e": false} {

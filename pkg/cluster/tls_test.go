@@ -43,8 +43,8 @@ func TestTLSFiles_Config(t *testing.T) {
 func TestTLSFiles_Config_IsUsed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert} //nolint:gosec // a test's
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) //nolint:forbidigo // what a server takes
 	server.StartTLS()
 	defer server.Close()
 	dir := t.TempDir()
@@ -64,7 +64,9 @@ func TestTLSFiles_Config_IsUsed(t *testing.T) {
 		require.NoError(t, err)
 		transport := &http.Transport{TLSClientConfig: cfg}
 		defer transport.CloseIdleConnections()
-		resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		require.NoError(t, err)
+		resp, err := (&http.Client{Transport: transport}).Do(req)
 		if err == nil {
 			require.NoError(t, resp.Body.Close())
 		}

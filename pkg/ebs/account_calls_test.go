@@ -259,7 +259,7 @@ func TestNewestSnapshots_OfTheLastMinutes_ByVolume(t *testing.T) {
 	require.Empty(t, newest, "none since")
 }
 
-func TestStates_Outcome_DecidedForEach(t *testing.T) {
+func TestStates_Outcome_DecidedForEach(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for state, want := range map[ebs.SnapshotState]ebs.SnapshotOutcome{
 		ebs.SnapshotPending: ebs.SnapshotWaits, ebs.SnapshotCompleted: ebs.SnapshotDone, ebs.SnapshotError: ebs.SnapshotFailed,

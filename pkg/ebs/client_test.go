@@ -76,7 +76,7 @@ func TestAccountID_StandIn_ItsNumber(t *testing.T) {
 	require.Equal(t, "us-west-2", a.Region())
 }
 
-func TestProbe_Refused_DeniedNamesActionAndChangesNothing(t *testing.T) {
+func TestProbe_Refused_DeniedNamesActionAndChangesNothing(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	a := newAccount(t)
 	i, volumes := a.instance(t, 1)
@@ -99,7 +99,7 @@ func TestProbe_Refused_DeniedNamesActionAndChangesNothing(t *testing.T) {
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 }
 
-func TestCut_Request_RefusedBeforeAnyCall(t *testing.T) {
+func TestCut_Request_RefusedBeforeAnyCall(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	a := newAccount(t)
 	i, volumes := a.instance(t, 1)
@@ -156,7 +156,7 @@ func TestCut_TooManyTags_UsageAndNothingMade(t *testing.T) {
 	require.Empty(t, a.server.Snapshots())
 }
 
-func TestCreateVolume_Request_RefusedBeforeAnyCall(t *testing.T) {
+func TestCreateVolume_Request_RefusedBeforeAnyCall(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	a := newAccount(t)
 	good := request(ebs.Snapshot{ID: "snap-0123456789abcdef0"}, "token")

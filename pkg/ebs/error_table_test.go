@@ -73,7 +73,7 @@ func TestClassify_Code_KindAndRetry(t *testing.T) {
 	require.Len(t, codes, tested, "each code of the table has a row here")
 }
 
-func TestClassify_CodeNotInTheTable_ByItsName(t *testing.T) {
+func TestClassify_CodeNotInTheTable_ByItsName(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for code, want := range map[string]failure.Kind{
 		"SomethingNewLimitExceeded": failure.Limited,
@@ -153,7 +153,7 @@ func TestRealClock_DeadlineBeforeEnd_GivesUpAtOnce(t *testing.T) {
 	})
 }
 
-func TestPercent_Texts(t *testing.T) {
+func TestPercent_Texts(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for text, want := range map[string]int{"": 0, "0%": 0, "42%": 42, " 99% ": 99, "100%": 100, "250%": 100, "-1%": 0, "x": 0} {
 		t.Run(text, func(t *testing.T) {

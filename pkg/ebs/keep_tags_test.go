@@ -24,7 +24,7 @@ func TestKeepTags_AllowList_NothingElseAndOwnWin(t *testing.T) {
 	require.Empty(t, differing)
 }
 
-func TestCheckKeepTags_Refused_Usage(t *testing.T) {
+func TestCheckKeepTags_Refused_Usage(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	require.NoError(t, ebs.CheckKeepTags(nil))
 	require.NoError(t, ebs.CheckKeepTags([]string{"cost-center", "team"}))

@@ -95,7 +95,7 @@ func largest(writes bool, spec cluster.VolumeSpec) estimate.Input {
 	return estimate.Input{Operation: report.Restore, Stores: 20, DataBytes: 21_000 * estimate.GB, Writes: writes, Spec: spec}
 }
 
-func TestPublished_LargestCase(t *testing.T) {
+func TestPublished_LargestCase(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	e := of(t, largest(false, cluster.VolumeSpec{Type: "gp3", IOPS: 7000, ThroughputMiB: 400}))
 	for phase, want := range map[string]float64{
@@ -108,7 +108,7 @@ func TestPublished_LargestCase(t *testing.T) {
 	near(t, 15*60, under.Total.Seconds-e.Total.Seconds, false) // "about 15 min more"
 }
 
-func TestPublished_PhasesOfARestore(t *testing.T) {
+func TestPublished_PhasesOfARestore(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	slow := of(t, largest(true, cluster.VolumeSpec{Type: "gp3", IOPS: 3000, ThroughputMiB: 125}))
 	idle := of(t, largest(false, cluster.VolumeSpec{Type: "gp3", IOPS: 3000, ThroughputMiB: 125}))

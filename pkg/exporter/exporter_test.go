@@ -248,7 +248,7 @@ func BenchmarkFirstScrape(b *testing.B) {
 		start = time.Now()
 		require.NoError(b, x.Refresh(b.Context()))
 		again := time.Since(start)
-		runtime.GC() //nolint:revive // what stays is measured
+		runtime.GC()
 		var mem runtime.MemStats
 		runtime.ReadMemStats(&mem)
 		floor := float64(requests) * store.latency.Seconds() / 64
@@ -268,7 +268,7 @@ func TestMemory_OfManyRuns_IsBounded(t *testing.T) { //nolint:paralleltest // it
 	store := manyRuns(t, 1000)
 	store.latency = time.Microsecond
 	heap := func() uint64 {
-		runtime.GC() //nolint:revive // what stays is measured
+		runtime.GC()
 		var mem runtime.MemStats
 		runtime.ReadMemStats(&mem)
 		return mem.HeapAlloc

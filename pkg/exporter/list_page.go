@@ -28,7 +28,7 @@ const (
 func (x *Exporter) listPage(r *http.Request, s *state) (content, error) {
 	question := failure.Line(r.URL.Query().Get("q"))
 	question = question[:min(len(question), maxQuestion)]
-	number, _ := strconv.Atoi(r.URL.Query().Get("page")) //nolint:errcheck // anything else is the first
+	number, _ := strconv.Atoi(r.URL.Query().Get("page")) // anything else is the first
 	found := s.search(strings.ToLower(strings.TrimSpace(question)))
 	pages := max((len(found)+maxRows-1)/maxRows, 1)
 	number = min(max(number, 1), pages)

@@ -119,7 +119,7 @@ func (x *Exporter) readJournals(ctx context.Context, locks map[cluster.Name]*loc
 	return parallel.Each(ctx, maxReads, open, func(ctx context.Context, _ int, l *lockState) (err error) {
 		l.records, err = x.journals.read(ctx, l.record.Owner.Run)
 		if err == nil && len(l.records) > 0 {
-			l.about, _ = journal.ReadAbout(l.record.Owner.Run, l.records[0]) //nolint:errcheck // a newer version's: it is shown without
+			l.about, _ = journal.ReadAbout(l.record.Owner.Run, l.records[0]) // a newer version's: it is shown without
 		}
 		return err
 	})

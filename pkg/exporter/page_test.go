@@ -78,7 +78,7 @@ func TestPage_Live_ReadsTheJournalEachTime(t *testing.T) {
 }
 
 // No request changes anything, and no other web site can make a browser show or read the page.
-func TestPage_IsReadOnlyAndGuarded(t *testing.T) {
+func TestPage_IsReadOnlyAndGuarded(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
 	x := exporter.New(store, exporter.Options{})
@@ -182,7 +182,7 @@ func TestServe_EndsWithItsContext(t *testing.T) {
 	go func() { ended <- x.Run(ctx) }()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/", nil)
 	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // body closes it
 	require.NoError(t, err)
 	assert.Contains(t, body(t, resp), "41 backups")
 	http.DefaultClient.CloseIdleConnections()

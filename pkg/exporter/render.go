@@ -24,13 +24,13 @@ type content struct {
 }
 
 // page makes a handler that answers with a document, or with what went wrong in words.
-func (x *Exporter) page(make func(*http.Request, *state) (content, error)) http.Handler {
+func (x *Exporter) page(show func(*http.Request, *state) (content, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusOK
 		s, err := x.latest(r.Context())
 		var c content
 		if err == nil {
-			c, err = make(r, s)
+			c, err = show(r, s)
 		}
 		if err != nil {
 			status, c = x.wentWrong(err)
@@ -59,6 +59,7 @@ func (x *Exporter) wentWrong(err error) (int, content) {
 		status, title = http.StatusNotFound, "Not found"
 	case failure.Unready:
 		status, title = http.StatusServiceUnavailable, "Not ready"
+	default: // as above
 	}
 	return status, content{title: title, nodes: []g.Node{h.H1(h.Class("title"), g.Text(title)), h.P(g.Text(failure.Line(err.Error())))}}
 }

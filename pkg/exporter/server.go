@@ -97,7 +97,7 @@ func (x *Exporter) Serve(ctx context.Context, listener net.Listener) error {
 	})
 	err := server.Serve(listener)
 	if !stop() {
-		<-stopped
+		<-stopped //nolint:errcheck // what was not answered by then is cut off
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

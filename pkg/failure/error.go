@@ -152,7 +152,7 @@ func HintsOf(err error) []string {
 // outermostJoin are the errors that were joined last, nil if none were.
 func outermostJoin(err error) []error {
 	for err != nil {
-		if j, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the chain is walked by hand: As sees no joins
+		if j, ok := err.(interface{ Unwrap() []error }); ok { // the chain is walked by hand: As sees no joins
 			return j.Unwrap()
 		}
 		err = errors.Unwrap(err)

@@ -75,9 +75,10 @@ func (x *deletion) restorable(ctx context.Context, id cluster.BackupID) (bool, e
 	switch failure.KindOf(err) {
 	case failure.NotFound, failure.Unready, failure.Corrupt, failure.Usage:
 		return false, nil
-	}
-	if err != nil {
-		return false, err
+	default:
+		if err != nil {
+			return false, err
+		}
 	}
 	if m.Region != x.EBS.Region() {
 		return true, nil

@@ -56,7 +56,7 @@ func (p *place) killedBeforeBury(t *testing.T, o DeleteOptions) {
 // jitter lets others go first, as the seed says.
 func jitter(seed uint64) func(string) error {
 	var mu sync.Mutex
-	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // a schedule
+	random := rand.New(rand.NewPCG(seed, seed))
 	return func(string) error {
 		mu.Lock()
 		n := random.IntN(20)

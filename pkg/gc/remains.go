@@ -26,6 +26,7 @@ func (j *judge) remains() []Item {
 			out = append(out, it.verdict(ActionDelete, "it is being removed"))
 		case catalog.StateUnsealed:
 			out = append(out, j.unsealed(it))
+		case catalog.StateBroken, catalog.StateUntrusted: // what `tisnap list` adds after it has asked EC2, or for a key
 		}
 	}
 	return out

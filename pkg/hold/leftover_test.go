@@ -162,7 +162,7 @@ func TestReleaseLeftovers_StoreHangs_EndsWithTheRestLetGo(t *testing.T) {
 }
 
 // Whether the cluster is held is not known without PD: that is no lesser error than one of a store.
-func TestReleaseLeftovers_PDAway_IsHeld(t *testing.T) {
+func TestReleaseLeftovers_PDAway_IsHeld(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	r := dead(t)
 	for _, point := range []string{"pd.Schedulers", "pd.Stores"} {

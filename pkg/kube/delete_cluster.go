@@ -84,7 +84,7 @@ const (
 
 // anyTransient reports whether one of joined errors may be gone at the next try.
 func anyTransient(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the parts of this very error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // the parts of this very error
 		return slices.ContainsFunc(joined.Unwrap(), anyTransient)
 	}
 	return failure.Transient(err)

@@ -42,7 +42,7 @@ func recordedVolume(t *testing.T, target cluster.Name) kube.RestoredVolume {
 	}
 }
 
-func TestWrites_AnswerLost_SucceedWhenRunAgain(t *testing.T) {
+func TestWrites_AnswerLost_SucceedWhenRunAgain(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	l := newServer(t)
 	target := source("dst")
@@ -93,7 +93,7 @@ func TestDeleteCluster_Interrupted_IsFinishedWhenRunAgain(t *testing.T) {
 	assert.Empty(t, l.server.List("persistentvolumeclaims", ""))
 }
 
-func TestWrites_RefusedBefore_ChangeNothing(t *testing.T) {
+func TestWrites_RefusedBefore_ChangeNothing(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	l := newServer(t)
 	target := source("dst")

@@ -23,7 +23,7 @@ type Forwarder struct {
 	times     forwardTimes
 	webSocket atomic.Bool // nothing else gets through
 
-	life context.Context // its end ends openings that are under way
+	life context.Context //nolint:containedctx // its end ends openings that are under way
 	end  context.CancelFunc
 
 	openings sync.WaitGroup
@@ -126,13 +126,13 @@ func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunn
 func (f *Forwarder) open(ctx context.Context, pod types.NamespacedName, p *podTunnel) (*tunnel, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	defer context.AfterFunc(f.life, cancel)()
+	defer context.AfterFunc(f.life, cancel)() //nolint:contextcheck // the forwarder's end ends it, too
 	opened := f.times.open()
 	conn, err := f.upgrade(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTunnel(conn, f.times.trip)
+	t, err := openTunnel(conn, f.times.trip) //nolint:contextcheck // a tunnel lasts beyond the dial that opens it
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func ask(t *testing.T, conn net.Conn, text string) string {
 	return strings.TrimSpace(line)
 }
 
-func TestForwarder_PodsAndServices_OneConnectionAPod(t *testing.T) {
+func TestForwarder_PodsAndServices_OneConnectionAPod(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	l := echoes(t)
 	f := forwarder(t, l)
@@ -243,7 +243,7 @@ func TestForwarder_Refused_SaysWhatIsMissing(t *testing.T) {
 	assert.Equal(t, failure.Denied, failure.KindOf(err))
 }
 
-func TestIsClusterAddress(t *testing.T) {
+func TestIsClusterAddress(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for address, want := range map[string]bool{
 		"prod-pd.tidb.svc:2379": true, "prod-tikv-0.prod-tikv-peer.tidb.svc.cluster.local:20160": true, "PROD-PD.tidb.SVC:2379": true,

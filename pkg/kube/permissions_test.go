@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 )
 
-func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) {
+func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	l := newServer(t)
 	require.NoError(t, l.client.Allowed(t.Context(), "tidb"))

@@ -36,7 +36,7 @@ func TestTransientIsNotFinal_RefusedForAMoment_Succeeds(t *testing.T) {
 	}
 }
 
-func TestTransientIsNotFinal_ServerRestarts_EveryErrorIsTransient(t *testing.T) {
+func TestTransientIsNotFinal_ServerRestarts_EveryErrorIsTransient(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	l := newServer(t)
 	target := source("dst")

@@ -41,6 +41,10 @@ func TestUndo_TransientErrors_AreRetriedByItsDeadline(t *testing.T) {
 			require.Empty(t, l.server.List("persistentvolumeclaims", ""))
 		})
 	}
+}
+
+func TestUndo_TransientErrorsForEver_EndWithTheDeadline(t *testing.T) {
+	t.Parallel()
 	l := newServer(t)
 	bound(t, l)
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.Before, Code: "ServiceUnavailable", Times: -1}))

@@ -36,7 +36,7 @@ func TestFromBackupMeta_Recorded_CanBeRestored(t *testing.T) {
 	require.Equal(t, string(readFile(t, "backupmeta.recorded.json")), string(meta), "br's document is kept")
 }
 
-func TestFromBackupMeta_Unusable_IsCorrupt(t *testing.T) {
+func TestFromBackupMeta_Unusable_IsCorrupt(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	doc := string(readFile(t, "backupmeta.recorded.json"))
 	for name, broken := range map[string]string{
@@ -56,7 +56,7 @@ func TestFromBackupMeta_Unusable_IsCorrupt(t *testing.T) {
 	}
 }
 
-func TestFromBackupMeta_Quantities_AreRoundedUp(t *testing.T) {
+func TestFromBackupMeta_Quantities_AreRoundedUp(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	doc := string(readFile(t, "backupmeta.recorded.json"))
 	for quantity, want := range map[string]int64{

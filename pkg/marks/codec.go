@@ -37,7 +37,7 @@ func (s *Set) Encode() ([]byte, error) {
 		return nil, failure.Wrap(err, failure.Unknown, "encode marks", "")
 	}
 	w := &writer{to: zip}
-	w.number(uint64(s.Len()))
+	w.number(uint64(s.Len())) //nolint:gosec // a count
 	before := Mark{}
 	for _, m := range s.list() {
 		w.number(uint64(m.Region - before.Region))

@@ -42,11 +42,11 @@ func TestEncode_ComesBack(t *testing.T) {
 // big is marks like those of a cluster that has lived: ids given out to regions and their peers, versions of splits,
 // indexes of all sizes.
 func big(n int) []marks.Mark {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
-	list, id, version := make([]marks.Mark, n), uint64(1000), uint64(1)
+	r := rand.New(rand.NewPCG(1, 2))
+	list, id := make([]marks.Mark, n), uint64(1000)
 	for i := range list {
 		id += 4 + r.Uint64N(60)
-		version = 1 + r.Uint64N(uint64(n))
+		version := 1 + r.Uint64N(uint64(n))
 		list[i] = marks.Mark{Region: cluster.RegionID(id), Version: version, Term: 6 + r.Uint64N(30), Index: 6 + r.Uint64N(1<<(8+r.Uint64N(20)))}
 	}
 	return list

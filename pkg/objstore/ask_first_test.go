@@ -13,7 +13,7 @@ import (
 )
 
 // A process whose lock is another one's writes no object, and reads what it likes.
-func TestAskFirst_LockLost_WritesNothing(t *testing.T) {
+func TestAskFirst_LockLost_WritesNothing(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	plain := objstoretest.NewMemory(nil)
 	store := objstore.AskFirst(plain)

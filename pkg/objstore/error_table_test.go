@@ -66,7 +66,7 @@ func TestExplainS3_HostileText_IsOneLineWithoutControls(t *testing.T) {
 	require.EqualError(t, err, "create object of s3://b/p/k: Odd[2J : the reason (request REQ)")
 }
 
-func TestExplainS3_UnknownCode_GoesByStatus(t *testing.T) {
+func TestExplainS3_UnknownCode_GoesByStatus(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for status, want := range map[int]failure.Kind{
 		401: failure.Denied, 403: failure.Denied, 404: failure.NotFound, 409: failure.Conflict, 412: failure.Conflict,
@@ -92,7 +92,7 @@ func TestExplainS3_Hints_NameActionAndTarget(t *testing.T) {
 	require.Contains(t, hint(putCall, "PermanentRedirect"), "--region")
 }
 
-func TestExplainS3_ErrorsOfTheSDKItself_HaveAKind(t *testing.T) {
+func TestExplainS3_ErrorsOfTheSDKItself_HaveAKind(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for text, want := range map[string]failure.Kind{
 		"get identity: get credentials: failed to refresh": failure.Denied,
@@ -124,7 +124,7 @@ func TestExplain_EndedContext_KeepsItsIdentity(t *testing.T) {
 	require.ErrorIs(t, explainFile(ctx, ctx.Err(), "get object", "k"), context.DeadlineExceeded)
 }
 
-func TestExplainFile_Errno_HasAKind(t *testing.T) {
+func TestExplainFile_Errno_HasAKind(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for cause, want := range map[error]failure.Kind{
 		fs.ErrNotExist: failure.NotFound, fs.ErrExist: failure.Conflict, fs.ErrPermission: failure.Denied,

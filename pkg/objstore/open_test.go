@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
 
-func TestOpen_GoodURL_IsShownAsItIs(t *testing.T) {
+func TestOpen_GoodURL_IsShownAsItIs(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for given, want := range map[string]string{
 		"s3://bucket":                "s3://bucket",

@@ -79,7 +79,7 @@ func TestS3Create_ConcurrentWrite_IsTriedAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestS3_Refused_NamesTheAction(t *testing.T) {
+func TestS3_Refused_NamesTheAction(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	store, server := faulty(t, fault.Rule{Point: "s3.*", Code: "AccessDenied", Times: -1})
 	_, createErr := store.Create(t.Context(), "a", nil)

@@ -178,7 +178,7 @@ func TestClient_NotBootstrapped_IsUnready(t *testing.T) {
 	require.Greater(t, s.NextID(), uint64(5000))
 }
 
-func TestClient_Stall_EndsWithTheContext(t *testing.T) {
+func TestClient_Stall_EndsWithTheContext(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	faults := &fault.Plan{}
 	s := running(t, pdtest.Config{Faults: faults}, 2)

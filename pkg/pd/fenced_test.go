@@ -33,7 +33,7 @@ func TestFenced_LockLost_NothingIsChanged(t *testing.T) {
 		require.ErrorIs(t, err, lost, point)
 		require.Equal(t, failure.Conflict, failure.KindOf(err), point)
 		require.Zero(t, faults.Calls(point), point)
-		_ = call(t.Context()) //nolint:errcheck // only that it is sent counts
+		_ = call(t.Context())
 		require.NotZero(t, faults.Calls(point), point)
 	}
 	_, err := c.Recovering(ctx)

@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -89,6 +90,6 @@ func (t *StoreTimes) Stores(pods map[cluster.StoreID]string) []StoreParts {
 	for _, s := range t.stores {
 		out = append(out, StoreParts{Store: s.Store, Pod: pods[s.Store], Parts: slices.Clone(s.Parts)})
 	}
-	slices.SortFunc(out, func(a, b StoreParts) int { return int(a.Store) - int(b.Store) })
+	slices.SortFunc(out, func(a, b StoreParts) int { return cmp.Compare(a.Store, b.Store) })
 	return out
 }

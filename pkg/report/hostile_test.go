@@ -35,7 +35,7 @@ func TestRendered_HostileTexts_DoNothing(t *testing.T) {
 				require.NotRegexp(t, "[\x00-\x09\x0b-\x1f\x7f\u2028\u202e]", text, form)
 				require.NotContains(t, text, strings.Repeat("x", 2100), form)
 			}
-			outsideCode := regexp.MustCompile("(?m)^\\*\\*Error:.*$").ReplaceAllString(document.String(), "")
+			outsideCode := regexp.MustCompile(`(?m)^\*\*Error:.*$`).ReplaceAllString(document.String(), "")
 			require.NotContains(t, outsideCode, "<script")
 			require.NotRegexp(t, `(^|[^\\])(\]\(|!\[)`, outsideCode, "no link and no picture")
 		})

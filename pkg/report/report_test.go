@@ -189,7 +189,7 @@ func TestNew_TotalAndShares(t *testing.T) {
 	assert.False(t, ran)
 }
 
-func TestDuration(t *testing.T) {
+func TestDuration(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for want, s := range map[string]float64{
 		"0s": 0, "<1ms": 0.0001, "1ms": 0.0006, "850ms": 0.85, "999ms": 0.9991, "1s": 0.9996, "12.3s": 12.34, "6s": 6, "59.9s": 59.94,

@@ -45,7 +45,7 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 		if read == len(r.cfg.Stores) && err == nil {
 			break
 		}
-		if err := g.judge(err); err != nil {
+		if err := g.judge(err); err != nil { //nolint:contextcheck // a plan is computed, and waits for nobody
 			return err
 		}
 		if err := g.await(ctx); err != nil {

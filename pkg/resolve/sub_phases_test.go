@@ -27,7 +27,7 @@ func (s *seen) Emit(e phase.Event) {
 
 // countedSubPhases: each sub-phase that takes time reports how much it has done of how much, from which the renderers
 // make the rate and the time that is left.
-func countedSubPhases(t *testing.T, o *original) { //nolint:tparallel // the cases share what they ask
+func countedSubPhases(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1, quickChecks)
 	r := resolve.New(l.client, nil)
 	cfg := l.config(o, "run")

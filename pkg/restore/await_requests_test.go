@@ -43,6 +43,7 @@ func (a *atStep) Emit(e phase.Event) {
 		a.once.Do(a.begin)
 	case phase.StepFinished:
 		a.end()
+	default:
 	}
 }
 

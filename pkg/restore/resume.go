@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
@@ -156,25 +154,6 @@ func (r *run) adoptVolumes(_ context.Context, s *phase.Scope) error {
 		}
 	}
 	s.Note("%d volumes are taken over", len(r.volumes))
-	return nil
-}
-
-// findVolumes finds the volumes of an earlier process that its journal does not name, by their tags: with a rate that
-// was not to be had the token says nothing.
-func (r *run) findVolumes(ctx context.Context) error {
-	if !r.resumed {
-		return nil
-	}
-	found, err := r.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
-	if err != nil {
-		return failure.Annotate(err, "find volumes", "run "+string(r.opts.Run))
-	}
-	r.made = map[cluster.SnapshotID]cluster.VolumeID{}
-	for _, v := range found {
-		if v.State.Outcome() != ebs.VolumeFailed {
-			r.made[cluster.SnapshotID(v.Tags[ebs.TagSnapshot])] = v.ID
-		}
-	}
 	return nil
 }
 

@@ -20,7 +20,7 @@ func take(t *testing.T, store *objstoretest.Memory, owner runlock.Owner) *runloc
 	t.Helper()
 	f := runlock.NewFence(store, prod, owner)
 	require.NoError(t, f.Take(t.Context(), ttl, runlock.Notify{Lost: func(error) {}}))
-	t.Cleanup(func() { _ = f.Release(t.Context()) }) //nolint:errcheck // it ends the renewals; some tests take the store away
+	t.Cleanup(func() { _ = f.Release(t.Context()) })
 	return f
 }
 

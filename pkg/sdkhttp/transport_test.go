@@ -32,17 +32,17 @@ func TestWrap_BodyThatWasClosed_KeepsTheConnection(t *testing.T) {
 	defer server.Close()
 	inner := &http.Transport{}
 	defer inner.CloseIdleConnections()
-	send := func(t http.RoundTripper) (string, error) {
-		r, err := http.NewRequest(http.MethodPost, server.URL, closed{io.NopCloser(strings.NewReader("question"))})
+	send := func(by http.RoundTripper) (string, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, closed{io.NopCloser(strings.NewReader("question"))})
 		if err != nil {
 			return "", err
 		}
 		r.ContentLength = int64(len("question"))
-		answer, err := (&http.Client{Transport: t}).Do(r)
+		answer, err := (&http.Client{Transport: by}).Do(r)
 		if err != nil {
 			return "", err
 		}
-		defer answer.Body.Close() //nolint:errcheck // it was only read
+		defer answer.Body.Close()
 		body, err := io.ReadAll(answer.Body)
 		return string(body), err
 	}

@@ -45,7 +45,7 @@ func inBatch[T any](
 	ctx context.Context, c *Client, op, address, method string, request *batchRequest,
 	pick func(*batchResponse) *T, alone func(tikvpb.TikvClient) (*T, error),
 ) (*T, error) {
-	b, err := c.batchStream(address)
+	b, err := c.batchStream(address) //nolint:contextcheck // the stream is of all calls, and lasts beyond this one
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // In a process whose lock is another one's nothing is sent to a store: a read of the region metas, too, would take it away
 // from who recovers it.
-func TestFenced_LockLost_NothingIsSent(t *testing.T) {
+func TestFenced_LockLost_NothingIsSent(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	c := startStandIn(t)
 	lost := errors.New("the lock is lost")

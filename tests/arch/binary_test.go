@@ -45,7 +45,7 @@ func TestBinary_StaysSmall(t *testing.T) {
 // link builds a program with the Makefile's tags and returns what the linker said.
 func link(t *testing.T, program, path, ldflags string) *bytes.Buffer {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags(t), "-ldflags", ldflags, //nolint:gosec // our own words
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags(t), "-ldflags", ldflags,
 		"-o", path, "./cmd/"+program)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -73,7 +73,7 @@ func TestEveryBuild_HasTheTags(t *testing.T) {
 	for _, file := range []string{"pkg/testbed/shipped/shipped.go", "README.md"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // our own files
+			text, err := os.ReadFile(filepath.Join(root, file))
 			require.NoError(t, err)
 			assert.Contains(t, string(text), tags(t))
 		})

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	catalogueRow = regexp.MustCompile("^\\| ([A-H]\\d+) \\| ([^|]+) \\| \\[[^\\]]+\\]\\(https://[^)]+\\) \\| ([^|]*)\\|$")
+	catalogueRow = regexp.MustCompile(`^\| ([A-H]\d+) \| ([^|]+) \| \[[^\]]+\]\(https://[^)]+\) \| ([^|]*)\|$`)
 	namedTest    = regexp.MustCompile(`(?m)^func (Test([A-H]\d+)_\w+)\(`)
 	testName     = regexp.MustCompile("`(Test\\w+)`")
 )

@@ -70,7 +70,7 @@ func (c *container) code(t *testing.T) int32 {
 	case <-time.After(patience):
 		require.Fail(t, "it does not end", c.log.String())
 	}
-	return int32(c.cmd.ProcessState.ExitCode()) //nolint:gosec // at most 255
+	return int32(c.cmd.ProcessState.ExitCode())
 }
 
 // night is a nightly backup whose process holds its cluster, and stays so.

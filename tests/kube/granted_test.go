@@ -127,7 +127,7 @@ func (s system) round(t *testing.T, client *kube.Client) {
 }
 
 // What only takes backups has five reads, and each of them is needed: without one the backup names it.
-func TestRoles_ForBackups_AreEnough(t *testing.T) {
+func TestRoles_ForBackups_AreEnough(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	s := openReal(t)
 	s.node(t, s.zone("a"))

@@ -57,7 +57,7 @@ func installed(t *testing.T) plugin {
 // runs runs the program to its end.
 func (p plugin) runs(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), p.path, args...) //nolint:gosec // our own program
+	cmd := exec.CommandContext(t.Context(), p.path, args...)
 	cmd.Env = p.env
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

@@ -13,8 +13,8 @@ import (
 // folder names the variable with the folder that hack/controlplane/build.sh has made.
 const folder = "TISNAP_CONTROL_PLANE"
 
-// real is the control plane that all tests share, each in namespaces of its own; nil without one.
-var real *plane.Plane
+// shared is the control plane that all tests share, each in namespaces of its own; nil without one.
+var shared *plane.Plane
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
@@ -32,13 +32,13 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	real, err = plane.Start(plane.Config{Program: built + "/controlplane", CRDs: built + "/crds", Dir: dir})
+	shared, err = plane.Start(plane.Config{Program: built + "/controlplane", CRDs: built + "/crds", Dir: dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()
-	if err := real.Stop(); err != nil {
+	if err := shared.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 // needsPlane leaves out what only a real control plane can show.
 func needsPlane(t *testing.T) {
 	t.Helper()
-	if real == nil {
+	if shared == nil {
 		t.Skip("make test-kube builds and starts a real control plane")
 	}
 }

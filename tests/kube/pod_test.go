@@ -144,7 +144,7 @@ func TestPod_ServiceAccount_IsTaken_AndItsNextToken(t *testing.T) {
 	s := openReal(t)
 	s.grant(t, documents(t, "../../manifests/rbac.yaml"))
 	first := token(t, s.core, s.namespace, "tisnap", "first")
-	p := newPod(t, real, s.namespace, first)
+	p := newPod(t, shared, s.namespace, first)
 	process := ask(t, p)
 	good := answered{Inside: true, Namespace: s.namespace}
 	require.Equal(t, good, process.clusters(t, s.namespace))

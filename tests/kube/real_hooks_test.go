@@ -119,7 +119,7 @@ func (s system) account(t *testing.T, namespace, name string) *kube.Client {
 	answer, err := s.core.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, real.WriteKubeconfig(path, answer.Status.Token, namespace))
+	require.NoError(t, shared.WriteKubeconfig(path, answer.Status.Token, namespace))
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	require.NoError(t, err)
 	core, err := kubernetes.NewForConfig(config)

@@ -52,7 +52,7 @@ var opened atomic.Int64
 func openReal(t *testing.T) system {
 	t.Helper()
 	needsPlane(t)
-	s := newSystem(t, real.Kubeconfig("admin"))
+	s := newSystem(t, shared.Kubeconfig("admin"))
 	_, err := s.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	wait := storagev1.VolumeBindingWaitForFirstConsumer

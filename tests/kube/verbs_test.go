@@ -46,7 +46,7 @@ func (r roleless) run(t *testing.T, rules []rbacv1.PolicyRule, args ...string) (
 
 // Each verb of the roles in manifests/ is taken away once: the checks of the backup or the restore name it, before anything is
 // held or made.
-func TestRoles_EachVerbTakenAway_IsNamedByTheChecks_NothingIsLeft(t *testing.T) {
+func TestRoles_EachVerbTakenAway_IsNamedByTheChecks_NothingIsLeft(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	s, own := openOwn(t, 0)
 	bed, err := testbed.Start(context.WithoutCancel(t.Context()), testbed.Config{

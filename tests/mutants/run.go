@@ -44,7 +44,6 @@ func (r Runner) Run(ctx context.Context, m Mutant) error {
 	if command == "" {
 		command = "go"
 	}
-	//nolint:gosec // the go command, on this module
 	cmd := exec.CommandContext(ctx, command, "test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout="+testTimeout.String(),
 		"-overlay="+overlay, "-run="+m.Tests, "./"+m.Package)
 	cmd.Dir = r.Root

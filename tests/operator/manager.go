@@ -42,7 +42,7 @@ type Pod struct {
 func newPod(ctx context.Context, bed *testbed.Testbed, dir, job, program, pd string) (*Pod, error) {
 	p := &Pod{bed: bed, pd: pd, Bin: filepath.Join(dir, "br-bin"), work: filepath.Join(dir, "work")}
 	for _, folder := range []string{p.Bin, p.work} {
-		if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // as the kubelet does
+		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return nil, err
 		}
 	}
@@ -56,7 +56,7 @@ func newPod(ctx context.Context, bed *testbed.Testbed, dir, job, program, pd str
 			a = strings.ReplaceAll(a, brBin, p.Bin)
 			argv[i] = strings.ReplaceAll(a, "cp /br ", "cp "+program+" ")
 		}
-		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil { //nolint:gosec // recorded
+		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("init container %s: %w: %s", c.Name, err, out)
 		}
 	}
@@ -111,7 +111,7 @@ func (p *Pod) Start(ctx context.Context, recorded []string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &Run{cmd: exec.CommandContext(ctx, filepath.Join(p.Bin, "br"), p.arguments(recorded)...), closed: make(chan struct{})} //nolint:gosec // recorded
+	run := &Run{cmd: exec.CommandContext(ctx, filepath.Join(p.Bin, "br"), p.arguments(recorded)...), closed: make(chan struct{})}
 	run.cmd.Dir, run.cmd.Env = p.work, env
 	stdout, err := run.cmd.StdoutPipe()
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *Run) pollProgress(ctx context.Context, path string) {
 }
 
 func (r *Run) readProgress(path string) {
-	text, err := os.ReadFile(path) //nolint:gosec // ours
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return
 	}

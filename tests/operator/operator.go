@@ -21,8 +21,9 @@ import (
 
 const (
 	poll = 20 * time.Millisecond
-	// Bucket and Prefix are those of the recorded command lines.
+	// Bucket is that of the recorded command lines.
 	Bucket = "lab-bucket"
+	// Prefix is theirs, too.
 	Prefix = "vb1-k8s-a"
 )
 
@@ -59,6 +60,7 @@ func (o *Operator) Upload(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
+// Download reads an object of the storage.
 func (o *Operator) Download(ctx context.Context, key string) ([]byte, error) {
 	store, err := o.Storage(ctx)
 	if err != nil {

@@ -50,7 +50,7 @@ func (u keyUse) usable() bool {
 // serveKeys answers DescribeKey.
 func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 	act := action{name: strings.TrimPrefix(r.Header.Get("X-Amz-Target"), keyTarget)}
-	var in struct{ KeyId string } //nolint:revive // the name of the field
+	var in struct{ KeyId string } //nolint:revive,staticcheck // the name of the field
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		refuseQuotas(w, refusal("SerializationException", "%v", err))
 		return

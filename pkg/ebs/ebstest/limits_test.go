@@ -68,7 +68,7 @@ func TestCreateVolume_Vanishes_TokenStaysBurned(t *testing.T) {
 	eventually(t, "forgotten", func() bool { return create().Code == "" })
 }
 
-func TestCreateVolume_DryRunWithAbsurdIOPS_TellsTheLimit(t *testing.T) {
+func TestCreateVolume_DryRunWithAbsurdIOPS_TellsTheLimit(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := start(t, 1, func(r *ebstest.Rules) { r.MaxIOPS = map[string]int64{"gp3": 16000} })
 	for kind, most := range map[string]int{"gp3": 16000, "io1": 64000, "io2": 256000} {

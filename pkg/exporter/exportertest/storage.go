@@ -20,7 +20,7 @@ import (
 
 // Storage writes into a store. Its methods do nothing after the first error, which Err returns.
 type Storage struct {
-	ctx   context.Context //nolint:containedctx // of one test
+	ctx   context.Context // of one test
 	store objstore.Store
 	err   error
 }

@@ -64,7 +64,7 @@ func OpenGateway(ctx context.Context, kubeconfig, dir string) (*Gateway, error) 
 			r.SetURL(target)
 			r.Out.Header.Del("Authorization") // the gateway's, and not the API server's
 		},
-		Transport: transport, ModifyResponse: g.change, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Transport: transport, ModifyResponse: g.change, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), //nolint:forbidigo // what a reverse proxy takes
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { breakConnection(w) },
 	}
 	if err := g.certify(); err != nil {
@@ -134,7 +134,7 @@ func (g *Gateway) listen(ctx context.Context) error {
 	}
 	server := &http.Server{
 		Handler: http.HandlerFunc(g.serve), ReadHeaderTimeout: requestLimit,
-		ErrorLog: log.New(io.Discard, "", 0), // of connections that were broken on purpose
+		ErrorLog: log.New(io.Discard, "", 0), //nolint:forbidigo // what a server takes: of connections that were broken on purpose
 	}
 	g.mu.Lock()
 	g.address, g.server = listener.Addr().String(), server

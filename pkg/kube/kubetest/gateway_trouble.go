@@ -187,8 +187,9 @@ func (k TroubleKind) refusal() error {
 		return apierrors.NewTooManyRequests("the server has received too many requests and has asked us to try again later", 1)
 	case TroubleBusyNow:
 		return apierrors.NewTooManyRequests("the server has received too many requests", 0)
+	default:
+		return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	}
-	return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 }
 
 // stale answers with the list that the same request got before, as a server does whose cache is behind.

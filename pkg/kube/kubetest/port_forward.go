@@ -139,7 +139,7 @@ func (f *forwarding) take(ctx context.Context, stream *spdystream.Stream) {
 	}
 	go func() { // what handles streams must not wait
 		defer f.copies.Done()
-		if err := f.join(ctx, pair, int(port)); err != nil {
+		if err := f.join(ctx, pair, int(port)); err != nil { //nolint:gosec // parsed with 16 bits
 			_, _ = fmt.Fprintf(pair.failed, "error forwarding port %d to pod %s, uid : %v", port, f.uid, err)
 		}
 		for _, stream := range []*spdystream.Stream{pair.data, pair.failed} {

@@ -52,6 +52,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	c := call{request: route, http: r, body: body}
 	s.note(&c)
+	s.answer(w, c)
+}
+
+// answer serves a request whose object or list is known.
+func (s *Server) answer(w http.ResponseWriter, c call) {
 	strike := s.cfg.Faults.At(c.point())
 	if strike != nil && strike.Position == fault.Before && strike.Code == badGateway {
 		http.Error(w, "<html><body>502 Bad Gateway</body></html>", http.StatusBadGateway) // of a load balancer: no Status
@@ -61,7 +66,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		writeError(w, faultError(c, strike.Code))
 		return
 	}
-	if err := strike.Wait(r.Context()); err != nil {
+	if err := strike.Wait(c.http.Context()); err != nil {
 		return
 	}
 	if err := s.restarting(c); err != nil {

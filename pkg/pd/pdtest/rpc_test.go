@@ -172,7 +172,7 @@ func TestEtcd_KeysPut_AreRead(t *testing.T) {
 	require.Equal(t, s.URLs(), members.GetMembers()[0].ClientURLs)
 }
 
-func TestHTTP_Regions_AreFound(t *testing.T) {
+func TestHTTP_Regions_AreFound(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	s := running(t, pdtest.Config{})
 	for path, want := range map[string]string{

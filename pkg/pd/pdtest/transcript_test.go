@@ -17,7 +17,7 @@ const (
 )
 
 // The calls and answers were recorded from PD 8.5.0; they run in this order on one server.
-func TestHTTP_RecordedCalls_GiveTheRecordedAnswers(t *testing.T) {
+func TestHTTP_RecordedCalls_GiveTheRecordedAnswers(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	s := running(t, pdtest.Config{})
 	const all = "[\n  \"balance-hot-region-scheduler\",\n  \"balance-leader-scheduler\",\n  \"balance-region-scheduler\",\n  \"evict-slow-store-scheduler\"\n]\n"

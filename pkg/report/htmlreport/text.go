@@ -45,6 +45,7 @@ func Badge(outcome phase.Outcome) g.Node {
 		class += " good"
 	case phase.Failed:
 		class += " bad"
+	case phase.Skipped: // as a step that is not known
 	}
 	if outcome == "" {
 		outcome = "unknown"

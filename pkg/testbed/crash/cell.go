@@ -74,7 +74,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 	for i, s := range steps {
 		since := s.Name
 		if s.NoWait && i > 0 { // its effects may come before its begin is written
-			since = steps[i-1].Name
+			since = steps[i-1].Name //nolint:gosec // i is above 0
 		}
 		if !begun[s.Name] {
 			return nil, fmt.Errorf("%s/%s: the undisturbed run did not come to this step", run, s.Name)

@@ -23,11 +23,11 @@ type process struct {
 }
 
 func startProcess(program, dir, name string, args []string) (*process, error) {
-	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // in a folder of our own
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, append([]string{name}, args...)...)
+	cmd := exec.Command(program, append([]string{name}, args...)...) //nolint:gosec // the program that was built
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, dir
 	alive, err := cmd.StdinPipe()
 	if err == nil {

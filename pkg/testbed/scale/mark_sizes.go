@@ -26,7 +26,7 @@ type Sizes struct {
 // indexes of all sizes. It stores them and reads them back.
 func (s *Sizes) measure() error {
 	s.StoredLimit, s.MemoryLimit = maxStored, maxMemoryEach
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	r := rand.New(rand.NewPCG(1, 2))
 	list, id := make([]marks.Mark, million), uint64(1000)
 	for i := range list {
 		id += 4 + r.Uint64N(60)

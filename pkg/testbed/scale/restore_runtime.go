@@ -46,46 +46,46 @@ type modelCluster struct {
 }
 
 // add makes the next cluster of the name one whose regions have so far changed.
-func (r *modelRuntime) add(name cluster.Name, changed float64) *modelCluster {
+func (m *modelRuntime) add(name cluster.Name, changed float64) *modelCluster {
 	c := &modelCluster{changed: max(1, int(1/changed+0.5)), stores: map[string]*flashstore.Store{}}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.clusters[name] = c
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clusters[name] = c
 	return c
 }
 
-func (r *modelRuntime) cluster(name cluster.Name) *modelCluster {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.clusters[name]
+func (m *modelRuntime) cluster(name cluster.Name) *modelCluster {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clusters[name]
 }
 
 // StartPD implements kubetest.Runtime.
-func (r *modelRuntime) StartPD(ctx context.Context, name cluster.Name, replicas int) ([]string, error) {
-	if r.cluster(name) != nil {
-		if err := r.clock.Sleep(ctx, modelPD); err != nil {
+func (m *modelRuntime) StartPD(ctx context.Context, name cluster.Name, replicas int) ([]string, error) {
+	if m.cluster(name) != nil {
+		if err := m.clock.Sleep(ctx, modelPD); err != nil {
 			return nil, err
 		}
 	}
-	return r.Runtime.StartPD(ctx, name, replicas)
+	return m.Runtime.StartPD(ctx, name, replicas)
 }
 
 // StartTiKV implements kubetest.Runtime.
-func (r *modelRuntime) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
-	c := r.cluster(p.Cluster)
+func (m *modelRuntime) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
+	c := m.cluster(p.Cluster)
 	if c == nil {
-		return r.Runtime.StartTiKV(ctx, p)
+		return m.Runtime.StartTiKV(ctx, p)
 	}
 	if s := c.store(p.Pod); s != nil { // its pod was deleted
-		if err := r.clock.Sleep(ctx, modelRestart); err != nil {
+		if err := m.clock.Sleep(ctx, modelRestart); err != nil {
 			return err
 		}
 		return s.LeaveRecovery(ctx)
 	}
-	if err := r.clock.Sleep(ctx, modelTiKV); err != nil {
+	if err := m.clock.Sleep(ctx, modelTiKV); err != nil {
 		return err
 	}
-	s, err := r.start(ctx, c, p)
+	s, err := m.start(ctx, c, p)
 	if err != nil {
 		return err
 	}
@@ -96,37 +96,37 @@ func (r *modelRuntime) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error 
 }
 
 // start starts the store whose volume the pod has.
-func (r *modelRuntime) start(ctx context.Context, c *modelCluster, p kubetest.TiKVPod) (*flashstore.Store, error) {
-	volume, _ := r.bed.EC2.Volume(p.Volumes[0].Volume)
+func (m *modelRuntime) start(ctx context.Context, c *modelCluster, p kubetest.TiKVPod) (*flashstore.Store, error) {
+	volume, _ := m.bed.EC2.Volume(p.Volumes[0].Volume)
 	id, err := strconv.ParseUint(volume.Tags[ebs.TagStore], 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("volume %s is of no store: %w", p.Volumes[0].Volume, err)
 	}
-	pd := r.bed.Nodes.Cluster(p.Cluster).PD
+	pd := m.bed.Nodes.Cluster(p.Cluster).PD
 	if !pd.Recovering() {
 		return nil, fmt.Errorf("store %d was started before PD was marked", id)
 	}
-	if err := c.bootstrap(ctx, pd, r.regions[0].Peers); err != nil {
+	if err := c.bootstrap(ctx, pd, m.regions[0].Peers); err != nil {
 		return nil, err
 	}
 	var held []*metapb.Region
-	for _, region := range r.regions {
+	for _, region := range m.regions {
 		for _, peer := range region.Peers {
 			if peer.StoreId == id {
 				held = append(held, region)
 			}
 		}
 	}
-	longer := make(map[uint64]bool, len(r.regions)/c.changed+1)
-	for i := 0; i < len(r.regions); i += c.changed {
-		longer[r.regions[i].Id] = true
+	longer := make(map[uint64]bool, len(m.regions)/c.changed+1)
+	for i := 0; i < len(m.regions); i += c.changed {
+		longer[m.regions[i].Id] = true
 	}
-	led := float64(len(r.regions)) / publishedStores
+	led := float64(len(m.regions)) / publishedStores
 	return flashstore.Start(ctx, flashstore.Config{
-		ID: id, PD: pd, Regions: held, Slots: modelSlots, Cost: r.clock.Real(modelCall),
-		Walk: time.Duration(float64(r.clock.Real(modelWalk)) / led),
-		Term: r.end.term, Index: r.end.index, Longer: func(region uint64) bool { return longer[region] },
-		FirstHeartbeat: r.clock.Real(modelHeartbeat), Election: r.clock.Real(modelElection),
+		ID: id, PD: pd, Regions: held, Slots: modelSlots, Cost: m.clock.Real(modelCall),
+		Walk: time.Duration(float64(m.clock.Real(modelWalk)) / led),
+		Term: m.end.term, Index: m.end.index, Longer: func(region uint64) bool { return longer[region] },
+		FirstHeartbeat: m.clock.Real(modelHeartbeat), Election: m.clock.Real(modelElection),
 	})
 }
 
@@ -169,10 +169,10 @@ func (c *modelCluster) all() []*flashstore.Store {
 }
 
 // StopTiKV implements kubetest.Runtime.
-func (r *modelRuntime) StopTiKV(ctx context.Context, name cluster.Name, pod string) {
-	c := r.cluster(name)
+func (m *modelRuntime) StopTiKV(ctx context.Context, name cluster.Name, pod string) {
+	c := m.cluster(name)
 	if c == nil {
-		r.Runtime.StopTiKV(ctx, name, pod)
+		m.Runtime.StopTiKV(ctx, name, pod)
 		return
 	}
 	if s := c.store(pod); s != nil {
@@ -181,10 +181,10 @@ func (r *modelRuntime) StopTiKV(ctx context.Context, name cluster.Name, pod stri
 }
 
 // TiKV implements kubetest.Runtime.
-func (r *modelRuntime) TiKV(name cluster.Name, pod string) (cluster.StoreID, string, bool, string) {
-	c := r.cluster(name)
+func (m *modelRuntime) TiKV(name cluster.Name, pod string) (cluster.StoreID, string, bool, string) {
+	c := m.cluster(name)
 	if c == nil {
-		return r.Runtime.TiKV(name, pod)
+		return m.Runtime.TiKV(name, pod)
 	}
 	s := c.store(pod)
 	if s == nil {
@@ -194,42 +194,42 @@ func (r *modelRuntime) TiKV(name cluster.Name, pod string) (cluster.StoreID, str
 }
 
 // StartTiDB implements kubetest.Runtime.
-func (r *modelRuntime) StartTiDB(ctx context.Context, name cluster.Name, replicas int) error {
-	c := r.cluster(name)
+func (m *modelRuntime) StartTiDB(ctx context.Context, name cluster.Name, replicas int) error {
+	c := m.cluster(name)
 	if c == nil {
-		return r.Runtime.StartTiDB(ctx, name, replicas)
+		return m.Runtime.StartTiDB(ctx, name, replicas)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tidb, c.asked = replicas, r.clock.Now()
+	c.tidb, c.asked = replicas, m.clock.Now()
 	return nil
 }
 
 // TiDBReady implements kubetest.Runtime: TiDB serves when it has started and every region has a leader.
-func (r *modelRuntime) TiDBReady(name cluster.Name) int {
-	c := r.cluster(name)
+func (m *modelRuntime) TiDBReady(name cluster.Name) int {
+	c := m.cluster(name)
 	if c == nil {
-		return r.Runtime.TiDBReady(name)
+		return m.Runtime.TiDBReady(name)
 	}
 	c.mu.Lock()
 	replicas, serves := c.tidb, c.asked.Add(modelTiDB)
 	c.mu.Unlock()
-	if replicas == 0 || r.clock.Now().Before(serves) {
+	if replicas == 0 || m.clock.Now().Before(serves) {
 		return 0
 	}
 	led := 0
 	for _, s := range c.all() {
 		led += len(s.Led())
 	}
-	if led < len(r.regions) {
+	if led < len(m.regions) {
 		return 0
 	}
 	return replicas
 }
 
 // StopTiDB implements kubetest.Runtime.
-func (r *modelRuntime) StopTiDB(name cluster.Name) {
-	if r.cluster(name) == nil {
-		r.Runtime.StopTiDB(name)
+func (m *modelRuntime) StopTiDB(name cluster.Name) {
+	if m.cluster(name) == nil {
+		m.Runtime.StopTiDB(name)
 	}
 }

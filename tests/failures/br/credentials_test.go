@@ -111,7 +111,7 @@ func TestStorage_Folder_IsBackedUpInto(t *testing.T) {
 		require.NoError(t, os.Mkdir(folder, 0o700))
 		b := p.backup(t, "--storage="+scheme+folder)
 		require.Equal(t, brcompat.ExitDone, b.ends(t), b.out())
-		doc, err := os.ReadFile(filepath.Join(folder, manifest.BRBackupMeta)) //nolint:gosec // ours
+		doc, err := os.ReadFile(filepath.Join(folder, manifest.BRBackupMeta))
 		require.NoError(t, err)
 		d, err := manifest.ParseBR(doc)
 		require.NoError(t, err)

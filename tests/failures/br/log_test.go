@@ -121,7 +121,7 @@ func TestLog_WhereverItGoes_TheScannerFindsItsLines(t *testing.T) {
 			require.NotEmpty(t, logs)
 			var text strings.Builder
 			for _, file := range logs {
-				content, err := os.ReadFile(file) //nolint:gosec // ours
+				content, err := os.ReadFile(file)
 				require.NoError(t, err)
 				text.Write(content)
 			}

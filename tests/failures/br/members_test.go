@@ -167,7 +167,7 @@ func TestC10_ClaimsOfScaledInStores_AreLeftOut(t *testing.T) {
 
 // What the Operator's document says is checked before anything is changed, once.
 // https://github.com/pingcap/tidb-operator/issues/5021, https://github.com/pingcap/tidb-operator/issues/5658
-func TestC11_DocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) {
+func TestC11_DocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	p := newPlace(t)
 	good, err := p.meta.Encode()
@@ -203,7 +203,7 @@ func TestC11_DocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5284: also the document before the backup can be missing or cut off.
-func TestC13_VolumeFileIsMissingOrCutOff_IsRefused(t *testing.T) {
+func TestC13_VolumeFileIsMissingOrCutOff_IsRefused(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	p := newPlace(t)
 	good, err := os.ReadFile(p.volumeFile())

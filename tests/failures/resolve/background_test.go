@@ -26,7 +26,7 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	env := []string{"XDG_CACHE_HOME=" + cache, "HOME=" + cache}
 	typed := "" // on standard input
 	tisnap := func(args ...string) (stdout, stderr string, code int) {
-		cmd := exec.CommandContext(within(t), program, append(args, "--storage", round.Storage)...) //nolint:gosec // our own program
+		cmd := exec.CommandContext(within(t), program, append(args, "--storage", round.Storage)...)
 		cmd.Env = slices.Concat(os.Environ(), p.Bed().Env(), env)
 		cmd.Stdin = strings.NewReader(typed)
 		out, err := cmd.Output()

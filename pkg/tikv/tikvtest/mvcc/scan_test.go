@@ -23,7 +23,7 @@ func (c *client) scan(req *kvrpcpb.ScanRequest, bounds mvcc.Range) (pairs []stri
 	return pairs
 }
 
-func TestScan_BoundsLimitAndOrder(t *testing.T) {
+func TestScan_BoundsLimitAndOrder(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	c := newClient(t)
 	for i, k := range strings.Split("abcdef", "") {
