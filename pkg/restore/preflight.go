@@ -155,16 +155,21 @@ func (r *run) planEBS(ctx context.Context) error {
 	return planAfter(r.volumes, r.opts.After)
 }
 
-// targetExists refuses a cluster that somebody uses. A restore whose process was killed once all was done, and before it said
-// so, ends here when it is run again: the error names the run.
+// targetExists refuses a cluster that somebody uses. A restore that is run again after its process was killed once all was
+// done, and before it said so, ends here, and so does one that failed with its cluster serving: the error names the run.
 func (r *run) targetExists(ctx context.Context) error {
-	done, said := r.restoredBy(ctx)
-	if done == nil {
-		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists").
-			WithHint("choose another --to, or make it with spec.recoveryMode: true")
+	if done, said := r.restoredBy(ctx); done != nil {
+		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists: %s", said).
+			WithHint("see what the run did: tisnap runs describe %s; for one more copy choose another --to", done.ID)
 	}
-	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists: %s", said).
-		WithHint("see what the run did: tisnap runs describe %s; for one more copy choose another --to", done.ID)
+	if failed, err := runs.Resolved(ctx, r.Store, r.opts.Target); err == nil && failed != nil { // it is only to say more
+		return failure.New(failure.Conflict, "check target", r.opts.Target.String(),
+			"the cluster exists: run %s has restored the data of backup %s to it, and failed at %s, before its end", failed.ID, failed.Backup,
+			failed.Last.UTC().Format(time.RFC3339)).
+			WithHint("finish it with: tisnap resolve %s --backup %s; for one more copy choose another --to", r.opts.Target, failed.Backup)
+	}
+	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists").
+		WithHint("choose another --to, or make it with spec.recoveryMode: true")
 }
 
 // restoredBy is the run that has restored the target, and what to say of it; nil if it is not known.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -112,6 +113,44 @@ func TestRestored_IsTheRestoreThatHadTheLockLast(t *testing.T) {
 				require.NoError(t, lock.Release(t.Context()))
 			}
 			got, err := runs.Restored(t.Context(), store, prod)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got != nil)
+		})
+	}
+}
+
+// A cluster whose data are resolved is kept, whatever fails after that. A run that began again has resolved nothing since.
+func TestResolved_IsTheFailedRestoreWhoseDataAreThere(t *testing.T) {
+	t.Parallel()
+	left := phase.Record{Type: phase.RecordIntent, Step: "leave-recovery", Name: journal.IntentLeaveRecovery}
+	older := phase.Record{Type: phase.RecordResult, Step: "leave-recovery", Name: journal.ResultLeftRecovery}
+	again := phase.Record{Type: phase.RecordRetryGroup}
+	failed := phase.Record{Type: phase.RecordEnd, Error: "no"}
+	for name, row := range map[string]struct {
+		operation string
+		records   []phase.Record
+		want      bool
+	}{
+		"restore failed after it":   {"restore", []phase.Record{left, failed}, true},
+		"resolve failed after it":   {"resolve", []phase.Record{left, failed}, true},
+		"one of an older version":   {"restore", []phase.Record{older, failed}, true},
+		"failed before it":          {"restore", []phase.Record{failed}, false},
+		"began again after it":      {"restore", []phase.Record{left, again, failed}, false},
+		"done":                      {"restore", []phase.Record{left, {Type: phase.RecordEnd}}, false},
+		"died: it can be continued": {"restore", []phase.Record{left}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			about := `{"operation":"` + row.operation + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b"}`
+			for i, r := range append([]phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, {Type: phase.RecordDone, Step: "lock"}}, row.records...) {
+				r.Seq, r.Run, r.Time = i+1, "r", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+				require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("r")).Append(t.Context(), r))
+			}
+			lock, err := runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "r"}, time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+			got, err := runs.Resolved(t.Context(), store, prod)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got != nil)
 		})

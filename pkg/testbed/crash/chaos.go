@@ -105,17 +105,23 @@ func (c *chaos) Backup(ctx context.Context, bed *testbed.Testbed) (cluster.TS, e
 	return sealed.BackupTS, c.nothingLeft(ctx)
 }
 
-// Restore implements round.Driver.
+// Restore implements round.Driver. A restore that fails once its cluster serves is finished by the command that it names.
 func (c *chaos) Restore(ctx context.Context, _ *testbed.Testbed) error {
+	unfinished := false
 	err := c.until(ctx, round.Target(), 60, []string{"restore", string(c.backup), "--to", round.Target().String(), "--timeout", "1m",
 		"--volume-type", "gp3", "--volume-iops", "7000", "--volume-throughput", "400"},
 		func(code int) (bool, error) {
-			if code != exitConflict {
-				return code == 0, nil
+			if restored, err := c.restored(ctx, code); restored || err != nil || code != exitConflict {
+				return restored, err
 			}
-			done, err := runs.Restored(ctx, c.store, round.Target()) // killed after its last record, and before it could say so
-			return done != nil && done.Backup == c.backup && strings.Contains(c.out.String(), string(done.ID)+" has restored"), err
+			failed, err := runs.Resolved(ctx, c.store, round.Target())
+			unfinished = failed != nil && failed.Backup == c.backup && strings.Contains(c.out.String(), string(failed.ID)+" has restored the data")
+			return unfinished, err
 		})
+	if err == nil && unfinished {
+		err = c.until(ctx, round.Target(), 20, []string{"resolve", round.Target().String(), "--backup", string(c.backup), "--timeout", "1m"},
+			func(code int) (bool, error) { return c.restored(ctx, code) })
+	}
 	if err == nil {
 		_, err = c.bed.AwaitCluster(ctx, round.Target())
 	}
@@ -123,6 +129,16 @@ func (c *chaos) Restore(ctx context.Context, _ *testbed.Testbed) error {
 		return err
 	}
 	return c.nothingLeft(ctx)
+}
+
+// restored reports whether the command that ended with the code has restored the cluster. One that is refused says so, as its
+// process before may have been killed after its last record, and before it could say that it was done.
+func (c *chaos) restored(ctx context.Context, code int) (bool, error) {
+	if code != exitConflict {
+		return code == 0, nil
+	}
+	done, err := runs.Restored(ctx, c.store, round.Target())
+	return done != nil && done.Backup == c.backup && strings.Contains(c.out.String(), string(done.ID)+" has restored backup"), err
 }
 
 // sealed is the newest sealed backup; nil if there is none. One that is sealed has all of its snapshots, completed.
