@@ -23,12 +23,26 @@ var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 // wrote writes the journal of a backup whose process came so far.
 func wrote(t *testing.T, store objstore.Store, id cluster.RunID, records ...phase.Record) {
 	t.Helper()
+	wroteAs(t, store, id, "backup", records...)
+}
+
+func wroteAs(t *testing.T, store objstore.Store, id cluster.RunID, operation string, records ...phase.Record) {
+	t.Helper()
 	j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
-	about := phase.Record{Type: phase.RecordRun, Data: []byte(`{"operation":"backup","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v"}`)}
+	about := phase.Record{Type: phase.RecordRun, Data: []byte(`{"operation":"` + operation + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v"}`)}
 	for i, r := range append([]phase.Record{about}, records...) {
 		r.Seq, r.Run, r.Time = i+1, id, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
 		require.NoError(t, j.Append(t.Context(), r))
 	}
+}
+
+// hadLock writes the journal of a run that had the cluster's lock, and has let it go.
+func hadLock(t *testing.T, store objstore.Store, operation string, records ...phase.Record) {
+	t.Helper()
+	wroteAs(t, store, "r", operation, append([]phase.Record{{Type: phase.RecordDone, Step: "lock"}}, records...)...)
+	lock, err := runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "r"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, lock.Release(t.Context()))
 }
 
 func TestList_StatesOfRuns(t *testing.T) {
@@ -103,14 +117,7 @@ func TestRestored_IsTheRestoreThatHadTheLockLast(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
 			if row.operation != "" {
-				about := `{"operation":"` + row.operation + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b"}`
-				for i, r := range []phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, {Type: phase.RecordDone, Step: "lock"}, row.last} {
-					r.Seq, r.Run, r.Time = i+1, "r", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
-					require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("r")).Append(t.Context(), r))
-				}
-				lock, err := runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "r"}, time.Minute)
-				require.NoError(t, err)
-				require.NoError(t, lock.Release(t.Context()))
+				hadLock(t, store, row.operation, row.last)
 			}
 			got, err := runs.Restored(t.Context(), store, prod)
 			require.NoError(t, err)
@@ -142,14 +149,7 @@ func TestResolved_IsTheFailedRestoreWhoseDataAreThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
-			about := `{"operation":"` + row.operation + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b"}`
-			for i, r := range append([]phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, {Type: phase.RecordDone, Step: "lock"}}, row.records...) {
-				r.Seq, r.Run, r.Time = i+1, "r", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
-				require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("r")).Append(t.Context(), r))
-			}
-			lock, err := runlock.Acquire(t.Context(), store, prod, runlock.Owner{Run: "r"}, time.Minute)
-			require.NoError(t, err)
-			require.NoError(t, lock.Release(t.Context()))
+			hadLock(t, store, row.operation, row.records...)
 			got, err := runs.Resolved(t.Context(), store, prod)
 			require.NoError(t, err)
 			require.Equal(t, row.want, got != nil)
