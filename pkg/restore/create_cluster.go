@@ -32,6 +32,7 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		return nil
 	}
 	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run); err != nil {
+		r.leave("cluster %s may be left: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target, r.opts.Run, r.Store.URL())
 		return err
 	}
 	r.Remains.Clear(remainsCluster)

@@ -187,7 +187,7 @@ func (r *run) checkTarget(ctx context.Context) error {
 	r.existing, r.instance, r.given = false, "", givenTarget{} // of a try before
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 	if failure.Is(err, failure.NotFound) {
-		return r.noClaims(ctx)
+		return r.noClaims(ctx, "")
 	}
 	if err != nil {
 		return err
@@ -210,14 +210,19 @@ func (r *run) checkTarget(ctx context.Context) error {
 		return err
 	}
 	r.existing, r.instance, r.given = true, tc.Instance, givenTarget{UID: uidOf(tc)}
-	return r.noClaims(ctx)
+	return r.noClaims(ctx, tc.Run)
 }
 
-// noClaims refuses PVCs of the target's name: the Operator would take them for those of the new cluster.
-func (r *run) noClaims(ctx context.Context) error {
+// noClaims refuses PVCs of the target's name: the Operator would take them for those of the new cluster. A target that an
+// earlier run made, and could not delete when it failed, is named with the command that does.
+func (r *run) noClaims(ctx context.Context, madeBy cluster.RunID) error {
 	claims, err := r.Kube.Claims(ctx, r.opts.Target)
 	if err != nil || len(claims) == 0 {
 		return err
+	}
+	if madeBy != "" {
+		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "run %s has made the cluster and %d PVCs of it, and has not restored it", madeBy, len(claims)).
+			WithHint("if that run has ended, delete them with: tisnap restore abort %s --storage %s --yes; or choose another --to", madeBy, r.Store.URL())
 	}
 	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "%d PVCs of its name exist, such as %s", len(claims), claims[0]).
 		WithHint("choose another --to, or delete the PVCs if the cluster that they were of is gone")

@@ -109,7 +109,21 @@ func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.
 	if err := errors.Join(explained(strings.TrimPrefix(v.output.String(), before), code), left(ctx)); err != nil {
 		return err
 	}
-	if code, err = v.run(ctx, args...); err == nil && code != 0 {
+	return v.again(ctx, args...)
+}
+
+// again runs the command when nothing goes wrong any more. What a restore could not delete is deleted first, by the command
+// that the refusal names.
+func (v *kubeVictim) again(ctx context.Context, args ...string) error {
+	before := v.output.String()
+	code, err := v.run(ctx, args...)
+	if abort := regexp.MustCompile(`hint: if that run has ended, delete them with: tisnap (restore abort \S+)`).FindStringSubmatch(strings.TrimPrefix(v.output.String(), before)); abort != nil && err == nil {
+		if code, err := v.run(ctx, append(strings.Fields(abort[1]), "--yes")...); err != nil || code != 0 {
+			return fmt.Errorf("tisnap restore abort ended with %d: %w", code, err)
+		}
+		code, err = v.run(ctx, args...)
+	}
+	if err == nil && code != 0 {
 		err = fmt.Errorf("tisnap %s ended with %d when nothing went wrong any more", args[0], code)
 	}
 	return err
