@@ -112,21 +112,42 @@ func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.
 	return v.again(ctx, args...)
 }
 
-// again runs the command when nothing goes wrong any more. What a restore could not delete is deleted first, by the command
-// that the refusal names.
+// again runs the command when nothing goes wrong any more. If an earlier one has to be undone or finished first, the refusal
+// names the command that does, and that is run as a user would.
 func (v *kubeVictim) again(ctx context.Context, args ...string) error {
 	before := v.output.String()
 	code, err := v.run(ctx, args...)
-	if abort := regexp.MustCompile(`hint: if that run has ended, delete them with: tisnap (restore abort \S+)`).FindStringSubmatch(strings.TrimPrefix(v.output.String(), before)); abort != nil && err == nil {
-		if code, err := v.run(ctx, append(strings.Fields(abort[1]), "--yes")...); err != nil || code != 0 {
-			return fmt.Errorf("tisnap restore abort ended with %d: %w", code, err)
-		}
-		code, err = v.run(ctx, args...)
+	if err != nil || code == 0 {
+		return err
 	}
+	hint := strings.TrimPrefix(v.output.String(), before)
+	if abort := abortHint().FindStringSubmatch(hint); abort != nil {
+		if err := v.right(ctx, append(strings.Fields(abort[1]), "--yes")...); err != nil {
+			return err
+		}
+		return v.right(ctx, args...)
+	}
+	if finish := finishHint().FindStringSubmatch(hint); finish != nil {
+		return v.right(ctx, strings.Fields(finish[1])...)
+	}
+	return fmt.Errorf("tisnap %s ended with %d when nothing went wrong any more", args[0], code)
+}
+
+// right runs a command that has to end with 0.
+func (v *kubeVictim) right(ctx context.Context, args ...string) error {
+	code, err := v.run(ctx, args...)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("tisnap %s ended with %d when nothing went wrong any more", args[0], code)
 	}
 	return err
+}
+
+func abortHint() *regexp.Regexp {
+	return regexp.MustCompile(`hint: if that run has ended, delete them with: tisnap (restore abort \S+)`)
+}
+
+func finishHint() *regexp.Regexp {
+	return regexp.MustCompile(`hint: finish it with: tisnap (resolve \S+ --backup [^\s;]+)`)
 }
 
 // conflict is the exit code for what somebody else holds or has made: nobody does here.
@@ -203,8 +224,8 @@ func (v *kubeVictim) resumable(ctx context.Context) error {
 
 // nothingElse proves, after a gc, that EC2 has what is named and nothing else.
 func (v *kubeVictim) nothingElse(ctx context.Context) error {
-	if code, err := v.run(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil || code != 0 {
-		return fmt.Errorf("tisnap gc ended with %d: %w", code, err)
+	if err := v.right(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
