@@ -206,7 +206,7 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	if err != nil {
 		return deps, opts, err
 	}
-	tc, err := k.Cluster(ctx, name)
+	tc, err := c.sourceCluster(ctx, k, name)
 	if err != nil {
 		return deps, opts, err
 	}

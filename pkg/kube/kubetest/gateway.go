@@ -28,6 +28,7 @@ import (
 type Gateway struct {
 	dir     string
 	address string
+	release func() // gives the address back, at which nothing listens while the API server is away
 	tls     *tls.Config
 	trusted []byte // certificate, in PEM
 	proxy   *httputil.ReverseProxy
@@ -58,7 +59,7 @@ func OpenGateway(ctx context.Context, kubeconfig, dir string) (*Gateway, error) 
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{dir: dir, lists: map[string]answer{}, closed: make(chan struct{}), address: "127.0.0.1:0"}
+	g := &Gateway{dir: dir, lists: map[string]answer{}, closed: make(chan struct{})}
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -70,7 +71,11 @@ func OpenGateway(ctx context.Context, kubeconfig, dir string) (*Gateway, error) 
 	if err := g.certify(); err != nil {
 		return nil, err
 	}
+	if g.address, g.release, err = ReservePort(); err != nil {
+		return nil, err
+	}
 	if err := g.listen(ctx); err != nil {
+		g.Close()
 		return nil, err
 	}
 	if err := errors.Join(g.rotate(), os.WriteFile(g.Kubeconfig(), g.kubeconfig(), 0o600)); err != nil {
@@ -137,7 +142,7 @@ func (g *Gateway) listen(ctx context.Context) error {
 		ErrorLog: log.New(io.Discard, "", 0), //nolint:forbidigo // what a server takes: of connections that were broken on purpose
 	}
 	g.mu.Lock()
-	g.address, g.server = listener.Addr().String(), server
+	g.server = server
 	g.mu.Unlock()
 	g.done.Go(func() { _ = server.Serve(tls.NewListener(listener, g.tls)) }) // until it is closed
 	return nil
@@ -165,7 +170,7 @@ func (g *Gateway) restart(away time.Duration) {
 			if g.listen(context.Background()) == nil {
 				return
 			}
-			back.Reset(100 * time.Millisecond) // another process has the port at this moment
+			back.Reset(100 * time.Millisecond) // it cannot listen at this moment
 		}
 	})
 }
@@ -180,4 +185,5 @@ func (g *Gateway) Close() {
 		_ = server.Close()
 	}
 	g.done.Wait()
+	g.release()
 }
