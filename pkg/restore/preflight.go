@@ -202,6 +202,8 @@ func (r *run) checkTarget(ctx context.Context) error {
 	case tc.TiKVReplicas != stores:
 		return failure.New(failure.Unready, "check target", r.opts.Target.String(), "it has %d TiKV replicas and the backup has %d stores", tc.TiKVReplicas, stores).
 			WithHint("set spec.tikv.replicas to %d: scale after the restore", stores)
+	case len(tc.Stores) > 0 && tc.Run != "":
+		return r.notRestored(tc.Run, fmt.Sprintf("%d TiKV stores", len(tc.Stores)))
 	case len(tc.Stores) > 0:
 		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "it has %d TiKV stores already", len(tc.Stores)).
 			WithHint("choose another --to, or delete the cluster and make it again: a restore needs one that never ran")
@@ -213,19 +215,23 @@ func (r *run) checkTarget(ctx context.Context) error {
 	return r.noClaims(ctx, tc.Run)
 }
 
-// noClaims refuses PVCs of the target's name: the Operator would take them for those of the new cluster. A target that an
-// earlier run made, and could not delete when it failed, is named with the command that does.
+// noClaims refuses PVCs of the target's name: the Operator would take them for those of the new cluster.
 func (r *run) noClaims(ctx context.Context, madeBy cluster.RunID) error {
 	claims, err := r.Kube.Claims(ctx, r.opts.Target)
 	if err != nil || len(claims) == 0 {
 		return err
 	}
 	if madeBy != "" {
-		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "run %s has made the cluster and %d PVCs of it, and has not restored it", madeBy, len(claims)).
-			WithHint("if that run has ended, delete them with: tisnap restore abort %s --storage %s --yes; or choose another --to", madeBy, r.Store.URL())
+		return r.notRestored(madeBy, fmt.Sprintf("%d PVCs", len(claims)))
 	}
 	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "%d PVCs of its name exist, such as %s", len(claims), claims[0]).
 		WithHint("choose another --to, or delete the PVCs if the cluster that they were of is gone")
+}
+
+// notRestored refuses a target that an earlier run made, and could not delete when it failed, by the command that does.
+func (r *run) notRestored(madeBy cluster.RunID, parts string) error {
+	return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "run %s has made the cluster and %s of it, and has not restored it", madeBy, parts).
+		WithHint("if that run has ended, delete them with: tisnap restore abort %s --storage %s --yes; or choose another --to", madeBy, r.Store.URL())
 }
 
 // checkSnapshots makes sure that every snapshot is there, completed, and what the manifest says.

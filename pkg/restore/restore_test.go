@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,20 +99,24 @@ func TestRun_FailsOnceTheClusterServes_IsRestoredAndUnfinished(t *testing.T) {
 // A cluster that a failed restore could not delete stands in the way of the same command, which names the one that deletes it.
 func TestRun_ClusterCannotBeDeleted_NamesTheCommand(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	ctx, cancel := context.WithCancel(within(t))
-	defer cancel()
-	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.Before, Code: "Unauthorized", Times: -1}))
-	result, err := l.restore(ctx, t, &cancelAt{step: "start-tikv", at: phase.StepStarted, cancel: cancel}, nil)
-	require.ErrorContains(t, err, "undo create-cluster: delete tidbcluster of tidb/copy: ")
-	require.Len(t, result.Left, 1)
-	require.Regexp(t, `^cluster tidb/copy may be left: tisnap restore abort restore-1 --storage \S+ --yes deletes it$`, result.Left[0])
-	l.faults.Clear()
-	_, err = l.restore(within(t), t, nil, nil)
-	require.Equal(t, failure.Conflict, failure.KindOf(err))
-	require.ErrorContains(t, err, "run restore-1 has made the cluster and 6 PVCs of it, and has not restored it")
-	require.Regexp(t, `^if that run has ended, delete them with: tisnap restore abort restore-1 --storage \S+ --yes;`, failure.HintOf(err))
-	require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1"))
+	for step, parts := range map[string]string{"start-tikv": "6 PVCs", "flashback": "3 TiKV stores"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.Before, Code: "Unauthorized", Times: -1}))
+			result, err := l.restore(ctx, t, &cancelAt{step: step, at: phase.StepStarted, cancel: cancel}, func(o *restore.Options) { o.Timeout = 20 * time.Second })
+			require.ErrorContains(t, err, "undo create-cluster: delete tidbcluster of tidb/copy: ")
+			require.Contains(t, result.Left, "cluster tidb/copy may be left: tisnap restore abort restore-1 --storage "+l.store.URL()+" --yes deletes it")
+			l.faults.Clear()
+			_, err = l.restore(within(t), t, nil, nil)
+			require.Equal(t, failure.Conflict, failure.KindOf(err))
+			require.ErrorContains(t, err, "run restore-1 has made the cluster and "+parts+" of it, and has not restored it")
+			require.Regexp(t, `^if that run has ended, delete them with: tisnap restore abort restore-1 --storage \S+ --yes;`, failure.HintOf(err))
+			require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1"))
+		})
+	}
 }
 
 // volumeError lets each volume of one snapshot go to error, the replacements too.

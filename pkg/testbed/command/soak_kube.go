@@ -29,8 +29,12 @@ has to be done then. At the end every row is checked, and EC2 has what is named 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := s.each(cmd, s.one)
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d runs done the first time, %d failed with a clear error and were done the second time; every row right, nothing left\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d runs done the first time, %d failed with a clear error and were done the second time",
 				&s.seeds, s.once.Load(), s.second.Load())
+			if err == nil {
+				fmt.Fprint(cmd.OutOrStdout(), "; every row right, nothing left")
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
 			return err
 		},
 	}
