@@ -206,7 +206,7 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	if err != nil {
 		return deps, opts, err
 	}
-	tc, err := c.sourceCluster(ctx, k, name)
+	tc, err := k.Cluster(ctx, name)
 	if err != nil {
 		return deps, opts, err
 	}

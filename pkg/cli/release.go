@@ -170,7 +170,7 @@ func (c *connections) running(ctx context.Context, arg string) (cluster.Name, *p
 	if err != nil {
 		return name, nil, err
 	}
-	tc, err := c.sourceCluster(ctx, k, name)
+	tc, err := k.Cluster(ctx, name)
 	if err != nil {
 		return name, nil, err
 	}

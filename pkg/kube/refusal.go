@@ -8,20 +8,22 @@ import (
 	"strings"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 const (
-	// refusalPatience is how long a refusal has to stay: an API server that was restarted refuses everything for
-	// 0.2 s, until its RBAC caches are full, and EKS' authenticator may be away for a few seconds.
+	// refusalPatience is how long a refusal has to stay: an API server that is restarted refuses connections for a
+	// second and everything for 0.2 s, until its RBAC caches are full, and EKS' authenticator may be away for a few seconds.
 	refusalPatience    = 5 * time.Second
 	minRefusalInterval = 100 * time.Millisecond
 	maxRefusalInterval = time.Second
 )
 
 // refusalTransport repeats requests that are answered with 401 or 403 until the refusal has stayed for its
-// patience, and then has it confirmed. All requests of this package may be repeated: creations are by name,
+// patience, and then has it confirmed; so it does, as nothing was sent then, if the connection is refused. All requests of this package may be repeated: creations are by name,
 // updates by version, deletions by uid. The limit of a request bounds the repetitions too.
 type refusalTransport struct {
 	next     http.RoundTripper
@@ -41,13 +43,16 @@ func (t *refusalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	for interval := minRefusalInterval; ; interval = min(2*interval, maxRefusalInterval) {
 		response, err := t.next.RoundTrip(r)
-		if err != nil || !refused(response) {
+		late := time.Now().After(end)
+		switch {
+		case err == nil && refused(response):
+			if late {
+				return t.confirmed(r, response)
+			}
+			_ = response.Body.Close()
+		case late || !utilnet.IsConnectionRefused(err):
 			return response, err
 		}
-		if time.Now().After(end) {
-			return t.confirmed(r, response)
-		}
-		_ = response.Body.Close()
 		if err := wait.For(r.Context(), interval); err != nil {
 			return nil, err
 		}
