@@ -24,8 +24,9 @@ func soakKubeCommand() *cobra.Command {
 		Long: `Make backups of a cluster under load, and restores of them, while the API server of Kubernetes fails at random
 calls: it answers 401, 403 for a second, 409, 429 with and without Retry-After, 500; loses or cuts an answer; shows a stale
 list; is killed and started again; takes another token from now on. A backup either is sealed or says what failed and leaves
-nothing held and no snapshot; a restore either serves or says what failed. What failed is run again without trouble, and
-has to be done then. At the end every row is checked, and EC2 has what is named and nothing else.`,
+nothing held and no snapshot; a restore either serves or says what failed. What failed is run again without trouble, by
+the same command or the one that it names, and has to be done then. At the end every row is checked, and EC2 has what
+is named and nothing else.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := s.each(cmd, s.one)
