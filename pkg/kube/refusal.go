@@ -22,9 +22,10 @@ const (
 	maxRefusalInterval = time.Second
 )
 
-// refusalTransport repeats requests that are answered with 401 or 403 until the refusal has stayed for its
-// patience, and then has it confirmed; so it does, as nothing was sent then, if the connection is refused. All requests of this package may be repeated: creations are by name,
-// updates by version, deletions by uid. The limit of a request bounds the repetitions too.
+// refusalTransport repeats requests that are answered with 401 or 403 until the refusal has stayed for its patience,
+// and then has it confirmed. A request whose connection is refused is repeated for as long, and its error is returned
+// then. All requests of this package may be repeated: creations are by name, updates by version, deletions by uid. The
+// limit of a request bounds the repetitions too.
 type refusalTransport struct {
 	next     http.RoundTripper
 	patience time.Duration
