@@ -91,7 +91,7 @@ func TestCut_ThrottledForEver_LimitedAtDeadline(t *testing.T) {
 	a := newAccount(t)
 	i, volumes := a.instance(t, 1)
 	a.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.Before, Code: "PendingSnapshotLimitExceeded", Times: -1})
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // long enough for a first answer
 	defer cancel()
 	_, err := a.Cut(ctx, ebs.CutRequest{Instance: i, Volumes: volumes})
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)

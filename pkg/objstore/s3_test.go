@@ -135,7 +135,7 @@ func TestS3_NoAnswer_IsTriedAgain(t *testing.T) {
 	plan := new(fault.Plan)
 	require.NoError(t, plan.Add(fault.Rule{Point: "s3.PutObject", Position: fault.Stall}))
 	server := newServer(t, objstoretest.Config{Faults: plan})
-	store := open(t, "s3://"+bucket, objstore.Config{Endpoint: server.URL(), AttemptTimeout: 100 * time.Millisecond})
+	store := open(t, "s3://"+bucket, objstore.Config{Endpoint: server.URL(), AttemptTimeout: time.Second})
 	_, err := store.Create(t.Context(), "a", []byte("one"))
 	require.NoError(t, err)
 	require.Empty(t, plan.Unreached())

@@ -208,10 +208,10 @@ func TestServer_Faults_StrikeInEachPosition(t *testing.T) {
 	assert.Equal(t, metav1.StatusReasonUnknown, apierrors.ReasonForError(err))
 	assert.NotNil(t, f.server.Get("configmaps", "a", "x"), "done, but the answer is lost")
 
-	add(fault.Rule{Point: "kube.delete.configmaps", Position: fault.Stall})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	require.Error(t, api.Delete(ctx, "x", metav1.DeleteOptions{}))
+	add(fault.Rule{Point: "kube.delete.configmaps", Position: fault.Stall, Do: cancel}) // and not before the server has the call
+	require.ErrorIs(t, api.Delete(ctx, "x", metav1.DeleteOptions{}), context.Canceled)
 	assert.NotNil(t, f.server.Get("configmaps", "a", "x"))
 
 	add(fault.Rule{Point: "kube.delete.configmaps", Position: fault.Slow, Delay: 20 * time.Millisecond})

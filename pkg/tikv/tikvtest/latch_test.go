@@ -31,7 +31,7 @@ func TestLatch_SharedKey_WaitsForRelease(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.waiting) == 1
-	}, time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	later := make(chan func(), 1)
 	go func() {
 		release, err := l.acquire(context.WithoutCancel(t.Context()), k("z"))
