@@ -31,7 +31,7 @@ func (h *Hold) settle(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	applied := map[cluster.RegionID]settled{}
-	var why error // of the last round that was complete
+	var why error // the last that a round has found
 	for round := 1; ; round++ {
 		regions, unsettled, err := h.settleOnce(limited, applied)
 		if err == nil && regions != nil {
@@ -42,8 +42,10 @@ func (h *Hold) settle(ctx context.Context) error {
 		if err == nil && unsettled == nil {
 			continue // all have applied: the next round says whether anything has changed meanwhile
 		}
+		if unsettled != nil {
+			why = unsettled // also of a round that was cut short later on
+		}
 		if err == nil {
-			why = unsettled
 			h.log.Info("the regions have not settled yet", zap.Int("round", round), zap.Error(why))
 			err = wait.For(limited, settleInterval)
 		}

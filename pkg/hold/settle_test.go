@@ -284,6 +284,18 @@ func TestPauseStores_WhatDoesNotSettle_IsNamed(t *testing.T) {
 	}
 }
 
+// What the first round found is said, too, when the time ends in the second half of that round.
+func TestPauseStores_TimeEndsInTheFirstRound_NamesWhatItFound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fault(t, fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.WaitApply.Region", Position: fault.Stall, Times: -1})
+	_, err := r.pauseAnswering(t, func(_ int, led []cluster.Region) ([]cluster.Region, []cluster.RegionID) {
+		return slices.DeleteFunc(led, func(r cluster.Region) bool { return len(r.Keys.Start) == 0 }), nil
+	})
+	require.ErrorIs(t, err, hold.ErrBudget)
+	require.ErrorContains(t, err, "hole")
+}
+
 func TestPauseStores_LearnerElsewhere_IsNoReason(t *testing.T) {
 	t.Parallel()
 	_, err := newRig(t).pauseAnswering(t, func(_ int, led []cluster.Region) ([]cluster.Region, []cluster.RegionID) {

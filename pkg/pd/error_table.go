@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // verdict is what an error of PD means to a caller.
@@ -141,11 +142,14 @@ func translate(ctx context.Context, err error, op, target string) error {
 	if fenced.Refused(err) {
 		return failure.Annotate(err, op, target)
 	}
+	if status.Code(err) == codes.DeadlineExceeded {
+		wait.ForDeadline(ctx)
+	}
 	if ctx.Err() != nil {
 		return failure.Wrap(ctx.Err(), failure.Unknown, op, target)
 	}
 	v := classify(err)
-	if status.Code(err) == codes.DeadlineExceeded { // PD's or the transport's clock was ahead of ctx's
+	if status.Code(err) == codes.DeadlineExceeded { // not ctx's own
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: failure.Remote(err)}

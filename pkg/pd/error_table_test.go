@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/pdpb"
 	"github.com/stretchr/testify/require"
@@ -119,4 +121,18 @@ func TestTranslate_Refusal_SaysWhatWhereAndWhatToDo(t *testing.T) {
 	err := translate(t.Context(), &statusError{500, "[PD:scheduler:ErrSchedulerNotFound]scheduler not found"}, "pause scheduler", "x")
 	require.EqualError(t, err, "pause scheduler of x: pd answered 500: [PD:scheduler:ErrSchedulerNotFound]scheduler not found")
 	require.Contains(t, failure.HintOf(err), "coordinator")
+}
+
+// The store or the transport can say that the deadline has passed before the timer of ctx has run; whoever then asks ctx has the same answer.
+func TestTranslate_DeadlineOfTheContextItself_IsItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		call, cancel := context.WithTimeout(limited, time.Minute)
+		defer cancel()
+		err := translate(call, status.Error(codes.DeadlineExceeded, ""), "do", "x")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, limited.Err(), context.DeadlineExceeded)
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // Hints that depend on the service asked.
@@ -99,6 +100,9 @@ func translate(ctx context.Context, err error, op, address, missing string) erro
 	if fenced.Refused(err) {
 		return failure.Annotate(err, op, target(address))
 	}
+	if status.Code(err) == codes.DeadlineExceeded {
+		wait.ForDeadline(ctx)
+	}
 	if ended := interrupted(ctx, op, target(address)); ended != nil {
 		return ended
 	}
@@ -106,7 +110,7 @@ func translate(ctx context.Context, err error, op, address, missing string) erro
 	switch status.Code(err) {
 	case codes.Unimplemented:
 		v.hint = missing
-	case codes.DeadlineExceeded: // the store's or the transport's clock was ahead of ctx's
+	case codes.DeadlineExceeded: // not ctx's own
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	default:
 	}

@@ -1,8 +1,10 @@
 package tikv
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
@@ -135,4 +137,18 @@ func TestRegionError_EachError_HasItsKind(t *testing.T) {
 	}
 	busy := regionError(5, &errorpb.Error{Message: "m", ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: 1500}})
 	require.Equal(t, 1500*time.Millisecond, busy.Backoff)
+}
+
+// The store or the transport can say that the deadline has passed before the timer of ctx has run; whoever then asks ctx has the same answer.
+func TestTranslate_DeadlineOfTheContextItself_IsItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		call, cancel := context.WithTimeout(limited, time.Minute)
+		defer cancel()
+		err := translate(call, status.Error(codes.DeadlineExceeded, ""), "do", "s:1", "")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, limited.Err(), context.DeadlineExceeded)
+	})
 }

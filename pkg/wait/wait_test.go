@@ -43,6 +43,21 @@ func TestFor_ContextHasEnded_NeverSaysThatItWaited(t *testing.T) {
 	}
 }
 
+func TestForDeadline_WaitsForTheContextsOwnTimer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		wait.ForDeadline(ctx)
+		wait.ForDeadline(t.Context())
+		require.NoError(t, ctx.Err(), "it was the deadline of something else")
+		require.NoError(t, wait.For(t.Context(), time.Minute-time.Millisecond))
+		require.NoError(t, ctx.Err())
+		wait.ForDeadline(ctx)
+		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+	})
+}
+
 func TestOutlive_EndsThatMuchLater_WithTheCause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
