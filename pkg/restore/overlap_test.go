@@ -2,6 +2,8 @@ package restore_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,10 +66,16 @@ func TestRun_StepsSideBySide_InEveryOrder(t *testing.T) { //nolint:tparallel // 
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l.faults.Clear()
-			require.NoError(t, l.faults.Add(fault.Rule{Point: row.slow, Position: fault.Slow, Delay: late, Times: -1}))
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
-			sink := &cancelAt{step: row.beside, at: row.at, cancel: cancel}
+			var both atomic.Int32 // the step beside it, and the call that is slow: either may be the first
+			cancelAtSecond := func() {
+				if both.Add(1) == 2 {
+					cancel()
+				}
+			}
+			require.NoError(t, l.faults.Add(fault.Rule{Point: row.slow, Position: fault.Slow, Delay: late, Times: -1, Do: sync.OnceFunc(cancelAtSecond)}))
+			sink := &cancelAt{step: row.beside, at: row.at, cancel: sync.OnceFunc(cancelAtSecond)}
 			_, err := l.restore(ctx, t, sink, nil)
 			require.ErrorIs(t, err, context.Canceled)
 			require.True(t, sink.hit)

@@ -16,6 +16,9 @@ import (
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
+	if _, err := shipped.Program(); err != nil { // here, so that no test's time is that of the build
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit),
 		// client-go and its pools keep these after Close, as its own tests tolerate.
 		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
