@@ -55,9 +55,10 @@ test: ## run the tests of all packages with the race detector, in random order; 
 test-rounds: ## run the tests of the whole program, its rounds on the testbed and those with a replayed TiDB Operator
 	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./tests ./tests/operator
 
+# Without the race detector these tests wait more than they compute: then two packages run at the same time.
 .PHONY: test-failures
 test-failures: ## run a test for each failure that users have reported, on the testbed
-	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=1 -parallel=4 ./tests/failures/...
+	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(if $(RACE),1,2) -parallel=4 ./tests/failures/...
 
 .PHONY: test-manifests
 test-manifests: ## hold the kustomize folders and the Helm chart against Kubernetes' types and against each other
