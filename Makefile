@@ -18,6 +18,8 @@ UNCHANGED ?=
 FUZZTIME  ?= 20s
 SAMPLE    ?= 0
 TIMEOUT   ?= 15m
+# Tests of the crash harness that kill or stop the shipped program for minutes: they are in test-rounds.
+KILLS     := ^Test(CutOff_FromObjectStorage|Grace_TenSeconds|Killed_AfterTheLastRecord|Rivals_RestoreAndResolve)
 # Packages that are tested at the same time: each runs whole clusters, with deadlines of wall-clock time.
 P         ?= 2
 # The race detector needs a C compiler; without one the tests run, but without it, and say so.
@@ -49,11 +51,11 @@ demo: build ## back up and restore a whole cluster on the testbed, on this machi
 test: ## run the tests of all packages with the race detector, in random order; those of the whole program are in test-rounds
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
 	CGO_ENABLED=0 $(GO) test -trimpath -shuffle=on -timeout=$(TIMEOUT) ./tests/arch ./tests/mutants/...
-	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator)')
+	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) -skip='$(KILLS)' $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator)')
 
 .PHONY: test-rounds
-test-rounds: ## run the tests of the whole program, its rounds on the testbed and those with a replayed TiDB Operator
-	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./tests ./tests/operator
+test-rounds: ## run the tests of the whole program: its rounds on the testbed, its kills, and those with a replayed TiDB Operator
+	$(GO) test $(RACE) -trimpath -shuffle=on -timeout=$(TIMEOUT) -p=$(P) ./tests ./tests/operator ./pkg/testbed/crash
 
 # Without the race detector these tests wait more than they compute: then two packages run at the same time.
 .PHONY: test-failures
