@@ -21,14 +21,16 @@ const (
 
 // Store is a store as PD lists it.
 type Store struct {
-	ID        cluster.StoreID
-	Address   string // of the gRPC service
-	State     StoreState
-	Version   string
-	StartedAt time.Time // changes at every restart of the store
-	Labels    map[string]string
-	Leaders   int
-	Regions   int
+	ID      cluster.StoreID
+	Address string // of the gRPC service
+	// StatusAddress is that of the store's HTTP status port (20180 by default); "" if the store announces none.
+	StatusAddress string
+	State         StoreState
+	Version       string
+	StartedAt     time.Time // changes at every restart of the store
+	Labels        map[string]string
+	Leaders       int
+	Regions       int
 }
 
 // IsTiKV reports whether the store is a TiKV store and not, say, a TiFlash one (label engine=tiflash).

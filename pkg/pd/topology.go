@@ -40,6 +40,7 @@ type storeList struct {
 		Store struct {
 			ID        uint64 `json:"id"`
 			Address   string `json:"address"`
+			Status    string `json:"status_address"`
 			Version   string `json:"version"`
 			StartedAt int64  `json:"start_timestamp"`
 			StateName string `json:"state_name"`
@@ -66,7 +67,7 @@ func (c *Client) Stores(ctx context.Context) ([]Store, error) {
 	stores := make([]Store, 0, len(list.Stores))
 	for _, s := range list.Stores {
 		store := Store{
-			ID: cluster.StoreID(s.Store.ID), Address: s.Store.Address, State: StoreState(s.Store.StateName),
+			ID: cluster.StoreID(s.Store.ID), Address: s.Store.Address, StatusAddress: s.Store.Status, State: StoreState(s.Store.StateName),
 			Version: s.Store.Version, Labels: map[string]string{}, Leaders: s.Status.Leaders, Regions: s.Status.Regions,
 		}
 		if s.Store.StartedAt > 0 {

@@ -15,9 +15,12 @@ const hintDebug = "allow the Debug service on the store's port (TiKV serves it b
 
 // RaftState is what a store has written down of a region's raft group: its own peer's view, not the group's.
 type RaftState struct {
-	Term    uint64 // of the hard state
-	Last    uint64 // index of the last entry of the log
-	Commit  uint64 // index of the last entry that the store knows to be committed
+	Term   uint64 // of the hard state
+	Last   uint64 // index of the last entry of the log
+	Commit uint64 // index of the last entry that the store knows to be committed
+	// Applied is the index of the last entry in the store's data; it may be newer than what is on disk. Above Last it says
+	// that the store has applied entries that its own log does not have (EarlyApply).
+	Applied uint64
 	Version uint64 // of the region, as far as the store has applied the log
 	// Settled is whether the peer is an ordinary one of a region whose members do not change at the moment: no merge,
 	// no snapshot being applied, no joint consensus, not removed.
@@ -46,6 +49,7 @@ func (c *Client) RaftState(ctx context.Context, address string, region cluster.R
 	raft, local := info.GetRaftLocalState(), info.GetRegionLocalState()
 	return RaftState{
 		Term: raft.GetHardState().GetTerm(), Last: raft.GetLastIndex(), Commit: raft.GetHardState().GetCommit(),
+		Applied: info.GetRaftApplyState().GetAppliedIndex(),
 		Version: local.GetRegion().GetRegionEpoch().GetVersion(), Settled: settled(local),
 	}, nil
 }
