@@ -54,6 +54,9 @@ type Manifest struct {
 	// Marks says where the regions' logs ended before the hold; nil if that was not read. A tisnap that does not know the
 	// field restores as if there were none, and takes back every region.
 	Marks *Marks `json:"marks,omitempty"`
+	// EarlyApply says whether a replica may be ahead of its own raft log; nil, as in a backup of br or of an older tisnap,
+	// is unproven.
+	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
 	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
 	// keeps all else that is in it.
 	ClusterMeta json.RawMessage `json:"clusterMeta,omitempty"`

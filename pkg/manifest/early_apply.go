@@ -1,0 +1,32 @@
+package manifest
+
+import "github.com/tisnap/tisnap/pkg/cluster"
+
+// EarlyApplyState is what is known of whether a store's data may be ahead of its own raft log.
+type EarlyApplyState string
+
+// The states. A manifest that has none, and one with a word that is not known, is unproven.
+const (
+	// EarlyApplyExcluded says that early apply was off during the cut, and that no peer of any region was ahead.
+	EarlyApplyExcluded EarlyApplyState = "excluded"
+	// EarlyApplyUnproven says that replicas may be ahead, on some stores, of some regions, or anywhere.
+	EarlyApplyUnproven EarlyApplyState = "unproven"
+	// EarlyApplyNotApplicable says that no store has the setting: its TiKV applies only what its own log has.
+	EarlyApplyNotApplicable EarlyApplyState = "not-applicable"
+)
+
+// EarlyApply says what a backup did about TiKV's early apply, by which a leader applies entries that its own raft log does
+// not have yet: a store that is cut in between has data that no log of the backup explains.
+type EarlyApply struct {
+	State EarlyApplyState `json:"state"`
+	// Stores are those on which any replica may be ahead, of an unproven backup: early apply could not be turned off there.
+	Stores []cluster.StoreID `json:"stores,omitempty"`
+	// Regions are those of which any replica may be ahead, on whatever store. With neither stores nor regions an unproven
+	// backup says nothing of where.
+	Regions []cluster.RegionID `json:"regions,omitempty"`
+}
+
+// EarlyApplyRuledOut reports whether no replica in the snapshots can be ahead of its log.
+func (m *Manifest) EarlyApplyRuledOut() bool {
+	return m.EarlyApply != nil && (m.EarlyApply.State == EarlyApplyExcluded || m.EarlyApply.State == EarlyApplyNotApplicable)
+}
