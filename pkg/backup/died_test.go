@@ -8,6 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -44,11 +47,17 @@ func (r *rig) diesAt(t *testing.T, o backup.Options, step string) (*backup.Resul
 	require.NoError(t, copied)
 	require.NotNil(t, left, "there is no step %s", step)
 	r.events.at("", nil)
+	r.continues(t, left)
+	return first, left
+}
+
+// continues makes the rig go on with what a process has left, whose lock has run out.
+func (r *rig) continues(t *testing.T, left objstore.Store) {
+	t.Helper()
 	lock, _, err := runlock.Read(t.Context(), left, prod)
 	require.NoError(t, err)
 	require.NoError(t, runlock.Break(t.Context(), left, prod, lock.Epoch))
 	r.store.Store = left
-	return first, left
 }
 
 // The process that seals what another one has cut has times of its own; the backup is as old as its cut, whoever seals it.
@@ -72,4 +81,36 @@ func TestRun_DiesAfterItsCut_EachProcessHasItsTimes(t *testing.T) {
 			assert.WithinDuration(t, first.Hold.Start, second.Hold.Start, 0)
 		})
 	}
+}
+
+// A run dies while it deletes the snapshots of a backup whose seal was refused: a tombstone stands in the seal's place, and the
+// next process finds out before it holds the cluster for a backup that can never be sealed.
+func TestRun_DiesInTheUndoOfASeal_HoldsNothingForTheSameBackup(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.store.refuse = manifest.SealFile
+	o := r.options()
+	var left objstore.Store
+	var copied error
+	r.ebs.beforeDelete = func() {
+		if left == nil {
+			left, copied = copyOf(t.Context(), r.store)
+		}
+	}
+	_, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.NoError(t, copied)
+	require.NotNil(t, left, "nothing was deleted")
+	r.ebs.beforeDelete, r.store.refuse = nil, ""
+	r.continues(t, left)
+	asked := false
+	r.ebs.cut = func(_ ebs.CutRequest, call func() ([]ebs.Snapshot, error)) ([]ebs.Snapshot, error) {
+		asked = true
+		return call()
+	}
+	_, err = r.run(t.Context(), t, o)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "was to be sealed before, so its id is used up")
+	require.False(t, asked, "snapshots were taken that nobody can seal")
+	r.requireUndone(t, o)
 }

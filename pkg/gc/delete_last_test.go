@@ -217,20 +217,43 @@ func TestDelete_TheOtherOneIsNoGoodBackup_IsRefused(t *testing.T) {
 	}
 }
 
-// A backup is sealed after it was checked as one without a seal: nobody knows whether it is the last.
+// sealsAfterCheck is an account in which something happens in the last call of a deletion's checks.
+type sealsAfterCheck struct {
+	*account
+	seal func()
+}
+
+func (s *sealsAfterCheck) SnapshotLocks(ctx context.Context, ids []cluster.SnapshotID) ([]ebs.SnapshotLock, error) {
+	s.seal()
+	return s.account.SnapshotLocks(ctx, ids)
+}
+
+// A backup is sealed after it was checked as one without a seal, before or while it is buried: nobody knows whether it is
+// the last.
 func TestDelete_SealedAfterTheCheck_Stays(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	deps, once := p.deps, sync.Once{}
-	deps.Store = &written{Store: p.deps.Store, before: func(key string) error {
-		if key == manifest.SealKey("b") {
-			once.Do(func() { p.seal(t) })
-		}
-		return nil
-	}}
-	_, err := Delete(t.Context(), deps, DeleteOptions{Backup: "b", Rate: fast})
-	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	_, err = p.catalog.Load(t.Context(), "b")
-	require.NoError(t, err)
-	require.Len(t, p.ec2.ids(), 2)
+	for name, meanwhile := range map[string]func(p *place, seal func()) Deps{
+		"before it is buried": func(p *place, seal func()) Deps {
+			return Deps{EBS: &sealsAfterCheck{p.ec2, seal}, Store: p.deps.Store}
+		},
+		"while it is buried": func(p *place, seal func()) Deps {
+			return Deps{EBS: p.ec2, Store: &written{Store: p.deps.Store, before: func(key string) error {
+				if key == manifest.SealKey("b") {
+					seal()
+				}
+				return nil
+			}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, once := newPlace(t), sync.Once{}
+			deps := meanwhile(p, func() { once.Do(func() { p.seal(t) }) })
+			_, err := Delete(t.Context(), deps, DeleteOptions{Backup: "b", Rate: fast})
+			require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+			_, err = p.catalog.Load(t.Context(), "b")
+			require.NoError(t, err)
+			require.Len(t, p.ec2.ids(), 2)
+		})
+	}
 }
