@@ -51,7 +51,7 @@ func (r *rig) diesAt(t *testing.T, o backup.Options, step string) (*backup.Resul
 	return first, left
 }
 
-// continues makes the rig go on with what a process has left, whose lock has run out.
+// continues makes the rig continue with what a process has left, whose lock has run out.
 func (r *rig) continues(t *testing.T, left objstore.Store) {
 	t.Helper()
 	lock, _, err := runlock.Read(t.Context(), left, prod)
