@@ -109,8 +109,9 @@ func (r *Run) judge(lock *runlock.Record) {
 	case lock == nil || lock.Owner.Run != r.ID:
 		r.diedEarly()
 	case lock.Held(time.Now()):
-		until := lock.FreeAt().UTC()
+		until, renewed := lock.FreeAt().UTC(), lock.RenewedAt.UTC()
 		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
+		r.lock, r.RenewedAt, r.Silent = lock, &renewed, lock.Silent(time.Now())
 	}
 }
 

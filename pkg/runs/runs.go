@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // State is how a run stands.
@@ -41,6 +42,10 @@ type Run struct {
 	// Owner and Until are of the lock of a run that runs.
 	Owner string     `json:"owner,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
+	// RenewedAt is when the owner renewed the lock last, by its clock. Silent says that this is so long ago that the process
+	// seems to be dead, or to have stopped: for people who look, as clocks differ. Whoever acts watches the lock first.
+	RenewedAt *time.Time `json:"renewedAt,omitempty"`
+	Silent    bool       `json:"silent,omitempty"`
 	// ResolvedBy is the resolve that finished a run whose process died.
 	ResolvedBy cluster.RunID `json:"resolvedBy,omitempty"`
 	// Processes are those of the run, the first one first.
@@ -50,6 +55,8 @@ type Run struct {
 	History *phase.History `json:"-"`
 	// About is what the journal's first record says.
 	About journal.About `json:"-"`
+
+	lock *runlock.Record // of a run that runs
 }
 
 // maxReaders is how many journals are read at the same time.
