@@ -108,6 +108,7 @@ type run struct {
 	catalog catalog.Catalog
 	cancel  context.CancelCauseFunc
 
+	clusterID uint64 // PD's: names are alike in many Kubernetes clusters
 	source    *preflight.Source
 	rules     preflight.TSRules
 	fence     *runlock.Fence
@@ -150,6 +151,9 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	defer cancel(nil)
 	r := newRun(deps, opts)
 	r.cancel = cancel
+	if err := r.identify(ctx); err != nil {
+		return &Result{}, err
+	}
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Resume:  r.resumption(),

@@ -24,7 +24,7 @@ func (w written) Records(context.Context) ([]phase.Record, error) { return w, ni
 func TestContinues_OnlyTheSameBackupWithAProvenCut(t *testing.T) {
 	t.Parallel()
 	o := backup.Options{Cluster: prod, Backup: "br-run-1", Run: "run-1", ClusterMeta: json.RawMessage(`{"tikv":{}}`)}
-	about, err := json.Marshal(journal.About{Operation: journal.Backup, Cluster: o.Cluster, Backup: o.Backup, Request: o.Request()})
+	about, err := json.Marshal(journal.About{Operation: journal.Backup, Cluster: o.Cluster, Backup: o.Backup, Request: o.Request(), ClusterID: 7})
 	require.NoError(t, err)
 	begun := []phase.Record{{Type: phase.RecordRun, Data: about}, {Type: phase.RecordBegin, Step: journal.StepRelease}}
 	proven := append(begun[:2:2], phase.Record{Type: phase.RecordDone, Step: journal.StepRelease})
@@ -47,7 +47,8 @@ func TestContinues_OnlyTheSameBackupWithAProvenCut(t *testing.T) {
 			t.Parallel()
 			h, err := phase.ReadHistory(t.Context(), written(c.records))
 			require.NoError(t, err)
-			require.Equal(t, c.want, backup.Continues(h, c.opts))
+			require.Equal(t, c.want, backup.Continues(h, c.opts, 7))
+			require.False(t, backup.Continues(h, c.opts, 8), "it is of another cluster of the same name")
 		})
 	}
 }

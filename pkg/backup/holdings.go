@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -25,14 +26,19 @@ type holding struct {
 }
 
 // holdings lists what runs of the cluster have paused in PD and not let go, by their journals.
-func holdings(ctx context.Context, store objstore.Store, name cluster.Name) ([]holding, error) {
-	held, _, err := holdingsUntil(ctx, store, name)
+func holdings(ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name) ([]holding, error) {
+	held, _, err := holdingsUntil(ctx, store, p, name)
 	return held, err
 }
 
 // holdingsUntil lists the holdings, and says when all that their runs hold on stores has run out: before now if there are
 // none, and zero if that is not known: a journal cannot be read, or the storage has no run at all and may be the wrong one.
-func holdingsUntil(ctx context.Context, store objstore.Store, name cluster.Name) (held []holding, until time.Time, err error) {
+// Runs that are known to be of another cluster of the same name are left out.
+func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name) (held []holding, until time.Time, err error) {
+	id, err := p.ClusterID(ctx)
+	if err != nil {
+		return nil, time.Time{}, failure.Annotate(err, "read cluster id", name.String())
+	}
 	objects, err := store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
 		return nil, time.Time{}, failure.Annotate(err, "list runs", name.String())
@@ -54,7 +60,7 @@ func holdingsUntil(ctx context.Context, store objstore.Store, name cluster.Name)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		h, holds := pausedBy(records, name)
+		h, holds := pausedBy(records, name, id)
 		unclear = unclear || h.unclear
 		if holds {
 			h.run = run
@@ -78,17 +84,17 @@ func Holds(records []phase.Record) bool {
 	if err != nil {
 		return false
 	}
-	_, held := pausedBy(records, about.Cluster)
+	_, held := pausedBy(records, about.Cluster, about.ClusterID)
 	return held
 }
 
 // pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
-func pausedBy(records []phase.Record, name cluster.Name) (what holding, held bool) { //nolint:gocyclo // a case for each kind of record
+func pausedBy(records []phase.Record, name cluster.Name, id uint64) (what holding, held bool) { //nolint:gocyclo // a case for each kind of record
 	if len(records) == 0 {
 		return holding{}, false
 	}
 	about, err := journal.ReadAbout(records[0].Run, records[0])
-	if err != nil || about.Cluster != name {
+	if err != nil || about.Cluster != name || about.ClusterID != 0 && about.ClusterID != id {
 		return holding{unclear: err != nil}, false
 	}
 	still := false

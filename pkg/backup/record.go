@@ -56,8 +56,11 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	return r.put(ctx, m)
 }
 
-// put writes the manifest and br's documents of it. Idempotent.
+// put writes the manifest, which must be of the run's own cluster, and br's documents of it. Idempotent.
 func (r *run) put(ctx context.Context, m *manifest.Manifest) error {
+	if err := r.checkSource(m); err != nil {
+		return err
+	}
 	if err := r.catalog.PutManifest(ctx, m); err != nil || r.opts.ClusterMeta == nil {
 		return err
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
 
 // regionsOnly is a PD that lists regions and nothing else.
@@ -36,4 +39,19 @@ func TestRegionFacts_ReplicasAreTheFewestVotersOfARegion(t *testing.T) {
 			require.Equal(t, uint64(99), largest)
 		})
 	}
+}
+
+// What a run writes down is of the cluster that the run is of, whatever it adopted.
+func TestPut_ManifestOfANamesake_IsNotWritten(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	r := newRun(Deps{Store: store}, Options{Backup: "b", Run: "r"})
+	r.clusterID = 7
+	m := &manifest.Manifest{ID: "b", Run: "r", Source: cluster.Topology{ClusterID: 8}}
+	err := r.put(t.Context(), m)
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.ErrorContains(t, err, "PD's cluster id 8, and the run is of 7")
+	objects, err := store.List(t.Context(), "")
+	require.NoError(t, err)
+	require.Empty(t, objects)
 }

@@ -8,8 +8,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runs"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -36,6 +38,8 @@ type Leftover struct {
 	Dead []cluster.RunID
 
 	lock runlock.Finding
+	// others says that the lock is of a run of another cluster of the same name: it says nothing of this one.
+	others error
 }
 
 // observe finds out whether the lock's owner is alive. With Force nobody waits for the answer.
@@ -58,16 +62,26 @@ func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runl
 // takes it over.
 func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o ReleaseOptions) (*Leftover, error) {
 	left := &Leftover{Leftover: hold.Leftover{Cluster: o.Cluster, All: o.All}}
-	var err error
-	if left.lock, err = o.observe(ctx, store); err != nil {
-		return nil, err
+	id, err := p.ClusterID(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "read cluster id", o.Cluster.String())
+	}
+	left.others = runs.CheckOwner(ctx, store, o.Cluster, &journal.About{Cluster: o.Cluster, ClusterID: id})
+	switch {
+	case failure.Is(left.others, failure.Conflict): // its lock is neither waited for nor broken
+	case left.others != nil:
+		return nil, left.others
+	default:
+		if left.lock, err = o.observe(ctx, store); err != nil {
+			return nil, err
+		}
 	}
 	if lock := left.lock.Record; left.lock.Held(time.Now()) && !o.Force {
 		return nil, failure.New(failure.Conflict, "release", o.Cluster.String(), "%s holds the cluster's lock until %s",
 			lock.Owner, lock.FreeAt().UTC().Format(time.RFC3339)).
 			WithHint("end that run, which lets the cluster go; if it is dead, run this again in a minute, or use --force")
 	}
-	held, until, err := holdingsUntil(ctx, store, o.Cluster)
+	held, until, err := holdingsUntil(ctx, store, p, o.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +109,7 @@ func Status(ctx context.Context, store objstore.Store, p hold.PD, name cluster.N
 	var held []holding
 	if store != nil {
 		var err error
-		if held, err = holdings(ctx, store, name); err != nil {
+		if held, err = holdings(ctx, store, p, name); err != nil {
 			return nil, err
 		}
 	}
@@ -125,13 +139,16 @@ func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder
 		return nil, err
 	}
 	done, err := hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
-	if err == nil {
+	if err == nil && left.others == nil {
 		err = runlock.NoteLetGo(ctx, store, o.Cluster, time.Now())
 	}
 	return done, err
 }
 
 func (l *Leftover) freeLock(ctx context.Context, store objstore.Store) error {
+	if l.others != nil {
+		return nil
+	}
 	if l.lock.Held(time.Now()) { // forced
 		return runlock.Break(ctx, store, l.Cluster, l.lock.Record.Epoch)
 	}

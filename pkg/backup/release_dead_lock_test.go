@@ -22,6 +22,7 @@ import (
 type quietPD struct{ hold.PD }
 
 func (quietPD) Schedulers(context.Context) ([]pd.Scheduler, error) { return nil, nil }
+func (quietPD) ClusterID(context.Context) (uint64, error)          { return 7, nil }
 func (quietPD) Stores(context.Context) ([]pd.Store, error)         { return nil, nil }
 func (quietPD) Overrides(context.Context) ([]pd.Override, error)   { return nil, nil }
 func (quietPD) SafePoints(context.Context) ([]pd.SafePoint, cluster.TS, error) {

@@ -22,8 +22,10 @@ import (
 // adoptManifest reads the manifest that an earlier process has recorded.
 func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {
 	r.sealing = true // a seal may be on its way since then
-	r.result.Manifest, err = r.catalog.Unsealed(ctx, r.opts.Backup)
-	return err
+	if r.result.Manifest, err = r.catalog.Unsealed(ctx, r.opts.Backup); err != nil {
+		return err
+	}
+	return r.checkSource(r.result.Manifest)
 }
 
 // recordedBefore takes over a manifest that an earlier process of the run wrote without noting it.
@@ -54,6 +56,7 @@ func (r *run) adoptSeal(context.Context, *phase.Scope) error {
 func (r *run) about() journal.About {
 	return journal.About{
 		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Tool: r.opts.Tool, Request: r.opts.Request(),
+		ClusterID: r.clusterID,
 	}
 }
 
@@ -76,7 +79,7 @@ func (r *run) resumption() *phase.Resume {
 	return &phase.Resume{
 		Admit: journal.StepLock, Epoch: r.fence.Epoch, Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
 		Same: func(h *phase.History) error {
-			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
+			was, err := r.was(h)
 			if err != nil {
 				return err
 			}
@@ -196,9 +199,15 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 	defer cancel(nil)
 	r := newRun(deps, opts)
 	r.cancel = cancel
+	if err := r.identify(ctx); err != nil {
+		return err
+	}
 	rule := r.resumption()
 	rule.Abort = true
 	rule.Same = func(h *phase.History) error {
+		if _, err := r.was(h); err != nil {
+			return err
+		}
 		r.resumed, r.sealing = true, h.Began(journal.StepSeal)
 		r.paused(h)
 		if h.Done(journal.StepSeal) {

@@ -31,7 +31,11 @@ func (a *app) settleEarlier(ctx context.Context, deps backup.Deps, opts *backup.
 	}
 	earlier := *opts
 	earlier.Run, earlier.Backup, earlier.Owner = held.Run, held.ID, runlock.NewOwner(held.Run, "br backup")
-	if backup.Continues(history, earlier) {
+	clusterID, err := deps.PD.ClusterID(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read cluster id", opts.Cluster.String())
+	}
+	if backup.Continues(history, earlier, clusterID) {
 		a.log.Warn("the storage has this backup by a run that did not end: it is continued, if its process is dead", zap.String("run", string(held.Run)))
 		*opts = earlier
 		return nil

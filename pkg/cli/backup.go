@@ -219,8 +219,12 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 		return deps, opts, err
 	}
 	id := cluster.BackupID(f.name)
+	clusterID, err := p.ClusterID(ctx)
+	if err != nil {
+		return deps, opts, failure.Annotate(err, "read cluster id", name.String())
+	}
 	run, before, err := continued(ctx, store, s.log, f.run, journal.About{
-		Operation: journal.Backup, Cluster: name, Backup: id, Request: opts.Request(),
+		Operation: journal.Backup, Cluster: name, Backup: id, Request: opts.Request(), ClusterID: clusterID,
 	})
 	if err != nil {
 		return deps, opts, err

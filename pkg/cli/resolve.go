@@ -195,7 +195,8 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	opts = restore.Options{
 		Backup: cluster.BackupID(f.backup), Target: target, Tool: a.version.Version,
-		Timeout: f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
+		Kubernetes: k.Server(),
+		Timeout:    f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
 		Serial: f.serial,
 	}
 	f.flash.into(&opts)
@@ -207,6 +208,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	run, _, err := continued(ctx, store, s.log, f.run, journal.About{
 		Operation: journal.Resolve, Cluster: target, Backup: opts.Backup, Request: opts.ResolveRequest(),
+		Kubernetes: k.Server(), KubernetesUID: kubernetesUID(ctx, k, s.log),
 	})
 	opts.Run, opts.Owner = run, owner(cmd, run)
 	return deps, opts, err

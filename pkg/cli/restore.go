@@ -205,6 +205,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	}
 	run, _, err := continued(ctx, store, s.log, f.run, journal.About{
 		Operation: journal.Restore, Cluster: target, Backup: opts.Backup, Request: opts.Request(),
+		Kubernetes: k.Server(), KubernetesUID: kubernetesUID(ctx, k, s.log),
 	})
 	opts.Run, opts.Owner = run, owner(cmd, run)
 	return deps, opts, err

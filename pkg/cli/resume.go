@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
@@ -18,7 +19,8 @@ import (
 const maxResumeAge = 12 * time.Hour
 
 // continued is the run that the command is of: the one that the user chose, or the cluster's last one if that is of the
-// same request and not over, or a new one. It names the run's backup too, unless the run is new. A request without a
+// same request and not over, or a new one. Clusters of one name in several Kubernetes clusters may share a storage, and with it
+// their lock: a run that is not proven to be of this one is continued only if it is chosen. It names the run's backup too, unless the run is new. A request without a
 // backup's name takes that of the run.
 func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chosen string, request journal.About) (cluster.RunID, cluster.BackupID, error) {
 	if chosen != "" {
@@ -44,6 +46,10 @@ func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chose
 			request.Backup = last.Backup
 		}
 		differs := last.About.SameRequest(last.ID, &request)
+		if proven, _ := last.About.SameCluster(last.ID, &request); differs == nil && !proven {
+			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "that it is of this cluster, and of no other one called %s, is not proven", request.Cluster).
+				WithHint("continue it with --run-id %s, or undo it: tisnap runs abort %s", last.ID, last.ID)
+		}
 		if age := time.Since(last.Last); differs == nil && request.Operation == journal.Backup && age > maxResumeAge {
 			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "it wrote its journal %s ago", age.Truncate(time.Minute)).
 				WithHint("continue it with --run-id %s, or undo it: tisnap runs abort %s", last.ID, last.ID)
@@ -58,4 +64,13 @@ func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chose
 	}
 	id, err := journal.NewRunID(time.Now())
 	return id, "", err
+}
+
+// kubernetesUID is by which a Kubernetes cluster is known from all others; "" if it may not be read.
+func kubernetesUID(ctx context.Context, k kube.Identity, log *zap.Logger) string {
+	uid, err := k.ClusterUID(ctx)
+	if err != nil {
+		log.Warn("the uid of the Kubernetes cluster is not known: a run that died is continued only if --run-id names it", zap.Error(err))
+	}
+	return uid
 }

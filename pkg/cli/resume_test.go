@@ -39,11 +39,11 @@ func TestContinued_BackupOfTheNightBefore_IsNotContinuedUnasked(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
-			about := journal.About{Operation: row.operation, Cluster: name, Backup: "b"}
+			about := journal.About{Operation: row.operation, Cluster: name, Backup: "b", ClusterID: 7}
 			j := phase.NewStoreJournal(store, manifest.JournalPrefix("dead"))
 			require.NoError(t, j.Append(t.Context(), phase.Record{
 				Seq: 1, Run: "dead", Time: time.Now().Add(-row.age), Type: phase.RecordRun,
-				Data: []byte(`{"operation":"` + string(row.operation) + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","request":{"tag":""}}`),
+				Data: []byte(`{"operation":"` + string(row.operation) + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","clusterID":"7","request":{"tag":""}}`),
 			}))
 			lock, err := runlock.Acquire(t.Context(), store, name, runlock.Owner{Run: "dead"}, time.Minute)
 			require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestContinued_AnotherRequest_IsNotContinuedAndTheDifferenceIsSaid(t *testin
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
-			about := journal.About{Operation: journal.Restore, Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b", Request: was.Request()}
+			about := journal.About{Operation: journal.Restore, Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b", KubernetesUID: "u", Request: was.Request()}
 			data, err := json.Marshal(about)
 			require.NoError(t, err)
 			require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("dead")).
@@ -103,4 +103,54 @@ func TestContinued_AnotherRequest_IsNotContinuedAndTheDifferenceIsSaid(t *testin
 			require.Contains(t, fmt.Sprint(logged.All()[0].ContextMap()["error"]), row.said)
 		})
 	}
+}
+
+// Two Kubernetes clusters that share a storage may have a cluster of the same name each, and so one lock. Neither continues what
+// the other's run has left.
+func TestContinued_RunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
+	t.Parallel()
+	backup := journal.About{Operation: journal.Backup, Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, Backup: "b", ClusterID: 7, Request: map[string]string{"tag": ""}}
+	restored := backup
+	restored.Operation, restored.ClusterID, restored.KubernetesUID = journal.Restore, 0, "uid-a"
+	for name, row := range map[string]struct {
+		was       journal.About
+		clusterID uint64
+		uid       string
+		chosen    string
+		want      bool
+		said      []string
+	}{
+		"its own backup":                      {backup, 7, "", "", true, nil},
+		"a backup of a namesake":              {backup, 8, "", "", false, []string{"PD's cluster id 7", "PD's cluster id 8"}},
+		"a backup of an older version":        {withIDs(backup, 0, ""), 7, "", "", false, []string{"is not proven"}},
+		"one of an older version, chosen":     {withIDs(backup, 0, ""), 7, "", "dead", true, nil},
+		"its own restore":                     {restored, 0, "uid-a", "", true, nil},
+		"a restore into a namesake":           {restored, 0, "uid-b", "", false, []string{"uid-a", "uid-b"}},
+		"a restore of an older version":       {withIDs(restored, 0, ""), 0, "uid-a", "", false, []string{"is not proven"}},
+		"a Kubernetes whose uid may not read": {restored, 0, "", "", false, []string{"is not proven"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			data, err := json.Marshal(row.was)
+			require.NoError(t, err)
+			require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("dead")).
+				Append(t.Context(), phase.Record{Seq: 1, Run: "dead", Time: time.Now(), Type: phase.RecordRun, Data: data}))
+			_, err = runlock.Acquire(t.Context(), store, row.was.Cluster, runlock.Owner{Run: "dead"}, time.Minute)
+			require.NoError(t, err)
+			core, logged := observer.New(zap.WarnLevel)
+			request := withIDs(row.was, row.clusterID, row.uid)
+			id, _, err := continued(t.Context(), store, zap.New(core), row.chosen, request)
+			require.NoError(t, err)
+			require.Equal(t, row.want, id == "dead", id)
+			for _, text := range row.said {
+				require.Contains(t, fmt.Sprint(logged.All()[0].ContextMap()["error"]), text)
+			}
+		})
+	}
+}
+
+func withIDs(a journal.About, clusterID uint64, uid string) journal.About {
+	a.ClusterID, a.KubernetesUID = clusterID, uid
+	return a
 }

@@ -40,11 +40,31 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 		return report, failure.New(failure.Conflict, "abort restore", string(o.Run), "cluster %s served: it may hold newer data", r.Cluster).
 			WithHint("delete the cluster by hand if nobody needs it: kubectl delete tidbcluster")
 	}
+	if err := sameKubernetes(ctx, d, r); err != nil {
+		return report, err
+	}
 	report, err = Collect(ctx, d, Options{Kept: true, Clusters: true, Only: o.Run, Rate: o.Rate, DryRun: o.DryRun})
 	if err != nil {
 		return report, err
 	}
 	return report, report.refused(o.Run)
+}
+
+// sameKubernetes is a Conflict if the restore's target is in another Kubernetes cluster: what it left there would stay, unseen.
+func sameKubernetes(ctx context.Context, d Deps, r *run) error {
+	if r.KubernetesUID == "" || d.Kube == nil {
+		return nil // nothing is deleted that Kubernetes has to be asked for
+	}
+	k, err := d.Kube()
+	if err != nil {
+		return failure.Annotate(err, "connect to Kubernetes", r.Cluster.String())
+	}
+	uid, err := k.ClusterUID(ctx)
+	if err != nil {
+		return failure.Annotate(err, "ask Kubernetes which cluster it is", k.Server())
+	}
+	_, err = r.SameCluster(r.ID, &journal.About{Cluster: r.Cluster, Kubernetes: k.Server(), KubernetesUID: uid})
+	return err
 }
 
 // refused is the error of an abort that had to leave something.

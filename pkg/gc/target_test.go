@@ -227,6 +227,20 @@ func TestAbort_KilledRestore_NothingIsLeftOfItAlone(t *testing.T) {
 	require.Empty(t, report.Items)
 }
 
+// What it left is in another Kubernetes cluster, which is not asked: nothing of it is deleted, and its journal is not ended.
+func TestAbort_InAnotherKubernetes_IsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.killed(t)
+	k.uid = "uid-other"
+	_, err := Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.ErrorContains(t, err, "uid-k")
+	require.ErrorContains(t, err, "uid-other")
+	require.Len(t, p.ec2.volumes, 1)
+	require.Len(t, k.left, 1)
+}
+
 func TestAbort_WhatMustNotGo_IsRefused(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -28,7 +28,9 @@ type About struct {
 	Cluster   cluster.Name     `json:"cluster"` // source of a backup, target of a restore
 	Backup    cluster.BackupID `json:"backup"`
 	Tool      string           `json:"tool"`
-	// Kubernetes is the API server of a restore's target; "" where the run did not note it.
+	// ClusterID is PD's id of a backup's source: names are alike in many Kubernetes clusters. 0 in runs of older versions.
+	ClusterID uint64 `json:"clusterID,string,omitempty"`
+	// Kubernetes is the API server of a restore's or resolve's target; "" where the run did not note it.
 	Kubernetes string `json:"kubernetes,omitempty"`
 	// KubernetesUID is the UID of the namespace kube-system there: URLs are alike in many clusters. "" where the run
 	// could not read it, or was of an older version.
@@ -40,8 +42,11 @@ type About struct {
 	Request map[string]string `json:"request,omitempty"`
 }
 
-// SameRequest is a Conflict that shows the difference if the run is of another request.
+// SameRequest is a Conflict that shows the difference if the run is of another request, or of another cluster of the same name.
 func (a *About) SameRequest(run cluster.RunID, other *About) error {
+	if _, err := a.SameCluster(run, other); err != nil {
+		return err
+	}
 	var differing []string
 	compare := func(what, mine, others string) {
 		if mine != others {

@@ -32,6 +32,10 @@ func TestData_IsWrittenAsInEveryReleasedVersion(t *testing.T) {
 			journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Tool: "v1", Kubernetes: "https://k", KubernetesUID: "u"},
 			`{"operation":"restore","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1","kubernetes":"https://k","kubernetesUID":"u"}`,
 		},
+		"of a backup that knows its cluster": {
+			journal.About{Operation: journal.Backup, Cluster: prod, Backup: "b", Tool: "v1", ClusterID: 7551812345678901234},
+			`{"operation":"backup","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1","clusterID":"7551812345678901234"}`,
+		},
 		"of a resolve": {
 			journal.About{Operation: journal.Resolve, Cluster: prod, Backup: "b", Tool: "v1"},
 			`{"operation":"resolve","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v1"}`,

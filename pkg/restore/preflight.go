@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runs"
@@ -162,7 +163,7 @@ func (r *run) targetExists(ctx context.Context) error {
 		return failure.New(failure.Conflict, "check target", r.opts.Target.String(), "the cluster exists: %s", said).
 			WithHint("see what the run did: tisnap runs describe %s; for one more copy choose another --to", done.ID)
 	}
-	if failed, err := runs.Resolved(ctx, r.Store, r.opts.Target); err == nil && failed != nil { // it is only to say more
+	if failed, err := runs.Resolved(ctx, r.Store, r.opts.Target); err == nil && failed != nil && !r.elsewhereIs(failed) { // it is only to say more
 		return failure.New(failure.Conflict, "check target", r.opts.Target.String(),
 			"the cluster exists: run %s has restored the data of backup %s to it, and failed at %s, before its end", failed.ID, failed.Backup,
 			failed.Last.UTC().Format(time.RFC3339)).
@@ -175,10 +176,16 @@ func (r *run) targetExists(ctx context.Context) error {
 // restoredBy is the run that has restored the target, and what to say of it; nil if it is not known.
 func (r *run) restoredBy(ctx context.Context) (done *runs.Run, said string) {
 	done, err := runs.Restored(ctx, r.Store, r.opts.Target)
-	if err != nil || done == nil {
+	if err != nil || done == nil || r.elsewhereIs(done) {
 		return nil, "" // it is only to say more
 	}
 	return done, fmt.Sprintf("run %s has restored backup %s to it, and ended at %s", done.ID, done.Backup, done.Last.UTC().Format(time.RFC3339))
+}
+
+// elsewhereIs reports whether the cluster of that name that a run restored is known to be in another Kubernetes cluster.
+func (r *run) elsewhereIs(other *runs.Run) bool {
+	_, err := other.About.SameCluster(other.ID, &journal.About{KubernetesUID: r.kubernetesUID})
+	return err != nil
 }
 
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // Resolve does the part of a restore that comes after the volumes, for a cluster whose stores are up in recovery
@@ -26,6 +27,7 @@ func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing = true
 	about := journal.About{Operation: journal.Resolve, Request: r.opts.ResolveRequest()}
+	r.identify(ctx, &about)
 	err := r.execute(ctx, about, r.resolveSteps(), r.resolveResumption(about))
 	return &r.result, r.conclude(err)
 }
@@ -121,6 +123,9 @@ func (r *run) breakLock(ctx context.Context, s *phase.Scope) error {
 		return err
 	case !lock.Held(time.Now()):
 		return nil
+	}
+	if err := runs.CheckOwner(ctx, r.Store, r.opts.Target, &journal.About{KubernetesUID: r.kubernetesUID}); err != nil {
+		return err
 	}
 	s.Note("the lock of %s is broken", lock.Owner)
 	return runlock.Break(ctx, r.Store, r.opts.Target, lock.Epoch)

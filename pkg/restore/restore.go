@@ -14,13 +14,20 @@ import (
 // Run restores the backup. The error's kind says what the caller can do.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
+	about := journal.About{Operation: journal.Restore, Keep: opts.KeepOnFailure, Request: r.opts.Request()}
+	r.identify(ctx, &about)
+	err := r.execute(ctx, about, r.restoreSteps(), r.resumption(about))
+	return &r.result, r.conclude(err)
+}
+
+// identify notes in which Kubernetes cluster the target is: names and URLs are alike in many. A restore does not need it where
+// it cannot be read; gc then keeps more, and the run is continued only if it is named.
+func (r *run) identify(ctx context.Context, about *journal.About) {
 	uid, err := r.Kube.ClusterUID(ctx)
-	if err != nil { // a restore does not need it; gc then keeps more
+	if err != nil {
 		r.Log.Warn("the uid of the Kubernetes cluster is not known", zap.Error(err))
 	}
-	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, KubernetesUID: uid, Keep: opts.KeepOnFailure, Request: r.opts.Request()}
-	err = r.execute(ctx, about, r.restoreSteps(), r.resumption(about))
-	return &r.result, r.conclude(err)
+	about.Kubernetes, about.KubernetesUID, r.kubernetesUID = r.opts.Kubernetes, uid, uid
 }
 
 // Plan is what a restore would do.

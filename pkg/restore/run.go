@@ -25,7 +25,8 @@ type run struct {
 	catalog catalog.Catalog
 	cancel  context.CancelCauseFunc
 
-	manifest *manifest.Manifest
+	kubernetesUID string // of the target's Kubernetes cluster; "" if it is not known
+	manifest      *manifest.Manifest
 	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
 	// that run side by side set it. led is the first of the two: only then is the cluster restored.
 	led      bool

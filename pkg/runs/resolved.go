@@ -14,11 +14,17 @@ func resolvedBy(r *Run, all []Run) cluster.RunID {
 	for i := range all {
 		other := &all[i]
 		if other.Operation == journal.Resolve && other.State == Done && other.ID != r.ID &&
-			other.Cluster == r.Cluster && other.Backup == r.Backup && other.Started.After(r.Started) {
+			other.Cluster == r.Cluster && other.Backup == r.Backup && other.Started.After(r.Started) && !elsewhere(r, other) {
 			return other.ID
 		}
 	}
 	return ""
+}
+
+// elsewhere reports whether the runs are known to be of two clusters of one name.
+func elsewhere(r, other *Run) bool {
+	_, err := r.About.SameCluster(r.ID, &other.About)
+	return err != nil
 }
 
 // settle marks a run done that a resolve has finished.

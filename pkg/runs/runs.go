@@ -149,6 +149,23 @@ func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, 
 	return r, err
 }
 
+// CheckOwner is a Conflict if the run that held the cluster's lock last is known to be of another cluster of the same name than
+// mine: that lock is not this cluster's to break.
+func CheckOwner(ctx context.Context, store objstore.Store, name cluster.Name, mine *journal.About) error {
+	lock, err := lockOf(ctx, store, name)
+	if err != nil || lock == nil {
+		return err
+	}
+	r, err := fromJournal(ctx, store, lock.Owner.Run)
+	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
+		return nil // of a command that is no run, or of one whose journal says nothing
+	}
+	if err == nil {
+		_, err = r.About.SameCluster(r.ID, mine)
+	}
+	return err
+}
+
 // End closes the journal of a run that was undone by another command, so that nobody continues it. A run that has ended,
 // or has no journal, stays as it is. It is a Conflict if a process of the run writes its journal.
 func End(ctx context.Context, store objstore.Store, id cluster.RunID, reason string) error {

@@ -190,6 +190,7 @@ func TestList_RestoreThatAResolveFinished_IsDone(t *testing.T) {
 		"under way":       {`"name":"prod"},"backup":"b"`, phase.Record{Type: phase.RecordBegin, Step: "recover"}, runs.Unfinished},
 		"another cluster": {`"name":"other"},"backup":"b"`, phase.Record{Type: phase.RecordEnd}, runs.Unfinished},
 		"another backup":  {`"name":"prod"},"backup":"c"`, phase.Record{Type: phase.RecordEnd}, runs.Unfinished},
+		"a namesake":      {`"name":"prod"},"backup":"b","kubernetesUID":"u2"`, phase.Record{Type: phase.RecordEnd}, runs.Unfinished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,7 +202,7 @@ func TestList_RestoreThatAResolveFinished_IsDone(t *testing.T) {
 					require.NoError(t, j.Append(t.Context(), r))
 				}
 			}
-			put("restore", 0, `{"operation":"restore","cluster":{"namespace":"tidb","name":"prod"},"backup":"b"}`, phase.Record{Type: phase.RecordBegin, Step: "collect"})
+			put("restore", 0, `{"operation":"restore","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","kubernetesUID":"u1"}`, phase.Record{Type: phase.RecordBegin, Step: "collect"})
 			put("resolve", 10, `{"operation":"resolve","cluster":{"namespace":"tidb",`+row.resolve+`}`, row.end)
 			all, err := runs.List(t.Context(), store)
 			require.NoError(t, err)

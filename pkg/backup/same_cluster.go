@@ -1,0 +1,52 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// identify finds out which cluster of its name this is: no other's cut may be adopted, and none of its snapshots deleted.
+func (r *run) identify(ctx context.Context) (err error) {
+	r.clusterID, err = r.PD.ClusterID(ctx)
+	return failure.Annotate(err, "read cluster id", r.opts.Cluster.String())
+}
+
+// was is what the journal says of the run. It is a Conflict, before anything is adopted or undone, if that is known to be of
+// another cluster of the same name. Older versions noted the cluster only with the proof of its cut.
+func (r *run) was(h *phase.History) (journal.About, error) {
+	was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
+	if err != nil {
+		return was, err
+	}
+	if was.ClusterID == 0 {
+		was.ClusterID = provenOf(h)
+	}
+	mine := r.about()
+	_, err = was.SameCluster(r.opts.Run, &mine)
+	return was, err
+}
+
+// provenOf is PD's id of the cluster whose cut is proven; 0 if none is.
+func provenOf(h *phase.History) (id uint64) {
+	for _, record := range h.Records {
+		var p proof
+		if record.Type == phase.RecordDone && record.Step == journal.StepRelease && json.Unmarshal(record.Data, &p) == nil && p.Source != nil {
+			id = p.Source.Topology.ClusterID
+		}
+	}
+	return id
+}
+
+// checkSource is a Conflict if a manifest is of another cluster than the run.
+func (r *run) checkSource(m *manifest.Manifest) error {
+	if m.Source.ClusterID == r.clusterID {
+		return nil
+	}
+	return failure.New(failure.Conflict, "record backup", string(r.opts.Backup), "its manifest is of PD's cluster id %d, and the run is of %d",
+		m.Source.ClusterID, r.clusterID).WithHint("undo the run with the kubeconfig of the cluster that it began with: tisnap runs abort %s", r.opts.Run)
+}

@@ -1,0 +1,40 @@
+package mutants
+
+// identityGuards ask whose something is by ids: names, buckets' contents and clocks are copied.
+func identityGuards() []Mutant {
+	return []Mutant{
+		in("pkg/journal/identity.go", "the run of another cluster of the same name is continued", oneRun,
+			"	if differs || elsewhere {", "	if false {",
+			"TestSameCluster_ByIDsAlone"),
+		in("pkg/cli/resume.go", "a run that is not proven to be of this cluster is continued unasked", oneRun,
+			"differs == nil && !proven {", "false && !proven {",
+			"TestContinued_RunOfANamesake_IsContinuedOnlyIfItIsChosen"),
+		in("pkg/backup/same_cluster.go", "the backup of a namesake is sealed or undone by its run's id", oneRun,
+			"	_, err = was.SameCluster(r.opts.Run, &mine)\n", "",
+			"TestRun_RunOfANamesake_IsNeitherContinuedNorUndone|TestRun_OlderRunOfANamesake_IsNeitherContinuedNorUndone"),
+		in("pkg/backup/same_cluster.go", "a run of an older version is taken for this cluster's although its proof names another", oneRun,
+			"	if was.ClusterID == 0 {", "	if false {",
+			"TestRun_OlderRunOfANamesake_IsNeitherContinuedNorUndone"),
+		in("pkg/backup/record.go", "a manifest of another cluster than the run's is written", oneRun,
+			"	if err := r.checkSource(m); err != nil {", "	if err := error(nil); err != nil {",
+			"TestPut_ManifestOfANamesake_IsNotWritten"),
+		in("pkg/backup/release_command.go", "a release breaks the lock of a namesake's run", oneRun,
+			"	case failure.Is(left.others, failure.Conflict):", "	case false:",
+			"TestRelease_LockOfANamesake_StaysAsItIs"),
+		in("pkg/backup/holdings.go", "what a namesake's run has paused is put back here", othersStay,
+			" || about.ClusterID != 0 && about.ClusterID != id {", " {",
+			"TestRelease_LockOfANamesake_StaysAsItIs"),
+		in("pkg/restore/restore.go", "a restore does not note in which Kubernetes cluster it is", oneRun,
+			"about.KubernetesUID, r.kubernetesUID = r.opts.Kubernetes, uid, uid", "about.KubernetesUID, r.kubernetesUID = r.opts.Kubernetes, \"\", uid",
+			"TestRun_RunInAnotherKubernetes_IsRefusedBeforeAnythingIsDone"),
+		in("pkg/restore/resolve_only.go", "resolve --force breaks the lock of a namesake's run", oneRun,
+			"	if err := runs.CheckOwner(ctx, r.Store, r.opts.Target, &journal.About{KubernetesUID: r.kubernetesUID}); err != nil {", "	if err := runs.CheckOwner(ctx, r.Store, r.opts.Target, &journal.About{}); err != nil {",
+			"TestBreakLock_OfANamesake_IsRefused"),
+		in("pkg/gc/abort.go", "an abort ends a run whose cluster is in another Kubernetes cluster, and leaves that", oneRun,
+			"	if err := sameKubernetes(ctx, d, r); err != nil {", "	if err := error(nil); err != nil {",
+			"TestAbort_InAnotherKubernetes_IsRefused"),
+		in("pkg/runs/resolved.go", "a restore is finished by the resolve of a namesake", oneRun,
+			" && !elsewhere(r, other) {", " {",
+			"TestList_RestoreThatAResolveFinished_IsDone"),
+	}
+}
