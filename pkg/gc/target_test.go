@@ -228,7 +228,7 @@ func TestAbort_KilledRestore_NothingIsLeftOfItAlone(t *testing.T) {
 }
 
 // What it left is in another Kubernetes cluster, which is not asked: nothing of it is deleted, and its journal is not ended.
-func TestAbort_InAnotherKubernetes_IsRefused(t *testing.T) {
+func TestH3_AbortInAnotherKubernetes_IsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	k := p.killed(t)
