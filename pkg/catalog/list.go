@@ -30,20 +30,22 @@ const (
 
 // Entry is a line of the list of backups. Fields that are not known yet are zero.
 type Entry struct {
-	ID        cluster.BackupID `json:"id"`
-	State     State            `json:"state"`
-	Problem   string           `json:"problem,omitempty"`
-	Run       cluster.RunID    `json:"run"`
-	Cluster   cluster.Name     `json:"cluster"`
-	Version   string           `json:"version,omitempty"`
-	BackupTS  cluster.TS       `json:"backupTS"`
-	CreatedAt time.Time        `json:"createdAt"`
-	SealedAt  time.Time        `json:"sealedAt,omitzero"`
-	Stores    int              `json:"stores"`
-	Snapshots int              `json:"snapshots"`
-	SizeGiB   int64            `json:"sizeGiB"`             // sum of the volumes' sizes
-	DataBytes int64            `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not say
-	Tags      []string         `json:"tags,omitempty"`      // the user's
+	ID      cluster.BackupID `json:"id"`
+	State   State            `json:"state"`
+	Problem string           `json:"problem,omitempty"`
+	Run     cluster.RunID    `json:"run"`
+	Cluster cluster.Name     `json:"cluster"`
+	// ClusterID is PD's, by which clusters of one name differ; 0 where only the manifest has it.
+	ClusterID uint64     `json:"clusterID,string,omitempty"`
+	Version   string     `json:"version,omitempty"`
+	BackupTS  cluster.TS `json:"backupTS"`
+	CreatedAt time.Time  `json:"createdAt"`
+	SealedAt  time.Time  `json:"sealedAt,omitzero"`
+	Stores    int        `json:"stores"`
+	Snapshots int        `json:"snapshots"`
+	SizeGiB   int64      `json:"sizeGiB"`             // sum of the volumes' sizes
+	DataBytes int64      `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not say
+	Tags      []string   `json:"tags,omitempty"`      // the user's
 }
 
 // maxReads bounds the reads of one list; S3 serves thousands a second, and an answer takes some 20 ms.
@@ -141,7 +143,7 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	}
 	e.State, e.Run, e.Cluster, e.Version, e.BackupTS = StateSealed, s.Run, s.Cluster, s.Version, s.BackupTS
 	e.CreatedAt, e.SealedAt, e.Stores, e.Snapshots = s.CreatedAt, s.SealedAt, s.Stores, s.Snapshots
-	e.SizeGiB, e.DataBytes, e.Tags = s.SizeGiB, s.DataBytes, s.Tags
+	e.SizeGiB, e.DataBytes, e.Tags, e.ClusterID = s.SizeGiB, s.DataBytes, s.Tags, s.ClusterID
 	if m, ok := files[manifest.ManifestFile]; !ok {
 		return failure.New(failure.Corrupt, "", "", "its manifest is missing")
 	} else if m.Size != s.Size {
@@ -173,7 +175,7 @@ func (c Catalog) fromManifest(ctx context.Context, e *Entry) error {
 	}
 	e.Run, e.Cluster, e.Version, e.BackupTS = m.Run, m.Source.Cluster, m.Source.Version, m.BackupTS
 	e.CreatedAt, e.Stores, e.Snapshots, e.SizeGiB = m.CreatedAt, len(m.Source.Stores), len(m.Snapshots), m.SizeGiB()
-	e.Tags = m.Tags
+	e.Tags, e.ClusterID = m.Tags, m.Source.ClusterID
 	return nil
 }
 

@@ -46,7 +46,7 @@ func TestList_AllStates_AreShown(t *testing.T) {
 	require.Contains(t, problems["h-newer"], "newer tisnap")
 	require.Equal(t, catalog.Entry{
 		ID: "a-sealed", State: catalog.StateSealed, Run: "run-1", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"},
-		Version: "8.5.0", BackupTS: cluster.MakeTS(created, 0), CreatedAt: created, SealedAt: created.Add(time.Hour),
+		ClusterID: 7, Version: "8.5.0", BackupTS: cluster.MakeTS(created, 0), CreatedAt: created, SealedAt: created.Add(time.Hour),
 		Stores: 1, Snapshots: 1, SizeGiB: 100, DataBytes: 1 << 30,
 	}, entries[0], "the oldest first")
 }

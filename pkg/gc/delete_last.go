@@ -54,11 +54,20 @@ func (x *deletion) checkLast(ctx context.Context, announced map[cluster.BackupID
 		WithHint("take another backup first, or say --last")
 }
 
+// source is the cluster that a backup is of. Names are alike in many Kubernetes clusters, and a cluster that is made again under
+// its name is another one, whose backups do not have the data of the first.
+type source struct {
+	name cluster.Name
+	id   uint64
+}
+
+func sourceOf(e catalog.Entry) source { return source{e.Cluster, e.ClusterID} }
+
 // others are the backups of the cluster that were sealed when they were listed, the newest first.
 func (x *deletion) others() []catalog.Entry {
 	var out []catalog.Entry
 	for id, e := range x.world.backups {
-		if id != x.opts.Backup && e.State == catalog.StateSealed && e.Cluster == x.entry.Cluster {
+		if id != x.opts.Backup && e.State == catalog.StateSealed && sourceOf(e) == sourceOf(x.entry) {
 			out = append(out, e)
 		}
 	}

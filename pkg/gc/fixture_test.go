@@ -153,11 +153,17 @@ func (p *place) seal(t *testing.T) {
 // sealAs seals a backup with one snapshot.
 func (p *place) sealAs(t *testing.T, id cluster.BackupID, run cluster.RunID, snapshot cluster.SnapshotID, created time.Time, tags ...string) {
 	t.Helper()
+	p.sealOf(t, 7, id, run, snapshot, created, tags...)
+}
+
+// sealOf seals a backup of the cluster with that id of PD's.
+func (p *place) sealOf(t *testing.T, clusterID uint64, id cluster.BackupID, run cluster.RunID, snapshot cluster.SnapshotID, created time.Time, tags ...string) {
+	t.Helper()
 	v := cluster.Volume{ID: "vol-1", Role: cluster.RoleData, Zone: "us-west-2a", VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100}}
 	require.NoError(t, p.catalog.PutManifest(t.Context(), &manifest.Manifest{
 		ID: id, Run: run, Region: region, BackupTS: cluster.MakeTS(created, 0), CreatedAt: created, Tags: tags,
 		Source: cluster.Topology{
-			Cluster: prod, ClusterID: 7, Version: "8.5.0", Stores: []cluster.Store{{ID: 1, Volumes: []cluster.Volume{v}}},
+			Cluster: prod, ClusterID: clusterID, Version: "8.5.0", Stores: []cluster.Store{{ID: 1, Volumes: []cluster.Volume{v}}},
 		},
 		Snapshots: []manifest.Snapshot{manifest.NewSnapshot(snapshot, 1, v, created)},
 	}))

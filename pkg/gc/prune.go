@@ -70,12 +70,12 @@ func (p *pruning) plan(ctx context.Context) error {
 	for _, m := range gone {
 		p.world.broken[m.Backup] = fmt.Sprintf("%d of its snapshots are gone", len(m.Snapshots))
 	}
-	good := map[cluster.Name][]retention.Backup{}
+	good := map[source][]retention.Backup{}
 	for _, e := range p.world.backups {
 		switch {
 		case len(p.opts.Clusters) > 0 && !slices.Contains(p.opts.Clusters, e.Cluster):
 		case e.State == catalog.StateSealed && p.world.broken[e.ID] == "":
-			good[e.Cluster] = append(good[e.Cluster], retention.Backup{ID: e.ID, Created: e.CreatedAt, Tags: e.Tags})
+			good[sourceOf(e)] = append(good[sourceOf(e)], retention.Backup{ID: e.ID, Created: e.CreatedAt, Tags: e.Tags})
 		case e.State == catalog.StateRemoving:
 			if err := p.decide(ctx, e, ""); err != nil {
 				return err
@@ -148,7 +148,7 @@ func reason(err error) string {
 
 func (p *pruning) add(e catalog.Entry, a Action, reason string) {
 	p.report.Backups = append(p.report.Backups, PrunedBackup{
-		ID: e.ID, Cluster: name(e.Cluster), CreatedAt: e.CreatedAt, Tags: e.Tags, SizeGiB: e.SizeGiB, Action: a, Reason: reason,
+		ID: e.ID, Cluster: name(e.Cluster), ClusterID: e.ClusterID, CreatedAt: e.CreatedAt, Tags: e.Tags, SizeGiB: e.SizeGiB, Action: a, Reason: reason,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 type PrunedBackup struct {
 	ID        cluster.BackupID `json:"id"`
 	Cluster   string           `json:"cluster,omitempty"`
+	ClusterID uint64           `json:"clusterID,string,omitempty"` // PD's: clusters of one name are pruned each by itself
 	CreatedAt time.Time        `json:"createdAt"`
 	Tags      []string         `json:"tags,omitempty"`
 	SizeGiB   int64            `json:"sizeGiB,omitempty"`
@@ -45,7 +46,7 @@ func (r *PruneReport) Count(a Action) int {
 
 func (r *PruneReport) sort() {
 	slices.SortFunc(r.Backups, func(a, b PrunedBackup) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ClusterID, b.ClusterID), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
 }
 

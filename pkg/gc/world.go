@@ -77,7 +77,8 @@ func (w *world) readBackups(ctx context.Context, c catalog.Catalog) error {
 		case err != nil:
 			return err
 		case m != nil:
-			w.regions[e.ID] = m.Region
+			e.ClusterID = m.Source.ClusterID // seals of older versions do not have it
+			w.backups[e.ID], w.regions[e.ID] = e, m.Region
 			for _, id := range m.SnapshotIDs() {
 				w.named[id] = e.ID
 			}

@@ -23,14 +23,16 @@ type SealRecord struct {
 	Size       int64            `json:"size"`   // of the manifest, bytes
 	SealedAt   time.Time        `json:"sealedAt"`
 
-	Run       cluster.RunID `json:"run"`
-	Cluster   cluster.Name  `json:"cluster"`
-	Version   string        `json:"version"`
-	BackupTS  cluster.TS    `json:"backupTS"`
-	CreatedAt time.Time     `json:"createdAt"`
-	Stores    int           `json:"stores"`
-	Snapshots int           `json:"snapshots"`
-	SizeGiB   int64         `json:"sizeGiB"`
+	Run     cluster.RunID `json:"run"`
+	Cluster cluster.Name  `json:"cluster"`
+	// ClusterID is PD's: two clusters of one name are two clusters. 0 in seals of older versions; the manifest has it.
+	ClusterID uint64     `json:"clusterID,string,omitempty"`
+	Version   string     `json:"version"`
+	BackupTS  cluster.TS `json:"backupTS"`
+	CreatedAt time.Time  `json:"createdAt"`
+	Stores    int        `json:"stores"`
+	Snapshots int        `json:"snapshots"`
+	SizeGiB   int64      `json:"sizeGiB"`
 	// DataBytes is the data in all snapshots as EC2 reports it; 0 where it does not.
 	DataBytes int64    `json:"dataBytes,omitempty"`
 	Tags      []string `json:"tags,omitempty"`
@@ -51,7 +53,7 @@ func Seal(doc []byte, sealedAt time.Time, dataBytes int64) ([]byte, error) {
 	}
 	return encodeDocument(&SealRecord{
 		APIVersion: APIVersion, Kind: SealKind, ID: m.ID, SHA256: digest(doc), Size: int64(len(doc)),
-		SealedAt: sealedAt.UTC(), Run: m.Run, Cluster: m.Source.Cluster, Version: m.Source.Version,
+		SealedAt: sealedAt.UTC(), Run: m.Run, Cluster: m.Source.Cluster, ClusterID: m.Source.ClusterID, Version: m.Source.Version,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, Stores: len(m.Source.Stores),
 		Snapshots: len(m.Snapshots), SizeGiB: m.SizeGiB(), DataBytes: dataBytes, Tags: m.Tags,
 	}, "seal backup", string(m.ID))

@@ -36,5 +36,11 @@ func identityGuards() []Mutant {
 		in("pkg/runs/resolved.go", "a restore is finished by the resolve of a namesake", oneRun,
 			" && !elsewhere(r, other) {", " {",
 			"TestList_RestoreThatAResolveFinished_IsDone"),
+		in("pkg/gc/delete_last.go", "the backups of a namesake count as the cluster's own", knownAndKept,
+			"return source{e.Cluster, e.ClusterID} }", "return source{e.Cluster, 0} }",
+			"TestPrune_Namesakes_ArePrunedEachByItself|TestDelete_OnlyBackupOfANamesake_IsTheLastOne"),
+		in("pkg/gc/world.go", "backups of older versions count as those of one cluster", knownAndKept,
+			"			e.ClusterID = m.Source.ClusterID", "			e.ClusterID += 0",
+			"TestPrune_Namesakes_ArePrunedEachByItself|TestDelete_OnlyBackupOfANamesake_IsTheLastOne"),
 	}
 }
