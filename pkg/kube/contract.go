@@ -114,9 +114,10 @@ type Restorer interface {
 	StartTiKV(ctx context.Context, name cluster.Name) error
 	// LeaveRecovery clears recovery mode, lets TiDB start, and restarts the TiKV pods, all at once.
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
-	// DeleteCluster deletes the TidbCluster that the run made, with its pods, claims and PVs. It keeps the EBS volumes
-	// that the run made; those that Kubernetes made for the cluster, of PD, go. Transient errors are retried until
-	// ctx ends. A cluster that another run made is a Conflict and stays.
+	// DeleteCluster deletes the TidbCluster that the run made, with its StatefulSets, pods, claims and PVs, and returns when
+	// they are gone. It keeps the EBS volumes that the run made; those that Kubernetes made for the cluster, of PD, go. Claims
+	// that are older than the cluster stay. Transient errors are retried until ctx ends. A cluster that another run made is a
+	// Conflict and stays.
 	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error
 	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
 	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.

@@ -29,6 +29,6 @@ type Leftovers interface {
 	Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (Leftover, error)
 	// DeleteLeftover deletes that target as DeleteCluster does, and only the one that was found: a TidbCluster with
 	// another UID, or one that has left recovery mode since, is a Conflict and stays, at whatever moment that happens. It
-	// returns when the API server has accepted the deletions, and may be called again. EBS volumes that the run made stay.
+	// returns when all of it is gone, and may be called again. EBS volumes that the run made stay.
 	DeleteLeftover(ctx context.Context, found Leftover) error
 }

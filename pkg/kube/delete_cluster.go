@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -18,53 +17,53 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// DeleteCluster takes a target away again: the TidbCluster, then its pods and claims, then the run's PVs, whose EBS
-// volumes stay. It returns when the API server has accepted the deletions; callers who need the names again poll
-// Cluster and Claims. A target that is gone already is no error, and what an interrupted call left behind is deleted.
-// Transient errors are retried until ctx ends.
+// DeleteCluster takes a target away again: the TidbCluster, then its StatefulSets with their pods, then its claims and
+// the run's PVs, whose EBS volumes stay. In that order: a StatefulSet that lives makes a deleted claim again, and the CSI
+// driver a new volume for it. It returns when all of it is gone. A target that is gone already is no error, and what an
+// interrupted call left behind is deleted. Transient errors are retried until ctx ends.
 func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error {
 	if run == "" {
 		return failure.New(failure.Usage, "delete tidbcluster", name.String(), "the run is not named")
 	}
-	return untilDone(ctx, func(ctx context.Context) error { return c.deleteCluster(ctx, name, run) })
+	d := &deletion{Client: c, name: name, run: run}
+	return untilDone(ctx, d.deleteCluster)
 }
 
-func (c *Client) deleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error {
+func (d *deletion) deleteCluster(ctx context.Context) error {
 	const op = "delete tidbcluster"
-	api := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace)
-	found, err := api.Get(ctx, name.Name, metav1.GetOptions{})
-	switch wrapped := wrap(err, op, name.String()); {
+	api := d.dynamic.Resource(tidbClusterResource()).Namespace(d.name.Namespace)
+	found, err := api.Get(ctx, d.name.Name, metav1.GetOptions{})
+	switch wrapped := wrap(err, op, d.name.String()); {
 	case failure.Is(wrapped, failure.NotFound):
-		return c.deleteRemains(ctx, name, run)
+		return d.deleteRest(ctx)
 	case err != nil:
 		return wrapped
 	}
-	if !madeBy(found, run) {
-		return checkMade(found, run, op, name.String())
+	if !madeBy(found, d.run) {
+		return checkMade(found, d.run, op, d.name.String())
 	}
-	return c.deleteThis(ctx, found, name, run, onlyThis(found.GetUID()))
+	return d.deleteThis(ctx, found, onlyThis(found.GetUID()))
 }
 
-// deleteThis deletes the TidbCluster that was found, its pods and what carries the run.
-func (c *Client) deleteThis(ctx context.Context, found *unstructured.Unstructured, name cluster.Name, run cluster.RunID, this metav1.DeleteOptions) error {
+// deleteThis deletes the TidbCluster that was found, and then what belongs to it.
+func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructured, this metav1.DeleteOptions) error {
 	const op = "delete tidbcluster"
-	// Claims that the StatefulSets made do not name the run. Once the cluster is gone nothing else would
-	// distinguish them from those of an earlier cluster of the name.
-	instance := instanceOfCluster(found)
-	if err := c.claimForRun(ctx, name, instance, run); err != nil {
+	d.target = found
+	// Claims that the StatefulSets made do not name the run. If this process ends once the cluster is gone, nothing else
+	// distinguishes them from those of an earlier cluster of the name.
+	if err := d.claimForRun(ctx); err != nil {
 		return err
 	}
-	err := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace).Delete(ctx, name.Name, this)
+	background := metav1.DeletePropagationBackground // with any other the Operator would see it, and make its StatefulSets again
+	this.PropagationPolicy = &background
+	err := d.dynamic.Resource(tidbClusterResource()).Namespace(d.name.Namespace).Delete(ctx, d.name.Name, this)
 	switch {
 	case apierrors.IsConflict(err): // it changed since: it is read again
-		return failure.New(failure.Limited, op, name.String(), "%w", err)
+		return failure.New(failure.Limited, op, d.name.String(), "%w", err)
 	case err != nil && !apierrors.IsNotFound(err):
-		return wrap(err, op, name.String())
+		return wrap(err, op, d.name.String())
 	}
-	return errors.Join(
-		c.deletePods(ctx, name, instance),
-		c.deleteRemains(ctx, name, run),
-	)
+	return d.deleteRest(ctx)
 }
 
 // untilDone repeats f after transient errors, with growing pauses, until ctx ends.
@@ -90,18 +89,14 @@ func anyTransient(err error) bool {
 	return failure.Transient(err)
 }
 
-// claimForRun marks every claim of the cluster as made by the run. The label decides: by its name a claim might be
-// that of a volume of another cluster.
-func (c *Client) claimForRun(ctx context.Context, name cluster.Name, instance string, run cluster.RunID) error {
-	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, instanceSelector(instance))
+// claimForRun marks every claim of the target as made by the run.
+func (d *deletion) claimForRun(ctx context.Context) error {
+	list, err := d.unmarked(ctx)
 	if err != nil {
-		return wrap(err, "list claims", name.String())
+		return err
 	}
-	return parallel.Each(ctx, parallelRequests, list.Items, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
-		if madeBy(&claim, run) {
-			return nil
-		}
-		return c.markClaim(ctx, claim.Namespace, claim.Name, run)
+	return parallel.Each(ctx, parallelRequests, list, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
+		return d.markClaim(ctx, claim.Namespace, claim.Name, d.run)
 	})
 }
 
@@ -119,15 +114,6 @@ func (c *Client) markClaim(ctx context.Context, namespace, name string, run clus
 		_, err = api.Update(ctx, current, metav1.UpdateOptions{})
 		return err
 	})
-}
-
-// deletePods deletes the pods of all components, so that the claims are released at once.
-func (c *Client) deletePods(ctx context.Context, name cluster.Name, instance string) error {
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, instanceSelector(instance))
-	if err != nil {
-		return wrap(err, "list pods", name.String())
-	}
-	return c.deleteEachPod(ctx, list.Items)
 }
 
 func onlyThis(uid types.UID) metav1.DeleteOptions {

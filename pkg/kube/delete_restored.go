@@ -69,8 +69,12 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 			return c.deleteClaim(ctx, &claim, byName[claim.Spec.VolumeName], run)
 		}),
 		parallel.Each(ctx, parallelRequests, volumes.Items, func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
-			if !madeBy(&pv, run) || !restored(&pv) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
+			if !madeBy(&pv, run) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
 				return nil
+			}
+			if !restored(&pv) { // it goes with its claim, unless the Operator has put its policy back meanwhile
+				_, err := c.setPolicy(ctx, &pv, corev1.PersistentVolumeReclaimDelete, run)
+				return err
 			}
 			return c.deleteVolume(ctx, &pv)
 		}),

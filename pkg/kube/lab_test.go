@@ -31,6 +31,11 @@ type lab struct {
 
 func newLab(t *testing.T, zones ...cluster.Zone) *lab {
 	t.Helper()
+	return newLabWith(t, kubetest.OperatorConfig{}, zones...)
+}
+
+func newLabWith(t *testing.T, cfg kubetest.OperatorConfig, zones ...cluster.Zone) *lab {
+	t.Helper()
 	l := openServer(t, 0)
 	if len(zones) == 0 {
 		zones = []cluster.Zone{"us-west-2a", "us-west-2b", "us-west-2c"}
@@ -40,7 +45,8 @@ func newLab(t *testing.T, zones ...cluster.Zone) *lab {
 		require.NoError(t, l.server.AddNode(fmt.Sprintf("node-%d", i), instance, zone))
 		l.disks.AddInstance(instance, zone)
 	}
-	operator := kubetest.NewOperator(l.server.Objects, l.runtime, l.disks, kubetest.OperatorConfig{Retry: 20 * time.Millisecond, Poll: 20 * time.Millisecond})
+	cfg.Retry, cfg.Poll = 20*time.Millisecond, 20*time.Millisecond
+	operator := kubetest.NewOperator(l.server.Objects, l.runtime, l.disks, cfg)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -19,17 +19,17 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 		return out, failure.New(failure.Usage, "find what a restore left", name.String(), "the run is not named")
 	}
 	tc, err := c.getCluster(ctx, name)
-	instance := ""
+	var own *unstructured.Unstructured
 	switch {
 	case failure.Is(err, failure.NotFound):
 	case err != nil:
 		return out, err
 	case madeBy(tc, run):
-		out.UID, out.Serves, instance = string(tc.GetUID()), serves(tc), instanceOfCluster(tc)
+		out.UID, out.Serves, own = string(tc.GetUID()), serves(tc), tc
 	default:
 		out.Serves = mayUse(tc)
 	}
-	if out.Claims, err = c.leftClaims(ctx, name, run, instance); err != nil {
+	if out.Claims, err = c.leftClaims(ctx, name, run, own); err != nil {
 		return out, err
 	}
 	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
@@ -51,13 +51,13 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 }
 
 // leftClaims are those that carry the run, and those that the StatefulSets of a cluster made that the run made.
-func (c *Client) leftClaims(ctx context.Context, name cluster.Name, run cluster.RunID, instance string) ([]string, error) {
+func (c *Client) leftClaims(ctx context.Context, name cluster.Name, run cluster.RunID, own *unstructured.Unstructured) ([]string, error) {
 	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, wrap(err, "list claims", name.String())
 	}
 	return claimNames(slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
-		return !madeBy(&pvc, run) && (instance == "" || pvc.Labels[instanceLabel] != instance)
+		return !madeBy(&pvc, run) && (own == nil || !claimedFor(own, &pvc))
 	})), nil
 }
 
@@ -94,11 +94,12 @@ func (c *Client) DeleteLeftover(ctx context.Context, found Leftover) error {
 	if run == "" {
 		return failure.New(failure.Usage, op, name.String(), "the run is not named")
 	}
+	d := &deletion{Client: c, name: name, run: run}
 	return untilDone(ctx, func(ctx context.Context) error {
 		tc, err := c.getCluster(ctx, name)
 		switch {
 		case failure.Is(err, failure.NotFound):
-			return c.deleteRemains(ctx, name, run)
+			return d.deleteRest(ctx)
 		case err != nil:
 			return err
 		case !madeBy(tc, run) && found.UID != "", madeBy(tc, run) && string(tc.GetUID()) != found.UID:
@@ -112,7 +113,7 @@ func (c *Client) DeleteLeftover(ctx context.Context, found Leftover) error {
 		if why := serves(tc); why != "" {
 			return failure.New(failure.Conflict, op, name.String(), "%s", why)
 		}
-		return c.deleteThis(ctx, tc, name, run, asItIs(tc))
+		return d.deleteThis(ctx, tc, asItIs(tc))
 	})
 }
 

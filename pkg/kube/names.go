@@ -55,10 +55,13 @@ func instanceSelector(instance string) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: instanceLabel + "=" + instance}
 }
 
+// components are those of a TidbCluster that have a StatefulSet, as a pattern.
+const components = "(tikv|pd|tidb|ticdc|pump|tiproxy|tiflash)"
+
 // claimOf recognizes by its name a claim that a StatefulSet of the cluster would take for its own, whatever its labels.
 func claimOf(name cluster.Name) *regexp.Regexp {
 	return regexp.MustCompile(`^(tikv|pd|tidb|ticdc|pump|tiproxy|data\d+)-` + regexp.QuoteMeta(name.Name) +
-		`-(tikv|pd|tidb|ticdc|pump|tiproxy|tiflash)-\d+$`)
+		`-` + components + `-\d+$`)
 }
 
 // slug makes text fit for a label's value and an object's name.

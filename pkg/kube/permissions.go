@@ -31,6 +31,7 @@ func permissions() []permission {
 		}
 	}
 	add("pingcap.com", "tidbclusters", "get", "list", "create", "update", "delete")
+	add("apps", "statefulsets", "list", "delete")
 	add("", "pods", "list", "delete")
 	add("", "persistentvolumeclaims", "get", "list", "create", "update", "delete")
 	add("", "persistentvolumes", "get", "list", "create", "update", "delete")

@@ -61,6 +61,8 @@ type Config struct {
 	// PodStart is how long a pod takes from its node to its process, Resync what passes between a component that serves and
 	// the Operator's next step; both in virtual time.
 	PodStart, Resync time.Duration
+	// Collect is what passes, in virtual time, until the garbage collector sees that a TidbCluster is gone.
+	Collect time.Duration
 	// Runtime, if not nil, may replace what starts and stops the processes of pods.
 	Runtime func(kubetest.Runtime) kubetest.Runtime
 	Logf    func(format string, args ...any)
@@ -133,7 +135,7 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 		runtime = cfg.Runtime(runtime)
 	}
 	operator := kubetest.NewOperator(t.Objects, runtime, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
-		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Poll: 200 * time.Millisecond,
+		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Collect: cfg.Collect, Poll: 200 * time.Millisecond,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })
 	return nil

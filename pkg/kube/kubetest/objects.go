@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,13 +46,24 @@ func (s *Objects) Put(o *unstructured.Unstructured) error {
 	return err
 }
 
+// SetCreated says when an object was created: objects that are older than others are made so.
+func (s *Objects) SetCreated(o *unstructured.Unstructured, at time.Time) {
+	if own, ok := s.state.(*store); ok {
+		own.setCreated(o, at)
+	}
+}
+
 // Remove deletes an object and what it owns, in process.
 func (s *Objects) Remove(o *unstructured.Unstructured) error {
 	r, ok := resourceByKind(o.GetKind())
 	if !ok {
 		return fmt.Errorf("kind %q is not served", o.GetKind())
 	}
-	_, err := s.state.remove(r, o.GetNamespace(), o.GetName(), metav1.DeleteOptions{})
+	policy := metav1.DeletePropagationForeground
+	if s.controlled {
+		policy = metav1.DeletePropagationBackground // or it stays until its pods are gone
+	}
+	_, err := s.state.remove(r, o.GetNamespace(), o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy})
 	return err
 }
 

@@ -23,6 +23,9 @@ type OperatorConfig struct {
 	Retry time.Duration
 	// BindSync passes until the binder comes back to a claim that it could not bind at once; default 15 s.
 	BindSync time.Duration
+	// Collect passes until the garbage collector sees that a TidbCluster is gone: its StatefulSets live until then, and make
+	// what they miss again. Default: the Operator's next step.
+	Collect time.Duration
 	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time.
 	Poll time.Duration
 }
@@ -64,6 +67,10 @@ type clusterState struct {
 	// availableAt is since when TiDB might have been started; zero while it may not.
 	availableAt time.Time
 
+	// goneAt is since when the TidbCluster is gone; made is of the volumes that its StatefulSets' claims got since.
+	goneAt time.Time
+	made   *job
+
 	detach   *job
 	detachAt time.Time // not again before, after an error
 }
@@ -78,6 +85,9 @@ func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorCon
 	}
 	if cfg.Poll == 0 {
 		cfg.Poll = time.Second
+	}
+	if s, ok := objects.state.(*store); ok {
+		s.collectLater()
 	}
 	return &Operator{
 		objects: objects, store: objects.state, runtime: runtime, disks: disks, cfg: cfg,
@@ -186,13 +196,23 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 // tearDown stops the processes of a deleted cluster and detaches its volumes; claims and volumes stay, as
 // with the real Operator and reclaim policy Retain.
 func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterState) {
-	o.collect(c.last)
+	if c.goneAt.IsZero() {
+		c.goneAt = o.now()
+		o.makeAgain(ctx, c)
+	} else if o.now().Before(c.goneAt.Add(o.cfg.Collect)) {
+		o.makeAgain(ctx, c)
+	} else {
+		o.collect(c.last)
+	}
 	for pod, p := range c.pods {
 		if o.stopped(ctx, name, p) {
 			delete(c.pods, pod)
 		}
 	}
-	if len(c.pods) > 0 || !o.detached(ctx, c, name, "") || c.pd.running() || c.tidb.running() {
+	if len(c.pods) > 0 || !o.detached(ctx, c, name, "") || c.pd.running() || c.tidb.running() || c.made.running() {
+		return
+	}
+	if o.now().Before(c.goneAt.Add(o.cfg.Collect)) && o.setLives(c.last) {
 		return
 	}
 	if c.tidb.started || c.tidb.job != nil {
@@ -204,9 +224,12 @@ func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterSt
 	delete(o.clusters, name)
 }
 
-// collect deletes what was made for a cluster after it had been deleted, as the garbage collector does with
-// objects whose owner is gone. A new cluster of the name waits for that.
+// collect deletes what a cluster that is gone owned, and what was made for it after it had been deleted, as the garbage
+// collector does with objects whose owner is gone. A new cluster of the name waits for that.
 func (o *Operator) collect(spec clusterSpec) {
+	if s, ok := o.store.(*store); ok {
+		s.collect(spec.uid)
+	}
 	for _, kind := range []string{"StatefulSet", "Pod"} {
 		r, _ := resourceByKind(kind)
 		list, _ := o.store.list(r.name, spec.name.Namespace)

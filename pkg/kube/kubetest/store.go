@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,8 @@ type store struct {
 	history   []change
 	forgotten int64         // version of the last change dropped from the history
 	changed   chan struct{} // closed at the next change
+	// collected says that an Operator collects what TidbClusters own, some time after they are gone.
+	collected bool
 }
 
 func newStore(clock timescale.Clock) *store {
@@ -146,6 +149,18 @@ func (s *store) update(r resource, o object, how write) (object, error) {
 		}
 	}
 	return clone(next), nil
+}
+
+func (s *store) setCreated(o *unstructured.Unstructured, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, _ := resourceByKind(o.GetKind())
+	key := objectKey{o.GetNamespace(), o.GetName()}
+	if old, exists := s.objects[r.name][key]; exists {
+		next := clone(old)
+		meta(next).SetCreationTimestamp(metav1.NewTime(at))
+		s.put(r.name, key, next, old)
+	}
 }
 
 func (s *store) next() <-chan struct{} {

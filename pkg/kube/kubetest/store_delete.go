@@ -41,12 +41,34 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 	if r.name == volumes && slices.Contains(m.GetFinalizers(), attacherFinalizer) {
 		return s.markDeleted(r.name, key, old), nil
 	}
-	orphan := opts.PropagationPolicy != nil && *opts.PropagationPolicy == metav1.DeletePropagationOrphan
-	s.drop(r.name, key, orphan)
+	s.drop(r.name, key, s.leaves(r, opts.PropagationPolicy))
 	if r.name == namespaces {
 		s.dropNamespace(name)
 	}
 	return clone(old), nil
+}
+
+// leaves reports whether what the object owns stays when it goes.
+func (s *store) leaves(r resource, policy *metav1.DeletionPropagation) bool {
+	switch {
+	case policy == nil, *policy == metav1.DeletePropagationBackground:
+		return s.collected && r.name == tidbClusters
+	}
+	return *policy == metav1.DeletePropagationOrphan
+}
+
+// collectLater leaves to the caller what TidbClusters own when they go.
+func (s *store) collectLater() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.collected = true
+}
+
+// collect drops what the object of that UID owned.
+func (s *store) collect(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropOwned(uid)
 }
 
 // markDeleted notes that an object is to go once its finalizers are gone. The caller holds the lock.
@@ -75,7 +97,10 @@ func (s *store) drop(res string, key objectKey, orphan bool) {
 	if orphan {
 		return
 	}
-	uid := meta(old).GetUID()
+	s.dropOwned(meta(old).GetUID())
+}
+
+func (s *store) dropOwned(uid types.UID) {
 	for kind, byKey := range s.objects {
 		for dependent, o := range byKey {
 			for _, ref := range meta(o).GetOwnerReferences() {

@@ -173,3 +173,25 @@ func TestE13_VolumesAreNotAttached_IsWaitedForOrNamed(t *testing.T) {
 	require.EqualValues(t, 8, e.code, e.stderr)
 	require.Eventually(t, func() bool { return len(w.restored()) == 12 }, 20*time.Second, 50*time.Millisecond, "a failed run leaves none if it is not asked to")
 }
+
+// The garbage collector is slow, so that the StatefulSets of a failed restore's cluster live on: they would make its claims
+// again, and the CSI driver new volumes, which carry no run.
+// https://github.com/kubernetes/kubernetes/issues/42677
+func TestE15_StatefulSetsOutliveTheirCluster_FailedRestoreLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWhole(t, 3, func(c *testbed.Config) { c.Nodes, c.Collect = 6, 30*24*time.Hour })
+	w.backup(t, "b")
+	before := len(w.EC2.Volumes())
+	w.fault(t, fault.Rule{Point: "tikv.*.ReadRegionMeta", Code: "PermissionDenied", Times: -1})
+	e := w.run(t, restoreInto()...)
+	require.NotZero(t, e.code, e.stderr)
+	require.Nil(t, w.Kube.Get("statefulsets", "tidb", wholeTarget.Name+"-tikv"))
+	require.Nil(t, w.Kube.Get("tidbclusters", "tidb", wholeTarget.Name))
+	for _, kind := range []string{"persistentvolumeclaims", "persistentvolumes"} {
+		for _, o := range w.Kube.List(kind, "") {
+			require.NotContains(t, o.GetName()+o.GetLabels()["app.kubernetes.io/instance"], wholeTarget.Name)
+		}
+	}
+	require.Empty(t, w.restored())
+	require.Len(t, w.EC2.Volumes(), before, "the CSI driver made none")
+}

@@ -1,0 +1,182 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+// deletion takes one target of a run away, in as many tries as it needs.
+type deletion struct {
+	*Client
+	name cluster.Name
+	run  cluster.RunID
+	// target is the TidbCluster as it was found, and nil if it was gone before the first try: then what does not carry the
+	// run cannot be distinguished from what somebody else made under the name, and stays.
+	target *unstructured.Unstructured
+}
+
+// deleteRest deletes what the TidbCluster leaves once it is gone. Each call goes as far as it can: what has to go first
+// and is still there is Limited, and the caller tries again.
+func (d *deletion) deleteRest(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		d.clusterGone, d.deleteSets, d.podsGone, d.claimForRun,
+		func(ctx context.Context) error { return d.deleteRemains(ctx, d.name, d.run) },
+		d.remainsGone,
+		d.deleteSets, // one that a step of the Operator made, which was under way when the TidbCluster went
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clusterGone waits for the finalizers of the TidbCluster: as long as it is there the Operator makes its StatefulSets again.
+func (d *deletion) clusterGone(ctx context.Context) error {
+	found, err := d.getCluster(ctx, d.name)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return nil
+	case err != nil:
+		return err
+	case d.target != nil && found.GetUID() != d.target.GetUID():
+		return checkMade(found, "", "delete tidbcluster", d.name.String()) // somebody made it again
+	}
+	return d.still("TidbCluster", []string{d.name.Name})
+}
+
+// deleteSets deletes the target's StatefulSets, each after its pods, unless the garbage collector was faster.
+func (d *deletion) deleteSets(ctx context.Context) error {
+	api := d.core.AppsV1().StatefulSets(d.name.Namespace)
+	list, err := api.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return wrap(err, "list statefulsets", d.name.String())
+	}
+	own := slices.DeleteFunc(list.Items, func(s appsv1.StatefulSet) bool { return !d.owns(&s) })
+	foreground := metav1.DeletePropagationForeground
+	err = parallel.Each(ctx, parallelRequests, own, func(ctx context.Context, _ int, s appsv1.StatefulSet) error {
+		if s.DeletionTimestamp != nil {
+			return nil
+		}
+		this := onlyThis(s.UID)
+		this.PropagationPolicy = &foreground
+		err := api.Delete(ctx, s.Name, this)
+		if apierrors.IsConflict(err) { // another one of the name: the next try looks whose it is
+			return nil
+		}
+		return gone("delete statefulset", s.Namespace+"/"+s.Name, err)
+	})
+	if err != nil {
+		return err
+	}
+	return d.still("statefulset", names(own))
+}
+
+// owns reports whether the target's TidbCluster is the owner. Once that is gone every owner of the name is.
+func (d *deletion) owns(o metav1.Object) bool {
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.Kind == "TidbCluster" && owner.Name == d.name.Name &&
+		(d.target == nil || owner.UID == d.target.GetUID())
+}
+
+// podsGone waits for the pods of the target's StatefulSets: until they are gone they use its claims.
+func (d *deletion) podsGone(ctx context.Context) error {
+	list, err := d.core.CoreV1().Pods(d.name.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return wrap(err, "list pods", d.name.String())
+	}
+	set := regexp.MustCompile("^" + regexp.QuoteMeta(d.name.Name) + "-" + components + "$")
+	return d.still("pod", names(slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		owner := metav1.GetControllerOf(&p)
+		return owner == nil || owner.Kind != "StatefulSet" || !set.MatchString(owner.Name)
+	})))
+}
+
+// unmarked lists the target's claims that do not carry the run: those of its instance, with the name that one of its
+// StatefulSets would give, and not older than it.
+func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
+	if d.target == nil {
+		return nil, nil
+	}
+	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, instanceSelector(instanceOfCluster(d.target)))
+	if err != nil {
+		return nil, wrap(err, "list claims", d.name.String())
+	}
+	return slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
+		return madeBy(&claim, d.run) || !claimedFor(d.target, &claim)
+	}), nil
+}
+
+// claimedFor reports whether a claim was made for this very TidbCluster: never one that was there before it.
+func claimedFor(tc *unstructured.Unstructured, claim *corev1.PersistentVolumeClaim) bool {
+	made, since := claim.GetCreationTimestamp(), tc.GetCreationTimestamp()
+	return claim.Labels[instanceLabel] == instanceOfCluster(tc) && !made.Before(&since) &&
+		regexp.MustCompile("-"+regexp.QuoteMeta(tc.GetName())+"-"+components+`-\d+$`).MatchString(claim.Name)
+}
+
+// remainsGone waits until no claim and no PV carries the run any more.
+func (d *deletion) remainsGone(ctx context.Context) error {
+	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, byRun(d.run))
+	if err != nil {
+		return wrap(err, "list claims", d.name.String())
+	}
+	err = d.still("claim", names(slices.DeleteFunc(list.Items, func(p corev1.PersistentVolumeClaim) bool { return !madeBy(&p, d.run) })))
+	if err != nil {
+		return err
+	}
+	volumes, err := d.core.CoreV1().PersistentVolumes().List(ctx, byRun(d.run))
+	if err != nil {
+		return wrap(err, "list persistent volumes", d.name.String())
+	}
+	var left []string
+	for i := range volumes.Items {
+		if pv := &volumes.Items[i]; d.made(pv) {
+			left = append(left, fmt.Sprintf("%s (%s)", pv.Name, volumeOf(pv)))
+		}
+	}
+	return d.still("persistent volume", left)
+}
+
+// made reports whether a PV carries the run and is reserved for a claim of the target's namespace.
+func (d *deletion) made(pv *corev1.PersistentVolume) bool {
+	return madeBy(pv, d.run) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == d.name.Namespace
+}
+
+// still is the error of objects that have to go before the next step.
+func (d *deletion) still(kind string, left []string) error {
+	if len(left) == 0 {
+		return nil
+	}
+	const shown = 5
+	slices.Sort(left)
+	text := strings.Join(left[:min(shown, len(left))], ", ")
+	if more := len(left) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return failure.New(failure.Limited, "delete tidbcluster", d.name.String(), "still there: %s %s", kind, text).
+		WithHint("see what keeps it: kubectl -n %s describe %s; then run it again", d.name.Namespace, strings.ReplaceAll(strings.ToLower(kind), " ", ""))
+}
+
+func names[T any, P interface {
+	*T
+	metav1.Object
+}](list []T) []string {
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = P(&list[i]).GetName()
+	}
+	return out
+}

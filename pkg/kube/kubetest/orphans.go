@@ -1,0 +1,48 @@
+package kubetest
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// setLives reports whether the StatefulSet of TiKV is there and not being deleted.
+func (o *Operator) setLives(spec clusterSpec) bool {
+	set, exists := typed[appsv1.StatefulSet](o.store, statefulSets, spec.name.Namespace, spec.name.Name+"-tikv")
+	return exists && set.DeletionTimestamp == nil
+}
+
+// makeAgain does what the StatefulSet controller does for a StatefulSet whose TidbCluster is gone, until it goes too: pods
+// that are missing are made again, with claims for those that do not run, and the CSI driver makes volumes for these.
+func (o *Operator) makeAgain(ctx context.Context, c *clusterState) {
+	spec := c.last
+	if o.objects.controlled || !o.setLives(spec) {
+		return
+	}
+	var pending []string
+	for _, ordinal := range spec.ordinals() {
+		name := spec.pod("tikv", ordinal)
+		pod, exists := typed[corev1.Pod](o.store, pods, spec.name.Namespace, name)
+		if !exists {
+			pod = o.createTiKVPod(spec, name, ordinal)
+		}
+		if pod.Status.Phase == corev1.PodPending {
+			o.ensureClaims(spec, name)
+			pending = append(pending, name)
+		}
+	}
+	all, _ := o.store.list(nodes, "")
+	if len(all) == 0 || c.made.running() {
+		return
+	}
+	node := mustTyped[corev1.Node](all[0])
+	c.made = o.start(ctx, func(ctx context.Context) error {
+		for _, pod := range pending {
+			if err := o.provision(ctx, spec, pod, &node); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
