@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // lastCut is when another run of the cluster last dealt with EC2's set of snapshots, by its journal, if that was after since;
@@ -28,22 +29,30 @@ func lastCut(ctx context.Context, store objstore.Store, name cluster.Name, self 
 	return last, nil
 }
 
+// Bounds of what is read of other runs' journals: of a storage that holds those of years, only runs are listed that began
+// within maxRun before the time that is asked for, and in a time that is short beside the step's. What is missed costs a wait
+// within the hold, and not the backup.
+const (
+	maxRun      = 24 * time.Hour
+	recentLimit = 15 * time.Second
+)
+
 // recentJournals are those of the other runs of a cluster that wrote something after since. What cannot be read as a
 // journal is left out.
 func recentJournals(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (map[cluster.RunID][]phase.Record, error) {
-	objects, err := store.List(ctx, manifest.RunsPrefix)
+	ctx, cancel := context.WithTimeout(ctx, recentLimit)
+	defer cancel()
+	found, err := runs.Since(ctx, store, since.Add(-maxRun))
 	if err != nil {
-		return nil, failure.Annotate(err, "list runs", name.String())
+		return nil, err
 	}
 	journals := map[cluster.RunID][]phase.Record{}
-	read := map[cluster.RunID]bool{self: true}
-	for _, o := range objects {
-		run, _, ok := manifest.SplitJournalKey(o.Key)
+	for _, f := range found {
+		run := f.ID
 		// The storage's clock may differ from that of the run that wrote.
-		if !ok || read[run] || o.Modified.Before(since.Add(-maxClockDifference)) {
+		if run == self || f.Modified.Before(since.Add(-maxClockDifference)) {
 			continue
 		}
-		read[run] = true
 		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {
 			continue

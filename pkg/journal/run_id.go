@@ -16,5 +16,10 @@ func NewRunID(now time.Time) (cluster.RunID, error) {
 	if _, err := rand.Read(b[:]); err != nil {
 		return "", failure.Wrap(err, failure.Unknown, "make run id", "")
 	}
-	return cluster.RunID(strings.ToLower(now.UTC().Format("20060102t150405")) + "-" + hex.EncodeToString(b[:])), nil
+	return FirstRunID(now) + cluster.RunID("-"+hex.EncodeToString(b[:])), nil
+}
+
+// FirstRunID sorts before every id that NewRunID makes at the time or later, and behind those of the seconds before.
+func FirstRunID(at time.Time) cluster.RunID {
+	return cluster.RunID(strings.ToLower(at.UTC().Format("20060102t150405")))
 }

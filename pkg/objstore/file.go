@@ -108,6 +108,11 @@ func (f *fileStore) Get(ctx context.Context, key string) ([]byte, Version, error
 
 // List implements Store. It reads every file that it lists, for its version.
 func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
+	return f.ListAfter(ctx, prefix, "")
+}
+
+// ListAfter implements Store.
+func (f *fileStore) ListAfter(ctx context.Context, prefix, after string) ([]Object, error) {
 	var objects []Object
 	err := filepath.WalkDir(f.root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -125,7 +130,7 @@ func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
 			return err
 		}
 		key := filepath.ToSlash(relative)
-		if ours := CheckKey(key) == nil; !ours || !strings.HasPrefix(key, prefix) {
+		if ours := CheckKey(key) == nil; !ours || !strings.HasPrefix(key, prefix) || key <= after {
 			return nil
 		}
 		o, err := describe(path, key)

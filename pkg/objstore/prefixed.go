@@ -43,7 +43,11 @@ func (p prefixed) Get(ctx context.Context, key string) ([]byte, Version, error) 
 }
 
 func (p prefixed) List(ctx context.Context, prefix string) ([]Object, error) {
-	objects, err := p.inner.List(ctx, p.prefix+prefix)
+	return p.ListAfter(ctx, prefix, "")
+}
+
+func (p prefixed) ListAfter(ctx context.Context, prefix, after string) ([]Object, error) {
+	objects, err := p.inner.ListAfter(ctx, p.prefix+prefix, p.prefix+after)
 	for i := range objects {
 		objects[i].Key = strings.TrimPrefix(objects[i].Key, p.prefix)
 	}

@@ -154,9 +154,16 @@ func (s *s3Store) get(ctx context.Context, key string) (body []byte, version Ver
 
 // List implements Store.
 func (s *s3Store) List(ctx context.Context, prefix string) ([]Object, error) {
-	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
-		Bucket: aws.String(s.bucket), Prefix: aws.String(s.prefix + prefix),
-	})
+	return s.ListAfter(ctx, prefix, "")
+}
+
+// ListAfter implements Store. Directory buckets have no StartAfter: theirs is a whole listing.
+func (s *s3Store) ListAfter(ctx context.Context, prefix, after string) ([]Object, error) {
+	in := &s3.ListObjectsV2Input{Bucket: aws.String(s.bucket), Prefix: aws.String(s.prefix + prefix)}
+	if after != "" {
+		in.StartAfter = aws.String(s.prefix + after)
+	}
+	pages := s3.NewListObjectsV2Paginator(s.client, in)
 	var objects []Object
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -165,8 +172,8 @@ func (s *s3Store) List(ctx context.Context, prefix string) ([]Object, error) {
 		}
 		for _, o := range page.Contents {
 			key := strings.TrimPrefix(aws.ToString(o.Key), s.prefix)
-			if strings.HasSuffix(key, "/") || key == "" {
-				continue // a "folder" made by a console
+			if strings.HasSuffix(key, "/") || key == "" || key <= after {
+				continue // a "folder" made by a console, or a server that begins where it likes
 			}
 			objects = append(objects, Object{
 				Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified), Version: Version(aws.ToString(o.ETag)),

@@ -2,6 +2,7 @@ package objstore_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -176,4 +177,22 @@ func TestS3List_ManyPages_AreFollowed(t *testing.T) {
 	found, err := store.List(t.Context(), "")
 	require.NoError(t, err)
 	require.Len(t, found, 3)
+}
+
+// A listing that begins in the middle asks for no page before it: a storage may hold the journals of years.
+func TestS3_ListAfter_AsksForNoEarlierPage(t *testing.T) {
+	t.Parallel()
+	plan := &fault.Plan{}
+	server := newServer(t, objstoretest.Config{Page: 3, Faults: plan})
+	store := open(t, "s3://backups/p", objstore.Config{Endpoint: server.URL()})
+	for i := range 9 {
+		_, err := store.Create(t.Context(), fmt.Sprintf("runs/%d", i), nil)
+		require.NoError(t, err)
+	}
+	require.NoError(t, plan.Add(fault.Rule{Point: "s3.ListObjectsV2", Nth: 2, Code: "AccessDenied"}))
+	found, err := store.ListAfter(t.Context(), "runs/", "runs/6")
+	require.NoError(t, err, "it asked for a second page")
+	require.Len(t, found, 2)
+	_, err = store.List(t.Context(), "runs/")
+	require.Equal(t, failure.Denied, failure.KindOf(err), "the second request of all")
 }

@@ -78,6 +78,9 @@ func (j *StoreJournal) Records(ctx context.Context) ([]Record, error) {
 	return records, err
 }
 
+// First reads the first record, which stays beside the object of Compact. It is NotFound if there is none.
+func (j *StoreJournal) First(ctx context.Context) (*Record, error) { return j.read(ctx, j.key(1)) }
+
 // separate reads the records of a journal that is not compacted.
 func (j *StoreJournal) separate(ctx context.Context) ([]Record, error) {
 	objects, err := j.store.List(ctx, j.prefix)

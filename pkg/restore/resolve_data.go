@@ -95,13 +95,12 @@ func (r *run) leftBefore(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	all, err := runs.List(ctx, r.Store)
+	all, err := runs.Resolves(ctx, r.Store, r.opts.Target, r.opts.Backup, r.manifest.CreatedAt) // none is older than the backup
 	if err != nil {
 		return false, err
 	}
 	last := slices.IndexFunc(all, func(other runs.Run) bool { // the newest is the first
-		return other.ID != r.opts.Run && other.Operation == journal.Resolve && other.Cluster == r.opts.Target && other.Backup == r.opts.Backup &&
-			other.History != nil && readEarlier(other.History, false).left == id
+		return other.ID != r.opts.Run && readEarlier(other.History, false).left == id
 	})
 	return last >= 0 && all[last].State != runs.Done, nil
 }

@@ -16,17 +16,17 @@ import (
 )
 
 // Read reads one run: NotFound if the storage has no journal of it, Corrupt if the journal cannot be read. Of a restore
-// or resolve that is not over it reads the other runs too, as one of them may have finished it.
+// or resolve that is not over it looks for a later resolve too, which may have finished it.
 func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
 	r, err := readJournal(ctx, store, id)
 	if err != nil || r.State != Unfinished || r.Operation == journal.Backup {
 		return r, err
 	}
-	all, err := List(ctx, store)
+	later, err := Resolves(ctx, store, r.Cluster, r.Backup, r.Started)
 	if err != nil {
 		return nil, err
 	}
-	r.settle(all)
+	r.settle(later)
 	return r, nil
 }
 

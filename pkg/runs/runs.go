@@ -68,29 +68,26 @@ func List(ctx context.Context, store objstore.Store) ([]Run, error) {
 	if err != nil {
 		return nil, failure.Annotate(err, "list runs", store.URL())
 	}
-	var ids []cluster.RunID
-	for _, o := range objects {
-		if id, _, ok := manifest.SplitJournalKey(o.Key); ok && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	out := make([]Run, len(ids))
-	err = parallel.Each(ctx, maxReaders, ids, func(ctx context.Context, i int, id cluster.RunID) error {
-		r, err := readJournal(ctx, store, id)
+	found := byRun(objects)
+	out := make([]Run, len(found))
+	err = parallel.Each(ctx, maxReaders, found, func(ctx context.Context, i int, f Found) error {
+		r, err := readJournal(ctx, store, f.ID)
 		if failure.Is(err, failure.Corrupt) {
-			r, err = &Run{ID: id, State: Damaged, Error: err.Error(), Processes: []phase.Process{}}, nil
+			r, err = &Run{ID: f.ID, State: Damaged, Error: err.Error(), Processes: []phase.Process{}}, nil
 		}
 		if err == nil {
 			out[i] = *r
 		}
 		return err
 	})
-	slices.SortFunc(out, func(a, b Run) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(out, newestFirst)
 	for i := range out {
 		out[i].settle(out)
 	}
 	return out, err
 }
+
+func newestFirst(a, b Run) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) }
 
 // Last is the run that held the cluster's lock last, if it is not over: alive or dead; nil if there is none. The same
 // command continues it.
@@ -136,13 +133,14 @@ func leftRecovery(h *phase.History) bool {
 	return left
 }
 
-// owner is the run that held the cluster's lock last; nil if there is none whose journal can be read.
+// owner is the run that held the cluster's lock last; nil if there is none whose journal can be read. No resolve can have
+// finished it: it would have had the lock since.
 func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	lock, err := lockOf(ctx, store, name)
 	if err != nil || lock == nil {
 		return nil, err
 	}
-	r, err := Read(ctx, store, lock.Owner.Run)
+	r, err := readJournal(ctx, store, lock.Owner.Run)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
 		return nil, nil //nolint:nilnil // nothing that could be continued
 	}

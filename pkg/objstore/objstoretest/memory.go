@@ -96,10 +96,15 @@ func (m *Memory) Get(ctx context.Context, key string) ([]byte, objstore.Version,
 
 // List implements objstore.Store.
 func (m *Memory) List(ctx context.Context, prefix string) ([]objstore.Object, error) {
+	return m.ListAfter(ctx, prefix, "")
+}
+
+// ListAfter implements objstore.Store.
+func (m *Memory) ListAfter(ctx context.Context, prefix, after string) ([]objstore.Object, error) {
 	var found []objstore.Object
 	err := m.call(ctx, "ListObjectsV2", "list objects", prefix, false, func() error {
 		for key, o := range m.objects {
-			if strings.HasPrefix(key, prefix) {
+			if strings.HasPrefix(key, prefix) && key > after {
 				found = append(found, objstore.Object{
 					Key: key, Size: int64(len(o.body)), Modified: o.modified, Version: objstore.Version(o.etag),
 				})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ func Run(t *testing.T, open New) {
 		"Get_Missing_IsNotFound":            getMissing,
 		"Get_Content_IsExact":               contents,
 		"List_Prefix_IsSortedAndWhole":      list,
+		"ListAfter_BeginsBehindIt":          listAfter,
 		"List_AgreesWithGet":                listVersions,
 		"List_Nothing_IsEmpty":              listNothing,
 		"Delete_Missing_Succeeds":           deleteObject,
@@ -229,6 +231,41 @@ func list(t *testing.T, s objstore.Store) {
 		}
 		require.Equal(t, want, got, prefix)
 	}
+}
+
+func listAfter(t *testing.T, s objstore.Store) {
+	keys := []string{"runs/1", "runs/2/a", "runs/2/b", "runs/é +&", "z"}
+	for i := range 7 { // the stand-in gives three a page
+		keys = append(keys, fmt.Sprintf("runs/many/%02d", i))
+	}
+	for _, key := range keys {
+		create(t, s, key, key)
+	}
+	keys = sorted(keys)
+	sub := objstore.Prefixed(s, "runs")
+	for _, after := range []string{"", "runs/", "runs/1", "runs/1z", "runs/2", "runs/2/a", "runs/many/03", "runs/many/06", "runs/é +&", "runs/~", "runs0"} {
+		var want, below []string
+		for _, key := range keys {
+			if rest, ok := strings.CutPrefix(key, "runs/"); ok && key > after {
+				want, below = append(want, key), append(below, rest)
+			}
+		}
+		found, err := s.ListAfter(t.Context(), "runs/", after)
+		require.NoError(t, err)
+		require.Equal(t, want, keysOf(found), "after %q", after)
+		if rest, ok := strings.CutPrefix(after, "runs/"); ok {
+			found, err := sub.ListAfter(t.Context(), "", rest)
+			require.NoError(t, err)
+			require.Equal(t, below, keysOf(found), "after %q, below a prefix", after)
+		}
+	}
+}
+
+func keysOf(objects []objstore.Object) (keys []string) {
+	for _, o := range objects {
+		keys = append(keys, o.Key)
+	}
+	return keys
 }
 
 func listVersions(t *testing.T, s objstore.Store) {

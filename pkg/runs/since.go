@@ -1,0 +1,96 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Found is a run of a listing, and when its journal was written last, by the storage's clock.
+type Found struct {
+	ID       cluster.RunID
+	Modified time.Time
+}
+
+// Since lists the runs that began at or after a time, and reads no part of the listing before it: a storage may hold the
+// journals of years. When a run began its id says. One that a person chose says nothing: those that begin with a letter are
+// listed whenever they began, and those with a digit where they sort. So it is for who can miss a run; who cannot lists all.
+func Since(ctx context.Context, store objstore.Store, at time.Time) ([]Found, error) {
+	objects, err := store.ListAfter(ctx, manifest.RunsPrefix, manifest.RunsPrefix+string(journal.FirstRunID(at)))
+	if err != nil {
+		return nil, failure.Annotate(err, "list runs", store.URL())
+	}
+	return byRun(objects), nil
+}
+
+// byRun lists the runs of journals' objects, in order of their ids.
+func byRun(objects []objstore.Object) []Found {
+	var out []Found
+	for _, o := range objects {
+		id, _, ok := manifest.SplitJournalKey(o.Key)
+		switch last := len(out) - 1; {
+		case !ok:
+		case last < 0 || out[last].ID != id: // keys are in order
+			out = append(out, Found{ID: id, Modified: o.Modified})
+		case o.Modified.After(out[last].Modified):
+			out[last].Modified = o.Modified
+		}
+	}
+	return out
+}
+
+// maxSkew is how much later than its successors a run may have begun by its own clock.
+const maxSkew = time.Hour
+
+// Resolves reads the resolves of a cluster and backup that began at or after a time, or within an hour before it, the newest
+// first. Of all other runs since then it reads the first record alone.
+func Resolves(ctx context.Context, store objstore.Store, name cluster.Name, backup cluster.BackupID, at time.Time) ([]Run, error) {
+	found, err := Since(ctx, store, at.Add(-maxSkew))
+	if err != nil {
+		return nil, err
+	}
+	read := make([]*Run, len(found))
+	err = parallel.Each(ctx, maxReaders, found, func(ctx context.Context, i int, f Found) error {
+		ours, err := isResolve(ctx, store, f.ID, name, backup)
+		if err != nil || !ours {
+			return err
+		}
+		read[i], err = readJournal(ctx, store, f.ID)
+		if failure.Is(err, failure.Corrupt) {
+			return nil // a journal that cannot be read proves no resolve
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []Run
+	for _, r := range read {
+		if r != nil {
+			out = append(out, *r)
+		}
+	}
+	slices.SortFunc(out, newestFirst)
+	return out, nil
+}
+
+// isResolve reads a journal's first record, which is there also if the rest is compacted.
+func isResolve(ctx context.Context, store objstore.Store, id cluster.RunID, name cluster.Name, backup cluster.BackupID) (bool, error) {
+	first, err := phase.NewStoreJournal(store, manifest.JournalPrefix(id)).First(ctx)
+	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
+		return false, nil
+	}
+	if err != nil {
+		return false, failure.Annotate(err, "read run", string(id))
+	}
+	about, err := journal.ReadAbout(id, *first)
+	return err == nil && about.Operation == journal.Resolve && about.Cluster == name && about.Backup == backup, nil
+}
