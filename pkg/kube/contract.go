@@ -104,6 +104,8 @@ type Restorer interface {
 	// BindVolume makes the PV and the PVC of a restored volume. Names are unique to the run for the PV; the
 	// PVC has the name that the target's StatefulSet expects.
 	BindVolume(ctx context.Context, v RestoredVolume) error
+	// TiDBPods lists the names of the cluster's TiDB pods that may run: those that are ending count, too.
+	TiDBPods(ctx context.Context, name cluster.Name) ([]string, error)
 	// Waiting says why the cluster is not up: which pods do not run and why, or why none were made. NotFound if the
 	// cluster does not exist.
 	Waiting(ctx context.Context, name cluster.Name) ([]string, error)

@@ -48,7 +48,11 @@ const maxLabel = 63
 
 // tikvSelector selects what belongs to the TiKV component of a cluster, by TidbCluster.Instance.
 func tikvSelector(instance string) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: fmt.Sprintf("%s=%s,%s=%s", instanceLabel, instance, componentLabel, tikvComponent)}
+	return componentSelector(instance, tikvComponent)
+}
+
+func componentSelector(instance, component string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: fmt.Sprintf("%s=%s,%s=%s", instanceLabel, instance, componentLabel, component)}
 }
 
 func instanceSelector(instance string) metav1.ListOptions {

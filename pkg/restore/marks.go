@@ -115,5 +115,12 @@ func (r *run) mayHaveTiDB(ctx context.Context) string {
 	case tc.TiDBReplicas > 0:
 		return fmt.Sprintf("the cluster was not made by a restore and has %d TiDB servers, which could write to regions that are left alone", tc.TiDBReplicas)
 	}
+	pods, err := r.Kube.TiDBPods(ctx, r.opts.Target)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)
+	case len(pods) > 0: // scaled to none a moment ago, say
+		return fmt.Sprintf("TiDB pod %s has not ended, and could write to regions that are left alone", pods[0])
+	}
 	return ""
 }

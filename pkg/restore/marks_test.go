@@ -34,13 +34,17 @@ func (p *versionedPD) Stores(context.Context) ([]pd.Store, error) {
 // targetOf is a Kubernetes in which the target has so many TiDB servers, or cannot be read.
 type targetOf struct {
 	kube.Restorer
-	tidb int
-	err  error
+	tidb    int
+	pods    []string
+	err     error
+	podsErr error
 }
 
 func (k targetOf) Cluster(context.Context, cluster.Name) (kube.TidbCluster, error) {
 	return kube.TidbCluster{TiDBReplicas: k.tidb}, k.err
 }
+
+func (k targetOf) TiDBPods(context.Context, cluster.Name) ([]string, error) { return k.pods, k.podsErr }
 
 // said keeps the notes and warnings of a run.
 type said struct{ notes, warnings []string }
@@ -114,6 +118,14 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 		{
 			name: "a cluster that cannot be read", note: "not known whether TiDB runs",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{err: errors.New("gone")} },
+		},
+		{
+			name: "no TiDB servers are wanted, and one has not ended", note: "TiDB pod copy-tidb-0 has not ended",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{pods: []string{"copy-tidb-0"}} },
+		},
+		{
+			name: "pods that cannot be read", note: "not known whether TiDB runs",
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{podsErr: errors.New("gone")} },
 		},
 		{
 			name: "without Kubernetes", note: "TiDB Operator may have started TiDB",

@@ -1,0 +1,25 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// TiDBPods leaves out those whose containers have ended for good.
+func (c *Client) TiDBPods(ctx context.Context, name cluster.Name) ([]string, error) {
+	instance, err := c.instance(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, componentSelector(instance, "tidb"))
+	if err != nil {
+		return nil, wrap(err, "list tidb pods", name.String())
+	}
+	return names(slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})), nil
+}
