@@ -51,7 +51,7 @@ func TestDeleteCluster_StatefulSetsOutliveTheTidbCluster_NothingIsMadeAgain(t *t
 // The claim comes after the claims were marked, and with it a volume that carries no run.
 func TestDeleteCluster_ClaimMadeAtTheLastMoment_GoesWithItsVolume(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLabWith(t, kubetest.OperatorConfig{Collect: 24 * time.Hour}) // or there is nothing to delete
 	target, _ := l.started(t)
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.statefulsets", Position: fault.Slow, Do: func() {
 		l.provision(t, "dst")

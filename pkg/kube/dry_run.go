@@ -17,8 +17,8 @@ import (
 
 // DryRun asks the API server for everything that CreateCluster and BindVolume will make, without making it, so that
 // quotas, policies, webhooks and the namespace are asked before anything is there. It finds claims that an earlier
-// cluster left behind, and StorageClasses and TLS secrets that are missing. exists says that somebody else made
-// the cluster.
+// cluster left behind, StorageClasses and TLS secrets that are missing, and quotas that are too small for all of it together. exists
+// says that somebody else made the cluster.
 func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error {
 	made, err := targetCluster(source, to)
 	if err != nil {
@@ -41,6 +41,9 @@ func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, 
 		return err
 	}
 	if err := c.checkDrivers(ctx, volumes); err != nil {
+		return err
+	}
+	if err := c.tryQuota(ctx, made, to.Name, volumes, exists); err != nil {
 		return err
 	}
 	return parallel.Each(ctx, parallelRequests, volumes, func(ctx context.Context, _ int, v RestoredVolume) error {

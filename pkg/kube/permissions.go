@@ -35,6 +35,7 @@ func permissions() []permission {
 	add("", "pods", "list", "delete")
 	add("", "persistentvolumeclaims", "get", "list", "create", "update", "delete")
 	add("", "persistentvolumes", "get", "list", "create", "update", "delete")
+	add("", "resourcequotas", "list")
 	add("", "nodes", "get")
 	add("storage.k8s.io", "storageclasses", "get")
 	return all

@@ -60,7 +60,7 @@ func TestAllowed_PortForwards(t *testing.T) {
 // Every call of a whole restore has to be in the list that Allowed asks for, and everything in that list is used.
 func TestAllowed_WholeRestore_UsesAllOfItAndNothingElse(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLabWith(t, kubetest.OperatorConfig{Collect: 24 * time.Hour}) // or its StatefulSets may be gone before they are deleted
 	target := source("dst")
 	volume := recordedVolume(t, target)
 	asked := map[string]bool{}

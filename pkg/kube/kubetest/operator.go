@@ -164,6 +164,7 @@ func (o *Operator) reconcile(ctx context.Context) {
 			o.tearDown(ctx, name, state)
 		}
 	}
+	o.collectUnknown()
 }
 
 // reconcileCluster goes PD, TiKV, TiDB: each waits for the one before.

@@ -5,12 +5,24 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // setLives reports whether the StatefulSet of TiKV is there and not being deleted.
 func (o *Operator) setLives(spec clusterSpec) bool {
 	set, exists := typed[appsv1.StatefulSet](o.store, statefulSets, spec.name.Namespace, spec.name.Name+"-tikv")
 	return exists && set.DeletionTimestamp == nil
+}
+
+// collectUnknown collects for clusters that went before the Operator saw them.
+func (o *Operator) collectUnknown() {
+	known := map[types.UID]bool{}
+	for _, c := range o.clusters {
+		known[c.uid] = true
+	}
+	if s, ok := o.store.(*store); ok {
+		s.collectUnless(known)
+	}
 }
 
 // makeAgain does what the StatefulSet controller does for a StatefulSet whose TidbCluster is gone, until it goes too: pods

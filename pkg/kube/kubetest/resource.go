@@ -39,6 +39,7 @@ func resources() []resource {
 		{version: "v1", name: events, kind: "Event", namespaced: true, short: []string{"ev"}},
 		{version: "v1", name: services, kind: "Service", namespaced: true, status: true, short: []string{"svc"}},
 		{version: "v1", name: "configmaps", kind: "ConfigMap", namespaced: true, short: []string{"cm"}},
+		{version: "v1", name: "resourcequotas", kind: "ResourceQuota", namespaced: true, status: true, short: []string{"quota"}},
 		{version: "v1", name: "secrets", kind: "Secret", namespaced: true},
 		{version: "v1", name: "serviceaccounts", kind: "ServiceAccount", namespaced: true, short: []string{"sa"}},
 		{group: "apps", version: "v1", name: statefulSets, kind: "StatefulSet", namespaced: true, status: true, short: []string{"sts"}},

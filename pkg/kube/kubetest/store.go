@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
@@ -42,12 +43,14 @@ type store struct {
 	history   []change
 	forgotten int64         // version of the last change dropped from the history
 	changed   chan struct{} // closed at the next change
-	// collected says that an Operator collects what TidbClusters own, some time after they are gone.
+	// collected says that an Operator collects what TidbClusters own, some time after they are gone; gone are those whose
+	// objects it has not collected yet.
 	collected bool
+	gone      map[types.UID]bool
 }
 
 func newStore(clock timescale.Clock) *store {
-	return &store{clock: clock, objects: map[string]map[objectKey]object{}, version: 1, changed: make(chan struct{})}
+	return &store{clock: clock, objects: map[string]map[objectKey]object{}, gone: map[types.UID]bool{}, version: 1, changed: make(chan struct{})}
 }
 
 // get returns a copy.

@@ -41,7 +41,11 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 	if r.name == volumes && slices.Contains(m.GetFinalizers(), attacherFinalizer) {
 		return s.markDeleted(r.name, key, old), nil
 	}
-	s.drop(r.name, key, s.leaves(r, opts.PropagationPolicy))
+	leaves := s.leaves(r, opts.PropagationPolicy)
+	if leaves && r.name == tidbClusters {
+		s.gone[m.GetUID()] = true
+	}
+	s.drop(r.name, key, leaves)
 	if r.name == namespaces {
 		s.dropNamespace(name)
 	}
@@ -68,7 +72,20 @@ func (s *store) collectLater() {
 func (s *store) collect(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.gone, uid)
 	s.dropOwned(uid)
+}
+
+// collectUnless collects for all TidbClusters that are gone but those.
+func (s *store) collectUnless(known map[types.UID]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid := range s.gone {
+		if !known[uid] {
+			delete(s.gone, uid)
+			s.dropOwned(uid)
+		}
+	}
 }
 
 // markDeleted notes that an object is to go once its finalizers are gone. The caller holds the lock.

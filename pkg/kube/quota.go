@@ -1,0 +1,118 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// checkQuota compares what a restore makes altogether with what each ResourceQuota of the namespace has left: a dry run
+// asks for one object at a time, and each of them alone may fit. A quota with scopes is left to the API server.
+func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need demand) error {
+	list, err := c.core.CoreV1().ResourceQuotas(target.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return wrap(err, "list resource quotas", target.Namespace)
+	}
+	var over, names []string
+	for _, q := range list.Items {
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			continue
+		}
+		lacks := need.over(&q)
+		if len(lacks) > 0 {
+			over, names = append(over, fmt.Sprintf("ResourceQuota %s: %s", q.Name, strings.Join(lacks, ", "))), append(names, q.Name)
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	return failure.New(failure.Unready, "check quotas", "namespace "+target.Namespace, "%s", strings.Join(over, "; ")).
+		WithHint("raise it, or delete what uses it up: kubectl -n %s describe resourcequota %s", target.Namespace, strings.Join(names, " "))
+}
+
+// over lists what a quota has too little of.
+func (d demand) over(q *corev1.ResourceQuota) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
+		asked, counts := d[aliasOf(name)]
+		if !counts {
+			continue
+		}
+		left := q.Status.Hard[name].DeepCopy()
+		left.Sub(q.Status.Used[name])
+		if asked.Cmp(left) > 0 {
+			hard := q.Status.Hard[name]
+			out = append(out, fmt.Sprintf("the restore needs %s of %s, and %s of %s are left", asked.String(), name, left.String(), hard.String()))
+		}
+	}
+	return out
+}
+
+// aliasOf is the name under which a demand has what a quota may limit under several.
+func aliasOf(name corev1.ResourceName) corev1.ResourceName {
+	switch name {
+	case corev1.ResourceCPU:
+		return corev1.ResourceRequestsCPU
+	case corev1.ResourceMemory:
+		return corev1.ResourceRequestsMemory
+	}
+	switch kind := corev1.ResourceName(strings.TrimPrefix(string(name), "count/")); kind {
+	case corev1.ResourcePods, corev1.ResourceServices, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims:
+		return kind
+	}
+	return name
+}
+
+// restoredDemand is what the claims of the volumes ask for, less those that are there already.
+func (c *Client) restoredDemand(ctx context.Context, target cluster.Name, volumes []RestoredVolume) (demand, error) {
+	need := demand{}
+	list, err := c.core.CoreV1().PersistentVolumeClaims(target.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, wrap(err, "list claims", target.Namespace)
+	}
+	there := claimNames(list.Items)
+	for _, v := range volumes {
+		v.Volume = anyVolume
+		pvc, _, err := restoredObjects(v)
+		if err != nil {
+			return nil, err
+		}
+		if _, exists := slices.BinarySearch(there, pvc.Name); exists {
+			continue
+		}
+		class := ""
+		if pvc.Spec.StorageClassName != nil {
+			class = *pvc.Spec.StorageClassName
+		}
+		need.claims(1, pvc.Spec.Resources.Requests[corev1.ResourceStorage], class)
+	}
+	return need, nil
+}
+
+// tryQuota checks the quotas for the target and its volumes. What a cluster that is there already still lacks is not
+// known: then its volumes count alone.
+func (c *Client) tryQuota(ctx context.Context, made madeCluster, to cluster.Name, volumes []RestoredVolume, exists bool) error {
+	need, err := c.restoredDemand(ctx, to, volumes)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		_, err := c.dynamic.Resource(tidbClusterResource()).Namespace(to.Namespace).Get(ctx, to.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			need.cluster(made.object)
+		case err != nil:
+			return wrap(err, "read tidbcluster", to.String())
+		}
+	}
+	return c.checkQuota(ctx, to, need)
+}
