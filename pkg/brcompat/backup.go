@@ -74,7 +74,18 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	deps.Sink = events{log: a.log.Logger, next: p}
 	result := &backup.Result{}
 	if err = a.settleEarlier(ctx, deps, &opts); err == nil {
+		a.sayStarted(opts.Run, "backup full")
 		result, err = backup.Run(ctx, deps, opts)
+	}
+	return a.concludeBackup(p, opts.Backup, result, err)
+}
+
+// concludeBackup says how the backup ended. One that is not sealed is an error whatever its run says: the Operator takes the
+// end with 0 for a backup.
+func (a *app) concludeBackup(p *progress, id cluster.BackupID, result *backup.Result, err error) error {
+	if err == nil && !result.Sealed {
+		err = failure.New(failure.Unready, "back up", string(id), "the run ended without an error, and the backup is not sealed").
+			WithHint("take another backup, and report this")
 	}
 	done := result.Sealed && (err == nil || failure.Is(err, failure.Partial))
 	p.close(done)
@@ -87,7 +98,7 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	}
 	// As br's, the size is that of the volumes in GiB: the Operator makes bytes of it.
 	a.log.say("EBS backup success", zap.Int64("size", result.Manifest.SizeGiB()), zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
-		zap.Duration("cut", result.Hold.Cut), zap.String("backup", string(opts.Backup)))
+		zap.Duration("cut", result.Hold.Cut), zap.String("backup", string(id)))
 	return nil
 }
 

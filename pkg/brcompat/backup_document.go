@@ -39,9 +39,22 @@ func loadDocument(ctx context.Context, store objstore.Store) (*document, error) 
 		return nil, err
 	}
 	if own != nil {
-		m = own
+		return &document{BRMeta: d, manifest: own}, nil
 	}
-	return &document{BRMeta: d, manifest: m}, nil
+	m, err = withRoles(d, m.ID)
+	return &document{BRMeta: d, manifest: m}, err
+}
+
+// withRoles is the manifest of a backup of br, with the type of every volume: what keeps the volumes of a store apart.
+func withRoles(d *manifest.BRMeta, id cluster.BackupID) (*manifest.Manifest, error) {
+	if err := fillRoles(d); err != nil {
+		return nil, err
+	}
+	doc, err := d.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return manifest.FromBackupMeta(id, doc)
 }
 
 // ownManifest finds the manifest of the backup that br's document is of, or nil if br made it. One that is not sealed,

@@ -69,6 +69,20 @@ func TestWriteRestored_RecordedDocument_IsGolden(t *testing.T) {
 	require.Equal(t, failure.Corrupt, failure.KindOf(recordedDocument(t).writeRestored(file, volumes)))
 }
 
+// A backup of PingCAP's br has no type where the Operator wrote none.
+func TestWithRoles_NoType_IsThatOfTheFolder(t *testing.T) {
+	t.Parallel()
+	d := recordedDocument(t)
+	for _, s := range d.TiKV.Stores {
+		s.Volumes[0].Role = ""
+	}
+	m, err := withRoles(d.BRMeta, "br-1")
+	require.NoError(t, err)
+	for _, s := range m.Snapshots {
+		require.Equal(t, cluster.RoleData, s.Role)
+	}
+}
+
 // half runs one half of a restore that does what the test says, and returns the log and the progress file.
 func half(t *testing.T, result *restore.Result, err error) (log, progress string, ended error) {
 	t.Helper()

@@ -54,6 +54,7 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 		Owner:   runlock.NewOwner(run, "br restore"),
 		Timeout: restoreWait, LockWait: lockWait,
 	}
+	a.sayStarted(run, "restore full")
 	c.log.Info("backup found", zap.String("backup", string(doc.manifest.ID)), zap.String("made-by", doc.manifest.Tool),
 		zap.Int("stores", len(doc.manifest.Source.Stores)), zap.Int("stores-elsewhere", len(elsewhere)), zap.Int("volumes", len(doc.manifest.Snapshots)),
 		zap.Uint64("resolved_ts", uint64(doc.manifest.BackupTS)), zap.String("run", string(run)))

@@ -32,7 +32,8 @@ func readVolumeFile(path string, fallback cluster.Name) (*volumeFile, error) {
 		return nil, failure.Annotate(err, "read --volume-file", path)
 	}
 	f := &volumeFile{BRMeta: d, name: fallback}
-	for _, check := range []func() error{f.readCluster, f.checkStores, f.matchObjects} {
+	roles := func() error { return fillRoles(d) }
+	for _, check := range []func() error{f.readCluster, f.checkStores, f.matchObjects, roles} {
 		if err := check(); err != nil {
 			return nil, failure.Annotate(err, "read --volume-file", path)
 		}

@@ -47,6 +47,25 @@ func TestDescribed_PodsAreThoseOfTheDocument(t *testing.T) {
 	require.NotEmpty(t, mount.Object)
 }
 
+// The Operator gives a type only to a volume whose mount path is a value of a key that is in no table.
+func TestReadVolumeFile_VolumeWithoutAType_GetsThatOfItsFolder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "csb_backup.json")
+	doc := `{"tikv":{"replicas":1,"stores":[{"store_id":1,"volumes":[{"volume_id":"d","type":"storage.data-dir","mount_path":"/var/lib/tikv"},` +
+		`{"volume_id":"r","type":"","mount_path":"/raft"},{"volume_id":"o","type":"","mount_path":"/other"}]}]},` +
+		`"kubernetes":{"crd_tidb_cluster":{"spec":{"tikv":{"config":"[raft-engine]\ndir = \"/raft/engine\"\n"}}}}}`
+	require.NoError(t, os.WriteFile(path, []byte(doc), 0o600))
+	f, err := readVolumeFile(path, cluster.Name{Namespace: "tidb", Name: "prod"})
+	require.NoError(t, err)
+	pods, err := (&described{file: f}).pods()
+	require.NoError(t, err)
+	var roles []cluster.Role
+	for _, m := range pods[1].Mounts {
+		roles = append(roles, m.Role)
+	}
+	require.Equal(t, []cluster.Role{cluster.RoleData, cluster.RoleRaftLog, "mount:/other"}, roles)
+}
+
 func TestReadVolumeFile_DamagedObjects_AreRefused(t *testing.T) {
 	t.Parallel()
 	for name, doc := range map[string]string{

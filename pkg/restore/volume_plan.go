@@ -47,9 +47,10 @@ func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string,
 	var out []Volume
 	for ordinal, st := range byOrdinal(m.Source.Stores) {
 		for _, snap := range m.SnapshotsOf(st.ID) {
+			target := "store " + st.ID.String() + " " + cmp.Or(string(snap.Role), snap.MountPath)
 			spec, err := ebs.ResolveSpec(wanted, snap.VolumeSpec, snap.SizeGiB)
 			if err != nil {
-				return nil, failure.Annotate(err, "plan volume", "store "+st.ID.String()+" "+string(snap.Role))
+				return nil, failure.Annotate(err, "plan volume", target)
 			}
 			v := Volume{
 				Store: st.ID, Ordinal: ordinal, Role: snap.Role, Mount: snap.MountPath, Snapshot: snap.ID,
@@ -62,7 +63,7 @@ func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string,
 				}
 			}
 			if v.claim == nil || v.object == nil {
-				return nil, failure.New(failure.Corrupt, "plan volume", "store "+st.ID.String()+" "+string(snap.Role), "the backup holds no PVC or PV for it")
+				return nil, failure.New(failure.Corrupt, "plan volume", target, "the backup holds no PVC or PV for it")
 			}
 			out = append(out, v)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -236,12 +237,18 @@ func (o *Operator) Restore(ctx context.Context, name cluster.Name, stores int, t
 	return o.Finish(ctx, name)
 }
 
+// operationStarted is what the manager's parser wants of the line: an id, and a time by RFC 3339.
+var operationStarted = regexp.MustCompile(`^BR operation started"\] \[operation_id=[^\] ]+\] \[operation_started_at=\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d)\] \[command="[^"]+"\]`)
+
 // check checks what the manager takes from a run that ended with 0: the ts on the line of success, progress that only
 // grows and ends at 100, and nothing on stderr, which it would show as an error.
 func check(r *Run, successTag string, ts cluster.TS) error {
 	var errs []error
 	if got := r.ResolvedTS(successTag); got == 0 || got != uint64(ts) {
 		errs = append(errs, fmt.Errorf("the success line says resolved_ts %d, not %d: %q", got, ts, r.Line(successTag)))
+	}
+	if line := r.Line("BR operation started"); !operationStarted.MatchString(line) {
+		errs = append(errs, fmt.Errorf("status.brOperations would have nothing of %q", line))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 
 // said are the lines that the Operator, or a person beside it, looks for, without what differs from run to run.
 func (j *job) said() string {
-	known := []string{"paused.", "All ready.", "resumed.", "EBS backup", "br failed"}
+	known := []string{"paused.", "All ready.", "resumed.", "EBS backup", "br failed", "BR operation"}
 	var out []string
 	for line := range strings.SplitSeq(j.out(), "\n") {
 		if !slices.ContainsFunc(known, func(text string) bool { return strings.Contains(line, text) }) {
@@ -30,6 +30,7 @@ func (j *job) said() string {
 			{`\d{8}t\d{6}-[0-9a-f]{8}`, "RUN"},
 			{`(size|resolved_ts)=\d+`, "$1=N"},
 			{`cut=[0-9.]+\w+`, "cut=N"},
+			{`started_at=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d)`, "started_at=TIME"},
 		} {
 			line = regexp.MustCompile(change[0]).ReplaceAllString(line, change[1])
 		}

@@ -1,0 +1,39 @@
+package brcompat
+
+import (
+	"encoding/json"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/manifest"
+)
+
+// fillRoles gives each volume without a type that of the folder of TiKV below its mount path. TiDB Operator writes none where
+// the folder is not the mount path itself, or where its key is in a table: "dir" of [raft-engine], say. Kinds: Corrupt.
+func fillRoles(d *manifest.BRMeta) error {
+	var object struct {
+		Spec struct {
+			TiKV struct{ Config any }
+		}
+	}
+	if len(d.Kubernetes.TidbCluster) > 0 {
+		if err := json.Unmarshal(d.Kubernetes.TidbCluster, &object); err != nil {
+			return failure.Wrap(err, failure.Corrupt, "read crd_tidb_cluster", "")
+		}
+	}
+	for _, s := range d.TiKV.Stores {
+		for i := range s.Volumes {
+			v := &s.Volumes[i]
+			if v.Role != "" || v.MountPath == "" {
+				continue
+			}
+			role, err := kube.VolumeRole(object.Spec.TiKV.Config, v.MountPath)
+			if err != nil {
+				return failure.Annotate(err, "find the type of volume", v.ID+" of store "+cluster.StoreID(s.ID).String())
+			}
+			v.Role = string(role)
+		}
+	}
+	return nil
+}
