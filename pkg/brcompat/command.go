@@ -93,6 +93,7 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	}
 	a.log = log
 	a.said.Store(log)
+	a.sayAside()
 	if names := ignoredFlags(cmd); len(names) > 0 {
 		a.log.Sugar().Warnf("flags that make no difference to a volume snapshot are ignored: --%s", strings.Join(names, ", --"))
 	}

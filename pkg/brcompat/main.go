@@ -84,10 +84,12 @@ func Run(ctx context.Context, args []string, streams Streams, version Version) E
 func (a *app) run(ctx context.Context, args []string) ExitCode {
 	streams := a.streams
 	root := a.root() //nolint:contextcheck // the commands take it from cobra
-	root.SetArgs(joinBools(root, args))
+	args = joinBools(root, args)
+	a.setAside(ctx, args)
+	root.SetArgs(args)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	err := root.ExecuteContext(ctx)
+	err := a.notAside(root.ExecuteContext(ctx))
 	a.end(err)
 	switch {
 	case err == nil:
@@ -105,6 +107,7 @@ type app struct {
 	common  Common
 	log     *logger // nil before the flags are read
 	left    phase.Remains
+	aside   aside
 
 	// What the goroutine that waits for signals reads.
 	said  atomic.Pointer[logger] // log

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // One run has the prefix; another one can neither take nor free it.
@@ -97,5 +98,46 @@ func TestRemove_BackupInAPrefixOfTheOperators_LeavesNothingOfItAtTheRoot(t *test
 			}
 			require.ElementsMatch(t, c.left, keys)
 		})
+	}
+}
+
+// The document of an earlier Restore is kept beside its place, which is free then; again and again.
+func TestSetRestoredAside_KeepsIt(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	plan := &fault.Plan{}
+	c := catalog.Catalog{Store: objstoretest.NewMemory(plan)}
+	aside, err := c.SetRestoredAside(ctx)
+	require.NoError(t, err)
+	require.Empty(t, aside)
+	kept := map[string]string{}
+	for _, doc := range []string{"first", "second", "first"} {
+		_, err = c.Store.Create(ctx, manifest.BRRestoreMeta, []byte(doc))
+		require.NoError(t, err)
+		aside, err = c.SetRestoredAside(ctx)
+		require.NoError(t, err)
+		kept[aside] = doc
+		_, _, err = c.Store.Get(ctx, manifest.BRRestoreMeta)
+		require.Equal(t, failure.NotFound, failure.KindOf(err))
+	}
+	require.Len(t, kept, 2)
+
+	_, err = c.Store.Create(ctx, manifest.BRRestoreMeta, []byte("third"))
+	require.NoError(t, err)
+	require.NoError(t, plan.Add(fault.Rule{Point: "s3.DeleteObject", Position: fault.Slow, Do: func() {
+		_, version, err := c.Store.Get(ctx, manifest.BRRestoreMeta)
+		require.NoError(t, err)
+		_, err = c.Store.Replace(ctx, manifest.BRRestoreMeta, []byte("of another Restore"), version)
+		require.NoError(t, err)
+	}}))
+	_, err = c.SetRestoredAside(ctx)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	body, _, err := c.Store.Get(ctx, manifest.BRRestoreMeta)
+	require.NoError(t, err)
+	require.Equal(t, "of another Restore", string(body))
+	for key, doc := range kept {
+		body, _, err := c.Store.Get(ctx, key)
+		require.NoError(t, err)
+		require.Equal(t, doc, string(body))
 	}
 }
