@@ -25,6 +25,21 @@ func logging(t *testing.T, out *bytes.Buffer) *app {
 	return &app{log: &logger{Logger: made, said: made, ends: made}}
 }
 
+// The Operator joins what [ERROR] lines of stdout and stderr say: the text of a failed Job is in its condition once.
+func TestEnd_ErrorIsInTheConditionOnce(t *testing.T) {
+	t.Parallel()
+	var out, stderr bytes.Buffer
+	a := logging(t, &out)
+	a.streams.Err = &stderr
+	a.end(failure.New(failure.Denied, "create volume", "snap-1", "no").WithHint("allow it"))
+	require.Contains(t, out.String(), `["br failed"] [error="create volume of snap-1: no (allow it)"]`)
+	require.Empty(t, stderr.String())
+
+	a = &app{streams: Streams{Err: &stderr}}
+	a.end(failure.New(failure.Usage, "", "", "there is no log yet"))
+	require.Equal(t, "Error: there is no log yet\n", stderr.String())
+}
+
 func TestC17_BackupIsNotSealed_IsNoSuccess(t *testing.T) {
 	t.Parallel()
 	partial := failure.New(failure.Partial, "", "", "a safe point stays")

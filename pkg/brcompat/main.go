@@ -114,7 +114,8 @@ type app struct {
 	grace atomic.Int64           // a time.Duration; zero is that of a Backup, and no end of the process before the run's
 }
 
-// end reports the error, where the Operator looks and where a person does, and closes the log.
+// end reports the error and closes the log. The Operator puts lines with [ERROR] of stdout and all of stderr into the CR, so that an
+// error that is on stdout is on stderr no more.
 func (a *app) end(err error) {
 	if err != nil {
 		message := strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -124,7 +125,9 @@ func (a *app) end(err error) {
 		if a.log != nil {
 			a.log.failed(message)
 		}
-		fmt.Fprintln(a.streams.Err, "Error: "+message)
+		if a.log == nil || a.log.file != nil {
+			fmt.Fprintln(a.streams.Err, "Error: "+message)
+		}
 	}
 	if a.log != nil {
 		if err := a.log.close(); err != nil { // what the run did stands

@@ -29,6 +29,18 @@ func TestErrorsOfManyVolumes_ArePrintedOnce(t *testing.T) {
 	require.Equal(t, failure.Denied, failure.KindOf(err))
 }
 
+// Kubernetes names the object in its message again, without the namespace.
+func TestJoin_ClaimsThatAQuotaRefuses_ArePrintedOnce(t *testing.T) {
+	t.Parallel()
+	claim := func(n int, used string) error {
+		name := fmt.Sprintf("tikv-copy-tikv-%d", n)
+		return failure.New(failure.Unready, "try to create claim", "tidb/"+name, "persistentvolumeclaims %q is forbidden: exceeded quota: small, used: %s", name, used)
+	}
+	require.Equal(t, `try to create claim of tidb/tikv-copy-tikv-0: persistentvolumeclaims "tikv-copy-tikv-0" is forbidden: exceeded quota: small, used: 0 `+
+		`(the same for tidb/tikv-copy-tikv-1, tidb/tikv-copy-tikv-2)`, failure.Join(claim(0, "0"), claim(1, "0"), claim(2, "0")).Error())
+	require.Contains(t, failure.Join(claim(0, "0"), claim(1, "3")).Error(), "used: 3", "another reason")
+}
+
 func TestJoin_ReasonsThatDiffer_AreAllThere(t *testing.T) {
 	t.Parallel()
 	lost := failure.New(failure.Unready, "create volume", "store 7", "%w", context.DeadlineExceeded)

@@ -27,10 +27,10 @@ func TestBackup_UnderTheHoldOfTheOtherJob_IsComplete(t *testing.T) {
 	require.Len(t, p.EC2.Snapshots(), 6)
 	require.NotEmpty(t, p.c.Held(), "the hold is not the backup's to end")
 	require.InDelta(t, 100, p.progress(t), 0)
-	require.Empty(t, backup.err())
+	require.Empty(t, backup.condition())
 
 	pause.stop()
-	require.Equal(t, brcompat.ExitDone, pause.ends(t), pause.out()+pause.err())
+	require.Equal(t, brcompat.ExitDone, pause.ends(t), pause.out()+pause.condition())
 	require.Empty(t, p.c.Held())
 
 	meta := p.backupMeta(t)

@@ -150,10 +150,17 @@ func (j *job) out() string {
 	return j.stdout.String()
 }
 
-func (j *job) err() string {
+// condition is what the Operator's manager would put into the CR: the lines of stdout with [ERROR], and stderr.
+func (j *job) condition() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stderr.String()
+	var text strings.Builder
+	for line := range strings.Lines(j.stdout.String()) {
+		if strings.Contains(line, "[ERROR]") {
+			text.WriteString(line)
+		}
+	}
+	return text.String() + j.stderr.String()
 }
 
 // start runs a command line of br.
@@ -203,7 +210,7 @@ func (j *job) says(t *testing.T, line string) {
 		select {
 		case <-j.wake:
 		case <-j.done:
-			require.Contains(t, j.out(), line, "it ended with %d: %s", j.code, j.err())
+			require.Contains(t, j.out(), line, "it ended with %d: %s", j.code, j.condition())
 			return
 		case <-ctx.Done():
 			require.Contains(t, j.out(), line)

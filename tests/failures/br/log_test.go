@@ -116,7 +116,7 @@ func TestLog_WhereverItGoes_TheScannerFindsItsLines(t *testing.T) {
 				require.Empty(t, backup.stderr.String())
 				return
 			}
-			require.Equal(t, 1, strings.Count(backup.stdout.String(), "\n"), "nothing but the line that is looked for: %s", &backup.stdout)
+			require.Equal(t, 2, strings.Count(backup.stdout.String(), "\n"), "nothing but the lines that are looked for: %s", &backup.stdout)
 			require.Contains(t, backup.stderr.String(), "Detail BR log in ")
 			require.NotEmpty(t, logs)
 			var text strings.Builder

@@ -28,7 +28,7 @@ func (j *job) requireRefused(t *testing.T, why string) {
 	require.NotContains(t, j.out(), "GC is paused")
 	require.NotContains(t, j.out(), "EBS backup success")
 	require.Contains(t, j.out(), "[ERROR]", "the Operator puts these lines into the CR")
-	require.Contains(t, j.err(), why)
+	require.Contains(t, j.condition(), why)
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5455
@@ -74,7 +74,7 @@ func pauseEndsOverItsBackup(t *testing.T, limit time.Duration) bool {
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow, Do: func() { <-stuck }})
 	backup := p.backup(t, underPause)
 	require.Equal(t, brcompat.ExitFailed, pause.ends(t), "nobody ended it: %s", pause.out())
-	require.Contains(t, pause.err(), "it took longer than a pause's limit of "+limit.String())
+	require.Contains(t, pause.condition(), "it took longer than a pause's limit of "+limit.String())
 	if len(p.faults.Unreached()) > 0 {
 		backup.stop()
 		require.Equal(t, brcompat.ExitFailed, backup.ends(t), backup.out())
@@ -107,7 +107,7 @@ func TestA6_StoreRestartsUnderTheHold_PauseEndsAtOnce(t *testing.T) {
 	pause.says(t, "All ready")
 	p.c.Stores()[0].DropLease()
 	require.Equal(t, brcompat.ExitFailed, pause.ends(t), pause.out())
-	require.Contains(t, pause.err(), p.c.Stores()[0].Addr())
+	require.Contains(t, pause.condition(), p.c.Stores()[0].Addr())
 	require.Empty(t, p.c.Held())
 }
 
@@ -170,8 +170,8 @@ func TestPause_PDAwayAtTheEnd_SaysThatItIsHeld(t *testing.T) {
 	p.fault(t, fault.Rule{Point: "pd.ResumeScheduler*", Code: "503", Times: -1})
 	pause.stop()
 	require.Equal(t, brcompat.ExitHeld, pause.ends(t), pause.out())
-	require.Contains(t, pause.err(), "tisnap release")
-	require.Contains(t, pause.err(), "expires by itself")
+	require.Contains(t, pause.condition(), "tisnap release")
+	require.Contains(t, pause.condition(), "expires by itself")
 }
 
 func TestPause_SafePoint_IsHeldWhereItWasAskedFor(t *testing.T) {
