@@ -9,7 +9,7 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), forwardGuards(), backupGuards(), phaseGuards(), gcGuards(), deleteGuards(), lockGuards(), fencedGuards(), restoreGuards(), resolveGuards(), marksGuards(), markReadingGuards(), outsideGuards(),
-		recordGuards(), brGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(),
+		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(),
 	)
 }
 
