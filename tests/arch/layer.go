@@ -33,7 +33,7 @@ func layers() [][]string {
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
-		{"marks", "phase"},
+		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal"},
 		{"hold", "runs"},
 		{"preflight"},

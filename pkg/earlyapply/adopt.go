@@ -1,0 +1,93 @@
+package earlyapply
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// Waker is how leaders that sleep are woken.
+type Waker interface {
+	FirstLock(ctx context.Context, address string, r cluster.Region, ts cluster.TS) (cluster.TS, error)
+}
+
+const (
+	// settle is how long a leader that is awake may take to adopt the setting: a tick, of a second by default. One that has
+	// just been elected does not count as applying early yet, and does so a moment later if it has not ticked before.
+	settle = 2 * time.Second
+	// wakeEvery is how often leaders that still apply early are woken: those of a region without traffic sleep, and look at
+	// the setting only every five minutes.
+	wakeEvery = 10 * time.Second
+	maxWakes  = 64 // calls at the same time
+)
+
+// AwaitAdopted returns when no leader of these stores applies early any more, or when ctx ends: with the stores where some
+// still may. Leaders that do not adopt the setting are woken: regions lists those of the cluster.
+func AwaitAdopted(
+	ctx context.Context, t tikv.EarlyApplier, w Waker, stores []Store, regions func(context.Context) ([]cluster.Region, error),
+) Failures {
+	left := Failures{}
+	for _, s := range stores {
+		left[s.ID] = failure.New(failure.Limited, "wait for early apply to end", name(s.ID), "it was not asked")
+	}
+	if wait.For(ctx, settle) != nil {
+		return left
+	}
+	for next := time.Now(); ; {
+		askAll(ctx, t, stores, left)
+		if len(left) == 0 {
+			return nil
+		}
+		if now := time.Now(); !now.Before(next) {
+			next = now.Add(wakeEvery)
+			wake(ctx, w, stores, left, regions)
+		}
+		if wait.For(ctx, interval) != nil {
+			return left
+		}
+	}
+}
+
+// askAll asks the stores that are left, and leaves those out whose leaders have all adopted the setting.
+func askAll(ctx context.Context, t tikv.EarlyApplier, stores []Store, left Failures) {
+	var mu sync.Mutex
+	_ = parallel.Each(ctx, 0, left.Stores(), func(ctx context.Context, _ int, id cluster.StoreID) error {
+		n, err := t.EarlyAppliers(ctx, find(stores, id).StatusAddress)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil && ctx.Err() != nil: // what it said before says more
+		case err != nil:
+			left[id] = failure.Annotate(err, "wait for early apply to end", name(id))
+		case n == 0:
+			delete(left, id)
+		default:
+			left[id] = failure.New(failure.Limited, "wait for early apply to end", name(id), "%d of its leaders still apply early", n)
+		}
+		return nil
+	})
+}
+
+// wake has each region that one of the stores leads read: a leader that sleeps wakes up for that. What fails is tried again
+// at the next turn.
+func wake(ctx context.Context, w Waker, stores []Store, left Failures, regions func(context.Context) ([]cluster.Region, error)) {
+	all, err := regions(ctx)
+	if err != nil {
+		return
+	}
+	_ = parallel.Each(ctx, maxWakes, all, func(ctx context.Context, _ int, r cluster.Region) error {
+		if _, sleeps := left[r.Leader.Store]; !sleeps {
+			return nil
+		}
+		calling, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
+		_, _ = w.FirstLock(calling, find(stores, r.Leader.Store).Address, r, 1) // no transaction is as old as this
+		return nil
+	})
+}
