@@ -91,9 +91,9 @@ func planAgain(ctx context.Context, d Deps, o Options, before *Report) (*Report,
 	if err != nil {
 		return before, nil, err
 	}
-	after.Items = slices.DeleteFunc(after.Items, func(i Item) bool { return i.inKubernetes() })
+	after.Items = slices.DeleteFunc(after.Items, func(i Item) bool { return i.inKubernetes() && !i.stray })
 	for _, i := range before.Items {
-		if i.inKubernetes() {
+		if i.inKubernetes() && !i.stray {
 			after.Items = append(after.Items, i)
 		}
 	}
@@ -132,6 +132,7 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	report.Items = append(report.Items, j.fastRestores(fast)...)
 	report.Items = append(report.Items, j.remains()...)
 	report.Items = append(report.Items, j.targets()...)
+	report.Items = append(report.Items, j.strayed()...)
 	if w.noLeftovers != nil {
 		report.Kubernetes = w.noLeftovers.Error()
 	}

@@ -25,7 +25,7 @@ func (r *run) unfinished() bool {
 
 // readLeftovers asks Kubernetes, if it is the one that they were made in, what restores that did not finish have left.
 func (w *world) readLeftovers(ctx context.Context, d Deps) {
-	w.leftovers = map[cluster.RunID]kube.Leftover{}
+	w.leftovers, w.strays = map[cluster.RunID]kube.Leftover{}, map[cluster.Name]strays{}
 	var unfinished []*run
 	for _, r := range w.runs {
 		if r.unfinished() && (r.KubernetesUID != "" || r.Kubernetes != "") {
@@ -47,6 +47,9 @@ func (w *world) readLeftovers(ctx context.Context, d Deps) {
 		if err != nil {
 			w.noLeftovers = failure.Annotate(err, "find what a restore left in Kubernetes", "run "+string(r.ID))
 			return
+		}
+		if len(found.Strays) > 0 && r.ID > w.strays[r.Cluster].run {
+			w.strays[r.Cluster] = strays{run: r.ID, found: found.Strays}
 		}
 		if !found.Empty() {
 			w.leftovers[r.ID] = found

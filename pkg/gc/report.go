@@ -48,7 +48,8 @@ type Item struct {
 	Reason  string           `json:"reason"`
 	Error   string           `json:"error,omitempty"`
 
-	err error
+	err   error
+	stray bool // it carries no run
 }
 
 // Missing is a sealed backup that names snapshots which are not there.

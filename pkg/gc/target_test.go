@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type kubernetes struct {
 	uid      string
 	mu       sync.Mutex
 	left     map[cluster.RunID]kube.Leftover
+	strays   []kube.Stray
 	refuse   error
 	onDelete func()
 }
@@ -49,7 +51,7 @@ func (k *kubernetes) Leftover(_ context.Context, name cluster.Name, run cluster.
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.left[run]
-	l.Cluster, l.Run = name, run
+	l.Cluster, l.Run, l.Strays = name, run, k.strays
 	return l, nil
 }
 
@@ -291,4 +293,28 @@ func TestReadRun_Resolve_IsUnderstood(t *testing.T) {
 	r, err := readRun("x", []phase.Record{{Type: phase.RecordRun, Data: data}})
 	require.NoError(t, err)
 	require.False(t, r.unfinished())
+}
+
+// What an earlier version left carries no run: it is named with what deletes it, and nobody deletes it.
+func TestCollect_ClaimsWithoutARunOfATargetThatIsGone_AreNamedAndKept(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.killed(t)
+	k.strays = []kube.Stray{{Claim: "pd-copy-pd-0", Volume: "pvc-9", Handle: "vol-9"}, {Volume: "pvc-8", Handle: "vol-8"}}
+	kept := map[string]Action{"tidb/pd-copy-pd-0": ActionKeep, "pvc-9": ActionKeep, "pvc-8": ActionKeep}
+	maps.Copy(kept, all(ActionDeleted))
+	report, err := Collect(t.Context(), p.deps, Options{Rate: fast, Clusters: true})
+	require.NoError(t, err)
+	require.Equal(t, kept, of(report, "v"))
+	require.Contains(t, reasons(report), "kubectl -n tidb delete pvc pd-copy-pd-0")
+	require.Contains(t, reasons(report), "kubectl delete pv pvc-8, and then volume vol-8")
+
+	p.died(t, "w", journal.About{Operation: journal.Restore, Cluster: copied, Backup: "b", Kubernetes: "https://k", KubernetesUID: "uid-k"})
+	report, err = Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.Empty(t, of(report, "v"), "each is named once")
+	require.Len(t, of(report, "w"), 3)
+	_, err = Abort(t.Context(), p.deps, AbortOptions{Run: "w", Rate: fast})
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "stays: cluster tidb/copy is gone")
 }

@@ -48,6 +48,7 @@ type world struct {
 	locked                    map[cluster.SnapshotID]ebs.SnapshotLock
 	kube                      Kube // nil before it was asked
 	leftovers                 map[cluster.RunID]kube.Leftover
+	strays                    map[cluster.Name]strays
 	noLeftovers               error // why what restores left in Kubernetes is not known
 }
 

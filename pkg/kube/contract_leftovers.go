@@ -18,9 +18,19 @@ type Leftover struct {
 	Claims, Volumes []string
 	// Handles are the EBS volumes of these PVs that the run made.
 	Handles []cluster.VolumeID
+	// Strays are only there if no TidbCluster of the name is.
+	Strays []Stray
 }
 
-// Empty reports whether nothing is left.
+// Stray is a claim of the target's name, or a PV of one, that carries no run although its TidbCluster is gone: a StatefulSet
+// made it, of a target that an earlier version took away or of a cluster that is no run's. Nobody deletes it.
+type Stray struct {
+	Claim  string           // its name; "" if only the PV is left
+	Volume string           // the PV's name; "" if there is none
+	Handle cluster.VolumeID // of that PV
+}
+
+// Empty reports whether nothing is left that carries the run.
 func (l Leftover) Empty() bool { return l.UID == "" && len(l.Claims)+len(l.Volumes) == 0 }
 
 // Leftovers is what gc needs to take away a target that a dead restore has left.

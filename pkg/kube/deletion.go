@@ -124,7 +124,12 @@ func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim
 func claimedFor(tc *unstructured.Unstructured, claim *corev1.PersistentVolumeClaim) bool {
 	made, since := claim.GetCreationTimestamp(), tc.GetCreationTimestamp()
 	return claim.Labels[instanceLabel] == instanceOfCluster(tc) && !made.Before(&since) &&
-		regexp.MustCompile("-"+regexp.QuoteMeta(tc.GetName())+"-"+components+`-\d+$`).MatchString(claim.Name)
+		madeForPod(tc.GetName()).MatchString(claim.Name)
+}
+
+// madeForPod recognizes the name of a claim, of any template, that a StatefulSet of the cluster makes.
+func madeForPod(name string) *regexp.Regexp {
+	return regexp.MustCompile("-" + regexp.QuoteMeta(name) + "-" + components + `-\d+$`)
 }
 
 // remainsGone waits until no claim and no PV carries the run any more.

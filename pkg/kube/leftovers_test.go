@@ -140,3 +140,21 @@ func TestMadeForTarget_VolumeOfPD_AloneIsListed(t *testing.T) {
 	_, err = l.client.MadeForTarget(t.Context(), source("src"), run)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "not the run's")
 }
+
+// An earlier version took the cluster and its claims away while the StatefulSets lived: what these made again carries no run.
+func TestLeftover_MadeAgainWithoutARun_IsShownOnceTheClusterIsGone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.awaitReady(t, l.start(t, kubetest.ClusterOptions{Name: source("src"), TiKV: 1}), 1)
+	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), kube.Target{Name: source("dst"), Run: run}))
+	l.provision(t, "dst")
+	require.Empty(t, leftover(t, l).Strays, "its cluster is there")
+	require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst")))
+	found := leftover(t, l)
+	require.Equal(t, []kube.Stray{{Claim: "pd-dst-pd-0", Volume: "pvc-dst", Handle: "vol-0dst"}}, found.Strays)
+	require.True(t, found.Empty())
+	require.NoError(t, l.client.DeleteLeftover(t.Context(), found))
+	require.NotNil(t, l.server.Get("persistentvolumeclaims", "tidb", "pd-dst-pd-0"), "whose it is, is not certain")
+	require.NoError(t, l.server.Remove(l.server.Get("persistentvolumeclaims", "tidb", "pd-dst-pd-0")))
+	require.Equal(t, []kube.Stray{{Volume: "pvc-dst", Handle: "vol-0dst"}}, leftover(t, l).Strays)
+}

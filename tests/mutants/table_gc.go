@@ -35,6 +35,9 @@ func gcGuards() []Mutant {
 		in("pkg/gc/remove_target.go", "a target is taken away that serves since the plan", knownAndKept,
 			`	case found.Serves != "":`, "	case false:",
 			"TestRemoveTarget_ServesByNow_Stays"),
+		in("pkg/gc/strays.go", "a claim that no run is written on is taken for deleted", othersStay,
+			"it.verdict(ActionKeep, \"%s kubectl -n", "it.verdict(ActionDelete, \"%s kubectl -n",
+			"TestCollect_ClaimsWithoutARunOfATargetThatIsGone_AreNamedAndKept"),
 		in("pkg/kube/leftovers.go", "a cluster is deleted that has left recovery mode since it was checked", knownAndKept,
 			`	options, version := onlyThis(o.GetUID()), o.GetResourceVersion()
 	options.Preconditions.ResourceVersion = &version

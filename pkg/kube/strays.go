@@ -1,0 +1,44 @@
+package kube
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// strays finds what the StatefulSets of a cluster that is gone made, and no run is written on.
+func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error) {
+	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, wrap(err, "list claims", name.String())
+	}
+	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, wrap(err, "list persistent volumes", name.String())
+	}
+	own := madeForPod(name.Name)
+	var out []Stray
+	at := map[string]int{} // claims' names to places in out
+	for i := range list.Items {
+		claim := &list.Items[i]
+		if claim.Annotations[RunKey] == "" && claim.Labels[instanceLabel] == name.Name && own.MatchString(claim.Name) {
+			at[claim.Name] = len(out)
+			out = append(out, Stray{Claim: claim.Name})
+		}
+	}
+	for i := range volumes.Items {
+		pv := &volumes.Items[i]
+		ref := pv.Spec.ClaimRef
+		if ref == nil || ref.Namespace != name.Namespace || !own.MatchString(ref.Name) || pv.Annotations[RunKey] != "" || restored(pv) {
+			continue
+		}
+		if place, there := at[ref.Name]; there {
+			out[place].Volume, out[place].Handle = pv.Name, volumeOf(pv)
+		} else if pv.Labels[instanceLabel] == name.Name || pv.Labels[instanceLabel] == "" {
+			out = append(out, Stray{Volume: pv.Name, Handle: volumeOf(pv)})
+		}
+	}
+	return out, nil
+}
