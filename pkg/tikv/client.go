@@ -3,6 +3,7 @@ package tikv
 import (
 	"context"
 	"crypto/tls"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -76,6 +77,7 @@ func (c Config) withDefaults() Config {
 type Client struct {
 	options []grpc.DialOption
 	tls     func() *tls.Config
+	http    *http.Client // for status ports
 
 	mu        sync.Mutex
 	conns     map[string]*grpc.ClientConn
@@ -98,7 +100,7 @@ func Open(cfg Config) *Client {
 	reconnect.BaseDelay, reconnect.MaxDelay = 100*time.Millisecond, maxReconnectDelay
 	c := &Client{
 		conns: map[string]*grpc.ClientConn{}, streams: map[string]*batchStream{},
-		tls: cfg.LateTLS,
+		tls: cfg.LateTLS, http: newStatusClient(cfg.Reach, cfg.LateTLS),
 		options: []grpc.DialOption{
 			grpc.WithNoProxy(), // stores are inside the cluster
 			grpc.WithDisableServiceConfig(),
@@ -124,6 +126,13 @@ func (c *Client) Close() {
 		_ = conn.Close() // its only error is that it is closed
 	}
 	c.streaming.Wait()
+	c.http.CloseIdleConnections()
+}
+
+func (c *Client) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // connection returns the store's connection, which may not be up yet.

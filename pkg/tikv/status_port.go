@@ -1,0 +1,118 @@
+package tikv
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/reach"
+)
+
+const (
+	// statusTimeout bounds a call to a status port with its connection, and maxStatusAnswer what is read of an answer: the
+	// metrics of a store with many regions have some megabytes.
+	statusTimeout   = 10 * time.Second
+	maxStatusAnswer = 64 << 20
+
+	hintStatus = "let tisnap reach the store's status port (20180 by default): a network policy, or a TiKV that serves none (server.status-addr), keeps it away"
+	hintCN     = "add the common name of tisnap's certificate to TiKV's security.cert-allowed-cn, or take that setting away"
+)
+
+// statusError is an answer of a status port that is not 200.
+type statusError struct {
+	code int
+	text string
+}
+
+// Error prints the status and TiKV's text.
+func (e *statusError) Error() string {
+	return fmt.Sprintf("tikv answered %d: %s", e.code, strings.TrimSpace(e.text))
+}
+
+// statusVerdicts is what an answer of a status port means. A status that is missing is Unknown.
+var statusVerdicts = map[int]verdict{ //nolint:gochecknoglobals // a constant table
+	http.StatusUnauthorized:     {failure.Denied, hintCN},
+	http.StatusForbidden:        {failure.Denied, hintCN}, // "certificate role error"
+	http.StatusNotFound:         {failure.Unready, hintStatus},
+	http.StatusMethodNotAllowed: {failure.Unready, hintStatus},
+	http.StatusTooManyRequests:  {failure.Limited, ""},
+	// TiKV answers 500 to a change that it refuses, and to one that it has made and could not write into its file.
+	http.StatusInternalServerError: {failure.Unknown, ""},
+	http.StatusServiceUnavailable:  {failure.Limited, ""},
+}
+
+// newStatusClient speaks HTTP to status ports, on the way to the stores and with their TLS. HTTP/1.1: TiKV serves no other
+// with TLS. A proxy of the environment is not asked: stores are inside the cluster.
+func newStatusClient(dial reach.Dial, tlsConfig func() *tls.Config) *http.Client {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) },
+		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return dialTLS(ctx, dial, tlsConfig(), address)
+		},
+		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 2,
+	}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// dialTLS asks for the TLS of now: it may be known only once there is a cluster.
+func dialTLS(ctx context.Context, dial reach.Dial, cfg *tls.Config, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	cfg = cfg.Clone()
+	cfg.NextProtos = []string{"http/1.1"}
+	if cfg.ServerName == "" {
+		cfg.ServerName = host
+	}
+	secure := tls.Client(conn, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+// translateStatus makes an error of a call to a status port a failure.Error. If it was ctx that ended the call, the error
+// is ctx's.
+func translateStatus(ctx context.Context, err error, op, address string) error {
+	if ended := interrupted(ctx, op, target(address)); ended != nil {
+		return ended
+	}
+	v := classifyStatus(err)
+	e := failure.New(v.kind, op, target(address), "%w", failure.Remote(err))
+	if v.hint != "" {
+		return e.WithHint("%s", v.hint)
+	}
+	return e
+}
+
+func classifyStatus(err error) verdict {
+	var answer *statusError
+	if errors.As(err, &answer) {
+		return statusVerdicts[answer.code]
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, forwardDenied):
+		return verdict{failure.Denied, hintForward}
+	case strings.Contains(text, "x509:") || strings.Contains(text, "tls:"):
+		return verdict{failure.Denied, hintTLS}
+	case unresolved(text):
+		return verdict{failure.Unready, hintInside}
+	}
+	return verdict{failure.Unready, hintStatus}
+}
