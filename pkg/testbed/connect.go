@@ -31,7 +31,7 @@ func (c *Cluster) addresses(pod string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.stores[pod]; s != nil && !gone(s) {
-		return []string{s.Addr()}
+		return []string{s.Addr(), s.StatusAddr()}
 	}
 	return nil
 }

@@ -88,6 +88,17 @@ type Options struct {
 	NoDebug bool
 	// IgnoreFlashback makes a store answer a flashback with success and leave the rows as they are.
 	IgnoreFlashback bool
+	// EarlyApply is raftstore.max-apply-unpersisted-log-limit in the store's file; nil is the version's default: 1024 since
+	// 8.2, 0 in 8.1. Older ones do not have it, as none has with NoEarlyApply.
+	EarlyApply   *uint64
+	NoEarlyApply bool
+	// StaleCheckTicks is after how many ticks a hibernated peer looks at an online change. Default 300, as the 5 min of TiKV's
+	// peer-stale-state-check-interval are.
+	StaleCheckTicks int
+	// NoStatus makes a store without a status port.
+	NoStatus bool
+	// AllowedCN is security.cert-allowed-cn: with TLS, only a client of this common name may change the configuration.
+	AllowedCN string
 	// Static makes a store without raft, keys or recovery: its regions come from BootstrapStatic and stay as they are.
 	Static bool
 	// CheckpointBytes is the size of a device's log above which it is rewritten. Default 16 MiB.
@@ -112,6 +123,9 @@ func (o Options) withDefaults() Options {
 	def(&o.MergeCheckInterval, 2*time.Second)
 	if o.ElectionTicks == 0 {
 		o.ElectionTicks = 10
+	}
+	if o.StaleCheckTicks == 0 {
+		o.StaleCheckTicks = 300
 	}
 	if o.LogKeep == 0 {
 		o.LogKeep = 2048

@@ -146,19 +146,20 @@ func (s *Store) bootstrapPD(ctx context.Context) error {
 
 // meta is the store as PD knows it.
 func (s *Store) meta() *metapb.Store {
-	version := s.cfg.Version
-	if version == "" {
-		version = "8.5.8"
-	}
-	address := s.Addr()
-	if s.cfg.Advertise != "" {
-		_, port, _ := net.SplitHostPort(address) // it is listened on
-		address = net.JoinHostPort(s.cfg.Advertise, port)
-	}
+	address := s.advertised(s.Addr())
 	return &metapb.Store{
-		Id: s.id, Address: address, PeerAddress: address, StatusAddress: address, Version: version,
+		Id: s.id, Address: address, PeerAddress: address, StatusAddress: s.advertised(s.statusAddr), Version: s.version(),
 		Labels: s.cfg.Labels, StartTimestamp: s.startTime().Unix(), DeployPath: "/",
 	}
+}
+
+// advertised is an address as PD is to know it.
+func (s *Store) advertised(address string) string {
+	if s.cfg.Advertise == "" || address == "" {
+		return address
+	}
+	_, port, _ := net.SplitHostPort(address) // it is listened on
+	return net.JoinHostPort(s.cfg.Advertise, port)
 }
 
 // startTime is when the store says it was started. A static store says that it has run for long.

@@ -22,6 +22,7 @@ type peer struct {
 	quiet   int  // ticks without a message
 	asleep  bool // a hibernated leader
 	logGCed uint64
+	early   peerEarly
 	// contacts are the stores of peers that the region's state here does not have yet, or any more, by peer id.
 	contacts map[uint64]uint64
 

@@ -14,13 +14,17 @@ const hibernateTicks = 20
 func (w *raftWorker) tick() {
 	reachable := map[uint64]bool{} // by store, asked once a tick
 	for _, p := range w.order {
+		w.resumeEarly(p)
 		if p.asleep {
+			w.adoptAsleep(p)
 			continue
 		}
 		p.quiet++
 		if p.quiet > hibernateTicks && w.mayHibernate(p, reachable) {
+			w.adoptAsleep(p)
 			continue
 		}
+		w.adopt(p)
 		p.node.Tick()
 		w.look(p)
 	}

@@ -79,12 +79,16 @@ func (w *raftWorker) publish(p *peer, rd raft.Ready) {
 	}
 	last := w.log.region(p.regionID).last()
 	status := p.node.BasicStatus()
-	became := false
+	became, another := false, false
 	p.publish(func(v *peerView) {
 		became = v.leader != (status.RaftState == raft.StateLeader)
+		another = became || v.term != status.Term
 		v.term, v.vote, v.lead, v.lastIndex = status.Term, status.Vote, status.Lead, last
 		v.leader = status.RaftState == raft.StateLeader
 	})
+	if another {
+		w.suspendEarly(p, last)
+	}
 	if became {
 		w.store.reports.add(p.regionID)
 	}

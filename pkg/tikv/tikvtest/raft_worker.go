@@ -228,6 +228,7 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 		return
 	}
 	p.node = node
+	p.early.limit = w.store.early.limit.Load()
 	w.remove(w.peers[p.regionID]) // one that had nothing yet: a split has made it
 	w.peers[p.regionID] = p
 	i, _ := slices.BinarySearchFunc(w.order, p.regionID, func(q *peer, id uint64) int { return cmp.Compare(q.regionID, id) })
@@ -248,6 +249,7 @@ func (w *raftWorker) remove(p *peer) {
 	if p == nil {
 		return
 	}
+	w.setEarly(p, 0)
 	delete(w.peers, p.regionID)
 	w.order = slices.DeleteFunc(w.order, func(q *peer) bool { return q == p })
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,9 @@ type Store struct {
 	startedAt  time.Time
 	listener   net.Listener
 	server     *grpc.Server
+	status     *http.Server // nil without a status port
+	statusAddr string
+	early      earlyApply
 	data       *kvEngine
 	raft       *raftWorker
 	applier    *applyWorker
@@ -80,6 +84,7 @@ func Start(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start tikv: %w", err)
 	}
+	s.configureEarlyApply()
 	if err := s.listen(ctx); err != nil {
 		return nil, fmt.Errorf("start tikv store %d: %w", s.id, err)
 	}
@@ -124,7 +129,7 @@ func (s *Store) listen(ctx context.Context) error {
 		s.listener = &entrance{Listener: listener}
 	}
 	s.server = s.newServer()
-	return nil
+	return s.listenStatus(ctx, listener.Addr().(*net.TCPAddr).IP.String()) //nolint:errcheck // it listens on TCP
 }
 
 // run starts the workers and makes the store known.
@@ -189,6 +194,7 @@ func (s *Store) supervise(life context.Context) {
 	s.net.detach(s)
 	s.server.Stop()
 	_ = s.listener.Close()
+	s.closeStatus()
 	s.workers.Wait()
 	if s.graceful.Load() {
 		_ = s.data.flush(s.opts.CheckpointBytes)
