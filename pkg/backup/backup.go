@@ -154,6 +154,8 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	if err := r.identify(ctx); err != nil {
 		return &Result{}, err
 	}
+	about := r.about()
+	about.Region = r.EBS.Region()
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Resume:  r.resumption(),
@@ -161,7 +163,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    r.Sink,
 		Log:     r.Log,
-		About:   r.about(),
+		About:   about,
 		Group:   r.holdGroup(),
 		// A set of hours survives an outage of object storage for as long as the lock does. The hold waits for nothing.
 		JournalPatience: lockTTL,

@@ -11,12 +11,14 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/retention"
 )
 
 type gcFlags struct {
 	removal
 
 	olderThan time.Duration
+	keepRuns  retention.Span
 	kept      bool
 	clusters  bool
 	run       string
@@ -24,7 +26,7 @@ type gcFlags struct {
 }
 
 func (a *app) gcCommand() *cobra.Command {
-	var f gcFlags
+	f := gcFlags{keepRuns: retention.Span{Days: 400}}
 	cmd := &cobra.Command{
 		Use:   "gc [NAMESPACE/CLUSTER...]",
 		Short: "Delete what runs that died or failed left in the account",
@@ -42,7 +44,10 @@ as far as serving. Fast snapshot restore that a dead restore left on is ended,
 and what is stored of backups that were never sealed is removed. What is kept in doubt is
 listed with the reason. What a restore that died left in Kubernetes (its TidbCluster, claims
 and persistent volumes) is listed with its run; --cluster deletes it, and its volumes with it,
-unless the cluster serves or a resolve has it. Sealed backups whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
+unless the cluster serves or a resolve has it.
+
+The journals of runs that ended are put into one object each, and deleted --keep-runs after
+their end, unless the run's backup, or anything else that it made, is still there. Sealed backups whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
 		Example: `  # what would be deleted, and why the rest would not
   tisnap gc --storage s3://backups/prod --dry-run
 
@@ -67,6 +72,7 @@ unless the cluster serves or a resolve has it. Sealed backups whose snapshots ar
 	}
 	fl := cmd.Flags()
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
+	fl.Var(&f.keepRuns, "keep-runs", "keep the journals of runs that ended within this time, as 1y6m or 400d")
 	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
 	fl.BoolVar(&f.clusters, "cluster", false, "delete also what restores that did not finish left in this Kubernetes cluster")
 	fl.StringVar(&f.run, "run-id", "", "only what this run left")
@@ -93,7 +99,7 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		return usage(cmd, err)
 	}
 	o := gc.Options{
-		OlderThan: f.olderThan, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
+		OlderThan: f.olderThan, KeepRuns: f.keepRuns, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
 	}
 	if !o.Limited() {
 		a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric

@@ -17,9 +17,9 @@ import (
 // maxCompactions bounds the journals that are compacted at a time: each has many requests of its own.
 const maxCompactions = 2
 
-// compactJournals puts the journals of runs that have ended before a time into one object each, and returns how many.
-// A damaged journal stays as it is.
-func compactJournals(ctx context.Context, d Deps, before time.Time) (int, error) {
+// compactJournals puts the journals of runs that have ended before a time, and are of the clusters asked for, into one object
+// each, and returns how many. A damaged journal stays as it is.
+func compactJournals(ctx context.Context, d Deps, o Options, before time.Time) (int, error) {
 	objects, err := d.Store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
 		return 0, failure.Annotate(err, "list runs", d.Store.URL())
@@ -37,7 +37,12 @@ func compactJournals(ctx context.Context, d Deps, before time.Time) (int, error)
 	})
 	var done atomic.Int64
 	err = parallel.Each(ctx, maxCompactions, ids, func(ctx context.Context, _ int, id cluster.RunID) error {
-		removed, err := phase.NewStoreJournal(d.Store, manifest.JournalPrefix(id)).Compact(ctx)
+		one := phase.NewStoreJournal(d.Store, manifest.JournalPrefix(id))
+		removed := 0
+		asked, err := o.asksOf(ctx, one, id)
+		if asked {
+			removed, err = one.Compact(ctx)
+		}
 		if failure.Is(err, failure.Corrupt) {
 			return nil
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/retention"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -50,6 +51,8 @@ type Options struct {
 	Only cluster.RunID
 	// Of restricts it to these clusters, the sources of backups and the targets of restores; none does not.
 	Of []cluster.Name
+	// KeepRuns is how long the journals of runs that ended are kept; zero is for ever.
+	KeepRuns retention.Span
 	// Rate is how many deletions are asked for in a second; zero is 1.
 	Rate float64
 	// DryRun changes nothing: what would be deleted has the action delete.
@@ -75,12 +78,13 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 			}
 		}
 		s.sweep(ctx, report)
+		s.removeJournals(ctx, report)
 	}
 	report.sort()
-	if o.DryRun || o.Limited() {
+	if o.DryRun || o.Only != "" {
 		return report, errors.Join(report.undeleted(), report.broken())
 	}
-	report.Compacted, err = compactJournals(ctx, d, w.now.Add(-o.OlderThan))
+	report.Compacted, err = compactJournals(ctx, d, o, w.now.Add(-o.OlderThan))
 	return report, errors.Join(report.undeleted(), report.broken(), err)
 }
 
@@ -116,8 +120,12 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	if err != nil {
 		return report, nil, failure.Annotate(err, "find fast snapshot restores", "")
 	}
-	w := &world{now: time.Now()}
-	if err := w.read(ctx, d, snapshots, volumes, fast); err != nil {
+	w := &world{now: time.Now(), region: d.EBS.Region()}
+	var before time.Time
+	if o.KeepRuns != (retention.Span{}) && o.Only == "" {
+		before = o.KeepRuns.Before(w.now)
+	}
+	if err := w.read(ctx, d, snapshots, volumes, fast, before); err != nil {
 		return report, nil, err
 	}
 	j := judge{world: *w, olderThan: o.OlderThan, kept: o.Kept, clusters: o.Clusters}
@@ -139,6 +147,9 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	if o.Only == "" {
 		report.Missing, err = missing(ctx, d, w, snapshots)
 	}
+	if !before.IsZero() {
+		report.Items = append(report.Items, j.journals(report, before)...)
+	}
 	o.limit(report, w)
 	report.sort()
 	return report, w, err
@@ -153,14 +164,15 @@ func (r *Report) add(it Item, ours bool) {
 }
 
 // read reads the storage, and of Kubernetes and the locks of snapshots only what decides something.
-func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volumes []ebs.Volume, fast []ebs.FastRestore) error {
+// It reads also the journals that are older than before.
+func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volumes []ebs.Volume, fast []ebs.FastRestore, before time.Time) error {
 	if err := w.listRuns(ctx, d); err != nil {
 		return err
 	}
 	if err := w.readBackups(ctx, catalog.Catalog{Store: d.Store}); err != nil {
 		return err
 	}
-	var runs []cluster.RunID
+	runs := w.old(before)
 	var candidates []cluster.SnapshotID
 	for _, s := range snapshots {
 		id := cluster.RunID(s.Tags[ebs.TagRun])

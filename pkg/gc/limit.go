@@ -1,9 +1,12 @@
 package gc
 
 import (
+	"context"
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // Limited reports whether a part only of what runs left is asked for.
@@ -26,6 +29,19 @@ func (o Options) limit(r *Report, w *world) {
 	r.Missing = slices.DeleteFunc(r.Missing, func(m Missing) bool {
 		return o.Only != "" || !o.asks(w.backups[m.Backup].Cluster.String())
 	})
+}
+
+// asksOf reports whether a journal's run is of the clusters that are asked for.
+func (o Options) asksOf(ctx context.Context, of *phase.StoreJournal, id cluster.RunID) (bool, error) {
+	if len(o.Of) == 0 {
+		return true, nil
+	}
+	first, err := of.First(ctx)
+	if err != nil {
+		return false, err
+	}
+	about, err := journal.ReadAbout(id, *first)
+	return err == nil && o.asks(about.Cluster.String()), err
 }
 
 func (o Options) asks(of string) bool {

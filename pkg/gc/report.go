@@ -21,6 +21,7 @@ const (
 	KindCluster     Kind = "cluster"           // a TidbCluster
 	KindClaim       Kind = "claim"             // a PersistentVolumeClaim
 	KindPV          Kind = "persistent-volume" // goes with its claim; its EBS volume is an item of its own
+	KindJournal     Kind = "journal"           // of a run that ended long ago
 )
 
 // Action is what becomes of an item.
@@ -87,7 +88,7 @@ func (r *Report) Count(a Action) int {
 }
 
 func (r *Report) sort() {
-	order := []Kind{KindSnapshot, KindCluster, KindClaim, KindPV, KindVolume, KindFastRestore, KindBackup}
+	order := []Kind{KindSnapshot, KindCluster, KindClaim, KindPV, KindVolume, KindFastRestore, KindBackup, KindJournal}
 	slices.SortFunc(r.Items, func(a, b Item) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),

@@ -20,6 +20,8 @@ type run struct {
 	Error  string // of a run that ended with one
 	Served bool
 	Bound  bool
+	// Effects says that it asked EC2 for something, Target that it may have made something in Kubernetes.
+	Effects, Target bool
 	// Fast are the pairs for which it enabled fast snapshot restore and did not say that they are disabled.
 	Fast journal.FastRestore
 }
@@ -51,7 +53,8 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 
 // follow notes how far the run came with this record.
 func (r *run) follow(record phase.Record) error {
-	r.Last = record.Time
+	r.Last, r.Effects = record.Time, r.Effects || effects(record)
+	r.Target = r.Target || record.Type == phase.RecordBegin && (record.Step == journal.StepCreateCluster || record.Step == journal.StepBindVolumes)
 	switch {
 	case record.Type == phase.RecordBegin && (record.Step == journal.StepBindVolumes || record.Step == journal.StepHandOver):
 		r.Bound = true

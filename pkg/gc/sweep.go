@@ -42,7 +42,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 	refused := s.refusals(ctx, r)
 	var doomed []*Item
 	for i := range r.Items {
-		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup && !it.inKubernetes() {
+		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup && it.Kind != KindJournal && !it.inKubernetes() {
 			doomed = append(doomed, it)
 		}
 	}
@@ -70,7 +70,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 	}
 	for i := range r.Items {
 		it := &r.Items[i]
-		if it.Action != ActionDelete || it.inKubernetes() {
+		if it.Action != ActionDelete || it.Kind == KindJournal || it.inKubernetes() {
 			continue
 		}
 		if err := refused[it.Run]; err != nil {
@@ -93,7 +93,7 @@ func (s *sweep) delete(ctx context.Context, it *Item) error {
 		return s.EBS.DeleteVolume(ctx, cluster.VolumeID(it.ID))
 	case KindFastRestore:
 		return s.EBS.DisableFastRestore(ctx, []cluster.SnapshotID{cluster.SnapshotID(it.ID)}, []cluster.Zone{it.Zone})
-	case KindBackup, KindCluster, KindClaim, KindPV:
+	case KindBackup, KindCluster, KindClaim, KindPV, KindJournal:
 	}
 	return failure.New(failure.Unknown, "delete", it.ID, "nobody deletes a %s", it.Kind)
 }
@@ -115,7 +115,7 @@ func (i *Item) left(err error) {
 func (s *sweep) refusals(ctx context.Context, r *Report) map[cluster.RunID]error {
 	out := map[cluster.RunID]error{}
 	for _, it := range r.Items {
-		if _, done := out[it.Run]; done || it.Action != ActionDelete {
+		if _, done := out[it.Run]; done || it.Action != ActionDelete || it.Kind == KindJournal {
 			continue
 		}
 		out[it.Run] = s.refusal(ctx, it.Run)

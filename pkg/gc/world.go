@@ -35,9 +35,13 @@ type world struct {
 	// broken maps backups whose objects cannot be trusted to the reason.
 	broken map[cluster.BackupID]string
 	known  map[cluster.RunID]bool // whose journal is in this storage
-	runs   map[cluster.RunID]*run // those of them that were asked for and understood
-	doubts map[cluster.RunID]error
-	locks  map[cluster.Name]runlock.Finding // absent if nobody ever took it
+	// written is when the youngest record of a journal was written, by the storage's clock; zero of one of which only the
+	// object of Compact is left.
+	written map[cluster.RunID]time.Time
+	region  string                 // that EC2 was asked in
+	runs    map[cluster.RunID]*run // those of them that were asked for and understood
+	doubts  map[cluster.RunID]error
+	locks   map[cluster.Name]runlock.Finding // absent if nobody ever took it
 	// unread maps clusters whose lock cannot be read to why.
 	unread map[cluster.Name]error
 	// handles maps volumes to the persistent volume that names them; noHandles is why that is not known.
@@ -125,10 +129,15 @@ func (w *world) listRuns(ctx context.Context, d Deps) error {
 	if err != nil {
 		return failure.Annotate(err, "list runs", d.Store.URL())
 	}
-	w.known = map[cluster.RunID]bool{}
+	w.known, w.written = map[cluster.RunID]bool{}, map[cluster.RunID]time.Time{}
 	for _, o := range objects {
-		if id, _, ok := manifest.SplitJournalKey(o.Key); ok {
-			w.known[id] = true
+		id, seq, ok := manifest.SplitJournalKey(o.Key)
+		if !ok {
+			continue
+		}
+		w.known[id] = true
+		if seq > 0 && o.Modified.After(w.written[id]) {
+			w.written[id] = o.Modified
 		}
 	}
 	return nil

@@ -30,6 +30,8 @@ type About struct {
 	Tool      string           `json:"tool"`
 	// ClusterID is PD's id of a backup's source: names are alike in many Kubernetes clusters. 0 in runs of older versions.
 	ClusterID uint64 `json:"clusterID,string,omitempty"`
+	// Region is the AWS region in which it makes snapshots or volumes. "" in runs that make none, or of older versions.
+	Region string `json:"region,omitempty"`
 	// Kubernetes is the API server of a restore's or resolve's target; "" where the run did not note it.
 	Kubernetes string `json:"kubernetes,omitempty"`
 	// KubernetesUID is the UID of the namespace kube-system there: URLs are alike in many clusters. "" where the run

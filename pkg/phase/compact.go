@@ -51,22 +51,30 @@ func (j *StoreJournal) Compact(ctx context.Context) (int, error) {
 	if err != nil || len(records) <= 2 || records[len(records)-1].Type != RecordEnd {
 		return 0, err
 	}
+	if _, err := j.putTogether(ctx, records); err != nil {
+		return 0, err
+	}
+	return j.deleteRecords(ctx)
+}
+
+// putTogether writes all records into one object, reads it back, and returns its version.
+func (j *StoreJournal) putTogether(ctx context.Context, records []Record) (objstore.Version, error) {
 	body, err := encodeWhole(records)
 	if err != nil {
-		return 0, failure.Wrap(err, failure.Unknown, "encode journal", j.prefix)
+		return "", failure.Wrap(err, failure.Unknown, "encode journal", j.prefix)
 	}
 	_, err = j.store.Create(ctx, j.key(0), body)
 	if err != nil && !failure.Is(err, failure.Conflict) {
-		return 0, failure.Annotate(err, "write compacted journal", j.key(0))
+		return "", failure.Annotate(err, "write compacted journal", j.key(0))
 	}
-	stored, _, err := j.store.Get(ctx, j.key(0)) // another process may have written it: of the same records
+	stored, version, err := j.store.Get(ctx, j.key(0)) // another process may have written it: of the same records
 	if err != nil {
-		return 0, failure.Annotate(err, "read compacted journal back", j.key(0))
+		return "", failure.Annotate(err, "read compacted journal back", j.key(0))
 	}
 	if !bytes.Equal(stored, body) {
-		return 0, failure.New(failure.Corrupt, "compact journal", j.key(0), "it does not hold the %d records of this journal", len(records))
+		return "", failure.New(failure.Corrupt, "compact journal", j.key(0), "it does not hold the %d records of this journal", len(records))
 	}
-	return j.deleteRecords(ctx)
+	return version, nil
 }
 
 // deleteRecords deletes all records but the first.

@@ -1,0 +1,145 @@
+package gc
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// old lists the runs whose journals have nothing younger than a time, by the storage's clock. The object of a compacted
+// journal, which is as young as its compaction, does not count.
+func (w *world) old(before time.Time) []cluster.RunID {
+	var out []cluster.RunID
+	for id := range w.known {
+		if w.written[id].Before(before) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// journals decides about the journals of runs that ended before a time. It comes last: a run with an item in the report has
+// left something in EC2, Kubernetes or the storage, which only its journal explains. Restores come before resolves.
+func (j *judge) journals(r *Report, before time.Time) []Item {
+	left := map[cluster.RunID]bool{}
+	for _, i := range r.Items {
+		left[i.Run] = true
+	}
+	var out []Item
+	kept := map[cluster.Name]cluster.RunID{} // restores whose journals stay
+	for _, operation := range []journal.Operation{journal.Backup, journal.Restore, journal.Resolve} {
+		for _, id := range slices.Sorted(maps.Keys(j.runs)) {
+			one := j.runs[id]
+			if one.Operation != operation {
+				continue
+			}
+			it, old := Item{}, j.written[id].Before(before) && one.Last.Before(before)
+			if old {
+				it = j.journal(one, left[id], len(r.Missing) > 0, before)
+			}
+			if restore := kept[one.Cluster]; it.Action == ActionDelete && operation == journal.Resolve && restore != "" {
+				it = it.verdict(ActionKeep, "it may have finished restore %s, whose journal stays", restore)
+			}
+			if old {
+				out = append(out, it)
+			}
+			if operation == journal.Restore && it.Action != ActionDelete {
+				kept[one.Cluster] = id
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(j.doubts)) {
+		if j.written[id].Before(before) {
+			out = append(out, Item{Kind: KindJournal, ID: string(id), Run: id}.verdict(ActionKeep, "%s", j.doubts[id]))
+		}
+	}
+	return out
+}
+
+// journal decides about one that is old enough to go.
+func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // a case for each reason
+	it := Item{Kind: KindJournal, ID: string(r.ID), Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String()}
+	switch {
+	case j.unread[r.Cluster] != nil:
+		return it.verdict(ActionKeep, "whether its run is alive is not known: %v", j.unread[r.Cluster])
+	case j.owns(r):
+		return it.verdict(ActionInUse, "its run had the cluster's lock last")
+	case !r.Ended:
+		return it.verdict(ActionKeep, "its run did not end: continue it, or undo it with: tisnap runs abort %s", r.ID)
+	case left:
+		return it.verdict(ActionInUse, "something of its run is still there")
+	case j.backupOf(r):
+		return it.verdict(ActionInUse, "its backup is still there")
+	case r.unfinished() && r.Target && j.noLeftovers != nil:
+		return it.verdict(ActionKeep, "what its run left in Kubernetes is not known: %v", j.noLeftovers)
+	case r.unfinished() && r.Target && (r.KubernetesUID == "" || r.KubernetesUID != j.kubernetesUID):
+		return it.verdict(ActionKeep, "what its run left may be in Kubernetes cluster %s (API server %s)", orUnknown(r.KubernetesUID), orUnknown(r.Kubernetes))
+	case !r.Effects: // EC2 has nothing of it
+	case r.Region != j.region:
+		return it.verdict(ActionKeep, "what its run may have left is in region %s, and this is %s", orUnknown(r.Region), j.region)
+	case elsewhere:
+		return it.verdict(ActionKeep, "snapshots of sealed backups are not here: this may be another account")
+	}
+	return it.verdict(ActionDelete, "its run ended before %s", before.UTC().Format(time.DateOnly))
+}
+
+// owns reports whether the run had its cluster's lock last.
+func (j *judge) owns(r *run) bool {
+	lock := j.locks[r.Cluster].Record
+	return lock != nil && lock.Owner.Run == r.ID
+}
+
+// backupOf reports whether the storage has the backup that the run made, or one of that name of which no run is known.
+func (j *judge) backupOf(r *run) bool {
+	e, there := j.backups[r.Backup]
+	return there && r.Operation == journal.Backup && (e.Run == r.ID || e.Run == "")
+}
+
+// removeJournals deletes those that the report says. A journal whose run has the cluster's lock by now stays, and so does
+// that of a resolve beside a restore's that could not be deleted.
+func (s *sweep) removeJournals(ctx context.Context, r *Report) {
+	left := map[string]bool{} // clusters of restores
+	for _, resolves := range []bool{false, true} {
+		for i := range r.Items {
+			it := &r.Items[i]
+			if it.Kind != KindJournal || it.Action != ActionDelete || (s.world.runs[it.Run].Operation == journal.Resolve) != resolves {
+				continue
+			}
+			if resolves && left[it.Cluster] {
+				*it = it.verdict(ActionKeep, "it may have finished a restore whose journal stays")
+				continue
+			}
+			it.done(s.removeJournal(ctx, it.Run))
+			left[it.Cluster] = left[it.Cluster] || it.Action != ActionDeleted
+		}
+	}
+}
+
+func (s *sweep) removeJournal(ctx context.Context, id cluster.RunID) error {
+	lock, _, err := runlock.Read(ctx, s.Store, s.world.runs[id].Cluster)
+	switch {
+	case failure.Is(err, failure.NotFound):
+	case err != nil:
+		return err
+	case lock.Owner.Run == id:
+		return failure.New(failure.Conflict, "delete journal", string(id), "its run has had the lock since: %s", lock.Owner)
+	}
+	if err := ctx.Err(); err != nil {
+		return failure.Wrap(err, failure.Limited, "delete journal", string(id))
+	}
+	return failure.Annotate(phase.NewStoreJournal(s.Store, manifest.JournalPrefix(id)).Remove(ctx), "delete journal", string(id))
+}
+
+// effects reports whether a record says that its run asked EC2 for something.
+func effects(record phase.Record) bool {
+	return record.Type == phase.RecordIntent &&
+		slices.Contains([]string{journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore}, record.Name)
+}
