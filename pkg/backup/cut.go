@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -58,7 +59,31 @@ func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 	s.Result(journal.ResultSnapshots, ids(r.sets.all()))
 	first, last := span(r.sets.all())
 	r.result.Hold.Skew = last.Sub(first)
-	return r.sets.checkStarts(r.opts.Cluster)
+	if err := r.sets.checkStarts(r.opts.Cluster); err != nil {
+		return err
+	}
+	r.nameCut(ctx, s)
+	return nil
+}
+
+// nameLimit bounds the write of the document that names the cut's snapshots.
+const nameLimit = 10 * time.Second
+
+// nameCut says to TiDB Operator's deletion of the Backup which snapshots there are, from before they are proven to be a backup: its
+// manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Under another process's hold alone, which it
+// does not make longer. Without it gc finds the snapshots.
+func (r *run) nameCut(ctx context.Context, s *phase.Scope) {
+	if r.opts.ClusterMeta == nil || !r.opts.OtherHolds {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameLimit)
+	defer cancel()
+	m := &manifest.Manifest{
+		ID: r.opts.Backup, Run: r.opts.Run, Region: r.EBS.Region(), Source: r.source.Topology, Snapshots: r.snapshots(), ClusterMeta: r.opts.ClusterMeta,
+	}
+	if err := r.catalog.PutCutForBR(ctx, m); err != nil {
+		s.Warn("if this process is killed before its cut is proven, a deletion of the Backup leaves the snapshots, and tisnap gc deletes them: %v", err)
+	}
 }
 
 // allOrFirst calls f for all items at the same time. The first error, or the end of ctx, ends the other calls and

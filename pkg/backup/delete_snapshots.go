@@ -60,7 +60,7 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 			}
 			r.Remains.Clear(remainsSnapshots)
 			r.dropMarks(ctx, s)
-			return nil
+			return r.catalog.ForgetCutForBR(ctx, r.opts.Run)
 		} else if !waiting {
 			waiting = true
 			s.Note("waiting until %s for snapshots that EC2 may still make of a request whose answer is late, to delete them; if this process has to end before: %s",

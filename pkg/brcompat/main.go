@@ -44,7 +44,7 @@ const (
 var errStopped = errors.New("stopped by a signal")
 
 // Main runs the command line and returns the exit code. The first SIGTERM or SIGINT ends the run, which then undoes
-// what it did. The second one makes Main return at once, with the run still going, and so does the end of the time that the
+// what it did; so does the end of the process that started this one. The second signal makes Main return at once, with the run still going, and so does the end of the time that the
 // Operator's Job has: what is left is named, and the caller has to end the process.
 func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -56,6 +56,16 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 	app := &app{streams: streams, version: version}
 	go func() { done <- app.run(ctx, args) }()
 	stopping, over := false, (<-chan time.Time)(nil)
+	stop := func(s os.Signal) {
+		var cause *phase.StopError
+		cause, over = app.stop(s)
+		stopping = true
+		cancel(cause)
+		app.sayStopping(s)
+	}
+	// With its parent the readers of stdout and stderr are gone, which would end the process at the next line.
+	signal.Ignore(syscall.SIGPIPE)
+	gone := watchParent(ctx, os.Getppid)
 	for {
 		select {
 		case code := <-done:
@@ -66,11 +76,12 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 			if stopping {
 				return app.leave("stopped at once by a second signal")
 			}
-			var cause *phase.StopError
-			cause, over = app.stop(s)
-			stopping = true
-			cancel(cause)
-			app.sayStopping(s)
+			stop(s)
+		case <-gone:
+			gone = nil
+			if !stopping {
+				stop(parentEnded{})
+			}
 		}
 	}
 }

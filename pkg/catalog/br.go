@@ -12,7 +12,9 @@ import (
 )
 
 // brMarkers are the files that mean that br made a backup in a prefix: the Operator's clustermeta does not.
-func brMarkers() []string { return []string{manifest.BRBackupMeta, manifest.BRLock} }
+func brMarkers() []string {
+	return []string{manifest.BRBackupMeta, manifest.BRLock, manifest.BRCutMeta}
+}
 
 // CheckFreeForBR is CheckFree in a prefix that TiDB Operator made for br: its clustermeta does not count as used.
 // A backupmeta does, and so does br's lock.
@@ -82,7 +84,15 @@ func (c Catalog) PutForBR(ctx context.Context, m *manifest.Manifest) error {
 	if err != nil {
 		return err
 	}
-	return c.createOnce(ctx, manifest.BRBackupMeta, doc)
+	if err := c.createOnce(ctx, manifest.BRBackupMeta, doc); err != nil {
+		// A storage that is a file system behind S3 takes no object where there is a folder.
+		if forgotten := c.ForgetCutForBR(ctx, m.Run); forgotten != nil {
+			return err
+		}
+		return c.createOnce(ctx, manifest.BRBackupMeta, doc)
+	}
+	_ = c.ForgetCutForBR(ctx, m.Run) // nobody reads it beside a backupmeta, which names the same snapshots
+	return nil
 }
 
 // ForgetForBR deletes br's document of a backup whose run failed: it names snapshots that are deleted. One of another run
@@ -93,6 +103,10 @@ func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run clust
 		return err
 	}
 	if held != nil && held.Run == run {
+		doc, _, err := c.Store.Get(ctx, manifest.BRBackupMeta)
+		if err == nil {
+			_ = c.putCut(ctx, doc) // until its snapshots are deleted; else gc alone finds those of a run that is killed now
+		}
 		return c.Store.Delete(ctx, manifest.BRBackupMeta) // the run has the prefix: no one else wrote it
 	}
 	return c.removeMeta(ctx, id)
@@ -135,10 +149,14 @@ func (c Catalog) madeForBR(ctx context.Context, id cluster.BackupID) ([]objstore
 		return nil, err
 	}
 	held, version, err := c.holderForBR(ctx)
-	if err == nil && held != nil && held.Run == claim.Run {
-		out = append(out, objstore.Object{Key: manifest.BRLock, Version: version})
+	if err != nil || held == nil || held.Run != claim.Run {
+		return out, err
 	}
-	return out, err
+	cut, err := c.cutOf(ctx, claim.Run)
+	if cut != nil {
+		out = append(out, *cut)
+	}
+	return append(out, objstore.Object{Key: manifest.BRLock, Version: version}), err
 }
 
 // createOnce creates an object. If an answer was lost, or this is another try, the same content is a success.

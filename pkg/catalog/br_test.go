@@ -141,3 +141,39 @@ func TestSetRestoredAside_KeepsIt(t *testing.T) {
 		require.Equal(t, doc, string(body))
 	}
 }
+
+// What names an unproven cut is the run's own, is no backupmeta, and is away when a backupmeta is there.
+func TestPutCutForBR_IsNoBackupmeta(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := catalog.Catalog{Store: objstoretest.NewMemory(nil)}
+	m := sample("cut")
+	require.NoError(t, c.LockForBR(ctx, catalog.Claim{ID: m.ID, Run: m.Run}))
+	require.NoError(t, c.ForgetCutForBR(ctx, m.Run), "nothing to do")
+	require.NoError(t, c.PutCutForBR(ctx, m))
+	body, _, err := c.Store.Get(ctx, manifest.BRCutMeta)
+	require.NoError(t, err)
+	d, err := manifest.ParseBR(body)
+	require.NoError(t, err)
+	require.Equal(t, failure.Corrupt, failure.KindOf(d.Validate()), "it has no backup ts")
+	for _, s := range d.TiKV.Stores {
+		for _, v := range s.Volumes {
+			require.NotEmpty(t, v.SnapshotID)
+		}
+	}
+	_, err = c.LoadBR(ctx)
+	require.Equal(t, failure.NotFound, failure.KindOf(err))
+	require.NoError(t, c.ForgetCutForBR(ctx, "another"))
+	_, _, err = c.Store.Get(ctx, manifest.BRCutMeta)
+	require.NoError(t, err, "it is not another run's to delete")
+
+	require.NoError(t, c.PutForBR(ctx, m))
+	_, _, err = c.Store.Get(ctx, manifest.BRCutMeta)
+	require.Equal(t, failure.NotFound, failure.KindOf(err))
+	require.NoError(t, c.ForgetForBR(ctx, m.ID, m.Run))
+	_, _, err = c.Store.Get(ctx, manifest.BRCutMeta)
+	require.NoError(t, err, "until the snapshots are deleted")
+	require.NoError(t, c.ForgetCutForBR(ctx, m.Run))
+	require.NoError(t, c.UnlockForBR(ctx, m.Run))
+	require.NoError(t, c.CheckFreeForBR(ctx, "next"))
+}

@@ -38,6 +38,10 @@ const (
 	BRBackupMeta  = "backupmeta"  // by br's backup
 	BRRestoreMeta = "restoremeta" // by the Operator, from br's output file
 	BRLock        = "backup.lock" // by br: the prefix is used
+
+	// BRCutMeta is by this br: the snapshots of a cut that is not proven. TiDB Operator deletes the snapshots of a Backup by what
+	// `rclone copy PREFIX/backupmeta` brings: the object of that name, or, without one, what is in the folder of that name.
+	BRCutMeta = "backupmeta/backupmeta"
 )
 
 // BRMarkers lists the files at the root that mean that br used the prefix.

@@ -2,6 +2,18 @@ package mutants
 
 func brCommandGuards() []Mutant {
 	return []Mutant{
+		in("pkg/brcompat/parent.go", "a process whose parent has ended stays", releasedOrSaid,
+			"				if parent() != was {", "				if false {",
+			"TestWatchParent_OnlyAParentThatEndsCounts"),
+		in("pkg/catalog/br_cut.go", "an unproven cut has a backup ts, so that br would restore it", sealedIsWhole,
+			"	if d.Cluster != nil {", "	if false {",
+			"TestPutCutForBR_IsNoBackupmeta"),
+		in("pkg/catalog/br_cut.go", "what names another run's cut is deleted", othersStay,
+			"err != nil || held == nil || held.Run != run {", "err != nil || held == nil {",
+			"TestPutCutForBR_IsNoBackupmeta"),
+		in("pkg/catalog/br.go", "nothing names the snapshots of a failed run while they are deleted", knownAndKept,
+			"_ = c.putCut(ctx, doc)", "_ = doc",
+			"TestPutCutForBR_IsNoBackupmeta"),
 		in("pkg/brcompat/main.go", "the document of an earlier Restore's volumes stays where the Operator deletes by it", othersStay,
 			"	a.setAside(ctx, args)\n", "",
 			"TestE16_PrepareFailsOfAnything_TheEarlierRestoresDocumentIsAway"),

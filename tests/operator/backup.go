@@ -23,6 +23,15 @@ func (o *Operator) Initialize(ctx context.Context, name cluster.Name) (*Run, err
 
 // Execute is the phase execute: the Operator writes the clustermeta, its manager hands it to br as a file, and br backs up.
 func (o *Operator) Execute(ctx context.Context, name cluster.Name) (*Run, error) {
+	run, err := o.BeginExecute(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return run, run.Wait()
+}
+
+// BeginExecute starts br for the phase execute.
+func (o *Operator) BeginExecute(ctx context.Context, name cluster.Name) (*Run, error) {
 	meta, err := ClusterMeta(o.Bed, name)
 	if err != nil {
 		return nil, err
@@ -33,10 +42,7 @@ func (o *Operator) Execute(ctx context.Context, name cluster.Name) (*Run, error)
 	run, _, err := o.begin(ctx, "job-backup-snap-execute", "execute", name, func(p *Pod) error {
 		return os.WriteFile(filepath.Join(p.Bin, "csb_backup.json"), meta, 0o600)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return run, run.Wait()
+	return run, err
 }
 
 // Backup is a whole Backup: initialize, execute, teardown. What the manager and the CR would show of it is checked. It

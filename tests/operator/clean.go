@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // namedVolumes is what the Operator reads of a document to delete by it (pkg/backup/util/aws_ebs.go).
@@ -48,4 +50,60 @@ func (o *Operator) CleanVolumes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// beforeClean is how long the Job's entrypoint sleeps first, by a clock ten times as fast: a snapshot that EC2 does not show yet is
+// taken for deleted.
+const beforeClean = time.Second
+
+// CleanBackup is the Job that the Operator makes when a failed Backup is deleted (cmd/backup-manager/app/clean, 1.6.6): it copies
+// PREFIX/backupmeta by rclone, deletes the snapshots that the document names, and then all of the storage. Without a document
+// it deletes nothing and succeeds. It reports whether there was one.
+func (o *Operator) CleanBackup(ctx context.Context) (bool, error) {
+	if err := wait.For(ctx, beforeClean); err != nil {
+		return false, err
+	}
+	doc, err := o.rcloneCopy(ctx, "backupmeta")
+	if err != nil || doc == nil {
+		return false, err
+	}
+	var named namedVolumes
+	if err := json.Unmarshal(doc, &named); err != nil {
+		return true, err
+	}
+	client, err := ebs.Open(ctx, ebs.Config{Region: testbed.Region, Endpoint: o.Bed.AWS()})
+	if err != nil {
+		return true, err
+	}
+	defer client.Close()
+	for _, s := range named.TiKV.Stores {
+		for _, v := range s.Volumes {
+			if err := client.DeleteSnapshot(ctx, cluster.SnapshotID(v.Snapshot)); err != nil && !failure.Is(err, failure.NotFound) {
+				return true, fmt.Errorf("delete snapshot %q: %w", v.Snapshot, err)
+			}
+		}
+	}
+	store, err := o.Storage(ctx)
+	if err != nil {
+		return true, err
+	}
+	objects, err := store.List(ctx, "")
+	for _, object := range objects {
+		if err == nil {
+			err = store.Delete(ctx, object.Key)
+		}
+	}
+	return true, err
+}
+
+// rcloneCopy is the file NAME after `rclone copy PREFIX/NAME /`: the object of that name, or else the one of that name in the
+// folder of that name. Rclone 1.60.1 does so. It is nil if there is neither, which rclone takes for nothing to copy.
+func (o *Operator) rcloneCopy(ctx context.Context, name string) ([]byte, error) {
+	for _, key := range []string{name, name + "/" + name} {
+		doc, err := o.Download(ctx, key)
+		if err == nil || !failure.Is(err, failure.NotFound) {
+			return doc, err
+		}
+	}
+	return nil, nil
 }

@@ -3,9 +3,11 @@ package br_test
 import (
 	"bytes"
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -153,4 +155,35 @@ func (p *place) requireJournalled(t *testing.T) {
 	for _, s := range p.EC2.Snapshots() {
 		require.Equal(t, string(run), s.Tags[ebs.TagRun], filepath.Join(storage, string(s.ID)))
 	}
+}
+
+// The process that started br dies, and nobody hands a signal on: br ends as by SIGTERM, and lets the cluster go before the
+// leases would.
+func TestH5_ParentDies_EndsAsBySIGTERM(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	program, err := shipped.BR()
+	require.NoError(t, err)
+	pid, log := filepath.Join(p.dir, "pid"), filepath.Join(p.dir, "parent.log")
+	shell := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", `"$@" >`+log+` 2>&1 & echo $! >`+pid+`; wait`, "sh",
+		program, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10m")
+	shell.Env = append(p.Env(), "BR_LOG_TO_TERM=\x01")
+	require.NoError(t, shell.Start())
+	says := func(text string) func() bool {
+		return func() bool {
+			out, err := os.ReadFile(log)
+			return err == nil && strings.Contains(string(out), text)
+		}
+	}
+	require.Eventually(t, says("All ready"), patience, 20*time.Millisecond)
+	number, err := os.ReadFile(pid)
+	require.NoError(t, err)
+	child, err := strconv.Atoi(strings.TrimSpace(string(number)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) }) // it has ended if all is well
+	require.NoError(t, shell.Process.Kill())
+	require.Error(t, shell.Wait())
+	require.Eventually(t, says("GC and schedulers are resumed."), patience, 20*time.Millisecond)
+	require.True(t, says("the process that started br has ended")())
+	require.Empty(t, p.c.Held())
 }
