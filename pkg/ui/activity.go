@@ -201,6 +201,15 @@ func clean(message string) string {
 	}, message))
 }
 
+// firstReason is the first line of why a step failed: the error at the end has all of them.
+func firstReason(message string) string {
+	first, rest, more := strings.Cut(strings.TrimSpace(message), "\n")
+	if !more {
+		return clean(first)
+	}
+	return clean(first) + " (and " + strconv.Itoa(1+strings.Count(rest, "\n")) + " more, at the end)"
+}
+
 func join(parts ...string) string {
 	var filled []string
 	for _, p := range parts {

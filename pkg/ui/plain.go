@@ -44,7 +44,7 @@ func plainLine(e phase.Event) string {
 	case phase.PhaseFinished:
 		return subject + ": " + message + " in " + took(e.Elapsed)
 	case phase.StepFailed:
-		return subject + ": failed after " + took(e.Elapsed) + ": " + message
+		return subject + ": failed after " + took(e.Elapsed) + ": " + firstReason(e.Message)
 	case phase.Note:
 		return subject + ": " + message
 	case phase.Warning:

@@ -44,6 +44,18 @@ func TestPlain_LineAtEachChange(t *testing.T) {
 	})
 }
 
+// Several reasons are in full in the error at the end: a step's line has the first of them.
+func TestPlain_StepFailsForManyReasons_LineHasTheFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		text := show(t, options(ui.Plain, nil), func(p *ui.Progress) {
+			p.Emit(phase.Event{Type: phase.StepFailed, Phase: "create cluster", Step: "preflight", Message: "claim a: too large\nclaim b: no class\nclaim c: denied"})
+		})
+		assert.Contains(t, text, "failed after 0s: claim a: too large (and 2 more, at the end)\n")
+		assert.NotContains(t, text, "claim b")
+	})
+}
+
 func TestPlain_NothingChanges_LineEvery30Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

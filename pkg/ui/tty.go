@@ -53,7 +53,7 @@ func (t *tty) lasting(e phase.Event) string {
 	case phase.UndoFailed:
 		return t.ended(t.style.cross(), "undo "+e.Step, e.Elapsed) + "  " + t.style.paint(red, message)
 	case phase.StepFailed:
-		return t.style.cross() + " " + e.Step + ": " + message
+		return t.style.cross() + " " + e.Step + ": " + firstReason(e.Message)
 	case phase.Note:
 		return "  " + t.style.paint(faint, message)
 	case phase.Warning:
