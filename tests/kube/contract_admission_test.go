@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -53,25 +52,25 @@ func dryRunSaysQuota(t *testing.T, s system) {
 	eventually(t, "the quota is kept", func() bool { return s.tried(t) != nil })
 	err := s.tried(t)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "exceeded quota: small")
+	require.ErrorContains(t, err, "ResourceQuota small: the restore needs 2 of persistentvolumeclaims, and 0 of 0 are left")
 	s.nothing(t)
 }
 
 // limitClaims makes a quota that no claim fits into.
 func (s system) limitClaims(t *testing.T) {
 	t.Helper()
-	if s.standIn != nil {
-		s.standIn.Refuse(kubetest.Refusal{
-			Verb: "create", Resource: "persistentvolumeclaims", Status: http.StatusForbidden,
-			Message: "exceeded quota: small, requested: persistentvolumeclaims=1, used: persistentvolumeclaims=0, limited: persistentvolumeclaims=0",
-		})
-		return
-	}
-	_, err := s.core.CoreV1().ResourceQuotas(s.namespace).Create(t.Context(), &corev1.ResourceQuota{
+	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "small"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: quantity.MustParse("0")}},
-	}, metav1.CreateOptions{})
+	}
+	api := s.core.CoreV1().ResourceQuotas(s.namespace)
+	made, err := api.Create(t.Context(), quota, metav1.CreateOptions{})
 	require.NoError(t, err)
+	if s.standIn != nil { // which has no controller of quotas
+		made.Status.Hard = quota.Spec.Hard
+		_, err := api.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
 }
 
 func dryRunSaysPolicy(t *testing.T, s system) {
