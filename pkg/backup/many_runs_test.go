@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
 // countingStore counts the keys that listings have read.
@@ -66,6 +67,9 @@ func TestRun_StorageHasTheJournalsOfAYear_ReadsTheRecentOnesAlone(t *testing.T) 
 	_, err := r.run(t.Context(), t, o)
 	require.NoError(t, err)
 	r.requireSealed(t, o)
+	noted, err := journal.ReadAbout(o.Run, r.journal(t, o)[0])
+	require.NoError(t, err)
+	require.Equal(t, testbed.Region, noted.Region, "gc looks there for what the run left")
 	require.Zero(t, counts.whole.Load(), "all runs were listed")
 	require.Less(t, counts.listed.Load(), int64(1000), "keys that listings have read")
 

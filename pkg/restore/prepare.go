@@ -22,7 +22,7 @@ import (
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing, r.handsOver, r.parts = true, true, true
-	about := journal.About{Operation: journal.Restore, Region: r.EBS.Region(), Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
+	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
 	err := r.execute(ctx, about, r.prepareSteps(), nil)
 	return &r.result, r.conclude(err)
 }

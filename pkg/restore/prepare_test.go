@@ -11,8 +11,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
@@ -113,6 +115,11 @@ func TestPrepare_ThenResolveData_ClusterServesAfterTheRestart(t *testing.T) {
 		})
 		require.NotContains(t, made.Tags, "CSIVolumeName", "the Operator sets it")
 	}
+	first, err := phase.NewStoreJournal(h.store, manifest.JournalPrefix("restore-2")).First(t.Context())
+	require.NoError(t, err)
+	about, err := journal.ReadAbout("restore-2", *first)
+	require.NoError(t, err)
+	require.Equal(t, testbed.Region, about.Region, "gc looks there for what the run left")
 
 	h.bind(t, result)
 	result, err = h.resolveData(t)

@@ -90,6 +90,9 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	about.Cluster, about.Backup, about.Tool = r.opts.Target, r.opts.Backup, r.opts.Tool
+	if r.EBS != nil { // of the data alone nothing is made in EC2
+		about.Region = r.EBS.Region()
+	}
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Resume:  resume,
