@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -12,6 +13,14 @@ const servicePrefix = "tisnap-"
 
 // IsService reports whether a GC safe point of this name is a run's of tisnap.
 func IsService(name string) bool { return strings.HasPrefix(name, servicePrefix) }
+
+// again says how a run that fails is tried again: what it has not kept cannot be resumed.
+func (c *Config) again() string {
+	if !c.Kept {
+		return "restore again; with --keep-on-failure a run that fails can be resumed"
+	}
+	return fmt.Sprintf("run: tisnap resolve %s --backup %s; it resumes where this one stopped", c.Cluster, c.Backup)
+}
 
 // Done reports whether the whole key space of the cluster was flashed back to the backup ts.
 func (p *Progress) Done(clusterID uint64, backupTS cluster.TS) bool {

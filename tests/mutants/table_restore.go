@@ -58,6 +58,8 @@ func restoreGuards() []Mutant {
 
 func resolveGuards() []Mutant {
 	return []Mutant{
+		in("pkg/resolve/resume.go", "a hint names tisnap resolve for a cluster that is undone", errorTable,
+			"	if !c.Kept {", "	if false {", "TestHint_ResolveIsNamedOnlyIfTheClusterIsKept"),
 		in("pkg/resolve/plan/overlap.go", "an older region wins over a newer one", exactlyOnce,
 			"if newest.Len() > 0 && newest.items[0].version > s.version {", "if newest.Len() > 0 && newest.items[0].version < s.version {",
 			"TestMakePlan_NewerRegion_WinsOverOlderThatItCovers"),

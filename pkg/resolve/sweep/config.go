@@ -32,6 +32,7 @@ type Run interface {
 type Config struct {
 	Cluster cluster.Name
 	Verb    string // what is done to the regions, for messages
+	Again   string // how a run that fails is tried again, for hints
 	// Call does it to one region.
 	Call func(ctx context.Context, address string, f tikv.Flashback) error
 	// Flashback is what Call is given, with region and keys filled in.
