@@ -47,6 +47,7 @@ var (
 	_ Scheduling = (*Client)(nil)
 	_ GC         = (*Client)(nil)
 	_ Recovery   = (*Client)(nil)
+	_ Operators  = (*Client)(nil)
 )
 
 const (

@@ -111,6 +111,14 @@ type GC interface {
 	ReleaseGC(ctx context.Context, service string) error
 }
 
+// Operators makes PD change the members of regions.
+type Operators interface {
+	// RemovePeer has PD remove the region's peer on the store, and returns once PD has taken the order: see Regions for its
+	// end. A peer that is not there is success. Limited while the region has another operator, or this one already. A leader
+	// is moved first. PD then adds a peer again by itself, with a snapshot, unless replica-schedule-limit is 0.
+	RemovePeer(ctx context.Context, region cluster.RegionID, store cluster.StoreID) error
+}
+
 // Recovery is what a restored cluster needs of its new PD.
 type Recovery interface {
 	// MarkRecovering sets the mark that makes TiKV start in recovery mode. Idempotent.

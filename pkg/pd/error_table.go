@@ -51,6 +51,8 @@ func textTable() []struct {
 		{"cluster is not bootstrapped", verdict{failure.Unready, hintStart}},
 		{"[PD:server:ErrServerNotStarted]", verdict{failure.Limited, hintReach}},
 		{"[PD:scheduler:ErrSchedulerNotFound]", verdict{failure.NotFound, "list the schedulers: PD has none until its coordinator has started"}},
+		{"[PD:operator:ErrAddOperator]", verdict{failure.Limited, "wait until PD's other operator on the region has ended"}},
+		{"[PD:core:ErrRegionNotFound]", verdict{failure.NotFound, ""}},
 		{"need to clean up TTL first", verdict{failure.Conflict, "wait until the TTL config has run out, or drop it"}},
 		{"unsupported ttl config", verdict{failure.Usage, hintVersion}},
 		{"can only recover alloc id when recovering mark marked", verdict{failure.Unready, "set PD's snapshot-recovering mark first"}},

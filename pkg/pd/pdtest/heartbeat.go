@@ -23,7 +23,7 @@ func (s *Server) notBootstrapped() *pdpb.ResponseHeader {
 }
 
 // ReportRegion takes a leader's heartbeat. The answer may carry a TransferLeader, from an operator or from
-// balance-leader; a stale region is refused in the answer's header.
+// balance-leader, or a ChangePeer; a stale region is refused in the answer's header.
 func (s *Server) ReportRegion(_ context.Context, req *pdpb.RegionHeartbeatRequest) (*pdpb.RegionHeartbeatResponse, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
@@ -54,7 +54,10 @@ func (s *Server) ReportRegion(_ context.Context, req *pdpb.RegionHeartbeatReques
 		return answer, nil
 	}
 	s.prepareLocked()
-	answer.TransferLeader = s.scheduleLocked(r)
+	answer.ChangePeer, answer.TransferLeader = s.replicasLocked(r)
+	if answer.ChangePeer == nil && answer.TransferLeader == nil {
+		answer.TransferLeader = s.scheduleLocked(r)
+	}
 	return answer, nil
 }
 

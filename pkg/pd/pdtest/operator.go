@@ -16,11 +16,12 @@ const (
 	operatorTimeout = 10 * time.Second
 )
 
-// operator is what PD is doing with a region. Only transfers of leadership do anything.
+// operator is what PD is doing with a region. Transfers of leadership and remove-peer do something.
 type operator struct {
 	name    string
 	region  uint64
 	to      *metapb.Peer // nil: nothing is sent
+	remove  uint64       // store whose peer goes; 0 for none
 	created time.Time
 	status  pdpb.OperatorStatus
 }
@@ -126,7 +127,7 @@ func (s *Server) canLeadLocked(r *region, p *metapb.Peer) bool {
 }
 
 // addOperatorLocked makes an operator as POST operators does. It returns the status and PD's refusal, or "".
-func (s *Server) addOperatorLocked(name string, regionID, toStore uint64) (int, string) {
+func (s *Server) addOperatorLocked(name string, regionID, store uint64) (int, string) {
 	r := s.disk.regions.byID[regionID]
 	if r == nil {
 		return 500, fmt.Sprintf("[PD:core:ErrRegionNotFound]region %d not found", regionID)
@@ -140,11 +141,13 @@ func (s *Server) addOperatorLocked(name string, regionID, toStore uint64) (int, 
 		// Scattering is accepted and has nothing to do: peers do not move here.
 		op.status = pdpb.OperatorStatus_SUCCESS
 	case "transfer-leader":
-		i := slices.IndexFunc(r.meta.GetPeers(), func(p *metapb.Peer) bool { return p.GetStoreId() == toStore })
+		i := slices.IndexFunc(r.meta.GetPeers(), func(p *metapb.Peer) bool { return p.GetStoreId() == store })
 		if i < 0 {
-			return 500, fmt.Sprintf("region has no voter in store %d", toStore)
+			return 500, fmt.Sprintf("region has no voter in store %d", store)
 		}
 		op.to = r.meta.GetPeers()[i]
+	case "remove-peer":
+		return s.removePeerLocked(r, store)
 	default:
 		return 400, "unknown operator"
 	}

@@ -26,6 +26,7 @@ type disk struct {
 	minResolved  uint64
 	kv           map[string]string // what clients put into etcd themselves
 	rules        rules
+	lacking      map[uint64]bool // regions of which an operator removed a peer that is not made up for
 }
 
 // memory is what the leader forgets when it restarts or another takes over.
@@ -50,8 +51,8 @@ type pause struct{ at, until time.Time }
 
 func newDisk(cfg Config) *disk {
 	d := &disk{
-		clusterID:  cfg.ClusterID,
-		services:   map[string]serviceSafePoint{},
+		clusterID: cfg.ClusterID,
+		lacking:   map[uint64]bool{}, services: map[string]serviceSafePoint{},
 		ttl:        map[string]ttlItem{},
 		lastLease:  7784368589222112624,
 		config:     cfg.configOf(),

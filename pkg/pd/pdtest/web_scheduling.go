@@ -128,6 +128,11 @@ func (s *Server) postOperator(r *request) answer {
 	if !ok && name == "transfer-leader" {
 		return refuse(400, "missing store id to transfer leader to")
 	}
+	if name == "remove-peer" {
+		if to, ok = m["store_id"].(float64); !ok {
+			return refuse(400, "invalid store id to transfer peer to")
+		}
+	}
 	if status, refusal := s.addOperatorLocked(name, uint64(id), uint64(to)); refusal != "" {
 		return refuse(status, refusal)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
 )
 
@@ -100,7 +101,7 @@ func (s *Store) reportRegion(ctx context.Context, p *peer) {
 	keys := s.approximateKeys(v)
 	resp, err := s.pd.ReportRegion(ctx, &pdpb.RegionHeartbeatRequest{
 		Header: s.header(), Region: v.region, Leader: peerByID(v.region, p.id), Term: v.term,
-		ApproximateKeys: keys, ApproximateSize: 1 + keys*200, // 200 bytes a key and version is near enough
+		PendingPeers: s.pendingPeers(v.region), ApproximateKeys: keys, ApproximateSize: 1 + keys*200, // 200 bytes a key and version is near enough
 	})
 	if err != nil || resp == nil {
 		return
@@ -108,12 +109,32 @@ func (s *Store) reportRegion(ctx context.Context, p *peer) {
 	if to := resp.GetTransferLeader(); to != nil {
 		s.transferLeader(p.regionID, to.GetPeer().GetId())
 	}
+	if change := resp.GetChangePeer(); change != nil {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		err := s.ChangePeers(ctx, p.regionID, &PeerChange{ChangeType: change.ChangeType, Peer: change.Peer})
+		s.logf("tikv %d: change peers of region %d: %v", s.id, p.regionID, err)
+	}
 	if cut := resp.GetSplitRegion(); cut != nil && len(cut.Keys) > 0 {
 		c := &kvrpcpb.Context{RegionId: p.regionID, RegionEpoch: v.region.RegionEpoch}
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, _, _ = s.split(ctx, c, cut.Keys)
 	}
+}
+
+// pendingPeers are the learners that have no data yet.
+func (s *Store) pendingPeers(r *metapb.Region) []*metapb.Peer {
+	var pending []*metapb.Peer
+	for _, member := range r.GetPeers() {
+		if member.Role != metapb.PeerRole_Learner {
+			continue
+		}
+		if other, _ := s.net.reach(s, member.StoreId); other == nil || other.peer(r.Id) == nil {
+			pending = append(pending, member)
+		}
+	}
+	return pending
 }
 
 // approximateKeys is a share of the store's keys: PD only shows it.
