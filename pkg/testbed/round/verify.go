@@ -17,7 +17,7 @@ func (s *state) verify(ctx context.Context) error {
 	if c == nil {
 		return errors.New("the restored cluster is not there")
 	}
-	return errors.Join(s.verifyRestore(ctx), s.verifyRows(ctx, c), s.verifyPD(c), s.verifyRegions(c), s.verifyVolumes())
+	return errors.Join(s.verifyRestore(ctx), s.verifyRows(ctx, c), s.verifyPD(c), s.verifyRegions(c), s.verifyReplicas(ctx, c), s.verifyVolumes())
 }
 
 // verifyRestore reads what the restore said of itself: a warning means that the copy was not as it should be,
