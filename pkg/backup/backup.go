@@ -45,13 +45,15 @@ type EBS interface {
 
 // Deps are the systems around a backup. All are required but Sink, Log and Remains.
 type Deps struct {
-	Kube  kube.Clusters
-	PD    PD
-	TiKV  TiKV
-	EBS   EBS
-	Store objstore.Store
-	Sink  phase.Sink
-	Log   *zap.Logger
+	Kube kube.Clusters
+	PD   PD
+	TiKV TiKV
+	EBS  EBS
+	// EarlyApply reads and sets early apply at the stores' status ports; nil leaves it alone, and the backup unproven.
+	EarlyApply tikv.EarlyApplier
+	Store      objstore.Store
+	Sink       phase.Sink
+	Log        *zap.Logger
 	// Remains learns what would be left if the process ended at any moment.
 	Remains *phase.Remains
 	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to say;
@@ -117,6 +119,7 @@ type run struct {
 	highestTS cluster.TS                  // of all resolved ts that the run has read
 	regions   map[cluster.RegionID]uint64 // by version, as they were in preflight
 	marks     markReading
+	early     early
 	own       hold.Own  // what this run has paused in an attempt before
 	expires   time.Time // when what earlier processes of the run held on stores has run out; zero if there was none
 	zones     map[cluster.Zone]string

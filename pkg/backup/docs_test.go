@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/phase/phasetest"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 var update = flag.Bool("update", false, "write the table of steps in docs/ARCHITECTURE.md")
@@ -15,6 +16,6 @@ var update = flag.Bool("update", false, "write the table of steps in docs/ARCHIT
 // The documented steps are those of a backup with every option that adds one.
 func TestDocs_Steps(t *testing.T) {
 	t.Parallel()
-	r := newRun(Deps{}, Options{ConsistentNow: true, OnImport: preflight.WaitOnImport})
+	r := newRun(Deps{EarlyApply: (*tikv.Client)(nil)}, Options{ConsistentNow: true, OnImport: preflight.WaitOnImport})
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a backup", r.steps(), *update))
 }

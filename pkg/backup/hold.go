@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -126,10 +127,11 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		r.stillHeld = err
 		s.Result(journal.ResultStillHeld, err.Error())
 		s.Warn("the cut is proven, and PD is not let go yet: the backup is finished first, then it is tried again: %v", err)
-		return nil
+		return r.requireProof()
 	case r.hold.Proven():
 		r.prove(ctx, s)
-		return nil
+		r.endEarlyApply(ctx, s)
+		return r.requireProof()
 	case lost != nil:
 		return lost
 	case err != nil:
@@ -141,7 +143,8 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 // releaseAgain lets go what the release had to leave, once the backup is sealed. The undo of the release, which
 // follows a failure, has the last word on whether the cluster is held.
 func (r *run) releaseAgain(ctx context.Context, s *phase.Scope) error {
-	if err := r.releaseLate(ctx, s); err != nil {
+	err := errors.Join(r.releaseLate(ctx, s), r.endLate(ctx, s))
+	if err != nil {
 		return failure.New(failure.Partial, "let go", r.opts.Cluster.String(), "the backup is sealed, but %v", err)
 	}
 	return nil

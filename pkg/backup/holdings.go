@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/earlyapply"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -22,7 +23,8 @@ const journalAge = 24 * time.Hour
 type holding struct {
 	run                cluster.RunID
 	schedulers, limits []string
-	unclear            bool // the journal says something that cannot be read
+	early              []earlyapply.Setting // what stores were set to, that it turned early apply off on
+	unclear            bool                 // the journal says something that cannot be read
 }
 
 // holdings lists what runs of the cluster have paused in PD and not let go, by their journals.
@@ -62,7 +64,7 @@ func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cl
 		}
 		h, holds := pausedBy(records, name, id)
 		unclear = unclear || h.unclear
-		if holds {
+		if holds || len(h.early) > 0 {
 			h.run = run
 			held = append(held, h)
 			until = later(until, heldUntil(records))
@@ -118,5 +120,6 @@ func pausedBy(records []phase.Record, name cluster.Name, id uint64) (what holdin
 			return holding{unclear: true}, false
 		}
 	}
+	what.early = earlyLeft(records)
 	return what, held
 }

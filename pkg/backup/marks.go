@@ -234,6 +234,8 @@ func (r *run) startTimes(ctx context.Context) (map[cluster.StoreID]time.Time, er
 // liveTiKV lists the TiKV stores that are not tombstones.
 func (r *run) liveTiKV(ctx context.Context) ([]pd.Store, error) {
 	all, err := r.PD.Stores(ctx)
-	return slices.DeleteFunc(all, func(st pd.Store) bool { return !st.IsTiKV() || st.State == pd.StoreTombstone }),
+	return slices.DeleteFunc(all, func(st pd.Store) bool { return !live(st) }),
 		failure.Annotate(err, "list stores", r.opts.Cluster.String())
 }
+
+func live(st pd.Store) bool { return st.IsTiKV() && st.State != pd.StoreTombstone }

@@ -65,6 +65,8 @@ type Options struct {
 	Marks MarksPolicy
 	// MarksTimeout is how long the resolved ts may take to pass the marks; zero is 1 min, thrice TiKV's interval.
 	MarksTimeout time.Duration
+	// EarlyApply is what to do about leaders that apply what their own raft logs do not have; empty is PreventEarlyApply.
+	EarlyApply EarlyApplyPolicy
 	// Stuck is how long the snapshots may make no progress; zero is 2 h.
 	Stuck time.Duration
 	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
@@ -103,6 +105,9 @@ func (o *Options) defaults() {
 	if o.Marks == "" {
 		o.Marks = AutoMarks
 	}
+	if o.EarlyApply == "" {
+		o.EarlyApply = PreventEarlyApply
+	}
 	if o.OnImport == "" {
 		o.OnImport = preflight.RefuseOnImport
 	}
@@ -137,6 +142,9 @@ func (o *Options) Validate() error {
 		}
 	}
 	if _, err := ParseMarksPolicy(string(c.Marks)); err != nil {
+		return err
+	}
+	if _, err := ParseEarlyApplyPolicy(string(c.EarlyApply)); err != nil {
 		return err
 	}
 	_, err := preflight.ParseImportPolicy(string(c.OnImport))

@@ -8,10 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/earlyapply"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // PauseDeps are the systems around a pause. All are required.
@@ -19,6 +21,8 @@ type PauseDeps struct {
 	PD   PD
 	TiKV TiKV
 	Log  *zap.Logger
+	// EarlyApply turns early apply off while the cluster is held; nil leaves it alone.
+	EarlyApply tikv.EarlyApplier
 }
 
 // PauseOptions are what the user chose for a pause.
@@ -54,11 +58,19 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		return err
 	}
 	defer h.Disconnect()
-	failed := holdUntil(ctx, deps.PD, h, o)
+	old, err := pauseEarlyApply(ctx, deps, o.Cluster)
+	if err == nil {
+		err = holdUntil(ctx, deps.PD, h, o)
+	}
+	failed := err
 	// Whatever ended it: it is tried until the leases have run out by themselves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Lease+releaseInterval)
 	defer cancel()
 	lost, err := releaseUntil(ctx, h, func(err error) { deps.Log.Warn("not let go yet, retrying", zap.Error(err)) })
+	if len(old) > 0 {
+		_, earlyErr := putBack(ctx, deps.PD, deps.EarlyApply, o.Cluster, old)
+		err = errors.Join(err, earlyErr)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -68,6 +80,33 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		deps.Log.Warn("the hold was not unbroken to the end", zap.Error(lost))
 	}
 	return nil
+}
+
+// pauseEarlyApply turns early apply off before the cluster is held, and returns what the stores were set to, also on error.
+// Stores where that cannot be done are warned of: the process that cuts under this hold proves nothing of them.
+func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name) ([]earlyapply.Setting, error) {
+	if deps.EarlyApply == nil {
+		return nil, nil
+	}
+	stores, err := earlyStores(ctx, deps.PD, name)
+	if err != nil {
+		return nil, err
+	}
+	survey := earlyapply.Read(ctx, deps.EarlyApply, stores)
+	e := early{failed: survey.Failed, stores: stores}
+	if len(survey.On) > 0 {
+		deps.Log.Info("early apply is turned off", zap.Any("was", survey.On))
+		e.fail(earlyapply.TurnOff(ctx, deps.EarlyApply, stores, survey.On))
+		waiting, cancel := context.WithTimeout(ctx, adoptLimit)
+		defer cancel()
+		e.fail(earlyapply.AwaitAdopted(waiting, deps.EarlyApply, deps.TiKV, e.able(), func(ctx context.Context) ([]cluster.Region, error) {
+			return deps.PD.Regions(ctx, cluster.KeyRange{})
+		}))
+	}
+	if err := earlyApplyOn(name, e.failed); err != nil {
+		deps.Log.Warn("a restore has to look for replicas that are ahead of their raft logs", zap.Error(err))
+	}
+	return survey.On, failure.Annotate(context.Cause(ctx), "turn off early apply", name.String())
 }
 
 // checkPausable finds, before anything is paused, what speaks against it: stores that are not up, another tool that holds

@@ -23,6 +23,8 @@ type proof struct {
 	// Marks are those that are stored; nil without, and until the step record stores them. Regions is how many there were.
 	Marks   *manifest.Marks `json:"marks,omitempty"`
 	Regions int             `json:"regions,omitempty"`
+	// EarlyApply is what is known of replicas that are ahead of their logs; nil of an older version is unproven.
+	EarlyApply *manifest.EarlyApply `json:"earlyApply,omitempty"`
 }
 
 // cutSnapshot is what a manifest needs to know of a snapshot that was cut.
@@ -44,6 +46,7 @@ func (r *run) prove(ctx context.Context, s *phase.Scope) {
 			r.proof.Sets[id] = append(r.proof.Sets[id], cutSnapshot{ID: s.ID, Volume: s.Volume, StartedAt: s.StartedAt})
 		}
 	}
+	r.proof.EarlyApply = r.proveEarlyApply(ctx, s)
 	r.proof.Marks, r.proof.Regions = r.keepMarks(ctx, s), r.result.Regions
 }
 

@@ -2,10 +2,12 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/earlyapply"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -19,7 +21,9 @@ import (
 type ReleaseOptions struct {
 	Cluster cluster.Name
 	Force   bool // break the lock of a run that is known to be dead
-	All     bool // resume all schedulers and drop all overrides that a hold makes, whoever made them
+	// EarlyApply puts back what dead runs turned off; nil leaves that, which is an error of kind Held if there is any.
+	EarlyApply tikv.EarlyApplier
+	All        bool // resume all schedulers and drop all overrides that a hold makes, whoever made them
 	// Planned is what PlanRelease found, if it was asked before: a lock that was watched, and is as it was then, is not
 	// watched again.
 	Planned *Leftover
@@ -36,6 +40,8 @@ type Leftover struct {
 	Status *hold.Status
 	// Dead are the runs whose journals say that they held the cluster and did not let it go.
 	Dead []cluster.RunID
+	// Early is what stores were set to on which dead runs turned early apply off.
+	Early []earlyapply.Setting
 
 	lock runlock.Finding
 	// others says that the lock is of a run of another cluster of the same name: it says nothing of this one.
@@ -92,6 +98,7 @@ func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o Release
 		left.Dead = append(left.Dead, h.run)
 		left.Schedulers = append(left.Schedulers, h.schedulers...)
 		left.Limits = append(left.Limits, h.limits...)
+		left.Early = append(left.Early, h.early...)
 	}
 	slices.Sort(left.Schedulers)
 	left.Schedulers = slices.Compact(left.Schedulers)
@@ -123,6 +130,9 @@ func describePauses(ctx context.Context, p hold.PD, held []holding) (*hold.Statu
 	}
 	for _, h := range held {
 		status.Attribute(h.run, h.schedulers, h.limits)
+		for _, s := range h.early {
+			status.EarlyApply = append(status.EarlyApply, hold.EarlyApply{Store: s.Store, Limit: s.Limit, By: h.run})
+		}
 	}
 	return status, nil
 }
@@ -139,6 +149,10 @@ func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder
 		return nil, err
 	}
 	done, err := hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
+	if done != nil && len(left.Early) > 0 {
+		put, earlyErr := putBack(ctx, p, o.EarlyApply, o.Cluster, left.Early)
+		done.EarlyApply, err = put, errors.Join(err, earlyErr)
+	}
 	if err == nil && left.others == nil {
 		err = runlock.NoteLetGo(ctx, store, o.Cluster, time.Now())
 	}

@@ -117,6 +117,7 @@ func (r *run) reset() error {
 // have held stores.
 func (r *run) paused(h *phase.History) {
 	r.expires = heldUntil(h.Records)
+	r.early.old = earlyLeft(h.Records)
 	for _, record := range h.Records {
 		switch {
 		case record.Type == phase.RecordIntent && record.Name == journal.IntentSchedulers:

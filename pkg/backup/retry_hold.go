@@ -14,8 +14,11 @@ import (
 // let go, its snapshots are deleted, and it is held again, a bounded number of times.
 func (r *run) holdGroup() *phase.RetryGroup {
 	from := journal.StepConnect
-	if r.marking() {
-		from = journal.StepMarks // of the time right before the hold, so that few regions change in between
+	switch { // of the time right before the hold, so that few regions change in between
+	case r.preventing():
+		from = journal.StepReadReplicas
+	case r.marking():
+		from = journal.StepMarks
 	}
 	return &phase.RetryGroup{
 		From: from, To: journal.StepRelease, Attempts: r.opts.HoldAttempts, Worth: worthAnotherHold,

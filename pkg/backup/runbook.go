@@ -1,11 +1,13 @@
 package backup
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // The phases that a user sees timed, by the names of the published tables, and the last one of our own.
@@ -21,7 +23,7 @@ const (
 
 // Outline lists the steps of a backup with every option that adds one.
 func Outline() []phase.Outline {
-	r := newRun(Deps{}, Options{ConsistentNow: true, OnImport: preflight.WaitOnImport})
+	r := newRun(Deps{EarlyApply: (*tikv.Client)(nil)}, Options{ConsistentNow: true, OnImport: preflight.WaitOnImport})
 	return phase.Outlines(r.steps())
 }
 
@@ -47,7 +49,7 @@ func (r *run) steps() []phase.Step {
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait, Repeat: true},
 
 		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true, Guard: r.fence.Check, Fence: r.fence.Recheck, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
-		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: []string{journal.StepRelease}},
+		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: r.endedAtLast()},
 		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true},
 	}...)
 }
@@ -64,11 +66,20 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 	if r.marking() {
 		marking = []phase.Step{{Phase: phaseTask, Name: journal.StepMarks, Deadline: marksLimit + r.opts.MarksTimeout + time.Minute, Do: r.readMarks}}
 	}
-	return append(marking, []phase.Step{
+	once, each := r.earlySteps()
+	return slices.Concat(once, each, marking, []phase.Step{
 		connect,
 		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true},
 		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC},
-	}...)
+	})
+}
+
+// endedAtLast is what is over after the second release.
+func (r *run) endedAtLast() []string {
+	if r.preventing() {
+		return []string{journal.StepRelease, journal.StepEarlyApply}
+	}
+	return []string{journal.StepRelease}
 }
 
 func (r *run) endedByRelease() []string {

@@ -117,7 +117,7 @@ func (a *app) checkMember(file *volumeFile, f backupFlags) error {
 }
 
 func (a *app) backupDeps(ctx context.Context, c *connections, file *volumeFile) (backup.Deps, error) {
-	deps := backup.Deps{Log: c.log, TiKV: c.tikv(), Remains: &a.left}
+	deps := backup.Deps{Log: c.log, TiKV: c.tikv(), EarlyApply: c.tikv(), Remains: &a.left}
 	store, err := c.store(ctx)
 	if err != nil {
 		return deps, err

@@ -25,7 +25,7 @@ type backupFlags struct {
 	consistentNow                 bool
 	consistentTimeout             time.Duration
 	onImport, tiflash             string
-	marks                         string
+	marks, earlyApply             string
 	importTimeout, pendingTimeout time.Duration
 	pending                       int
 	keepTags, tags                []string
@@ -90,6 +90,9 @@ their cut was proven; else they are thrown away and the cluster is held again.` 
 	fl.StringVar(&f.marks, "marks", string(backup.AutoMarks),
 		"before the hold, read where the regions' raft logs end, so that a restore takes back only what has changed; off if not: "+strings.Join(backup.MarksPolicies(), "|"))
 	complete(cmd, "marks", backup.MarksPolicies()...)
+	fl.StringVar(&f.earlyApply, "early-apply", string(backup.PreventEarlyApply),
+		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not: "+strings.Join(backup.EarlyApplyPolicies(), "|"))
+	complete(cmd, "early-apply", backup.EarlyApplyPolicies()...)
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stay the same")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
@@ -139,7 +142,7 @@ func (f *backupFlags) options() *backup.Options {
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
 		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout, PendingTimeout: f.pendingTimeout,
-		TiFlash: preflight.TiFlashPolicy(f.tiflash), Marks: backup.MarksPolicy(f.marks),
+		TiFlash: preflight.TiFlashPolicy(f.tiflash), Marks: backup.MarksPolicy(f.marks), EarlyApply: backup.EarlyApplyPolicy(f.earlyApply),
 	}
 }
 
@@ -232,7 +235,7 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	if id = cmp.Or(id, before); id == "" {
 		id = cluster.BackupID(name.Name + "-" + time.Now().UTC().Format("20060102-150405"))
 	}
-	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log, Remains: a.remains()}
+	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EarlyApply: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log, Remains: a.remains()}
 	opts.Cluster, opts.Backup, opts.Run, opts.Owner, opts.Tool = name, id, run, owner(cmd, run), a.version.Version
 	return deps, opts, nil
 }

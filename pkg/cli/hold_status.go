@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,6 +127,9 @@ func statusTable(s *hold.Status) *table {
 	}
 	for _, p := range s.SafePoints {
 		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), byRun(p.Run, ""), until(p.Until))
+	}
+	for _, e := range s.EarlyApply {
+		t.row("early apply", "store "+e.Store.String(), "0, was "+strconv.FormatUint(e.Limit, 10), byRun(e.By, ""), "put back, or the store's restart")
 	}
 	return t
 }

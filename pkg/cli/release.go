@@ -87,7 +87,7 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	o := backup.ReleaseOptions{Cluster: name, Force: f.force, All: f.all, Watching: a.watching}
+	o := backup.ReleaseOptions{Cluster: name, Force: f.force, All: f.all, EarlyApply: c.tikv(), Watching: a.watching}
 	if f.dryRun || !f.yes {
 		left, err := backup.PlanRelease(ctx, store, p, o)
 		if err != nil {
@@ -189,7 +189,7 @@ func (d *releasedDoc) table(w io.Writer) error {
 		names []string
 	}{
 		{"scheduler", d.Schedulers}, {"limit", d.Limits}, {"GC safe point", d.SafePoints},
-		{"lease", storeNames(d.Leases)}, {"imports", storeNames(d.Imports)}, {"KEPT: scheduler", d.Kept}, {"KEPT: limit", d.KeptLimits},
+		{"lease", storeNames(d.Leases)}, {"imports", storeNames(d.Imports)}, {"early apply", storeNames(d.EarlyApply)}, {"KEPT: scheduler", d.Kept}, {"KEPT: limit", d.KeptLimits},
 		{"NOT REACHED", storeNames(d.Unreached)},
 	} {
 		for _, name := range row.names {

@@ -43,11 +43,13 @@ type Released struct {
 	KeptLimits []string `json:"keptLimits"`
 	// Unreached are stores that could not be asked: what a dead run held there has run out by itself.
 	Unreached []cluster.StoreID `json:"unreached,omitempty"`
+	// EarlyApply are stores whose limit of early apply was put back.
+	EarlyApply []cluster.StoreID `json:"earlyApply,omitempty"`
 }
 
 // Any reports whether anything was let go.
 func (r *Released) Any() bool {
-	return len(r.Schedulers)+len(r.Limits)+len(r.SafePoints)+len(r.Leases)+len(r.Imports) > 0
+	return len(r.Schedulers)+len(r.Limits)+len(r.SafePoints)+len(r.Leases)+len(r.Imports)+len(r.EarlyApply) > 0
 }
 
 // ReleaseLeftovers lets go what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that

@@ -20,6 +20,16 @@ type Status struct {
 	Schedulers []PausedScheduler `json:"schedulers"`
 	Limits     []Limit           `json:"limits"`
 	SafePoints []SafePoint       `json:"safePoints"`
+	// EarlyApply are the stores on which runs turned early apply off and have not put it back, as their journals say. One
+	// that was restarted since has its configured limit again.
+	EarlyApply []EarlyApply `json:"earlyApply,omitempty"`
+}
+
+// EarlyApply is a store on which a run turned early apply off. It does not expire by itself.
+type EarlyApply struct {
+	Store cluster.StoreID `json:"store"`
+	Limit uint64          `json:"limit"` // that it had before
+	By    cluster.RunID   `json:"by"`
 }
 
 // PausedScheduler is a paused scheduler. PD does not say who paused it, but journals of runs may.
@@ -50,7 +60,9 @@ type SafePoint struct {
 }
 
 // Held reports whether anything is paused.
-func (s *Status) Held() bool { return len(s.Schedulers)+len(s.Limits)+len(s.SafePoints) > 0 }
+func (s *Status) Held() bool {
+	return len(s.Schedulers)+len(s.Limits)+len(s.SafePoints)+len(s.EarlyApply) > 0
+}
 
 // Describe reads what is paused in PD. It changes nothing.
 func Describe(ctx context.Context, p PD) (*Status, error) {

@@ -2,15 +2,19 @@ package journal
 
 // Steps of a backup that another step, `tisnap release` or a retry of the hold refers to.
 const (
-	StepMarks    = "marks"   // reads where the regions' logs end; with it an attempt at the hold begins, if there is one
-	StepConnect  = "connect" // opens a stream to every store; with it an attempt at the hold begins
-	StepHold     = "hold"    // from its begin on the cluster may be held
-	StepHoldGC   = "hold-gc"
-	StepBackupTS = "backup-ts"
-	StepCut      = "cut"     // from its begin on snapshots may exist
-	StepRelease  = "release" // at its end the cluster is let go
-	StepRecord   = "record"
-	StepSeal     = "seal" // from its end on the backup can be restored
+	// StepEarlyApply keeps leaders from applying what their own logs do not have: from its begin on stores may be set so.
+	StepEarlyApply = "early-apply"
+	// StepReadReplicas reads where all replicas are; an attempt at the hold begins with it, if there is one.
+	StepReadReplicas = "read-replicas"
+	StepMarks        = "marks"   // reads where the regions' logs end; with it an attempt at the hold begins, if there is one
+	StepConnect      = "connect" // opens a stream to every store; with it an attempt at the hold begins
+	StepHold         = "hold"    // from its begin on the cluster may be held
+	StepHoldGC       = "hold-gc"
+	StepBackupTS     = "backup-ts"
+	StepCut          = "cut"     // from its begin on snapshots may exist
+	StepRelease      = "release" // at its end the cluster is let go
+	StepRecord       = "record"
+	StepSeal         = "seal" // from its end on the backup can be restored
 	// StepReleaseAgain is after the seal: at its end the cluster is let go, whatever StepRelease had to leave.
 	StepReleaseAgain = "release-again"
 )
@@ -22,7 +26,6 @@ const (
 	StepBindVolumes      = "bind-volumes"      // from its begin on persistent volumes may name the volumes
 	StepHandOver         = "hand-over-volumes" // of a restore that somebody else binds the volumes of: as StepBindVolumes
 	StepFreezeScheduling = "freeze-scheduling"
-	StepFindAhead        = "find-ahead" // at its end it is known which replicas are ahead of their raft logs
 	StepRecover          = "recover"
 	StepAwaitLeaders     = "await-leaders" // from its end on the volumes hold live data
 )
@@ -32,9 +35,10 @@ const StepLock = "lock"
 
 // Names of intents: what a run is about to do.
 const (
-	IntentLeases          = "take-leases"      // data: Leases; the first of a hold, before anything is paused
-	IntentSchedulers      = "pause-schedulers" // data: the schedulers' names
-	IntentLimits          = "lower-limits"     // data: the config items' names
+	IntentEarlyApply      = "turn-off-early-apply" // data: what the stores were set to, by store
+	IntentLeases          = "take-leases"          // data: Leases; the first of a hold, before anything is paused
+	IntentSchedulers      = "pause-schedulers"     // data: the schedulers' names
+	IntentLimits          = "lower-limits"         // data: the config items' names
 	IntentCreateSnapshots = "create-snapshots"
 	IntentCreateVolumes   = "create-volumes"
 	IntentFastRestore     = "enable-fast-restore" // data: FastRestore
@@ -43,13 +47,13 @@ const (
 
 // Names of results: what an effect gave.
 const (
-	ResultBackupTS         = "backup-ts"  // data: BackupTS
-	ResultSnapshots        = "snapshots"  // data: the snapshots' ids
-	ResultVolume           = "volume"     // data: Volume
-	ResultStillHeld        = "still-held" // of StepRelease: it ends although PD is not let go; data: the reason
+	ResultBackupTS         = "backup-ts"        // data: BackupTS
+	ResultSnapshots        = "snapshots"        // data: the snapshots' ids
+	ResultVolume           = "volume"           // data: Volume
+	ResultEarlyApplyBack   = "early-apply-back" // the stores are set to what IntentEarlyApply says
+	ResultStillHeld        = "still-held"       // of StepRelease: it ends although PD is not let go; data: the reason
 	ResultFastRestoreEnded = "fast-restore-disabled"
 	ResultServes           = "serves"        // of a restore: users may use the cluster, so that its volumes hold live data
-	ResultAhead            = "ahead"         // of StepFindAhead; data: the replicas that are ahead of their own logs
 	ResultExpected         = "expected"      // of the checks: how long the run should take, as it was announced; data: the report's field
 	ResultLeftRecovery     = "left-recovery" // of older versions, in place of IntentLeaveRecovery
 )

@@ -8,8 +8,8 @@ import (
 // All is the table, every guard of it.
 func All() []Mutant {
 	return slices.Concat(
-		holdGuards(), forwardGuards(), backupGuards(), phaseGuards(), gcGuards(), journalGuards(), deleteGuards(), lockGuards(), fencedGuards(), restoreGuards(), resolveGuards(), marksGuards(), markReadingGuards(), outsideGuards(),
-		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(),
+		holdGuards(), forwardGuards(), backupGuards(), phaseGuards(), gcGuards(), journalGuards(), deleteGuards(), lockGuards(), fencedGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), markReadingGuards(), outsideGuards(),
+		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(),
 	)
 }
 
@@ -24,7 +24,6 @@ const (
 	noSecrets          = "no secret in logs, argv, manifests or reports"
 	provenHold         = "the hold is proven unbroken over the whole cut, or the set is thrown away"
 	oneRun             = "one run at a time has a cluster, and one that lost it touches nothing more"
-	noneAhead          = "no restore ends well with a replica whose data are ahead of the log"
 	takenBack          = "a region that is not taken back has nothing to take back"
 	exactlyOnce        = "the regions tile the key space exactly, by the newest view of each"
 	sealedIsWhole      = "only a backup that is sealed, and whole, can be restored"

@@ -1,0 +1,196 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/earlyapply"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// EarlyApplyPolicy is what a backup does about leaders that apply what their own raft logs do not have.
+type EarlyApplyPolicy string
+
+// The policies. With PreventEarlyApply a backup whose stores cannot be set, or proven, is sealed as unproven; with
+// RequireNoEarlyApply it fails.
+const (
+	PreventEarlyApply   EarlyApplyPolicy = "prevent"
+	IgnoreEarlyApply    EarlyApplyPolicy = "ignore"
+	RequireNoEarlyApply EarlyApplyPolicy = "require"
+)
+
+// EarlyApplyPolicies lists them.
+func EarlyApplyPolicies() []string {
+	return []string{string(PreventEarlyApply), string(IgnoreEarlyApply), string(RequireNoEarlyApply)}
+}
+
+// ParseEarlyApplyPolicy is Usage for what is none of them.
+func ParseEarlyApplyPolicy(s string) (EarlyApplyPolicy, error) {
+	if slices.Contains(EarlyApplyPolicies(), s) {
+		return EarlyApplyPolicy(s), nil
+	}
+	return "", failure.New(failure.Usage, "check options", "", "--early-apply %q: want prevent, ignore or require", s)
+}
+
+const (
+	// adoptLimit bounds the wait until no leader goes by the old setting any more.
+	adoptLimit = time.Minute
+	// replicasLimit bounds one reading of all replicas before the hold, and rereadLimit the one after it.
+	replicasLimit = 2 * time.Minute
+	rereadLimit   = 30 * time.Second
+	// putBackLimit bounds the first attempt to put the settings back; there is another after the seal.
+	putBackLimit = 10 * time.Second
+	// earlyApplyLimit bounds the reading, setting and adoption together.
+	earlyApplyLimit = adoptLimit + time.Minute
+)
+
+// early is what a run knows of early apply.
+type early struct {
+	old    []earlyapply.Setting // to be put back
+	absent bool                 // no store has the setting
+	failed earlyapply.Failures  // stores where it may be on
+	before *earlyapply.Replicas
+	stores []earlyapply.Store // that before was read from
+}
+
+// preventing reports whether this run turns early apply off. Under the hold of another process that one does.
+func (r *run) preventing() bool {
+	return r.EarlyApply != nil && r.opts.EarlyApply != IgnoreEarlyApply && !r.opts.OtherHolds
+}
+
+// earlySteps turn early apply off, and read where all replicas are. The first is outside of the attempts at the hold: its
+// effect stays for all of them. The second one finds a store that was restarted in between, too.
+func (r *run) earlySteps() (once, each []phase.Step) {
+	if !r.preventing() {
+		return nil, nil
+	}
+	return []phase.Step{{
+			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: r.preventEarlyApply, Undo: r.undoEarlyApply,
+			UndoDeadline: time.Minute, UndoFirst: true, Guard: r.fence.Check, Fence: r.fence.Recheck,
+		}}, []phase.Step{{
+			Phase: phaseTask, Name: journal.StepReadReplicas, Deadline: earlyApplyLimit + replicasLimit, Do: r.readReplicas,
+			Guard: r.fence.Check, Fence: r.fence.Recheck,
+		}}
+}
+
+// preventEarlyApply sets every store's limit to 0 and waits until no leader goes by another one. What a store was set to
+// is journalled before. A store that cannot be read or set is no error, but with the policy require.
+func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
+	stores, err := earlyStores(ctx, r.PD, r.opts.Cluster)
+	if err != nil {
+		return err
+	}
+	survey := earlyapply.Read(ctx, r.EarlyApply, stores)
+	r.early.absent, r.early.failed, r.early.stores = survey.NotApplicable(), survey.Failed, stores
+	if len(survey.On) > 0 {
+		if err := s.Intent(ctx, journal.IntentEarlyApply, survey.On); err != nil {
+			return err
+		}
+		r.early.note(survey.On)
+		r.early.fail(earlyapply.TurnOff(ctx, r.EarlyApply, stores, survey.On))
+		s.Note("early apply is off on %d stores", len(survey.On))
+	}
+	if !r.early.absent {
+		waiting, cancel := context.WithTimeout(ctx, adoptLimit)
+		defer cancel()
+		r.early.fail(earlyapply.AwaitAdopted(waiting, r.EarlyApply, r.TiKV, r.early.able(), r.allRegions))
+	}
+	if err := ctx.Err(); err != nil {
+		return failure.Annotate(context.Cause(ctx), "turn off early apply", r.opts.Cluster.String())
+	}
+	return r.judgeEarlyApply(s)
+}
+
+// judgeEarlyApply warns of stores where early apply may be on, or refuses them.
+func (r *run) judgeEarlyApply(s *phase.Scope) error {
+	err := earlyApplyOn(r.opts.Cluster, r.early.failed)
+	if err == nil || r.opts.EarlyApply == RequireNoEarlyApply {
+		return err
+	}
+	s.Warn("a restore has to look for replicas that are ahead of their raft logs: %v (%s)", err, failure.HintOf(err))
+	return nil
+}
+
+// earlyApplyOn names the stores where it may be on, and what to allow; nil without any.
+func earlyApplyOn(name cluster.Name, failed earlyapply.Failures) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	var reasons []string
+	for _, id := range failed.Stores() {
+		reasons = append(reasons, "store "+id.String()+": "+failed[id].Error())
+	}
+	return failure.New(failure.Unready, "turn off early apply", name.String(), "not proven on %d stores: %s", len(failed), strings.Join(reasons, "; ")).
+		WithHint("allow GET /metrics and GET and POST /config on the status port of these stores (20180, security.cert-allowed-cn), or set raftstore.max-apply-unpersisted-log-limit to 0")
+}
+
+// readReplicas reads where each replica's log and data end, with early apply off, right before the hold.
+func (r *run) readReplicas(ctx context.Context, s *phase.Scope) error {
+	r.early.before = nil
+	if err := r.preventEarlyApply(ctx, s); err != nil || r.early.absent {
+		return err
+	}
+	regions, err := r.allRegions(ctx)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, replicasLimit)
+	defer cancel()
+	r.early.stores = r.early.able()
+	r.early.before = earlyapply.ReadReplicas(limited, r.TiKV, r.early.stores, regions)
+	if ctx.Err() != nil {
+		return failure.Annotate(context.Cause(ctx), "read replicas", r.opts.Cluster.String())
+	}
+	return nil
+}
+
+func (r *run) allRegions(ctx context.Context) ([]cluster.Region, error) {
+	regions, err := r.PD.Regions(ctx, cluster.KeyRange{})
+	return regions, failure.Annotate(err, "list regions", r.opts.Cluster.String())
+}
+
+// note adds what stores were set to; the first value that was seen of a store is what it had before this run.
+func (e *early) note(on []earlyapply.Setting) {
+	for _, s := range on {
+		if !slices.ContainsFunc(e.old, func(o earlyapply.Setting) bool { return o.Store == s.Store }) {
+			e.old = append(e.old, s)
+		}
+	}
+	slices.SortFunc(e.old, func(a, b earlyapply.Setting) int { return cmp.Compare(a.Store, b.Store) })
+}
+
+func (e *early) fail(failed earlyapply.Failures) {
+	for id, err := range failed {
+		e.failed[id] = err
+	}
+}
+
+// able are the stores where early apply is off.
+func (e *early) able() []earlyapply.Store {
+	return slices.DeleteFunc(slices.Clone(e.stores), func(s earlyapply.Store) bool { return e.failed[s.ID] != nil })
+}
+
+// earlyStores are all TiKV stores of PD that are not tombstones.
+func earlyStores(ctx context.Context, p pd.Members, name cluster.Name) ([]earlyapply.Store, error) {
+	all, err := p.Stores(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list stores", name.String())
+	}
+	var stores []earlyapply.Store
+	for _, st := range all {
+		if live(st) {
+			stores = append(stores, earlyapply.Store{ID: st.ID, Address: st.Address, StatusAddress: st.StatusAddress, StartedAt: st.StartedAt})
+		}
+	}
+	if len(stores) == 0 {
+		return nil, failure.New(failure.Unready, "list stores", name.String(), "PD lists no TiKV store")
+	}
+	return stores, nil
+}

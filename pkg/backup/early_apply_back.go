@@ -1,0 +1,91 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/earlyapply"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// undoEarlyApply puts the settings back, until its deadline. Its error is of kind Held.
+func (r *run) undoEarlyApply(ctx context.Context, s *phase.Scope) error {
+	for {
+		err := r.putEarlyApplyBack(ctx, s)
+		if err == nil || wait.For(ctx, releaseInterval) != nil {
+			return err
+		}
+	}
+}
+
+// putEarlyApplyBack sets the stores to what they were, and notes it. Its error is of kind Held.
+func (r *run) putEarlyApplyBack(ctx context.Context, s *phase.Scope) error {
+	if len(r.early.old) == 0 {
+		return nil
+	}
+	if _, err := putBack(ctx, r.PD, r.EarlyApply, r.opts.Cluster, r.early.old); err != nil {
+		return err
+	}
+	s.Result(journal.ResultEarlyApplyBack, r.early.old)
+	r.early.old = nil
+	return nil
+}
+
+// endEarlyApply puts the settings back after the cut. What fails is tried again once the backup is sealed.
+func (r *run) endEarlyApply(ctx context.Context, s *phase.Scope) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackLimit)
+	defer cancel()
+	if err := r.putEarlyApplyBack(ctx, s); err != nil {
+		s.Warn("the cut is proven, and early apply is not put back yet: the backup is finished first, then it is tried again: %v", err)
+	}
+}
+
+// endLate puts back what endEarlyApply had to leave.
+func (r *run) endLate(ctx context.Context, s *phase.Scope) error {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Lease)
+	defer cancel()
+	return r.undoEarlyApply(ctx, s)
+}
+
+// putBack sets stores to what they were, and lists those that it set. Its error is of kind Held: a store stays as it is until
+// somebody acts, or restarts it.
+func putBack(ctx context.Context, p pd.Members, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting) (done []cluster.StoreID, err error) {
+	if t == nil {
+		err = failure.New(failure.Unready, "put back early apply", name.String(), "nothing reaches the status ports")
+	} else {
+		var stores []earlyapply.Store
+		if stores, err = earlyStores(ctx, p, name); err == nil {
+			done, err = earlyapply.PutBack(ctx, t, stores, old)
+		}
+	}
+	if err == nil {
+		return done, nil
+	}
+	return done, &failure.Error{
+		Op: "put back early apply", Target: "cluster " + name.String(), Kind: failure.Held, Err: err,
+		Hint: "run: tisnap release " + name.String() + " --yes, when all stores' status ports answer; a store that is restarted has its configured limit again",
+	}
+}
+
+// earlyLeft is what a run turned off and did not put back, by its journal.
+func earlyLeft(records []phase.Record) []earlyapply.Setting {
+	var left early
+	for _, r := range records {
+		switch {
+		case r.Type == phase.RecordIntent && r.Name == journal.IntentEarlyApply:
+			var on []earlyapply.Setting
+			if json.Unmarshal(r.Data, &on) == nil {
+				left.note(on)
+			}
+		case r.Type == phase.RecordResult && r.Name == journal.ResultEarlyApplyBack:
+			left.old = nil
+		}
+	}
+	return left.old
+}
