@@ -30,9 +30,9 @@ func TestWatchParent_OnlyAParentThatEndsCounts(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				gone := watchParent(ctx, func() int { return int(parent.Load()) })
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour)
 				parent.Store(c.is)
-				time.Sleep(2 * parentPoll)
+				<-time.After(2 * parentPoll)
 				synctest.Wait()
 				ended := false
 				select {
