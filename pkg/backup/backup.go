@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,6 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/storage"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -111,6 +113,8 @@ type run struct {
 	cancel  context.CancelCauseFunc
 
 	clusterID uint64 // PD's: names are alike in many Kubernetes clusters
+	storage   *storage.Storage
+	storageID string // that the run's snapshots are tagged with; "" in a run that an older version began
 	source    *preflight.Source
 	rules     preflight.TSRules
 	fence     *runlock.Fence
@@ -154,7 +158,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	defer cancel(nil)
 	r := newRun(deps, opts)
 	r.cancel = cancel
-	if err := r.identify(ctx); err != nil {
+	if err := errors.Join(r.identify(ctx), r.openStorage(ctx)); err != nil {
 		return &Result{}, err
 	}
 	about := r.about()
@@ -209,7 +213,14 @@ func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, erro
 	}
 	r := newRun(deps, opts)
 	engine := phase.New(phase.Config{Run: opts.Run, Sink: r.Sink, Log: r.Log, Journal: phase.NoJournal{}})
-	if err := engine.Run(ctx, []phase.Step{r.preflightStep()}); err != nil {
+	step := r.preflightStep()
+	step.Do = func(ctx context.Context, s *phase.Scope) error {
+		if err := r.checkStorage(ctx, s); err != nil {
+			return err
+		}
+		return r.preflight(ctx, s)
+	}
+	if err := engine.Run(ctx, []phase.Step{step}); err != nil {
 		return nil, err
 	}
 	return r.source, nil

@@ -144,6 +144,9 @@ func (r *run) request(st cluster.Store) ebs.CutRequest {
 		ebs.TagStore:   st.ID.String(),
 		ebs.TagAttempt: strconv.Itoa(r.result.Attempts),
 	}
+	if r.storageID != "" {
+		tags[ebs.TagStorage] = r.storageID
+	}
 	req := ebs.CutRequest{Instance: st.Instance}
 	var sources []ebs.Tags
 	for _, v := range st.Volumes {

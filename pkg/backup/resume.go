@@ -56,7 +56,7 @@ func (r *run) adoptSeal(context.Context, *phase.Scope) error {
 func (r *run) about() journal.About {
 	return journal.About{
 		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Tool: r.opts.Tool, Request: r.opts.Request(),
-		ClusterID: r.clusterID,
+		ClusterID: r.clusterID, StorageID: r.storageID, Storage: r.location(),
 	}
 }
 
@@ -200,7 +200,7 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 	defer cancel(nil)
 	r := newRun(deps, opts)
 	r.cancel = cancel
-	if err := r.identify(ctx); err != nil {
+	if err := errors.Join(r.identify(ctx), r.openStorage(ctx)); err != nil {
 		return err
 	}
 	rule := r.resumption()

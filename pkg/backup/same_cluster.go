@@ -8,12 +8,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/storage"
 )
 
 // identify finds out which cluster of its name this is: no other's cut may be adopted, and none of its snapshots deleted.
 func (r *run) identify(ctx context.Context) (err error) {
 	r.clusterID, err = r.PD.ClusterID(ctx)
 	return failure.Annotate(err, "read cluster id", r.opts.Cluster.String())
+}
+
+// openStorage finds out which storage this is. One that is a copy of another gets no backups: two would be in the same places.
+func (r *run) openStorage(ctx context.Context) (err error) {
+	if r.storage, err = storage.Open(ctx, r.Store, r.opts.Tool); err != nil {
+		return err
+	}
+	r.storageID = r.storage.ID
+	return r.storage.RefuseCopy("back up")
+}
+
+// checkStorage is openStorage for a dry run.
+func (r *run) checkStorage(ctx context.Context, s *phase.Scope) error {
+	found, unproven, err := storage.Check(ctx, r.Store, r.opts.Tool)
+	if err != nil {
+		return err
+	}
+	if unproven != "" {
+		s.Warn("%s", unproven)
+	}
+	return found.RefuseCopy("back up")
 }
 
 // was is what the journal says of the run. It is a Conflict, before anything is adopted or undone, if that is known to be of
@@ -26,6 +48,10 @@ func (r *run) was(h *phase.History) (journal.About, error) {
 	if was.ClusterID == 0 {
 		was.ClusterID = provenOf(h)
 	}
+	if err := r.storage.CheckRun(string(r.opts.Run), was.StorageID, was.Storage); err != nil {
+		return was, err
+	}
+	r.storageID = was.StorageID // what an earlier process made has that tag, or none
 	mine := r.about()
 	_, err = was.SameCluster(r.opts.Run, &mine)
 	return was, err
@@ -49,4 +75,12 @@ func (r *run) checkSource(m *manifest.Manifest) error {
 	}
 	return failure.New(failure.Conflict, "record backup", string(r.opts.Backup), "its manifest is of PD's cluster id %d, and the run is of %d",
 		m.Source.ClusterID, r.clusterID).WithHint("undo the run with the kubeconfig of the cluster that it began with: tisnap runs abort %s", r.opts.Run)
+}
+
+// location is where the run's storage is.
+func (r *run) location() string {
+	if r.storage == nil {
+		return ""
+	}
+	return r.storage.Here
 }

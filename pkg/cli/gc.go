@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/retention"
+	"github.com/tisnap/tisnap/pkg/storage"
 )
 
 type gcFlags struct {
@@ -22,6 +23,7 @@ type gcFlags struct {
 	kept      bool
 	clusters  bool
 	run       string
+	adopt     string
 	of        []cluster.Name
 }
 
@@ -76,6 +78,8 @@ their end, unless the run's backup, or anything else that it made, is still ther
 	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
 	fl.BoolVar(&f.clusters, "cluster", false, "delete also what restores that did not finish left in this Kubernetes cluster")
 	fl.StringVar(&f.run, "run-id", "", "only what this run left")
+	fl.StringVar(&f.adopt, "adopt-storage", "", "make a storage that is a copy one of its own first: moved, if the original is gone; copied, if both are used from now on")
+	complete(cmd, "adopt-storage", storage.Moved, storage.Copied)
 	f.add(fl)
 	a.metricsFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("run-id", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
@@ -90,6 +94,12 @@ func (f *gcFlags) validate() error {
 	}
 	if f.run != "" && !runIDs().MatchString(f.run) {
 		return fmt.Errorf("--run-id %q: want up to 40 lower-case letters, digits and hyphens", f.run)
+	}
+	if f.adopt != "" && f.adopt != storage.Moved && f.adopt != storage.Copied {
+		return fmt.Errorf("--adopt-storage %q: want %s or %s", f.adopt, storage.Moved, storage.Copied)
+	}
+	if f.adopt != "" && f.dryRun {
+		return errors.New("--adopt-storage writes to the storage, so it does not go with --dry-run")
 	}
 	return f.removal.validate()
 }
@@ -116,6 +126,11 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}
+	if f.adopt != "" {
+		if _, err := storage.Adopt(ctx, deps.Store, f.adopt); err != nil {
+			return err
+		}
+	}
 	report, err := gc.Collect(ctx, deps, o)
 	doc := newGCDoc("GarbageReport", f.dryRun, report)
 	if !o.Limited() {
@@ -140,7 +155,7 @@ func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error)
 		c.close()
 		return gc.Deps{}, nil, err
 	}
-	return gc.Deps{EBS: e, Store: store, Kube: func() (gc.Kube, error) { return c.kube() }, Watching: a.watching}, c.close, nil
+	return gc.Deps{EBS: e, Store: store, Tool: a.version.Version, Kube: func() (gc.Kube, error) { return c.kube() }, Watching: a.watching}, c.close, nil
 }
 
 // printGC prints what was found also if not all of it could be deleted.

@@ -14,6 +14,7 @@ const (
 	TagRun     = "tisnap.io/run"     // RunID of the run that made it
 	TagBackup  = "tisnap.io/backup"  // BackupID that it belongs to
 	TagCluster = "tisnap.io/cluster" // namespace/name: the source of a snapshot, the target of a volume
+	TagStorage = "tisnap.io/storage" // id of the storage that has the run's journal: a copy of that has the journal too
 	TagStore   = "tisnap.io/store"   // StoreID
 	TagAttempt = "tisnap.io/attempt" // of a snapshot: number of the hold that it was cut in, from 1
 	// TagVolumeOf + role names the volume of that role: CreateSnapshots gives all snapshots of one call

@@ -39,6 +39,9 @@ func (j *judge) snapshot(s ebs.Snapshot) (verdict Item, ok bool) {
 	if !j.known[it.Run] {
 		return it, false
 	}
+	if kept, is := j.another(it, s.Tags); is {
+		return kept, true
+	}
 	if lock, locked := j.locked[s.ID]; locked && lock.Holds() {
 		return it.verdict(ActionKeep, "%s", lockedText(lock)), true
 	}
@@ -105,6 +108,9 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	it := item(KindVolume, string(v.ID), v.Tags, v.Spec.SizeGiB)
 	if !j.known[it.Run] {
 		return it, false
+	}
+	if kept, is := j.another(it, v.Tags); is {
+		return kept, true
 	}
 	if r := j.runs[it.Run]; r != nil && j.goes(r) {
 		return it.verdict(ActionDelete, "it goes with cluster %s", r.Cluster), true // and is decided about again then

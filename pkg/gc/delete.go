@@ -38,6 +38,9 @@ type DeleteOptions struct {
 func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	x := &deletion{Deps: d, opts: o, catalog: catalog.Catalog{Store: d.Store}, world: &world{now: time.Now()}}
 	report := &Report{Items: []Item{}, Missing: []Missing{}}
+	if err := x.world.openStorage(ctx, d, o.DryRun); err != nil {
+		return report, err
+	}
 	if err := x.read(ctx); err != nil {
 		return report, err
 	}
@@ -165,6 +168,10 @@ func (x *deletion) find(ctx context.Context) ([]Item, error) {
 			out = append(out, it.verdict(ActionInUse, "sealed backup %s names it", of))
 			continue
 		}
+		if kept, is := x.world.another(it, s.Tags); is {
+			out = append(out, kept)
+			continue
+		}
 		out = append(out, it.verdict(ActionDelete, "its backup is being removed"))
 	}
 	if x.there {
@@ -192,6 +199,11 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 	if x.manifest != nil && x.manifest.Region != x.EBS.Region() {
 		return failure.New(failure.Usage, "delete backup", string(x.opts.Backup), "its snapshots are in %s", x.manifest.Region).
 			WithHint("delete it with --region %s", x.manifest.Region)
+	}
+	for _, it := range found {
+		if it.Kind == KindSnapshot && it.Action == ActionKeep {
+			return refuse("snapshot %s stays: %s", it.ID, it.Reason).WithHint("delete the backup in the storage that made it")
+		}
 	}
 	for _, r := range x.runs {
 		if why := x.world.alive(r); why != "" {

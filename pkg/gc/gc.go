@@ -29,6 +29,8 @@ type EBS interface {
 type Deps struct {
 	EBS   EBS
 	Store objstore.Store
+	// Tool is the version of the program, for what is noted of the storage.
+	Tool string
 	// Kube connects to the Kubernetes cluster of restores' targets. It is called only if a volume depends on
 	// it, or a restore may have left a target; without it, or after an error, such volumes are kept.
 	Kube func() (Kube, error)
@@ -107,7 +109,10 @@ func planAgain(ctx context.Context, d Deps, o Options, before *Report) (*Report,
 // plan lists EC2 first and reads the storage afterwards: what EC2 has was made by runs that had their lock
 // before the lock is read.
 func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
-	report := &Report{Items: []Item{}, Missing: []Missing{}}
+	report, w := &Report{Items: []Item{}, Missing: []Missing{}}, &world{now: time.Now(), region: d.EBS.Region()}
+	if err := w.openStorage(ctx, d, o.DryRun); err != nil {
+		return report, nil, err
+	}
 	snapshots, err := d.EBS.AllSnapshots(ctx)
 	if err != nil {
 		return report, nil, failure.Annotate(err, "find snapshots", "")
@@ -120,7 +125,6 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	if err != nil {
 		return report, nil, failure.Annotate(err, "find fast snapshot restores", "")
 	}
-	w := &world{now: time.Now(), region: d.EBS.Region()}
 	var before time.Time
 	if o.KeepRuns != (retention.Span{}) && o.Only == "" {
 		before = o.KeepRuns.Before(w.now)

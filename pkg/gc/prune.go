@@ -37,6 +37,9 @@ func Prune(ctx context.Context, d Deps, o PruneOptions) (*PruneReport, error) {
 		return report, failure.Wrap(err, failure.Usage, "prune", d.Store.URL())
 	}
 	p := &pruning{Deps: d, opts: o, world: &world{now: time.Now()}, report: report}
+	if err := p.world.openStorage(ctx, d, o.DryRun); err != nil {
+		return report, err
+	}
 	if err := p.plan(ctx); err != nil {
 		return report, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/storage"
 )
 
 // maxReads bounds the reads of object storage at a time.
@@ -28,6 +29,7 @@ const maxReads = 16
 // something in that list had its lock before the lock is read here.
 type world struct {
 	now     time.Time
+	storage storage.Storage // the zero value owns nothing that carries an id
 	backups map[cluster.BackupID]catalog.Entry
 	// named maps the snapshots of sealed manifests that were read and fit their seals.
 	named   map[cluster.SnapshotID]cluster.BackupID

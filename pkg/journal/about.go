@@ -37,6 +37,10 @@ type About struct {
 	// KubernetesUID is the UID of the namespace kube-system there: URLs are alike in many clusters. "" where the run
 	// could not read it, or was of an older version.
 	KubernetesUID string `json:"kubernetesUID,omitempty"`
+	// StorageID is the storage that the run was begun in, and Storage where that was: a copy of it has the journal too. "" in runs
+	// of older versions.
+	StorageID string `json:"storageID,omitempty"`
+	Storage   string `json:"storage,omitempty"`
 	// Keep is the user's word that a failed run keeps what it made.
 	Keep bool `json:"keepOnFailure,omitempty"`
 	// Request is what decides about the result, by the options' names: a run is continued only by the same request. Nil

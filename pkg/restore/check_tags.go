@@ -36,9 +36,13 @@ func (r *run) tagPDVolumes(ctx context.Context, s *phase.Scope) {
 		return
 	}
 	for _, id := range ids {
-		r.putTags(ctx, s, id, ebs.Tags{
+		tags := ebs.Tags{
 			ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(), ebs.TagRole: rolePD,
-		}, "")
+		}
+		if r.storageID != "" {
+			tags[ebs.TagStorage] = r.storageID
+		}
+		r.putTags(ctx, s, id, tags, "")
 	}
 }
 

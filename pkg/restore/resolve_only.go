@@ -48,6 +48,9 @@ func (r *run) resolveResumption(about journal.About) *phase.Resume {
 			if err != nil {
 				return err
 			}
+			if err := r.sameStorage(&was); err != nil {
+				return err
+			}
 			r.earlier = readEarlier(h, was.Keep)
 			return was.SameRequest(r.opts.Run, &about)
 		},
@@ -168,6 +171,7 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 	r.existing = true
 	out := &ResolvePlan{}
 	err := r.check(ctx, slices.Concat(
+		[]phase.Step{r.storageStep()},
 		r.findSteps(),
 		[]phase.Step{
 			r.lockIsFreeStep(),

@@ -51,7 +51,7 @@ type Plan struct {
 // MakePlan does the checks of a restore and nothing else, for a dry run.
 func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	r := newRun(deps, opts)
-	if err := r.check(ctx, r.checkSteps()); err != nil {
+	if err := r.check(ctx, append([]phase.Step{r.storageStep()}, r.checkSteps()...)); err != nil {
 		return nil, err
 	}
 	var object []byte

@@ -61,6 +61,9 @@ func (r *run) resumption(about journal.About) *phase.Resume {
 			if err != nil {
 				return err
 			}
+			if err := r.sameStorage(&was); err != nil {
+				return err
+			}
 			r.resumed, r.tikvBegan = true, h.Began(stepStartTiKV)
 			r.earlier = readEarlier(h, was.Keep)
 			r.result.Expected = journal.Expected(h)

@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/storage"
 )
 
 // run is one restore, or one resolve, under way.
@@ -25,6 +26,8 @@ type run struct {
 	catalog catalog.Catalog
 	cancel  context.CancelCauseFunc
 
+	storage       *storage.Storage
+	storageID     string // that the run's volumes are tagged with; "" in a run that an older version began
 	kubernetesUID string // of the target's Kubernetes cluster; "" if it is not known
 	manifest      *manifest.Manifest
 	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
@@ -89,6 +92,9 @@ func newRun(deps Deps, opts Options) *run {
 func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step, resume *phase.Resume) error {
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
+	if err := r.openStorage(ctx, &about); err != nil {
+		return err
+	}
 	about.Cluster, about.Backup, about.Tool = r.opts.Target, r.opts.Backup, r.opts.Tool
 	if r.EBS != nil { // of the data alone nothing is made in EC2
 		about.Region = r.EBS.Region()

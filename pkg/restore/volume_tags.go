@@ -16,6 +16,9 @@ func (r *run) tags(v *Volume) ebs.Tags {
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
 		"ebs.csi.aws.com/cluster": "true",
 	}
+	if r.storageID != "" {
+		own[ebs.TagStorage] = r.storageID
+	}
 	if r.handsOver {
 		addBRTags(own, v)
 		return own

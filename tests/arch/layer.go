@@ -34,7 +34,7 @@ func layers() [][]string {
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"earlyapply", "marks", "phase"},
-		{"catalog", "runlock", "journal"},
+		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve

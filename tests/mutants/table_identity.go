@@ -42,5 +42,29 @@ func identityGuards() []Mutant {
 		in("pkg/gc/world.go", "backups of older versions count as those of one cluster", knownAndKept,
 			"			e.ClusterID = m.Source.ClusterID", "			e.ClusterID += 0",
 			"TestPrune_Namesakes_ArePrunedEachByItself|TestDelete_OnlyBackupOfANamesake_IsTheLastOne"),
+		in("pkg/storage/storage.go", "a copy of a storage deletes what the original's backups name", knownAndKept,
+			`return s.ID != "" && s.Location != s.Here }`, `return s.ID == "" && s.Location != s.Here }`,
+			"TestCopy_OwnsNothingUntilItIsAdopted"),
+		in("pkg/storage/storage.go", "a run is continued in a copy of its storage", oneRun,
+			"	case s.IsCopy() && location != s.Here:", "	case false:",
+			"TestCopy_OwnsNothingUntilItIsAdopted"),
+		in("pkg/gc/storage.go", "a copy of a storage is swept", knownAndKept,
+			`	return w.storage.RefuseCopy("delete")`, "	return nil",
+			"TestCollect_InACopyOfTheStorage_DeletesNothing"),
+		in("pkg/gc/decide.go", "a snapshot that another storage made is deleted", knownAndKept,
+			"	if kept, is := j.another(it, s.Tags); is {", "	if kept, is := j.another(it, s.Tags); is && false {",
+			"TestCollect_SnapshotOfAnotherStorage_IsKeptAndReported"),
+		in("pkg/gc/delete.go", "a backup whose snapshots another storage made is deleted", knownAndKept,
+			"		if it.Kind == KindSnapshot && it.Action == ActionKeep {", "		if false {",
+			"TestDelete_SnapshotOfAnotherStorage_IsRefused"),
+		in("pkg/storage/prove.go", "a server that ignores If-None-Match is taken", oneRun,
+			`	if err := refused(store, err, "If-None-Match", "an object is created although it exists"); err != nil {
+		return err
+	}
+`, "",
+			"TestOpen_ServerIgnoresConditions_IsRefusedByName"),
+		in("pkg/storage/prove.go", "a server that ignores If-Match is taken", oneRun,
+			`	return refused(store, err, "If-Match", "an object is replaced although it has another version")`, "	return nil",
+			"TestOpen_ServerIgnoresConditions_IsRefusedByName"),
 	}
 }
