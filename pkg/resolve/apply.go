@@ -123,7 +123,7 @@ func (r *Resolver) awaitApplied(ctx context.Context, store cluster.StoreID) erro
 		}
 		if time.Since(failing) > r.cfg.Stall {
 			return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
-				WithHint("look at the log of the store's pod, then %s", r.cfg.again())
+				WithHint("look at the log of the store's pod, then %s", r.cfg.resumeHint())
 		}
 		if !failure.NotYet(err) || wait.For(ctx, retryInterval) != nil {
 			return failure.Annotate(err, "wait apply", r.name(store))

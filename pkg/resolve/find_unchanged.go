@@ -54,7 +54,7 @@ func (r *Resolver) scanLocks(ctx context.Context, s *phase.Scope) error {
 	}
 	nothing := func(context.Context) error { return nil } // a run that resumes scans again
 	w := sweep.New(sweep.Config{
-		Cluster: r.cfg.Cluster, Verb: "scan for locks", Done: skip, Stall: r.cfg.Stall, Log: r.log, Again: r.cfg.again(),
+		Cluster: r.cfg.Cluster, Verb: "scan for locks", Done: skip, Stall: r.cfg.Stall, Log: r.log, Again: r.cfg.resumeHint(),
 		Call: r.scanRegion, Save: func() func(context.Context) error { return nothing },
 	}, &sweepRun{r: r})
 	err := w.Run(ctx, s)

@@ -99,7 +99,7 @@ func (r *Resolver) sweep(
 	call func(context.Context, string, tikv.Flashback) error,
 ) error {
 	w := sweep.New(sweep.Config{
-		Cluster: r.cfg.Cluster, Verb: verb, Call: call, Done: done, Stall: r.cfg.Stall, Log: r.log, Again: r.cfg.again(),
+		Cluster: r.cfg.Cluster, Verb: verb, Call: call, Done: done, Stall: r.cfg.Stall, Log: r.log, Again: r.cfg.resumeHint(),
 		Flashback: tikv.Flashback{Version: r.cfg.BackupTS, StartTS: r.stamps.Start, CommitTS: r.stamps.Commit},
 		Save: func() func(context.Context) error {
 			p := r.snapshot()

@@ -36,11 +36,11 @@ func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 			return nil
 		case err != nil && time.Since(w.read) > r.cfg.Stall:
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "PD's regions cannot be read for %s: %w", r.cfg.Stall, err).
-				WithHint("look at PD's logs, then %s", r.cfg.again())
+				WithHint("look at PD's logs, then %s", r.cfg.resumeHint())
 		case err == nil && !w.relieveWitnesses(s, missing) && !w.ask(s, missing): //nolint:contextcheck // the recovery outlives the step that asked
 			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
 				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(r.plan.Leaders), r.cfg.Stall, failure.List(w.texts(missing))).
-				WithHint("look at the logs of the named stores for these regions, then %s", r.cfg.again())
+				WithHint("look at the logs of the named stores for these regions, then %s", r.cfg.resumeHint())
 		}
 		// A scan of a million regions takes PD seconds: it gets as long a rest.
 		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {

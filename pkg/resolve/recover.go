@@ -179,7 +179,7 @@ func (r *Resolver) checkCalls() error {
 				return r.lose(failure.Annotate(err, "keep leaders", r.name(store)))
 			case over && failure.Is(err, failure.Unready):
 				return r.lose(failure.New(failure.Conflict, "keep leaders", r.name(store), "it is not in recovery mode any more: %w", err).
-					WithHint("look for another run that has resumed the cluster's restore; if there is none, delete the store's pod and %s", r.cfg.again()))
+					WithHint("look for another run that has resumed the cluster's restore; if there is none, delete the store's pod and %s", r.cfg.resumeHint()))
 			case over && err != nil && !failure.NotYet(err) && !errors.Is(err, context.Canceled):
 				return failure.Annotate(err, "keep leaders", r.name(store))
 			}

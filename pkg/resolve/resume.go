@@ -14,8 +14,8 @@ const servicePrefix = "tisnap-"
 // IsService reports whether a GC safe point of this name is a run's of tisnap.
 func IsService(name string) bool { return strings.HasPrefix(name, servicePrefix) }
 
-// again says how a run that fails is tried again: what it has not kept cannot be resumed.
-func (c *Config) again() string {
+// resumeHint says how a run that fails is tried again: what it has not kept cannot be resumed.
+func (c *Config) resumeHint() string {
 	if !c.Kept {
 		return "restore again; with --keep-on-failure a run that fails can be resumed"
 	}

@@ -27,7 +27,7 @@ func brGuards() []Mutant {
 			"	if len(files) == 0 {", "	if true {",
 			"TestLoadOwn_OnlyASealedBackupIsRestored"),
 		in("pkg/catalog/br.go", "the backupmeta of another run is deleted with a failed one", othersStay,
-			"	if held != nil && held.Run == run {\n		return c.Store.Delete(ctx, manifest.BRBackupMeta)", "	if held != nil {\n		return c.Store.Delete(ctx, manifest.BRBackupMeta)",
+			"	if held != nil && held.Run == run {\n		doc, _, err", "	if held != nil {\n		doc, _, err",
 			"TestForgetForBR_OnlyItsOwn"),
 		in("pkg/restore/prepare.go", "a cluster that has stores is marked recovering", othersStay,
 			"	if len(stores) == 0 {\n		return nil", "	if true {\n		return nil",

@@ -8,7 +8,7 @@ func callGuards() []Mutant {
 	}
 	return []Mutant{
 		in("pkg/backup/cut.go", "the snapshots' start times are not checked against the cut", provenHold,
-			"	return r.sets.checkStarts(r.opts.Cluster)", "	return nil",
+			"	if err := r.sets.checkStarts(r.opts.Cluster); err != nil {\n		return err\n	}\n", "",
 			"TestRun_ASetThatStartedBeforeItWasAskedFor_IsNotSealed"),
 		in("pkg/backup/backup_ts.go", "a backup ts that GC may pass is taken", provenHold,
 			"			return r.hold.CoversTS(got)", "			return nil",
