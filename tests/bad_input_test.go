@@ -104,6 +104,7 @@ func badCommandLine(t *testing.T, p *place) {
 		{"negative lease", backupArgs("--lease=-5s"), 2, []string{"--lease -5s"}, []string{"--help"}},
 		{"lease of the whole hold", backupArgs("--lease=1m", "--max-hold=1m"), 2, []string{"--lease 1m0s has to be less than --max-hold 1m0s"}, []string{"--help"}},
 		{"no attempt", backupArgs("--hold-attempts=0"), 2, []string{"--hold-attempts 0", "at least 1"}, []string{"--help"}},
+		{"negative lock wait", backupArgs("--lock-wait=-1s"), 2, []string{"--lock-wait -1s"}, []string{"--help"}},
 		{"unknown import policy", backupArgs("--on-import=ignore"), 2, []string{"--on-import", "refuse, wait, pause"}, []string{"--help"}},
 		{"steady for longer than it may take", backupArgs("--steady=10m"), 2, []string{"--steady-timeout 5m0s is less than --steady 10m0s"}, []string{"--help"}},
 		{"no duration", backupArgs("--max-lag", "soon"), 2, []string{"--max-lag", "soon"}, []string{"--help"}},

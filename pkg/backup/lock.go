@@ -16,6 +16,7 @@ const lockTTL = 10 * time.Minute
 // takeLock admits one run at a time to the cluster. A lock that is lost ends the run.
 func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 	err := r.fence.Take(ctx, lockTTL, runlock.Notify{
+		Wait:     r.opts.LockWait,
 		Lost:     func(reason error) { r.cancel(reason) },
 		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
 	})

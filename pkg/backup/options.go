@@ -21,6 +21,9 @@ type Options struct {
 	Run     cluster.RunID
 	Owner   runlock.Owner
 	Tool    string // version of the program, for the manifest
+	// LockWait is how long the lock of another run is watched at most, to find out whether that run is alive; zero is 90 s,
+	// and runlock.NoWait refuses at once.
+	LockWait time.Duration
 	// OtherHolds says that another process of this program holds the cluster: its hold is proven and not touched.
 	OtherHolds bool
 	// ClusterMeta is the document that TiDB Operator handed to br, in a prefix that it made for this backup alone; nil is a

@@ -36,7 +36,7 @@ func (r *run) steps() []phase.Step {
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	steps = append(steps, []phase.Step{
-		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3 * time.Minute, Do: r.takeLock, Undo: r.dropLock, Repeat: true},
+		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3*time.Minute + max(0, r.opts.LockWait), Do: r.takeLock, Undo: r.dropLock, Repeat: true},
 		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim(), Guard: r.fence.Check, Fence: r.fence.Recheck, Repeat: true},
 	}...)
 	steps = append(steps, r.holdSteps(holding, releasing)...)

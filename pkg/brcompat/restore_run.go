@@ -12,9 +12,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// lockWait is how long a restore waits for the lock of another one: when a Job is made again, the pod of the first one may
-// have been killed a moment ago, and no person is there to say that it is dead.
-const lockWait = 3 * time.Minute
+// aliveWait is how long a restore waits for the lock of another one that is alive: when a Job is made again, the pod of the
+// first one may still undo what it did, and no person is there to run it again.
+const aliveWait = 3 * time.Minute
 
 // restoreWait bounds each wait of a restore for other systems; br has no flag for it.
 const restoreWait = time.Hour
@@ -52,7 +52,7 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 	r.opts = restore.Options{
 		Backup: doc.manifest.ID, Manifest: doc.manifest, Target: a.common.target(), Run: run, Tool: a.version.Version,
 		Owner:   runlock.NewOwner(run, "br restore"),
-		Timeout: restoreWait, LockWait: lockWait,
+		Timeout: restoreWait, AliveWait: aliveWait,
 	}
 	a.sayStarted(run, "restore full")
 	c.log.Info("backup found", zap.String("backup", string(doc.manifest.ID)), zap.String("made-by", doc.manifest.Tool),

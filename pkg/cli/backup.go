@@ -27,6 +27,7 @@ type backupFlags struct {
 	onImport, tiflash             string
 	marks, earlyApply             string
 	importTimeout, pendingTimeout time.Duration
+	lockWait                      lockWait
 	pending                       int
 	keepTags, tags                []string
 	signKey                       string
@@ -100,6 +101,7 @@ their cut was proven; else they are thrown away and the cluster is held again.` 
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")
 	fl.StringSliceVar(&f.tags, "tag", nil, "your own word for the backup, as release-8.5; tisnap prune --keep-tag goes by it; may be repeated")
 	fl.StringVar(&f.signKey, "sign-key", "", "file with a secret key of minisign to sign the seal with; "+signPassword+" has its password, if it has one")
+	f.lockWait.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 	a.waitFlag(cmd)
 	a.notifyFlag(cmd)
@@ -126,6 +128,9 @@ func (f *backupFlags) validate() error {
 	if f.pending < 0 {
 		return fmt.Errorf("--pending-quota %d: want at least 1, or 0 for what AWS says", f.pending)
 	}
+	if err := f.lockWait.validate(); err != nil {
+		return err
+	}
 	if f.attempts < 1 {
 		return fmt.Errorf("--hold-attempts %d: want at least 1", f.attempts)
 	}
@@ -138,7 +143,8 @@ func (f *backupFlags) validate() error {
 // options are those that flags alone decide.
 func (f *backupFlags) options() *backup.Options {
 	return &backup.Options{
-		MaxLag: f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Tags: f.tags, Stuck: f.stuck, Timeout: f.timeout,
+		LockWait: f.lockWait.limit(),
+		MaxLag:   f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Tags: f.tags, Stuck: f.stuck, Timeout: f.timeout,
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
 		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout, PendingTimeout: f.pendingTimeout,

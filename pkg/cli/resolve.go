@@ -24,6 +24,7 @@ type resolveFlags struct {
 	tolerate             []uint
 	waitApply, serial    bool
 	timeout              time.Duration
+	lockWait             lockWait
 	force, dryRun        bool
 }
 
@@ -46,7 +47,7 @@ lost.` + "\n" + exitStatus(),
 		Example: `  # what would be done
   tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --dry-run
 
-  # the restore's process is known to be dead, and its lock has not expired
+  # the restore's process is known to be dead: do not watch its lock for a minute
   tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --force
 
   # one store's volume is lost; every region has a quorum on the others
@@ -65,6 +66,7 @@ lost.` + "\n" + exitStatus(),
 	fl.StringVar(&f.run, "run-id", "", "id of the run; that of one whose process died continues it (default: made from the time)")
 	tolerateFlag(cmd, &f.tolerate)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for stores and TiDB each")
+	f.lockWait.add(cmd)
 	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
 	onTasksFlag(cmd, &f.onTasks)
@@ -129,6 +131,9 @@ func (f *resolveFlags) validate() error {
 		return errors.New("--backup BACKUP is missing")
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
+	}
+	if err := f.lockWait.validate(); err != nil {
+		return err
 	}
 	if _, err := tolerated(f.tolerate); err != nil {
 		return err
@@ -197,7 +202,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Backup: cluster.BackupID(f.backup), Target: target, Tool: a.version.Version,
 		Kubernetes: k.Server(),
 		Timeout:    f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
-		Serial: f.serial,
+		Serial: f.serial, LockWait: f.lockWait.limit(),
 	}
 	f.flash.into(&opts)
 	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {

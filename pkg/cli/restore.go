@@ -25,6 +25,7 @@ type restoreFlags struct {
 	object                targetFlags
 	waitApply, serial     bool
 	timeout               time.Duration
+	lockWait              lockWait
 	keep, dryRun, compare bool
 }
 
@@ -73,6 +74,7 @@ whose process died is continued by the same command: what it made is taken over.
 	fl.StringVar(&f.run, "run-id", "", "id of the run: one that died is continued (default: the target's last run, if it died and was of the same request; else made from the time)")
 	f.add(cmd)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
+	f.lockWait.add(cmd)
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
 	f.object.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
@@ -98,6 +100,9 @@ func (f *restoreFlags) validate() error {
 		return fmt.Errorf("--to CLUSTER is missing")
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
+	}
+	if err := f.lockWait.validate(); err != nil {
+		return err
 	}
 	if err := f.volumeFlags.validate(); err != nil {
 		return err
@@ -188,7 +193,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 		Backup: cluster.BackupID(id), Target: target, Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
 		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply,
-		Serial: f.serial,
+		Serial: f.serial, LockWait: f.lockWait.limit(),
 	}
 	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {
 		return deps, opts, err

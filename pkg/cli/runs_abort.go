@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -73,7 +74,7 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
 	switch r.Operation {
 	case journal.Backup:
 		return a.operate(cmd, false, func(ctx context.Context, c *connections, s *session) (work, error) {
-			deps, opts, err := a.backupDeps(ctx, cmd, c, s, backupFlags{run: string(r.ID), name: string(r.Backup)}, r.Cluster.String())
+			deps, opts, err := a.backupDeps(ctx, cmd, c, s, backupFlags{run: string(r.ID), name: string(r.Backup), lockWait: lockWait(runlock.DefaultWait)}, r.Cluster.String())
 			return work{run: func(ctx context.Context) (document, error) {
 				err := backup.Abort(ctx, deps, opts)
 				return &abortedDoc{header: newHeader("AbortedRun"), Run: *r, Aborted: err == nil}, err

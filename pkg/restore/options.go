@@ -70,9 +70,12 @@ type Options struct {
 	TiFlash preflight.TiFlashPolicy
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
-	// LockWait is how long another run's lock of the target is waited for, beside the minute that it takes to find out
-	// whether that run is alive; zero refuses. It is for where nobody can break a lock.
+	// LockWait is how long another run's lock of the target is watched at most, to find out whether that run is alive; zero
+	// is 90 s, and runlock.NoWait refuses at once.
 	LockWait time.Duration
+	// AliveWait is how long the lock of a run that is alive is waited for beside that; zero refuses. It is for where nobody
+	// can run the command again.
+	AliveWait time.Duration
 	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
 	// on the others. Their volumes are made: a store that comes later catches up by itself.
 	TolerateStores []cluster.StoreID

@@ -20,7 +20,7 @@ const lockTTL = 10 * time.Minute
 func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 	for start := time.Now(); ; {
 		err := r.tryLock(ctx, s)
-		if !failure.Is(err, failure.Conflict) || time.Since(start) >= r.opts.LockWait {
+		if !failure.Is(err, failure.Conflict) || time.Since(start) >= r.opts.AliveWait {
 			return err
 		}
 		s.Note("another run has the lock; trying again until it is free, or known to be of a dead run: %v", err)
@@ -30,13 +30,25 @@ func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 	}
 }
 
+// lockTarget is takeLock of a restore: the run that had the lock meanwhile may have changed what the checks have found.
+func (r *run) lockTarget(ctx context.Context, s *phase.Scope) error {
+	if err := r.takeLock(ctx, s); err != nil || !r.waited || r.resumed {
+		return err
+	}
+	return r.checkTarget(ctx)
+}
+
 // lockInterval is how often a lock that another run has is tried again.
 const lockInterval = 5 * time.Second
 
 func (r *run) tryLock(ctx context.Context, s *phase.Scope) error {
 	err := r.fence.Take(ctx, lockTTL, runlock.Notify{
-		Lost:     r.cancel,
-		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
+		Wait: r.opts.LockWait,
+		Lost: r.cancel,
+		Watching: func(held *runlock.Record) {
+			r.waited = true
+			s.Note("%s", held.Watching())
+		},
 	})
 	if err == nil {
 		r.noteRun()

@@ -61,6 +61,7 @@ type run struct {
 	fastBefore map[pair]bool
 	fastMine   map[cluster.Zone][]cluster.SnapshotID
 	fence      *runlock.Fence
+	waited     bool // for the lock of another run
 	pd         PD
 	resolver   *resolve.Resolver
 	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up says so.

@@ -51,7 +51,7 @@ const (
 // restoreSteps is the runbook of a restore.
 func (r *run) restoreSteps() []phase.Step {
 	return slices.Concat(
-		repeated(r.checkSteps(), r.lockStep(phaseCluster, r.takeLock)),
+		repeated(r.checkSteps(), r.lockStep(phaseCluster, r.lockTarget)),
 		r.fenced(
 			r.clusterSteps(),
 			r.volumeSteps(),
@@ -206,7 +206,7 @@ func (r *run) lastPhase() string {
 }
 
 func (r *run) lockStep(in string, take func(context.Context, *phase.Scope) error) []phase.Step {
-	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.LockWait, Do: take, Undo: r.dropLock}}
+	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.AliveWait + max(0, r.opts.LockWait), Do: take, Undo: r.dropLock}}
 }
 
 func (r *run) unlockStep(in string) []phase.Step {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -106,17 +107,25 @@ func (l *Lock) stillHeld(ctx context.Context) error {
 	current, _, err := Read(ctx, l.store, l.cluster)
 	switch {
 	case failure.Is(err, failure.NotFound):
-		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "the lock's object was deleted")
+		return deleted(l.cluster)
 	case err != nil:
 		return failure.Annotate(err, "check lock", l.cluster.String())
 	case current.Nonce != l.nonce:
 		return lostTo(current)
 	case current.Released:
-		return failure.New(failure.Conflict, "check lock", l.cluster.String(), "it was released by somebody else")
+		return releasedByOthers(l.cluster)
 	}
 	return nil
 }
 
 func lostTo(by *Record) error {
 	return failure.New(failure.Conflict, "check lock", by.Cluster.String(), "it was taken over by %s, epoch %d", by.Owner, by.Epoch)
+}
+
+func releasedByOthers(name cluster.Name) error {
+	return failure.New(failure.Conflict, "check lock", name.String(), "it was released by somebody else")
+}
+
+func deleted(name cluster.Name) error {
+	return failure.New(failure.Conflict, "check lock", name.String(), "the lock's object was deleted")
 }

@@ -19,9 +19,10 @@ type Fence struct {
 	cluster cluster.Name
 	owner   Owner
 
-	mu   sync.Mutex
-	held *HeldLock
-	lost error
+	mu       sync.Mutex
+	held     *HeldLock
+	released bool // by this run itself
+	lost     error
 }
 
 // NewFence makes the fence of a run that has not taken the lock yet.
@@ -42,7 +43,7 @@ func (f *Fence) Take(ctx context.Context, ttl time.Duration, notify Notify) erro
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held = held
+	f.held, f.released = held, false
 	return nil
 }
 
@@ -50,7 +51,12 @@ func (f *Fence) Take(ctx context.Context, ttl time.Duration, notify Notify) erro
 func (f *Fence) Epoch() int64 { return f.lock().Epoch() }
 
 // Release is that of the lock; it succeeds if there is none.
-func (f *Fence) Release(ctx context.Context) error { return f.lock().Release(ctx) }
+func (f *Fence) Release(ctx context.Context) error {
+	f.mu.Lock()
+	f.released = true // also after an error: it may have happened
+	f.mu.Unlock()
+	return f.lock().Release(ctx)
+}
 
 // Check confirms that the lock is still held. Call it right before what two runs must not both do: a process that was
 // suspended while its lock was given to another run learns of it by the next renewal only, which is too late. An
@@ -116,9 +122,11 @@ func (f *Fence) Lost() bool { return f.reason() != nil }
 // Loss is the reason of the loss, of kind Conflict; nil if none was noted. It asks nobody.
 func (f *Fence) Loss() error { return f.reason() }
 
-// Taken reports whether another run, or another process of this one, has, or may have, the cluster by now: ask it before anything is undone. It reads
-// the lock, if no loss was noted. One that cannot be read is still held while the last renewal is so young that nobody
-// can have taken it over; after that it may be another run's. So it is with an answer that waited for a process that was suspended: it is asked for again.
+// Taken reports whether another run, or another process of this one, has, or may have, the cluster by now: ask it before
+// anything is undone. It reads the lock, if no loss was noted. One that was deleted, or released by somebody else, is lost,
+// as Check says. One that cannot be read is still held while the last renewal is so young that nobody can have taken it
+// over; after that it may be another run's. So it is with an answer that waited for a process that was suspended: it is
+// asked for again.
 func (f *Fence) Taken(ctx context.Context) bool {
 	if f.Lost() {
 		return true
@@ -133,6 +141,10 @@ func (f *Fence) Taken(ctx context.Context) bool {
 	switch {
 	case err == nil && (record.Owner.Run != f.owner.Run || held != nil && record.Nonce != held.lock.nonce):
 		f.Lose(lostTo(record))
+	case err == nil && record.Released && held != nil && !f.releasedIt():
+		f.Lose(releasedByOthers(f.cluster))
+	case failure.Is(err, failure.NotFound) && held != nil && !f.releasedIt():
+		f.Lose(deleted(f.cluster))
 	case err != nil && !failure.Is(err, failure.NotFound) && held != nil && !held.lock.trusted(time.Now()):
 		f.Lose(failure.New(failure.Conflict, "check lock", f.cluster.String(),
 			"it was not renewed for so long that another run may have it, and it cannot be read: %w", err))
@@ -150,7 +162,7 @@ func (f *Fence) Replaced(ctx context.Context) bool {
 	return err == nil && (held == nil || record.Nonce != held.lock.nonce)
 }
 
-// Reclaim reports whether another run has had the lock after this one and has released it, or let it expire: what
+// Reclaim reports whether another run has had the lock after this one and has released it: what
 // this run has left in the cluster is its own to clean up again. The loss stays noted.
 func (f *Fence) Reclaim(ctx context.Context) bool {
 	record, _, err := Read(ctx, f.store, f.cluster)
@@ -169,6 +181,13 @@ func (f *Fence) lock() *HeldLock {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.held
+}
+
+// releasedIt reports whether this run has released the lock.
+func (f *Fence) releasedIt() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.released
 }
 
 func (f *Fence) reason() error {

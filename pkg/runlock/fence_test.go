@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -140,6 +141,37 @@ func TestFence_Unreadable_MayBeTakenOnceItWasNotRenewed(t *testing.T) {
 		require.ErrorContains(t, f.Check(t.Context()), "another run may have it", "a loss stays noted")
 		require.NoError(t, f.Release(t.Context()))
 	})
+}
+
+// A lock that a person broke, or whose object is gone, is lost to whoever undoes, as it is to Check; one that the run has
+// released itself is not.
+func TestFence_Taken_ReleasedOrDeleted_IsLost(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		meanwhile func(t *testing.T, store *objstoretest.Memory, f *runlock.Fence)
+		want      string
+	}{
+		"broken": {func(t *testing.T, store *objstoretest.Memory, _ *runlock.Fence) {
+			require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
+		}, "released by somebody else"},
+		"deleted": {func(t *testing.T, store *objstoretest.Memory, _ *runlock.Fence) {
+			require.NoError(t, store.Delete(t.Context(), manifest.LockKey(prod)))
+		}, "the lock's object was deleted"},
+		"released by itself": {func(t *testing.T, _ *objstoretest.Memory, f *runlock.Fence) {
+			require.NoError(t, f.Release(t.Context()))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			f := take(t, store, first)
+			row.meanwhile(t, store, f)
+			require.Equal(t, row.want != "", f.Taken(t.Context()))
+			if row.want != "" {
+				require.ErrorContains(t, f.Loss(), row.want)
+			}
+		})
+	}
 }
 
 func TestFence_LossSeenElsewhere_IsNotedOnce(t *testing.T) {

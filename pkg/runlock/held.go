@@ -1,6 +1,7 @@
 package runlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,31 +20,30 @@ type HeldLock struct {
 	stop func()
 }
 
-// Notify is what an owner wants to hear of its lock.
+// Notify is how an owner waits for its lock, and what it wants to hear of it.
 type Notify struct {
 	// Lost is called at most once, with the reason, if the lock is lost: the run has to end then.
 	Lost func(error)
-	// Watching is called if another run holds the lock and seems to be dead: whether it is takes a minute to find out.
+	// Watching is called if another run holds the lock: whether that one is alive takes a minute to find out.
 	// Nil is not called.
 	Watching func(held *Record)
+	// Wait is how long a lock that another run holds is watched at most; zero is DefaultWait, and NoWait refuses at once.
+	Wait time.Duration
 }
 
-// Take acquires the cluster's lock and keeps it, whatever becomes of ctx, until Release. The lock of an owner that does
-// not renew it is watched for a minute, and taken over if it is not renewed in that time. The errors are those of Acquire.
+// DefaultWait is enough to find out that the owner of a lock is dead.
+const (
+	DefaultWait = 90 * time.Second
+	NoWait      = -1 * time.Nanosecond
+)
+
+// Take acquires the cluster's lock and keeps it, whatever becomes of ctx, until Release. One that another run holds is
+// watched, by its versions alone: it is taken over if it is not renewed for a minute, or if it is released, and refused as
+// soon as it is renewed, or after notify.Wait. The errors are those of Acquire.
 func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify) (*HeldLock, error) {
 	lock, err := Acquire(ctx, store, name, owner, ttl)
-	if failure.Is(err, failure.Conflict) {
-		watching := notify.Watching
-		if watching == nil {
-			watching = func(*Record) {}
-		}
-		found, watchErr := watch(ctx, store, name, watching)
-		if watchErr != nil {
-			return nil, watchErr
-		}
-		if found.Dead {
-			lock, err = acquire(ctx, store, name, owner, ttl, found.version)
-		}
+	if failure.Is(err, failure.Conflict) && notify.Wait >= 0 {
+		lock, err = takeFromOther(ctx, store, name, owner, ttl, notify)
 	}
 	if err != nil {
 		return nil, err
@@ -54,6 +54,26 @@ func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Ow
 		detach()
 		stop()
 	}}, nil
+}
+
+// takeFromOther watches the lock that another run holds, and acquires it if it is free, or its owner dead.
+func takeFromOther(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify) (*Lock, error) {
+	watching := notify.Watching
+	if watching == nil {
+		watching = func(*Record) {}
+	}
+	found, err := watch(ctx, store, name, cmp.Or(notify.Wait, DefaultWait), watching)
+	switch {
+	case err != nil:
+		return nil, err
+	case found.Dead:
+		return acquire(ctx, store, name, owner, ttl, found.version)
+	case found.Record.Released:
+		return Acquire(ctx, store, name, owner, ttl)
+	case found.renewed:
+		return nil, held(found.Record, time.Now()).WithHint("wait for that run: it is alive, as it renewed its lock while that was watched")
+	}
+	return nil, held(found.Record, time.Now())
 }
 
 // Epoch is the lock's fencing number: higher than that of every owner before. That of nil is 0.

@@ -37,7 +37,8 @@ const MinTTL = time.Second
 func renewInterval(ttl time.Duration) time.Duration { return min(ttl/3, maxRenewInterval) }
 
 // Acquire takes the cluster's lock for ttl, or fails at once: Conflict if another run holds it, with who,
-// since when and until when in the text. An expired lock is taken over with the next epoch. Of several
+// since when and when it was renewed last in the text. A lock that was released is taken over with the next epoch, and so
+// is an expired one of an owner that does not say how often it renews; one that does has to be watched first. Of several
 // that acquire at the same time exactly one succeeds, also of the same owner. The lock is not renewed until
 // Keep is called. A lost answer is settled by reading back; if that fails too, the error is the store's and
 // the lock, if we got it after all, expires.
@@ -140,7 +141,7 @@ func (l *Lock) readopt(ctx context.Context, next *Record, conflict error) (objst
 	return write(ctx, l.store, next, version)
 }
 
-// Refusal is the Conflict with which Acquire would end now: who holds the cluster's lock, since when and until when. It is nil
+// Refusal is the Conflict with which Acquire would end now: who holds the cluster's lock, and since when. It is nil
 // if the lock is free or cannot be read; nothing is written.
 func Refusal(ctx context.Context, store objstore.Store, name cluster.Name) error {
 	now := time.Now()
@@ -160,8 +161,8 @@ func (l *Lock) lostRace(ctx context.Context, err error) error {
 	return failure.Annotate(err, "acquire lock", l.record.Cluster.String())
 }
 
-func held(r *Record, now time.Time) error {
-	return failure.New(failure.Conflict, "acquire lock", r.Cluster.String(), "held by %s since %s, until %s",
-		r.Owner, r.AcquiredAt.Format(time.RFC3339), r.FreeAt().UTC().Format(time.RFC3339)).
+func held(r *Record, now time.Time) *failure.Error {
+	return failure.New(failure.Conflict, "acquire lock", r.Cluster.String(), "held by %s since %s, %s",
+		r.Owner, r.AcquiredAt.Format(time.RFC3339), r.heldUntil()).
 		WithHint("wait for that run, or if it is dead %s", r.freeAfter(now))
 }

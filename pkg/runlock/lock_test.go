@@ -1,6 +1,7 @@
 package runlock_test
 
 import (
+	"encoding/json"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -56,8 +57,8 @@ func TestAcquire_Held_NamesOwnerAndTimes(t *testing.T) {
 		_, err := runlock.Acquire(t.Context(), store, prod, other, ttl)
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
 		require.EqualError(t, err, "acquire lock of tidb/prod: held by run run-1 (backup, pid 7 on host a) "+
-			"since 2000-01-01T00:00:00Z, until 2000-01-01T00:01:15Z")
-		require.Contains(t, failure.HintOf(err), "run again in a minute")
+			"since 2000-01-01T00:00:00Z, renewed last at 2000-01-01T00:00:00Z")
+		require.Contains(t, failure.HintOf(err), "run again with --lock-wait 1m30s")
 		require.EqualError(t, runlock.Refusal(t.Context(), store, prod), err.Error())
 	})
 }
@@ -70,24 +71,52 @@ func TestAcquire_OtherCluster_IsFree(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAcquire_ExpiredWithinSkew_IsStillHeld(t *testing.T) {
+// older is the lock of a version that does not say how often it renews: it ends by the clocks.
+func older(t *testing.T, store *objstoretest.Memory) {
+	t.Helper()
+	now := time.Now()
+	body, err := json.Marshal(runlock.Record{
+		Cluster: prod, Owner: first, Epoch: 1, AcquiredAt: now, RenewedAt: now, ExpiresAt: now.Add(ttl), Nonce: "n",
+	})
+	require.NoError(t, err)
+	_, err = store.Create(t.Context(), manifest.LockKey(prod), body)
+	require.NoError(t, err)
+}
+
+func TestAcquire_OlderVersions_EndsByTheClocksAndTheirSkew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
-		acquire(t, store, first)
+		older(t, store)
 		pass(ttl + ttl/4 - time.Nanosecond)
 		_, err := runlock.Acquire(t.Context(), store, prod, other, ttl)
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
+		require.ErrorContains(t, err, "until 2000-01-01T00:01:15Z")
+		pass(time.Nanosecond)
+		require.EqualValues(t, 2, acquire(t, store, other).Epoch())
 	})
 }
 
-func TestAcquire_Expired_TakesOverAndFencesTheOldOwner(t *testing.T) {
+// A lock that is renewed is never taken because of its expiry: that is by the clock of the machine that has it.
+func TestAcquire_ExpiredByAnotherClock_IsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		l := acquire(t, store, first)
+		pass(11 * time.Minute)
+		_, err := runlock.Acquire(t.Context(), store, prod, other, ttl)
+		require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+		require.Error(t, runlock.Refusal(t.Context(), store, prod))
+		require.NoError(t, l.Renew(t.Context()))
+	})
+}
+
+func TestTake_OwnerDied_TakesOverAndFencesTheOldOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		old := acquire(t, store, first)
-		pass(ttl + ttl/4)
-		taken := acquire(t, store, other)
+		taken := take(t, store, other)
 		require.Equal(t, old.Epoch()+1, taken.Epoch())
 
 		err := old.Renew(t.Context())
@@ -98,6 +127,7 @@ func TestAcquire_Expired_TakesOverAndFencesTheOldOwner(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, other, r.Owner)
 		require.False(t, r.Released)
+		require.NoError(t, taken.Release(t.Context()))
 	})
 }
 
@@ -226,15 +256,16 @@ func TestBreak_OlderEpoch_LeavesTheSuccessorsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		dead := acquire(t, store, first)
-		pass(ttl + ttl/4)
-		successor := acquire(t, store, other)
+		successor := take(t, store, other)
 		err := runlock.Break(t.Context(), store, prod, dead.Epoch())
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
 		require.ErrorContains(t, err, "run run-2")
-		require.NoError(t, successor.Renew(t.Context()), "it is still held")
+		pass(3 * time.Second)
+		require.NoError(t, successor.Check(t.Context()), "it is still held")
 		record, _, err := runlock.Read(t.Context(), store, prod)
 		require.NoError(t, err)
 		require.True(t, record.Held(time.Now()))
+		require.NoError(t, successor.Release(t.Context()))
 	})
 }
 

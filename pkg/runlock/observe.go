@@ -12,28 +12,28 @@ import (
 // Finding is what somebody who does not want the lock found out about it.
 type Finding struct {
 	Record *Record // nil if nobody ever took the lock
-	// Dead says that the owner of a lock that has not expired did not renew it while it was watched.
+	// Dead says that the owner of a lock that was not released did not renew it while it was watched.
 	Dead bool
 
 	version objstore.Version
+	renewed bool // while it was watched
 }
 
 // Held reports whether the lock keeps others out at the time: its owner is alive, or not known to be dead.
 func (f Finding) Held(now time.Time) bool { return f.Record != nil && !f.Dead && f.Record.Held(now) }
 
-// Observe finds out whether a run that is alive holds the lock, as Take does before it takes one over: a lock that was
-// not renewed a moment ago is watched for about a minute, and watching is called first (nil is not). Nothing is
-// written. A lock that nobody ever took is no error.
+// Observe finds out whether a run that is alive holds the lock, as Take does before it takes one over: it is watched for
+// about a minute, and watching is called first (nil is not). One that seems to have been renewed a moment ago is taken for
+// held at once, whatever the clocks: nobody takes it then. Nothing is written. A lock that nobody ever took is no error.
 func Observe(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*Record)) (Finding, error) {
 	if watching == nil {
 		watching = func(*Record) {}
 	}
 	record, version, err := Read(ctx, store, name)
-	if err == nil && record.Held(time.Now()) {
-		f, watchErr := watch(ctx, store, name, watching)
-		return f, watchErr
-	}
-	if failure.Is(err, failure.NotFound) {
+	switch now := time.Now(); {
+	case err == nil && record.Held(now) && now.Sub(record.RenewedAt).Abs() >= record.RenewInterval():
+		return watch(ctx, store, name, DefaultWait, watching)
+	case failure.Is(err, failure.NotFound):
 		return Finding{}, nil
 	}
 	return Finding{Record: record, version: version}, err

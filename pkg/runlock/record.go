@@ -66,21 +66,36 @@ func (r *Record) FreeAt() time.Time {
 	return r.ExpiresAt.Add(min(r.ExpiresAt.Sub(r.RenewedAt)/4, maxSkew))
 }
 
-// Held reports whether the lock keeps others out at the time.
-func (r *Record) Held(now time.Time) bool { return !r.Released && now.Before(r.FreeAt()) }
+// Held reports whether the lock keeps others out at the time. One that is renewed does until it is released, or was
+// watched: its expiry is by the clock of another machine. That of an owner who does not say how often it renews, of an
+// older version, ends by the clocks.
+func (r *Record) Held(now time.Time) bool {
+	return !r.Released && (r.RenewSeconds > 0 || r.Unexpired(now))
+}
+
+// Unexpired reports whether the lock's lease runs by the clocks, which may differ: it is for who only shows the lock.
+func (r *Record) Unexpired(now time.Time) bool { return !r.Released && now.Before(r.FreeAt()) }
+
+// heldUntil is until when a lock keeps others out, as far as that is known.
+func (r *Record) heldUntil() string {
+	if r.RenewSeconds > 0 {
+		return "renewed last at " + r.RenewedAt.UTC().Format(time.RFC3339)
+	}
+	return "until " + r.FreeAt().UTC().Format(time.RFC3339)
+}
 
 // freeAfter is what to do about a dead owner's lock.
 func (r *Record) freeAfter(now time.Time) string {
 	if r.RenewSeconds > 0 {
-		return "run again in a minute: the lock is then taken over"
+		return "run again with --lock-wait " + DefaultWait.String() + ": the lock is taken over if it is not renewed meanwhile"
 	}
 	return fmt.Sprintf("for %s until its lock expires", max(r.FreeAt().Sub(now), 0).Round(time.Second))
 }
 
 // Watching says that whether the owner is dead is being found out.
 func (r *Record) Watching() string {
-	return fmt.Sprintf("the lock is held by %s, who has not renewed it since %s: it counts as dead if it is not renewed within a minute",
-		r.Owner, r.RenewedAt.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the lock is held by %s, who renewed it last at %s: it counts as dead if it is not renewed within %s from now",
+		r.Owner, r.RenewedAt.UTC().Format(time.RFC3339), (watchedRenewals * r.RenewInterval()).Round(time.Second))
 }
 
 // Read returns a cluster's lock as it is stored, and its version. It is NotFound if no run ever took it.

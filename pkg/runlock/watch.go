@@ -19,20 +19,24 @@ const (
 
 // watch finds out whether the owner of a lock that is held is dead. It compares no clocks: it has to see the same
 // version for watchedRenewals intervals. The result is alive (the record is then the newest that was seen) as soon as
-// the lock is renewed or changes hands, and at once if it seems to have been renewed a moment ago, or its owner does
-// not say how often it renews. watching is called if it takes longer.
-func watch(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*Record)) (Finding, error) {
+// the lock is renewed or changes hands, after the limit, and at once if its owner does not say how often it renews.
+// watching is called if it takes longer.
+func watch(ctx context.Context, store objstore.Store, name cluster.Name, limit time.Duration, watching func(*Record)) (Finding, error) {
 	first, version, err := Read(ctx, store, name)
 	if err != nil {
 		return Finding{}, err
 	}
-	start, every := time.Now(), time.Duration(first.RenewSeconds*float64(time.Second))
-	if every <= 0 || start.Sub(first.RenewedAt).Abs() < every {
+	start, every := time.Now(), first.RenewInterval()
+	if every <= 0 || first.Released {
 		return Finding{Record: first, version: version}, nil
 	}
 	watching(first)
 	for time.Since(start) <= watchedRenewals*every {
-		if err := wait.For(ctx, every/4); err != nil {
+		left := limit - time.Since(start)
+		if left <= 0 {
+			return Finding{Record: first, version: version}, nil
+		}
+		if err := wait.For(ctx, min(every/4, left)); err != nil {
 			return Finding{}, failure.Annotate(err, "watch lock", name.String())
 		}
 		current, now, err := Read(ctx, store, name)
@@ -40,7 +44,7 @@ func watch(ctx context.Context, store objstore.Store, name cluster.Name, watchin
 		case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
 			return Finding{}, err
 		case err == nil && (now != version || current.Released):
-			return Finding{Record: current, version: now}, nil
+			return Finding{Record: current, version: now, renewed: !current.Released}, nil
 		}
 	}
 	return Finding{Record: first, Dead: true, version: version}, nil // a write that depends on this version may free it

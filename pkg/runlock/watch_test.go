@@ -2,6 +2,7 @@ package runlock_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,29 +22,77 @@ const long = 10 * time.Minute
 
 func ignore() runlock.Notify { return runlock.Notify{Lost: func(error) {}} }
 
-// The run that held the lock was killed: another one has it in about a minute, not when its lease has ended.
+// The run that held the lock was killed: another one has it in about a minute, not when its lease has ended, and whether it
+// was renewed a moment ago or long ago, by whatever clock.
 func TestTake_OwnerWasKilled_TakesOverInAboutAMinute(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]time.Duration{"a moment ago": time.Second, "long ago": 11 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := objstoretest.NewMemory(nil)
+				dead, err := runlock.Acquire(t.Context(), store, prod, first, long)
+				require.NoError(t, err)
+				pass(later)
+				start, watched := time.Now(), ""
+				h, err := runlock.Take(t.Context(), store, prod, other, long, runlock.Notify{
+					Lost: func(error) {}, Watching: func(r *runlock.Record) { watched = r.Watching() },
+				})
+				require.NoError(t, err)
+				require.Contains(t, watched, "run run-1")
+				require.Contains(t, watched, "within 1m0s from now")
+				require.Less(t, time.Since(start), 75*time.Second)
+				require.GreaterOrEqual(t, time.Since(start), time.Minute, "three renewals are missed while it is watched")
+				require.ErrorContains(t, dead.Renew(t.Context()), "taken over by run run-2")
+				require.NoError(t, h.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// A run that is alive is refused to nobody's harm as soon as it renews, on a machine whose clock is eleven minutes behind
+// that of who wants its lock.
+func TestTake_OwnerIsAlive_IsConflictWithinARenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
+		behind := &slowClock{Store: store, by: 11 * time.Minute}
+		h, err := runlock.Take(t.Context(), behind, prod, first, long, runlock.Notify{Lost: func(reason error) { t.Errorf("lost: %v", reason) }})
+		require.NoError(t, err)
+		pass(time.Second)
 		start := time.Now()
-		dead, err := runlock.Acquire(t.Context(), store, prod, first, long)
-		require.NoError(t, err)
-		pass(10 * time.Second)
 		_, err = runlock.Take(t.Context(), store, prod, other, long, ignore())
-		require.Equal(t, failure.Conflict, failure.KindOf(err), "it seems to be alive")
-		require.Equal(t, 10*time.Second, time.Since(start), "and that is said at once")
-
-		pass(15 * time.Second)
-		watched := ""
-		h, err := runlock.Take(t.Context(), store, prod, other, long, runlock.Notify{
-			Lost: func(error) {}, Watching: func(r *runlock.Record) { watched = r.Watching() },
-		})
+		require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "held by run run-1")
+		require.Contains(t, failure.HintOf(err), "it is alive")
+		require.LessOrEqual(t, time.Since(start), 25*time.Second)
+		found, err := runlock.Observe(t.Context(), store, prod, nil)
 		require.NoError(t, err)
-		require.Contains(t, watched, "run run-1")
-		require.Less(t, time.Since(start), 100*time.Second)
-		require.GreaterOrEqual(t, time.Since(start), 85*time.Second, "three renewals are missed while it is watched")
-		require.ErrorContains(t, dead.Renew(t.Context()), "taken over by run run-2")
+		require.True(t, found.Held(time.Now()), "nor is it dead for gc")
+		require.NoError(t, h.Release(t.Context()))
+	})
+}
+
+// How long a lock is watched is the caller's to say, and a run that ends meanwhile is waited for.
+func TestTake_Wait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		l, err := runlock.Acquire(t.Context(), store, prod, first, long)
+		require.NoError(t, err)
+		refused := func(wait, after time.Duration) {
+			start := time.Now()
+			_, err := runlock.Take(t.Context(), store, prod, other, long, runlock.Notify{Lost: func(error) {}, Wait: wait})
+			require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, "held by run run-1")
+			require.Contains(t, failure.HintOf(err), "--lock-wait 1m30s")
+			require.Equal(t, after, time.Since(start))
+		}
+		refused(runlock.NoWait, 0)
+		refused(30*time.Second, 30*time.Second)
+		time.AfterFunc(10*time.Second, func() { _ = l.Release(t.Context()) })
+		h, err := runlock.Take(t.Context(), store, prod, other, long, ignore())
+		require.NoError(t, err)
 		require.NoError(t, h.Release(t.Context()))
 	})
 }
@@ -145,4 +194,28 @@ func (c *cutOff) Replace(ctx context.Context, key string, body []byte, old objst
 		return "", err
 	}
 	return c.Store.Replace(ctx, key, body, old)
+}
+
+// slowClock is the store of a machine whose clock is behind.
+type slowClock struct {
+	objstore.Store
+	by time.Duration
+}
+
+func (c *slowClock) behind(body []byte) []byte {
+	var r runlock.Record
+	if json.Unmarshal(body, &r) != nil {
+		return body
+	}
+	r.AcquiredAt, r.RenewedAt, r.ExpiresAt = r.AcquiredAt.Add(-c.by), r.RenewedAt.Add(-c.by), r.ExpiresAt.Add(-c.by)
+	out, _ := json.Marshal(r)
+	return out
+}
+
+func (c *slowClock) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
+	return c.Store.Create(ctx, key, c.behind(body))
+}
+
+func (c *slowClock) Replace(ctx context.Context, key string, body []byte, old objstore.Version) (objstore.Version, error) {
+	return c.Store.Replace(ctx, key, c.behind(body), old)
 }

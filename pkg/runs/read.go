@@ -108,7 +108,7 @@ func (r *Run) judge(lock *runlock.Record) {
 	switch {
 	case lock == nil || lock.Owner.Run != r.ID:
 		r.diedEarly()
-	case lock.Held(time.Now()):
+	case lock.Unexpired(time.Now()): // it is only shown: nobody takes a lock because of it
 		until, renewed := lock.FreeAt().UTC(), lock.RenewedAt.UTC()
 		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
 		r.lock, r.RenewedAt, r.Silent = lock, &renewed, lock.Silent(time.Now())
