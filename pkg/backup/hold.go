@@ -137,7 +137,7 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	case err != nil:
 		return failure.New(failure.Limited, "let go", r.opts.Cluster.String(), "%v", err)
 	}
-	return nil
+	return failure.New(failure.Unknown, "release", r.opts.Cluster.String(), "nothing says that the cluster was held during the whole cut")
 }
 
 // releaseAgain lets go what the release had to leave, once the backup is sealed. The undo of the release, which

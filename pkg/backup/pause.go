@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
@@ -23,6 +24,8 @@ type PauseDeps struct {
 	Log  *zap.Logger
 	// EarlyApply turns early apply off while the cluster is held; nil leaves it alone.
 	EarlyApply tikv.EarlyApplier
+	// Remains learns what is held at any moment, for a process that is ended before it is released; nil learns nothing.
+	Remains *phase.Remains
 }
 
 // PauseOptions are what the user chose for a pause.
@@ -58,6 +61,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		return err
 	}
 	defer h.Disconnect()
+	deps.Remains.Set(phase.RemainsHold, h.Remains)
 	old, err := pauseEarlyApply(ctx, deps, o.Cluster)
 	if err == nil {
 		err = holdUntil(ctx, deps.PD, h, o)

@@ -34,6 +34,15 @@ type cutSnapshot struct {
 	StartedAt time.Time          `json:"startedAt"`
 }
 
+// check fails unless the proof is of the cut at this timestamp: without one no manifest is written and none is sealed, whatever
+// the steps before it say.
+func (p *proof) check(op string, backup cluster.BackupID, ts cluster.TS) error {
+	if p.Source == nil || len(p.Sets) == 0 || p.BackupTS == 0 || p.BackupTS != ts {
+		return failure.New(failure.Corrupt, op, string(backup), "the cut at backup ts %s is not proven", ts)
+	}
+	return nil
+}
+
 // prove notes what the steps after the release need.
 func (r *run) prove(ctx context.Context, s *phase.Scope) {
 	hold := r.result.Hold

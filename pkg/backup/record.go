@@ -13,6 +13,9 @@ import (
 // record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
 // bound everything that the snapshots hold.
 func (r *run) record(ctx context.Context, s *phase.Scope) error {
+	if err := r.proof.check("record backup", r.opts.Backup, r.backupTS); err != nil {
+		return err
+	}
 	if done, err := r.recordedBefore(ctx); done || err != nil {
 		return err
 	}

@@ -15,6 +15,9 @@ import (
 // as it is stored. From then on the backup can be restored and the snapshots stay.
 func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
 	m := r.result.Manifest
+	if err := r.proof.check("seal backup", r.opts.Backup, m.BackupTS); err != nil {
+		return err
+	}
 	if err := r.checkCompleted(ctx, m); err != nil {
 		return err
 	}

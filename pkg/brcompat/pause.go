@@ -58,7 +58,9 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	}
 	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)), zap.Duration("ttl", f.TTL),
 		zap.Duration("at-most", o.MaxHold))
-	if err := backup.Pause(ctx, backup.PauseDeps{PD: p, TiKV: c.tikv(), EarlyApply: c.tikv(), Log: a.log.Logger}, o); err != nil {
+	if err := backup.Pause(ctx, backup.PauseDeps{
+		PD: p, TiKV: c.tikv(), EarlyApply: c.tikv(), Log: a.log.Logger, Remains: &a.left,
+	}, o); err != nil {
 		return err
 	}
 	a.log.say("GC and schedulers are resumed.")

@@ -49,7 +49,7 @@ func refused(store objstore.Store, err error, header, but string) error {
 		return failure.Annotate(err, "prove conditional writes", store.URL())
 	}
 	return failure.New(failure.Unready, "prove conditional writes", store.URL(), "its server ignores %s: %s, so that two runs could have one cluster", header, but).
-		WithHint("use Amazon S3, or a store that supports conditional writes (%s of PutObject); see the README for those that do", header)
+		WithHint("use Amazon S3, or a store that supports conditional writes (%s of PutObject); docs/storage.md has what else a storage needs", header)
 }
 
 // Check is the proof of Open for a dry run, which notes nothing in the storage: what could not be proven, as nothing may be

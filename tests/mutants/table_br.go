@@ -29,6 +29,11 @@ func brGuards() []Mutant {
 		in("pkg/catalog/br.go", "the backupmeta of another run is deleted with a failed one", othersStay,
 			"	if held != nil && held.Run == run {\n		doc, _, err", "	if held != nil {\n		doc, _, err",
 			"TestForgetForBR_OnlyItsOwn"),
+		{
+			Name: "a pause that is ended at once says that nothing is held", Promise: releasedOrSaid, File: "pkg/backup/pause.go",
+			Old: "	deps.Remains.Set(phase.RemainsHold, h.Remains)\n", New: "", Package: "tests/failures/br",
+			Tests: "^TestA12_PauseEndedByASecondSignal_SaysThatTheClusterIsHeld$",
+		},
 		in("pkg/restore/prepare.go", "a cluster that has stores is marked recovering", othersStay,
 			"	if len(stores) == 0 {\n		return nil", "	if true {\n		return nil",
 			"TestCheckTargetStores_OnlyPreparedPartsMayBeThere"),

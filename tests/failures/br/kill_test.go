@@ -187,3 +187,22 @@ func TestH5_ParentDies_EndsAsBySIGTERM(t *testing.T) {
 	require.True(t, says("the process that started br has ended")())
 	require.Empty(t, p.c.Held())
 }
+
+// A pause that gets a second signal while PD does not let it resume: what it holds is named, with what releases it, by the exit code
+// of a cluster that is held.
+func TestA12_PauseEndedByASecondSignal_SaysThatTheClusterIsHeld(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pause := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10m")
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(p.c.Held(), func(s string) bool { return strings.HasPrefix(s, "safe point tisnap-") })
+	}, patience, 20*time.Millisecond)
+	p.fault(t, fault.Rule{Point: "pd.DropTTLConfig", Position: fault.Stall, Times: -1})
+	require.NoError(t, pause.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool { return len(p.faults.Unreached()) == 0 }, patience, 20*time.Millisecond)
+	require.NoError(t, pause.cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, pause.cmd.Wait())
+	require.Equal(t, int(brcompat.ExitHeld), pause.cmd.ProcessState.ExitCode(), pause.out.String())
+	require.Contains(t, pause.out.String(), "is still held by run ")
+	require.Contains(t, pause.out.String(), "release it now with: tisnap release ")
+}
