@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
 )
 
 // brPrefix starts the names of br's safe points.
@@ -36,7 +37,11 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 	if err != nil {
 		return failure.Annotate(err, "list safe points", name.String())
 	}
-	var found []string
+	now, err := p.Now(ctx)
+	if err != nil {
+		return failure.Annotate(err, "take timestamp", name.String())
+	}
+	found := holdsOfRuns(services, own.Run, now)
 	for _, s := range status.Schedulers {
 		if !own.AnyPause && !slices.Contains(own.Schedulers, s.Name) {
 			found = append(found, "scheduler "+s.Name+" is paused"+until(s.Until))
@@ -48,8 +53,7 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 		}
 	}
 	for _, s := range services {
-		others := strings.HasPrefix(s.Service, servicePrefix) && s.Service != servicePrefix+string(own.Run)
-		if (others || strings.HasPrefix(s.Service, brPrefix)) && time.Now().Before(s.ExpiredAt) {
+		if strings.HasPrefix(s.Service, brPrefix) && now.Time().Before(s.ExpiredAt) {
 			found = append(found, "service "+s.Service+" holds GC"+until(s.ExpiredAt))
 		}
 	}
@@ -58,6 +62,18 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 	}
 	return failure.New(failure.Conflict, "check for other holds", name.String(), "another tool holds the cluster: %s", strings.Join(found, "; ")).
 		WithHint("wait until the other backup, restore or import has ended; what one that died, or a person, left in PD runs out by itself, or is ended by: tisnap release %s --all, or pd-ctl", name)
+}
+
+// holdsOfRuns names the other runs of tisnap that hold GC by PD's own clock, by which their safe points expire.
+func holdsOfRuns(services []pd.SafePoint, own cluster.RunID, now cluster.TS) []string {
+	var found []string
+	for _, s := range services {
+		run, ours := strings.CutPrefix(s.Service, servicePrefix)
+		if ours && run != string(own) && now.Time().Before(s.ExpiredAt) {
+			found = append(found, "run "+run+" of tisnap holds GC by service "+s.Service+until(s.ExpiredAt))
+		}
+	}
+	return found
 }
 
 func until(t time.Time) string {

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/pd"
 )
 
 func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
@@ -29,7 +31,7 @@ func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
 			return r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute)
 		}, "schedule.max-merge-region-size is overridden to 7"},
 		{"a safe point of br", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "br-4711") }, "service br-4711 holds GC until "},
-		{"one of another run", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-other") }, "service tisnap-other holds GC"},
+		{"one of another run", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-other") }, "holds the cluster: run other of tisnap holds GC by service tisnap-other until "},
 		{"its own", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-run-1") }, ""},
 		{"one of TiCDC", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "ticdc-default") }, ""},
 	} {
@@ -59,6 +61,37 @@ func (r *rig) holdGC(ctx context.Context, service string) error {
 	}
 	_, err = r.pd.HoldGC(ctx, service, ts, time.Minute)
 	return err
+}
+
+// behindPD is PD on a machine whose clock is eleven minutes behind this one's.
+type behindPD struct{ hold.PD }
+
+const behind = 11 * time.Minute
+
+func (p behindPD) Now(ctx context.Context) (cluster.TS, error) {
+	ts, err := p.PD.Now(ctx)
+	return cluster.MakeTS(ts.Time().Add(-behind), 0), err
+}
+
+func (p behindPD) SafePoints(ctx context.Context) ([]pd.SafePoint, cluster.TS, error) {
+	points, ts, err := p.PD.SafePoints(ctx)
+	for i := range points {
+		points[i].ExpiredAt = points[i].ExpiredAt.Add(-behind)
+	}
+	return points, ts, err
+}
+
+// A safe point expires by PD's clock: that this machine's is ahead ends no hold.
+func TestCheckForeign_ClockIsAheadOfPDs_HoldIsSeen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := within(t, 20*time.Second)
+	for _, service := range []string{"br-4711", "tisnap-other"} {
+		require.NoError(t, r.holdGC(ctx, service))
+		err := hold.CheckForeign(ctx, name, behindPD{r.pd}, hold.Own{Run: "run-1"})
+		require.Equal(t, failure.Conflict, failure.KindOf(err))
+		require.ErrorContains(t, err, service)
+	}
 }
 
 // What an attempt of the same run left because an answer was late is not somebody else's.

@@ -2,6 +2,9 @@ package mutants
 
 func lockGuards() []Mutant {
 	return []Mutant{
+		in("pkg/hold/foreign.go", "another run's hold counts as over by this machine's clock", othersStay,
+			"run != string(own) && now.Time().Before(s.ExpiredAt)", "run != string(own) && time.Now().Before(s.ExpiredAt)",
+			"TestCheckForeign_ClockIsAheadOfPDs_HoldIsSeen"),
 		in("pkg/hold/fence.go", "a process that was suspended pauses a cluster that another run has", oneRun,
 			"	return h.cfg.Fence.Current()", "	return nil",
 			"TestHold_LockLostBetweenTwoPauses_PausesNothingMore"),
