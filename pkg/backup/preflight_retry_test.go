@@ -64,5 +64,5 @@ func TestPreflight_NameTakenByARunThatIsAlive_SaysWho(t *testing.T) {
 	_, err = backup.Plan(t.Context(), r.deps, o)
 	require.Equal(t, failure.Conflict, failure.KindOf(err))
 	require.ErrorContains(t, err, "a backup of this name exists")
-	require.Regexp(t, `held by run first \(backup, pid 7 on host h\) since \d{4}-.+Z, until \d{4}-.+Z`, err.Error())
+	require.Regexp(t, `held by run first \(backup, pid 7 on host h\) since \d{4}-.+Z, renewed last at \d{4}-.+Z`, err.Error())
 }
