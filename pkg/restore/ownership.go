@@ -30,7 +30,7 @@ func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 	}
 }
 
-// lockTarget is takeLock of a restore: the run that had the lock meanwhile may have changed what the checks have found.
+// lockTarget takes the target's lock; a restore that waited for another run checks again what that may have changed.
 func (r *run) lockTarget(ctx context.Context, s *phase.Scope) error {
 	if err := r.takeLock(ctx, s); err != nil || !r.waited || r.resumed {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/report"
+	identity "github.com/tisnap/tisnap/pkg/storage"
 )
 
 // result is all that a run made, as the values of its documents by their paths: "manifest.replicas" is "3". What must
@@ -32,8 +33,12 @@ func (s *scene) result(ctx context.Context) (result, error) {
 	if err != nil {
 		return nil, failure.Annotate(err, "read the result", string(s.run))
 	}
+	own, err := identity.Read(ctx, s.store)
+	if err != nil {
+		return nil, failure.Annotate(err, "read the storage's id", string(s.run))
+	}
 	out := result{}
-	names, runs := s.names(), runIDs()
+	names, runs := s.names(own.ID), runIDs()
 	for name, doc := range docs {
 		text, err := json.Marshal(doc)
 		if err != nil {

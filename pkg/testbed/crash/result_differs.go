@@ -59,9 +59,10 @@ func stepOf() map[string]string {
 	}
 }
 
-// names replaces what is called differently in each scene and testbed: the backup, the target, volumes and snapshots.
-func (s *scene) names() *strings.Replacer {
-	words := []string{s.newer(), "NEWER", s.target.Name, "TARGET", s.name, "BACKUP"}
+// names replaces what is called differently in each scene and testbed: the storage, the backup, the target, volumes and
+// snapshots.
+func (s *scene) names(storageID string) *strings.Replacer {
+	words := []string{storageID, "STORAGE", s.newer(), "NEWER", s.target.Name, "TARGET", s.name, "BACKUP"}
 	claims := map[string]string{}
 	for _, pv := range s.bed.Kube.List("persistentvolumes", "") {
 		handle, _, _ := unstructured.NestedString(pv.Object, "spec", "csi", "volumeHandle")
