@@ -62,10 +62,14 @@ func TestE3_SameClaimsElsewhereAndReleasedVolumes_EachGetsItsOwn(t *testing.T) {
 	w.ok(t, restoreInto()...)
 	released := w.handles(wholeTarget)
 	require.Len(t, released, 6)
+	// The cluster first: claims that go while its StatefulSets live are made again.
+	require.NoError(t, w.Kube.Remove(w.Kube.Get("tidbclusters", wholeTarget.Namespace, wholeTarget.Name)))
+	require.Eventually(t, func() bool {
+		return w.Nodes.Cluster(wholeTarget) == nil && len(w.Kube.List("statefulsets", wholeTarget.Namespace)) == 0
+	}, time.Minute, 20*time.Millisecond)
 	for _, pvc := range w.Kube.List("persistentvolumeclaims", wholeTarget.Namespace) {
 		require.NoError(t, w.Kube.Remove(pvc))
 	}
-	require.NoError(t, w.Kube.Remove(w.Kube.Get("tidbclusters", wholeTarget.Namespace, wholeTarget.Name)))
 	require.Eventually(t, func() bool {
 		for _, pv := range w.Kube.List("persistentvolumes", "") {
 			namespace, _, _ := unstructured.NestedString(pv.Object, "spec", "claimRef", "namespace")
@@ -74,7 +78,7 @@ func TestE3_SameClaimsElsewhereAndReleasedVolumes_EachGetsItsOwn(t *testing.T) {
 				return false
 			}
 		}
-		return w.Nodes.Cluster(wholeTarget) == nil
+		return true
 	}, time.Minute, 20*time.Millisecond)
 
 	w.ok(t, restoreInto()...)
