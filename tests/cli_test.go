@@ -32,6 +32,7 @@ var variable = []struct { //nolint:gochecknoglobals // a constant table
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)`), "TIME"},
 	{regexp.MustCompile(`\d{8}t\d{6}-[0-9a-f]{8}`), "RUN"},
 	{regexp.MustCompile(`\b\d{18}\b`), "TS"},
+	{regexp.MustCompile(`(clusterID"?): "\d+"`), `$1: "ID"`},
 	{regexp.MustCompile(`\b(snap|vol|i)-[0-9a-f]{17}`), "$1-ID"},
 	{regexp.MustCompile(`("dataBytes"|"dataPerVolumeBytes"|"size"): \d+`), "$1: N"},
 	{regexp.MustCompile(`dataBytes: \d+`), "dataBytes: N"},

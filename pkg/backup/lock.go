@@ -15,15 +15,19 @@ const lockTTL = 10 * time.Minute
 
 // takeLock admits one run at a time to the cluster. A lock that is lost ends the run.
 func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
+	if err := r.storage.ProveServer(ctx, r.Store, r.opts.Tool); err != nil {
+		return err
+	}
 	err := r.fence.Take(ctx, lockTTL, runlock.Notify{
 		Wait:     r.opts.LockWait,
 		Lost:     func(reason error) { r.cancel(reason) },
 		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
 	})
-	if err == nil {
-		r.noteRun()
+	if err != nil {
+		return err
 	}
-	return err
+	r.noteRun()
+	return r.storage.Establish(ctx, r.Store, r.storageID)
 }
 
 // unlock frees the lock of a run that has done its work. A lock that cannot be released frees itself, and does not make

@@ -150,7 +150,9 @@ func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder
 	}
 	done, err := hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
 	if done != nil && len(left.Early) > 0 {
-		put, earlyErr := putBack(ctx, p, o.EarlyApply, o.Cluster, left.Early)
+		// A store that is dead for good has no setting any more: one that comes back begins with its configured one.
+		alive := slices.DeleteFunc(slices.Clone(left.Early), func(s earlyapply.Setting) bool { return slices.Contains(done.Unreached, s.Store) })
+		put, earlyErr := putBack(ctx, p, o.EarlyApply, o.Cluster, alive)
 		done.EarlyApply, err = put, errors.Join(err, earlyErr)
 	}
 	if err == nil && left.others == nil {

@@ -19,7 +19,7 @@ func (r *run) identify(ctx context.Context) (err error) {
 
 // openStorage finds out which storage this is. One that is a copy of another gets no backups: two would be in the same places.
 func (r *run) openStorage(ctx context.Context) (err error) {
-	if r.storage, err = storage.Open(ctx, r.Store, r.opts.Tool); err != nil {
+	if r.storage, err = storage.Find(ctx, r.Store); err != nil {
 		return err
 	}
 	r.storageID = r.storage.ID

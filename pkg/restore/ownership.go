@@ -18,8 +18,14 @@ const lockTTL = 10 * time.Minute
 // takeLock admits one run at a time to the target. A lock that is lost ends the run: what is there may be another
 // run's by now, and is kept.
 func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
+	if err := r.storage.ProveServer(ctx, r.Store, r.opts.Tool); err != nil {
+		return err
+	}
 	for start := time.Now(); ; {
 		err := r.tryLock(ctx, s)
+		if err == nil {
+			return r.storage.Establish(ctx, r.Store, r.storageID)
+		}
 		if !failure.Is(err, failure.Conflict) || time.Since(start) >= r.opts.AliveWait {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 // openStorage finds out which storage this is. A copy may be restored from: that may be all that is left.
 func (r *run) openStorage(ctx context.Context, about *journal.About) (err error) {
-	if r.storage, err = storage.Open(ctx, r.Store, r.opts.Tool); err != nil {
+	if r.storage, err = storage.Find(ctx, r.Store); err != nil {
 		return err
 	}
 	r.storageID = r.storage.ID

@@ -18,6 +18,7 @@ type Storage struct {
 
 	Here    string // where it was found
 	version objstore.Version
+	news    []manifest.ProvenServer // that were not written down yet
 }
 
 // Read says which storage it is, and changes nothing. One that no command of this version has written to has no ID yet.
@@ -38,32 +39,68 @@ func Read(ctx context.Context, store objstore.Store) (*Storage, error) {
 	return s, nil
 }
 
-// Open is Read for a command that changes something. It gives the storage an identity if it has none, and proves that the server
-// refuses writes whose condition does not hold, unless this version of the tool has seen that before.
-func Open(ctx context.Context, store objstore.Store, tool string) (*Storage, error) {
+// Find is Read for a command that is going to change something: a storage without an identity gets a random one, which is not
+// written down before Establish.
+func Find(ctx context.Context, store objstore.Store) (*Storage, error) {
 	s, err := Read(ctx, store)
+	if err == nil && s.ID == "" {
+		s.Storage = manifest.Storage{ID: strings.ToLower(rand.Text()), Location: s.Here, CreatedAt: time.Now().UTC()}
+	}
+	return s, err
+}
+
+// Open finds a storage, proves what its server does, and writes both down.
+func Open(ctx context.Context, store objstore.Store, tool string) (*Storage, error) {
+	s, err := Find(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	server := objstore.Server(store)
-	if s.ID != "" && s.proven(server, tool) {
-		return s, nil
-	}
-	if err := Prove(ctx, store); err != nil {
+	if err := s.ProveServer(ctx, store, tool); err != nil {
 		return nil, err
 	}
-	proof := manifest.ProvenServer{Server: server, Tool: tool, At: time.Now().UTC()}
-	if s.ID != "" {
-		return s.note(ctx, store, proof)
-	}
-	s.Storage = manifest.Storage{
-		ID: strings.ToLower(rand.Text()), Location: s.Here, CreatedAt: proof.At, Proven: []manifest.ProvenServer{proof},
-	}
-	err = s.create(ctx, store)
+	err = s.Establish(ctx, store, "")
 	if failure.Is(err, failure.Conflict) {
 		return Read(ctx, store) // another command was faster
 	}
-	return s, failure.Annotate(err, "give the storage an identity", store.URL())
+	return s, err
+}
+
+// ProveServer proves that the server refuses writes whose condition does not hold, unless this version of the tool has seen that
+// before: it is for right before a lock is taken.
+func (s *Storage) ProveServer(ctx context.Context, store objstore.Store, tool string) error {
+	server := objstore.Server(store)
+	if s.proven(server, tool) {
+		return nil
+	}
+	if err := Prove(ctx, store); err != nil {
+		return err
+	}
+	s.news = append(s.news, manifest.ProvenServer{Server: server, Tool: tool, At: time.Now().UTC()})
+	return nil
+}
+
+// Establish writes down what is new of the storage: its identity, and what was proven. It is for a command that nothing keeps
+// from its work any more, so that one that is refused leaves no trace. id is the one that the command's journal has, if it has one.
+// It is a Conflict if another command gave the storage another identity meanwhile.
+func (s *Storage) Establish(ctx context.Context, store objstore.Store, id string) error {
+	if s.version != "" {
+		return s.note(ctx, store)
+	}
+	s.ID, s.Proven, s.news = cmp.Or(id, s.ID), s.news, nil
+	err := s.create(ctx, store)
+	if err == nil {
+		return nil
+	}
+	stored, readErr := Read(ctx, store)
+	switch {
+	case readErr == nil && stored.ID == s.ID: // the answer was lost
+		*s = *stored
+		return nil
+	case readErr == nil && failure.Is(err, failure.Conflict):
+		return failure.New(failure.Conflict, "give the storage an identity", store.URL(), "another command did it at the same moment").
+			WithHint("run the same command again")
+	}
+	return failure.Annotate(err, "give the storage an identity", store.URL())
 }
 
 func (s *Storage) create(ctx context.Context, store objstore.Store) error {
@@ -89,17 +126,17 @@ const maxProven = 8
 
 // note keeps what was proven, so that the next command need not do it. A copy is not written to, and that another command was
 // faster does not matter.
-func (s *Storage) note(ctx context.Context, store objstore.Store, proof manifest.ProvenServer) (*Storage, error) {
-	if s.IsCopy() {
-		return s, nil
+func (s *Storage) note(ctx context.Context, store objstore.Store) error {
+	if s.IsCopy() || len(s.news) == 0 {
+		return nil
 	}
-	s.Proven = append(s.Proven, proof)
+	s.Proven, s.news = append(s.Proven, s.news...), nil
 	s.Proven = s.Proven[max(0, len(s.Proven)-maxProven):]
 	err := s.replace(ctx, store)
 	if failure.Is(err, failure.Conflict) {
-		return Read(ctx, store)
+		return nil
 	}
-	return s, failure.Annotate(err, "note what was proven", store.URL())
+	return failure.Annotate(err, "note what was proven", store.URL())
 }
 
 func (s *Storage) proven(server, tool string) bool {

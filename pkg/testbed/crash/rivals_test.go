@@ -153,7 +153,7 @@ func (w *world) deleteAtOnce(ctx context.Context, t *testing.T) {
 func saysWho(t *testing.T, r, winner *rival, command string) {
 	t.Helper()
 	require.Equal(t, exitConflict, r.code(), "%s\nthe other one:\n%s", r.out.String(), winner.out.String())
-	assert.Regexp(t, fmt.Sprintf(`held by run \S+ \(%s, pid %d on host .+\) since \d{4}-.+Z, until \d{4}-.+Z`, command, winner.cmd.Process.Pid), r.out.String())
+	assert.Regexp(t, fmt.Sprintf(`held by run \S+ \(%s, pid %d on host .+\) since \d{4}-.+Z, renewed last at \d{4}-.+Z`, command, winner.cmd.Process.Pid), r.out.String())
 }
 
 // awaitText waits until the process has printed something.

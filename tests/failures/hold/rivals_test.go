@@ -83,7 +83,7 @@ func TestRunnersAtOnce_OneWinsAndTheOthersSayWho(t *testing.T) {
 			for _, i := range losers {
 				output := rivals[i].output.String()
 				require.Equal(t, int(exitConflict), rivals[i].cmd.ProcessState.ExitCode(), output)
-				require.Regexp(t, `held by run run-`+strconv.Itoa(winner)+` \(backup, pid \d+ on host .+\) since \d{4}-.+Z, until \d{4}-.+Z`, output)
+				require.Regexp(t, `held by run run-`+strconv.Itoa(winner)+` \(backup, pid \d+ on host .+\) since \d{4}-.+Z, renewed last at \d{4}-.+Z`, output)
 			}
 		})
 	}

@@ -75,7 +75,7 @@ func TestG15_KilledInEachSubPhase_IsResumed(t *testing.T) { //nolint:tparallel /
 		t.Run(at.Point, func(t *testing.T) {
 			name := p.next()
 			p.killAt(t, name, at, "restore", round.BackupID, "--to", name.String())
-			refused := p.resolve(t, name)
+			refused := p.resolve(t, name, "--lock-wait", "0")
 			require.Equal(t, exitConflict, refused.code, "the dead run's lock is there: %s", refused)
 			require.Contains(t, refused.stderr, "--force")
 			finish := at.Point == "pd.DropTTLConfig" || at.Point == "pd.UnmarkRecovering"

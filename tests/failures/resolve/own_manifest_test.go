@@ -3,6 +3,7 @@ package resolve_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
@@ -23,7 +25,7 @@ func ownManifest(t *testing.T, p *place, to cluster.Name, tisnap func(input stri
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	before := p.Bed().MutatingCalls()
+	before := butProof(p.Bed().MutatingCalls())
 	restore := func(input string, more ...string) (stdout, stderr string, code int) {
 		return tisnap(input, append([]string{"restore", round.BackupID, "--to", to.String(), "--print-manifest"}, more...)...)
 	}
@@ -49,9 +51,19 @@ func ownManifest(t *testing.T, p *place, to cluster.Name, tisnap func(input stri
 	for _, field := range []string{"the version of TiKV", "spec.tikv.replicas", "spec.tikv.requests.storage", "spec.tikv.config storage.api-version"} {
 		require.Contains(t, stderr, field)
 	}
-	require.Equal(t, before, p.Bed().MutatingCalls())
+	require.Equal(t, before, butProof(p.Bed().MutatingCalls()))
 	return []string{
 		"--from-manifest", file("own.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: beside}\n---\n"+printed),
 		"--patch", file("patch.json", `[{"op": "add", "path": "/metadata/annotations/tried", "value": "yes"}]`),
 	}
+}
+
+// butProof leaves out the proof that the storage refuses conditional writes: a dry run makes it, too, and deletes what it wrote.
+func butProof(calls []string) (out []string) {
+	for _, call := range calls {
+		if !strings.Contains(call, "/"+manifest.ProbesPrefix) {
+			out = append(out, call)
+		}
+	}
+	return out
 }
