@@ -26,6 +26,7 @@ const (
 	StepBindVolumes      = "bind-volumes"      // from its begin on persistent volumes may name the volumes
 	StepHandOver         = "hand-over-volumes" // of a restore that somebody else binds the volumes of: as StepBindVolumes
 	StepFreezeScheduling = "freeze-scheduling"
+	StepFindAhead        = "find-ahead" // at its end it is known which replicas are ahead of their raft logs
 	StepRecover          = "recover"
 	StepAwaitLeaders     = "await-leaders" // from its end on the volumes hold live data
 )
@@ -54,6 +55,7 @@ const (
 	ResultStillHeld        = "still-held"       // of StepRelease: it ends although PD is not let go; data: the reason
 	ResultFastRestoreEnded = "fast-restore-disabled"
 	ResultServes           = "serves"        // of a restore: users may use the cluster, so that its volumes hold live data
+	ResultAhead            = "ahead"         // of StepFindAhead; data: the replicas that are ahead of their own logs
 	ResultExpected         = "expected"      // of the checks: how long the run should take, as it was announced; data: the report's field
 	ResultLeftRecovery     = "left-recovery" // of older versions, in place of IntentLeaveRecovery
 )

@@ -35,6 +35,8 @@ type rack struct {
 	tikv.Recoverer
 	tikv.Flashbacker
 
+	states func(address string, call int) (tikv.RaftState, error) // nil is a log that ends where the data do
+
 	mu      sync.Mutex
 	list    func(call int) ([]pd.Store, error)
 	report  func(address string, call int, each func(tikv.RegionMeta) error) error
@@ -42,6 +44,7 @@ type rack struct {
 	lists   int
 	log     *zap.Logger
 	streams map[string]int
+	asked   map[string]int // for raft states, by address
 }
 
 func (k *rack) Stores(context.Context) ([]pd.Store, error) {
@@ -66,6 +69,19 @@ func (k *rack) RegionMetas(ctx context.Context, address string, each func(tikv.R
 	return nil
 }
 
+func (k *rack) ClusterID(context.Context) (uint64, error) { return 7, nil }
+
+func (k *rack) RaftState(_ context.Context, address string, _ cluster.RegionID) (tikv.RaftState, error) {
+	k.mu.Lock()
+	k.asked[address]++
+	call := k.asked[address]
+	k.mu.Unlock()
+	if k.states == nil {
+		return tikv.RaftState{Last: 10, Applied: 10}, nil
+	}
+	return k.states(address, call)
+}
+
 // upStores are stores 1 to n of a process that started at the given second.
 func upStores(started int64, ids ...cluster.StoreID) []pd.Store {
 	var out []pd.Store
@@ -78,7 +94,7 @@ func upStores(started int64, ids ...cluster.StoreID) []pd.Store {
 // newRack is three stores that all hold region 1.
 func newRack() *rack {
 	return &rack{
-		streams: map[string]int{}, hang: map[string]bool{},
+		streams: map[string]int{}, asked: map[string]int{}, hang: map[string]bool{},
 		list:   func(int) ([]pd.Store, error) { return upStores(1, 1, 2, 3), nil },
 		report: func(_ string, _ int, each func(tikv.RegionMeta) error) error { return each(peer(1, "", "")) },
 	}

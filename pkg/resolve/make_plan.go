@@ -10,9 +10,19 @@ import (
 
 // makePlan chooses the leader of each region, or refuses what it cannot prove.
 func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
-	made, err := plan.Make(r.metas, plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores}) //nolint:contextcheck // see judge
+	rules := plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores, AheadForSure: r.earlyForSure}
+	if r.early != nil {
+		rules.Ahead = r.early.Affected
+	}
+	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // see judge
 	if err != nil {
 		return err
+	}
+	if r.early != nil {
+		r.early = &EarlyApply{Affected: made.Affected}
+	}
+	if len(made.Affected) > 0 {
+		return r.refuseAhead(made.Affected)
 	}
 	r.plan, r.metas = made, nil // millions of peers are a GiB
 	if r.cfg.FlashAll {
@@ -21,7 +31,7 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	r.verdicts, r.cfg.Marks = newVerdicts(made, r.cfg.Marks), nil
 	r.stats = Stats{
 		Regions: len(made.Leaders), Peers: made.Peers, Lagging: made.Lagging, Uneven: len(made.Uneven),
-		Dropped: len(made.Dropped), AllocID: made.AllocID,
+		Dropped: len(made.Dropped), Ahead: len(made.Affected), AllocID: made.AllocID,
 	}
 	s.Note("%d regions with %d peers, %d of them behind their leader", len(made.Leaders), made.Peers, made.Lagging)
 	if len(made.Dropped) > 0 {
@@ -32,6 +42,18 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 			len(made.Uneven), made.Uneven[0])
 	}
 	return nil
+}
+
+// refuseAhead is Corrupt: a replica whose data are ahead of the log skips the log's entries up to there, the flashback's own
+// included, and serves what is above the backup ts if it is elected.
+func (r *Resolver) refuseAhead(affected []plan.Ahead) error {
+	lines := make([]string, len(affected))
+	for i, a := range affected {
+		lines[i] = a.String()
+	}
+	return failure.New(failure.Corrupt, "plan recovery", r.cfg.Cluster.String(),
+		"%d replicas have data that no log of the backup has, and would keep them whatever is flashed back: %s", len(affected), failure.List(lines)).
+		WithHint("restore another backup; TiKV applies early since 8.2: back up with raftstore.max-apply-unpersisted-log-limit at 0")
 }
 
 // raiseAllocID keeps PD from giving out an id that the data hold already.

@@ -31,6 +31,7 @@ type PD interface {
 type TiKV interface {
 	tikv.Recoverer
 	tikv.Flashbacker
+	tikv.Marker
 }
 
 // Config is one resolve.
@@ -67,6 +68,9 @@ type Config struct {
 	// CheckUnchanged is how many regions, chosen at random, are taken back although they are found unchanged: if one of
 	// them changes, the run fails.
 	CheckUnchanged int
+	// NoneAhead says that no replica of the backup can have applied what its own raft log does not have. Otherwise all are
+	// asked.
+	NoneAhead bool
 	// Progress is where the run notes how far it is, for one that resumes it after a kill. Nil keeps nothing.
 	Progress ProgressStore
 	// Fence is asked right before each call that changes the data. Nil is for a cluster that no other run can have.
@@ -86,6 +90,10 @@ type Resolver struct {
 	plan    *plan.Plan
 	recover *recovery
 	stats   Stats
+
+	// early is what was found of replicas that are ahead, nil if that was not asked; earlyForSure that an earlier run has.
+	early        *EarlyApply
+	earlyForSure bool
 
 	verdicts *verdicts
 	// scanned is all regions as PD listed them last, once they have leaders; nil is not known. The steps own it in turn.
@@ -124,7 +132,9 @@ type Stats struct {
 	Uneven int `json:"uneven"`
 	// Dropped is the number of regions whose range a newer region covers: a merge or split that had not
 	// reached all stores.
-	Dropped int    `json:"dropped"`
+	Dropped int `json:"dropped"`
+	// Ahead is the number of replicas whose data were ahead of the log that leads their region.
+	Ahead   int    `json:"ahead,omitempty"`
 	AllocID uint64 `json:"allocID"`
 	// Unchanged is the number of regions that were not flashed back, as nothing had been written to them since the backup
 	// ts, and Flashed that of the others; those of runs that this one resumes are counted.
@@ -213,11 +223,12 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 	)
 }
 
-// PlanSteps are the steps collect and plan: with them alone nothing is changed, and Plan is what the others would
+// PlanSteps are the steps from collect to plan: with them alone nothing is changed, and Plan is what the others would
 // do.
 func (r *Resolver) PlanSteps(phaseName string) []phase.Step {
 	return []phase.Step{
 		{Phase: phaseName, Name: "collect", Deadline: deadline, Do: r.collect},
+		{Phase: phaseName, Name: journal.StepFindAhead, Deadline: deadline, Do: r.findAhead},
 		{Phase: phaseName, Name: "plan", Deadline: deadline, Do: r.makePlan},
 	}
 }

@@ -104,6 +104,7 @@ func (r *Resolver) snapshot() Progress {
 	return Progress{
 		ClusterID: r.clusterID, BackupTS: r.cfg.BackupTS, Run: r.cfg.Run, Stamps: r.stamps,
 		Prepared: r.prepared.List(), Flashed: r.flashed.List(), Unchanged: r.stats.Unchanged,
+		EarlyApply: r.early,
 	}
 }
 

@@ -91,6 +91,28 @@ func TestFindTarget_ClusterOfSomebodyElse_IsRefused(t *testing.T) {
 	}
 }
 
+// A cluster that has left recovery mode may serve, and hold newer data than the backup: a resumed run that fails keeps it.
+func TestFindTarget_LeftRecoveryMode_IsKeptWhateverFails(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		started, recovering, asked bool
+		kept                       bool
+	}{
+		"it has left recovery mode":          {started: true, kept: true},
+		"it is in recovery mode":             {started: true, recovering: true},
+		"TiKV was not started yet":           {},
+		"the user keeps what a run has made": {started: true, recovering: true, asked: true, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &run{Deps: Deps{Kube: showing{tc: kube.TidbCluster{Run: "r", RecoveryMode: row.recovering}}}, started: row.started}
+			r.opts.Run, r.opts.KeepOnFailure = "r", row.asked
+			require.NoError(t, r.findTarget(t.Context()))
+			require.Equal(t, row.kept, r.keeps())
+		})
+	}
+}
+
 // EC2 remembers the client tokens of deleted volumes for hours.
 func TestRequest_RunBeganAgain_AsksWithFreshTokens(t *testing.T) {
 	t.Parallel()

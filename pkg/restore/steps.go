@@ -149,7 +149,7 @@ func asStoresCome(after string, steps []phase.Step) []phase.Step {
 		case stepCollect:
 			steps[i].After = []string{after}
 		case stepPlan:
-			steps[i].After = []string{stepCollect, stepCheckTasks}
+			steps[i].After = []string{journal.StepFindAhead, stepCheckTasks}
 		}
 	}
 	return steps

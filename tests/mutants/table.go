@@ -9,7 +9,7 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), forwardGuards(), backupGuards(), phaseGuards(), gcGuards(), journalGuards(), deleteGuards(), lockGuards(), fencedGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), markReadingGuards(), outsideGuards(),
-		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(),
+		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(),
 	)
 }
 
@@ -31,6 +31,7 @@ const (
 	undoneInOrder      = "a failed run takes back what it did, first what a live cluster feels"
 	provenServer       = "a server of the cluster proves the name by which the cluster knows it"
 	nothingFromOutside = "what others wrote into a storage, or ask of the page, does nothing"
+	noneAhead          = "no restore ends well with a replica whose data are ahead of the log"
 	journalledFirst    = "an intent is durable before its effect is made"
 )
 

@@ -43,6 +43,10 @@ type choices struct {
 	ambiguous []cluster.RegionID
 	crowded   []cluster.RegionID
 
+	early    aheadSet // peers ahead of their own logs
+	certain  bool     // all of them are affected
+	affected []Ahead
+
 	stores []cluster.StoreID
 	row    []*peerRow // of the region at hand, and the stores that hold them
 	others []int      // scratch of addOthers: indexes into row
@@ -50,15 +54,15 @@ type choices struct {
 }
 
 // chooseLeaders chooses the best peers of each region, on all processors: the region ids are cut into as many parts.
-func chooseLeaders(stores []cluster.StoreID, tables []*StoreMetas, replicas int) (*choices, error) {
+func chooseLeaders(stores []cluster.StoreID, tables []*StoreMetas, rules Rules) (*choices, error) {
 	if len(stores) > math.MaxUint16 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "%d stores are more than a cluster has", len(stores))
 	}
 	cuts := partition(tables, runtime.GOMAXPROCS(0))
-	parts := make([]*choices, len(cuts)-1)
+	parts, early := make([]*choices, len(cuts)-1), newAheadSet(rules.Ahead)
 	err := parallel.Each(context.Background(), 0, parts, func(_ context.Context, i int, _ *choices) error {
-		parts[i] = &choices{stores: stores}
-		return parts[i].run(newQueue(tables, cuts[i], cuts[i+1], i == len(parts)-1), replicas)
+		parts[i] = &choices{stores: stores, early: early, certain: rules.AheadForSure}
+		return parts[i].run(newQueue(tables, cuts[i], cuts[i+1], i == len(parts)-1), rules.Replicas)
 	})
 	if err != nil {
 		return nil, err
@@ -93,7 +97,7 @@ func join(parts []*choices) *choices {
 		all.behind = max(all.behind, p.behind)
 		all.peers, all.lagging = all.peers+p.peers, all.lagging+p.lagging
 		all.uneven, all.ambiguous = append(all.uneven, p.uneven...), append(all.ambiguous, p.ambiguous...)
-		all.crowded = append(all.crowded, p.crowded...)
+		all.crowded, all.affected = append(all.crowded, p.crowded...), append(all.affected, p.affected...)
 	}
 	return all
 }
@@ -124,9 +128,10 @@ func (c *choices) run(line queue, replicas int) error {
 
 // choose finds the peers that may lead the region at hand. Its range is that of the newest version: a peer that
 // has applied a split or merge proves that it was committed, so that it is in the best log too. Of equal logs
-// those may lead that have applied the newest version themselves.
+// those may lead that have applied the newest version themselves, and none that is ahead of its log beside one that is not.
 func (c *choices) choose() error {
-	best, newest, peer := c.compare()
+	first, newest, peer := c.compare()
+	best := c.row[first]
 	s := choice{
 		region: best.region, version: newest.version, start: newest.start, end: newest.end, term: best.term, index: best.index,
 		peer: peer, replicas: uint16(len(c.row)), may: uint32(len(c.may)), //nolint:gosec // no more than stores and peers
@@ -145,13 +150,14 @@ func (c *choices) choose() error {
 			c.lagging++
 			ambiguous = ambiguous || m.index > best.index
 			c.behind = max(c.behind, best.index-min(best.index, m.index))
-		case m.version == best.version:
+		case c.ties(first, i):
 			s.ties++
 			c.may = append(c.may, c.on[i])
 		}
 	}
 	s.store = c.may[s.may]
-	c.addOthers(best)
+	c.addOthers(first)
+	c.addAffected(best)
 	if uneven {
 		c.uneven = append(c.uneven, cluster.RegionID(s.region))
 	}
@@ -165,10 +171,10 @@ func (c *choices) choose() error {
 
 // addOthers adds the stores of the region at hand that may not lead by the plan: the best log first, then the
 // newest version.
-func (c *choices) addOthers(best *peerRow) {
+func (c *choices) addOthers(best int) {
 	first := len(c.may)
 	for i, m := range c.row {
-		if better(best, m) == 0 && m.version == best.version {
+		if c.ties(best, i) {
 			continue
 		}
 		c.others = append(c.others[:len(c.may)-first], i)
@@ -184,19 +190,31 @@ func (c *choices) addOthers(best *peerRow) {
 // worse reports whether b is to be tried before a.
 func worse(a, b *peerRow) bool { return cmp.Or(better(b, a), cmp.Compare(a.version, b.version)) < 0 }
 
-// compare finds the best log of the region at hand, the newest version and the largest peer id.
-func (c *choices) compare() (best, newest *peerRow, peer uint64) {
-	best, newest = c.row[0], c.row[0]
-	for _, m := range c.row {
+// ties reports whether peer i of the region at hand may lead as well as the best one.
+func (c *choices) ties(best, i int) bool {
+	return better(c.row[best], c.row[i]) == 0 && c.row[best].version == c.row[i].version && c.ahead(best) == c.ahead(i)
+}
+
+// compare finds the peer with the best log of the region at hand, the newest version and the largest peer id.
+func (c *choices) compare() (best int, newest *peerRow, peer uint64) {
+	newest = c.row[0]
+	for i, m := range c.row {
 		if m.version > newest.version {
 			newest = m
 		}
-		if cmp.Or(better(m, best), cmp.Compare(best.version, m.version)) < 0 {
-			best = m
+		if cmp.Or(better(m, c.row[best]), rank(c.ahead(i))-rank(c.ahead(best)), cmp.Compare(c.row[best].version, m.version)) < 0 {
+			best = i
 		}
 		peer = max(peer, m.peer)
 	}
 	return best, newest, peer
+}
+
+func rank(ahead bool) int {
+	if ahead {
+		return 1
+	}
+	return 0
 }
 
 // names lists the stores that hold the region at hand.

@@ -167,3 +167,18 @@ func (m *Metas) Len() int {
 	}
 	return n
 }
+
+// Peers lists the regions that each store has a peer of.
+func (m *Metas) Peers() map[cluster.StoreID][]cluster.RegionID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[cluster.StoreID][]cluster.RegionID, len(m.stores))
+	for id, s := range m.stores {
+		regions := make([]cluster.RegionID, s.Len())
+		for i := range regions {
+			regions[i] = cluster.RegionID(s.at(i).region)
+		}
+		out[id] = regions
+	}
+	return out
+}

@@ -8,14 +8,14 @@ import (
 )
 
 // Others lists the stores beside the leader's that hold the region, the best log first. Raft itself refuses a leader
-// whose log lacks a committed entry, so that each of them may be tried.
+// whose log lacks a committed entry, so that each of them may be tried, but those that are affected (see Plan.Affected).
 func (p *Plan) Others(l *Leader) []cluster.StoreID {
 	var out []cluster.StoreID
 	if len(p.peers) == 0 {
 		return nil
 	}
 	for _, i := range p.peers[l.peers : int(l.peers)+l.Replicas] {
-		if id := p.stores[i]; id != l.Store {
+		if id := p.stores[i]; id != l.Store && !p.affects(l.Region, id) {
 			out = append(out, id)
 		}
 	}

@@ -16,6 +16,10 @@ type Rules struct {
 	// Lost lists the stores that the plan does without. Every region must have a majority of its replicas on
 	// the others.
 	Lost []cluster.StoreID
+	// Ahead lists the peers that are ahead of their own logs. AheadForSure says that they are affected by it, whatever the
+	// logs are by now: they were compared before the regions got leaders.
+	Ahead        []Ahead
+	AheadForSure bool
 }
 
 // Leader is the peer that is to lead a region, and why it may.
@@ -80,7 +84,10 @@ type Plan struct {
 	// Dropped lists regions whose range a newer region has.
 	Dropped    []Overlap
 	Tombstones []Tombstone
-	Lost       []cluster.StoreID
+	// Affected lists the replicas whose data are ahead of the log that leads their region, by region and store: they skip
+	// its entries, the flashback's own among them, and have to be replaced.
+	Affected []Ahead
+	Lost     []cluster.StoreID
 
 	stores []cluster.StoreID
 	peers  []uint16 // of each region, the stores that hold it as indexes into stores, the best log first
@@ -98,7 +105,7 @@ func Make(metas *Metas, rules Rules) (*Plan, error) {
 	for i, id := range stores {
 		tables[i] = metas.stores[id].inOrder()
 	}
-	c, err := chooseLeaders(stores, tables, rules.Replicas)
+	c, err := chooseLeaders(stores, tables, rules)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +130,9 @@ func Make(metas *Metas, rules Rules) (*Plan, error) {
 		return nil, plan.tile(c.regions, order, metas.keys)
 	}
 	plan.fill(c, order, metas.keys)
+	if err := plan.takeAffected(c); err != nil {
+		return nil, err
+	}
 	return plan, nil
 }
 

@@ -9,15 +9,19 @@ import (
 
 // Unchanged compares the logs that the stores have reported with the marks, and says of each of Leaders whether its log
 // ends where it did at its mark. Nothing is known so of a cluster without one of its stores: what the others lack may have
-// been written there.
+// been written there. A region with a replica whose data are ahead of the leader's log was written to.
 func (p *Plan) Unchanged(set *marks.Set) []bool {
 	same := make([]bool, len(p.Leaders))
 	if set.Len() == 0 || len(p.Lost) > 0 {
 		return same
 	}
+	affected := map[cluster.RegionID]bool{}
+	for _, a := range p.Affected {
+		affected[a.Region] = true
+	}
 	for i, log := range p.Logs() {
 		m, ok := set.Find(log.Region)
-		same[i] = ok && m.Unchanged(log)
+		same[i] = ok && !affected[log.Region] && m.Unchanged(log)
 	}
 	return same
 }

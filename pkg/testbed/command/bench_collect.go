@@ -44,7 +44,7 @@ func benchCollect(ctx context.Context, o benchOptions, add func(figure)) error {
 	client := tikv.Open(tikv.Config{})
 	defer client.Close()
 	r := resolve.New(client, nil)
-	cfg := resolve.Config{Cluster: cluster.Name{Namespace: "bench", Name: "bench"}, Run: "bench", BackupTS: 1}
+	cfg := resolve.Config{Cluster: cluster.Name{Namespace: "bench", Name: "bench"}, Run: "bench", BackupTS: 1, NoneAhead: true}
 	for _, st := range servers.stores {
 		cfg.Stores = append(cfg.Stores, st.ID)
 	}

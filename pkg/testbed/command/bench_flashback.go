@@ -225,7 +225,7 @@ func (lab flashLab) resolve(ctx context.Context, p *pd.Client, stores []*flashst
 	if err != nil {
 		return nil, err
 	}
-	cfg := resolve.Config{Cluster: cluster.Name{Namespace: "bench", Name: "bench"}, Run: "bench", BackupTS: ts, MaxTS: ts}
+	cfg := resolve.Config{Cluster: cluster.Name{Namespace: "bench", Name: "bench"}, Run: "bench", BackupTS: ts, MaxTS: ts, NoneAhead: true}
 	for i := range stores {
 		cfg.Stores = append(cfg.Stores, cluster.StoreID(i+1))
 	}
