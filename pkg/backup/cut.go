@@ -66,12 +66,12 @@ func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// nameLimit bounds the write of the document that names the cut's snapshots.
-const nameLimit = 10 * time.Second
+// nameLimit bounds the write of the document that names the cut's snapshots: the cluster is held meanwhile.
+const nameLimit = 2 * time.Second
 
 // nameCut says to TiDB Operator's deletion of the Backup which snapshots there are, from before they are proven to be a backup: its
-// manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Under another process's hold alone, which it
-// does not make longer. Without it gc finds the snapshots.
+// manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Only under another process's hold, as the Operator's
+// Backups are made, which lasts longer by this one write. Without it gc finds the snapshots.
 func (r *run) nameCut(ctx context.Context, s *phase.Scope) {
 	if r.opts.ClusterMeta == nil || !r.opts.OtherHolds {
 		return

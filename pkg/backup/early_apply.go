@@ -94,6 +94,7 @@ func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 		r.early.note(survey.On)
+		remainsEarly(r.Remains, r.opts.Cluster, r.early.old)
 		r.early.fail(earlyapply.TurnOff(ctx, r.EarlyApply, stores, survey.On))
 		s.Note("early apply is off on %d stores", len(survey.On))
 	}

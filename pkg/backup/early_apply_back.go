@@ -3,6 +3,8 @@ package backup
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/earlyapply"
@@ -34,7 +36,19 @@ func (r *run) putEarlyApplyBack(ctx context.Context, s *phase.Scope) error {
 	}
 	s.Result(journal.ResultEarlyApplyBack, r.early.old)
 	r.early.old = nil
+	r.Remains.Clear(phase.RemainsEarlyApply)
 	return nil
+}
+
+// remainsEarly says what stays off if the process ends now: it does not expire.
+func remainsEarly(remains *phase.Remains, name cluster.Name, old []earlyapply.Setting) {
+	var were []string
+	for _, s := range old {
+		were = append(were, fmt.Sprintf("%d on store %s", s.Limit, s.Store))
+	}
+	text := fmt.Sprintf("early apply of cluster %s stays off; raftstore.max-apply-unpersisted-log-limit was %s: "+
+		"tisnap release %s --yes puts back what a backup turned off, and so does a restart of the stores", name, strings.Join(were, ", "), name)
+	remains.Set(phase.RemainsEarlyApply, func() string { return text })
 }
 
 // endEarlyApply puts the settings back after the cut. What fails is tried again once the backup is sealed.

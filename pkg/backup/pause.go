@@ -73,6 +73,9 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	lost, err := releaseUntil(ctx, h, func(err error) { deps.Log.Warn("not let go yet, retrying", zap.Error(err)) })
 	if len(old) > 0 {
 		_, earlyErr := putBack(ctx, deps.PD, deps.EarlyApply, o.Cluster, old)
+		if earlyErr == nil {
+			deps.Remains.Clear(phase.RemainsEarlyApply)
+		}
 		err = errors.Join(err, earlyErr)
 	}
 	switch {
@@ -100,6 +103,7 @@ func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name) ([]
 	e := early{failed: survey.Failed, stores: stores}
 	if len(survey.On) > 0 {
 		deps.Log.Info("early apply is turned off", zap.Any("was", survey.On))
+		remainsEarly(deps.Remains, name, survey.On)
 		e.fail(earlyapply.TurnOff(ctx, deps.EarlyApply, stores, survey.On))
 		waiting, cancel := context.WithTimeout(ctx, adoptLimit)
 		defer cancel()

@@ -66,6 +66,9 @@ func (o *Options) Request() map[string]string {
 		"tag": strings.Join(o.Tags, ","), "keep-tags": strings.Join(o.KeepTags, ","), "consistent-now": strconv.FormatBool(o.ConsistentNow), "tiflash": string(o.TiFlash),
 		"sign-key": o.SignKey.ID(),
 	}
+	if o.EarlyApply != "" && o.EarlyApply != PreventEarlyApply { // older versions did not have the option
+		request["early-apply"] = string(o.EarlyApply)
+	}
 	if o.ClusterMeta != nil {
 		// Its storage is TiDB Operator's, which writes the document for each Backup: no other backup continues it.
 		request["clustermeta"], request["clustermeta-sha256"] = "true", fmt.Sprintf("%x", sha256.Sum256(o.ClusterMeta))
@@ -117,7 +120,9 @@ func (r *run) reset() error {
 // have held stores.
 func (r *run) paused(h *phase.History) {
 	r.expires = heldUntil(h.Records)
-	r.early.old = earlyLeft(h.Records)
+	if r.early.old = earlyLeft(h.Records); len(r.early.old) > 0 {
+		remainsEarly(r.Remains, r.opts.Cluster, r.early.old)
+	}
 	for _, record := range h.Records {
 		switch {
 		case record.Type == phase.RecordIntent && record.Name == journal.IntentSchedulers:

@@ -2,8 +2,11 @@ package phase
 
 import "sync"
 
-// RemainsHold is the name under which a run says what it holds of a live cluster.
-const RemainsHold = "hold"
+// The names under which a run says what it holds of a live cluster: what expires by itself, and what does not.
+const (
+	RemainsHold       = "hold"
+	RemainsEarlyApply = "early-apply"
+)
 
 // Remains is what would be left if the process of a run ended at this moment, for a person who ends it. The zero value
 // is empty, a nil one takes nothing. It is safe for concurrent use.
@@ -44,7 +47,7 @@ func (r *Remains) Lines() (lines []string, held bool) {
 	for _, name := range r.names {
 		if line := r.by[name](); line != "" {
 			lines = append(lines, line)
-			held = held || name == RemainsHold
+			held = held || name == RemainsHold || name == RemainsEarlyApply
 		}
 	}
 	return lines, held
