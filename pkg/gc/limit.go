@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -37,6 +38,9 @@ func (o Options) asksOf(ctx context.Context, of *phase.StoreJournal, id cluster.
 		return true, nil
 	}
 	first, err := of.First(ctx)
+	if failure.Is(err, failure.NotFound) { // its removal was interrupted: the next one completes it
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}

@@ -65,6 +65,11 @@ func (d *deletion) deleteSets(ctx context.Context) error {
 	if err != nil {
 		return wrap(err, "list statefulsets", d.name.String())
 	}
+	if d.target == nil { // whose they are the name says alone: not those of a cluster that was made since
+		if err := d.clusterGone(ctx); err != nil {
+			return err
+		}
+	}
 	own := slices.DeleteFunc(list.Items, func(s appsv1.StatefulSet) bool { return !d.owns(&s) })
 	foreground := metav1.DeletePropagationForeground
 	err = parallel.Each(ctx, parallelRequests, own, func(ctx context.Context, _ int, s appsv1.StatefulSet) error {
