@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -34,15 +35,22 @@ func TestEach_EveryItemOnce_AtMostLimitAtATime(t *testing.T) {
 		t.Run(fmt.Sprintf("%d of %d", c.limit, c.items), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var running, most atomic.Int64
+				var mu sync.Mutex // of both: the largest number is seen and kept in one
+				running, most := 0, 0
+				count := func(by int) {
+					mu.Lock()
+					defer mu.Unlock()
+					running += by
+					most = max(most, running)
+				}
 				done := make([]int, c.items)
 				require.NoError(t, parallel.Each(t.Context(), c.limit, numbers(c.items), func(ctx context.Context, i, item int) error {
-					most.Store(max(most.Load(), running.Add(1)))
-					defer running.Add(-1)
+					count(1)
+					defer count(-1)
 					done[i] += item + 1
 					return wait.For(ctx, time.Second)
 				}))
-				require.EqualValues(t, c.most, most.Load())
+				require.Equal(t, c.most, most)
 				for i, n := range done {
 					require.Equal(t, i+1, n)
 				}
