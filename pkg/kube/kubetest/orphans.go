@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,6 +23,24 @@ func (o *Operator) collectUnknown() {
 	}
 	if s, ok := o.store.(*store); ok {
 		s.collectUnless(known)
+		o.collectPods()
+	}
+}
+
+// collectPods drops the pods whose StatefulSet is gone: one that its controller made in the moment in which that was deleted. The
+// garbage collector does so with objects whose owner is not there.
+func (o *Operator) collectPods() {
+	r, _ := resourceByKind("Pod")
+	list, _ := o.store.list(pods, "")
+	for _, obj := range list {
+		owner := metav1.GetControllerOf(meta(obj))
+		if owner == nil || owner.Kind != "StatefulSet" {
+			continue
+		}
+		set, exists := o.store.get(statefulSets, meta(obj).GetNamespace(), owner.Name)
+		if !exists || meta(set).GetUID() != owner.UID {
+			_, _ = o.store.remove(r, meta(obj).GetNamespace(), meta(obj).GetName(), metav1.DeleteOptions{})
+		}
 	}
 }
 
