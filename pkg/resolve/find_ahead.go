@@ -87,11 +87,16 @@ func (r *Resolver) readAhead(ctx context.Context, s *phase.Scope) ([]plan.Ahead,
 	err := parallel.Each(ctx, 0, r.cfg.Stores, func(ctx context.Context, _ int, store cluster.StoreID) error {
 		pace, moved := rate.NewLimiter(marks.MaxRate, marks.MaxCalls), &atomic.Int64{}
 		moved.Store(time.Now().UnixNano())
-		return parallel.Each(ctx, marks.MaxCalls, peers[store], func(ctx context.Context, _ int, region cluster.RegionID) error {
+		asking, end := context.WithCancelCause(ctx) // by the first region that cannot be read: the others meet the same
+		defer end(nil)
+		err := parallel.Each(asking, marks.MaxCalls, peers[store], func(ctx context.Context, _ int, region cluster.RegionID) error {
 			if err := pace.Wait(ctx); err != nil {
 				return err
 			}
 			applied, is, err := r.isAhead(ctx, store, region, moved)
+			if err != nil {
+				end(err)
+			}
 			if err == nil && is {
 				mu.Lock()
 				ahead = append(ahead, plan.Ahead{Region: region, Store: store, Applied: applied})
@@ -100,6 +105,10 @@ func (r *Resolver) readAhead(ctx context.Context, s *phase.Scope) ([]plan.Ahead,
 			s.Advance(1)
 			return err
 		})
+		if err != nil && asking.Err() != nil {
+			return context.Cause(asking)
+		}
+		return err
 	})
 	slices.SortFunc(ahead, func(a, b plan.Ahead) int {
 		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Store, b.Store))

@@ -23,12 +23,8 @@ func (r *recoverService) ReadRegionMeta(_ *recoverdata.ReadRegionMetaRequest, st
 		for _, p := range region.Peers {
 			largest = max(largest, p.Id)
 		}
-		index := r.s.cfg.Index
-		if r.s.cfg.Longer != nil && r.s.cfg.Longer(region.Id) {
-			index++
-		}
 		err := stream.Send(&recoverdata.RegionMeta{
-			RegionId: region.Id, PeerId: largest, LastLogTerm: r.s.cfg.Term, LastIndex: index, Version: region.RegionEpoch.Version,
+			RegionId: region.Id, PeerId: largest, LastLogTerm: r.s.cfg.Term, LastIndex: r.s.last(region.Id), Version: region.RegionEpoch.Version,
 			StartKey: region.StartKey, EndKey: region.EndKey,
 		})
 		if err != nil {

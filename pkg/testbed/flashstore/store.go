@@ -9,6 +9,7 @@ import (
 	"time"
 
 	backup "github.com/pingcap/kvproto/pkg/brpb"
+	"github.com/pingcap/kvproto/pkg/debugpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
 	recoverdata "github.com/pingcap/kvproto/pkg/recoverdatapb"
@@ -102,6 +103,7 @@ func (s *Store) serve(ctx context.Context) error {
 	}
 	server := grpc.NewServer(grpc.MaxConcurrentStreams(1024)) // TiKV's grpc-concurrent-stream
 	tikvpb.RegisterTikvServer(server, &kvService{s: s})
+	debugpb.RegisterDebugServer(server, &debugService{s: s})
 	process, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.mu.Lock()
 	normal := s.normal

@@ -251,6 +251,9 @@ func (s *state) backup(ctx context.Context) error {
 	if err == nil {
 		before := s.load.Counters().Commits
 		s.result.BackupTS, err = s.cfg.Driver.Backup(ctx, s.bed)
+		if s.cfg.MarkTrouble { // it is the backup's: a restore asks its own stores, and refuses where they do not answer
+			s.cfg.Faults.Clear()
+		}
 		s.result.During = s.load.Counters().Commits - before
 	}
 	if err == nil {
