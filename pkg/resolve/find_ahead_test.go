@@ -2,6 +2,7 @@ package resolve_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,9 @@ func TestG16_StoreCannotBeAsked_EndsTheRun(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k := newRack()
+				k.report = func(_ string, _ int, each func(tikv.RegionMeta) error) error {
+					return errors.Join(each(peer(1, "", "b")), each(peer(2, "b", "c")), each(peer(3, "c", "")))
+				}
 				k.states = func(address string, _ int) (tikv.RaftState, error) {
 					if address == "store-2" {
 						return tikv.RaftState{}, failure.New(kind, "read raft state", "", "no")
