@@ -3,6 +3,7 @@ package tikvtest
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"math/rand"
 	"slices"
 	"sync"
@@ -158,6 +159,9 @@ func (w *applyWorker) applyEntry(ctx context.Context, p *peer, e *raftpb.Entry) 
 		return err
 	}
 	if c != nil {
+		if why := p.unexpected(e.Term, e.Index); why != "" {
+			return errors.New(why)
+		}
 		prop, admin = p.take(c.id), c.admin
 		if admin != nil { // only a delay means anything here
 			_ = w.store.strikeAt(ctx, "Apply."+admin.CmdType.String())

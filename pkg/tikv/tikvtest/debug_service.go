@@ -46,7 +46,7 @@ func (d *debugService) RegionInfo(ctx context.Context, req *debugpb.RegionInfoRe
 	}, k.answer()
 }
 
-// raftStateOf reads a peer's raft state from the store's log, in the worker that owns it.
+// raftStateOf reads a peer's raft state as it is on the store's device, in the worker that owns it.
 func (s *Store) raftStateOf(ctx context.Context, p *peer) (*raft_serverpb.RaftLocalState, error) {
 	if s.opts.Static {
 		v := p.look()
@@ -54,8 +54,12 @@ func (s *Store) raftStateOf(ctx context.Context, p *peer) (*raft_serverpb.RaftLo
 	}
 	found := make(chan *raft_serverpb.RaftLocalState, 1)
 	s.raft.post(raftTask{fn: func(*peer) {
-		log := s.raft.log.region(p.regionID)
-		found <- raftStatePB(log.hard.Term, log.hard.Vote, log.hard.Commit, log.last())
+		state := p.onDevice
+		if p.node == nil { // it is being made
+			log := s.raft.log.region(p.regionID)
+			state = logState{log.hard, log.last()}
+		}
+		found <- raftStatePB(state.hard.Term, state.hard.Vote, state.hard.Commit, state.last)
 	}})
 	select {
 	case state := <-found:

@@ -3,9 +3,10 @@
 //
 // A Store is a process. What it knows is on its two devices, one for the raft log and one for the data;
 // everything else is gone at a restart. Each region is a raft group (go.etcd.io/raft); an entry is on the
-// local raft-log device before it is acknowledged or applied, and the data device is flushed only now and
-// then, so a crash or a snapshot of the volumes leaves applied positions behind that the log makes good.
-// Stores of one cluster talk raft through a Network in process; clients talk real gRPC.
+// local raft-log device before it is acknowledged, and before it is applied unless a leader applies early
+// (early_apply.go), and the data device is flushed only now and then, so a crash or a snapshot of the volumes
+// leaves applied positions behind that the log makes good. While the log's volume stalls (stall.go), data that
+// were applied early get ahead of the log, and stay so in a snapshot. Stores of one cluster talk raft through a Network in process; clients talk real gRPC.
 //
 // Members change by ChangePeers, one or several at once in a joint state; new ones get a snapshot. Unlike in TiKV's raft-rs
 // a learner does not lead, even if RecoverRegion asks it to: go.etcd.io/raft does not let it campaign. A member may be a

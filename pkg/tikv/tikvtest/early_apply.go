@@ -59,6 +59,12 @@ func (s *Store) release() (major, minor int) {
 	return major, minor
 }
 
+// EarlyAppliers is how many of the store's leaders may apply early now.
+func (s *Store) EarlyAppliers() int64 {
+	n, _ := s.earlyAppliers()
+	return n
+}
+
 // earlyAppliers is the gauge. A static store's leaders adopt a change at once.
 func (s *Store) earlyAppliers() (n int64, touched bool) {
 	if !s.opts.Static {

@@ -17,6 +17,7 @@ type PeerState struct {
 	Term      uint64
 	LastIndex uint64
 	Applied   uint64
+	Durable   uint64 // what of it is on the data device
 	Leader    bool
 	LeaderID  uint64 // peer id of the leader that it knows, or 0
 	Serving   bool   // leads and has applied an entry of its own term
@@ -36,7 +37,7 @@ func (s *Store) Peers() []PeerState {
 		list = append(list, PeerState{
 			Region: v.region, PeerID: p.id, Term: v.term, LastIndex: v.lastIndex, Applied: v.applied,
 			Leader: v.leader, LeaderID: v.lead, Serving: v.ready(), Resolved: resolved,
-			Merging: v.merge != nil,
+			Merging: v.merge != nil, Durable: s.data.persistedIndex(p.regionID),
 		})
 	}
 	return list

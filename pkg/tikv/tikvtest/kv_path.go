@@ -39,37 +39,44 @@ func passFlashback(*metapb.Region) *errorpb.Error { return nil }
 // admit makes TiKV's checks in TiKV's order: store, region, flashback, leader, peer, epoch. A leader that has
 // not applied an entry of its own term is waited for.
 func (s *Store) admit(ctx context.Context, c *kvrpcpb.Context, check flashbackCheck) (*peer, peerView, *errorpb.Error, error) {
+	if p := s.peer(c.GetRegionId()); p != nil {
+		if v := p.look(); check(v.region) == nil && v.leader && !v.ready() {
+			if v, err := p.await(ctx, func(v peerView) bool { return !v.leader || v.ready() }); err != nil {
+				return nil, v, nil, err
+			}
+		}
+	}
+	p, v, e := s.admitAtOnce(c, check)
+	return p, v, e, nil
+}
+
+// admitAtOnce is admit of an admin command that reads nothing: TiKV proposes it whatever its leader has applied.
+func (s *Store) admitAtOnce(c *kvrpcpb.Context, check flashbackCheck) (*peer, peerView, *errorpb.Error) {
 	if id := c.GetPeer().GetStoreId(); id != 0 && id != s.id {
-		return nil, peerView{}, storeNotMatch(id, s.id), nil
+		return nil, peerView{}, storeNotMatch(id, s.id)
 	}
 	p := s.peer(c.GetRegionId())
 	if p == nil {
-		return nil, peerView{}, regionNotFound(c.GetRegionId()), nil
+		return nil, peerView{}, regionNotFound(c.GetRegionId())
 	}
 	v := p.look()
-	if check(v.region) == nil && v.leader && !v.ready() {
-		var err error
-		if v, err = p.await(ctx, func(v peerView) bool { return !v.leader || v.ready() }); err != nil {
-			return nil, v, nil, err
-		}
-	}
 	if e := check(v.region); e != nil {
-		return nil, v, e, nil
+		return nil, v, e
 	}
 	if !v.leader {
-		return nil, v, notLeader(v), nil
+		return nil, v, notLeader(v)
 	}
 	if id := c.GetPeer().GetId(); id != 0 && id != p.id {
-		return nil, v, mismatchPeerID(id, p.id), nil
+		return nil, v, mismatchPeerID(id, p.id)
 	}
 	if isWitness(v.region, p.id) {
-		return nil, v, onWitness(p.regionID), nil
+		return nil, v, onWitness(p.regionID)
 	}
 	epoch := v.region.RegionEpoch
 	if c.GetRegionEpoch().GetVersion() != epoch.Version || c.GetRegionEpoch().GetConfVer() != epoch.ConfVer {
-		return nil, v, s.epochNotMatch(v.region, c.GetRegionEpoch()), nil
+		return nil, v, s.epochNotMatch(v.region, c.GetRegionEpoch())
 	}
-	return p, v, nil, nil
+	return p, v, nil
 }
 
 // outside returns the error for the first key that is not in the region, or nil.

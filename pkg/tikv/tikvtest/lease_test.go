@@ -93,6 +93,7 @@ func TestLease_WaitApply_AnswersForEachRegion(t *testing.T) {
 	l := c.openLease(leader)
 	require.False(t, l.renew(10))
 	region := &metapb.Region{Id: kctx.RegionId, RegionEpoch: kctx.RegionEpoch}
+	c.settled() // all have the region
 	resp := l.waitApply(region)
 	require.Equal(t, backup.PrepareSnapshotBackupEventType_WaitApplyDone, resp.Ty)
 	require.Nil(t, resp.Error)

@@ -17,12 +17,15 @@ type peer struct {
 	latch    latch
 
 	// These belong to the raft worker. node is nil until the worker has made it.
-	node    *raft.RawNode
-	queued  bool // in the worker's list of peers to look at
-	quiet   int  // ticks without a message
-	asleep  bool // a hibernated leader
-	logGCed uint64
-	early   peerEarly
+	node     *raft.RawNode
+	queued   bool // in the worker's list of peers to look at
+	quiet    int  // ticks without a message
+	asleep   bool // a hibernated leader
+	logGCed  uint64
+	early    peerEarly
+	born     uint64   // what the data had applied when the peer was made
+	handed   uint64   // up to here entries are the applier's
+	onDevice logState // of the log; the rest of it is still to be written
 	// contacts are the stores of peers that the region's state here does not have yet, or any more, by peer id.
 	contacts map[uint64]uint64
 
@@ -58,6 +61,7 @@ type peerView struct {
 type proposal struct {
 	command *command
 	term    uint64 // of the leader that computed it
+	skipped uint64 // its entry's index, if that was skipped: see peer.skip. It belongs to peer.mu
 	done    func(*errorpb.Error)
 }
 

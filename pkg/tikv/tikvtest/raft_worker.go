@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
+	"github.com/pingcap/kvproto/pkg/raft_cmdpb"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -18,8 +19,8 @@ import (
 // split is applied at different times, and the first campaign would be lost.
 const stashedVotes = 4096
 
-// raftWorker runs all raft groups of a store in one goroutine: it takes what came in, lets raft look at it,
-// makes the log durable with one flush, and only then sends messages and hands committed entries on.
+// raftWorker runs all raft groups of a store in one goroutine: it takes what came in, lets raft look at it, makes the log
+// durable with one flush, and only then acknowledges entries and hands on those that are committed.
 type raftWorker struct {
 	store *Store
 	log   *raftLog
@@ -27,6 +28,11 @@ type raftWorker struct {
 	order []*peer // by region id, for ticks
 	votes map[uint64][]raftMessage
 	touch []*peer
+	// unwritten are the log's writes that are not on the device, in their order.
+	unwritten  []storageWrite
+	stalled    bool
+	stalls     int // how often a stall began or ended
+	stallTimer *time.Timer
 
 	mu    sync.Mutex
 	inbox []raftTask
@@ -72,6 +78,7 @@ func (w *raftWorker) receive(region, from uint64, messages []raftpb.Message) {
 
 func (w *raftWorker) run(ctx context.Context) {
 	defer w.failPending()
+	defer w.stall(false)
 	defer func() {
 		// What raft cannot live with ends a TiKV with a FATAL log line.
 		if r := recover(); r != nil {
@@ -207,19 +214,24 @@ func (w *raftWorker) create(p *peer, campaign bool) {
 	}
 	log.snapshot = func() (raftpb.Snapshot, error) { return w.store.data.snapshotOf(p.regionID) }
 	if v.applied > log.last() && w.store.data.asItCame(p.regionID) {
-		// It crashed when the data of a snapshot were durable, and the log was not yet. Else the log is older than the data:
-		// raft refuses it.
+		// It crashed when the data of a snapshot were durable, and the log was not yet.
 		log.hard.Term = max(log.hard.Term, v.appliedTerm)
 		w.log.reset(p.regionID, v.applied, v.appliedTerm, log.hard)
 	}
-	// A log flush precedes every other apply, so the log knows at least what is applied; the commit index may not.
-	log.hard.Commit = max(log.hard.Commit, v.applied)
+	if v.applied > log.last() && !w.store.early.known {
+		w.store.crash("applied index %d of region %d is above the last index %d", v.applied, p.regionID, log.last())
+		return
+	}
+	// The commit index on the device may be old. The data of a store that applied early may be ahead of the log: TiKV starts,
+	// and skips what it gets up to there (entry_storage.rs).
+	log.hard.Commit = min(max(log.hard.Commit, v.applied), log.last())
+	p.born, p.handed, p.onDevice = v.applied, v.applied, logState{log.hard, log.last()}
 	elections := w.store.opts.ElectionTicks
 	if w.store.recovering {
 		elections = math.MaxInt32 / 4 // no election but by RecoverRegion
 	}
 	node, err := raft.NewRawNode(&raft.Config{
-		ID: p.id, ElectionTick: elections, HeartbeatTick: 2, Storage: log, Applied: v.applied,
+		ID: p.id, ElectionTick: elections, HeartbeatTick: 2, Storage: log, Applied: min(v.applied, log.hard.Commit), AsyncStorageWrites: true,
 		MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 256, PreVote: !w.store.recovering, StepDownOnRemoval: true,
 		DisableProposalForwarding: true, Logger: raftLogger{w.store},
 	})
@@ -274,6 +286,9 @@ func (w *raftWorker) propose(p *peer, prop *proposal) {
 	p.mu.Lock()
 	p.pending[prop.command.id] = prop
 	p.mu.Unlock()
+	if admin := prop.command.admin; admin != nil && admin.CmdType == raft_cmdpb.AdminCmdType_PrepareMerge {
+		w.suspendEarly(p, w.log.region(p.regionID).last()+1) // peer.rs, pre_propose_prepare_merge
+	}
 	var err error
 	if changes {
 		err = p.node.ProposeConfChange(prop.command.confChange())
