@@ -1,11 +1,13 @@
 package tikvtest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -65,9 +67,12 @@ func (s *Store) statusCall(point string, serve http.HandlerFunc) http.HandlerFun
 			serve(w, r)
 			return
 		}
-		if f.Wait(r.Context()) != nil {
+		// A caller that goes away is noticed only once its request is read.
+		body, err := io.ReadAll(r.Body)
+		if err != nil || f.Wait(r.Context()) != nil {
 			return
 		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		code, err := strconv.Atoi(f.Code)
 		switch f.Position {
 		case fault.Before:

@@ -107,7 +107,9 @@ func TestA12_ProcessKilled(t *testing.T) {
 		b := launch(t, p, "--lease", "1m")
 		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
 		// The program's own word: until it has all the answers it has to say that the cluster may still be held.
-		await(t, time.Minute, "the undo of the hold", func() bool { return strings.Contains(b.stderr.String(), "undo hold: done") })
+		for _, step := range []string{"hold", "early-apply"} {
+			await(t, time.Minute, "the undo of "+step, func() bool { return strings.Contains(b.stderr.String(), "undo "+step+": done") })
+		}
 		p.nothingHeld(t)
 		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
 		require.Equal(t, 130, b.exitCode(t), b.stderr.String())
@@ -126,6 +128,22 @@ func TestA12_ProcessKilled(t *testing.T) {
 		require.Equal(t, 9, b.exitCode(t), b.stderr.String())
 		require.Contains(t, b.stderr.String(), "is still held by run dead")
 		require.Contains(t, b.stderr.String(), "tisnap release "+prod.String()+" --storage "+storage)
+	})
+	t.Run("a second signal while early apply is off", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t, 3)
+		b := launch(t, p, "--lease", "1m")
+		p.fault(t, fault.Rule{Point: "tikv." + id(p.c.Stores()[0]) + ".Status.PostConfig", Position: fault.Stall, Times: -1})
+		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
+		p.reachedWithin(t, time.Minute)
+		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
+		require.Equal(t, 9, b.exitCode(t), b.stderr.String())
+		require.Contains(t, b.stderr.String(), "raftstore.max-apply-unpersisted-log-limit was ")
+		for _, s := range p.c.Stores() {
+			require.Contains(t, b.stderr.String(), "1024 on store "+id(s))
+		}
+		require.Contains(t, b.stderr.String(), "tisnap release "+prod.String()+" --yes puts back")
+		require.NotContains(t, b.stderr.String(), "still held", "the hold itself was released before")
 	})
 	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
 		t.Run(name+" lets go", func(t *testing.T) {
