@@ -54,7 +54,8 @@ func (a *app) period() time.Duration {
 	return cmp.Or(time.Duration(a.grace.Load()), BackupGrace)
 }
 
-// leave says what is left of a run that still works, in the log and on stderr, and gives the code to end with at once.
+// leave says what is left of a run that still works, once and on stderr, and gives the code to end with at once. The log has
+// why the run ended, and a log that is a file what is left, too: TiDB Operator puts both of its Job's streams together.
 func (a *app) leave(why string) ExitCode {
 	lines, held := a.left.Lines()
 	text := "nothing is held and nothing is left to undo"
@@ -62,7 +63,11 @@ func (a *app) leave(why string) ExitCode {
 		text = "left: " + strings.Join(lines, "; ")
 	}
 	if log := a.said.Load(); log != nil {
-		briefly(func() { log.failed(why + "; " + text) })
+		said := why
+		if log.file != nil {
+			said += "; " + text
+		}
+		briefly(func() { log.failed(said) })
 	}
 	ui.Say(a.streams.Err, text)
 	if held {

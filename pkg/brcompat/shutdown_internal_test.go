@@ -2,6 +2,8 @@ package brcompat
 
 import (
 	"bytes"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -53,16 +55,28 @@ func TestStop_Pause_EndsWithItsRun(t *testing.T) {
 	require.Nil(t, over)
 }
 
-func TestLeave_SaysWhatIsLeft_InTheLogAndOnStderr(t *testing.T) {
+func TestLeave_SaysWhatIsLeft_OnceOnStderr(t *testing.T) {
 	t.Parallel()
 	a, log, stderr := stopped(t, RestoreGrace)
 	require.Equal(t, ExitFailed, a.leave("why"))
-	require.Contains(t, log.String(), "why; nothing is held")
+	require.Contains(t, log.String(), "[ERROR]")
+	require.Contains(t, log.String(), "[error=why]")
+	require.Contains(t, stderr.String(), "nothing is held")
 	a.left.Set("volumes", func() string { return "up to 3 volumes" })
 	require.Equal(t, ExitFailed, a.leave("why"))
-	require.Contains(t, log.String(), "[ERROR]")
-	require.Contains(t, log.String(), "why; left: up to 3 volumes")
-	require.Contains(t, stderr.String(), "left: up to 3 volumes")
+	require.Equal(t, 1, strings.Count(stderr.String(), "left: up to 3 volumes"), stderr.String())
+	require.NotContains(t, log.String(), "up to 3 volumes", "stdout does not repeat it")
 	a.left.Set(phase.RemainsHold, func() string { return "the hold" })
 	require.Equal(t, ExitHeld, a.leave("why"))
+}
+
+// Whoever reads --log-file later has stderr no more.
+func TestLeave_LogIsAFile_HasWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	a, log, stderr := stopped(t, RestoreGrace)
+	a.said.Load().file = os.Stderr // nothing is written to it here
+	a.left.Set("volumes", func() string { return "up to 3 volumes" })
+	require.Equal(t, ExitFailed, a.leave("why"))
+	require.Contains(t, log.String(), "why; left: up to 3 volumes")
+	require.Contains(t, stderr.String(), "left: up to 3 volumes")
 }
