@@ -112,7 +112,7 @@ check-estimate: ## ROUNDS backups and restores on the testbed: the estimate of e
 	CGO_ENABLED=0 ESTIMATE_ROUNDS=$(or $(ROUNDS),20) $(GO) test -trimpath -timeout=30m -count=1 -v ./tests -run TestEstimate_RoundsOfTheTestbed
 
 .PHONY: crash
-crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run; AT=suspended stops and continues it
+crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8 takes eight cells of each run; AT=suspended and AT=suspended-undo stop and continue it
 	bin/testbed crash --sample=$(SAMPLE) $(if $(SEED),--seed=$(SEED)) $(if $(RUNS),--run=$(RUNS)) $(if $(AT),--at="$(AT)") $(if $(ONLY),--only="$(ONLY)")
 
 .PHONY: crash-br

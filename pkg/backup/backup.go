@@ -166,6 +166,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Resume:  r.resumption(),
+		Fence:   r.fence,
 		Run:     opts.Run,
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    r.Sink,

@@ -143,6 +143,7 @@ func (r *run) request(st cluster.Store) ebs.CutRequest {
 		ebs.TagCluster: r.opts.Cluster.String(),
 		ebs.TagStore:   st.ID.String(),
 		ebs.TagAttempt: strconv.Itoa(r.result.Attempts),
+		ebs.TagEpoch:   strconv.FormatInt(r.fence.Epoch(), 10),
 	}
 	if r.storageID != "" {
 		tags[ebs.TagStorage] = r.storageID

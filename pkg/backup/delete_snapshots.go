@@ -17,12 +17,8 @@ import (
 )
 
 // deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
-// answer named. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
+// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
 func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
-	if r.fence.Taken(ctx) {
-		s.Warn("the snapshots tagged %s=%s are kept: another process may continue the run with them; else tisnap gc deletes them", ebs.TagRun, r.opts.Run)
-		return nil
-	}
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
@@ -42,6 +38,9 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			return r.leftover(doomed, err)
 		}
+		if err := r.madeLater(found); err != nil {
+			return err
+		}
 		note(found)
 		s.Expect(int64(len(doomed)+len(gone)), "snapshots")
 		left := ebs.DeleteEach(ctx, slices.Sorted(maps.Keys(doomed)), r.EBS.DeleteSnapshot, func(id cluster.SnapshotID) {
@@ -59,7 +58,9 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 					"carry the tag %s=%s, and tisnap gc deletes them", r.opts.Visibility, ebs.TagRun, r.opts.Run)
 			}
 			r.Remains.Clear(remainsSnapshots)
-			r.dropMarks(ctx, s)
+			if err := r.dropMarks(ctx, s); err != nil {
+				return err
+			}
 			return r.catalog.ForgetCutForBR(ctx, r.opts.Run)
 		} else if !waiting {
 			waiting = true
@@ -70,6 +71,22 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 			return r.leftover(doomed, err)
 		}
 	}
+}
+
+// keptSnapshots is what is said of them when the lock is lost.
+func (r *run) keptSnapshots() string {
+	return fmt.Sprintf("the snapshots tagged %s=%s are kept: another process may continue the run with them; else tisnap gc deletes them", ebs.TagRun, r.opts.Run)
+}
+
+// madeLater is a Conflict if a later process of the run asked for one of the snapshots, or took it over: that process has the lock.
+func (r *run) madeLater(found []ebs.Snapshot) error {
+	for _, snap := range found {
+		if epoch := snap.Tags.Epoch(); epoch > r.fence.Epoch() {
+			return failure.New(failure.Conflict, "delete snapshots", "run "+string(r.opts.Run), "%s is another process's, which has had the lock since: its epoch is %d, and this one's %d",
+				snap.ID, epoch, r.fence.Epoch())
+		}
+	}
+	return nil
 }
 
 func (r *run) leftover(doomed map[cluster.SnapshotID]bool, err error) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // copyOf is a store with the same objects.
@@ -81,6 +82,37 @@ func TestRun_DiesAfterItsCut_EachProcessHasItsTimes(t *testing.T) {
 			assert.WithinDuration(t, first.Hold.Start, second.Hold.Start, 0)
 		})
 	}
+}
+
+// Should the first process only have slept, in its undo, the snapshots are not its own any more.
+func TestRun_DiesAfterItsCut_SnapshotsAreOfTheNextProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.options()
+	r.diesAt(t, o, "record")
+	for _, snap := range r.bed.EC2.Snapshots() {
+		require.EqualValues(t, 1, ebs.Tags(snap.Tags).Epoch())
+	}
+	_, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	r.requireSealed(t, o)
+	lock, _, err := runlock.Read(t.Context(), r.store, prod)
+	require.NoError(t, err)
+	for _, snap := range r.bed.EC2.Snapshots() {
+		require.Equal(t, lock.Epoch, ebs.Tags(snap.Tags).Epoch())
+	}
+}
+
+// The lock was not seen to be lost, for whatever reason: the snapshots say that another process has had it since.
+func TestRun_UndoFindsSnapshotsOfALaterProcess_KeepsThem(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: 4, Code: "UnauthorizedOperation"})
+	r.ebs.tags = ebs.Tags{ebs.TagEpoch: "2"}
+	_, err := r.run(t.Context(), t, r.options())
+	require.ErrorContains(t, err, "is another process's, which has had the lock since: its epoch is 2, and this one's 1")
+	require.NotEmpty(t, r.bed.EC2.Snapshots())
+	require.Empty(t, r.held(t.Context()), "the cluster is let go all the same")
 }
 
 // A run dies while it deletes the snapshots of a backup whose seal was refused: a tombstone stands in the seal's place, and the

@@ -73,10 +73,9 @@ func (r *run) earlySteps() (once, each []phase.Step) {
 	}
 	return []phase.Step{{
 			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: r.preventEarlyApply, Undo: r.undoEarlyApply,
-			UndoDeadline: time.Minute, UndoFirst: true, Guard: r.fence.Check, Fence: r.fence.Recheck,
+			UndoDeadline: time.Minute, UndoFirst: true, UndoUnfenced: letsGo,
 		}}, []phase.Step{{
 			Phase: phaseTask, Name: journal.StepReadReplicas, Deadline: earlyApplyLimit + replicasLimit, Do: r.readReplicas,
-			Guard: r.fence.Check, Fence: r.fence.Recheck,
 		}}
 }
 

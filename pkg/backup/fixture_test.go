@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -190,6 +191,7 @@ type spyEBS struct {
 	describe, attachments func()
 	cut                   func(req ebs.CutRequest, call func() ([]ebs.Snapshot, error)) ([]ebs.Snapshot, error)
 	hide                  func(ebs.Snapshot) bool // EC2 does not show it yet
+	tags                  ebs.Tags                // that all snapshots found carry, too
 	shown                 func([]ebs.Snapshot) []ebs.Snapshot
 	beforeDelete          func() // one call at a time
 	deleting              sync.Mutex
@@ -218,6 +220,9 @@ func (s *spyEBS) FindSnapshots(ctx context.Context, tags ebs.Tags) ([]ebs.Snapsh
 	found, err := s.EBS.FindSnapshots(ctx, tags)
 	if s.hide != nil {
 		found = slices.DeleteFunc(found, s.hide)
+	}
+	for i := range found {
+		maps.Copy(found[i].Tags, s.tags)
 	}
 	return found, err
 }

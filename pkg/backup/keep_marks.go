@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -39,10 +40,15 @@ func (r *run) adoptMarks(ctx context.Context, s *phase.Scope) {
 	r.result.Marks, r.result.Regions = set, r.proof.Regions
 }
 
-// dropMarks deletes the marks of a set of snapshots that was thrown away. If it cannot, those of the next set replace them.
-func (r *run) dropMarks(ctx context.Context, s *phase.Scope) {
-	key := manifest.MarksKey(r.opts.Backup)
-	if err := r.Store.Delete(ctx, key); err != nil {
-		s.Log.Warn("the marks of a set that was thrown away are left", zap.String("key", key), zap.Error(err))
+// dropMarks deletes the marks of a set of snapshots that was thrown away. If it cannot, those of the next set replace them; only
+// the loss of the lock is an error.
+func (r *run) dropMarks(ctx context.Context, s *phase.Scope) error {
+	err := r.catalog.ForgetMarks(ctx, r.opts.Backup)
+	if fenced.Refused(err) {
+		return err
 	}
+	if err != nil {
+		s.Log.Warn("the marks of a set that was thrown away are left", zap.Error(err))
+	}
+	return nil
 }

@@ -73,6 +73,7 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 		}
 		r.sets.put(id, set)
 	}
+	r.retag(ctx, s)
 	r.adoptMarks(ctx, s)
 	r.noteAttempt()
 	r.announce(s)

@@ -128,23 +128,10 @@ func (r *run) snapshots() []manifest.Snapshot {
 	return out
 }
 
-// forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted. The
-// claim stays: the id was used.
+// forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted.
 func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
-	if r.fence.Taken(ctx) {
-		return nil
-	}
 	if err := r.bury(ctx); err != nil {
 		return err
 	}
-	if err := r.catalog.ForgetForBR(ctx, r.opts.Backup, r.opts.Run); err != nil {
-		return failure.Annotate(err, "delete manifest", manifest.BRBackupMeta)
-	}
-	keys := []string{manifest.ManifestKey(r.opts.Backup), manifest.BackupMetaKey(r.opts.Backup), manifest.MarksKey(r.opts.Backup)}
-	for _, key := range keys {
-		if err := r.Store.Delete(ctx, key); err != nil {
-			return failure.Annotate(err, "delete manifest", key)
-		}
-	}
-	return nil
+	return r.catalog.Forget(ctx, r.opts.Backup, r.opts.Run, r.backupTS)
 }

@@ -224,7 +224,7 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 	}
 	engine := phase.New(phase.Config{
 		Run: opts.Run, Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)), Sink: r.Sink, Log: r.Log,
-		Resume: rule, Group: r.holdGroup(),
+		Resume: rule, Fence: r.fence, Group: r.holdGroup(),
 	})
 	if err := engine.Run(ctx, slices.DeleteFunc(r.steps(), func(s phase.Step) bool { return s.ReadOnly })); err != nil {
 		return err

@@ -30,34 +30,41 @@ func Outline() []phase.Outline {
 // stepClaim takes the backup's id, and its prefix if that is TiDB Operator's.
 const stepClaim = "claim"
 
+// Why steps do not ask the lock.
+const (
+	itIsTheLock = "it is the lock"
+	holds       = "a cluster that is held waits for nothing: each call asks whether the lock can still be this run's"
+	letsGo      = "a live cluster is let go, whoever has the lock"
+)
+
 // steps is the runbook.
 func (r *run) steps() []phase.Step {
 	steps := r.checks()
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	steps = append(steps, []phase.Step{
-		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3*time.Minute + max(0, r.opts.LockWait), Do: r.takeLock, Undo: r.dropLock, Repeat: true},
-		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim(), Guard: r.fence.Check, Fence: r.fence.Recheck, Repeat: true},
+		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3*time.Minute + max(0, r.opts.LockWait), Do: r.takeLock, Undo: r.dropLock, Repeat: true, Unfenced: itIsTheLock, UndoUnfenced: itIsTheLock},
+		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim(), Repeat: true},
 	}...)
 	steps = append(steps, r.holdSteps(holding, releasing)...)
 	return append(steps, []phase.Step{
-		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: r.readTS},
+		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: r.readTS, Unfenced: holds},
 
-		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour},
-		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true, State: &r.proof, Adopted: r.adoptProof},
-		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record, Undo: r.forget, Retry: true, Guard: r.fence.Check, Fence: r.fence.Recheck, Adopted: r.adoptManifest},
+		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour, Unfenced: holds, Kept: r.keptSnapshots()},
+		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true, Unfenced: letsGo, UndoUnfenced: letsGo, State: &r.proof, Adopted: r.adoptProof},
+		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record, Undo: r.forget, Retry: true, Adopted: r.adoptManifest},
 		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait, Repeat: true},
 
-		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true, Guard: r.fence.Check, Fence: r.fence.Recheck, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
-		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: r.endedAtLast()},
-		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true},
+		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
+		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: r.endedAtLast(), Unfenced: letsGo},
+		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true, Unfenced: itIsTheLock},
 	}...)
 }
 
 // holdSteps hold the cluster, or find the hold that another process has: that one is not journalled, as no release of
 // this run's may end it.
 func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
-	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true, Guard: r.fence.Check, Fence: r.fence.Recheck}
+	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true, UndoUnfenced: letsGo}
 	if r.opts.OtherHolds {
 		connect.Deadline, connect.Do = holding, r.observe
 		return []phase.Step{connect}
@@ -69,8 +76,8 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 	once, each := r.earlySteps()
 	return slices.Concat(once, each, marking, []phase.Step{
 		connect,
-		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true},
-		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC},
+		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true, Unfenced: holds, UndoUnfenced: letsGo},
+		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC, Unfenced: holds},
 	})
 }
 

@@ -103,11 +103,15 @@ func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run clust
 		return err
 	}
 	if held != nil && held.Run == run {
-		doc, _, err := c.Store.Get(ctx, manifest.BRBackupMeta)
-		if err == nil {
-			_ = c.putCut(ctx, doc) // until its snapshots are deleted; else gc alone finds those of a run that is killed now
+		doc, version, err := c.Store.Get(ctx, manifest.BRBackupMeta)
+		if failure.Is(err, failure.NotFound) {
+			return nil
 		}
-		return c.Store.Delete(ctx, manifest.BRBackupMeta) // the run has the prefix: no one else wrote it
+		if err != nil {
+			return err
+		}
+		_ = c.putCut(ctx, doc)                                            // until its snapshots are deleted; else gc alone finds those of a run that is killed now
+		return c.Store.DeleteVersion(ctx, manifest.BRBackupMeta, version) // the run has the prefix: no one else wrote it
 	}
 	return c.removeMeta(ctx, id)
 }

@@ -1,12 +1,15 @@
 package ebs
 
-import "context"
+import (
+	"context"
+	"strconv"
+)
 
 // Tagger puts back tags that something took off what a run made: gc finds only what carries them.
 type Tagger interface {
-	// PutTags adds the tags to one snapshot or volume, over older values of their keys; all others stay. It may be called
-	// again. One that EC2 does not show yet is waited for. Kinds: Denied, Limited, NotFound, Usage, Unknown.
-	PutTags(ctx context.Context, resource string, tags Tags) error
+	// PutTags adds the tags to snapshots or volumes, at most 1,000 in one call, over older values of their keys; all others
+	// stay. It may be called again. One that EC2 does not show yet is waited for. Kinds: Denied, Limited, NotFound, Usage, Unknown.
+	PutTags(ctx context.Context, resources []string, tags Tags) error
 }
 
 // Missing returns those of the tags that got does not have with the same value.
@@ -18,4 +21,13 @@ func (t Tags) Missing(got Tags) Tags {
 		}
 	}
 	return out
+}
+
+// Epoch is the value of TagEpoch; 0 where there is none, as in what older versions made.
+func (t Tags) Epoch() int64 {
+	epoch, err := strconv.ParseInt(t[TagEpoch], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return epoch
 }

@@ -1,8 +1,8 @@
 // Package fenced lets a run's lock stop each of its calls right before it is sent: a process that was suspended in the
 // middle of a step wakes up with the step's context, and learns of another run's lock before its next effect.
 //
-// The context of a step carries the question, and the adapters ask it. Without one in the context, as in an undo, every
-// call is sent.
+// The context of a step or an undo carries the question, and the adapters ask it. Without one in the context, as in an undo that
+// lets a live cluster go, every call is sent.
 package fenced
 
 import (

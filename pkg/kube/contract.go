@@ -119,8 +119,8 @@ type Restorer interface {
 	// DeleteCluster deletes the TidbCluster that the run made, with its StatefulSets, pods, claims and PVs, and returns when
 	// they are gone. It keeps the EBS volumes that the run made; those that Kubernetes made for the cluster, of PD, go. Claims
 	// that are older than the cluster stay. Transient errors are retried until ctx ends. A cluster that another run made is a
-	// Conflict and stays.
-	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error
+	// Conflict and stays; so is one that serves, by its TiDB or, unless the caller itself has left recovery mode, by that.
+	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error
 	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
 	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.
 	DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error

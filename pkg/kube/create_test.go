@@ -22,7 +22,7 @@ func TestCreate_CancelledUnderWay_IsOverWhenItReturns(t *testing.T) {
 	target := source("dst")
 	_ = l.client.CreateCluster(ctx, sourceObject(t), kube.Target{Name: target, Run: run}) // an error or none: the run was cancelled
 	require.NotNil(t, l.server.Get("tidbclusters", target.Namespace, target.Name))
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	require.Nil(t, l.server.Get("tidbclusters", target.Namespace, target.Name))
 
 	require.ErrorIs(t, l.client.CreateCluster(ctx, sourceObject(t), kube.Target{Name: target, Run: run}), context.Canceled)

@@ -19,13 +19,14 @@ import (
 
 // DeleteCluster takes a target away again: the TidbCluster, then its StatefulSets with their pods, then its claims and
 // the run's PVs, whose EBS volumes stay. In that order: a StatefulSet that lives makes a deleted claim again, and the CSI
-// driver a new volume for it. It returns when all of it is gone. A target that is gone already is no error, and what an
+// driver a new volume for it. It returns when all of it is gone. One that serves, as it has left recovery mode
+// (unless the caller did that) or runs TiDB, is a Conflict and stays: another process of the run may have finished it. A target that is gone already is no error, and what an
 // interrupted call left behind is deleted. Transient errors are retried until ctx ends.
-func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID) error {
+func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error {
 	if run == "" {
 		return failure.New(failure.Usage, "delete tidbcluster", name.String(), "the run is not named")
 	}
-	d := &deletion{Client: c, name: name, run: run}
+	d := &deletion{Client: c, name: name, run: run, left: left}
 	return untilDone(ctx, d.deleteCluster)
 }
 
@@ -42,7 +43,14 @@ func (d *deletion) deleteCluster(ctx context.Context) error {
 	if !madeBy(found, d.run) {
 		return checkMade(found, d.run, op, d.name.String())
 	}
-	return d.deleteThis(ctx, found, onlyThis(found.GetUID()))
+	why := serves(found)
+	if d.left {
+		why = runsTiDB(found)
+	}
+	if why != "" {
+		return failure.New(failure.Conflict, op, d.name.String(), "%s", why)
+	}
+	return d.deleteThis(ctx, found, asItIs(found))
 }
 
 // deleteThis deletes the TidbCluster that was found, and then what belongs to it.

@@ -37,7 +37,7 @@ func TestDeleteCluster_StatefulSetsOutliveTheTidbCluster_NothingIsMadeAgain(t *t
 	t.Parallel()
 	l := newLabWith(t, kubetest.OperatorConfig{Collect: 24 * time.Hour})
 	target, volumes := l.started(t)
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	require.Nil(t, l.server.Get("statefulsets", "tidb", "dst-tikv"))
 	require.Len(t, l.server.List("persistentvolumeclaims", ""), 3, "the source's")
 	require.Len(t, l.server.List("persistentvolumes", ""), 3, "the source's")
@@ -56,7 +56,7 @@ func TestDeleteCluster_ClaimMadeAtTheLastMoment_GoesWithItsVolume(t *testing.T) 
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.statefulsets", Position: fault.Slow, Do: func() {
 		l.provision(t, "dst")
 	}}))
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	require.Empty(t, l.faults.Unreached())
 	require.Nil(t, l.server.Get("persistentvolumeclaims", "tidb", "pd-dst-pd-0"))
 	require.Nil(t, l.server.Get("persistentvolumes", "", "pvc-dst"))
@@ -90,7 +90,7 @@ func TestDeleteCluster_ClaimsThatAreNotOfThisCluster_Stay(t *testing.T) {
 			"apiVersion": "pingcap.com/v1alpha1", "kind": "TidbCluster", "name": "dst", "uid": "another", "controller": true,
 		}}},
 	}}))
-	require.NoError(t, l.client.DeleteCluster(t.Context(), source("dst"), run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), source("dst"), run, false))
 	require.NotNil(t, l.server.Get("statefulsets", "tidb", "dst-tikv"))
 	var stay []string
 	for _, o := range l.server.List("persistentvolumeclaims", "") {
@@ -117,11 +117,11 @@ func TestDeleteCluster_PodsThatDoNotEnd_AreNamedAndTheirClaimsStay(t *testing.T)
 	}}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	err := l.client.DeleteCluster(ctx, source("dst"), run)
+	err := l.client.DeleteCluster(ctx, source("dst"), run, false)
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "still there: pod dst-tikv-0")
 	require.Len(t, l.server.List("persistentvolumeclaims", ""), 3)
 	require.NoError(t, l.server.Remove(l.server.Get("pods", "tidb", "dst-tikv-0")))
-	require.NoError(t, l.client.DeleteCluster(t.Context(), source("dst"), run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), source("dst"), run, false))
 	require.Empty(t, l.server.List("persistentvolumeclaims", ""))
 }

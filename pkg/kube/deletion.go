@@ -23,6 +23,7 @@ type deletion struct {
 	*Client
 	name cluster.Name
 	run  cluster.RunID
+	left bool // recovery mode, by the caller: that it is out of it does not say that it serves
 	// target is the TidbCluster as it was found, and nil if it was gone before the first try: then what does not carry the
 	// run cannot be distinguished from what somebody else made under the name, and stays.
 	target *unstructured.Unstructured

@@ -84,11 +84,11 @@ func TestDeleteCluster_Interrupted_IsFinishedWhenRunAgain(t *testing.T) {
 	require.NoError(t, l.server.Put(pd))
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.After, Do: cancel}))
-	require.Error(t, l.client.DeleteCluster(ctx, target, run))
+	require.Error(t, l.client.DeleteCluster(ctx, target, run, false))
 	require.Eventually(t, func() bool { return l.server.Get("tidbclusters", "tidb", "dst") == nil }, patience, time.Millisecond)
 	assert.Nil(t, l.server.Get("tidbclusters", "tidb", "dst"))
 	assert.Len(t, l.server.List("persistentvolumeclaims", ""), 2)
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	assert.Empty(t, l.server.List("persistentvolumes", ""))
 	assert.Empty(t, l.server.List("persistentvolumeclaims", ""))
 }
@@ -122,7 +122,7 @@ func TestCreateCluster_MadeByAnother_IsAConflict(t *testing.T) {
 	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("hand")})))
 	err = l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: source("hand"), Run: run})
 	assert.Equal(t, failure.Conflict, failure.KindOf(err))
-	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.DeleteCluster(t.Context(), source("hand"), run)))
+	assert.Equal(t, failure.Conflict, failure.KindOf(l.client.DeleteCluster(t.Context(), source("hand"), run, false)))
 	assert.Equal(t, before, l.server.MutatingCalls(), "nothing was written")
 }
 

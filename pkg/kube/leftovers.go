@@ -69,6 +69,11 @@ func serves(tc *unstructured.Unstructured) string {
 	if recovery, _, _ := unstructured.NestedBool(tc.Object, "spec", "recoveryMode"); !recovery {
 		return "cluster " + tc.GetName() + " is not in recovery mode: it serves"
 	}
+	return runsTiDB(tc)
+}
+
+// runsTiDB names a TiDB of the cluster that is healthy.
+func runsTiDB(tc *unstructured.Unstructured) string {
 	members, _, _ := unstructured.NestedMap(tc.Object, "status", "tidb", "members")
 	for name, member := range members {
 		if fields, ok := member.(map[string]any); ok && fields["health"] == true {

@@ -97,7 +97,13 @@ func TestAllowed_WholeRestore_UsesAllOfItAndNothingElse(t *testing.T) {
 	claim := l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0")
 	claim.SetAnnotations(nil) // as of one that a StatefulSet made
 	require.NoError(t, l.server.Put(claim))
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	tc = l.server.Get("tidbclusters", "tidb", "dst")
+	require.NoError(t, l.server.Put(withField(tc, int64(0), "spec", "tidb", "replicas"))) // or it serves, and stays
+	require.Eventually(t, func() bool {
+		members, _, _ := unstructured.NestedMap(l.server.Get("tidbclusters", "tidb", "dst").Object, "status", "tidb", "members")
+		return len(members) == 0
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, true))
 	for p := range asked {
 		verb, resource, _ := strings.Cut(p, " ")
 		assert.NotZero(t, l.faults.Calls("kube."+verb+"."+resource), "%s is asked for and never used", p)

@@ -30,7 +30,7 @@ func TestTransientIsNotFinal_RefusedForAMoment_Succeeds(t *testing.T) {
 			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.update.*", Position: fault.Before, Code: code, Times: 2}))
 			require.NoError(t, l.client.StartTiKV(t.Context(), target))
 			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.*", Position: fault.Before, Code: code, Times: 2}))
-			require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+			require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 			require.Empty(t, l.faults.Unreached())
 		})
 	}

@@ -182,10 +182,10 @@ func TestDeleteCluster_OwnTarget_KeepsTheEBSVolumes(t *testing.T) {
 	require.NoError(t, l.client.StartTiKV(t.Context(), target))
 	l.awaitReady(t, target, 3)
 
-	err := l.client.DeleteCluster(t.Context(), target, "another-run")
+	err := l.client.DeleteCluster(t.Context(), target, "another-run", false)
 	assert.Equal(t, failure.Conflict, failure.KindOf(err))
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	_, err = l.client.Cluster(t.Context(), target)
 	assert.Equal(t, failure.NotFound, failure.KindOf(err))
 	assert.Contains(t, failure.HintOf(err), "src")

@@ -36,7 +36,7 @@ func TestUndo_TransientErrors_AreRetriedByItsDeadline(t *testing.T) {
 			l := newServer(t)
 			bound(t, l)
 			require.NoError(t, l.faults.Add(fault.Rule{Point: point, Position: fault.Before, Code: "ServiceUnavailable", Times: 2}))
-			require.NoError(t, l.client.DeleteCluster(t.Context(), source("dst"), run))
+			require.NoError(t, l.client.DeleteCluster(t.Context(), source("dst"), run, false))
 			require.Empty(t, l.server.List("persistentvolumes", ""))
 			require.Empty(t, l.server.List("persistentvolumeclaims", ""))
 		})
@@ -50,7 +50,7 @@ func TestUndo_TransientErrorsForEver_EndWithTheDeadline(t *testing.T) {
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.tidbclusters", Position: fault.Before, Code: "ServiceUnavailable", Times: -1}))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	require.Equal(t, failure.Limited, failure.KindOf(l.client.DeleteCluster(ctx, source("dst"), run)), "the deadline ends it")
+	require.Equal(t, failure.Limited, failure.KindOf(l.client.DeleteCluster(ctx, source("dst"), run, false)), "the deadline ends it")
 }
 
 func TestUndo_OneDeletionFails_TheOthersAreDone(t *testing.T) {
@@ -58,7 +58,7 @@ func TestUndo_OneDeletionFails_TheOthersAreDone(t *testing.T) {
 	l := newServer(t)
 	bound(t, l)
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.persistentvolumeclaims", Position: fault.Before, Code: "RequestEntityTooLarge"}))
-	require.Equal(t, failure.Usage, failure.KindOf(l.client.DeleteCluster(t.Context(), source("dst"), run)))
+	require.Equal(t, failure.Usage, failure.KindOf(l.client.DeleteCluster(t.Context(), source("dst"), run, false)))
 	require.Len(t, l.server.List("persistentvolumeclaims", ""), 1)
 	require.Empty(t, l.server.List("persistentvolumes", ""))
 }
@@ -81,7 +81,7 @@ func TestUndo_ReclaimPolicyDeleteByTheOperator_KeepsTheEBSVolumes(t *testing.T) 
 	require.NoError(t, l.client.StartTiKV(t.Context(), target))
 	l.awaitReady(t, target, 3)
 	require.Eventually(t, func() bool { return l.policies("tisnap-") == "Delete Delete Delete" }, patience, 5*time.Millisecond)
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	l.awaitDetached(t, 3)
 	for _, v := range volumes {
 		require.NotEmpty(t, l.disks.Zone(v.Volume), "the run deletes it, not Kubernetes")
@@ -117,7 +117,7 @@ func TestUndo_VolumeOfPD_GoesWithTheCluster(t *testing.T) {
 	for _, cluster := range []string{"src", "dst"} {
 		l.provision(t, cluster)
 	}
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	require.Eventually(t, func() bool { return l.disks.Zone("vol-0dst") == "" }, patience, 5*time.Millisecond)
 	require.NotEmpty(t, l.disks.Zone("vol-0src"), "that of another cluster stays")
 	require.Eventually(t, func() bool { return l.policies("pvc-src")+l.policies("pvc-dst") == "Retain" }, patience, 5*time.Millisecond)
@@ -198,7 +198,7 @@ func TestDeleteCluster_ReplacedMeanwhile_TheOtherOneStays(t *testing.T) {
 		_ = l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst"))
 		_ = l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("dst")}))
 	}}))
-	require.Equal(t, failure.Conflict, failure.KindOf(l.client.DeleteCluster(t.Context(), source("dst"), run)))
+	require.Equal(t, failure.Conflict, failure.KindOf(l.client.DeleteCluster(t.Context(), source("dst"), run, false)))
 	require.NotNil(t, l.server.Get("tidbclusters", "tidb", "dst"))
 }
 

@@ -27,7 +27,7 @@ func TestUpdates_ConflictThatLasts_AreRepeatedUntilTheDeadline(t *testing.T) {
 		assert.Empty(t, l.faults.Unreached())
 		l.faults.Clear()
 	}
-	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run))
+	target = source("dst2")
 	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: run}))
 	require.NoError(t, l.faults.Add(fault.Rule{Point: update, Position: fault.Before, Code: "Conflict", Times: -1}))
 	ended, cancel := context.WithTimeout(t.Context(), time.Second)

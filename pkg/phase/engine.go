@@ -24,6 +24,9 @@ type Config struct {
 	Fresh bool
 	// Resume continues a run whose process died; nil refuses one with Fresh.
 	Resume *Resume
+	// Fence keeps out a process whose lock may be another's: every step, undo and adoption asks it, and every call of theirs
+	// that changes something, but those with a reason why not (Step.Unfenced, Step.UndoUnfenced). Nil is for a run without a lock.
+	Fence Fence
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
 	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once. The end
@@ -63,6 +66,9 @@ type Engine struct {
 // New makes an engine for one run.
 func New(cfg Config) *Engine {
 	e := &Engine{cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}, notUndone: map[string]error{}, phases: phases{open: map[string]openPhase{}}}
+	if e.cfg.Fence == nil {
+		e.cfg.Fence = nobodyElse{}
+	}
 	if e.sink == nil {
 		e.sink = Discard{}
 	}

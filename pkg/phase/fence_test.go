@@ -12,22 +12,108 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// A step's calls ask its fence, and those of its undo do not: what is held has to be let go.
-func TestStep_Fence_IsAskedByDoAndNotByUndo(t *testing.T) {
+// fence is a lock whose loss is the test's.
+type fence struct {
+	lost   error
+	checks int
+}
+
+func (f *fence) Check(context.Context) error   { f.checks++; return f.lost }
+func (f *fence) Confirm(context.Context) error { return f.lost }
+func (f *fence) Recheck(context.Context) error { return f.lost }
+
+var errLost = errors.New("the lock is lost")
+
+// A lock that goes while a step is at work stops its next call, and the undo of what it made is not begun: it is another's by now.
+func TestFence_LostDuringDo_StopsItsCallsAndTheUndo(t *testing.T) {
 	t.Parallel()
-	lost := errors.New("the lock is lost")
-	undone := false
-	step := phase.Step{
-		Phase: "p", Name: "s", Deadline: time.Minute,
-		Fence: func(context.Context) error { return lost },
-		Do:    func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
-		Undo: func(ctx context.Context, _ *phase.Scope) error {
-			undone = true
+	lock, sink, journal := &fence{}, &warnings{}, &memory{}
+	err := phase.New(phase.Config{Run: "r", Journal: journal, Fence: lock, Sink: sink}).Run(t.Context(), []phase.Step{{
+		Phase: "p", Name: "s", Deadline: time.Minute, Kept: "what was made is kept",
+		Do: func(ctx context.Context, _ *phase.Scope) error {
+			require.NoError(t, fenced.Check(ctx))
+			lock.lost = errLost
 			return fenced.Check(ctx)
 		},
-	}
-	err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}}).Run(t.Context(), []phase.Step{step})
-	require.ErrorIs(t, err, lost)
+		Undo: func(context.Context, *phase.Scope) error { t.Error("it is undone"); return nil },
+	}})
+	require.ErrorIs(t, err, errLost)
+	require.ErrorContains(t, err, "undo s: the lock is lost")
+	require.Equal(t, []string{"what was made is kept"}, sink.texts)
+	require.Equal(t, phase.RecordUndoFail, journal.records[len(journal.records)-2].Type, "it is not called undone")
+}
+
+// A process that is suspended inside of an undo deletes nothing more once it wakes.
+func TestFence_LostDuringUndo_StopsItsCalls(t *testing.T) {
+	t.Parallel()
+	lock, sink, deleted := &fence{}, &warnings{}, 0
+	err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: lock, Sink: sink}).Run(t.Context(), []phase.Step{{
+		Phase: "p", Name: "s", Deadline: time.Minute, Kept: "the rest is kept",
+		Do: func(context.Context, *phase.Scope) error { return errors.New("no room") },
+		Undo: func(ctx context.Context, _ *phase.Scope) error {
+			for range 3 {
+				if err := fenced.Check(ctx); err != nil {
+					return err
+				}
+				deleted++
+				lock.lost = errLost
+			}
+			return nil
+		},
+	}})
+	require.ErrorIs(t, err, errLost)
+	require.Equal(t, 1, deleted)
+	require.Equal(t, []string{"the rest is kept"}, sink.texts)
+}
+
+// What lets a live cluster go never waits for the lock, and what says why does not ask.
+func TestFence_StepsWithAReason_DoNotAsk(t *testing.T) {
+	t.Parallel()
+	lock, undone := &fence{lost: errLost}, false
+	err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: lock}).Run(t.Context(), []phase.Step{{
+		Phase: "p", Name: "read", Deadline: time.Minute, ReadOnly: true,
+		Do: func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
+	}, {
+		Phase: "p", Name: "hold", Deadline: time.Minute, Unfenced: "it is the lock", UndoUnfenced: "it lets go",
+		Do:   func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
+		Undo: func(ctx context.Context, _ *phase.Scope) error { undone = true; return fenced.Check(ctx) },
+	}, {
+		Phase: "p", Name: "write", Deadline: time.Minute,
+		Do: func(context.Context, *phase.Scope) error { t.Error("it is done"); return nil },
+	}})
 	require.EqualError(t, err, "the lock is lost", "the undo has no error")
 	require.True(t, undone)
+	require.Equal(t, 1, lock.checks)
+}
+
+// An adoption is fenced as a step is: whoever took the lock meanwhile continues the run.
+func TestFence_LostBeforeTheAdoption_AdoptsNothing(t *testing.T) {
+	t.Parallel()
+	journal := &memory{}
+	run := func(lock *fence, admitted func(), adopt func(context.Context) error) error {
+		steps := []phase.Step{
+			{Phase: "p", Name: "lock", Deadline: time.Minute, Unfenced: "it is the lock", Repeat: true, Do: func(context.Context, *phase.Scope) error { admitted(); return nil }},
+			{Phase: "p", Name: "make", Deadline: time.Minute, Do: func(context.Context, *phase.Scope) error { panic("the process dies") }},
+		}
+		return phase.New(phase.Config{Run: "r", Journal: journal, Fence: lock, Resume: &phase.Resume{
+			Admit: "lock", Same: func(*phase.History) error { return nil }, Epoch: func() int64 { return 1 },
+			Adopt: func(ctx context.Context, _ *phase.Scope, _ *phase.History) error { return adopt(ctx) },
+		}}).Run(t.Context(), steps)
+	}
+	require.Error(t, run(&fence{}, func() {}, nil))
+	for i, r := range journal.records { // its process died there
+		if r.Type == phase.RecordFailed {
+			journal.records = journal.records[:i]
+			break
+		}
+	}
+	lock := &fence{}
+	err := run(lock, func() { lock.lost = errLost }, func(context.Context) error { t.Error("it is adopted"); return nil })
+	require.ErrorIs(t, err, errLost)
+	lock = &fence{}
+	err = run(lock, func() {}, func(ctx context.Context) error {
+		lock.lost = errLost
+		return fenced.Check(ctx)
+	})
+	require.ErrorIs(t, err, errLost, "and each call of it asks")
 }

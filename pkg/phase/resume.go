@@ -80,7 +80,8 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	e.writer.resume()
 	s := e.scope(step)
 	s.Note("continues run %s, whose last record is of %s", e.cfg.Run, now.Records[len(now.Records)-1].Time.Format(time.RFC3339))
-	if err := e.call(ctx, func(ctx context.Context, s *Scope) error { return rule.Adopt(ctx, s, now) }, s); err != nil {
+	adopt := e.fenced("", e.cfg.Fence.Confirm, func(ctx context.Context, s *Scope) error { return rule.Adopt(ctx, s, now) })
+	if err := e.call(ctx, adopt, s); err != nil {
 		e.open = true // nothing is undone: another process can try it again; no other step runs yet
 		return err
 	}
@@ -112,7 +113,7 @@ func (e *Engine) skip(ctx context.Context, step *Step, data json.RawMessage) err
 		}
 	}
 	if step.Adopted != nil {
-		if err := e.call(ctx, step.Adopted, e.scope(step)); err != nil {
+		if err := e.call(ctx, e.fenced("", e.cfg.Fence.Confirm, step.Adopted), e.scope(step)); err != nil {
 			return failure.Annotate(err, "resume step", step.Name)
 		}
 	}

@@ -20,8 +20,13 @@ const (
 // try calls Do once, or again and again for a step with Retry.
 func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
 	begin := time.Now()
+	why := step.Unfenced
+	if step.ReadOnly {
+		why = "it changes nothing"
+	}
+	do := e.fenced(why, e.cfg.Fence.Check, step.Do)
 	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
-		err := e.call(ctx, step.guarded, s)
+		err := e.call(ctx, do, s)
 		if !step.Retry || !failure.Transient(err) || step.Patience > 0 && time.Since(begin)+interval > step.Patience {
 			return err
 		}

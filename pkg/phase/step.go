@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 // Step is one thing to do and, if something fails later, to undo.
@@ -23,16 +22,17 @@ type Step struct {
 	Deadline time.Duration
 	// Do carries the step out. It must be safe to call again after a crash half-way.
 	Do func(ctx context.Context, s *Scope) error
-	// Guard, if not nil, is called before each call of Do: an error of it is the step's, and Do is not called.
-	Guard func(ctx context.Context) error
-	// Fence, if not nil, is asked right before each call of Do that may change something, by the adapter that sends it;
-	// after an error of it the call is not sent. See package fenced.
-	Fence func(ctx context.Context) error
+	// Unfenced is why Do does not ask Config.Fence, as that of any other step does that is not ReadOnly.
+	Unfenced string
 	// Undo takes back what Do did, all or part of it, and succeeds if there is nothing to take back.
 	// It gets a context that the run's cancellation does not end, bounded by UndoDeadline.
 	Undo func(ctx context.Context, s *Scope) error
 	// UndoDeadline bounds Undo; zero is Deadline.
 	UndoDeadline time.Duration
+	// UndoUnfenced is why Undo does not ask Config.Fence: letting go of a live cluster never waits for the lock.
+	UndoUnfenced string
+	// Kept says what stays when the lock is lost before or during Undo, and who takes it away then.
+	Kept string
 	// UndoFirst runs this undo before all others: for what a live cluster feels.
 	UndoFirst bool
 	// Ends names earlier steps whose effects this one ends: once this step is done, they are not undone.
@@ -83,16 +83,6 @@ func validate(steps []Step) error {
 		return failure.New(failure.Unknown, "plan run", "", "no steps")
 	}
 	return nil
-}
-
-// guarded is Do behind the Guard.
-func (s *Step) guarded(ctx context.Context, scope *Scope) error {
-	if s.Guard != nil {
-		if err := s.Guard(ctx); err != nil {
-			return err
-		}
-	}
-	return s.Do(fenced.With(ctx, s.Fence), scope)
 }
 
 func (s *Step) undoDeadline() time.Duration {

@@ -45,9 +45,11 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 	s.emit(UndoStarted, "")
 	limit := undoLimit(ctx, step)
 	ctx, span := tracing.Start(context.WithoutCancel(ctx), "undo "+step.Name)
-	err := within(ctx, "undo "+step.Name, limit, func(ctx context.Context) error { return e.call(ctx, step.Undo, s) })
+	undo := e.fenced(step.UndoUnfenced, e.cfg.Fence.Confirm, step.Undo)
+	err := within(ctx, "undo "+step.Name, limit, func(ctx context.Context) error { return e.call(ctx, undo, s) })
 	span.End(err)
 	if err != nil {
+		s.sayKept(err)
 		err = failure.Annotate(err, "undo "+step.Name, "")
 		e.notUndone[step.Name] = err
 		e.writer.add(Record{Type: RecordUndoFail, Step: step.Name, Error: err.Error()}, nil)

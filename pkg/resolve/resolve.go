@@ -206,8 +206,10 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 	}
 	freeze := step(journal.StepFreezeScheduling, r.freeze)
 	freeze.Undo, freeze.UndoFirst, freeze.UndoDeadline = r.thaw, true, time.Minute // before the cluster is deleted
+	freeze.UndoUnfenced = "PD is let go, but what another run has paused since"
 	leaders := step(journal.StepRecover, r.makeLeaders)
 	leaders.Undo, leaders.UndoFirst, leaders.UndoDeadline = r.endRecover, true, time.Minute
+	leaders.UndoUnfenced = "it ends its own calls"
 	stamp := step("timestamps", r.stamp)
 	stamp.State = &r.stamps
 	return append(r.PlanSteps(phaseName),

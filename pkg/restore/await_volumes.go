@@ -113,7 +113,7 @@ func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 // unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
 // own they went with it. Once TiKV may start, its pods use them, and they stay with their volumes.
 func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
-	if !r.existing || r.keeps() || r.fence.Taken(ctx) {
+	if !r.existing || r.keeps() {
 		return nil
 	}
 	if r.started {

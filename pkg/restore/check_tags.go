@@ -20,7 +20,9 @@ func (r *run) checkTags(ctx context.Context, s *phase.Scope, wanted map[cluster.
 		if want == nil {
 			continue
 		}
-		r.putTags(ctx, s, v.ID, r.tags(want).Missing(v.Tags), "had lost")
+		missing := r.tags(want).Missing(v.Tags)
+		delete(missing, ebs.TagEpoch) // of the process that asked for it, or took it over
+		r.putTags(ctx, s, v.ID, missing, "had lost")
 	}
 }
 
@@ -51,7 +53,7 @@ func (r *run) putTags(ctx context.Context, s *phase.Scope, id cluster.VolumeID, 
 	if len(tags) == 0 {
 		return
 	}
-	err := r.EBS.PutTags(ctx, string(id), tags)
+	err := r.EBS.PutTags(ctx, []string{string(id)}, tags)
 	switch {
 	case err != nil:
 		s.Warn("volume %s lacks %d tags, by which tisnap gc finds it, and they cannot be put there (%s): %v", id, len(tags), failure.HintOf(err), err)

@@ -42,8 +42,8 @@ func (u *untagger) Emit(e phase.Event) {
 // untaggable is an EC2 that lets nobody put tags on what exists.
 type untaggable struct{ restore.EBS }
 
-func (untaggable) PutTags(_ context.Context, resource string, _ ebs.Tags) error {
-	return failure.New(failure.Denied, "put tags", resource, "UnauthorizedOperation").WithHint("grant ec2:CreateTags")
+func (untaggable) PutTags(_ context.Context, resources []string, _ ebs.Tags) error {
+	return failure.New(failure.Denied, "put tags", resources[0], "UnauthorizedOperation").WithHint("grant ec2:CreateTags")
 }
 
 // Point 31: a volume without its tags that may not be put back is named, with what to grant: gc finds volumes by tags alone.

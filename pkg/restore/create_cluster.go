@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -15,9 +16,6 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 		return nil
 	}
 	r.noteCluster()
-	if err := r.fence.Check(ctx); err != nil {
-		return err
-	}
 	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target())
 }
 
@@ -27,11 +25,8 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("cluster %s is kept", r.opts.Target)
 		return nil
 	}
-	if r.fence.Taken(ctx) {
-		s.Warn("cluster %s is kept: another run may have it by now", r.opts.Target)
-		return nil
-	}
-	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run); err != nil {
+	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run, r.leaving); err != nil {
+		r.bound = failure.Is(err, failure.Conflict) // it serves, or is another one: its volumes are in use
 		r.leave("cluster %s may be left: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target, r.opts.Run, r.Store.URL())
 		return err
 	}
@@ -45,6 +40,11 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		r.leave("these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: %s", strings.Join(stay, ", "))
 	}
 	return nil
+}
+
+// keptCluster is what is said of the target when the lock is lost.
+func (r *run) keptCluster() string {
+	return fmt.Sprintf("cluster %s is kept: another run may have it by now", r.opts.Target)
 }
 
 // keeps reports whether what the run has made stays although it failed.

@@ -46,6 +46,7 @@ func (r *run) createVolumes(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 	}
+	r.retag(ctx, s)
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 // answer of a request is missing it asks again, until EC2 cannot hide the volume any more. One that is
 // attached is waited for, as its pod is going away, and is never forced. All are tried, whatever fails.
 func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
-	if r.keeps() || r.fence.Taken(ctx) {
+	if r.keeps() {
 		s.Note("the volumes tagged %s=%s are kept", ebs.TagRun, r.opts.Run)
 		return nil
 	}
@@ -34,6 +34,9 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 		asked := time.Now() // not the end of the deletions, which may take longer than EC2 hides a volume
 		doomed, findErr := r.doomed(ctx, gone)
 		s.Expect(int64(len(doomed)+len(gone)), "volumes")
+		if failure.Is(findErr, failure.Conflict) {
+			return findErr
+		}
 		errs := []error{findErr}
 		left := ebs.DeleteEach(ctx, doomed, r.deleteVolume, func(id cluster.VolumeID) {
 			gone[id] = true
@@ -57,7 +60,13 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 	}
 }
 
-// doomed lists the run's volumes that are not gone yet; on an error those that are known without EC2.
+// keptVolumes is what is said of them when the lock is lost.
+func (r *run) keptVolumes() string {
+	return fmt.Sprintf("the volumes tagged %s=%s are kept: another process may continue the run with them; else tisnap gc deletes them", ebs.TagRun, r.opts.Run)
+}
+
+// doomed lists the run's volumes that are not gone yet; on an error those that are known without EC2, and none if a later process of
+// the run asked for one, or took it over: that process has the lock.
 func (r *run) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]cluster.VolumeID, error) {
 	var ids []cluster.VolumeID
 	seen := map[cluster.VolumeID]bool{"": true}
@@ -72,6 +81,10 @@ func (r *run) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]clu
 	}
 	found, err := r.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
 	for _, v := range found {
+		if epoch := v.Tags.Epoch(); epoch > r.fence.Epoch() {
+			return nil, failure.New(failure.Conflict, "delete volumes", "run "+string(r.opts.Run), "%s is another process's, which has had the lock since: its epoch is %d, and this one's %d",
+				v.ID, epoch, r.fence.Epoch())
+		}
 		if v.Tags[ebs.TagRole] != rolePD { // goes with its claim, or stays with a persistent volume that is named
 			add(v.ID)
 		}

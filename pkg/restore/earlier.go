@@ -22,6 +22,8 @@ type earlier struct {
 	given givenTarget
 	// fast is what they enabled fast snapshot restore for, and did not disable; nil if they did not come to that.
 	fast *journal.FastRestore
+	// epoch is that of the process that asked for the volumes first; 0 if none did. Who asks again has to ask for the same.
+	epoch int64
 	// restarts is how often the run was undone and begun again.
 	restarts int
 	// left is PD's id of the cluster that they took out of recovery mode, as its data were resolved; 0 for none.
@@ -38,6 +40,8 @@ func readEarlier(h *phase.History, keep bool) earlier {
 			e.made = json.Unmarshal(record.Data, &e.given) == nil && e.given.UID == "" // older versions noted nothing
 		case record.Type == phase.RecordUndone && record.Step == journal.StepCreateCluster:
 			e.made, e.given = false, givenTarget{}
+		case record.Type == phase.RecordIntent && record.Name == journal.IntentCreateVolumes && e.epoch == 0:
+			e.epoch = record.Epoch
 		case record.Type == phase.RecordIntent && record.Name == journal.IntentFastRestore:
 			e.fast = &journal.FastRestore{}
 			_ = json.Unmarshal(record.Data, e.fast) // gc ends what is not known here
@@ -49,7 +53,7 @@ func readEarlier(h *phase.History, keep bool) earlier {
 			_ = json.Unmarshal(record.Data, &left) // then the resolver's progress has to say it
 			e.left, e.regions = left.ClusterID, left.Regions
 		case record.Type == phase.RecordRetryGroup:
-			e.left, e.regions = 0, journal.ResolvedRegions{}
+			e.left, e.regions, e.epoch = 0, journal.ResolvedRegions{}, 0
 			e.restarts++
 		default: // says nothing that is needed here
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -119,7 +120,8 @@ func TestRequest_RunBeganAgain_AsksWithFreshTokens(t *testing.T) {
 	tokens := map[string]bool{}
 	for restarts := range 3 {
 		for generation := 1; generation <= maxGenerations; generation++ {
-			r := &run{opts: Options{Run: "r"}, earlier: earlier{restarts: restarts}}
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Run: "r"})
+			r.earlier = earlier{restarts: restarts}
 			tokens[r.request(&Volume{Store: 1, Snapshot: "snap-1", generation: generation}, 0).Token] = true
 		}
 	}

@@ -192,21 +192,12 @@ func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) journal.FastRestore 
 	return out
 }
 
-// undoFast ends the fast snapshot restore that this run enabled: it is billed by the hour.
-func (r *run) undoFast(ctx context.Context, s *phase.Scope) error {
-	if len(r.fastMine) > 0 && r.fence.Taken(ctx) {
-		s.Warn("fast snapshot restore is left as it is: another process may continue the run with it; else tisnap gc ends it")
-		return nil
-	}
-	return r.disableFast(ctx, s)
-}
+// keptFast is what is said when the lock is lost.
+const keptFast = "fast snapshot restore is left as it is: another process may continue the run with it; else tisnap gc ends it"
 
-// disableFast ends what undoFast does. It is Conflict once another process has the target: that one may need it.
+// disableFast ends the fast snapshot restore that this run enabled: it is billed by the hour.
 func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
 	for zone, ids := range r.fastMine {
-		if r.fence.Taken(ctx) {
-			return r.fence.Loss()
-		}
 		if err := r.EBS.DisableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
 			return failure.Annotate(err, "disable fast snapshot restore", string(zone))
 		}

@@ -2,9 +2,9 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,36 +12,37 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // A process that wakes up after another one has taken the run over ends no fast snapshot restore: EC2 is not even asked.
 func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 	t.Parallel()
 	mine := map[cluster.Zone][]cluster.SnapshotID{"eu-west-1a": {"snap-1"}}
-	for name, end := range map[string]struct {
-		do      func(*run, *phase.Scope) error
-		refused bool
-	}{
-		"at its end":  {func(r *run, s *phase.Scope) error { return r.endFast(t.Context(), s) }, true},
-		"in the undo": {func(r *run, s *phase.Scope) error { return r.undoFast(t.Context(), s) }, false},
+	for name, lost := range map[string]func(r *run, s *phase.Scope) error{
+		"at its end":  func(*run, *phase.Scope) error { return nil },
+		"in the undo": func(*run, *phase.Scope) error { return errors.New("no room") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &run{fastMine: maps.Clone(mine)}
-			r.fence = runlock.NewFence(objstoretest.NewMemory(nil), r.opts.Target, runlock.Owner{Run: "r"})
-			r.fence.Lose(failure.New(failure.Conflict, "check lock", "tidb/copy", "run other has it"))
-			journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/r")
-			err := phase.New(phase.Config{Run: "r", Journal: journal}).Run(t.Context(), []phase.Step{{
-				Phase: phaseFast, Name: "end", Deadline: time.Minute,
-				Do: func(_ context.Context, s *phase.Scope) error { return end.do(r, s) },
-			}})
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r", FastRestore: true})
+			r.fastMine = maps.Clone(mine)
+			made := r.makeVolumesSteps()
+			begin, end := made[0], made[len(made)-1]
+			begin.Do, begin.Unfenced = func(_ context.Context, s *phase.Scope) error {
+				r.fence.Lose(failure.New(failure.Conflict, "check lock", "tidb/copy", "run other has it"))
+				return lost(r, s)
+			}, "of the test"
+			begin.After, end.After = nil, nil
+			sink := &texts{}
+			err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: r.fence, Sink: sink}).Run(t.Context(), []phase.Step{begin, end})
+			require.ErrorContains(t, err, "run other has it")
 			require.Equal(t, mine, r.fastMine)
-			if end.refused {
-				require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-			} else {
-				require.NoError(t, err)
-			}
+			require.Contains(t, sink.said, keptFast)
 		})
 	}
 }
+
+// texts keeps what a run said.
+type texts struct{ said []string }
+
+func (w *texts) Emit(e phase.Event) { w.said = append(w.said, e.Message) }

@@ -16,8 +16,8 @@ import (
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark. It notes
 // of which cluster, as the resolver's progress is removed before the run is over.
 func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
-	if r.fence.Taken(ctx) {
-		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it").
+	if err := r.fence.Confirm(ctx); err != nil {
+		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it: %w", err).
 			WithHint("see how that run ended: this one has nothing more to do")
 	}
 	id, err := r.pd.ClusterID(ctx)
@@ -30,6 +30,7 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err := r.unmark(ctx); err != nil {
 		return err
 	}
+	r.leaving = true
 	return r.Kube.LeaveRecovery(ctx, r.opts.Target)
 }
 

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -78,16 +77,4 @@ func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error {
 		r.Remains.Clear(remainsRun)
 	}
 	return err
-}
-
-// fenced makes the steps that change something check first, and before each of their calls, that the lock is still held: a
-// process that was suspended must not continue with a cluster that serves by now.
-func (r *run) fenced(groups ...[]phase.Step) []phase.Step {
-	steps := slices.Concat(groups...)
-	for i := range steps {
-		if !steps[i].ReadOnly {
-			steps[i].Guard, steps[i].Fence = r.fence.Check, r.fence.Recheck
-		}
-	}
-	return steps
 }

@@ -25,8 +25,10 @@ type tagged struct {
 	tags map[string]ebs.Tags
 }
 
-func (t tagged) PutTags(_ context.Context, resource string, tags ebs.Tags) error {
-	t.tags[resource] = tags
+func (t tagged) PutTags(_ context.Context, resources []string, tags ebs.Tags) error {
+	for _, id := range resources {
+		t.tags[id] = tags
+	}
 	return nil
 }
 

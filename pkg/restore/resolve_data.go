@@ -36,7 +36,7 @@ func (r *run) dataSteps() []phase.Step {
 			{Phase: phaseData, Name: "find-pd", Deadline: 5 * time.Minute, Do: r.findMarkedPD, ReadOnly: true},
 		},
 		r.lockStep(phaseData, r.lockMarked),
-		r.fenced(mayBeLate(
+		mayBeLate(
 			[]phase.Step{
 				{Phase: phaseData, Name: "raise-ts", Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
 				r.awaitStoresStep(phaseData),
@@ -50,7 +50,7 @@ func (r *run) dataSteps() []phase.Step {
 				{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: r.thawAll, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
 			},
 			r.pdStateSteps("check-pd-state", r.checkPDState),
-		)),
+		),
 		r.unlockStep(phaseTiDB),
 	)
 }

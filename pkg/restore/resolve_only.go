@@ -64,7 +64,7 @@ func (r *run) resolveSteps() []phase.Step {
 	return repeated(
 		r.findSteps(),
 		r.lockStep(phaseData, r.lockResolve),
-		r.fenced(mayBeLate(
+		mayBeLate(
 			[]phase.Step{
 				{Phase: phaseData, Name: stepRaiseTS, Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
 				r.awaitStoresStep(phaseData),
@@ -72,7 +72,7 @@ func (r *run) resolveSteps() []phase.Step {
 			},
 			asStoresCome(stepRaiseTS, r.resolverSteps(r.resolver.Steps(phaseData))),
 			r.servingSteps(r.thawAll),
-		)),
+		),
 		r.unlockStep(phaseTiDB),
 	)
 }
@@ -143,9 +143,6 @@ func (r *run) thawAll(ctx context.Context, s *phase.Scope) error {
 	}
 	for _, p := range services {
 		if resolve.IsService(p.Service) {
-			if r.fence.Taken(ctx) {
-				return r.fence.Loss()
-			}
 			if err := r.pd.ReleaseGC(ctx, p.Service); err != nil {
 				return failure.Annotate(err, "release gc", p.Service)
 			}

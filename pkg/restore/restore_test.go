@@ -114,7 +114,7 @@ func TestRun_ClusterCannotBeDeleted_NamesTheCommand(t *testing.T) {
 			require.Equal(t, failure.Conflict, failure.KindOf(err))
 			require.ErrorContains(t, err, "run restore-1 has made the cluster and "+parts+" of it, and has not restored it")
 			require.Regexp(t, `^if that run has ended, delete them with: tisnap restore abort restore-1 --storage \S+ --yes;`, failure.HintOf(err))
-			require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1"))
+			require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1", false))
 		})
 	}
 }
@@ -141,7 +141,7 @@ func volumeError(t *testing.T, l *lab) {
 			continue
 		}
 		require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
-		require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1"))
+		require.NoError(t, l.kube.DeleteCluster(within(t), target(), "restore-1", false))
 		for _, v := range l.volumes() {
 			require.NoError(t, l.ebs.DeleteVolume(within(t), v.ID))
 		}

@@ -147,7 +147,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 }
 
 // adoptVolumes takes over the volumes that an earlier process has made.
-func (r *run) adoptVolumes(_ context.Context, s *phase.Scope) error {
+func (r *run) adoptVolumes(ctx context.Context, s *phase.Scope) error {
 	r.asked = true
 	for i := range r.volumes {
 		v := &r.volumes[i]
@@ -156,6 +156,7 @@ func (r *run) adoptVolumes(_ context.Context, s *phase.Scope) error {
 				WithHint("undo it with `tisnap runs abort %s`, and restore again", r.opts.Run)
 		}
 	}
+	r.retag(ctx, s)
 	s.Note("%d volumes are taken over", len(r.volumes))
 	return nil
 }

@@ -52,6 +52,7 @@ type run struct {
 	// resumed says that an earlier process of the run died, tikvBegan that it may have started TiKV.
 	resumed, tikvBegan bool
 	left               bool // the target has left recovery mode before this process began
+	leaving            bool // it has, or may have, by this process
 	earlier            earlier
 	keepAgain          bool // what the user chose, while the rest of a run is undone all the same
 	given              givenTarget
@@ -103,6 +104,7 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Resume:  resume,
+		Fence:   r.fence,
 		Run:     r.opts.Run,
 		Journal: phase.NewStoreJournal(r.Store, manifest.JournalPrefix(r.opts.Run)),
 		Sink:    r.Sink,

@@ -52,18 +52,16 @@ const (
 func (r *run) restoreSteps() []phase.Step {
 	return slices.Concat(
 		repeated(r.checkSteps(), r.lockStep(phaseCluster, r.lockTarget)),
-		r.fenced(
-			r.clusterSteps(),
-			r.volumeSteps(),
-			r.tikvSteps(),
-			mayBeLate(
-				repeated(
-					asStoresCome(stepStartTiKV, r.resolverSteps(r.resolver.Steps(phaseData))),
-					// Once the leaders are there the cluster serves: what fails later must not delete it.
-					r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
-				),
-				r.profileSteps(),
+		r.clusterSteps(),
+		r.volumeSteps(),
+		r.tikvSteps(),
+		mayBeLate(
+			repeated(
+				asStoresCome(stepStartTiKV, r.resolverSteps(r.resolver.Steps(phaseData))),
+				// Once the leaders are there the cluster serves: what fails later must not delete it.
+				r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
 			),
+			r.profileSteps(),
 		),
 		repeated(r.unlockStep(r.lastPhase())),
 	)
@@ -89,7 +87,7 @@ func (r *run) checkSteps() []phase.Step {
 
 func (r *run) clusterSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster, Undo: r.deleteCluster, UndoFirst: true, Retry: true, State: &r.given},
+		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster, Undo: r.deleteCluster, UndoFirst: true, Retry: true, State: &r.given, Kept: r.keptCluster()},
 		{Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD, Repeat: true},
 		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markRecovering, Retry: true},
 	}
@@ -116,14 +114,14 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	if r.opts.FastRestore {
 		begin = []phase.Step{{
 			Phase: phaseFast, Name: "fast-restore", Deadline: fastDeadline, Do: r.enableFast,
-			Undo: r.undoFast, UndoDeadline: 10 * time.Minute,
+			Undo: r.disableFast, UndoDeadline: 10 * time.Minute, Kept: keptFast,
 		}}
 		end = []phase.Step{{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.endFast}}
 	}
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created, Adopted: r.adoptVolumes,
+			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created, Adopted: r.adoptVolumes, Kept: r.keptVolumes(),
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
 	}, end)
@@ -205,10 +203,13 @@ func (r *run) lastPhase() string {
 	return phaseTiDB
 }
 
+// itIsTheLock is why steps do not ask the lock.
+const itIsTheLock = "it is the lock"
+
 func (r *run) lockStep(in string, take func(context.Context, *phase.Scope) error) []phase.Step {
-	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.AliveWait + max(0, r.opts.LockWait), Do: take, Undo: r.dropLock}}
+	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.AliveWait + max(0, r.opts.LockWait), Do: take, Undo: r.dropLock, Unfenced: itIsTheLock, UndoUnfenced: itIsTheLock}}
 }
 
 func (r *run) unlockStep(in string) []phase.Step {
-	return []phase.Step{{Phase: in, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}}}
+	return []phase.Step{{Phase: in, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Unfenced: itIsTheLock}}
 }

@@ -1,11 +1,16 @@
 package restore
 
 import (
+	"cmp"
+	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // tags are those that a volume gets in the call that makes it. The driver's and the Operator's are what they look a
@@ -14,7 +19,7 @@ func (r *run) tags(v *Volume) ebs.Tags {
 	own := ebs.Tags{
 		ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(),
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		"ebs.csi.aws.com/cluster": "true",
+		ebs.TagEpoch: strconv.FormatInt(cmp.Or(r.earlier.epoch, r.fence.Epoch()), 10), "ebs.csi.aws.com/cluster": "true",
 	}
 	if r.storageID != "" {
 		own[ebs.TagStorage] = r.storageID
@@ -32,6 +37,28 @@ func (r *run) tags(v *Volume) ebs.Tags {
 	tags, _ := ebs.KeepTags(own, r.opts.KeepTags, v.source.Tags)
 	return tags
 }
+
+// retag gives the volumes this process's epoch where an earlier one asked for them, or for some: should that one wake up in the
+// middle of its undo, they are not its own any more. Without the permission the lock alone keeps it from them.
+func (r *run) retag(ctx context.Context, s *phase.Scope) {
+	if r.earlier.epoch == 0 || r.earlier.epoch == r.fence.Epoch() {
+		return
+	}
+	var names []string
+	for i := range r.volumes {
+		names = append(names, string(r.volumes[i].ID))
+	}
+	tags := ebs.Tags{ebs.TagEpoch: strconv.FormatInt(r.fence.Epoch(), 10)}
+	for some := range slices.Chunk(names, retaggedAtOnce) {
+		if err := r.EBS.PutTags(ctx, some, tags); err != nil {
+			s.Note("the volumes that an earlier process asked for keep its epoch (%s): %v", failure.HintOf(err), err)
+			return
+		}
+	}
+}
+
+// retaggedAtOnce is how many volumes are tagged by one request: EC2 takes 1,000, and recommends fewer.
+const retaggedAtOnce = 100
 
 // What EC2 takes, less the four tags that TiDB Operator adds when it binds a volume.
 const (

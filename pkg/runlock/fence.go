@@ -152,6 +152,15 @@ func (f *Fence) Taken(ctx context.Context) bool {
 	return f.Lost()
 }
 
+// Confirm is Check that counts no earlier answer: ask it before what takes something away, as a person may have broken the lock
+// a moment ago. Its error is that of the loss, of kind Conflict.
+func (f *Fence) Confirm(ctx context.Context) error {
+	if f.Taken(ctx) {
+		return f.Loss()
+	}
+	return nil
+}
+
 // Replaced reports whether another process, of this run or of another, has taken the lock for sure. A lock that cannot be
 // read within 2 s says nothing.
 func (f *Fence) Replaced(ctx context.Context) bool {

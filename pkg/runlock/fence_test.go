@@ -66,6 +66,21 @@ func TestFence_LockBrokenMeanwhile_IsConflictFromThenOn(t *testing.T) {
 }
 
 // Who undoes something asks the lock itself: another run may have it without this one having noticed.
+// Before something is taken away the answer of a moment ago does not count.
+func TestFence_Confirm_CountsNoEarlierAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		f := take(t, store, first)
+		require.NoError(t, f.Confirm(t.Context()))
+		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
+		require.NoError(t, f.Check(t.Context()), "it was taken a moment ago")
+		err := f.Confirm(t.Context())
+		require.Equal(t, failure.Conflict, failure.KindOf(err))
+		require.ErrorContains(t, err, "released by somebody else")
+	})
+}
+
 func TestFence_TakenOver_IsReadFromTheLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -114,10 +114,10 @@ func targetIsDeleted(t *testing.T, s system) {
 	require.NoError(t, err)
 	require.Contains(t, handles, s.volume(t, "dst", 0).Volume)
 
-	err = s.client.DeleteCluster(t.Context(), s.name("dst"), "rst-of-another")
+	err = s.client.DeleteCluster(t.Context(), s.name("dst"), "rst-of-another", false)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	for range 2 {
-		require.NoError(t, s.client.DeleteCluster(t.Context(), s.name("dst"), s.run))
+		require.NoError(t, s.client.DeleteCluster(t.Context(), s.name("dst"), s.run, false))
 	}
 	eventually(t, "all is gone", func() bool {
 		left, err := s.client.Leftover(t.Context(), s.name("dst"), s.run)

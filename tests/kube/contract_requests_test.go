@@ -113,7 +113,7 @@ func dependentsGo(t *testing.T, s system) {
 	require.NoError(t, err)
 	_, err = api.Create(t.Context(), configMap("free", nil), metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.NoError(t, s.client.DeleteCluster(t.Context(), s.name("owner"), s.run))
+	require.NoError(t, s.client.DeleteCluster(t.Context(), s.name("owner"), s.run, false))
 	eventually(t, "the dependent is collected", func() bool {
 		_, err := api.Get(t.Context(), "owned", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)

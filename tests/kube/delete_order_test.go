@@ -26,7 +26,7 @@ func TestStatefulSet_OutlivesItsCluster_NoClaimIsMadeAgain(t *testing.T) {
 	eventually(t, "the claims are made", func() bool { return len(s.claims(t)) == 3 })
 
 	done := make(chan error, 1)
-	go func() { done <- s.client.DeleteCluster(t.Context(), s.name("dst"), s.run) }()
+	go func() { done <- s.client.DeleteCluster(t.Context(), s.name("dst"), s.run, false) }()
 	eventually(t, "its deletion is asked for", func() bool {
 		tc, err = s.clusters().Get(t.Context(), "dst", metav1.GetOptions{})
 		require.NoError(t, err)

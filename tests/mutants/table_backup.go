@@ -51,7 +51,7 @@ func backupGuards() []Mutant {
 			"	for end := time.Now().Add(r.opts.Visibility); ; {", "	for end := time.Now(); ; {",
 			"TestSeal_AnswerThatIsOlder_DoesNotThrowTheSetAway"),
 		in("pkg/backup/runbook.go", "the cluster is let go after the snapshots are deleted", undoneInOrder,
-			"Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true}", "Undo: r.letGo, UndoDeadline: releasing}",
+			"Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true, ", "Undo: r.letGo, UndoDeadline: releasing, ",
 			"TestRun_CutFails_LetsGoBeforeItDeletesTheFirstSnapshot"),
 		in("pkg/backup/runbook.go", "a run that fails after the proof forgets that PD was not let go", releasedOrSaid,
 			"Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, ", "",

@@ -27,7 +27,7 @@ func brGuards() []Mutant {
 			"	if len(files) == 0 {", "	if true {",
 			"TestLoadOwn_OnlyASealedBackupIsRestored"),
 		in("pkg/catalog/br.go", "the backupmeta of another run is deleted with a failed one", othersStay,
-			"	if held != nil && held.Run == run {\n		doc, _, err", "	if held != nil {\n		doc, _, err",
+			"	if held != nil && held.Run == run {\n		doc, version, err", "	if held != nil {\n		doc, version, err",
 			"TestForgetForBR_OnlyItsOwn"),
 		in("pkg/backup/pause.go", "a pause that is ended at once says that nothing is held", releasedOrSaid,
 			"	deps.Remains.Set(phase.RemainsHold, h.Remains)\n", "",

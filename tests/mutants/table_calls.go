@@ -44,10 +44,10 @@ func callGuards() []Mutant {
 			"		JournalPatience: lockTTL,\n", "",
 			"TestRun_JournalIsAwayWhileTheDataAreResolved_IsRestored"),
 		in("pkg/restore/steps.go", "a restore waits for its journal although all that it does can be found again", undoneInOrder,
-			"			mayBeLate(\n				repeated(", "			slices.Concat(\n				repeated(",
+			"		mayBeLate(\n			repeated(", "		slices.Concat(\n			repeated(",
 			"TestSteps_OnceTheStoresAreRead_MayBeLate"),
 		in("pkg/restore/resolve_only.go", "a resolve waits for its journal although all that it does can be found again", undoneInOrder,
-			"r.fenced(mayBeLate(", "r.fenced(repeated(",
+			"		mayBeLate(", "		repeated(",
 			"TestSteps_OnceTheStoresAreRead_MayBeLate"),
 	}
 }

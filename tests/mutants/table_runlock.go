@@ -70,11 +70,5 @@ func lockGuards() []Mutant {
 		in("pkg/kube/bind_volume.go", "a process that wakes up makes a claim in another run's target", oneRun,
 			"	if v.Fence != nil {", "	if false {",
 			"TestBindVolume_LockLostWhileTheVolumeIsMade_MakesNoClaim"),
-		in("pkg/restore/fast_restore.go", "the undo of a process that lost its lock ends the fast snapshot restore of the next one", oneRun,
-			"	if len(r.fastMine) > 0 && r.fence.Taken(ctx) {", "	if false {",
-			"TestFastRestore_LockLost_IsLeftToTheNextProcess"),
-		in("pkg/restore/fast_restore.go", "a process that lost its lock ends the fast snapshot restore of the next one", oneRun,
-			"		if r.fence.Taken(ctx) {\n			return r.fence.Loss()", "		if false {\n			return r.fence.Loss()",
-			"TestFastRestore_LockLost_IsLeftToTheNextProcess"),
 	}
 }

@@ -26,7 +26,7 @@ is run again. Nothing may be held longer than a lease, EC2 has to hold exactly w
 name, and every row has to be right. The matrix is made from the steps and from an undisturbed run; a prune and
 a delete, which have no journal, are killed before and after each kind of call that changes something.
 
-With --at suspended it is stopped instead, as kill -STOP does, until another process has taken its lock over and has
+With --at suspended, and suspended-undo for the undo of each step that has one, it is stopped instead, as kill -STOP does, until another process has taken its lock over and has
 finished its run. When it is continued it has to end with exit code 6, and may change nothing. Each takes a minute, in which
 nothing happens: that is how long the lock is watched.`,
 		Args: cobra.NoArgs,
@@ -48,7 +48,7 @@ nothing happens: that is how long the lock is watched.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&runs, "run", nil, "the runs to kill (default: all)")
-	f.StringSliceVar(&positions, "at", nil, "only the cells of these positions, such as suspended (default: all that kill)")
+	f.StringSliceVar(&positions, "at", nil, "only the cells of these positions, such as suspended or suspended-undo (default: all that kill)")
 	f.StringVar(&cfg.Only, "only", "", "the one cell of this name")
 	f.IntVar(&cfg.Sample, "sample", 0, "so many cells of each run, spread over all")
 	f.Int64Var(&cfg.Seed, "seed", 0, "the cell with which the sample begins")

@@ -22,10 +22,11 @@ const (
 	InUndo        Position = "in the undo"        // the run was stopped after the step, and is undoing it
 	AfterUndo     Position = "after the undo"     // the step is undone, its record lost
 	Suspended     Position = "suspended"          // not killed: another process finishes the run, then this one wakes up
+	SuspendedUndo Position = "suspended-undo"     // the same in the undo of the step, after which the run was stopped
 )
 
 // Positions lists all of them, in the order of a step.
-func Positions() []Position { return append(Killed(), Suspended) }
+func Positions() []Position { return append(Killed(), Suspended, SuspendedUndo) }
 
 // Killed are those in which the program is killed.
 func Killed() []Position {
@@ -37,7 +38,7 @@ type Cell struct {
 	Run      Run
 	Step     string
 	Position Position
-	Point    string // of AfterEffect and Suspended: the call whose answer is lost or late; of a command without steps, the call that is not made
+	Point    string // of AfterEffect, Suspended and SuspendedUndo: the call whose answer is lost or late; of a command without steps, the call that is not made
 	since    string // the step from whose begin on that call counts
 }
 
@@ -90,6 +91,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 			out = append(out, Cell{Run: run, Step: s.Name, Position: InUndo}, Cell{Run: run, Step: s.Name, Position: AfterUndo})
 		}
 		out = append(out, suspended(run, s, since, touched[s.Name], first)...)
+		out = append(out, suspendedUndo(run, s)...)
 	}
 	return out, nil
 }
@@ -103,6 +105,27 @@ func suspended(run Run, s phase.Outline, since string, points []string, first ma
 	out := []Cell{{Run: run, Step: s.Name, Position: Suspended, since: s.Name}}
 	if len(points) > 0 {
 		out = append(out, Cell{Run: run, Step: s.Name, Position: Suspended, Point: points[0], since: from(since, first[points[0]] == s.Name)})
+	}
+	return out
+}
+
+// undoCalls are the calls in which undos take something away.
+func undoCalls() map[string]string {
+	return map[string]string{
+		journal.StepCut: "ec2.DeleteSnapshot", journal.StepRecord: "s3.DeleteObject", journal.StepHold: "pd.ResumeScheduler",
+		journal.StepCreateCluster: "kube.delete.tidbclusters", journal.StepCreateVolumes: "ec2.DeleteVolume",
+		"fast-restore": "ec2.DisableFastSnapshotRestores",
+	}
+}
+
+// suspendedUndo are the cells of a step that has an undo: at the begin of it, and in the middle of what it takes away.
+func suspendedUndo(run Run, s phase.Outline) []Cell {
+	if !s.Undo || s.Name == journal.StepLock {
+		return nil
+	}
+	out := []Cell{{Run: run, Step: s.Name, Position: SuspendedUndo}}
+	if call := undoCalls()[s.Name]; call != "" {
+		out = append(out, Cell{Run: run, Step: s.Name, Position: SuspendedUndo, Point: call})
 	}
 	return out
 }

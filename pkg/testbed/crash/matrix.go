@@ -121,7 +121,7 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	if cell.Position == Suspended {
+	if cell.Position == Suspended || cell.Position == SuspendedUndo {
 		return s.suspended(ctx, cell, undisturbed)
 	}
 	t := NewTrap(cell, func(sig syscall.Signal) { w.program.Signal(sig) })

@@ -22,6 +22,8 @@ func differing() []string {
 		`^manifest\.source\.(pd\.\d+|stores\.[^.]+\.address)$`,
 		// Which other runs there were before: the model's expectation is learnt from them.
 		`^report\.expected\.`,
+		// Which process of the run asked for a volume, or took it over.
+		`\.Tags\.tisnap\.io/epoch$`,
 		// What a run that was resumed says of its attempts. A step that was undone is in the list again.
 		`^report\.(processes\.|wallSeconds$|hold\.attempts$)`, `^report\.phases\..*\.steps\.length$`, `\.parts\.length$`,
 		// Regions that TiDB wrote to meanwhile, or that a process recovered before it died, are flashed back; others are not.

@@ -20,6 +20,10 @@ import (
 // exitConflict is the exit code of a run that has lost its lock.
 const exitConflict = 6
 
+// exitsOfUndo are those of a run that was asked to stop, and slept in its undo: nothing is left of it, or it could not see that the
+// cluster is let go.
+func exitsOfUndo() []int { return []int{128 + int(syscall.SIGTERM), 9} }
+
 // sleeper is a process that is suspended, and continued later.
 type sleeper struct {
 	out   bytes.Buffer
@@ -54,7 +58,11 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 	t := NewTrap(cell, first.Signal)
 	s.faults.Watch(t.Watch)
 	defer s.faults.Watch(nil)
-	p := s.startSleeper(ctx, first)
+	var args []string
+	if cell.Position == SuspendedUndo {
+		args = []string{"--grace-period", "1h"} // or it ends as it wakes, and undoes nothing more
+	}
+	p := s.startSleeper(ctx, first, args...)
 	defer func() {
 		cancel()
 		p.wake()
@@ -137,7 +145,7 @@ func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell, besid
 	switch {
 	case err != nil:
 		return err
-	case p.code != exitConflict:
+	case p.code != exitConflict && !(cell.Position == SuspendedUndo && slices.Contains(exitsOfUndo(), p.code)):
 		return errors.Join(fmt.Errorf("the process that was suspended ended with %d", p.code), p.err)
 	case len(changed) > 0:
 		return fmt.Errorf("the process that was suspended, with %v under way beside, has changed something after it had lost its lock: %s",

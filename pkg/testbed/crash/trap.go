@@ -14,7 +14,7 @@ import (
 type Trap struct {
 	cell   Cell
 	signal func(syscall.Signal)
-	asleep chan struct{} // of Suspended: closed once the process is
+	asleep chan struct{} // of Suspended and SuspendedUndo: closed once the process is
 
 	mu      sync.Mutex
 	begun   bool // the call counts from now on
@@ -51,17 +51,29 @@ func (t *Trap) Watch(point string) *fault.Rule {
 		return t.suspend(t.begun && (t.cell.Point == "" || anyStore(point) == t.cell.Point))
 	case BeforeJournal:
 		return t.kill(point == "journal.done."+step, fault.Stall)
-	case InUndo, AfterUndo:
+	case InUndo, AfterUndo, SuspendedUndo:
 		if !t.stopped && point == "journal.done."+step {
 			t.stopped = true
 			return &fault.Rule{Position: fault.Slow, Do: func() { t.signal(syscall.SIGTERM) }}
 		}
-		if t.cell.Position == InUndo {
-			return t.kill(point == "journal.undo."+step, fault.After)
-		}
-		return t.kill(point == "journal.undone."+step, fault.Stall)
+		return t.inUndo(point)
 	}
 	return nil
+}
+
+// inUndo springs in the undo of the step.
+func (t *Trap) inUndo(point string) *fault.Rule {
+	switch t.cell.Position {
+	case InUndo:
+		return t.kill(point == "journal.undo."+t.cell.Step, fault.After)
+	case AfterUndo:
+		return t.kill(point == "journal.undone."+t.cell.Step, fault.Stall)
+	default:
+		if t.cell.Point == "" {
+			return t.suspend(point == "journal.undo."+t.cell.Step)
+		}
+		return t.suspend(t.stopped && anyStore(point) == t.cell.Point) // an undo does not wait for its record
+	}
 }
 
 // follow notes which steps are under way.

@@ -43,3 +43,19 @@ func TestTrap_CallOfAnotherStep_IsLeftAlone(t *testing.T) {
 	require.Nil(t, trap.Watch("journal.begin.hold"))
 	require.NotNil(t, trap.Watch("tikv.2.PrepareSnapshotBackup"))
 }
+
+// The process is stopped after the step, undoes it, and sleeps in the middle of that.
+func TestTrap_SuspendedUndo_SleepsInTheUndoAlone(t *testing.T) {
+	t.Parallel()
+	const call = "ec2.DeleteSnapshot"
+	var sent []syscall.Signal
+	trap := NewTrap(Cell{Run: Backup, Step: "cut", Position: SuspendedUndo, Point: call}, func(s syscall.Signal) { sent = append(sent, s) })
+	require.Nil(t, trap.Watch("journal.begin.cut"))
+	require.Nil(t, trap.Watch(call), "of an earlier attempt")
+	trap.Watch("journal.done.cut").Do()
+	require.False(t, trap.Hit())
+	trap.Watch(call).Do()
+	require.Equal(t, []syscall.Signal{syscall.SIGTERM, syscall.SIGSTOP}, sent)
+	require.True(t, trap.Hit())
+	require.Nil(t, trap.Watch(call), "it springs once")
+}

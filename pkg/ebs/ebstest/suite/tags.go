@@ -16,7 +16,7 @@ func putTags(t *testing.T, s Subject) {
 	require.NoError(t, err)
 	id := made[0].ID
 	for range 2 { // it may be called again
-		require.NoError(t, s.Client.PutTags(s.bounded(t), string(id), ebs.Tags{"more": "x", ebs.TagCluster: "ns/other"}))
+		require.NoError(t, s.Client.PutTags(s.bounded(t), []string{string(id)}, ebs.Tags{"more": "x", ebs.TagCluster: "ns/other"}))
 	}
 	want := s.tags(t)
 	want["more"], want[ebs.TagCluster] = "x", "ns/other"
@@ -27,7 +27,7 @@ func putTags(t *testing.T, s Subject) {
 }
 
 func putTagsNowhere(t *testing.T, s Subject) {
-	err := s.Client.PutTags(s.bounded(t), "snap-0123456789abcdef0", ebs.Tags{"k": "v"})
+	err := s.Client.PutTags(s.bounded(t), []string{"snap-0123456789abcdef0"}, ebs.Tags{"k": "v"})
 	require.Contains(t, []failure.Kind{failure.NotFound, failure.Usage}, failure.KindOf(err), "%v", err)
-	require.Equal(t, failure.Usage, failure.KindOf(s.Client.PutTags(s.bounded(t), "snap-0123456789abcdef0", nil)))
+	require.Equal(t, failure.Usage, failure.KindOf(s.Client.PutTags(s.bounded(t), []string{"snap-0123456789abcdef0"}, nil)))
 }

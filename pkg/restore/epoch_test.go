@@ -1,0 +1,88 @@
+package restore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// locked is a run that has taken its lock, as the n-th process to do so.
+func locked(t *testing.T, e EBS, n int) *run {
+	t.Helper()
+	store, to := objstoretest.NewMemory(nil), cluster.Name{Namespace: "tidb", Name: "copy"}
+	var r *run
+	for range n {
+		r = newRun(Deps{Store: store, EBS: e}, Options{Target: to, Run: "r", Backup: "b", Owner: runlock.Owner{Run: "r"}})
+		fence := r.fence
+		require.NoError(t, fence.Take(t.Context(), time.Minute, runlock.Notify{Lost: func(error) {}}))
+		t.Cleanup(func() { _ = fence.Release(context.WithoutCancel(t.Context())) })
+		if n > 1 {
+			require.NoError(t, fence.Release(t.Context()))
+		}
+	}
+	return r
+}
+
+// Another process of the run has taken a volume over, and this one, which slept, did not see that it lost the lock.
+func TestDoomed_VolumeOfALaterProcess_NoneIsDeleted(t *testing.T) {
+	t.Parallel()
+	r := locked(t, tagged{tags: map[string]ebs.Tags{"vol-pd": {ebs.TagEpoch: "2"}}}, 1)
+	r.volumes = []Volume{{ID: "vol-1"}}
+	doomed, err := r.doomed(t.Context(), map[cluster.VolumeID]bool{})
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "vol-pd is another process's")
+	require.Empty(t, doomed)
+}
+
+// EC2 refuses a token that comes with other tags than the first time.
+func TestTags_AskedAgain_AreTheSame(t *testing.T) {
+	t.Parallel()
+	first, second := locked(t, nil, 1), locked(t, nil, 2)
+	v := &Volume{Store: 1, Snapshot: "snap-1"}
+	require.Equal(t, "1", first.request(v, 0).Tags[ebs.TagEpoch])
+	require.Equal(t, "2", second.request(v, 0).Tags[ebs.TagEpoch], "nothing was asked for before")
+	second.earlier = readEarlier(&phase.History{Records: []phase.Record{
+		{Type: phase.RecordIntent, Name: journal.IntentCreateVolumes, Step: journal.StepCreateVolumes, Epoch: 1},
+	}}, false)
+	require.Equal(t, first.request(v, 0).Token, second.request(v, 0).Token)
+	require.Equal(t, first.request(v, 0).Tags, second.request(v, 0).Tags)
+	second.earlier = readEarlier(&phase.History{Records: []phase.Record{
+		{Type: phase.RecordIntent, Name: journal.IntentCreateVolumes, Step: journal.StepCreateVolumes, Epoch: 1},
+		{Type: phase.RecordRetryGroup},
+	}}, false)
+	require.Equal(t, "2", second.request(v, 0).Tags[ebs.TagEpoch], "the run begins from scratch, with fresh tokens")
+}
+
+// What an earlier process asked for is this one's from then on.
+func TestRetag_VolumesOfAnEarlierProcess_GetThisOnesEpoch(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		epoch int64
+		want  map[string]ebs.Tags
+	}{
+		"an earlier process asked for them": {1, map[string]ebs.Tags{"vol-1": {ebs.TagEpoch: "2"}, "vol-2": {ebs.TagEpoch: "2"}}},
+		"this one did":                      {0, map[string]ebs.Tags{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := tagged{tags: map[string]ebs.Tags{}}
+			r := locked(t, e, 2)
+			r.earlier.epoch, r.volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
+			require.NoError(t, r.check(t.Context(), []phase.Step{{
+				Phase: "p", Name: "adopt", Deadline: time.Minute, ReadOnly: true,
+				Do: func(ctx context.Context, s *phase.Scope) error { r.retag(ctx, s); return nil },
+			}}))
+			require.Equal(t, row.want, e.tags)
+		})
+	}
+}
