@@ -28,7 +28,8 @@ const (
 	StepFreezeScheduling = "freeze-scheduling"
 	StepFindAhead        = "find-ahead" // at its end it is known which replicas are ahead of their raft logs
 	StepRecover          = "recover"
-	StepAwaitLeaders     = "await-leaders" // from its end on the volumes hold live data
+	StepRebuild          = "rebuild-replicas" // at its end no replica is ahead of its region's log any more
+	StepAwaitLeaders     = "await-leaders"    // from its end on the volumes hold live data
 )
 
 // StepLock is the step that takes the cluster's lock, in every run.

@@ -114,8 +114,10 @@ type Restorer interface {
 	CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error)
 	// StartTiKV sets the annotation by which the Operator knows that the volumes are ready.
 	StartTiKV(ctx context.Context, name cluster.Name) error
-	// LeaveRecovery clears recovery mode, lets TiDB start, and restarts the TiKV pods, all at once.
+	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once. TiDB does not start yet.
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
+	// StartTiDB lets TiDB start in a cluster that CreateCluster has made.
+	StartTiDB(ctx context.Context, name cluster.Name) error
 	// DeleteCluster deletes the TidbCluster that the run made, with its StatefulSets, pods, claims and PVs, and returns when
 	// they are gone. It keeps the EBS volumes that the run made; those that Kubernetes made for the cluster, of PD, go. Claims
 	// that are older than the cluster stay. Transient errors are retried until ctx ends. A cluster that another run made is a

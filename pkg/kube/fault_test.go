@@ -59,6 +59,7 @@ func TestWrites_AnswerLost_SucceedWhenRunAgain(t *testing.T) { //nolint:tparalle
 		{"create claim", "kube.create.persistentvolumeclaims", func(ctx context.Context) error { return l.client.BindVolume(ctx, volume) }},
 		{"start TiKV", "kube.update.tidbclusters", func(ctx context.Context) error { return l.client.StartTiKV(ctx, target) }},
 		{"leave recovery mode", "kube.update.tidbclusters", func(ctx context.Context) error { return l.client.LeaveRecovery(ctx, target) }},
+		{"start TiDB", "kube.update.tidbclusters", func(ctx context.Context) error { return l.client.StartTiDB(ctx, target) }},
 	} {
 		t.Run(c.name, func(t *testing.T) { // in this order: each builds on the one before
 			require.NoError(t, l.faults.Add(fault.Rule{Point: c.point, Position: fault.After}))

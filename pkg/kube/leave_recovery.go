@@ -19,8 +19,8 @@ import (
 // deleted: a second call must not restart TiKV once more.
 const leftRecoveryKey = "tisnap.io/restarted-pods"
 
-// LeaveRecovery clears recovery mode, lets TiDB start, and deletes the TiKV pods that ran in it. Calling it again deletes only
-// those of them that are still there. It does not wait for the new pods.
+// LeaveRecovery clears recovery mode and deletes the TiKV pods that ran in it. Calling it again deletes only those of them
+// that are still there. It does not wait for the new pods.
 func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	const op = "leave recovery mode"
 	instance, err := c.instance(ctx, name)
@@ -51,7 +51,6 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 		delete(a, volumesReadyKey) // as at the end of the Operator's own restore
 		o.SetAnnotations(a)
 		withFailover(o)
-		withTiDB(o)
 		return true
 	})
 	if err != nil {
@@ -59,6 +58,18 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	}
 	restarted := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(uids, string(p.UID)) })
 	return wrap(c.deleteEachPod(ctx, restarted), op, name.String())
+}
+
+// StartTiDB puts the number of TiDB servers back that CreateCluster took. It changes nothing where it took none: in a target
+// of somebody else, and when it is called again.
+func (c *Client) StartTiDB(ctx context.Context, name cluster.Name) error {
+	return c.updateCluster(ctx, name, "start tidb", func(o *unstructured.Unstructured) bool {
+		if _, taken := o.GetAnnotations()[tidbReplicasKey]; !taken {
+			return false
+		}
+		withTiDB(o)
+		return true
+	})
 }
 
 // deleteEachPod deletes the pods, all at once.

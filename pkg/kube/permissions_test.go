@@ -87,6 +87,7 @@ func TestAllowed_WholeRestore_UsesAllOfItAndNothingElse(t *testing.T) {
 	require.NoError(t, l.client.StartTiKV(t.Context(), target))
 	l.awaitReady(t, target, 1)
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
+	require.NoError(t, l.client.StartTiDB(t.Context(), target))
 	l.awaitUp(t, target, 1)
 	tc := l.server.Get("tidbclusters", "tidb", "dst")
 	require.NoError(t, l.server.Put(withField(tc, "Delete", "spec", "pvReclaimPolicy")))

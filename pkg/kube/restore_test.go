@@ -91,12 +91,15 @@ func TestRestore_OrdinalsWithGapsAndThreeVolumes_BindsEachRoleToItsVolume(t *tes
 	require.Zero(t, tidb)
 
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
+	require.Zero(t, must(l.client.Cluster(t.Context(), target)).TiDBReplicas, "replicas may have to be rebuilt first")
+	require.NoError(t, l.client.StartTiDB(t.Context(), target))
 	l.awaitUp(t, target, 1)
 	require.Eventually(t, func() bool { return len(l.runtime.Starts()) == 9 }, patience, 5*time.Millisecond, "source, target in recovery mode, target")
 	assert.False(t, l.runtime.Starts()[8].Recovery)
 	assert.NotContains(t, l.server.Get("tidbclusters", "other", "dst").GetAnnotations(), "tidb.pingcap.com/tikv-volumes-ready")
 	before := l.server.MutatingCalls()
 	require.NoError(t, l.client.LeaveRecovery(t.Context(), target))
+	require.NoError(t, l.client.StartTiDB(t.Context(), target))
 	assert.Equal(t, before, l.server.MutatingCalls(), "a second call restarts nothing")
 }
 

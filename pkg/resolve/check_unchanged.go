@@ -54,16 +54,7 @@ func (r *Resolver) checkRegion(ctx context.Context, keys cluster.KeyRange) (int6
 	if err != nil {
 		return 0, err
 	}
-	_, err = onRegion(ctx, r, keys, func(address string, f tikv.Flashback) (struct{}, error) {
-		if err := r.cfg.Fence.Check(ctx); err != nil {
-			return struct{}{}, err
-		}
-		if err := r.tikv.PrepareFlashback(ctx, address, f); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, r.tikv.Flashback(ctx, address, f)
-	})
-	if err != nil {
+	if err := r.flashAgain(ctx, keys); err != nil {
 		return 0, err
 	}
 	after, err := onRegion(ctx, r, keys, func(address string, f tikv.Flashback) (tikv.Digest, error) {
@@ -75,6 +66,20 @@ func (r *Resolver) checkRegion(ctx context.Context, keys cluster.KeyRange) (int6
 			WithHint("take every region back: restore or resolve again with --flashback=all, and report this")
 	}
 	return after.Rows, err
+}
+
+// flashAgain makes the flashback of the region with these keys, also where it was made: then no row changes.
+func (r *Resolver) flashAgain(ctx context.Context, keys cluster.KeyRange) error {
+	_, err := onRegion(ctx, r, keys, func(address string, f tikv.Flashback) (struct{}, error) {
+		if err := r.cfg.Fence.Check(ctx); err != nil {
+			return struct{}{}, err
+		}
+		if err := r.tikv.PrepareFlashback(ctx, address, f); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, r.tikv.Flashback(ctx, address, f)
+	})
+	return err
 }
 
 // onRegion makes a call for the region with these keys, where PD knows its leader, until it succeeds. It gives up when

@@ -23,6 +23,9 @@ import (
 // EarlyApply is what was found of replicas that are ahead before the regions got leaders: it is not to be seen afterwards.
 type EarlyApply struct {
 	Affected []plan.Ahead `json:"affected,omitempty"`
+	// Rebuild are the replicas that are made again from the others, once the stores have left recovery mode: the affected
+	// ones, and what their stores hold of regions that split off since.
+	Rebuild []Replica `json:"rebuild,omitempty"`
 }
 
 // aheadCall bounds one question for a raft state: three small reads.

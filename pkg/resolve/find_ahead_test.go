@@ -138,3 +138,38 @@ func TestFindAhead_WhatWasFound_IsWrittenDown(t *testing.T) {
 	require.NoError(t, err)
 	l.verify(t, o)
 }
+
+// Its log alone has what may be committed, so that no other replica can be elected: then none may be rebuilt from the others.
+func TestG16_ReplicaAheadHasTheBestLog_IsRefusedByName(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		last uint64
+		want string
+	}{
+		"its log is the best":  {12, "region 1 on store 2, applied up to index 14"},
+		"another's is as good": {10, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newRack()
+			k.report = func(address string, _ int, each func(tikv.RegionMeta) error) error {
+				m := peer(1, "", "")
+				if address == "store-2" {
+					m.LastIndex = row.last
+				}
+				return each(m)
+			}
+			k.states = states(map[string]tikv.RaftState{"store-2": {Last: row.last, Applied: 14}})
+			made, err := k.plan(t, func(c *resolve.Config) { c.Rebuilds = true })
+			if row.want == "" {
+				require.NoError(t, err)
+				require.Equal(t, []plan.Ahead{{Region: 1, Store: 2, Applied: 14}}, made.Affected)
+				return
+			}
+			require.Equal(t, failure.Corrupt, failure.KindOf(err))
+			require.ErrorContains(t, err, "the best logs of their regions")
+			require.ErrorContains(t, err, row.want)
+			require.Contains(t, failure.HintOf(err), "restore another backup")
+		})
+	}
+}

@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -19,9 +20,12 @@ import (
 var frozen = map[string]any{
 	"schedule.leader-schedule-limit":  0,
 	"schedule.region-schedule-limit":  0,
-	"schedule.replica-schedule-limit": 0,
+	replicaLimit:                      0,
 	"schedule.merge-schedule-limit":   0,
 }
+
+// replicaLimit is how many replicas PD's checker makes at the same time.
+const replicaLimit = "schedule.replica-schedule-limit"
 
 // freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until thaw.
 const freezeTTL = 10 * time.Minute
@@ -50,15 +54,21 @@ func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
 
 // lowerLimits overrides the limits for one TTL from now. PD answers with success also where it does nothing.
 func (r *Resolver) lowerLimits(ctx context.Context) error {
-	if err := r.pd.SetTTLConfig(ctx, frozen, freezeTTL); err != nil {
+	r.limiting.Lock()
+	defer r.limiting.Unlock()
+	limits := maps.Clone(frozen)
+	if r.rebuilding.Load() {
+		limits[replicaLimit] = rebuildAtOnce
+	}
+	if err := r.pd.SetTTLConfig(ctx, limits, freezeTTL); err != nil {
 		return failure.Annotate(err, "lower limits", r.cfg.Cluster.String())
 	}
 	inForce, err := r.pd.TTLConfig(ctx)
 	if err != nil {
 		return failure.Annotate(err, "read limits back", r.cfg.Cluster.String())
 	}
-	for _, item := range slices.Sorted(maps.Keys(frozen)) {
-		if inForce[item] != "0" {
+	for _, item := range slices.Sorted(maps.Keys(limits)) {
+		if inForce[item] != fmt.Sprint(limits[item]) {
 			return failure.New(failure.Unknown, "lower limits", r.cfg.Cluster.String(), "PD took %s and has %q", item, inForce[item])
 		}
 	}

@@ -18,11 +18,8 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	if r.early != nil {
-		r.early = &EarlyApply{Affected: made.Affected}
-	}
-	if len(made.Affected) > 0 {
-		return r.refuseAhead(made.Affected)
+	if err := r.takeAhead(s, made); err != nil {
+		return err
 	}
 	r.plan, r.metas = made, nil // millions of peers are a GiB
 	if r.cfg.FlashAll {
@@ -42,18 +39,6 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 			len(made.Uneven), made.Uneven[0])
 	}
 	return nil
-}
-
-// refuseAhead is Corrupt: a replica whose data are ahead of the log skips the log's entries up to there, the flashback's own
-// included, and serves what is above the backup ts if it is elected.
-func (r *Resolver) refuseAhead(affected []plan.Ahead) error {
-	lines := make([]string, len(affected))
-	for i, a := range affected {
-		lines[i] = a.String()
-	}
-	return failure.New(failure.Corrupt, "plan recovery", r.cfg.Cluster.String(),
-		"%d replicas have data that no log of the backup has, and would keep them whatever is flashed back: %s", len(affected), failure.List(lines)).
-		WithHint("restore another backup; TiKV applies early since 8.2: back up with raftstore.max-apply-unpersisted-log-limit at 0")
 }
 
 // raiseAllocID keeps PD from giving out an id that the data hold already.

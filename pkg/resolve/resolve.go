@@ -25,6 +25,7 @@ type PD interface {
 	pd.Scheduling
 	pd.GC
 	pd.Recovery
+	pd.Operators
 }
 
 // TiKV is what resolving needs of the stores.
@@ -71,6 +72,9 @@ type Config struct {
 	// NoneAhead says that no replica of the backup can have applied what its own raft log does not have. Otherwise all are
 	// asked.
 	NoneAhead bool
+	// Rebuilds says that the caller carries out Rebuild once the stores have left recovery mode, and before anybody uses the
+	// cluster: then a replica that is ahead does not end the run.
+	Rebuilds bool
 	// Progress is where the run notes how far it is, for one that resumes it after a kill. Nil keeps nothing.
 	Progress ProgressStore
 	// Fence is asked right before each call that changes the data. Nil is for a cluster that no other run can have.
@@ -107,6 +111,11 @@ type Resolver struct {
 	prepared, flashed *sweep.Coverage
 	resumed           bool // regions may be prepared by the run before
 
+	// rebuilding lets PD make replicas while the rest of its scheduling stays frozen; limiting is for one change of its limits
+	// at a time.
+	rebuilding atomic.Bool
+	limiting   sync.Mutex
+
 	unfreeze context.CancelFunc // ends the renewal of PD's pauses
 	freezing sync.WaitGroup
 
@@ -133,8 +142,10 @@ type Stats struct {
 	// Dropped is the number of regions whose range a newer region covers: a merge or split that had not
 	// reached all stores.
 	Dropped int `json:"dropped"`
-	// Ahead is the number of replicas whose data were ahead of the log that leads their region.
+	// Ahead is the number of replicas whose data were ahead of the log that leads their region, Rebuilt that of those that
+	// were made again from the others.
 	Ahead   int    `json:"ahead,omitempty"`
+	Rebuilt int    `json:"rebuilt,omitempty"`
 	AllocID uint64 `json:"allocID"`
 	// Unchanged is the number of regions that were not flashed back, as nothing had been written to them since the backup
 	// ts, and Flashed that of the others; those of runs that this one resumes are counted.
@@ -221,6 +232,7 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 		step("find-unchanged", r.findUnchanged),
 		step("prepare", r.prepare),
 		step("flashback", r.flashback),
+		step("extend-logs", r.extendLogs),
 		step("end-recover", r.endRecover),
 	)
 }

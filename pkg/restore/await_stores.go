@@ -103,8 +103,8 @@ func (r *run) aim() {
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
 		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: resolve.NewProgressFile(objstore.AskFirst(r.Store), r.opts.Target, r.opts.Backup),
 		Fence: r.fence, Times: r.times, FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
-		NoneAhead: r.manifest.EarlyApplyRuledOut(),
-		Coming:    func() bool { return !r.up.Load() },
+		NoneAhead: r.manifest.EarlyApplyRuledOut(), Rebuilds: !r.parts,
+		Coming: func() bool { return !r.up.Load() },
 	}, r.pd)
 }
 

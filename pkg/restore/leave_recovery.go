@@ -14,11 +14,21 @@ import (
 )
 
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark. It notes
-// of which cluster, as the resolver's progress is removed before the run is over.
+// of which cluster, as the resolver's progress is removed before the run is over. TiDB starts meanwhile, unless replicas have to
+// be rebuilt first.
 func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err := r.fence.Confirm(ctx); err != nil {
 		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it: %w", err).
 			WithHint("see how that run ended: this one has nothing more to do")
+	}
+	rebuild, err := r.resolver.ToRebuild(ctx)
+	if err != nil {
+		return err
+	}
+	if len(rebuild) > 0 {
+		if err := r.checkNoTiDB(ctx); err != nil {
+			return err
+		}
 	}
 	id, err := r.pd.ClusterID(ctx)
 	if err != nil {
@@ -31,7 +41,10 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	r.leaving = true
-	return r.Kube.LeaveRecovery(ctx, r.opts.Target)
+	if err := r.Kube.LeaveRecovery(ctx, r.opts.Target); err != nil || len(rebuild) > 0 {
+		return err
+	}
+	return r.Kube.StartTiDB(ctx, r.opts.Target)
 }
 
 // unmark removes PD's mark and reads back that it is gone.

@@ -162,7 +162,8 @@ func (r *run) checkTasksStep() phase.Step {
 }
 
 // servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
-// resolver's own have made stays. TiDB comes up while raft elects its leaders; one that does not come is no reason to
+// resolver's own have made stays. Replicas that have to be rebuilt are, before TiDB starts: a restore without such ones starts
+// it as soon as recovery mode is left. TiDB comes up while raft elects its leaders; one that does not come is no reason to
 // delete them, so the leaders are waited for all the same. PD's state is put back before TiDB starts, which reads it, and
 // again once PD's limits are its own, which until then cannot be set.
 func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends ...string) []phase.Step {
@@ -172,8 +173,10 @@ func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends 
 	}, r.pdStateSteps("put-pd-state", r.putPDState), []phase.Step{
 		{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: r.leaveRecovery, Retry: true},
 		{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: r.awaitRestart},
+		{Phase: phaseTiDB, Name: journal.StepRebuild, Deadline: rebuildDeadline, Do: r.rebuildReplicas},
 		{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: r.awaitLeaders, Decides: true, Ends: append(ends, journal.StepRecover)},
-		{Phase: phaseTiDB, Name: "await-tidb", After: []string{"await-restart"}, Deadline: wait, Do: r.awaitTiDB},
+		{Phase: phaseTiDB, Name: "start-tidb", After: []string{journal.StepRebuild}, Deadline: 5 * time.Minute, Do: r.startTiDB, Retry: true},
+		{Phase: phaseTiDB, Name: "await-tidb", After: []string{"start-tidb"}, Deadline: wait, Do: r.awaitTiDB},
 		{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
 	}, r.pdStateSteps("check-pd-state", r.checkPDState))
 }

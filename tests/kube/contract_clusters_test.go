@@ -95,6 +95,7 @@ func oldVersionIsConflict(t *testing.T, s system) {
 	requireReason(t, metav1.StatusReasonConflict, annotate(old, "second"))
 	require.NoError(t, s.client.StartTiKV(t.Context(), s.name("dst")))
 	require.NoError(t, s.client.LeaveRecovery(t.Context(), s.name("dst")))
+	require.NoError(t, s.client.StartTiDB(t.Context(), s.name("dst")))
 	now, err := s.client.Cluster(t.Context(), s.name("dst"))
 	require.NoError(t, err)
 	require.False(t, now.RecoveryMode)

@@ -117,6 +117,7 @@ func (s system) round(t *testing.T, client *kube.Client) {
 	_, err = client.Remaining(ctx, name, s.run)
 	require.NoError(t, err)
 	require.NoError(t, client.LeaveRecovery(ctx, name))
+	require.NoError(t, client.StartTiDB(ctx, name))
 	require.NoError(t, sets.Delete(ctx, "dst-tikv", metav1.DeleteOptions{}))
 	require.NoError(t, client.DeleteCluster(ctx, name, s.run, false))
 	eventually(t, "nothing is left", func() bool {

@@ -9,7 +9,7 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), forwardGuards(), backupGuards(), phaseGuards(), gcGuards(), journalGuards(), deleteGuards(), lockGuards(), fencedGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), markReadingGuards(), outsideGuards(),
-		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(),
+		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(),
 	)
 }
 

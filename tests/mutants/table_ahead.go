@@ -3,7 +3,7 @@ package mutants
 // aheadGuards are those against replicas whose data are ahead of their raft logs.
 func aheadGuards() []Mutant {
 	const plan, planned = "pkg/resolve/plan/choose_leaders.go", "TestMakePlan_ReplicasAheadOfTheirLogs"
-	const ahead, find = "pkg/resolve/plan/ahead.go", "pkg/resolve/find_ahead.go"
+	const ahead, find, take = "pkg/resolve/plan/ahead.go", "pkg/resolve/find_ahead.go", "pkg/resolve/take_ahead.go"
 	const refused, none = "TestG16_ReplicaAheadOfTheLog_IsRefusedByName", "TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt"
 	return []Mutant{
 		in(plan, "a replica that is ahead wins a tie", noneAhead,
@@ -14,8 +14,10 @@ func aheadGuards() []Mutant {
 			" && !p.affects(l.Region, id)", "", planned),
 		in(ahead, "a replica that was found before is none once the leader's log has grown", noneAhead,
 			"found && (c.certain || applied > best.index)", "found && applied > best.index", planned),
-		in(ahead, "a region without a healthy replica is planned", noneAhead,
-			"	case len(none) > 0:", "	case false:", none),
+		in(ahead, "a region of which no quorum is healthy is planned", noneAhead,
+			"	case len(many) > 0:", "	case false:", none),
+		in(ahead, "a region that a replica ahead may have split is planned", noneAhead,
+			"	case len(split) > 0:", "	case false:", none),
 		in(ahead, "a region that lacks a replica is to lose another", noneAhead,
 			"	case len(few) > 0:", "	case false:", none),
 		in("pkg/resolve/plan/unchanged.go", "a region with a replica that is ahead passes for unchanged", noneAhead,
@@ -24,9 +26,44 @@ func aheadGuards() []Mutant {
 			"	if r.cfg.NoneAhead {", "	if !r.cfg.NoneAhead {", refused),
 		in(find, "a run that resumes looks again, when it is not to be seen any more", noneAhead,
 			"	case err == nil && saved.EarlyApply != nil:", "	case err == nil:", refused),
-		in("pkg/resolve/make_plan.go", "a backup with replicas that are ahead is restored", noneAhead,
-			"	if len(made.Affected) > 0 {", "	if false {", refused),
+		in(take, "a replica that is ahead passes where nobody can rebuild it", noneAhead,
+			"	if !r.cfg.Rebuilds {", "	if false {", refused),
+		in(take, "a replica that is ahead leads, and the others take what it has", noneAhead,
+			"len(leaders) > 0 {", "false {", "TestG16_ReplicaAheadHasTheBestLog_IsRefusedByName"),
+		in("pkg/restore/await_stores.go", "br's data phase leaves replicas that are ahead to a TiDB that starts", noneAhead,
+			"Rebuilds: !r.parts,", "Rebuilds: true,", "TestG16_ResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut"),
 		in("pkg/resolve/stamp.go", "which replicas are ahead is not written down", noneAhead,
 			"		EarlyApply: r.early,\n", "", "TestFindAhead_WhatWasFound_IsWrittenDown"),
+	}
+}
+
+// rebuildGuards are those of the rebuild of such replicas.
+func rebuildGuards() []Mutant {
+	const rebuild, limits = "pkg/resolve/rebuild_region.go", "pkg/resolve/freeze.go"
+	const spared, killed = "TestG16_Rebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestG16_Rebuild_KilledAfterTheRemoval_TheNewPeerStays"
+	const restored = "TestG16_Restore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts"
+	return []Mutant{
+		in(rebuild, "a replica is removed of a region without a healthy quorum beside it", noneAhead,
+			"	case w.healthy(region) < plan.Quorum(w.r.cfg.Replicas):", "	case false:", spared),
+		in(rebuild, "a second replica of a region is removed before the first is made again", noneAhead,
+			" || len(voters(region)) < p.Voters {", " {", spared),
+		in(rebuild, "a replica that was made again is removed, which is not on the list", noneAhead,
+			"q.Store == p.Store && q.ID == p.Peer", "q.Store == p.Store", spared),
+		in(rebuild, "a region that has split off keeps its replica's data", noneAhead,
+			"	case listed == nil:", "	case false:", spared),
+		in(rebuild, "a run that resumes does not know which peer is the old one", noneAhead,
+			"	return w.r.noteRebuild(ctx)", "	return nil", killed),
+		in("pkg/resolve/rebuild.go", "a run of which nobody knows whether it has looked goes on to TiDB", noneAhead,
+			"	if r.cfg.NoneAhead {", "	if true {", "TestG16_Rebuild_NobodyHasLooked_IsRefused"),
+		in(limits, "PD makes no replica, as it is frozen", noneAhead,
+			"	if r.rebuilding.Load() {", "	if false {", "TestRebuild_LimitsOfPD_AreRaisedForIt"),
+		in("pkg/resolve/extend_logs.go", "a replica that is elected before it is rebuilt answers nothing", noneAhead,
+			"		case state.Last >= a.Applied:", "		case true:", "TestG16_ReplicaAheadOfTheLog_IsRebuilt"),
+		in("pkg/restore/leave_recovery.go", "TiDB starts with the stores although replicas are to be rebuilt", noneAhead,
+			"err != nil || len(rebuild) > 0 {", "err != nil {", restored),
+		in("pkg/restore/steps.go", "TiDB starts before the replicas are rebuilt", noneAhead,
+			"After: []string{journal.StepRebuild}", "After: []string{\"await-restart\"}", "TestServingSteps_TiDBStartsAfterTheRebuild"),
+		in("pkg/restore/rebuild_replicas.go", "replicas are rebuilt under a TiDB of somebody else", noneAhead,
+			"len(pods) == 0 {", "true {", "TestLeaveRecovery_TiDBRunsAndReplicasAreToBeRebuilt_IsRefused"),
 	}
 }

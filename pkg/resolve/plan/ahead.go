@@ -58,9 +58,9 @@ func (c *choices) addAffected(best *peerRow) {
 }
 
 // takeAffected notes the affected peers of the planned regions. What cannot be made good by their other replicas is
-// Corrupt: a region of which none is left, and one that lacks a replica already, whose quorum may not survive that
-// another is replaced.
-func (p *Plan) takeAffected(c *choices) error {
+// Corrupt: a region of which fewer than a quorum is left without them, one that lacks a replica already, and one whose
+// peers disagree about the version, as an affected peer may have made a region that no log has.
+func (p *Plan) takeAffected(c *choices, rules Rules) error {
 	if len(c.affected) == 0 {
 		return nil
 	}
@@ -74,41 +74,50 @@ func (p *Plan) takeAffected(c *choices) error {
 			count[a.Region]++
 		}
 	}
-	degraded := setOf(p.Degraded)
-	var none, few []string
+	degraded, uneven := setOf(p.Degraded), setOf(p.Uneven)
+	var many, few, split []string
 	for _, a := range p.Affected {
 		switch {
-		case count[a.Region] == planned[a.Region].Replicas:
-			none = append(none, a.String())
+		case rules.Replicas-count[a.Region] < Quorum(rules.Replicas):
+			many = append(many, a.String())
 		case degraded[a.Region]:
 			few = append(few, a.String())
+		case uneven[a.Region]:
+			split = append(split, a.String())
 		}
 	}
 	switch {
-	case len(none) > 0:
-		return corruptAhead("every replica has data that no log of the backup has: " + failure.List(none))
+	case len(many) > 0:
+		return corruptAhead("fewer than a quorum of the replicas are without data that no log of the backup has: " + failure.List(many))
 	case len(few) > 0:
 		return corruptAhead("a replica is missing, and another has data that no log of the backup has: " + failure.List(few))
+	case len(split) > 0:
+		return corruptAhead("a replica has data that no log of the backup has, and the replicas disagree about the region's keys: " + failure.List(split))
 	}
 	return nil
 }
+
+// Quorum is how many of a region's replicas decide.
+func Quorum(replicas int) int { return replicas/2 + 1 }
 
 func corruptAhead(text string) error {
 	return failure.New(failure.Corrupt, "plan recovery", "", "%s", text).
 		WithHint("restore another backup; TiKV applies early since 8.2: take backups with raftstore.max-apply-unpersisted-log-limit at 0")
 }
 
-// AffectedLeaders lists the regions whose planned leader is affected, as its log alone is the best.
-func (p *Plan) AffectedLeaders() []*Leader {
-	on := map[Ahead]bool{}
-	for _, a := range p.Affected {
-		on[Ahead{Region: a.Region, Store: a.Store}] = true
+// AffectedLeaders lists the affected replicas that are to lead, as their log alone is the best.
+func (p *Plan) AffectedLeaders() []Ahead {
+	if len(p.Affected) == 0 {
+		return nil
 	}
-	var out []*Leader
+	leads := make(map[cluster.RegionID]cluster.StoreID, len(p.Leaders))
 	for i := range p.Leaders {
-		l := &p.Leaders[i]
-		if len(on) > 0 && on[Ahead{Region: l.Region, Store: l.Store}] {
-			out = append(out, l)
+		leads[p.Leaders[i].Region] = p.Leaders[i].Store
+	}
+	var out []Ahead
+	for _, a := range p.Affected {
+		if leads[a.Region] == a.Store {
+			out = append(out, a)
 		}
 	}
 	return out

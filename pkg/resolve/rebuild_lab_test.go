@@ -1,0 +1,175 @@
+package resolve_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// early is a store that says of one region that it has applied more than its log has.
+type early struct {
+	resolve.TiKV
+	address string
+	region  cluster.RegionID
+	applied uint64
+}
+
+func (e *early) RaftState(ctx context.Context, address string, region cluster.RegionID) (tikv.RaftState, error) {
+	state, err := e.TiKV.RaftState(ctx, address, region)
+	if address == e.address && region == e.region {
+		state.Applied = e.applied
+	}
+	return state, err
+}
+
+// goAhead puts a version that no log has into a replica that need not lead, and returns what its store says then: gap entries
+// above the longest log.
+func (l *lab) goAhead(t *testing.T, gap uint64) *early {
+	t.Helper()
+	on, ctx := l.stores[0], within(t) // the first that was cut
+	for _, p := range on.Peers() {
+		region := cluster.RegionID(p.Region.GetId())
+		own, err := l.client.RaftState(ctx, on.Addr(), region)
+		require.NoError(t, err)
+		longest, have := own.Last, 1
+		for _, s := range l.stores[1:] {
+			if other, err := l.client.RaftState(ctx, s.Addr(), region); err == nil && other.Term == own.Term && other.Last >= own.Last {
+				longest, have = max(longest, other.Last), have+1
+			}
+		}
+		if have < len(l.stores) {
+			continue // another one's log is shorter, or split off
+		}
+		on.Diverge(uint64(region))
+		return &early{TiKV: l.client, address: on.Addr(), region: region, applied: longest + gap}
+	}
+	t.Fatal("no region has three equal peers")
+	return nil
+}
+
+// leaveRecovery restarts the stores out of recovery mode.
+func (l *lab) leaveRecovery(t *testing.T) {
+	t.Helper()
+	require.NoError(t, l.oracle.UnmarkRecovering(within(t)))
+	for i := range l.stores {
+		l.bounce(t, i)
+	}
+}
+
+// rebuildStep carries out what comes between the restart and TiDB.
+func rebuildStep(ctx context.Context, r *resolve.Resolver) error {
+	return phase.New(phase.Config{Run: "rebuild", Journal: phase.NoJournal{}}).Run(ctx, []phase.Step{
+		{Phase: "start TiDB", Name: "rebuild-replicas", Deadline: patience, Do: r.Rebuild},
+	})
+}
+
+// equalReplicas waits until the stores' own data of all regions are equal, whoever leads.
+func (l *lab) equalReplicas(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	stores := l.stores
+	l.mu.Unlock()
+	require.Eventually(t, func() bool { return equalOn(stores) }, patience, 20*time.Millisecond, "the replicas are not equal")
+}
+
+func equalOn(stores []*tikvtest.Store) bool {
+	first := stores[0].Replicas()
+	for _, s := range stores[1:] {
+		own := s.Replicas()
+		if len(own) != len(first) {
+			return false
+		}
+		for i := range own {
+			if own[i] != first[i] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A replica has what no log has. It is rebuilt before anybody uses the cluster, and no other one is; its region's log ends above
+// what it had applied. Then each store's own data are those of the backup ts.
+func TestG16_ReplicaAheadOfTheLog_IsRebuilt(t *testing.T) {
+	t.Parallel()
+	o := makeOriginal(t)
+	l := restoreLab(t, o, 1)
+	ahead := l.goAhead(t, 60)
+	kept := &memoryProgress{}
+	cfg := l.config(o, "run")
+	cfg.Progress, cfg.Rebuilds = kept, true
+	r := resolve.New(ahead, nil)
+	r.Target(cfg, l.oracle)
+	require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}}).Run(within(t), r.Steps("resolve data")))
+	require.Equal(t, 1, r.Stats().Ahead)
+	require.Len(t, r.Plan().Affected, 1)
+	before := l.peers(t)
+	of := cluster.StoreID(l.stores[0].ID())
+	state, err := l.client.RaftState(within(t), l.storeOf(before[ahead.region].Leader.Store), ahead.region)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, state.Last, ahead.applied, "a replica that is elected before it is replaced would not answer")
+	l.leaveRecovery(t)
+	l.stores[0].Diverge(uint64(ahead.region)) // a kill may lose what was not flushed
+	require.False(t, equalOn(l.stores))
+	require.NoError(t, rebuildStep(within(t), r))
+	require.Equal(t, 1, r.Stats().Rebuilt)
+	after := l.peers(t)
+	again := resolve.New(ahead, nil) // the process has died before the end of the run was written down
+	again.Target(cfg, l.oracle)
+	require.NoError(t, rebuildStep(within(t), again))
+	require.Equal(t, 1, again.Stats().Rebuilt)
+	require.Equal(t, after[ahead.region].Peers, l.peers(t)[ahead.region].Peers, "it is not done again")
+	require.NoError(t, again.Thaw(within(t), nil))
+	require.NoError(t, r.Thaw(within(t), nil))
+	for id, region := range after {
+		for _, p := range region.Peers {
+			require.False(t, p.Learner)
+			old := peerIDOn(before[id], p.Store)
+			if id == ahead.region && p.Store == of {
+				require.NotEqual(t, old, p.ID, "it is a new one")
+				continue
+			}
+			require.Equal(t, old, p.ID, "region %s on store %s is left alone", id, p.Store)
+		}
+		require.Len(t, region.Peers, 3)
+	}
+	l.equalReplicas(t)
+	l.verify(t, o)
+}
+
+func (l *lab) peers(t *testing.T) map[cluster.RegionID]cluster.Region {
+	t.Helper()
+	regions, err := l.oracle.Regions(within(t), cluster.KeyRange{})
+	require.NoError(t, err)
+	out := map[cluster.RegionID]cluster.Region{}
+	for _, region := range regions {
+		out[region.ID] = region
+	}
+	return out
+}
+
+func (l *lab) storeOf(id cluster.StoreID) string {
+	for _, s := range l.stores {
+		if s.ID() == uint64(id) {
+			return s.Addr()
+		}
+	}
+	return ""
+}
+
+func peerIDOn(region cluster.Region, store cluster.StoreID) cluster.PeerID {
+	for _, p := range region.Peers {
+		if p.Store == store {
+			return p.ID
+		}
+	}
+	return 0
+}

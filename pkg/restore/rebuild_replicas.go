@@ -1,0 +1,34 @@
+package restore
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// rebuildDeadline bounds the step, whose own bound grows with the replicas.
+const rebuildDeadline = 48 * time.Hour
+
+// rebuildReplicas makes the replicas again whose data are ahead of their region's log, if there are any.
+func (r *run) rebuildReplicas(ctx context.Context, s *phase.Scope) error {
+	return r.resolver.Rebuild(ctx, s)
+}
+
+// startTiDB lets TiDB start, if it has not been while the stores restarted.
+func (r *run) startTiDB(ctx context.Context, _ *phase.Scope) error {
+	return r.Kube.StartTiDB(ctx, r.opts.Target)
+}
+
+// checkNoTiDB refuses a TiDB that may use the cluster while its replicas are rebuilt: only a target that somebody else made
+// can have one by then.
+func (r *run) checkNoTiDB(ctx context.Context) error {
+	pods, err := r.Kube.TiDBPods(ctx, r.opts.Target)
+	if err != nil || len(pods) == 0 {
+		return err
+	}
+	return failure.New(failure.Conflict, "rebuild replicas", r.opts.Target.String(),
+		"replicas have data that no log of the backup has and are rebuilt first, but TiDB runs: %s", failure.List(pods)).
+		WithHint("set spec.tidb.replicas to 0 until it is done, and finish the restore with: %s", r.finish())
+}

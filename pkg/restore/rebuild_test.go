@@ -1,0 +1,162 @@
+package restore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
+)
+
+// earlyStore is the first store that is asked for a raft state: of that region it says that it has applied more than its log has.
+type earlyStore struct {
+	restore.TiKV
+	mu      sync.Mutex
+	address string
+	region  cluster.RegionID
+}
+
+func (e *earlyStore) RaftState(ctx context.Context, address string, region cluster.RegionID) (tikv.RaftState, error) {
+	state, err := e.TiKV.RaftState(ctx, address, region)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.address == "" && err == nil {
+		e.address, e.region = address, region
+	}
+	if address == e.address && region == e.region {
+		state.Applied = state.Last + 3
+	}
+	return state, err
+}
+
+// removals is a PD whose orders to remove a peer are seen before they are given.
+type removals struct {
+	restore.PD
+	seen func(region cluster.RegionID, store cluster.StoreID)
+}
+
+func (r *removals) RemovePeer(ctx context.Context, region cluster.RegionID, store cluster.StoreID) error {
+	r.seen(region, store)
+	return r.PD.RemovePeer(ctx, region, store)
+}
+
+// early makes one replica of the backup ahead of the log, really so from the moment in which it is to be removed.
+func (l *lab) early(deps *restore.Deps, seen func(region cluster.RegionID, store cluster.StoreID)) *earlyStore {
+	e := &earlyStore{TiKV: deps.TiKV}
+	deps.TiKV = e
+	open := deps.OpenPD
+	deps.OpenPD = func(ctx context.Context, addresses []string) (restore.PD, error) {
+		p, err := open(ctx, addresses)
+		return &removals{PD: p, seen: func(region cluster.RegionID, store cluster.StoreID) {
+			for _, s := range l.bed.Nodes.Cluster(target()).Stores() {
+				if s.ID() == uint64(store) {
+					s.Diverge(uint64(region))
+				}
+			}
+			seen(region, store)
+		}}, err
+	}
+	return e
+}
+
+// equalReplicas waits until the stores' own data of all regions are equal, whoever leads.
+func (l *lab) equalReplicas(t *testing.T) {
+	t.Helper()
+	stores := l.bed.Nodes.Cluster(target()).Stores()
+	require.Len(t, stores, 3)
+	require.Eventually(t, func() bool { return sameReplicas(stores) }, patience, 20*time.Millisecond, "the replicas are not equal")
+}
+
+func sameReplicas(stores []*tikvtest.Store) bool {
+	first := stores[0].Replicas()
+	for _, s := range stores[1:] {
+		own := s.Replicas()
+		if len(own) != len(first) {
+			return false
+		}
+		for i := range own {
+			if own[i] != first[i] {
+				return false
+			}
+		}
+	}
+	return len(first) > 0
+}
+
+// tidbReplicas is how many servers of TiDB the target is to have.
+func (l *lab) tidbReplicas(t *testing.T) int {
+	t.Helper()
+	tc, err := l.kube.Cluster(within(t), target())
+	require.NoError(t, err)
+	return tc.TiDBReplicas
+}
+
+// The one replica is rebuilt while no TiDB runs; then every store's own data are the same.
+func TestG16_Restore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	deps, opts := l.next(t, nil)
+	type place struct {
+		region cluster.RegionID
+		store  cluster.StoreID
+	}
+	removed := map[place]int{}
+	e := l.early(&deps, func(region cluster.RegionID, store cluster.StoreID) {
+		removed[place{region, store}] = l.tidbReplicas(t)
+	})
+	result, err := restore.Run(within(t), deps, opts)
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Resolve.Ahead)
+	require.Equal(t, 1, result.Resolve.Rebuilt)
+	require.Len(t, removed, 1)
+	for at, tidb := range removed {
+		require.Equal(t, e.region, at.region)
+		require.Zero(t, tidb, "no TiDB may see the cluster yet")
+	}
+	require.Equal(t, 1, l.tidbReplicas(t))
+	l.equalReplicas(t)
+}
+
+// The process dies while the replica is rebuilt: the cluster has no TiDB, and a resolve finishes it by what was written down.
+func TestG16_Restore_KilledWhileItRebuilds_IsFinishedByAResolve(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	deps, opts := l.next(t, nil)
+	opts.KeepOnFailure = true
+	ctx, kill := context.WithCancel(within(t))
+	defer kill()
+	l.early(&deps, func(cluster.RegionID, cluster.StoreID) { kill() })
+	_, err := restore.Run(ctx, deps, opts)
+	require.Error(t, err)
+	require.Zero(t, l.tidbReplicas(t), "TiDB waits until all replicas are rebuilt")
+	result, err := l.resolve(within(t), t)
+	require.NoError(t, err)
+	require.True(t, result.Restored)
+	require.Equal(t, 1, result.Resolve.Rebuilt)
+	require.Equal(t, 1, l.tidbReplicas(t))
+	l.equalReplicas(t)
+}
+
+// Who starts TiDB by himself after the data cannot wait for a rebuild.
+func TestG16_ResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.T) {
+	t.Parallel()
+	h := newHandedOver(t)
+	result, err := h.prepare(t, nil)
+	require.NoError(t, err)
+	h.bind(t, result)
+	deps, opts := h.deps(t)
+	h.early(&deps, func(cluster.RegionID, cluster.StoreID) { t.Error("nothing is to be removed") })
+	_, err = restore.ResolveData(within(t), deps, opts)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "1 replicas have data that no log of the backup has")
+	require.Contains(t, failure.HintOf(err), "tisnap restore b --to CLUSTER")
+	require.True(t, h.pd.PD.Recovering(), "the mark stays")
+}
+
