@@ -46,6 +46,7 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 			Failed: r.FailedAttempts, Stores: r.Hold.Stores, Parts: r.Hold.Parts,
 		}
 	}
+	h.EarlyApply = earlyApplyOf(r.Manifest)
 	doc := &backupDoc{
 		header: newHeader("BackupResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Cluster, Sealed: r.Sealed,
 		Report: report.New(h, r.Timings), kind: failure.KindOf(err),

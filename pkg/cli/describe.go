@@ -19,16 +19,17 @@ import (
 // describeDoc is the output of `tisnap describe`.
 type describeDoc struct {
 	header
-	Backup    cluster.BackupID    `json:"backup"`
-	Cluster   cluster.Name        `json:"cluster"`
-	Version   string              `json:"version"`
-	Region    string              `json:"region"`
-	BackupTS  cluster.TS          `json:"backupTS"`
-	CreatedAt time.Time           `json:"createdAt"`
-	SealedAt  time.Time           `json:"sealedAt"`
-	Snapshots []manifest.Snapshot `json:"snapshots"`
-	Report    *report.Report      `json:"report,omitempty"`
-	Restores  []*report.Report    `json:"restores,omitempty"`
+	Backup     cluster.BackupID    `json:"backup"`
+	Cluster    cluster.Name        `json:"cluster"`
+	Version    string              `json:"version"`
+	Region     string              `json:"region"`
+	BackupTS   cluster.TS          `json:"backupTS"`
+	CreatedAt  time.Time           `json:"createdAt"`
+	SealedAt   time.Time           `json:"sealedAt"`
+	Snapshots  []manifest.Snapshot `json:"snapshots"`
+	EarlyApply *report.EarlyApply  `json:"earlyApply"`
+	Report     *report.Report      `json:"report,omitempty"`
+	Restores   []*report.Report    `json:"restores,omitempty"`
 
 	details bool
 }
@@ -77,6 +78,7 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 	doc := &describeDoc{
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version, Region: m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
+		EarlyApply: earlyApplyOf(m),
 	}
 	return doc, doc.readReports(ctx, cat)
 }
@@ -108,9 +110,9 @@ func (d *describeDoc) readReports(ctx context.Context, cat catalog.Catalog) erro
 }
 
 func (d *describeDoc) table(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "backup     %s\ncluster    %s, TiKV %s, region %s\nbackup ts  %s (%s)\nsealed     %s\n\n",
+	_, err := fmt.Fprintf(w, "backup     %s\ncluster    %s, TiKV %s, region %s\nbackup ts  %s (%s)\nsealed     %s\nearly apply %s\n\n",
 		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), oneLine(d.Region), d.BackupTS, d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"),
-		d.SealedAt.Format("2006-01-02 15:04:05 MST"))
+		d.SealedAt.Format("2006-01-02 15:04:05 MST"), d.EarlyApply.Text())
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveD
 	if len(doc.Without) > 0 {
 		h.Warnings = append(h.Warnings, withoutWarning(doc.Without))
 	}
-	h.Regions = regionsOf(r.Regions)
+	h.Regions, h.EarlyApply = regionsOf(r.Regions), restoredEarlyApply(r)
 	doc.Report = report.New(h, r.Timings)
 	return doc
 }

@@ -68,7 +68,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	}
 	h.Warnings = append(h.Warnings, r.Warnings...)
 	h.Warnings = append(h.Warnings, r.Left...)
-	h.Regions = regionsOf(r.Regions)
+	h.Regions, h.EarlyApply = regionsOf(r.Regions), restoredEarlyApply(r)
 	doc.Report = report.New(h, r.Timings)
 	return doc
 }

@@ -32,7 +32,8 @@ func example() *report.Report {
 		Header: report.Header{
 			Operation: report.Backup, Run: "r1", Backup: "nightly-1", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"},
 			Outcome: phase.Done, Started: start, Finished: start.Add(time.Hour), TiKVs: 3, Volumes: 6, DataBytes: 1 << 40,
-			Hold: &report.Hold{Seconds: 4.5, CutSeconds: 1.25, Attempts: 2},
+			EarlyApply: &report.EarlyApply{State: "unproven", Stores: 1},
+			Hold:       &report.Hold{Seconds: 4.5, CutSeconds: 1.25, Attempts: 2},
 		},
 		TotalSeconds: 3600,
 		Phases:       []report.Phase{{Name: "create task", Seconds: 3}, {Name: "volume snapshots", Seconds: 2}, {Name: "volume snapshots", Seconds: 3590}},
@@ -43,12 +44,14 @@ const exampleText = `tisnap_run_cluster_held{cluster="tidb/prod",operation="back
 tisnap_run_cut_duration_seconds{cluster="tidb/prod",operation="backup"} 1.25
 tisnap_run_data_bytes{cluster="tidb/prod",operation="backup"} 1.099511627776e+12
 tisnap_run_duration_seconds{cluster="tidb/prod",operation="backup"} 3600
+tisnap_run_early_apply_unproven{cluster="tidb/prod",operation="backup"} 1
 tisnap_run_end_timestamp_seconds{cluster="tidb/prod",operation="backup"} 1.7953128e+09
 tisnap_run_exit_code{cluster="tidb/prod",operation="backup"} 0
 tisnap_run_hold_attempts{cluster="tidb/prod",operation="backup"} 2
 tisnap_run_hold_duration_seconds{cluster="tidb/prod",operation="backup"} 4.5
 tisnap_run_phase_duration_seconds{cluster="tidb/prod",operation="backup",phase="create task"} 3
 tisnap_run_phase_duration_seconds{cluster="tidb/prod",operation="backup",phase="volume snapshots"} 3592
+tisnap_run_replicas_rebuilt{cluster="tidb/prod",operation="backup"} 0
 tisnap_run_start_timestamp_seconds{cluster="tidb/prod",operation="backup"} 1.7953092e+09
 tisnap_run_success{cluster="tidb/prod",operation="backup"} 1
 tisnap_run_tikvs{cluster="tidb/prod",operation="backup"} 3

@@ -40,6 +40,10 @@ func (s *Set) AddTimes(r *report.Report) {
 		s.Add("tisnap_run_cut_duration_seconds", r.Hold.CutSeconds, of...)
 		s.Add("tisnap_run_hold_attempts", float64(r.Hold.Attempts), of...)
 	}
+	if r.EarlyApply != nil {
+		s.AddBool("tisnap_run_early_apply_unproven", r.EarlyApply.Unproven(), of...)
+		s.Add("tisnap_run_replicas_rebuilt", float64(r.EarlyApply.Rebuilt), of...)
+	}
 	shown := map[string]bool{}
 	for _, p := range r.Phases {
 		if shown[p.Name] || len(shown) == maxPhases {

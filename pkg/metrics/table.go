@@ -51,6 +51,8 @@ func runTable() []Metric {
 		{"tisnap_run_volumes", ofRun, "Volumes that were cut or made", both},
 		{"tisnap_run_tikvs", ofRun, "TiKV stores of the cluster", both},
 		{"tisnap_run_warnings", ofRun, "Warnings of the run that a person has to read", both},
+		{"tisnap_run_early_apply_unproven", ofRun, "Whether the backup could not prove (1) or did (0) that no replica is ahead of its raft log", both},
+		{"tisnap_run_replicas_rebuilt", ofRun, "Replicas ahead of the log that a restore has made again from the others", both},
 		{"tisnap_run_cluster_held", ofRun, "Whether the run ended without letting the cluster go: exit code 9", []From{FromRun}},
 	}
 }

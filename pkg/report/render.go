@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,7 +154,7 @@ func (r *Report) facts() []string {
 	if r.Changed != nil {
 		facts = append(facts, "written to: "+r.Changed.Text())
 	}
-	for _, f := range r.Regions.Facts() {
+	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts()) {
 		facts = append(facts, f[0]+": "+f[1])
 	}
 	line = "run " + orAbsent(string(r.Run))

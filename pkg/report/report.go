@@ -68,6 +68,8 @@ type Header struct {
 	Stores []phase.StoreParts `json:"stores,omitempty"`
 	// Regions is what a restore's flashback was of; nil for a backup, and for a restore that had not got there.
 	Regions *Regions `json:"regions,omitempty"`
+	// EarlyApply is nil where no manifest says anything of it: the run had not got there.
+	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
 	// Changed is how much was written to since the backup before; nil for a restore, and where it is not known.
 	Changed *Changed `json:"changed,omitempty"`
 	// VolumeSettings are those of the restored volumes, or of a backup's source; nil where they are not known.

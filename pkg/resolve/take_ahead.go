@@ -26,8 +26,8 @@ func (r *Resolver) takeAhead(s *phase.Scope, made *plan.Plan) error {
 	if !r.cfg.Rebuilds {
 		return failure.New(failure.Corrupt, op, target,
 			"%d replicas have data that no log of the backup has, and would keep them whatever is flashed back: %s", len(names), failure.List(names)).
-			WithHint("nothing can be rebuilt before who restores here starts TiDB: restore with `tisnap restore %s --to CLUSTER`, which rebuilds such "+
-				"replicas first, or restore another backup", r.cfg.Backup)
+			WithHint("they cannot be rebuilt here, as TiDB Operator starts TiDB right after this: a backup of tisnap's br is restored by "+
+				"`tisnap restore %s --to CLUSTER`, which rebuilds them first; of one by PingCAP's br restore another backup", r.cfg.Backup)
 	}
 	if leaders := made.AffectedLeaders(); len(leaders) > 0 {
 		lines := make([]string, len(leaders))

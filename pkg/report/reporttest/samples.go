@@ -60,7 +60,8 @@ func Backup(stores int) *report.Report {
 	return report.New(report.Header{
 		Operation: report.Backup, Run: "20260822t100000-7f3a11bc", Backup: "nightly-2026-08-22", Cluster: cluster.Name{Namespace: "prod", Name: "orders"},
 		Outcome: phase.Done, Started: began, Finished: began.Add(seconds(862.5)), TiKVs: stores, Volumes: stores, DataBytes: int64(stores) * 3e12, DataPerVolumeBytes: 3e12,
-		Changed: &report.Changed{Since: "nightly-2026-08-21", Regions: 4 * stores, Of: 100 * stores, DataBytes: int64(stores) * 12e10},
+		Changed:    &report.Changed{Since: "nightly-2026-08-21", Regions: 4 * stores, Of: 100 * stores, DataBytes: int64(stores) * 12e10},
+		EarlyApply: &report.EarlyApply{State: "excluded"},
 		Hold: &report.Hold{
 			Start: began.Add(seconds(2.6)), Seconds: 4.9, CutStart: began.Add(seconds(5)), CutSeconds: 2.04, SkewSeconds: .9, Attempts: 1,
 			Stores: storeParts(stores, "connect", "suspend imports", "pause admin commands", "wait apply", "cut", "release"),
@@ -87,6 +88,7 @@ func Restore(stores int) *report.Report {
 		Outcome: phase.Done, Started: began, Finished: began.Add(seconds(806)), TiKVs: stores, Volumes: stores, DataBytes: int64(stores) * 1e12, DataPerVolumeBytes: 1e12,
 		VolumeSettings: &report.VolumeSettings{Type: "gp3", IOPS: 7000, ThroughputMiB: 400},
 		Stores:         storeParts(stores, "volume", "pod", "TiKV", "collect", "recover", "flashback"),
+		EarlyApply:     &report.EarlyApply{State: "unproven", Stores: 1, Regions: 3, Ahead: 2, Rebuilt: 2},
 		Warnings:       []string{"the peers of 2 regions disagreed about their range"},
 	}, timings)
 	return r
