@@ -18,10 +18,10 @@ import (
 // frozen are the limits that keep PD from moving leaders and peers of the recovering cluster. They work from
 // the first moment, while a pause of schedulers that PD has not made yet is a silent no-op.
 var frozen = map[string]any{
-	"schedule.leader-schedule-limit":  0,
-	"schedule.region-schedule-limit":  0,
-	replicaLimit:                      0,
-	"schedule.merge-schedule-limit":   0,
+	"schedule.leader-schedule-limit": 0,
+	"schedule.region-schedule-limit": 0,
+	replicaLimit:                     0,
+	"schedule.merge-schedule-limit":  0,
 }
 
 // replicaLimit is how many replicas PD's checker makes at the same time.

@@ -41,6 +41,7 @@ type lab struct {
 	client        *tikv.Client
 	checkInterval time.Duration // of RecoverRegion, of its regions; zero is TiKV's 10 s
 	amidCuts      func()        // runs when one store is cut; nil is nothing
+	lastCut       func()        // runs when all but one are cut; nil is nothing
 
 	mu      sync.Mutex
 	stores  []*tikvtest.Store
@@ -104,9 +105,12 @@ func (l *lab) bounce(t *testing.T, i int) {
 }
 
 // makeOriginal loads a cluster, lets transfers, splits and leader moves run, and cuts it under a hold.
-func makeOriginal(t *testing.T) *original {
+func makeOriginal(t *testing.T, tune ...func(*lab)) *original {
 	t.Helper()
 	l := newLab(t, 1)
+	for _, f := range tune {
+		f(l)
+	}
 	for i := range 3 {
 		l.devices = append(l.devices, [2]*disk.Device{disk.New(1 << 30), disk.New(1 << 30)})
 		l.start(t, i)
@@ -129,6 +133,9 @@ func makeOriginal(t *testing.T) *original {
 	require.Eventually(t, func() bool { return w.Counters().Commits > 200 }, patience, 5*time.Millisecond)
 	o := &original{history: w.History()}
 	l.cut(t, w, o)
+	for _, s := range l.stores {
+		s.ResumeLog()
+	}
 	stop()
 	running.Wait()
 	require.NoError(t, w.Settle(within(t)))
@@ -162,6 +169,9 @@ func (l *lab) cut(t *testing.T, w *workload.Workload, o *original) {
 	for i, d := range l.devices {
 		if i == 1 && l.amidCuts != nil {
 			l.amidCuts()
+		}
+		if i == 2 && l.lastCut != nil {
+			l.lastCut()
 		}
 		o.images = append(o.images, disk.Cut(d[0], d[1]))
 		next := w.Counters().Commits + 10 // the transfers continue between the cuts

@@ -2,6 +2,7 @@ package resolve_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -141,6 +142,41 @@ func TestG16_ReplicaAheadOfTheLog_IsRebuilt(t *testing.T) {
 		}
 		require.Len(t, region.Peers, 3)
 	}
+	l.equalReplicas(t)
+	l.verify(t, o)
+}
+
+// The cut catches a store whose raft volume stalls while its leaders apply early: its data are ahead of every log of the set.
+func TestG16_CutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing.T) {
+	t.Parallel()
+	o := makeOriginal(t, func(l *lab) {
+		l.amidCuts = func() { l.stores[2].StallLog(0) }
+		l.lastCut = func() {
+			longest := map[uint64]uint64{}
+			for _, p := range l.stores[1].Peers() {
+				longest[p.Region.GetId()] = p.LastIndex // when it was cut, or later
+			}
+			require.Eventually(t, func() bool {
+				return slices.ContainsFunc(l.stores[2].Peers(), func(p tikvtest.PeerState) bool {
+					return p.Leader && longest[p.Region.GetId()] > 0 && p.Durable > longest[p.Region.GetId()]
+				})
+			}, patience, 5*time.Millisecond, "no leader has applied early")
+		}
+	})
+	l := restoreLab(t, o, 1)
+	cfg := l.config(o, "run")
+	cfg.Progress, cfg.Rebuilds = &memoryProgress{}, true
+	r := resolve.New(l.client, nil)
+	r.Target(cfg, l.oracle)
+	require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}}).Run(within(t), r.Steps("resolve data")))
+	require.Positive(t, r.Stats().Ahead)
+	for _, a := range r.Plan().Affected {
+		require.Equal(t, cluster.StoreID(l.stores[2].ID()), a.Store)
+	}
+	l.leaveRecovery(t)
+	require.NoError(t, rebuildStep(within(t), r))
+	require.Equal(t, r.Stats().Ahead, r.Stats().Rebuilt)
+	require.NoError(t, r.Thaw(within(t), nil))
 	l.equalReplicas(t)
 	l.verify(t, o)
 }

@@ -159,4 +159,3 @@ func TestG16_ResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.
 	require.Contains(t, failure.HintOf(err), "tisnap restore b --to CLUSTER")
 	require.True(t, h.pd.PD.Recovering(), "the mark stays")
 }
-

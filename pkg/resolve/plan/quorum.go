@@ -15,7 +15,7 @@ const hintQuorum = "restore another backup: a store's volumes are missing, or th
 // was moved away do no harm. With a lost store only those count that know the last peer that came to the
 // region: what is left of a moved replica does not.
 func (p *Plan) quorum(c *choices, tables []*StoreMetas, kept []uint32, rules Rules) error {
-	need := Quorum(rules.Replicas)
+	need := rules.Replicas/2 + 1
 	count := func(s *choice) int {
 		if len(rules.Lost) > 0 {
 			return int(s.current)
