@@ -102,6 +102,10 @@ soak-hold: build ## N backups during which something goes wrong at a random call
 soak-resolve: build ## N restores under faults and kills of their data phase, resumed by resolve, each proven row by row
 	bin/testbed soak-resolve --runs=$(N) $(if $(SEED),--seed=$(SEED)) $(if $(MARKS),--marks=$(MARKS)) $(if $(UNCHANGED),--min-unchanged=$(UNCHANGED))
 
+.PHONY: soak-early
+soak-early: build ## N backups while raft logs stall, early apply prevented or not: what is ahead is found, what is restored is right
+	bin/testbed soak-early --runs=$(N) $(if $(SEED),--seed=$(SEED))
+
 .PHONY: soak-kube
 soak-kube: N = 50
 soak-kube: build ## N rounds while the API server of Kubernetes fails at random calls; repeat one with N=1 SEED=...

@@ -24,7 +24,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(demoCommand(), soakCommand(), soakEBSCommand(), soakResolveCommand(), serveCommand(), benchResolveCommand(), benchStoresCommand(), benchEBSCommand())
-	root.AddCommand(benchHoldCommand(), benchMarksCommand(), benchRestoreCommand(), failingRunsCommand(), soakHoldCommand(), soakKubeCommand(), crashCommand(), chaosCommand())
+	root.AddCommand(benchHoldCommand(), benchMarksCommand(), benchRestoreCommand(), failingRunsCommand(), soakHoldCommand(), soakKubeCommand(), crashCommand(), chaosCommand(), soakEarlyCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

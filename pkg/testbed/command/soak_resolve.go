@@ -29,9 +29,10 @@ func soakResolveCommand() *cobra.Command {
 		Short: "Make restores under faults and kills in their data phase, resume them with resolve, and prove every row",
 		Long: `Make restores under faults in every sub-phase of their data phase: calls refused, done with the answer
 lost, slow or stalled, region errors, stores that restart, PD's leader changed, tisnap killed; of every second
-backup or so the stores refuse the marks, or lose or delay them. A restore that
+backup or so the stores refuse the marks, or lose or delay them, and raft logs stall during each. A restore that
 does not end well is resumed by tisnap resolve. Then the rows have to equal the history at the backup ts,
-nothing may be held, and the regions have to cover the key space. A failure prints its seed and all output.`,
+nothing may be held, the regions have to cover the key space, and each store's own data have to be its regions'
+leaders'. A failure prints its seed and all output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer s.close()
@@ -46,7 +47,7 @@ nothing may be held, and the regions have to cover the key space. A failure prin
 					fmt.Fprintln(out, r.Output)
 				}
 				kills, resolves, unchanged = kills+r.Kills, resolves+r.Resolves, unchanged+r.Unchanged
-				fmt.Fprintf(out, "seed %d: %s (backup: %s)\n", seed, r, s.from.MarkTrouble())
+				fmt.Fprintf(out, "seed %d: %s (backup: %s; %s)\n", seed, r, s.from.MarkTrouble(), s.from.LogTrouble())
 				return nil
 			})
 			if err != nil {
@@ -101,7 +102,7 @@ func (s *resolveSoak) prepare(ctx context.Context, first int64) error {
 	}
 	s.dir, s.group, s.faults = dir, first, &fault.Plan{}
 	s.from, err = round.Prepare(ctx, round.Config{
-		Dir: dir, Seed: first, Scale: 20, Faults: s.faults, MarkTrouble: true, Accounts: 500, Regions: resolveRegions, Clients: 4, Warm: 150 * time.Millisecond,
+		Dir: dir, Seed: first, Scale: 20, Faults: s.faults, MarkTrouble: true, LogTrouble: true, Accounts: 500, Regions: resolveRegions, Clients: 4, Warm: 150 * time.Millisecond,
 		Tisnap: binary(s.tisnap, io.Discard, os.Stderr), BackupFlags: []string{"--marks", s.marks},
 		PD: pdtest.Config{Members: 3, ElectionTimeout: time.Second, CoordinatorDelay: 300 * time.Millisecond},
 		TiKV: func(o *tikvtest.Options) {

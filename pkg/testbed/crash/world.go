@@ -164,7 +164,10 @@ func (w *world) balanced(ctx context.Context) error {
 	}
 }
 
-// verify compares every row of a cluster with those of the source.
+// replicasEqual bounds the wait for a cluster whose stores still apply.
+const replicasEqual = time.Minute
+
+// verify compares every row of a cluster with those of the source, and each store's own data with its leaders'.
 func (w *world) verify(ctx context.Context, name cluster.Name) error {
 	c, err := w.bed.AwaitCluster(ctx, name)
 	if err != nil {
@@ -194,5 +197,8 @@ func (w *world) verify(ctx context.Context, name cluster.Name) error {
 	if held := c.Held(); len(held) > 0 {
 		return fmt.Errorf("%s is held: %v", name, held)
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, replicasEqual)
+	defer cancel()
+	_, err = c.AwaitEqualReplicas(ctx)
+	return failure.Annotate(err, "compare replicas", name.String())
 }

@@ -41,8 +41,12 @@ func (p *Prepared) BackupTS() cluster.TS { return p.s.result.BackupTS }
 // MarkTrouble is what went wrong while the backup read marks.
 func (p *Prepared) MarkTrouble() string { return p.s.result.MarkTrouble }
 
+// LogTrouble is how raft logs stalled during the backup.
+func (p *Prepared) LogTrouble() string { return p.s.result.LogTrouble }
+
 // Verify proves a restored cluster: its rows, now and at the backup ts, against the history and the live cluster's
-// copy; that nothing is locked, or held in PD; and that its regions cover the key space. One call at a time.
+// copy; that nothing is locked, or held in PD; that its regions cover the key space; and that each store's own data are its
+// regions' leaders'. One call at a time.
 func (p *Prepared) Verify(ctx context.Context, name cluster.Name) error {
 	c := p.s.bed.Nodes.Cluster(name)
 	if c == nil {
@@ -51,7 +55,7 @@ func (p *Prepared) Verify(ctx context.Context, name cluster.Name) error {
 	if held := c.Held(); len(held) > 0 {
 		return fmt.Errorf("something is held: %v", held)
 	}
-	return errors.Join(p.s.verifyRows(ctx, c), p.s.verifyPD(c), p.s.verifyRegions(c))
+	return errors.Join(p.s.verifyRows(ctx, c), p.s.verifyPD(c), p.s.verifyRegions(c), p.s.verifyReplicas(ctx, c))
 }
 
 // Close ends the testbed.

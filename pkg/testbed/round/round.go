@@ -47,6 +47,10 @@ type Config struct {
 	Kubeconfig string
 	// MarkTrouble lets something go wrong, by the seed, while the backup reads marks; it needs Faults.
 	MarkTrouble bool
+	// LogTrouble lets the raft logs of some stores stall, by the seed, while the backup runs; it needs Faults.
+	LogTrouble bool
+	// Still leaves out the splits and moves of leaders that else happen while the backup runs.
+	Still bool
 	// Driver backs up and restores instead of Tisnap's command line.
 	Driver Driver
 	// During runs while the backup does, in the soak's tests: it breaks what a real day breaks.
@@ -140,6 +144,7 @@ type Result struct {
 	Volumes       int
 	// MarkTrouble is what went wrong while marks were read, Unchanged how many regions the restore did not flash back.
 	MarkTrouble string
+	LogTrouble  string // how raft logs stalled
 	Unchanged   int
 	Checks      []string
 }
@@ -235,15 +240,17 @@ func (s *state) start(ctx context.Context) error {
 // ts from the live cluster.
 func (s *state) backup(ctx context.Context) error {
 	c := s.bed.Nodes.Cluster(source)
-	if err := s.troubleMarks(c); err != nil {
-		return err
-	}
 	loadCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup
+	if err := errors.Join(s.troubleMarks(c), s.troubleLogs(loadCtx, c, &wg)); err != nil {
+		return err
+	}
 	var loadErr, churnErr error
 	wg.Go(func() { loadErr = s.load.Run(loadCtx) })
-	wg.Go(func() { churnErr = s.load.Churn(loadCtx) })
+	if !s.cfg.Still {
+		wg.Go(func() { churnErr = s.load.Churn(loadCtx) })
+	}
 	if s.cfg.During != nil {
 		wg.Go(func() { s.cfg.During(loadCtx, s.bed, c) })
 	}
@@ -251,7 +258,7 @@ func (s *state) backup(ctx context.Context) error {
 	if err == nil {
 		before := s.load.Counters().Commits
 		s.result.BackupTS, err = s.cfg.Driver.Backup(ctx, s.bed)
-		if s.cfg.MarkTrouble { // it is the backup's: a restore asks its own stores, and refuses where they do not answer
+		if s.cfg.MarkTrouble || s.cfg.LogTrouble { // it is the backup's: a restore asks its own stores, and refuses where they do not answer
 			s.cfg.Faults.Clear()
 		}
 		s.result.During = s.load.Counters().Commits - before

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
+
+	"github.com/tisnap/tisnap/pkg/standin/disk"
 )
 
 // PeerState is what a store has of a region, for tests.
@@ -96,6 +98,9 @@ func (s *Store) LeaseLeft() time.Duration { return s.lease.left(time.Now()) }
 
 // ImportsDeniedFor is how long imports are still denied; 0 if they pass. Looking changes nothing.
 func (s *Store) ImportsDeniedFor() time.Duration { return s.imports.left(time.Now()) }
+
+// HasRaftLog reports whether the device holds the store's raft log.
+func (s *Store) HasRaftLog(on *disk.Device) bool { return s.cfg.RaftLog == on }
 
 // Hibernates reports whether the store leads the region and hibernates there: its followers hear nothing from it until
 // something happens.

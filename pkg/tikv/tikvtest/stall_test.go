@@ -178,6 +178,17 @@ func cutAhead(t *testing.T, longer bool) (r *testCluster, i int, version uint64)
 		s.Kill()
 	}
 	r = c.restore(images)
+	for n, s := range r.stores { // from its bytes it is the same
+		on, replicas, err := tikvtest.ReadVolumes(images[n][0], images[n][1])
+		require.NoError(t, err)
+		require.Equal(t, s.ID(), on)
+		applied, last := r.raft(s)
+		require.Len(t, replicas, 1)
+		require.Equal(t, last, replicas[0].Last)
+		require.Equal(t, s.Peers()[0].Term, replicas[0].Term)
+		require.LessOrEqual(t, replicas[0].Applied, applied, "it applies at its start what is committed")
+		require.Equal(t, n == i, replicas[0].Applied > last)
+	}
 	r.pd.raiseTS(c.pd.lastTS + 1000)
 	for n, s := range r.stores {
 		applied, last := r.raft(s)

@@ -1,4 +1,4 @@
-package round
+package testbed
 
 import (
 	"context"
