@@ -36,6 +36,8 @@ type PauseOptions struct {
 	Lease time.Duration
 	// MaxHold is how long it is held at most.
 	MaxHold time.Duration
+	// Holder is where the process runs, for others who find the cluster held; the zero value says nothing.
+	Holder hold.Holder
 	// SafePoint is where GC is held; zero is the resolved ts.
 	SafePoint cluster.TS
 	// Ready is called once all of the hold is there and proven.
@@ -49,6 +51,10 @@ const beat = 2 * time.Second
 // It returns an error at once when the hold breaks, or cannot be taken; everything is let go then, too. Kind Held means
 // that something was not.
 func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
+	if o.Holder.Host != "" {
+		o.Holder.Ends = time.Now().Add(earlyApplyLimit + o.MaxHold + o.Lease)
+		o.Run = o.Holder.Sign(o.Run)
+	}
 	targets, err := checkPausable(ctx, deps, o)
 	if err != nil {
 		return err

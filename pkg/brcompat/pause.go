@@ -3,6 +3,7 @@ package brcompat
 import (
 	"cmp"
 	"context"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
 )
 
@@ -52,9 +54,10 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	if err != nil {
 		return err
 	}
+	hostname, _ := os.Hostname() // without one nothing is said of it
 	o := backup.PauseOptions{
 		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: cmp.Or(a.streams.MaxPause, maxPause), SafePoint: cluster.TS(f.SafePoint),
-		Ready: func() { a.sayReady(run) },
+		Ready: func() { a.sayReady(run) }, Holder: hold.Here(os.Getenv, hostname),
 	}
 	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)), zap.Duration("ttl", f.TTL),
 		zap.Duration("at-most", o.MaxHold))

@@ -126,7 +126,11 @@ func statusTable(s *hold.Status) *table {
 		t.row("limit", l.Item, l.Value, byRun(l.By, by), until(l.Until))
 	}
 	for _, p := range s.SafePoints {
-		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), byRun(p.Run, ""), until(p.Until))
+		by := byRun(p.Run, "")
+		if run, holder, known := hold.SplitHolder(p.Run); known {
+			by = byRun(run, "") + " in " + holder.String()
+		}
+		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), by, until(p.Until))
 	}
 	for _, e := range s.EarlyApply {
 		t.row("early apply", "store "+e.Store.String(), "0, was "+strconv.FormatUint(e.Limit, 10), byRun(e.By, ""), "put back, or the store's restart")

@@ -70,10 +70,19 @@ func holdsOfRuns(services []pd.SafePoint, own cluster.RunID, now cluster.TS) []s
 	for _, s := range services {
 		run, ours := strings.CutPrefix(s.Service, servicePrefix)
 		if ours && run != string(own) && now.Time().Before(s.ExpiredAt) {
-			found = append(found, "run "+run+" of tisnap holds GC by service "+s.Service+until(s.ExpiredAt))
+			found = append(found, "run "+describeRun(cluster.RunID(run))+" of tisnap holds GC by service "+s.Service+until(s.ExpiredAt))
 		}
 	}
 	return found
+}
+
+// describeRun is a run, with who holds where its id says so.
+func describeRun(signed cluster.RunID) string {
+	run, holder, ok := SplitHolder(signed)
+	if !ok {
+		return string(signed)
+	}
+	return fmt.Sprintf("%s (%s)", run, holder)
 }
 
 func until(t time.Time) string {

@@ -32,6 +32,10 @@ func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
 		}, "schedule.max-merge-region-size is overridden to 7"},
 		{"a safe point of br", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "br-4711") }, "service br-4711 holds GC until "},
 		{"one of another run", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-other") }, "holds the cluster: run other of tisnap holds GC by service tisnap-other until "},
+		{"one of a Job that holds", func(ctx context.Context, r *rig) error {
+			ends := time.Date(2026, 11, 25, 3, 15, 0, 0, time.UTC)
+			return r.holdGC(ctx, "tisnap-"+string(hold.Holder{Host: "demo-init-x7k2p", Pod: true, Ends: ends}.Sign("other")))
+		}, "run other (pod demo-init-x7k2p (Job demo-init), which ends it by 2026-11-25T03:15:00Z) of tisnap holds GC by service tisnap-other@pod.demo-init-x7k2p@20261125T031500Z until "},
 		{"its own", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-run-1") }, ""},
 		{"one of TiCDC", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "ticdc-default") }, ""},
 	} {

@@ -121,6 +121,9 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	return h, nil
 }
 
+// Run is the run that holds: of an observed hold that of the other process.
+func (h *Hold) Run() cluster.RunID { return h.cfg.Run }
+
 // Service is the name of the GC safe point and of the caller of import suspensions.
 func (h *Hold) Service() string { return servicePrefix + string(h.cfg.Run) }
 

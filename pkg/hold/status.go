@@ -57,6 +57,8 @@ type SafePoint struct {
 	Run   cluster.RunID `json:"run"`
 	TS    cluster.TS    `json:"ts"`
 	Until time.Time     `json:"until"`
+	// Holder is who has the hold, where the run's id says so.
+	Holder *Holder `json:"holder,omitempty"`
 }
 
 // Held reports whether anything is paused.
@@ -90,7 +92,11 @@ func Describe(ctx context.Context, p PD) (*Status, error) {
 	slices.SortFunc(s.Limits, func(a, b Limit) int { return strings.Compare(a.Item, b.Item) })
 	for _, point := range services {
 		if run, ok := runOf(point); ok {
-			s.SafePoints = append(s.SafePoints, SafePoint{Run: run, TS: point.TS, Until: point.ExpiredAt})
+			held := SafePoint{Run: run, TS: point.TS, Until: point.ExpiredAt}
+			if _, holder, known := SplitHolder(run); known {
+				held.Holder = &holder
+			}
+			s.SafePoints = append(s.SafePoints, held)
 		}
 	}
 	return s, nil

@@ -64,7 +64,10 @@ func TestH1_HolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
 	}, patience, 20*time.Millisecond)
 	holder.kill(t)
 	require.NotEmpty(t, p.c.Held())
+	host, err := os.Hostname()
+	require.NoError(t, err)
 	p.pause(t).requireRefused(t, "another tool holds the cluster")
+	p.pause(t).requireRefused(t, "(host "+host+", which ends it by 20")
 	require.Eventually(t, func() bool { return len(p.c.HeldBut("safe point")) == 0 }, 40*time.Second, 50*time.Millisecond, "it expires by itself")
 
 	var next *job
