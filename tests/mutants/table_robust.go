@@ -96,5 +96,8 @@ func reportingGuards() []Mutant {
 		in("pkg/hold/foreign.go", "who holds the cluster in a Job of its own is not named", othersStay,
 			"	run, holder, ok := SplitHolder(signed)\n	if !ok {", "	run, holder, ok := SplitHolder(signed)\n	if ok || !ok {",
 			"TestCheckForeign_WhatOthersHold_IsRefusedAndNamed"),
+		in("pkg/preflight/regions.go", "a region whose key is not encoded is found inside the hold", zeroIsAnError,
+			"		if _, err := tikv.DecodeRange(r.Keys); err != nil {", "		if _, err := tikv.DecodeRange(r.Keys); err != nil && false {",
+			"TestRegionVersions_KeyIsNotEncoded_IsRefusedByName"),
 	}
 }
