@@ -14,6 +14,7 @@ type difference struct {
 	what         string // "placement rules of group pd"
 	method, path string // "" if no call can set it
 	body         any
+	extra        bool // PD has it, and the source had not
 }
 
 // PutState sets what differs from want, each difference by a call of its own, so that one that PD refuses leaves the
@@ -47,10 +48,12 @@ func (c *Client) PutState(ctx context.Context, want cluster.PDState) (left []str
 // sentence says that the difference stays, and why.
 func (d difference) sentence(refused error) string {
 	switch {
+	case d.extra:
+		return d.what + " runs, and did not in the source: remove it by pd-ctl if it is to be off"
 	case refused != nil:
 		return fmt.Sprintf("%s could not be put back: %v", d.what, refused)
 	case d.method == "":
-		return fmt.Sprintf("%s: put them back by pd-ctl", d.what)
+		return fmt.Sprintf("%s: put it back by pd-ctl", d.what)
 	}
 	return d.what + ": PD took them and has others"
 }
@@ -98,8 +101,5 @@ func differences(have, want cluster.PDState) []difference {
 		}
 		out = append(out, difference{what: "resource group " + g.id, method: method, path: groupPath, body: g.value})
 	}
-	if was := schedulersIn(want.Config); len(was) > 0 && !same(was, schedulersIn(have.Config)) {
-		out = append(out, difference{what: fmt.Sprintf("the schedulers were %v", was)})
-	}
-	return out
+	return append(out, schedulerDifferences(schedulersIn(have.Config), schedulersIn(want.Config))...)
 }

@@ -110,27 +110,6 @@ func configItems(sections map[string]json.RawMessage) map[string]any {
 	return items
 }
 
-// schedulersIn are the types of the schedulers that run, sorted; nil where PD does not list them.
-func schedulersIn(sections map[string]json.RawMessage) []string {
-	var schedule struct {
-		Schedulers []struct {
-			Type    string `json:"type"`
-			Disable bool   `json:"disable"`
-		} `json:"schedulers-v2"`
-	}
-	if json.Unmarshal(sections["schedule"], &schedule) != nil {
-		return nil
-	}
-	var out []string
-	for _, s := range schedule.Schedulers {
-		if !s.Disable {
-			out = append(out, s.Type)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // exact decodes numbers as they are written: some do not fit a double.
 func exact(raw json.RawMessage, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -85,6 +86,37 @@ func TestPDState_IsPutBack(t *testing.T) {
 }
 
 // TestWhatPDRefuses_IsListed: an override in force, a part that the backup does not have, and a newer format.
+// What differs is named one by one, and added where PD shows enough of it.
+func TestSchedulers_ArePutBackOneByOne(t *testing.T) {
+	t.Parallel()
+	source := running(t, pdtest.Config{}, 3)
+	for _, body := range []string{`{"name":"evict-leader-scheduler","store_id":2}`, `{"name":"shuffle-region-scheduler"}`} {
+		ask(t, source, http.MethodPost, "/pd/api/v1/schedulers", body)
+	}
+	source.AddScheduler("scatter-range-scheduler")
+	source.RemoveScheduler("balance-region-scheduler")
+	want, err := open(t, source.URLs()...).State(t.Context())
+	require.NoError(t, err)
+
+	target := running(t, pdtest.Config{}, 3)
+	client := open(t, target.URLs()...)
+	left, err := client.PutState(t.Context(), pd.WithoutSchedulers(want))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Len(t, target.Schedulers(), 4, "none is added before the cluster serves")
+	left, err = client.PutState(t.Context(), want)
+	require.NoError(t, err)
+	require.Len(t, left, 2, left)
+	require.Contains(t, left[0], "scheduler scatter-range-scheduler could not be put back: ")
+	require.Equal(t, "scheduler balance-region-scheduler runs, and did not in the source: remove it by pd-ctl if it is to be off", left[1])
+	var names []string
+	for _, s := range target.Schedulers() {
+		names = append(names, s.Name)
+	}
+	require.Contains(t, names, "evict-leader-scheduler")
+	require.Contains(t, names, "shuffle-region-scheduler")
+}
+
 func TestWhatPDRefuses_IsListed(t *testing.T) {
 	t.Parallel()
 	want, err := open(t, configured(t).URLs()...).State(t.Context())

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -43,7 +45,8 @@ func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 		r.result.Warnings = append(r.result.Warnings, warning)
 		return nil
 	}
-	_, err := r.retryPDState(ctx)
+	// A scheduler that is added now would not be paused as the others are: it comes with the check, when the cluster serves.
+	_, err := r.retryPDState(ctx, pd.WithoutSchedulers(*r.manifest.PDState))
 	if err != nil {
 		s.Warn("PD's state could not be put back in full, and is tried again when the cluster serves: %v", err)
 	}
@@ -55,7 +58,7 @@ func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 	if r.manifest.PDState == nil {
 		return nil
 	}
-	left, err := r.retryPDState(ctx)
+	left, err := r.retryPDState(ctx, *r.manifest.PDState)
 	if err != nil && len(left) == 0 {
 		left = []string{fmt.Sprintf("PD's state could not be put back: %v", err)}
 	}
@@ -66,11 +69,11 @@ func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 }
 
 // retryPDState retries what is transient for stateTime.
-func (r *run) retryPDState(ctx context.Context) (left []string, err error) {
+func (r *run) retryPDState(ctx context.Context, state cluster.PDState) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stateTime)
 	defer cancel()
 	for {
-		if left, err = r.pd.PutState(ctx, *r.manifest.PDState); err == nil {
+		if left, err = r.pd.PutState(ctx, state); err == nil {
 			return left, nil
 		}
 		if !failure.Transient(err) || wait.For(ctx, pollInterval) != nil {

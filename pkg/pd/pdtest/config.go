@@ -135,5 +135,5 @@ func ttlItems() []string {
 }
 
 func defaultSchedulers() []string {
-	return []string{"balance-region-scheduler", balanceLeader, "balance-hot-region-scheduler", "evict-slow-store-scheduler"}
+	return []string{"balance-region-scheduler", balanceLeader, hotRegion, "evict-slow-store-scheduler"}
 }

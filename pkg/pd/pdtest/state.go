@@ -23,10 +23,13 @@ type disk struct {
 	stores       map[uint64]*metapb.Store
 	regions      *regionTree
 	schedulers   []string
-	minResolved  uint64
-	kv           map[string]string // what clients put into etcd themselves
-	rules        rules
-	lacking      map[uint64]bool // regions of which an operator removed a peer that is not made up for
+	// schedulerArgs are the stores of those that are of stores, and disabled those that were removed.
+	schedulerArgs map[string][]string
+	disabled      []string
+	minResolved   uint64
+	kv            map[string]string // what clients put into etcd themselves
+	rules         rules
+	lacking       map[uint64]bool // regions of which an operator removed a peer that is not made up for
 }
 
 // memory is what the leader forgets when it restarts or another takes over.
@@ -59,8 +62,10 @@ func newDisk(cfg Config) *disk {
 		stores:     map[uint64]*metapb.Store{},
 		regions:    newRegionTree(),
 		schedulers: defaultSchedulers(),
-		kv:         map[string]string{},
-		rules:      newRules(),
+
+		schedulerArgs: map[string][]string{},
+		kv:            map[string]string{},
+		rules:         newRules(),
 	}
 	if d.clusterID == 0 {
 		d.clusterID = 7_000_000_000_000_000_000 + rand.Uint64N(900_000_000_000_000_000)

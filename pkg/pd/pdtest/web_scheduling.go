@@ -11,6 +11,7 @@ import (
 func (s *Server) schedulingRoutes() []route {
 	return []route{
 		{"GET " + api + "/schedulers", named("Schedulers"), true, s.getSchedulers},
+		{"POST " + api + "/schedulers", named("AddScheduler"), true, s.addScheduler},
 		{"POST " + api + "/schedulers/{name}", pausePoint, true, s.postScheduler},
 		{"GET " + api + "/operators", named("Operators"), true, s.getOperators},
 		{"GET " + api + "/operators/{id}", named("Operators"), true, s.getOperator},
@@ -212,8 +213,10 @@ func (s *Server) sectionLocked(section string) map[string]any {
 const restartedDigits = 127
 
 func (s *Server) getConfig(*request) answer {
+	schedule := s.sectionLocked("schedule")
+	schedule["schedulers-v2"] = s.schedulerConfigsLocked()
 	return answer{body: map[string]any{
-		"schedule":        s.sectionLocked("schedule"),
+		"schedule":        schedule,
 		"replication":     s.sectionLocked("replication"),
 		"pd-server":       s.sectionLocked("pd-server"),
 		"cluster-version": s.cfg.Version,

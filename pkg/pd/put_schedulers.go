@@ -1,0 +1,101 @@
+package pd
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// schedulersItem is where PD's config lists its schedulers.
+const schedulersItem = "schedulers-v2"
+
+// scheduler is one as PD's config lists it.
+type scheduler struct {
+	Type    string   `json:"type"`
+	Args    []string `json:"args"`
+	Disable bool     `json:"disable"`
+}
+
+// WithoutSchedulers is the state without the list of schedulers, for a PD that is not to start any yet.
+func WithoutSchedulers(state cluster.PDState) cluster.PDState {
+	var schedule map[string]json.RawMessage
+	if json.Unmarshal(state.Config["schedule"], &schedule) != nil {
+		return state
+	}
+	delete(schedule, schedulersItem)
+	rest, err := json.Marshal(schedule)
+	if err != nil {
+		return state
+	}
+	state.Config = maps.Clone(state.Config)
+	state.Config["schedule"] = rest
+	return state
+}
+
+// schedulersIn are the schedulers that run, by what a person calls them; none where PD does not list them.
+func schedulersIn(sections map[string]json.RawMessage) map[string]scheduler {
+	var schedule map[string]json.RawMessage
+	var list []scheduler
+	if json.Unmarshal(sections["schedule"], &schedule) != nil || json.Unmarshal(schedule[schedulersItem], &list) != nil {
+		return nil
+	}
+	out := map[string]scheduler{}
+	for _, s := range list {
+		s.Args = slices.DeleteFunc(s.Args, func(arg string) bool { return arg == "" }) // a range that is open
+		if !s.Disable {
+			out[strings.Join(append([]string{s.name()}, s.Args...), " ")] = s
+		}
+	}
+	return out
+}
+
+// name is what PD's API calls it.
+func (s scheduler) name() string {
+	if s.Type == "hot-region" {
+		return "balance-hot-region-scheduler"
+	}
+	return s.Type + "-scheduler"
+}
+
+// request is the body that adds it; nil where what PD shows of it is not enough.
+func (s scheduler) request() any {
+	body := map[string]any{"name": s.name()}
+	if len(s.Args) == 0 {
+		return body
+	}
+	store, err := strconv.ParseUint(s.Args[0], 10, 64)
+	if err != nil || len(s.Args) > 1 || s.Type != "evict-leader" && s.Type != "grant-leader" {
+		return nil
+	}
+	body["store_id"] = store
+	return body
+}
+
+// schedulerDifferences lists each scheduler that PD does not have, and each that it has and the source had not.
+func schedulerDifferences(have, want map[string]scheduler) []difference {
+	var out []difference
+	if len(want) == 0 { // not known
+		return nil
+	}
+	for _, name := range sortedKeys(want) {
+		if _, there := have[name]; there {
+			continue
+		}
+		d := difference{what: "scheduler " + name}
+		if body := want[name].request(); body != nil {
+			d.method, d.path, d.body = http.MethodPost, apiPrefix+"/schedulers", body
+		}
+		out = append(out, d)
+	}
+	for _, name := range sortedKeys(have) {
+		if _, had := want[name]; !had {
+			out = append(out, difference{what: "scheduler " + name, extra: true})
+		}
+	}
+	return out
+}
