@@ -161,8 +161,6 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	if err := errors.Join(r.identify(ctx), r.openStorage(ctx)); err != nil {
 		return &Result{}, err
 	}
-	about := r.about()
-	about.Region = r.EBS.Region()
 	engine := phase.New(phase.Config{
 		Fresh:   true,
 		Resume:  r.resumption(),
@@ -171,7 +169,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    r.Sink,
 		Log:     r.Log,
-		About:   about,
+		Begin:   r.begin,
 		Group:   r.holdGroup(),
 		// A set of hours survives an outage of object storage for as long as the lock does. The hold waits for nothing.
 		JournalPatience: lockTTL,

@@ -26,6 +26,23 @@ func (r *run) openStorage(ctx context.Context) (err error) {
 	return r.storage.RefuseCopy("back up")
 }
 
+// begin gives a storage without one its identity: what the run writes and tags from now on carries it.
+func (r *run) begin(ctx context.Context) (any, error) {
+	if err := r.storage.ProveServer(ctx, r.Store, r.opts.Tool); err != nil {
+		return nil, err
+	}
+	if err := r.storage.Establish(ctx, r.Store, ""); err != nil {
+		return nil, err
+	}
+	if err := r.storage.RefuseCopy("back up"); err != nil {
+		return nil, err
+	}
+	r.storageID = r.storage.ID
+	about := r.about()
+	about.Region = r.EBS.Region()
+	return about, nil
+}
+
 // checkStorage is openStorage for a dry run.
 func (r *run) checkStorage(ctx context.Context, s *phase.Scope) error {
 	found, unproven, err := storage.Check(ctx, r.Store, r.opts.Tool)

@@ -38,7 +38,7 @@ type DeleteOptions struct {
 func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	x := &deletion{Deps: d, opts: o, catalog: catalog.Catalog{Store: d.Store}, world: &world{now: time.Now()}}
 	report := &Report{Items: []Item{}, Missing: []Missing{}}
-	if err := x.world.openStorage(ctx, d, o.DryRun); err != nil {
+	if err := x.world.openStorage(ctx, d); err != nil {
 		return report, err
 	}
 	if err := x.read(ctx); err != nil {
@@ -58,6 +58,9 @@ func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	if o.DryRun || report.Nothing {
 		report.sort()
 		return report, nil
+	}
+	if err := x.world.establish(ctx, d); err != nil {
+		return report, err
 	}
 	if x.there {
 		if err := x.bury(ctx); err != nil {

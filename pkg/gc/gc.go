@@ -72,7 +72,10 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 	if o.Clusters && w.noLeftovers != nil {
 		return report, failure.Annotate(w.noLeftovers, "ask Kubernetes", "")
 	}
-	if !o.DryRun {
+	if !o.DryRun && report.Count(ActionDelete) > 0 {
+		if err := w.establish(ctx, d); err != nil {
+			return report, err
+		}
 		s := newSweep(d, w, o.Rate)
 		if s.removeTargets(ctx, report) {
 			if report, s.world, err = planAgain(ctx, d, o, report); err != nil {
@@ -110,7 +113,7 @@ func planAgain(ctx context.Context, d Deps, o Options, before *Report) (*Report,
 // before the lock is read.
 func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	report, w := &Report{Items: []Item{}, Missing: []Missing{}}, &world{now: time.Now(), region: d.EBS.Region()}
-	if err := w.openStorage(ctx, d, o.DryRun); err != nil {
+	if err := w.openStorage(ctx, d); err != nil {
 		return report, nil, err
 	}
 	snapshots, err := d.EBS.AllSnapshots(ctx)

@@ -37,13 +37,16 @@ func Prune(ctx context.Context, d Deps, o PruneOptions) (*PruneReport, error) {
 		return report, failure.Wrap(err, failure.Usage, "prune", d.Store.URL())
 	}
 	p := &pruning{Deps: d, opts: o, world: &world{now: time.Now()}, report: report}
-	if err := p.world.openStorage(ctx, d, o.DryRun); err != nil {
+	if err := p.world.openStorage(ctx, d); err != nil {
 		return report, err
 	}
 	if err := p.plan(ctx); err != nil {
 		return report, err
 	}
-	if !o.DryRun {
+	if !o.DryRun && report.Count(ActionDelete) > 0 {
+		if err := p.world.establish(ctx, d); err != nil {
+			return report, err
+		}
 		p.carryOut(ctx)
 	}
 	return report, report.undeleted()

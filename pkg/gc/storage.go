@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
 // openStorage finds out which storage this is. A copy of another is Unready, and nothing of it is looked at: it has the original's
 // journals and backups, and what these name is in the original's use.
-func (w *world) openStorage(ctx context.Context, d Deps, dryRun bool) error {
-	found, err := openStorage(ctx, d, dryRun)
+func (w *world) openStorage(ctx context.Context, d Deps) error {
+	found, err := storage.Read(ctx, d.Store)
 	if err != nil {
 		return err
 	}
@@ -18,11 +19,18 @@ func (w *world) openStorage(ctx context.Context, d Deps, dryRun bool) error {
 	return w.storage.RefuseCopy("delete")
 }
 
-func openStorage(ctx context.Context, d Deps, dryRun bool) (*storage.Storage, error) {
-	if dryRun {
-		return storage.Read(ctx, d.Store)
+// establish is for right before the first deletion: it proves that the storage's server keeps the locks, and writes down which
+// storage this is. It is a Conflict if it has become another one since it was read.
+func (w *world) establish(ctx context.Context, d Deps) error {
+	found, err := storage.Open(ctx, d.Store, d.Tool)
+	switch {
+	case err != nil:
+		return err
+	case w.storage.ID != "" && found.ID != w.storage.ID:
+		return failure.New(failure.Conflict, "delete", d.Store.URL(), "the storage's identity has changed from %s to %s meanwhile", w.storage.ID, found.ID).
+			WithHint("run the same command again")
 	}
-	return storage.Open(ctx, d.Store, d.Tool)
+	return found.RefuseCopy("delete")
 }
 
 // another keeps a snapshot or volume that was made in another storage, of which this one was a copy.

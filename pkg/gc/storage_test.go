@@ -64,3 +64,44 @@ func TestDelete_SnapshotOfAnotherStorage_IsRefused(t *testing.T) {
 	require.Len(t, p.ec2.ids(), 2)
 	require.False(t, p.buried(t))
 }
+
+// What looks and deletes nothing writes nothing: not even which storage this is.
+func TestNothingToDelete_LeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	delete(p.ec2.snapshots, "snap-2") // nothing names it
+	before, err := p.deps.Store.List(t.Context(), "")
+	require.NoError(t, err)
+	for _, dryRun := range []bool{true, false} {
+		_, err := Collect(t.Context(), p.deps, Options{Rate: fast, DryRun: dryRun})
+		require.NoError(t, err)
+		_, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "nobody", Rate: fast, DryRun: dryRun})
+		require.NoError(t, err)
+		o := keepLast(1)
+		o.DryRun = dryRun
+		_, err = Prune(t.Context(), p.deps, o)
+		require.NoError(t, err)
+	}
+	after, err := p.deps.Store.List(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	_, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+	require.NoError(t, err)
+	s, err := storage.Read(t.Context(), p.deps.Store)
+	require.NoError(t, err)
+	require.NotEmpty(t, s.ID, "what deletes proves the locks first, and says where it did")
+}
+
+// A storage that was copied over between the look and the deletion is another one.
+func TestEstablish_AnotherIdentityMeanwhile_IsAConflict(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, err := storage.Open(t.Context(), p.deps.Store, "")
+	require.NoError(t, err)
+	w := &world{}
+	require.NoError(t, w.openStorage(t.Context(), p.deps))
+	require.NoError(t, w.establish(t.Context(), p.deps))
+	w.storage.ID = "another"
+	require.Equal(t, failure.Conflict, failure.KindOf(w.establish(t.Context(), p.deps)))
+}

@@ -29,6 +29,9 @@ type Config struct {
 	Fence Fence
 	// About is written with the journal's first record: what the run is, for a person or gc.
 	About any
+	// Begin is called once in a new run, right before the journal is begun by the first step that changes something, and within
+	// that step's deadline: what it returns takes the place of About. An error of it ends the run and leaves no journal.
+	Begin func(ctx context.Context) (about any, err error)
 	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once. The end
 	// of a run waits no longer than for one try, and neither do the steps of Group before its last one: a live cluster
 	// would be held meanwhile.
@@ -50,6 +53,8 @@ type Engine struct {
 	writer  *writer
 	history *History
 	resumed bool // an earlier process has begun the run
+
+	beginning sync.Mutex
 
 	mu     sync.Mutex // of what follows: steps may run at the same time
 	phases phases
@@ -169,10 +174,12 @@ func (e *Engine) do(ctx context.Context, step *Step, span tracing.Span) error {
 		return failure.Annotate(context.Cause(ctx), step.Name, "")
 	}
 	s := e.scope(step) // its time begins here: that the intent is written down is part of the step
-	e.writer.add(Record{Type: RecordBegin, Step: step.Name}, nil)
 	if !step.ReadOnly {
-		e.writer.start()
+		if err := e.beginJournal(ctx, step); err != nil {
+			return failure.Annotate(err, "begin "+step.Name, "")
+		}
 	}
+	e.writer.add(Record{Type: RecordBegin, Step: step.Name}, nil)
 	if err := e.journalled(ctx, step, s); err != nil {
 		return failure.Annotate(err, "begin "+step.Name, "")
 	}

@@ -227,6 +227,32 @@ func TestRun_ReadOnlyStepThenOthers_JournalHoldsAllInOrder(t *testing.T) {
 	assert.Equal(t, []string{"run ", "begin preflight", "done preflight", "begin lock", "done lock", "end "}, j.lines())
 }
 
+// What a run is may be known only right before its journal begins.
+func TestRun_Begin_IsAskedOnceRightBeforeTheJournal(t *testing.T) {
+	t.Parallel()
+	j, tr, asked := &memory{}, &trace{}, 0
+	check := tr.step("preflight", nil)
+	check.ReadOnly = true
+	begin := func(context.Context) (any, error) {
+		asked++
+		require.Equal(t, []string{"preflight"}, tr.did)
+		require.Empty(t, j.lines())
+		return "late", nil
+	}
+	require.NoError(t, phase.New(phase.Config{Journal: j, About: "early", Begin: begin}).Run(t.Context(), []phase.Step{check, tr.step("lock", nil), tr.step("work", nil)}))
+	require.Equal(t, 1, asked)
+	require.JSONEq(t, `"late"`, string(j.records[0].Data))
+}
+
+func TestRun_BeginFails_NothingIsWrittenAndNothingDone(t *testing.T) {
+	t.Parallel()
+	j, tr := &memory{}, &trace{}
+	begin := func(context.Context) (any, error) { return nil, errors.New("refused") }
+	require.ErrorContains(t, phase.New(phase.Config{Journal: j, Begin: begin}).Run(t.Context(), []phase.Step{tr.step("lock", nil)}), "refused")
+	require.Empty(t, j.lines())
+	require.Empty(t, tr.did)
+}
+
 func TestRun_FreshRunWithUsedID_IsAConflictAndDoesNothing(t *testing.T) {
 	t.Parallel()
 	j, tr := &memory{}, &trace{}

@@ -94,7 +94,7 @@ func newRun(deps Deps, opts Options) *run {
 func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step, resume *phase.Resume) error {
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
-	if err := r.openStorage(ctx, &about); err != nil {
+	if err := r.openStorage(ctx); err != nil {
 		return err
 	}
 	about.Cluster, about.Backup, about.Tool = r.opts.Target, r.opts.Backup, r.opts.Tool
@@ -109,7 +109,7 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 		Journal: phase.NewStoreJournal(r.Store, manifest.JournalPrefix(r.opts.Run)),
 		Sink:    r.Sink,
 		Log:     r.Log,
-		About:   about,
+		Begin:   func(ctx context.Context) (any, error) { return r.begin(ctx, about) },
 		// A restore of hours survives an outage of object storage for as long as its lock does.
 		JournalPatience: lockTTL,
 		Times:           r.times,

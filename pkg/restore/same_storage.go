@@ -10,13 +10,25 @@ import (
 )
 
 // openStorage finds out which storage this is. A copy may be restored from: that may be all that is left.
-func (r *run) openStorage(ctx context.Context, about *journal.About) (err error) {
+func (r *run) openStorage(ctx context.Context) (err error) {
 	if r.storage, err = storage.Find(ctx, r.Store); err != nil {
 		return err
 	}
 	r.storageID = r.storage.ID
-	about.StorageID, about.Storage = r.storage.ID, r.storage.Here
 	return nil
+}
+
+// begin gives a storage without one its identity: what the run writes and tags from now on carries it.
+func (r *run) begin(ctx context.Context, about journal.About) (any, error) {
+	if err := r.storage.ProveServer(ctx, r.Store, r.opts.Tool); err != nil {
+		return nil, err
+	}
+	if err := r.storage.Establish(ctx, r.Store, ""); err != nil {
+		return nil, err
+	}
+	r.storageID = r.storage.ID
+	about.StorageID, about.Storage = r.storage.ID, r.storage.Here
+	return about, nil
 }
 
 // checkStorage is openStorage for a dry run.

@@ -58,11 +58,7 @@ func Open(ctx context.Context, store objstore.Store, tool string) (*Storage, err
 	if err := s.ProveServer(ctx, store, tool); err != nil {
 		return nil, err
 	}
-	err = s.Establish(ctx, store, "")
-	if failure.Is(err, failure.Conflict) {
-		return Read(ctx, store) // another command was faster
-	}
-	return s, err
+	return s, s.Establish(ctx, store, "")
 }
 
 // ProveServer proves that the server refuses writes whose condition does not hold, unless this version of the tool has seen that
@@ -80,8 +76,9 @@ func (s *Storage) ProveServer(ctx context.Context, store objstore.Store, tool st
 }
 
 // Establish writes down what is new of the storage: its identity, and what was proven. It is for a command that nothing keeps
-// from its work any more, so that one that is refused leaves no trace. id is the one that the command's journal has, if it has one.
-// It is a Conflict if another command gave the storage another identity meanwhile.
+// from its work any more, so that one that is refused leaves no trace. If another command gave the storage an identity meanwhile,
+// that one is taken: ID is the storage's from then on, and nothing may be written or tagged with the one of before. id is the one
+// that the command's journal has, if it has one: then another identity is a Conflict.
 func (s *Storage) Establish(ctx context.Context, store objstore.Store, id string) error {
 	if s.version != "" {
 		return s.note(ctx, store)
@@ -96,6 +93,10 @@ func (s *Storage) Establish(ctx context.Context, store objstore.Store, id string
 	case readErr == nil && stored.ID == s.ID: // the answer was lost
 		*s = *stored
 		return nil
+	case readErr == nil && id == "" && stored.ID != "" && failure.Is(err, failure.Conflict):
+		stored.news = s.Proven
+		*s = *stored
+		return s.note(ctx, store)
 	case readErr == nil && failure.Is(err, failure.Conflict):
 		return failure.New(failure.Conflict, "give the storage an identity", store.URL(), "another command did it at the same moment").
 			WithHint("run the same command again")

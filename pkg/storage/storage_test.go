@@ -142,3 +142,36 @@ func TestLocation_LinksAreFollowed(t *testing.T) {
 	require.Equal(t, "file://"+filepath.Join(dir, "real/new"), objstore.Location(open("link/new")))
 	require.Equal(t, objstore.Location(open("real")), objstore.Location(open("link")))
 }
+
+// Two commands that meet a storage without an identity have the same one afterwards, whoever was faster.
+func TestEstablish_TwoAtOnce_HaveOneIdentity(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	first, err := storage.Find(t.Context(), store)
+	require.NoError(t, err)
+	second, err := storage.Find(t.Context(), store)
+	require.NoError(t, err)
+	require.NotEqual(t, first.ID, second.ID)
+	require.NoError(t, first.ProveServer(t.Context(), store, "v1"))
+	require.NoError(t, second.ProveServer(t.Context(), store, "v2"))
+	require.NoError(t, first.Establish(t.Context(), store, ""))
+	require.NoError(t, second.Establish(t.Context(), store, ""))
+	require.Equal(t, first.ID, second.ID)
+	stored, err := storage.Read(t.Context(), store)
+	require.NoError(t, err)
+	require.Equal(t, first.ID, stored.ID)
+	require.Len(t, stored.Proven, 2, "what the slower one has proven is noted, too")
+}
+
+// A journal that names another identity stays as it is: its run does not take the storage's.
+func TestEstablish_JournalHasAnotherIdentity_IsAConflict(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	late, err := storage.Find(t.Context(), store)
+	require.NoError(t, err)
+	_, err = storage.Open(t.Context(), store, "v1")
+	require.NoError(t, err)
+	err = late.Establish(t.Context(), store, late.ID)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), err)
+	require.ErrorContains(t, err, "another command did it at the same moment")
+}
