@@ -25,6 +25,8 @@ type proof struct {
 	Regions int             `json:"regions,omitempty"`
 	// EarlyApply is what is known of replicas that are ahead of their logs; nil of an older version is unproven.
 	EarlyApply *manifest.EarlyApply `json:"earlyApply,omitempty"`
+	// HeldBy is the run of the other process that held the cluster, if one did.
+	HeldBy cluster.RunID `json:"heldBy,omitempty"`
 }
 
 // cutSnapshot is what a manifest needs to know of a snapshot that was cut.
@@ -49,6 +51,9 @@ func (r *run) prove(ctx context.Context, s *phase.Scope) {
 	hold.Parts, hold.Stores = r.hold.Parts(), r.storeParts()
 	r.proof = proof{
 		Source: r.source, BackupTS: r.backupTS, Hold: hold, Started: r.created, Sets: map[cluster.StoreID][]cutSnapshot{},
+	}
+	if r.opts.OtherHolds {
+		r.proof.HeldBy = r.hold.Run()
 	}
 	for id, snaps := range r.sets.byStoreNow() {
 		for _, s := range snaps {

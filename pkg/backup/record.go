@@ -47,7 +47,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		CreatedAt: r.created, CutStartedAt: r.result.Hold.CutStart,
 		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
 		Source:     r.source.Topology, Snapshots: r.snapshots(),
-		FullBackupType: manifest.FullBackupType, PDState: state, Marks: marked, EarlyApply: r.proof.EarlyApply, ClusterMeta: r.opts.ClusterMeta, Tags: r.opts.Tags,
+		FullBackupType: manifest.FullBackupType, PDState: state, Marks: marked, EarlyApply: r.proof.EarlyApply, HeldBy: r.proof.HeldBy, ClusterMeta: r.opts.ClusterMeta, Tags: r.opts.Tags,
 		Kubernetes: manifest.Kubernetes{
 			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
 		},

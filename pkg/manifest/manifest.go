@@ -57,6 +57,9 @@ type Manifest struct {
 	// EarlyApply says whether a replica may be ahead of its own raft log; nil, as in a backup of br or of an older tisnap,
 	// is unproven.
 	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
+	// HeldBy is the run of the process that held the cluster where it was another than the backup's: parts of one backup have
+	// the same. Empty in a backup under its own hold.
+	HeldBy cluster.RunID `json:"heldBy,omitempty"`
 	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
 	// keeps all else that is in it.
 	ClusterMeta json.RawMessage `json:"clusterMeta,omitempty"`

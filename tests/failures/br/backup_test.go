@@ -1,6 +1,7 @@
 package br_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,10 @@ func TestBackup_UnderTheHoldOfTheOtherJob_IsComplete(t *testing.T) {
 	require.Equal(t, backup.resolvedTS(t), meta.Cluster.ResolvedTS)
 	entries, err := catalog.Catalog{Store: p.store(t)}.List(t.Context())
 	require.NoError(t, err)
+	m, err := catalog.Catalog{Store: p.store(t)}.Load(t.Context(), entries[0].ID)
+	require.NoError(t, err)
+	require.NotEmpty(t, m.HeldBy)
+	require.True(t, slices.ContainsFunc(held, func(s string) bool { return strings.HasPrefix(s, "safe point tisnap-"+string(m.HeldBy)) }), "%s: %v", m.HeldBy, held)
 	require.Len(t, entries, 1)
 	require.Equal(t, catalog.StateSealed, entries[0].State, "it can be restored by tisnap, too")
 }
