@@ -38,6 +38,8 @@ type PauseOptions struct {
 	MaxHold time.Duration
 	// Holder is where the process runs, for others who find the cluster held; the zero value says nothing.
 	Holder hold.Holder
+	// EarlyApply is what is done about TiKV's early apply; empty is PreventEarlyApply.
+	EarlyApply EarlyApplyPolicy
 	// SafePoint is where GC is held; zero is the resolved ts.
 	SafePoint cluster.TS
 	// Ready is called once all of the hold is there and proven.
@@ -68,7 +70,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	}
 	defer h.Disconnect()
 	deps.Remains.Set(phase.RemainsHold, h.Remains)
-	old, err := pauseEarlyApply(ctx, deps, o.Cluster)
+	old, err := pauseEarlyApply(ctx, deps, o.Cluster, o.EarlyApply)
 	if err == nil {
 		err = holdUntil(ctx, deps.PD, h, o)
 	}
@@ -96,9 +98,10 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 }
 
 // pauseEarlyApply turns early apply off before the cluster is held, and returns what the stores were set to, also on error.
-// Stores where that cannot be done are warned of: the process that cuts under this hold proves nothing of them.
-func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name) ([]earlyapply.Setting, error) {
-	if deps.EarlyApply == nil {
+// Stores where that cannot be done are warned of: the process that cuts under this hold proves nothing of them. With
+// RequireNoEarlyApply they are an error.
+func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name, policy EarlyApplyPolicy) ([]earlyapply.Setting, error) {
+	if deps.EarlyApply == nil || policy == IgnoreEarlyApply {
 		return nil, nil
 	}
 	stores, err := earlyStores(ctx, deps.PD, name)
@@ -118,6 +121,9 @@ func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name) ([]
 		}))
 	}
 	if err := earlyApplyOn(name, e.failed); err != nil {
+		if policy == RequireNoEarlyApply {
+			return survey.On, err
+		}
 		deps.Log.Warn("a restore has to look for replicas that are ahead of their raft logs", zap.Error(err))
 	}
 	return survey.On, failure.Annotate(context.Cause(ctx), "turn off early apply", name.String())

@@ -20,6 +20,18 @@ type backupFlags struct {
 	VolumeFile   string
 	ProgressFile string
 	OtherHolds   bool
+	EarlyApply   string
+}
+
+// policy is what is done about early apply. A backup under the hold of another process proves nothing of it: there the hold's own
+// flag decides.
+func (f backupFlags) policy() (backup.EarlyApplyPolicy, error) {
+	policy, err := backup.ParseEarlyApplyPolicy(f.EarlyApply)
+	if err == nil && policy == backup.RequireNoEarlyApply && f.OtherHolds {
+		return "", failure.New(failure.Usage, "", "", "--early-apply=require with --operator-paused-gc-and-scheduler: nothing is proven under the hold of another process").
+			WithHint("give it to br operator pause-gc-and-schedulers, which fails then where early apply cannot be turned off")
+	}
+	return policy, err
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -35,6 +47,9 @@ func (a *app) backupCommand() *cobra.Command {
 			if err := required("storage", a.common.Storage); err != nil {
 				return err
 			}
+			if _, err := f.policy(); err != nil {
+				return err
+			}
 			a.bound(BackupGrace)
 			return a.backup(cmd.Context(), f)
 		},
@@ -44,6 +59,7 @@ func (a *app) backupCommand() *cobra.Command {
 	fl.StringVar(&f.VolumeFile, "volume-file", "./backup.json", "file that names the stores and their volumes")
 	fl.StringVar(&f.ProgressFile, "progress-file", "progress.txt", "file for the progress")
 	fl.BoolVar(&f.OtherHolds, "operator-paused-gc-and-scheduler", false, "another process holds the cluster, by br operator pause-gc-and-schedulers")
+	earlyApplyFlag(fl, &f.EarlyApply)
 	defineOthers(fl, backupOthers())
 	return cmd
 }
@@ -140,13 +156,17 @@ func (a *app) backupOptions(file *volumeFile, f backupFlags) (backup.Options, er
 	if err != nil {
 		return backup.Options{}, err
 	}
+	policy, err := f.policy()
+	if err != nil {
+		return backup.Options{}, err
+	}
 	doc, err := file.Encode()
 	if err != nil {
 		return backup.Options{}, err
 	}
 	opts := backup.Options{
 		Cluster: file.name, Backup: cluster.BackupID("br-" + string(run)), Run: run, Owner: runlock.NewOwner(run, "br backup"), Tool: a.version.Version,
-		OtherHolds: f.OtherHolds, ClusterMeta: doc,
+		OtherHolds: f.OtherHolds, ClusterMeta: doc, EarlyApply: policy,
 	}
 	if f.OtherHolds {
 		opts.HoldAttempts = 1 // only the other process could hold again

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,32 @@ func TestFlags_InAnyOrderAndForm_TheLastOneWins(t *testing.T) {
 			require.Equal(t, brcompat.ExitFailed, got.code)
 			require.Contains(t, got.stderr, "read --volume-file of "+missing)
 			require.Contains(t, log, "[ERROR]")
+		})
+	}
+}
+
+// The values and the default are those of tisnap backup.
+func TestFlags_EarlyApply_IsCheckedBeforeAnythingIsRead(t *testing.T) {
+	t.Parallel()
+	full := []string{"backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere"}
+	pause := []string{"operator", "pause-gc-and-schedulers", "--pd=127.0.0.1:1"}
+	for name, row := range map[string]struct {
+		args []string
+		says string
+	}{
+		"full, prevent":            {append(slices.Clone(full), "--early-apply=prevent"), "/nowhere"},
+		"full, ignore":             {append(slices.Clone(full), "--early-apply=ignore"), "/nowhere"},
+		"full, require":            {append(slices.Clone(full), "--early-apply=require"), "/nowhere"},
+		"full, another":            {append(slices.Clone(full), "--early-apply=never"), `--early-apply "never": want prevent, ignore or require`},
+		"under another's, prevent": {append(slices.Clone(full), "--operator-paused-gc-and-scheduler", "--early-apply=prevent"), "/nowhere"},
+		"under another's, require": {append(slices.Clone(full), "--operator-paused-gc-and-scheduler", "--early-apply=require"), "nothing is proven under the hold of another process"},
+		"pause, another":           {append(slices.Clone(pause), "--early-apply=never"), `--early-apply "never": want prevent, ignore or require`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, _ := logged(t, row.args...)
+			require.Equal(t, brcompat.ExitFailed, got.code)
+			require.Contains(t, got.stderr, row.says)
 		})
 	}
 }

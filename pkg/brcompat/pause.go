@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/backup"
@@ -19,6 +21,8 @@ import (
 type pauseFlags struct {
 	TTL       time.Duration
 	SafePoint uint64
+
+	EarlyApply string
 }
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -33,7 +37,14 @@ func (a *app) pauseCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.DurationVarP(&f.TTL, "ttl", "i", 2*time.Minute, "how long the cluster stays held if this process dies")
 	fl.Uint64VarP(&f.SafePoint, "safepoint", "t", 0, "hold GC at this timestamp; 0 is the resolved ts")
+	earlyApplyFlag(fl, &f.EarlyApply)
 	return cmd
+}
+
+// earlyApplyFlag is that of `tisnap backup`, with the same default.
+func earlyApplyFlag(fl *pflag.FlagSet, into *string) {
+	fl.StringVar(into, "early-apply", string(backup.PreventEarlyApply),
+		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not: "+strings.Join(backup.EarlyApplyPolicies(), ", "))
 }
 
 // maxPause is how long a cluster is held at most, whatever the Operator does: as long as its job may run.
@@ -41,6 +52,10 @@ const maxPause = 10 * time.Minute
 
 // pause holds the cluster until SIGTERM, lets it go and succeeds. It fails at once when the hold breaks.
 func (a *app) pause(ctx context.Context, f pauseFlags) error {
+	policy, err := backup.ParseEarlyApplyPolicy(f.EarlyApply)
+	if err != nil {
+		return err
+	}
 	c, err := a.connect()
 	if err != nil {
 		return err
@@ -57,7 +72,7 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	hostname, _ := os.Hostname() // without one nothing is said of it
 	o := backup.PauseOptions{
 		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: cmp.Or(a.streams.MaxPause, maxPause), SafePoint: cluster.TS(f.SafePoint),
-		Ready: func() { a.sayReady(run) }, Holder: hold.Here(os.Getenv, hostname),
+		Ready: func() { a.sayReady(run) }, Holder: hold.Here(os.Getenv, hostname), EarlyApply: policy,
 	}
 	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)), zap.Duration("ttl", f.TTL),
 		zap.Duration("at-most", o.MaxHold))
