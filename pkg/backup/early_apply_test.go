@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // newEarlyRig is a cluster whose leaders apply early, and a backup that can turn it off.
@@ -118,4 +119,23 @@ func TestRelease_EarlyApplyOfADeadRun_IsPutBack(t *testing.T) {
 	require.True(t, status.Held())
 	_, err = backup.Release(t.Context(), r.store, r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, EarlyApply: r.tikv})
 	require.Equal(t, failure.Held, failure.KindOf(err), "the status ports are closed")
+}
+
+// Once the status ports answer again, a release puts back what the run had to leave.
+func TestRelease_EarlyApply_SucceedsOnceTheStoresAnswer(t *testing.T) {
+	t.Parallel()
+	r := newEarlyRig(t)
+	o := r.options()
+	r.ebs.cut = func(ebs.CutRequest, func() ([]ebs.Snapshot, error)) ([]ebs.Snapshot, error) {
+		r.fault(t, fault.Rule{Point: "tikv.*.Status.PostConfig", Position: fault.Before, Times: -1})
+		return nil, failure.New(failure.Denied, "create snapshots", "", "no")
+	}
+	_, err := r.run(t.Context(), t, o)
+	require.Equal(t, failure.Held, failure.KindOf(err))
+	require.Equal(t, []uint64{0, 0, 0}, r.limits(t))
+	r.faults.Clear()
+	done, err := backup.Release(t.Context(), r.store, r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, EarlyApply: r.tikv})
+	require.NoError(t, err)
+	require.Len(t, done.EarlyApply, 3)
+	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
 }

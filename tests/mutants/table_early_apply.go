@@ -24,5 +24,7 @@ func earlyApplyGuards() []Mutant {
 			"TestRun_EarlyApply_StoreThatCannotBeSet"),
 		in("pkg/backup/early_apply_back.go", "early apply that stays off is not said by the exit code", releasedOrSaid, "Kind: failure.Held, Err: err,", "Kind: failure.Limited, Err: err,",
 			"TestRelease_EarlyApplyOfADeadRun_IsPutBack"),
+		in("pkg/backup/pause.go", "a pause that requires it holds a cluster that applies early", noneAhead,
+			"		if policy == RequireNoEarlyApply {", "		if false {", "TestPause_EarlyApply_IsDoneAsAskedFor"),
 	}
 }
