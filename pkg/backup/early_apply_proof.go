@@ -2,7 +2,9 @@ package backup
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/earlyapply"
@@ -35,12 +37,24 @@ func (r *run) proveEarlyApply(ctx context.Context, s *phase.Scope) *manifest.Ear
 		return unproven
 	}
 	if verdict.State == manifest.EarlyApplyUnproven {
-		s.Warn("a restore has to look for replicas that are ahead of their raft logs: nothing is proven of stores %v, and of %d regions", verdict.Stores, len(verdict.Regions))
+		s.Warn("a restore has to look for replicas that are ahead of their raft logs: nothing is proven of %s", notProven(verdict))
 	}
 	if len(verdict.Regions) > maxUnproven {
 		return unproven
 	}
 	return verdict
+}
+
+// notProven names the stores, and counts the regions: those that were split, merged or led by another store during the cut.
+func notProven(v *manifest.EarlyApply) string {
+	var of []string
+	for _, id := range v.Stores {
+		of = append(of, "store "+id.String())
+	}
+	if n := len(v.Regions); n > 0 {
+		of = append(of, fmt.Sprintf("%d regions, which split or got another leader meanwhile, say", n))
+	}
+	return strings.Join(of, ", ")
 }
 
 // compareReplicas reads the stores' settings, processes and replicas again.

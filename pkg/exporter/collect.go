@@ -88,7 +88,7 @@ func asReport(r *history.Run) *report.Report {
 	out := &report.Report{
 		Header: report.Header{
 			Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome, Started: r.Started, Finished: r.Finished,
-			TiKVs: r.TiKVs, Volumes: r.Volumes, DataBytes: r.DataBytes, Warnings: make([]string, min(max(r.Warnings, 0), maxWarnings)),
+			TiKVs: r.TiKVs, Volumes: r.Volumes, DataBytes: r.DataBytes, EarlyApply: r.EarlyApply, Warnings: make([]string, min(max(r.Warnings, 0), maxWarnings)),
 		},
 		TotalSeconds: r.Seconds,
 	}

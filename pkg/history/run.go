@@ -37,6 +37,7 @@ type Run struct {
 	PerVolumeBytes int64                  `json:"perVolumeBytes,omitempty"`
 	Settings       *report.VolumeSettings `json:"settings,omitempty"`
 	Changed        *report.Changed        `json:"changed,omitempty"`
+	EarlyApply     *report.EarlyApply     `json:"earlyApply,omitempty"`
 	Regions        *report.Regions        `json:"regions,omitempty"` // of a restore
 	Phases         []Phase                `json:"phases,omitempty"`
 	Warnings       int                    `json:"warnings,omitempty"`
@@ -53,7 +54,7 @@ func Summarize(r *report.Report) Run {
 	run := Run{
 		Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome, ErrorKind: r.ErrorKind,
 		Started: r.Started, Finished: r.Finished, Seconds: r.TotalSeconds, TiKVs: r.TiKVs, Volumes: r.Volumes,
-		DataBytes: r.DataBytes, PerVolumeBytes: r.DataPerVolumeBytes, Settings: r.VolumeSettings, Changed: r.Changed, Regions: r.Regions, Warnings: len(r.Warnings),
+		DataBytes: r.DataBytes, PerVolumeBytes: r.DataPerVolumeBytes, Settings: r.VolumeSettings, Changed: r.Changed, EarlyApply: r.EarlyApply, Regions: r.Regions, Warnings: len(r.Warnings),
 	}
 	if r.Hold != nil {
 		run.HoldSeconds, run.CutSeconds, run.Attempts = r.Hold.Seconds, r.Hold.CutSeconds, r.Hold.Attempts

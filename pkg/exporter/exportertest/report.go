@@ -19,6 +19,7 @@ func Backup(id cluster.BackupID, of cluster.Name, run cluster.RunID, began time.
 	return report.New(report.Header{
 		Operation: report.Backup, Run: run, Backup: id, Cluster: of, Outcome: phase.Done, Started: began, Finished: began.Add(seconds(timings.Total())),
 		TiKVs: 3, Volumes: 6, DataBytes: 3 << 40, DataPerVolumeBytes: 1 << 39,
+		EarlyApply: &report.EarlyApply{State: "excluded"},
 		Hold: &report.Hold{
 			Start: began.Add(3 * time.Second), Seconds: held, CutStart: began.Add(seconds(1.5 + held)), CutSeconds: .8, SkewSeconds: .3, Attempts: 1,
 			Stores: stores("connect", "suspend imports", "pause admin commands", "wait apply", "cut", "release"),
