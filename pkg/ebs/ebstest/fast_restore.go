@@ -97,8 +97,9 @@ func (p *snapshot) takeCredit(zone cluster.Zone, now time.Time) bool {
 	return true
 }
 
-// fastRestoreCall is what EnableFastSnapshotRestores and DisableFastSnapshotRestores have in common.
-func (s *Server) fastRestoreCall(req request, one func(*snapshot, cluster.Zone) (*fastRestore, *apiError)) (answer fastRestoresAnswer, err error) {
+// fastRestoreCall is what EnableFastSnapshotRestores and DisableFastSnapshotRestores have in common. All of the answer is of the
+// instant now, as scaled seconds may pass between two looks at the clock.
+func (s *Server) fastRestoreCall(req request, now time.Time, one func(*snapshot, cluster.Zone) (*fastRestore, *apiError)) (answer fastRestoresAnswer, err error) {
 	ids, zones := req.list("SourceSnapshotId"), req.list("AvailabilityZone")
 	for _, id := range req.list("AvailabilityZoneId") {
 		zone, err := s.zoneOfID(id)
@@ -123,7 +124,6 @@ func (s *Server) fastRestoreCall(req request, one func(*snapshot, cluster.Zone) 
 	if err := dryRun(req); err != nil {
 		return answer, err
 	}
-	now := s.now()
 	for _, id := range ids {
 		refused := fastRestoreErrorXML{Snapshot: id}
 		for _, zone := range zones {
@@ -152,7 +152,7 @@ func (s *Server) fastRestoreCall(req request, one func(*snapshot, cluster.Zone) 
 
 func (s *Server) enableFastRestores(req request) (any, error) {
 	now := s.now()
-	answer, err := s.fastRestoreCall(req, func(p *snapshot, zone cluster.Zone) (*fastRestore, *apiError) {
+	answer, err := s.fastRestoreCall(req, now, func(p *snapshot, zone cluster.Zone) (*fastRestore, *apiError) {
 		if f := p.fast[zone]; f != nil && f.on() {
 			return f, nil
 		}
@@ -189,7 +189,7 @@ func (s *Server) fastSnapshots() map[cluster.SnapshotID]bool {
 
 func (s *Server) disableFastRestores(req request) (any, error) {
 	now := s.now()
-	answer, err := s.fastRestoreCall(req, func(p *snapshot, zone cluster.Zone) (*fastRestore, *apiError) {
+	answer, err := s.fastRestoreCall(req, now, func(p *snapshot, zone cluster.Zone) (*fastRestore, *apiError) {
 		f := p.fast[zone]
 		if f == nil {
 			return nil, refusal("InvalidRequest", "Fast snapshot restore is not enabled for %s in %s.", p.id, zone)
