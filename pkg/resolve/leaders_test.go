@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -28,6 +29,7 @@ type ballot struct {
 	refuses func(store cluster.StoreID) error
 	away    func() bool // PD's regions cannot be read; nil is never
 	log     *zap.Logger
+	change  func(*resolve.Config) // nil is none
 
 	mu      sync.Mutex
 	leaders map[cluster.RegionID]cluster.StoreID
@@ -74,11 +76,17 @@ func (b *ballot) recover(t *testing.T) (time.Duration, error) {
 	t.Helper()
 	b.leaders = map[cluster.RegionID]cluster.StoreID{}
 	r := resolve.New(b, b.log)
-	r.Target(resolve.Config{
+	cfg := resolve.Config{
 		Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", BackupTS: 1, Stores: []cluster.StoreID{1, 2, 3}, Stall: time.Minute,
-	}, b)
+	}
+	wanted := []string{"collect", "plan", "recover", "end-recover"}
+	if b.change != nil {
+		b.change(&cfg)
+		wanted = append(wanted, journal.StepFindAhead)
+	}
+	r.Target(cfg, b)
 	steps := slices.DeleteFunc(r.Steps("resolve data"), func(s phase.Step) bool {
-		return !slices.Contains([]string{"collect", "plan", "recover", "end-recover"}, s.Name)
+		return !slices.Contains(wanted, s.Name)
 	})
 	begin := time.Now()
 	err := phase.New(phase.Config{Run: "run", Journal: phase.NoJournal{}}).Run(t.Context(), steps)

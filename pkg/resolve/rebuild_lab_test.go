@@ -3,6 +3,8 @@ package resolve_test
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,39 +148,96 @@ func TestG16_ReplicaAheadOfTheLog_IsRebuilt(t *testing.T) {
 	l.verify(t, o)
 }
 
-// The cut catches a store whose raft volume stalls while its leaders apply early: its data are ahead of every log of the set.
+// The cut catches a store whose raft volume stalls while its leaders apply early: its data are ahead of every log of the set. Its own
+// log may be as the others' were at their cut, or longer: then it alone can lead at first.
 func TestG16_CutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing.T) {
 	t.Parallel()
-	o := makeOriginal(t, func(l *lab) {
-		l.amidCuts = func() { l.stores[2].StallLog(0) }
-		l.lastCut = func() {
-			longest := map[uint64]uint64{}
-			for _, p := range l.stores[1].Peers() {
-				longest[p.Region.GetId()] = p.LastIndex // when it was cut, or later
+	for name, longer := range map[string]bool{"their logs are as the others'": false, "their logs are the best": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := makeOriginal(t, func(l *lab) {
+				if !longer {
+					l.amidCuts = func() { l.stores[2].StallLog(0) }
+				}
+				l.lastCut = func() { l.applyEarly(t, longer) }
+			})
+			l := restoreLab(t, o, 1)
+			cfg := l.config(o, "run")
+			cfg.Progress, cfg.Rebuilds = &memoryProgress{}, true
+			r := resolve.New(l.client, nil)
+			r.Target(cfg, l.oracle)
+			notes := &notes{}
+			require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}, Sink: notes}).Run(within(t), r.Steps("resolve data")))
+			require.Positive(t, r.Stats().Ahead)
+			require.Equal(t, longer, notes.have("replicas lead, whose data no log has"))
+			of := cluster.StoreID(l.stores[2].ID())
+			for _, a := range r.Plan().Affected {
+				require.Equal(t, of, a.Store)
 			}
-			require.Eventually(t, func() bool {
-				return slices.ContainsFunc(l.stores[2].Peers(), func(p tikvtest.PeerState) bool {
-					return p.Leader && longest[p.Region.GetId()] > 0 && p.Durable > longest[p.Region.GetId()]
-				})
-			}, patience, 5*time.Millisecond, "no leader has applied early")
-		}
-	})
-	l := restoreLab(t, o, 1)
-	cfg := l.config(o, "run")
-	cfg.Progress, cfg.Rebuilds = &memoryProgress{}, true
-	r := resolve.New(l.client, nil)
-	r.Target(cfg, l.oracle)
-	require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}}).Run(within(t), r.Steps("resolve data")))
-	require.Positive(t, r.Stats().Ahead)
-	for _, a := range r.Plan().Affected {
-		require.Equal(t, cluster.StoreID(l.stores[2].ID()), a.Store)
+			require.Empty(t, r.Plan().AffectedLeaders(), "none of them leads any more")
+			l.leaveRecovery(t)
+			require.NoError(t, rebuildStep(within(t), r))
+			require.Equal(t, r.Stats().Ahead, r.Stats().Rebuilt)
+			require.NoError(t, r.Thaw(within(t), nil))
+			l.equalReplicas(t)
+			l.verify(t, o)
+		})
 	}
-	l.leaveRecovery(t)
-	require.NoError(t, rebuildStep(within(t), r))
-	require.Equal(t, r.Stats().Ahead, r.Stats().Rebuilt)
-	require.NoError(t, r.Thaw(within(t), nil))
-	l.equalReplicas(t)
-	l.verify(t, o)
+}
+
+// notes keeps what a run said. It is safe for concurrent use.
+type notes struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (n *notes) Emit(e phase.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.said = append(n.said, e.Message)
+}
+
+func (n *notes) have(text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Contains(strings.Join(n.said, "\n"), text)
+}
+
+// applyEarly returns when a leader on the last store to be cut has data that no log has, and a log that is longer than the others'
+// if that is asked for.
+func (l *lab) applyEarly(t *testing.T, longer bool) {
+	t.Helper()
+	last := l.stores[2]
+	logs := func(s *tikvtest.Store) map[uint64]uint64 {
+		out := map[uint64]uint64{}
+		for _, p := range s.Peers() {
+			out[p.Region.GetId()] = p.LastIndex
+		}
+		return out
+	}
+	longest := logs(l.stores[1]) // when it was cut, or later
+	any := func(of func(p tikvtest.PeerState, others uint64) bool) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(last.Peers(), func(p tikvtest.PeerState) bool {
+				others := longest[p.Region.GetId()]
+				return p.Leader && others > 0 && of(p, others)
+			})
+		}
+	}
+	if longer {
+		require.Eventually(t, any(func(p tikvtest.PeerState, others uint64) bool {
+			state, err := l.client.RaftState(within(t), last.Addr(), cluster.RegionID(p.Region.GetId()))
+			return err == nil && state.Last > others // as it is on the device
+		}), patience, 5*time.Millisecond, "no leader was written to")
+		last.StallLog(0)
+	}
+	stalled := longest
+	if longer {
+		stalled = logs(last)
+	}
+	require.Eventually(t, any(func(p tikvtest.PeerState, others uint64) bool {
+		return p.Durable > stalled[p.Region.GetId()] && (!longer || stalled[p.Region.GetId()] > others)
+	}), patience, 5*time.Millisecond, "no leader has applied early")
 }
 
 func (l *lab) peers(t *testing.T) map[cluster.RegionID]cluster.Region {

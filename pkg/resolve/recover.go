@@ -73,7 +73,10 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 	}
 	ctx, stop := r.bounded(ctx, "elect leaders", leadersBase, leadersEach)
 	defer stop()
-	return r.awaitLeaders(ctx, s)
+	if err := r.awaitLeaders(ctx, s); err != nil {
+		return err
+	}
+	return r.handOver(ctx, s)
 }
 
 // send opens a call to one store when the one before it, if any, has ended: two of our own must not end each

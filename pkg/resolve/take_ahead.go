@@ -29,15 +29,6 @@ func (r *Resolver) takeAhead(s *phase.Scope, made *plan.Plan) error {
 			WithHint("they cannot be rebuilt here, as TiDB Operator starts TiDB right after this: a backup of tisnap's br is restored by "+
 				"`tisnap restore %s --to CLUSTER`, which rebuilds them first; of one by PingCAP's br restore another backup", r.cfg.Backup)
 	}
-	if leaders := made.AffectedLeaders(); len(leaders) > 0 {
-		lines := make([]string, len(leaders))
-		for i, a := range leaders {
-			lines[i] = a.String()
-		}
-		return failure.New(failure.Corrupt, op, target, "%d replicas have data that no log of the backup has, and the best logs of their regions, "+
-			"so that no other replica may lead: %s", len(lines), failure.List(lines)).
-			WithHint("restore another backup; TiKV applies early since 8.2: back up with raftstore.max-apply-unpersisted-log-limit at 0")
-	}
 	r.early.Rebuild = toRebuild(made, was)
 	s.Warn("%d replicas have data that no log of the backup has, such as %s: they are rebuilt from the others before TiDB starts", len(names), names[0])
 	return nil

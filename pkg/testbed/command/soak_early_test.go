@@ -28,9 +28,6 @@ func TestJudgeEarly_RefusalHasToNameEveryReplica(t *testing.T) {
 		return fmt.Sprintf("%d replicas have data that no log has: %s", count, strings.Join(lines, ", "))
 	}
 	const ten = 10
-	best := replicas(2)
-	best.Best = 1
-	const leads = "%d replicas have data that no log of the backup has, and the best logs of their regions: region 10 on store 1, applied"
 	for name, c := range map[string]struct {
 		held   *round.Ahead
 		code   int
@@ -43,8 +40,6 @@ func TestJudgeEarly_RefusalHasToNameEveryReplica(t *testing.T) {
 		"another count":                    {replicas(1), corrupt, says(3, 10), "does not say"},
 		"more than a message lists":        {replicas(ten + 2), corrupt, says(ten+2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19), ""},
 		"refused for nothing":              {replicas(0), corrupt, says(0), "without a replica"},
-		"those with the best logs":         {best, corrupt, fmt.Sprintf(leads, 1), ""},
-		"one too many with the best logs":  {best, corrupt, fmt.Sprintf(leads, 2), "does not say"},
 		"another end":                      {replicas(1), 8, "", "ended with 8"},
 		"a restore that ends well":         {replicas(1), 0, "", ""},
 		"a region without a healthy one":   {replicas(2), corrupt, "fewer than a quorum of the replicas are without data: region 10 on store 1, applied", ""},

@@ -1,0 +1,72 @@
+package resolve
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// handOver moves the leadership away from affected replicas, which lead first where their logs alone are the best. Such a leader
+// gives its log to the others, and answers nothing: as soon as another replica has all of it, that one is to lead. Nothing is
+// proposed before, as TiKV ends at a proposal whose entry is skipped.
+func (r *Resolver) handOver(ctx context.Context, s *phase.Scope) error {
+	leaders := r.plan.AffectedLeaders()
+	if len(leaders) == 0 {
+		return nil
+	}
+	s.Note("%d replicas lead, whose data no log has, until others have the logs that they alone have", len(leaders))
+	heirs := make([]cluster.StoreID, len(leaders))
+	err := parallel.Each(ctx, maxChecks, leaders, func(ctx context.Context, i int, a plan.Ahead) (err error) {
+		heirs[i], err = r.awaitHeir(ctx, a)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	to := make(map[cluster.RegionID]cluster.StoreID, len(leaders))
+	for i, a := range leaders {
+		to[a.Region] = heirs[i]
+	}
+	r.move(to) //nolint:contextcheck // the recovery outlives the step that asked
+	return r.awaitLeaders(ctx, s)
+}
+
+// awaitHeir waits until another replica of the region, which is not affected, has the whole log of the one that leads, and returns
+// its store. It gives up when nothing has changed for Config.Stall.
+func (r *Resolver) awaitHeir(ctx context.Context, a plan.Ahead) (cluster.StoreID, error) {
+	i := slices.IndexFunc(r.plan.Leaders, func(l plan.Leader) bool { return l.Region == a.Region })
+	others := r.plan.Others(&r.plan.Leaders[i])
+	changed, last := time.Now(), uint64(0)
+	for {
+		leader, err := r.tikv.RaftState(ctx, r.address(a.Store), a.Region)
+		for _, other := range others {
+			if err != nil {
+				break
+			}
+			state, otherErr := r.tikv.RaftState(ctx, r.address(other), a.Region)
+			if otherErr == nil && state.Term == leader.Term && state.Last >= leader.Last {
+				return other, nil
+			}
+			if otherErr == nil && state.Last > last {
+				changed, last = time.Now(), state.Last
+			}
+		}
+		if time.Since(changed) > r.cfg.Stall {
+			return 0, failure.New(failure.Limited, "hand over leadership", a.String(), "no other replica gets its log, and nothing has changed for %s", r.cfg.Stall).
+				WithHint("look at the logs of the stores' pods, then %s", r.cfg.resumeHint())
+		}
+		if waitErr := wait.For(ctx, retryInterval); waitErr != nil {
+			return 0, failure.Annotate(waitErr, "hand over leadership", a.String())
+		}
+		if resendErr := r.resend(ctx); resendErr != nil {
+			return 0, resendErr
+		}
+	}
+}
