@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -112,7 +113,7 @@ func TestRelease_EarlyApplyOfADeadRun_IsPutBack(t *testing.T) {
 	_, err := r.run(t.Context(), t, o)
 	require.Equal(t, failure.Held, failure.KindOf(err), "what is not put back is said by the exit code")
 	require.Contains(t, failure.HintsOf(err)[0], "tisnap release")
-	status, err := backup.Status(t.Context(), r.store, r.deps.PD, prod)
+	status, err := backup.Status(t.Context(), r.store, r.deps.PD, nil, prod)
 	require.NoError(t, err)
 	require.Len(t, status.EarlyApply, 3)
 	require.Equal(t, o.Run, status.EarlyApply[0].By)
@@ -133,9 +134,26 @@ func TestRelease_EarlyApply_SucceedsOnceTheStoresAnswer(t *testing.T) {
 	_, err := r.run(t.Context(), t, o)
 	require.Equal(t, failure.Held, failure.KindOf(err))
 	require.Equal(t, []uint64{0, 0, 0}, r.limits(t))
+	status := func() *hold.Status {
+		status, err := backup.Status(t.Context(), r.store, r.deps.PD, r.tikv, prod)
+		require.NoError(t, err)
+		return status
+	}
+	for _, e := range status().EarlyApply {
+		require.Equal(t, o.Run, e.By)
+		require.Zero(t, *e.Now, "as the store says itself")
+	}
+	require.Len(t, status().EarlyApply, 3)
 	r.faults.Clear()
 	done, err := backup.Release(t.Context(), r.store, r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, EarlyApply: r.tikv})
 	require.NoError(t, err)
 	require.Len(t, done.EarlyApply, 3)
 	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+	require.Empty(t, status().EarlyApply)
+	require.NoError(t, r.tikv.SetEarlyApply(t.Context(), r.c.Stores()[0].StatusAddr(), 0))
+	off, err := backup.Status(t.Context(), nil, r.deps.PD, r.tikv, prod)
+	require.NoError(t, err)
+	require.Len(t, off.EarlyApply, 1, "the store says so, and no run is known to have done it")
+	require.Empty(t, off.EarlyApply[0].By)
+	require.False(t, off.Held())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/runs"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -111,8 +112,12 @@ func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o Release
 }
 
 // Status shows what is paused in PD, and by which runs as far as the journals in the storage say; none with a nil
-// store. Nothing is changed.
-func Status(ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name) (*hold.Status, error) {
+// store. t asks the stores what they say of early apply; nil asks none. Nothing is changed.
+func Status(ctx context.Context, store objstore.Store, p interface {
+	hold.PD
+	pd.Members
+}, t tikv.EarlyApplier, name cluster.Name,
+) (*hold.Status, error) {
 	var held []holding
 	if store != nil {
 		var err error
@@ -120,7 +125,36 @@ func Status(ctx context.Context, store objstore.Store, p hold.PD, name cluster.N
 			return nil, err
 		}
 	}
-	return describePauses(ctx, p, held)
+	status, err := describePauses(ctx, p, held)
+	if err != nil || t == nil {
+		return status, err
+	}
+	stores, err := earlyStores(ctx, p, name)
+	if err != nil {
+		return nil, err
+	}
+	status.EarlyApply = asTheySay(status.EarlyApply, earlyapply.Read(ctx, t, stores))
+	return status, nil
+}
+
+// asTheySay adds what the stores say now. One whose limit is above 0 has nothing left to put back.
+func asTheySay(journalled []hold.EarlyApply, now *earlyapply.Survey) []hold.EarlyApply {
+	off := uint64(0)
+	out := slices.DeleteFunc(journalled, func(e hold.EarlyApply) bool {
+		return slices.ContainsFunc(now.On, func(on earlyapply.Setting) bool { return on.Store == e.Store })
+	})
+	for _, id := range now.Off {
+		known := false
+		for i := range out {
+			if out[i].Store == id {
+				out[i].Now, known = &off, true
+			}
+		}
+		if !known {
+			out = append(out, hold.EarlyApply{Store: id, Now: &off})
+		}
+	}
+	return out
 }
 
 func describePauses(ctx context.Context, p hold.PD, held []holding) (*hold.Status, error) {

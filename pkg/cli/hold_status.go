@@ -50,7 +50,7 @@ PD does not record who paused a scheduler or overrode a limit. With --storage th
 of the runs do, and the run that has the cluster's lock is shown too, unless it is dead: a
 lock that is not renewed is watched for a minute. The leases on the stores cannot be read
 without taking them over: they are not shown, and last as long as the GC safe point of
-their run. Nothing is changed.` + "\n" + exitStatus(),
+their run. The stores are asked whether early apply is off. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap hold status tidb/prod
   tisnap hold status tidb/prod --storage s3://backups/prod
   tisnap hold status prod -n tidb -o json`,
@@ -81,7 +81,7 @@ func (a *app) holdStatus(ctx context.Context, arg string) error {
 			return err
 		}
 	}
-	if doc.Status, err = backup.Status(ctx, store, p, name); err != nil {
+	if doc.Status, err = backup.Status(ctx, store, p, c.tikv(), name); err != nil {
 		return err
 	}
 	return a.print(doc)
@@ -106,8 +106,9 @@ func (d *holdDoc) table(w io.Writer) error {
 		}
 	}
 	if !d.Held() {
-		_, err := fmt.Fprintf(w, "nothing is paused in PD of cluster %s\n", d.Cluster)
-		return err
+		if _, err := fmt.Fprintf(w, "nothing is paused in PD of cluster %s\n", d.Cluster); err != nil || len(d.EarlyApply) == 0 {
+			return err
+		}
 	}
 	return statusTable(d.Status).write(w)
 }
@@ -133,6 +134,10 @@ func statusTable(s *hold.Status) *table {
 		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), by, until(p.Until))
 	}
 	for _, e := range s.EarlyApply {
+		if e.By == "" {
+			t.row("early apply", "store "+e.Store.String(), "0", "its configuration, or a pause of br that was killed", "set again, or the store's restart")
+			continue
+		}
 		t.row("early apply", "store "+e.Store.String(), "0, was "+strconv.FormatUint(e.Limit, 10), byRun(e.By, ""), "put back, or the store's restart")
 	}
 	return t

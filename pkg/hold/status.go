@@ -20,16 +20,19 @@ type Status struct {
 	Schedulers []PausedScheduler `json:"schedulers"`
 	Limits     []Limit           `json:"limits"`
 	SafePoints []SafePoint       `json:"safePoints"`
-	// EarlyApply are the stores on which runs turned early apply off and have not put it back, as their journals say. One
-	// that was restarted since has its configured limit again.
+	// EarlyApply are the stores on which runs turned early apply off and have not put it back, as their journals say, and those
+	// that say themselves that it is off. One that was restarted since has its configured limit again.
 	EarlyApply []EarlyApply `json:"earlyApply,omitempty"`
 }
 
-// EarlyApply is a store on which a run turned early apply off. It does not expire by itself.
+// EarlyApply is a store on which early apply was turned off. It does not expire by itself.
 type EarlyApply struct {
 	Store cluster.StoreID `json:"store"`
-	Limit uint64          `json:"limit"` // that it had before
-	By    cluster.RunID   `json:"by"`
+	Limit uint64          `json:"limit"` // that it had before; 0 where no run is known to have changed it
+	// By is the run that turned it off; empty if none is known to: it may be configured so, or a pause of br was killed.
+	By cluster.RunID `json:"by"`
+	// Now is the limit that the store says it has; nil if it was not asked, or gave no answer.
+	Now *uint64 `json:"now,omitempty"`
 }
 
 // PausedScheduler is a paused scheduler. PD does not say who paused it, but journals of runs may.
@@ -61,9 +64,10 @@ type SafePoint struct {
 	Holder *Holder `json:"holder,omitempty"`
 }
 
-// Held reports whether anything is paused.
+// Held reports whether anything is paused, or a run is known to have left early apply off.
 func (s *Status) Held() bool {
-	return len(s.Schedulers)+len(s.Limits)+len(s.SafePoints)+len(s.EarlyApply) > 0
+	return len(s.Schedulers)+len(s.Limits)+len(s.SafePoints) > 0 ||
+		slices.ContainsFunc(s.EarlyApply, func(e EarlyApply) bool { return e.By != "" })
 }
 
 // Describe reads what is paused in PD. It changes nothing.
