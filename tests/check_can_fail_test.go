@@ -115,12 +115,12 @@ func TestRound_OldCopies_AreSeen(t *testing.T) {
 }
 
 // TestRound_LogOlderThanItsData_EndsTheRestore loses what a store has to recover from: its raft log is of
-// another moment than its data, so that its process dies on it, again and again.
+// another moment than its data, so that its process dies on it, again and again. TiKV that applies early would start.
 func TestRound_LogOlderThanItsData_EndsTheRestore(t *testing.T) {
 	t.Parallel()
 	var old keptImages
 	output, err := failingRound(t, round.Config{
-		During: old.keep, Timeout: time.Minute,
+		During: old.keep, Timeout: time.Minute, TiKV: func(o *tikvtest.Options) { o.NoEarlyApply = true },
 		BeforeRestore: old.restoreFrom(t, func(s ebs.Snapshot) bool {
 			return s.Tags[ebs.TagStore] == "1" && s.Tags[ebs.TagVolumeOf+string(cluster.RoleRaftLog)] == string(s.Volume)
 		}),

@@ -93,7 +93,7 @@ func TestList_EachStateAndOutput(t *testing.T) {
 	e := p.refused(t, "describe", string(firstBackup), "--storage", whole, "-o", "json")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Equal(t, []string{
-		"apiVersion", "backup", "backupTS", "cluster", "createdAt", "kind", "region", "report", "sealedAt", "snapshots", "version",
+		"apiVersion", "backup", "backupTS", "cluster", "createdAt", "earlyApply", "kind", "region", "report", "sealedAt", "snapshots", "version",
 	}, keys(t, e.stdout))
 	badInput{
 		"damaged", []string{"describe", "second", "--storage", whole}, 5, []string{"not sealed"}, []string{"tisnap list"},
