@@ -79,7 +79,7 @@ func (w *world) undisturbed(t *testing.T) [][]crash.Cell {
 		})
 		cells, err := crash.Cells(h.run, h.steps, points)
 		require.NoError(t, err)
-		out = append(out, slices.DeleteFunc(cells, func(c crash.Cell) bool { return c.Position == crash.Suspended }))
+		out = append(out, slices.DeleteFunc(cells, func(c crash.Cell) bool { return !slices.Contains(crash.Killed(), c.Position) }))
 	}
 	require.NoError(t, w.Finish(within(t), w.target))
 	w.requireRestored(t, false)
