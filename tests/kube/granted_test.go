@@ -119,7 +119,7 @@ func (s system) round(t *testing.T, client *kube.Client) {
 	require.NoError(t, client.LeaveRecovery(ctx, name))
 	require.NoError(t, client.StartTiDB(ctx, name))
 	require.NoError(t, sets.Delete(ctx, "dst-tikv", metav1.DeleteOptions{}))
-	require.NoError(t, client.DeleteCluster(ctx, name, s.run, false))
+	require.NoError(t, client.DeleteCluster(ctx, name, s.run, true))
 	eventually(t, "nothing is left", func() bool {
 		left, err := client.Leftover(ctx, name, s.run)
 		return err == nil && left.Empty()
