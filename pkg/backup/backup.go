@@ -131,6 +131,7 @@ type run struct {
 	sealing   bool      // a seal was asked for: it may exist, or still arrive
 	stillHeld error     // why the cluster was not let go although the cut was proven
 	resumed   bool      // an earlier process of the run died
+	lastEpoch int64     // of that one
 	proof     proof     // of the cut
 	created   time.Time // of the backup: when the process began that took what is in it
 	result    Result

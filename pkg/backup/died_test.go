@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -103,10 +104,25 @@ func TestRun_DiesAfterItsCut_SnapshotsAreOfTheNextProcess(t *testing.T) {
 	}
 }
 
+// A lock that cannot be read is deleted by hand, as its error says. The next owner's epoch is above the run's all the same.
+func TestRun_LockDeletedSinceTheRunDied_IsContinued(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.options()
+	_, left := r.diesAt(t, o, "seal")
+	require.NoError(t, left.Delete(t.Context(), manifest.LockKey(prod)))
+	_, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	r.requireSealed(t, o)
+	lock, _, err := runlock.Read(t.Context(), left, prod)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, lock.Epoch)
+}
+
 // The lock was not seen to be lost, for whatever reason: the snapshots say that another process has had it since.
 func TestRun_UndoFindsSnapshotsOfALaterProcess_KeepsThem(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, func(rules *ebstest.Rules) { rules.Invisible = ebstest.Span{} }) // none is deleted by the answer alone
 	r.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: 4, Code: "UnauthorizedOperation"})
 	r.ebs.tags = ebs.Tags{ebs.TagEpoch: "2"}
 	_, err := r.run(t.Context(), t, r.options())

@@ -19,7 +19,7 @@ func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	err := r.fence.Take(ctx, lockTTL, runlock.Notify{
-		Wait:     r.opts.LockWait,
+		Wait: r.opts.LockWait, After: r.lastEpoch,
 		Lost:     func(reason error) { r.cancel(reason) },
 		Watching: func(held *runlock.Record) { s.Note("%s", held.Watching()) },
 	})

@@ -86,7 +86,7 @@ func (r *run) resumption() *phase.Resume {
 			if err != nil {
 				return err
 			}
-			r.resumed, r.sealing = true, h.Undoing() && h.Began(journal.StepSeal)
+			r.resumed, r.sealing, r.lastEpoch = true, h.Undoing() && h.Began(journal.StepSeal), h.Epoch()
 			r.paused(h)
 			r.result.Expected = journal.Expected(h)
 			return was.SameRequest(r.opts.Run, &about)
@@ -214,7 +214,7 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 		if _, err := r.was(h); err != nil {
 			return err
 		}
-		r.resumed, r.sealing = true, h.Began(journal.StepSeal)
+		r.resumed, r.sealing, r.lastEpoch = true, h.Began(journal.StepSeal), h.Epoch()
 		r.paused(h)
 		if h.Done(journal.StepSeal) {
 			return failure.New(failure.Conflict, "abort run", string(opts.Run), "backup %s is sealed", opts.Backup).

@@ -72,6 +72,14 @@ func (h *History) Undoing() bool {
 	return undoing
 }
 
+// Epoch is that of the last process; 0 if none had the lock.
+func (h *History) Epoch() int64 {
+	if len(h.Records) == 0 {
+		return 0
+	}
+	return h.Records[len(h.Records)-1].Epoch
+}
+
 // Done reports whether the step is done, and was not undone since.
 func (h *History) Done(step string) bool { _, done := h.done[step]; return done }
 

@@ -24,6 +24,8 @@ type earlier struct {
 	fast *journal.FastRestore
 	// epoch is that of the process that asked for the volumes first; 0 if none did. Who asks again has to ask for the same.
 	epoch int64
+	// lastEpoch is that of the last process.
+	lastEpoch int64
 	// restarts is how often the run was undone and begun again.
 	restarts int
 	// left is PD's id of the cluster that they took out of recovery mode, as its data were resolved; 0 for none.
@@ -32,7 +34,7 @@ type earlier struct {
 }
 
 func readEarlier(h *phase.History, keep bool) earlier {
-	e := earlier{keep: keep, bound: h.Began(journal.StepBindVolumes)}
+	e := earlier{keep: keep, bound: h.Began(journal.StepBindVolumes), lastEpoch: h.Epoch()}
 	for _, record := range h.Records {
 		switch {
 		case record.Type == phase.RecordDone && record.Step == journal.StepCreateCluster:

@@ -48,7 +48,7 @@ const lockInterval = 5 * time.Second
 
 func (r *run) tryLock(ctx context.Context, s *phase.Scope) error {
 	err := r.fence.Take(ctx, lockTTL, runlock.Notify{
-		Wait: r.opts.LockWait,
+		Wait: r.opts.LockWait, After: r.earlier.lastEpoch,
 		Lost: r.cancel,
 		Watching: func(held *runlock.Record) {
 			r.waited = true

@@ -29,6 +29,8 @@ type Notify struct {
 	Watching func(held *Record)
 	// Wait is how long a lock that another run holds is watched at most; zero is DefaultWait, and NoWait refuses at once.
 	Wait time.Duration
+	// After is an epoch that the lock's is above in any case: that of the run's journal, in case the lock's object was deleted.
+	After int64
 }
 
 // DefaultWait is enough to find out that the owner of a lock is dead.
@@ -41,7 +43,7 @@ const (
 // watched, by its versions alone: it is taken over if it is not renewed for a minute, or if it is released, and refused as
 // soon as it is renewed, or after notify.Wait. The errors are those of Acquire.
 func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify) (*HeldLock, error) {
-	lock, err := Acquire(ctx, store, name, owner, ttl)
+	lock, err := acquire(ctx, store, name, owner, ttl, "", notify.After)
 	if failure.Is(err, failure.Conflict) && notify.Wait >= 0 {
 		lock, err = takeFromOther(ctx, store, name, owner, ttl, notify)
 	}
@@ -67,9 +69,9 @@ func takeFromOther(ctx context.Context, store objstore.Store, name cluster.Name,
 	case err != nil:
 		return nil, err
 	case found.Dead:
-		return acquire(ctx, store, name, owner, ttl, found.version)
+		return acquire(ctx, store, name, owner, ttl, found.version, notify.After)
 	case found.Record.Released:
-		return Acquire(ctx, store, name, owner, ttl)
+		return acquire(ctx, store, name, owner, ttl, "", notify.After)
 	case found.renewed:
 		return nil, held(found.Record, time.Now()).WithHint("wait for that run: it is alive, as it renewed its lock while that was watched")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -48,4 +49,18 @@ func TestRelease_OfNothing_Succeeds(t *testing.T) {
 	t.Parallel()
 	var h *runlock.HeldLock
 	require.NoError(t, h.Release(t.Context()))
+}
+
+// A lock that cannot be read is deleted by hand, as its error says: the run that is continued was its owner before.
+func TestTake_LockDeleted_EpochIsAboveTheJournals(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	for after, want := range map[int64]int64{0: 1, 7: 8} {
+		held, err := runlock.Take(t.Context(), store, prod, first, ttl, runlock.Notify{After: after, Lost: func(error) {}})
+		require.NoError(t, err)
+		require.Equal(t, want, held.Epoch())
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, store.Delete(t.Context(), manifest.LockKey(prod)))
+	}
+	acquire(t, store, other)
 }

@@ -43,18 +43,18 @@ func renewInterval(ttl time.Duration) time.Duration { return min(ttl/3, maxRenew
 // Keep is called. A lost answer is settled by reading back; if that fails too, the error is the store's and
 // the lock, if we got it after all, expires.
 func Acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration) (*Lock, error) {
-	return acquire(ctx, store, name, owner, ttl, "")
+	return acquire(ctx, store, name, owner, ttl, "", 0)
 }
 
-// acquire is Acquire; the lock in the version dead is free, as its owner is known to be dead.
-func acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, dead objstore.Version) (*Lock, error) {
+// acquire is Acquire with an epoch above after; the lock in the version dead is free, as its owner is known to be dead.
+func acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, dead objstore.Version, after int64) (*Lock, error) {
 	if ttl < MinTTL {
 		return nil, failure.New(failure.Usage, "acquire lock", name.String(), "lease of %s is shorter than %s", ttl, MinTTL)
 	}
 	start := time.Now()
 	old, version, err := Read(ctx, store, name)
 	every := renewInterval(ttl)
-	next := Record{Cluster: name, Owner: owner, Epoch: 1, Nonce: rand.Text(), RenewSeconds: every.Seconds()}
+	next := Record{Cluster: name, Owner: owner, Epoch: after + 1, Nonce: rand.Text(), RenewSeconds: every.Seconds()}
 	switch {
 	case failure.Is(err, failure.NotFound):
 	case err != nil:
@@ -62,7 +62,7 @@ func acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner
 	case old.Held(start) && version != dead:
 		return nil, held(old, start)
 	default:
-		next.Epoch = old.Epoch + 1
+		next.Epoch = max(old.Epoch, after) + 1
 	}
 	next.AcquiredAt, next.RenewedAt, next.ExpiresAt = start.UTC(), start.UTC(), start.Add(ttl).UTC()
 	l := &Lock{store: store, ttl: ttl, every: every, cluster: name, nonce: next.Nonce, record: next}
