@@ -2,8 +2,6 @@ package backup
 
 import (
 	"context"
-	"slices"
-	"strconv"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -36,21 +34,9 @@ func (r *run) checkTags(ctx context.Context, s *phase.Scope, found []ebs.Snapsho
 	}
 }
 
-// retag gives the snapshots that an earlier process of the run made this one's epoch: should that process wake up in the middle
-// of its undo, they are not its own any more. Without the permission the lock alone keeps it from them.
+// retag makes the snapshots of an earlier process of the run this one's.
 func (r *run) retag(ctx context.Context, s *phase.Scope) {
-	var names []string
-	for _, snap := range r.sets.all() {
-		names = append(names, string(snap.ID))
-	}
-	tags := ebs.Tags{ebs.TagEpoch: strconv.FormatInt(r.fence.Epoch(), 10)}
-	for some := range slices.Chunk(names, retaggedAtOnce) {
-		if err := r.EBS.PutTags(ctx, some, tags); err != nil {
-			s.Note("the snapshots that an earlier process made keep its epoch (%s): %v", failure.HintOf(err), err)
-			return
-		}
+	if err := ebs.Retag(ctx, r.EBS, ids(r.sets.all()), r.fence.Epoch()); err != nil {
+		s.Note("the snapshots that an earlier process made keep its epoch (%s): %v", failure.HintOf(err), err)
 	}
 }
-
-// retaggedAtOnce is how many snapshots are tagged by one request: EC2 takes 1,000, and recommends fewer.
-const retaggedAtOnce = 100

@@ -143,7 +143,7 @@ func (r *run) request(st cluster.Store) ebs.CutRequest {
 		ebs.TagCluster: r.opts.Cluster.String(),
 		ebs.TagStore:   st.ID.String(),
 		ebs.TagAttempt: strconv.Itoa(r.result.Attempts),
-		ebs.TagEpoch:   strconv.FormatInt(r.fence.Epoch(), 10),
+		ebs.TagEpoch:   ebs.EpochTag(r.fence.Epoch()),
 	}
 	if r.storageID != "" {
 		tags[ebs.TagStorage] = r.storageID

@@ -17,7 +17,8 @@ import (
 )
 
 // deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
-// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
+// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again, until
+// EC2 cannot hide its snapshots any more.
 func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 	if err := r.bury(ctx); err != nil {
 		return err
@@ -38,8 +39,10 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			return r.leftover(doomed, err)
 		}
-		if err := r.madeLater(found); err != nil {
-			return err
+		for _, snap := range found {
+			if err := snap.Tags.MadeLater("delete snapshots", r.opts.Run, string(snap.ID), r.fence.Epoch()); err != nil {
+				return err
+			}
 		}
 		note(found)
 		s.Expect(int64(len(doomed)+len(gone)), "snapshots")
@@ -76,17 +79,6 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 // keptSnapshots is what is said of them when the lock is lost.
 func (r *run) keptSnapshots() string {
 	return fmt.Sprintf("the snapshots tagged %s=%s are kept: another process may continue the run with them; else tisnap gc deletes them", ebs.TagRun, r.opts.Run)
-}
-
-// madeLater is a Conflict if a later process of the run asked for one of the snapshots, or took it over: that process has the lock.
-func (r *run) madeLater(found []ebs.Snapshot) error {
-	for _, snap := range found {
-		if epoch := snap.Tags.Epoch(); epoch > r.fence.Epoch() {
-			return failure.New(failure.Conflict, "delete snapshots", "run "+string(r.opts.Run), "%s is another process's, which has had the lock since: its epoch is %d, and this one's %d",
-				snap.ID, epoch, r.fence.Epoch())
-		}
-	}
-	return nil
 }
 
 func (r *run) leftover(doomed map[cluster.SnapshotID]bool, err error) error {

@@ -1,9 +1,6 @@
 package ebs
 
-import (
-	"context"
-	"strconv"
-)
+import "context"
 
 // Tagger puts back tags that something took off what a run made: gc finds only what carries them.
 type Tagger interface {
@@ -21,13 +18,4 @@ func (t Tags) Missing(got Tags) Tags {
 		}
 	}
 	return out
-}
-
-// Epoch is the value of TagEpoch; 0 where there is none, as in what older versions made.
-func (t Tags) Epoch() int64 {
-	epoch, err := strconv.ParseInt(t[TagEpoch], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return epoch
 }

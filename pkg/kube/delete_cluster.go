@@ -19,9 +19,10 @@ import (
 
 // DeleteCluster takes a target away again: the TidbCluster, then its StatefulSets with their pods, then its claims and
 // the run's PVs, whose EBS volumes stay. In that order: a StatefulSet that lives makes a deleted claim again, and the CSI
-// driver a new volume for it. It returns when all of it is gone. One that serves, as it has left recovery mode
-// (unless the caller did that) or runs TiDB, is a Conflict and stays: another process of the run may have finished it. A target that is gone already is no error, and what an
-// interrupted call left behind is deleted. Transient errors are retried until ctx ends.
+// driver a new volume for it. It returns when all of it is gone. A target that is gone already is no error, and what an
+// interrupted call left behind is deleted. One that serves is a Conflict and stays, as another process of the run may have
+// finished it: it runs TiDB, or has left recovery mode. left says that the caller itself did the latter. Transient errors are
+// retried until ctx ends.
 func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error {
 	if run == "" {
 		return failure.New(failure.Usage, "delete tidbcluster", name.String(), "the run is not named")

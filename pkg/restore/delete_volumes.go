@@ -81,9 +81,8 @@ func (r *run) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]clu
 	}
 	found, err := r.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
 	for _, v := range found {
-		if epoch := v.Tags.Epoch(); epoch > r.fence.Epoch() {
-			return nil, failure.New(failure.Conflict, "delete volumes", "run "+string(r.opts.Run), "%s is another process's, which has had the lock since: its epoch is %d, and this one's %d",
-				v.ID, epoch, r.fence.Epoch())
+		if err := v.Tags.MadeLater("delete volumes", r.opts.Run, string(v.ID), r.fence.Epoch()); err != nil {
+			return nil, err
 		}
 		if v.Tags[ebs.TagRole] != rolePD { // goes with its claim, or stays with a persistent volume that is named
 			add(v.ID)

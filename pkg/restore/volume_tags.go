@@ -5,9 +5,9 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -19,7 +19,7 @@ func (r *run) tags(v *Volume) ebs.Tags {
 	own := ebs.Tags{
 		ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(),
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		ebs.TagEpoch: strconv.FormatInt(cmp.Or(r.earlier.epoch, r.fence.Epoch()), 10), "ebs.csi.aws.com/cluster": "true",
+		ebs.TagEpoch: ebs.EpochTag(cmp.Or(r.earlier.epoch, r.fence.Epoch())), "ebs.csi.aws.com/cluster": "true",
 	}
 	if r.storageID != "" {
 		own[ebs.TagStorage] = r.storageID
@@ -38,27 +38,19 @@ func (r *run) tags(v *Volume) ebs.Tags {
 	return tags
 }
 
-// retag gives the volumes this process's epoch where an earlier one asked for them, or for some: should that one wake up in the
-// middle of its undo, they are not its own any more. Without the permission the lock alone keeps it from them.
+// retag makes the volumes this process's where an earlier one asked for them, or for some.
 func (r *run) retag(ctx context.Context, s *phase.Scope) {
 	if r.earlier.epoch == 0 || r.earlier.epoch == r.fence.Epoch() {
 		return
 	}
-	var names []string
+	var volumes []cluster.VolumeID
 	for i := range r.volumes {
-		names = append(names, string(r.volumes[i].ID))
+		volumes = append(volumes, r.volumes[i].ID)
 	}
-	tags := ebs.Tags{ebs.TagEpoch: strconv.FormatInt(r.fence.Epoch(), 10)}
-	for some := range slices.Chunk(names, retaggedAtOnce) {
-		if err := r.EBS.PutTags(ctx, some, tags); err != nil {
-			s.Note("the volumes that an earlier process asked for keep its epoch (%s): %v", failure.HintOf(err), err)
-			return
-		}
+	if err := ebs.Retag(ctx, r.EBS, volumes, r.fence.Epoch()); err != nil {
+		s.Note("the volumes that an earlier process asked for keep its epoch (%s): %v", failure.HintOf(err), err)
 	}
 }
-
-// retaggedAtOnce is how many volumes are tagged by one request: EC2 takes 1,000, and recommends fewer.
-const retaggedAtOnce = 100
 
 // What EC2 takes, less the four tags that TiDB Operator adds when it binds a volume.
 const (
