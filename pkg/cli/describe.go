@@ -110,7 +110,7 @@ func (d *describeDoc) readReports(ctx context.Context, cat catalog.Catalog) erro
 }
 
 func (d *describeDoc) table(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "backup     %s\ncluster    %s, TiKV %s, region %s\nbackup ts  %s (%s)\nsealed     %s\nearly apply %s\n\n",
+	_, err := fmt.Fprintf(w, "backup       %s\ncluster      %s, TiKV %s, region %s\nbackup ts    %s (%s)\nsealed       %s\nearly apply  %s\n\n",
 		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), oneLine(d.Region), d.BackupTS, d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"),
 		d.SealedAt.Format("2006-01-02 15:04:05 MST"), d.EarlyApply.Text())
 	if err != nil {

@@ -27,10 +27,9 @@ type Config struct {
 	// Fence keeps out a process whose lock may be another's: every step, undo and adoption asks it, and every call of theirs
 	// that changes something, but those with a reason why not (Step.Unfenced, Step.UndoUnfenced). Nil is for a run without a lock.
 	Fence Fence
-	// About is written with the journal's first record: what the run is, for a person or gc.
-	About any
 	// Begin is called once in a new run, right before the journal is begun by the first step that changes something, and within
-	// that step's deadline: what it returns takes the place of About. An error of it ends the run and leaves no journal.
+	// that step's deadline: what it returns is written with the first record, as what the run is. An error of it ends the run and
+	// leaves no journal. Nil for a run of which there is nothing to write.
 	Begin func(ctx context.Context) (about any, err error)
 	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once. The end
 	// of a run waits no longer than for one try, and neither do the steps of Group before its last one: a live cluster
@@ -121,7 +120,7 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	case records > 0:
 		e.writer.start()
 	default:
-		e.writer.add(Record{Type: RecordRun}, e.cfg.About)
+		e.writer.add(Record{Type: RecordRun}, nil)
 	}
 	err = plan.run(ctx)
 	if err != nil {

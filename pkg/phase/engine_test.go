@@ -239,7 +239,7 @@ func TestRun_Begin_IsAskedOnceRightBeforeTheJournal(t *testing.T) {
 		require.Empty(t, j.lines())
 		return "late", nil
 	}
-	require.NoError(t, phase.New(phase.Config{Journal: j, About: "early", Begin: begin}).Run(t.Context(), []phase.Step{check, tr.step("lock", nil), tr.step("work", nil)}))
+	require.NoError(t, phase.New(phase.Config{Journal: j, Begin: begin}).Run(t.Context(), []phase.Step{check, tr.step("lock", nil), tr.step("work", nil)}))
 	require.Equal(t, 1, asked)
 	require.JSONEq(t, `"late"`, string(j.records[0].Data))
 }

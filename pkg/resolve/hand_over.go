@@ -2,6 +2,8 @@ package resolve
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,7 +23,7 @@ func (r *Resolver) handOver(ctx context.Context, s *phase.Scope) error {
 	if len(leaders) == 0 {
 		return nil
 	}
-	s.Note("%d replicas lead, whose data no log has, until others have the logs that they alone have", len(leaders))
+	s.Note("%d replicas that are ahead of every log lead until another one has their log, which is the best of the region", len(leaders))
 	heirs := make([]cluster.StoreID, len(leaders))
 	err := parallel.Each(ctx, maxChecks, leaders, func(ctx context.Context, i int, a plan.Ahead) (err error) {
 		heirs[i], err = r.awaitHeir(ctx, a)
@@ -59,7 +61,8 @@ func (r *Resolver) awaitHeir(ctx context.Context, a plan.Ahead) (cluster.StoreID
 			}
 		}
 		if time.Since(changed) > r.cfg.Stall {
-			return 0, failure.New(failure.Limited, "hand over leadership", a.String(), "no other replica gets its log, and nothing has changed for %s", r.cfg.Stall).
+			unchanged := fmt.Errorf("no other replica gets its log, and nothing has changed for %s", r.cfg.Stall)
+			return 0, failure.New(failure.Limited, "hand over leadership", a.String(), "%w", errors.Join(unchanged, err)).
 				WithHint("look at the logs of the stores' pods, then %s", r.cfg.resumeHint())
 		}
 		if waitErr := wait.For(ctx, retryInterval); waitErr != nil {

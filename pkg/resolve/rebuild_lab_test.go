@@ -169,7 +169,7 @@ func TestG16_CutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing
 			notes := &notes{}
 			require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}, Sink: notes}).Run(within(t), r.Steps("resolve data")))
 			require.Positive(t, r.Stats().Ahead)
-			require.Equal(t, longer, notes.have("replicas lead, whose data no log has"))
+			require.Equal(t, longer, notes.have("replicas that are ahead of every log lead"))
 			of := cluster.StoreID(l.stores[2].ID())
 			for _, a := range r.Plan().Affected {
 				require.Equal(t, of, a.Store)
