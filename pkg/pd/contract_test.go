@@ -24,6 +24,7 @@ func contractSuite() map[string]func(*testing.T, *pd.Client) {
 		"ResolvedTS": contractResolvedTS,
 		"GC":         contractGC,
 		"Recovery":   contractRecovery,
+		"Notes":      contractNotes,
 	}
 }
 
@@ -68,6 +69,32 @@ func contractMembers(t *testing.T, c *pd.Client) {
 
 	_, err = c.ResolvedTS(ctx)
 	require.NoError(t, err)
+}
+
+func contractNotes(t *testing.T, c *pd.Client) {
+	ctx := t.Context()
+	body, revision, err := c.Note(ctx, "contract")
+	require.NoError(t, err)
+	require.Nil(t, body)
+	require.Zero(t, revision)
+	require.NoError(t, c.PutNote(ctx, "contract", []byte("one"), 0))
+	require.Equal(t, failure.Conflict, failure.KindOf(c.PutNote(ctx, "contract", []byte("other"), 0)))
+	body, revision, err = c.Note(ctx, "contract")
+	require.NoError(t, err)
+	require.Equal(t, "one", string(body))
+	require.NoError(t, c.PutNote(ctx, "contract", []byte("two"), revision))
+	require.Equal(t, failure.Conflict, failure.KindOf(c.PutNote(ctx, "contract", nil, revision)), "it was changed since")
+	body, revision, err = c.Note(ctx, "contract")
+	require.NoError(t, err)
+	require.Equal(t, "two", string(body))
+	require.NoError(t, c.PutNote(ctx, "contract", nil, revision))
+	body, _, err = c.Note(ctx, "contract")
+	require.NoError(t, err)
+	require.Nil(t, body)
+	require.NoError(t, c.PutNote(ctx, "contract", []byte("three"), 0), "a key that was deleted is as one that never was")
+	_, revision, err = c.Note(ctx, "contract")
+	require.NoError(t, err)
+	require.NoError(t, c.PutNote(ctx, "contract", nil, revision))
 }
 
 func contractClock(t *testing.T, c *pd.Client) {

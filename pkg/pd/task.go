@@ -128,9 +128,10 @@ func changefeedState(value []byte) string {
 
 // etcdPair is a key of PD's etcd. The JSON gateway writes bytes in base64, as encoding/json does.
 type etcdPair struct {
-	Key   []byte `json:"key"`
-	Value []byte `json:"value"`
-	Lease int64  `json:"lease,string"` // 0 for a key that stays
+	Key         []byte `json:"key"`
+	Value       []byte `json:"value"`
+	Lease       int64  `json:"lease,string"` // 0 for a key that stays
+	ModRevision int64  `json:"mod_revision,string"`
 }
 
 // etcdPrefix reads the keys that start with prefix, in order. The prefix ends in '/'.

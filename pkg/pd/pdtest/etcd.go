@@ -38,7 +38,7 @@ func (e *etcdServer) Put(_ context.Context, req *etcdserverpb.PutRequest) (*etcd
 	s := e.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.disk.kv[string(req.GetKey())] = string(req.GetValue())
+	s.etcdSetLocked(string(req.GetKey()), string(req.GetValue()))
 	return &etcdserverpb.PutResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: s.disk.clusterID, Revision: 1}}, nil
 }
 
@@ -80,10 +80,10 @@ func (s *Server) etcdRange(r *request) answer {
 	}
 	kvs := []etcdKV{}
 	for _, p := range s.etcdLocked(req.Key, req.RangeEnd) {
-		kvs = append(kvs, etcdKV{Key: []byte(p.key), CreateRevision: 2, ModRevision: 2, Version: 1, Value: []byte(p.value), Lease: p.lease})
+		kvs = append(kvs, etcdKV{Key: []byte(p.key), CreateRevision: p.revision, ModRevision: p.revision, Version: 1, Value: []byte(p.value), Lease: p.lease})
 	}
 	body := map[string]any{"header": map[string]string{
-		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": "2", "raft_term": "2",
+		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": decimal(uint64(s.disk.revision)), "raft_term": "2",
 	}}
 	if len(kvs) > 0 {
 		body["kvs"], body["count"] = kvs, decimal(uint64(len(kvs)))
@@ -110,10 +110,65 @@ func (s *Server) etcdPut(r *request) answer {
 	if err := json.Unmarshal(r.body, &req); err != nil || len(req.Key) == 0 {
 		return answer{status: 400, body: map[string]any{"error": "etcdserver: key is not provided", "code": 3, "message": "etcdserver: key is not provided"}}
 	}
-	s.disk.kv[string(req.Key)] = string(req.Value)
+	s.etcdSetLocked(string(req.Key), string(req.Value))
 	return answer{body: map[string]any{"header": map[string]string{
-		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": "3", "raft_term": "2",
+		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": decimal(uint64(s.disk.revision)), "raft_term": "2",
 	}}, compact: true, call: "EtcdPut " + string(req.Key)}
+}
+
+// etcdTxn carries out one change of one key if the key is of the compared revision: as much of etcd's transactions as tisnap
+// uses. As etcd's gateway does, it leaves "succeeded" out where it is false.
+func (s *Server) etcdTxn(r *request) answer {
+	var req struct {
+		Compare []struct {
+			Key         []byte `json:"key"`
+			Target      string `json:"target"`
+			Result      string `json:"result"`
+			ModRevision int64  `json:"mod_revision,string"`
+		} `json:"compare"`
+		Success []struct {
+			Put *struct {
+				Key   []byte `json:"key"`
+				Value []byte `json:"value"`
+			} `json:"request_put"`
+			Delete *struct {
+				Key []byte `json:"key"`
+			} `json:"request_delete_range"`
+		} `json:"success"`
+	}
+	if err := json.Unmarshal(r.body, &req); err != nil {
+		return answer{status: 400, body: map[string]any{"error": err.Error(), "code": 3, "message": err.Error()}}
+	}
+	if len(req.Compare) != 1 || len(req.Success) != 1 || req.Compare[0].Target != "MOD" || req.Compare[0].Result != "EQUAL" {
+		return answer{status: 501, body: "the stand-in does not have this transaction"}
+	}
+	compare, change := req.Compare[0], req.Success[0]
+	body := map[string]any{}
+	if s.disk.kv[string(compare.Key)].revision == compare.ModRevision {
+		body["succeeded"] = true
+		switch {
+		case change.Put != nil:
+			s.etcdSetLocked(string(change.Put.Key), string(change.Put.Value))
+		case change.Delete != nil:
+			s.disk.revision++
+			delete(s.disk.kv, string(change.Delete.Key))
+		}
+	}
+	body["header"] = map[string]string{
+		"cluster_id": decimal(s.disk.clusterID), "member_id": "1", "revision": decimal(uint64(s.disk.revision)), "raft_term": "2",
+	}
+	return answer{body: body, compact: true, call: "EtcdTxn " + string(compare.Key)}
+}
+
+// etcdValue is what a key was set to, and the revision of that.
+type etcdValue struct {
+	text     string
+	revision int64
+}
+
+func (s *Server) etcdSetLocked(key, value string) {
+	s.disk.revision++
+	s.disk.kv[key] = etcdValue{value, s.disk.revision}
 }
 
 // etcdLease answers how long a lease has left, as etcd's gateway does: whole seconds, -1 for one that is not there.
@@ -137,15 +192,15 @@ func (s *Server) etcdLease(r *request) answer {
 func (s *Server) SetEtcd(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.disk.kv[key] = value
+	s.etcdSetLocked(key, value)
 }
 
 // Etcd is the value of a key that somebody put into PD's etcd; ok is false if nobody did.
 func (s *Server) Etcd(key string) (value string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	value, ok = s.disk.kv[key]
-	return value, ok
+	v, ok := s.disk.kv[key]
+	return v.text, ok
 }
 
 // metaServer is PD's view of etcd for its micro-services, of which there are none. pd/client looks there when

@@ -101,16 +101,17 @@ func (s *Server) numberConfigLocked(item string) float64 {
 type etcdPair struct {
 	key, value string
 	lease      int64
+	revision   int64
 }
 
 // etcdLocked lists the keys in [start, end); an empty end is the key alone, "\x00" all from start on.
 func (s *Server) etcdLocked(start, end []byte) []etcdPair {
 	all := make([]etcdPair, 0, len(s.disk.ttl)+len(s.disk.kv))
 	for item, t := range s.ttlLocked() {
-		all = append(all, etcdPair{key: ttlPrefix + item, value: t.value, lease: t.lease})
+		all = append(all, etcdPair{key: ttlPrefix + item, value: t.value, lease: t.lease, revision: 2})
 	}
 	for key, value := range s.disk.kv {
-		all = append(all, etcdPair{key: key, value: value})
+		all = append(all, etcdPair{key: key, value: value.text, revision: value.revision})
 	}
 	all = slices.DeleteFunc(all, func(p etcdPair) bool {
 		switch {

@@ -27,7 +27,8 @@ type disk struct {
 	schedulerArgs map[string][]string
 	disabled      []string
 	minResolved   uint64
-	kv            map[string]string // what clients put into etcd themselves
+	kv            map[string]etcdValue // what clients put into etcd themselves
+	revision      int64                // of the last change of kv
 	rules         rules
 	lacking       map[uint64]bool // regions of which an operator removed a peer that is not made up for
 }
@@ -64,7 +65,8 @@ func newDisk(cfg Config) *disk {
 		schedulers: defaultSchedulers(),
 
 		schedulerArgs: map[string][]string{},
-		kv:            map[string]string{},
+		kv:            map[string]etcdValue{},
+		revision:      2,
 		rules:         newRules(),
 	}
 	if d.clusterID == 0 {

@@ -28,6 +28,7 @@ func (s *Server) schedulingRoutes() []route {
 		{"POST /v3/kv/range", etcdPoint, false, s.etcdRange},
 		{"POST /v3/lease/timetolive", named("LeaseTTL"), false, s.etcdLease},
 		{"POST /v3/kv/put", named("EtcdPut"), false, s.etcdPut},
+		{"POST /v3/kv/txn", named("EtcdTxn"), false, s.etcdTxn},
 	}
 }
 
