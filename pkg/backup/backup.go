@@ -28,6 +28,7 @@ import (
 type PD interface {
 	hold.PD
 	pd.Imports
+	pd.Notes
 	pd.Settings
 }
 

@@ -88,12 +88,18 @@ func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
 	}
 	survey := earlyapply.Read(ctx, r.EarlyApply, stores)
 	r.early.absent, r.early.failed, r.early.stores = survey.NotApplicable(), survey.Failed, stores
-	if len(survey.On) > 0 {
-		if err := s.Intent(ctx, journal.IntentEarlyApply, survey.On); err != nil {
+	old, err := recordEarly(ctx, r.PD, r.opts.Run, stores, survey, r.early.old)
+	if err != nil {
+		s.Note("what early apply is turned off from is in the run's journal only: %v", err)
+	}
+	if len(old) > 0 {
+		if err := s.Intent(ctx, journal.IntentEarlyApply, old); err != nil {
 			return err
 		}
-		r.early.note(survey.On)
+		r.early.note(old)
 		remainsEarly(r.Remains, r.opts.Cluster, r.early.old)
+	}
+	if len(survey.On) > 0 {
 		r.early.fail(earlyapply.TurnOff(ctx, r.EarlyApply, stores, survey.On))
 		s.Note("early apply is off on %d stores", len(survey.On))
 	}
@@ -106,6 +112,24 @@ func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(context.Cause(ctx), "turn off early apply", r.opts.Cluster.String())
 	}
 	return r.judgeEarlyApply(s)
+}
+
+// recordEarly writes down in PD what the run is about to turn off, and returns that with what a dead run has left off, but not
+// what is known already: all of it is to be put back. An error says that PD has no record of it, or did not show one.
+func recordEarly(
+	ctx context.Context, n pd.Notes, run cluster.RunID, stores []earlyapply.Store, survey *earlyapply.Survey, known []earlyapply.Setting,
+) (old []earlyapply.Setting, err error) {
+	left, err := earlyapply.ReadRecord(ctx, n, stores)
+	for _, l := range left {
+		isKnown := slices.ContainsFunc(known, func(s earlyapply.Setting) bool { return s.Store == l.Store })
+		if slices.Contains(survey.Off, l.Store) && !isKnown {
+			old = append(old, l.Setting)
+		}
+	}
+	if err == nil && len(survey.On) > 0 {
+		err = earlyapply.Record(ctx, n, run, stores, survey.On)
+	}
+	return append(old, survey.On...), err
 }
 
 // judgeEarlyApply warns of stores where early apply may be on, or refuses them.
@@ -177,8 +201,16 @@ func (e *early) able() []earlyapply.Store {
 	return slices.DeleteFunc(slices.Clone(e.stores), func(s earlyapply.Store) bool { return e.failed[s.ID] != nil })
 }
 
-// earlyStores are all TiKV stores of PD that are not tombstones.
+// earlyStores are all TiKV stores of PD that are not tombstones, one at least.
 func earlyStores(ctx context.Context, p pd.Members, name cluster.Name) ([]earlyapply.Store, error) {
+	stores, err := tikvStores(ctx, p, name)
+	if err == nil && len(stores) == 0 {
+		err = failure.New(failure.Unready, "list stores", name.String(), "PD lists no TiKV store")
+	}
+	return stores, err
+}
+
+func tikvStores(ctx context.Context, p pd.Members, name cluster.Name) ([]earlyapply.Store, error) {
 	all, err := p.Stores(ctx)
 	if err != nil {
 		return nil, failure.Annotate(err, "list stores", name.String())
@@ -188,9 +220,6 @@ func earlyStores(ctx context.Context, p pd.Members, name cluster.Name) ([]earlya
 		if live(st) {
 			stores = append(stores, earlyapply.Store{ID: st.ID, Address: st.Address, StatusAddress: st.StatusAddress, StartedAt: st.StartedAt})
 		}
-	}
-	if len(stores) == 0 {
-		return nil, failure.New(failure.Unready, "list stores", name.String(), "PD lists no TiKV store")
 	}
 	return stores, nil
 }

@@ -67,15 +67,24 @@ func (r *run) endLate(ctx context.Context, s *phase.Scope) error {
 	return r.undoEarlyApply(ctx, s)
 }
 
-// putBack sets stores to what they were, and lists those that it set. Its error is of kind Held: a store stays as it is until
+// notedPD lists the stores, and keeps what they were set to.
+type notedPD interface {
+	pd.Members
+	pd.Notes
+}
+
+// putBack sets stores to what they were, takes them off PD's record, and lists those that it set. Its error is of kind Held: a store stays as it is until
 // somebody acts, or restarts it.
-func putBack(ctx context.Context, p pd.Members, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting) (done []cluster.StoreID, err error) {
+func putBack(ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting) (done []cluster.StoreID, err error) {
 	if t == nil {
 		err = failure.New(failure.Unready, "put back early apply", name.String(), "nothing reaches the status ports")
 	} else {
 		var stores []earlyapply.Store
 		if stores, err = earlyStores(ctx, p, name); err == nil {
 			done, err = earlyapply.PutBack(ctx, t, stores, old)
+		}
+		if err == nil {
+			err = earlyapply.Strike(ctx, p, stores, old)
 		}
 	}
 	if err == nil {

@@ -70,7 +70,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	}
 	defer h.Disconnect()
 	deps.Remains.Set(phase.RemainsHold, h.Remains)
-	old, err := pauseEarlyApply(ctx, deps, o.Cluster, o.EarlyApply)
+	old, err := pauseEarlyApply(ctx, deps, o)
 	if err == nil {
 		err = holdUntil(ctx, deps.PD, h, o)
 	}
@@ -100,8 +100,9 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 // pauseEarlyApply turns early apply off before the cluster is held, and returns what the stores were set to, also on error.
 // Stores where that cannot be done are warned of: the process that cuts under this hold proves nothing of them. With
 // RequireNoEarlyApply they are an error.
-func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name, policy EarlyApplyPolicy) ([]earlyapply.Setting, error) {
-	if deps.EarlyApply == nil || policy == IgnoreEarlyApply {
+func pauseEarlyApply(ctx context.Context, deps PauseDeps, o PauseOptions) ([]earlyapply.Setting, error) {
+	name := o.Cluster
+	if deps.EarlyApply == nil || o.EarlyApply == IgnoreEarlyApply {
 		return nil, nil
 	}
 	stores, err := earlyStores(ctx, deps.PD, name)
@@ -110,9 +111,15 @@ func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name, pol
 	}
 	survey := earlyapply.Read(ctx, deps.EarlyApply, stores)
 	e := early{failed: survey.Failed, stores: stores}
+	old, err := recordEarly(ctx, deps.PD, o.Run, stores, survey, nil)
+	if err != nil {
+		deps.Log.Warn("what early apply is turned off from is in this log only", zap.Error(err))
+	}
+	if len(old) > 0 {
+		remainsEarly(deps.Remains, name, old)
+	}
 	if len(survey.On) > 0 {
 		deps.Log.Info("early apply is turned off", zap.Any("was", survey.On))
-		remainsEarly(deps.Remains, name, survey.On)
 		e.fail(earlyapply.TurnOff(ctx, deps.EarlyApply, stores, survey.On))
 		waiting, cancel := context.WithTimeout(ctx, adoptLimit)
 		defer cancel()
@@ -121,12 +128,12 @@ func pauseEarlyApply(ctx context.Context, deps PauseDeps, name cluster.Name, pol
 		}))
 	}
 	if err := earlyApplyOn(name, e.failed); err != nil {
-		if policy == RequireNoEarlyApply {
-			return survey.On, err
+		if o.EarlyApply == RequireNoEarlyApply {
+			return old, err
 		}
 		deps.Log.Warn("a restore has to look for replicas that are ahead of their raft logs", zap.Error(err))
 	}
-	return survey.On, failure.Annotate(context.Cause(ctx), "turn off early apply", name.String())
+	return old, failure.Annotate(context.Cause(ctx), "turn off early apply", name.String())
 }
 
 // checkPausable finds, before anything is paused, what speaks against it: stores that are not up, another tool that holds

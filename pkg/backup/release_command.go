@@ -33,6 +33,12 @@ type ReleaseOptions struct {
 	Watching func(held *runlock.Record)
 }
 
+// HeldPD shows what is held of a cluster, and what was written down of it.
+type HeldPD interface {
+	hold.PD
+	pd.Notes
+}
+
 // Leftover is what dead runs hold of a cluster, by their journals and by PD. The leases and suspensions on the
 // stores cannot be read: a release ends them all.
 type Leftover struct {
@@ -67,7 +73,7 @@ func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runl
 // PlanRelease finds out what a release would let go, and changes nothing. It is Conflict while the lock of a
 // run is alive, unless Force is to break it. A lock that is not renewed is watched first, as a backup does that
 // takes it over.
-func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o ReleaseOptions) (*Leftover, error) {
+func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseOptions) (*Leftover, error) {
 	left := &Leftover{Leftover: hold.Leftover{Cluster: o.Cluster, All: o.All}}
 	id, err := p.ClusterID(ctx)
 	if err != nil {
@@ -105,19 +111,41 @@ func PlanRelease(ctx context.Context, store objstore.Store, p hold.PD, o Release
 	left.Schedulers = slices.Compact(left.Schedulers)
 	slices.Sort(left.Limits)
 	left.Limits = slices.Compact(left.Limits)
-	if left.Status, err = describePauses(ctx, p, held); err != nil {
+	recorded, _, err := recordedEarly(ctx, p, o.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if left.Status, err = describePauses(ctx, p, held, recorded); err != nil {
 		return nil, failure.Annotate(err, "release", o.Cluster.String())
 	}
+	left.addRecorded(recorded, o.Force || o.All)
 	return left, nil
 }
 
-// Status shows what is paused in PD, and by which runs as far as the journals in the storage say; none with a nil
-// store. t asks the stores what they say of early apply; nil asks none. Nothing is changed.
-func Status(ctx context.Context, store objstore.Store, p interface {
-	hold.PD
-	pd.Members
-}, t tikv.EarlyApplier, name cluster.Name,
-) (*hold.Status, error) {
+// addRecorded adds what PD's record has and no journal says, unless the run still has its GC safe point: it may live.
+func (l *Leftover) addRecorded(recorded []earlyapply.Recorded, all bool) {
+	for _, r := range recorded {
+		known := slices.ContainsFunc(l.Early, func(s earlyapply.Setting) bool { return s.Store == r.Store })
+		holds := slices.ContainsFunc(l.Status.SafePoints, func(p hold.SafePoint) bool { return p.Run == r.By })
+		if !known && (all || !holds) {
+			l.Early = append(l.Early, r.Setting)
+		}
+	}
+}
+
+// recordedEarly is what is written down in PD of the stores that it lists, and these stores.
+func recordedEarly(ctx context.Context, p notedPD, name cluster.Name) ([]earlyapply.Recorded, []earlyapply.Store, error) {
+	stores, err := tikvStores(ctx, p, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	recorded, err := earlyapply.ReadRecord(ctx, p, stores)
+	return recorded, stores, err
+}
+
+// Status shows what is paused in PD, and by which runs as far as PD's record and the journals in the storage say; a nil store
+// has none. t asks the stores what they say of early apply; nil asks none. Nothing is changed.
+func Status(ctx context.Context, store objstore.Store, p HeldPD, t tikv.EarlyApplier, name cluster.Name) (*hold.Status, error) {
 	var held []holding
 	if store != nil {
 		var err error
@@ -125,13 +153,13 @@ func Status(ctx context.Context, store objstore.Store, p interface {
 			return nil, err
 		}
 	}
-	status, err := describePauses(ctx, p, held)
-	if err != nil || t == nil {
-		return status, err
-	}
-	stores, err := earlyStores(ctx, p, name)
+	recorded, stores, err := recordedEarly(ctx, p, name)
 	if err != nil {
 		return nil, err
+	}
+	status, err := describePauses(ctx, p, held, recorded)
+	if err != nil || t == nil {
+		return status, err
 	}
 	status.EarlyApply = asTheySay(status.EarlyApply, earlyapply.Read(ctx, t, stores))
 	return status, nil
@@ -157,7 +185,7 @@ func asTheySay(journalled []hold.EarlyApply, now *earlyapply.Survey) []hold.Earl
 	return out
 }
 
-func describePauses(ctx context.Context, p hold.PD, held []holding) (*hold.Status, error) {
+func describePauses(ctx context.Context, p hold.PD, held []holding, recorded []earlyapply.Recorded) (*hold.Status, error) {
 	status, err := hold.Describe(ctx, p)
 	if err != nil {
 		return nil, err
@@ -168,13 +196,18 @@ func describePauses(ctx context.Context, p hold.PD, held []holding) (*hold.Statu
 			status.EarlyApply = append(status.EarlyApply, hold.EarlyApply{Store: s.Store, Limit: s.Limit, By: h.run})
 		}
 	}
+	for _, r := range recorded {
+		if !slices.ContainsFunc(status.EarlyApply, func(e hold.EarlyApply) bool { return e.Store == r.Store }) {
+			status.EarlyApply = append(status.EarlyApply, hold.EarlyApply{Store: r.Store, Limit: r.Limit, By: r.By})
+		}
+	}
 	return status, nil
 }
 
 // Release lets go what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
 // unless Force breaks it: a run that lives after all then ends. The lock of a dead run is freed, and notes that the cluster
 // was let go.
-func Release(ctx context.Context, store objstore.Store, p hold.PD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
+func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
 	left, err := PlanRelease(ctx, store, p, o)
 	if err != nil {
 		return nil, err

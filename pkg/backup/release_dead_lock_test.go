@@ -11,7 +11,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -19,7 +18,9 @@ import (
 )
 
 // quietPD is a PD in which nothing is paused, of a cluster without stores.
-type quietPD struct{ hold.PD }
+type quietPD struct{ backup.HeldPD }
+
+func (quietPD) Note(context.Context, string) ([]byte, int64, error) { return nil, 0, nil }
 
 func (quietPD) Schedulers(context.Context) ([]pd.Scheduler, error) { return nil, nil }
 func (quietPD) ClusterID(context.Context) (uint64, error)          { return 7, nil }

@@ -135,7 +135,7 @@ func statusTable(s *hold.Status) *table {
 	}
 	for _, e := range s.EarlyApply {
 		if e.By == "" {
-			t.row("early apply", "store "+e.Store.String(), "0", "its configuration, or a pause of br that was killed", "set again, or the store's restart")
+			t.row("early apply", "store "+e.Store.String(), "0", "its configuration, or somebody else", "set again, or the store's restart")
 			continue
 		}
 		t.row("early apply", "store "+e.Store.String(), "0, was "+strconv.FormatUint(e.Limit, 10), byRun(e.By, ""), "put back, or the store's restart")

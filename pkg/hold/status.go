@@ -29,7 +29,7 @@ type Status struct {
 type EarlyApply struct {
 	Store cluster.StoreID `json:"store"`
 	Limit uint64          `json:"limit"` // that it had before; 0 where no run is known to have changed it
-	// By is the run that turned it off; empty if none is known to: it may be configured so, or a pause of br was killed.
+	// By is the run that turned it off; empty if none is known to: it may be configured so.
 	By cluster.RunID `json:"by"`
 	// Now is the limit that the store says it has; nil if it was not asked, or gave no answer.
 	Now *uint64 `json:"now,omitempty"`

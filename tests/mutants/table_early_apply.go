@@ -4,6 +4,7 @@ package mutants
 func earlyApplyGuards() []Mutant {
 	const notAhead = "no replica of a backup that says so has data ahead of its raft log"
 	const replicas, each, setting, off = "pkg/earlyapply/replicas.go", "TestUnproven_EachReason", "pkg/earlyapply/setting.go", "pkg/backup/early_apply.go"
+	const record = "pkg/earlyapply/record.go"
 	return []Mutant{
 		in("pkg/manifest/early_apply.go", "a backup that says nothing of early apply rules it out", notAhead,
 			"return m.EarlyApply != nil && (", "return m.EarlyApply == nil || (", "TestEarlyApplyRuledOut_OnlyByWhatTheBackupProved"),
@@ -25,6 +26,17 @@ func earlyApplyGuards() []Mutant {
 		in("pkg/backup/early_apply_back.go", "early apply that stays off is not said by the exit code", releasedOrSaid, "Kind: failure.Held, Err: err,", "Kind: failure.Limited, Err: err,",
 			"TestRelease_EarlyApplyOfADeadRun_IsPutBack"),
 		in("pkg/backup/pause.go", "a pause that requires it holds a cluster that applies early", noneAhead,
-			"		if policy == RequireNoEarlyApply {", "		if false {", "TestPause_EarlyApply_IsDoneAsAskedFor"),
+			"		if o.EarlyApply == RequireNoEarlyApply {", "		if false {", "TestPause_EarlyApply_IsDoneAsAskedFor"),
+		in(record, "a store that was restarted is set to what an earlier process of it had", othersStay, "!s.StartedAt.Equal(r.StartedAt)", "false",
+			"TestRecord_StoresThatWereRestartedOrAreGone_AreNotOfIt"),
+		in(record, "what another process has written down in between is lost", releasedOrSaid, "!failure.Is(err, failure.Conflict) && ", "",
+			"TestRecord_ChangedInBetween_KeepsBothChanges"),
+		in("pkg/pd/note.go", "a change of PD's record that was refused is taken for done", releasedOrSaid, "if !answer.Succeeded {", "if false {", "TestContract_StandIn_Holds"),
+		in(off, "what a pause turns off is written down nowhere", releasedOrSaid, "err == nil && len(survey.On) > 0 {", "err == nil && false {",
+			"TestRelease_EarlyApplyOfAKilledPause_IsPutBack"),
+		in(off, "a run leaves off what a dead one left off", releasedOrSaid, "slices.Contains(survey.Off, l.Store) && !isKnown", "false && !isKnown",
+			"TestRun_EarlyApplyLeftOffByAKilledPause_IsPutBackAtItsEnd"),
+		in("pkg/backup/release_command.go", "early apply of a pause that lives is turned on under it", othersStay, "!known && (all || !holds)", "!known",
+			"TestRelease_EarlyApplyOfALivePause_StaysOff"),
 	}
 }

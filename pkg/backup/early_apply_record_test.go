@@ -1,0 +1,105 @@
+package backup_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+const recordKey = "/tisnap/early-apply"
+
+// killedPause leaves what a pause leaves that is killed and whose hold has run out: early apply off, and PD's record of what
+// it was. While the pause held, during saw it.
+func killedPause(t *testing.T, r *rig, during func()) {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	var record string
+	var recorded bool
+	require.NoError(t, backup.Pause(ctx, backup.PauseDeps{PD: r.deps.PD, TiKV: r.deps.TiKV, EarlyApply: r.tikv, Log: zap.NewNop()}, backup.PauseOptions{
+		Cluster: prod, Run: "killed", Lease: 30 * time.Second, MaxHold: time.Minute,
+		Ready: func() {
+			record, recorded = r.c.PD.Etcd(recordKey)
+			if during != nil {
+				during()
+			}
+			end()
+		},
+	}))
+	require.True(t, recorded, "before anything is turned off")
+	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+	r.requireNoRecord(t)
+	for _, s := range r.c.Stores() {
+		require.NoError(t, r.tikv.SetEarlyApply(t.Context(), s.StatusAddr(), 0))
+	}
+	r.c.PD.SetEtcd(recordKey, record)
+}
+
+func (r *rig) requireNoRecord(t *testing.T) {
+	t.Helper()
+	record, recorded := r.c.PD.Etcd(recordKey)
+	require.False(t, recorded, record)
+}
+
+// A pause has no storage, and a journal may be too old: what was turned off is written down in PD.
+func TestRelease_EarlyApplyOfAKilledPause_IsPutBack(t *testing.T) {
+	t.Parallel()
+	r := newEarlyRig(t)
+	killedPause(t, r, nil)
+	status, err := backup.Status(t.Context(), nil, r.deps.PD, r.tikv, prod)
+	require.NoError(t, err)
+	require.True(t, status.Held())
+	require.Len(t, status.EarlyApply, 3)
+	require.EqualValues(t, "killed", status.EarlyApply[0].By)
+	require.EqualValues(t, 1024, status.EarlyApply[0].Limit)
+	done, err := backup.Release(t.Context(), objstoretest.NewMemory(nil), r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, EarlyApply: r.tikv})
+	require.NoError(t, err)
+	require.Len(t, done.EarlyApply, 3)
+	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+	r.requireNoRecord(t)
+}
+
+// While the pause lives, its GC safe point says so.
+func TestRelease_EarlyApplyOfALivePause_StaysOff(t *testing.T) {
+	t.Parallel()
+	r := newEarlyRig(t)
+	killedPause(t, r, func() {
+		left, err := backup.PlanRelease(t.Context(), objstoretest.NewMemory(nil), r.deps.PD, backup.ReleaseOptions{Cluster: prod})
+		require.NoError(t, err)
+		require.Empty(t, left.Early)
+		left, err = backup.PlanRelease(t.Context(), objstoretest.NewMemory(nil), r.deps.PD, backup.ReleaseOptions{Cluster: prod, All: true})
+		require.NoError(t, err)
+		require.Len(t, left.Early, 3)
+	})
+}
+
+func TestRun_EarlyApplyLeftOffByAKilledPause_IsPutBackAtItsEnd(t *testing.T) {
+	t.Parallel()
+	r := newEarlyRig(t)
+	killedPause(t, r, nil)
+	o := r.options()
+	result, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	require.Equal(t, &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}, result.Manifest.EarlyApply)
+	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+	r.requireNoRecord(t)
+}
+
+// A PD that takes no record is no reason for a backup that proves less: the journal has the limits, too.
+func TestRun_PDTakesNoRecord_EarlyApplyIsExcludedAllTheSame(t *testing.T) {
+	t.Parallel()
+	r := newEarlyRig(t)
+	r.fault(t, fault.Rule{Point: "pd.EtcdTxn", Code: "400", Times: -1})
+	result, err := r.run(t.Context(), t, r.options())
+	require.NoError(t, err)
+	require.Equal(t, &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}, result.Manifest.EarlyApply)
+	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+}

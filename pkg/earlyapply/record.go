@@ -1,0 +1,100 @@
+package earlyapply
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// Recorded is a store on which a run turned early apply off and has not put it back, as PD keeps it: whoever comes after a
+// run that was killed can put it back, whenever that is, and also where the run had no journal.
+type Recorded struct {
+	Setting
+	// StartedAt is of the process that was changed: a later one of the store begins with its configured limit.
+	StartedAt time.Time     `json:"startedAt"`
+	By        cluster.RunID `json:"by"`
+}
+
+const (
+	recordName = "early-apply" // of the note in PD
+	// recordLimit bounds one reading or change of the record: it is worth less than a backup that is not made.
+	recordLimit = 10 * time.Second
+)
+
+// Record writes down in PD what the run is about to turn off. It has to be there before the stores are set. Idempotent.
+func Record(ctx context.Context, n pd.Notes, run cluster.RunID, stores []Store, on []Setting) error {
+	return editRecord(ctx, n, func(list []Recorded) []Recorded {
+		for _, s := range on {
+			list = slices.DeleteFunc(list, func(r Recorded) bool { return r.Store == s.Store }) // it is on: nothing is left to put back
+			list = append(list, Recorded{Setting: s, StartedAt: find(stores, s.Store).StartedAt, By: run})
+		}
+		return list
+	})
+}
+
+// ReadRecord lists what is written down in PD of these stores, but not of a store that was restarted since. Without a
+// record there is none.
+func ReadRecord(ctx context.Context, n pd.Notes, stores []Store) ([]Recorded, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	list, _, err := readRecord(ctx, n)
+	return slices.DeleteFunc(list, func(r Recorded) bool { return r.stale(stores) }), err
+}
+
+// Strike takes these stores off the record, once they are put back, and those that were restarted or are gone. The record
+// goes with its last store. Idempotent.
+func Strike(ctx context.Context, n pd.Notes, stores []Store, back []Setting) error {
+	return editRecord(ctx, n, func(list []Recorded) []Recorded {
+		return slices.DeleteFunc(list, func(r Recorded) bool {
+			return r.stale(stores) || slices.ContainsFunc(back, func(s Setting) bool { return s.Store == r.Store })
+		})
+	})
+}
+
+// stale reports whether the process that was changed is not there any more.
+func (r Recorded) stale(stores []Store) bool {
+	s := find(stores, r.Store)
+	return s.ID == 0 || !s.StartedAt.Equal(r.StartedAt)
+}
+
+// editRecord changes the record, and does so again if another process has changed it in between.
+func editRecord(ctx context.Context, n pd.Notes, change func([]Recorded) []Recorded) error {
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	for {
+		list, revision, err := readRecord(ctx, n)
+		if err != nil {
+			return err
+		}
+		var body []byte
+		if list = change(list); len(list) > 0 {
+			if body, err = json.Marshal(list); err != nil {
+				return failure.Wrap(err, failure.Unknown, "write down early apply", "PD")
+			}
+		} else if revision == 0 {
+			return nil
+		}
+		err = n.PutNote(ctx, recordName, body, revision)
+		if !failure.Is(err, failure.Conflict) && !failure.Transient(err) || wait.For(ctx, interval) != nil {
+			return failure.Annotate(err, "write down early apply", "PD")
+		}
+	}
+}
+
+func readRecord(ctx context.Context, n pd.Notes) (list []Recorded, revision int64, err error) {
+	body, revision, err := n.Note(ctx, recordName)
+	if err != nil || revision == 0 {
+		return nil, 0, failure.Annotate(err, "read what is written down of early apply", "PD")
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, 0, failure.New(failure.Corrupt, "read what is written down of early apply", "PD", "%w", err).
+			WithHint("use the tisnap that wrote it, or delete the key /tisnap/%s in PD's etcd: restarting TiKV brings its configured limit back", recordName)
+	}
+	return list, revision, nil
+}
