@@ -2,12 +2,14 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // youngStore is how long after its start a store may still leave regions out of its resolved ts.
@@ -33,7 +35,7 @@ func (h *Hold) CheckLocks(ctx context.Context, ts cluster.TS, known map[cluster.
 	return parallel.Each(ctx, maxLockScans, regions, func(ctx context.Context, _ int, r cluster.Region) error {
 		ctx, cancel := context.WithTimeout(ctx, h.callLimit())
 		defer cancel()
-		lock, err := h.tikv.FirstLock(ctx, h.address(r.Leader.Store), r, ts)
+		lock, err := h.firstLock(ctx, r, ts)
 		switch {
 		case err != nil:
 			return failure.New(failure.Unready, "check locks", "region "+r.ID.String(), "%v", err)
@@ -44,6 +46,21 @@ func (h *Hold) CheckLocks(ctx context.Context, ts cluster.TS, known map[cluster.
 		}
 		return nil
 	})
+}
+
+// firstLock asks the region's leader, as it was when the regions had settled, and its present one if PD knows another since:
+// elections go on under a hold.
+func (h *Hold) firstLock(ctx context.Context, r cluster.Region, ts cluster.TS) (cluster.TS, error) {
+	lock, err := h.tikv.FirstLock(ctx, h.address(r.Leader.Store), r, ts)
+	var refused *tikv.RegionError
+	if !errors.As(err, &refused) {
+		return lock, err
+	}
+	now, pdErr := h.pd.Regions(ctx, r.Keys)
+	if pdErr != nil || len(now) != 1 || now[0].ID != r.ID || now[0].Version != r.Version || now[0].Leader.Store == r.Leader.Store {
+		return lock, err
+	}
+	return h.tikv.FirstLock(ctx, h.address(now[0].Leader.Store), now[0], ts)
 }
 
 // unproven are the regions whose locks the resolved ts may not know.

@@ -23,11 +23,16 @@ type lockedStores struct {
 	asked  map[cluster.RegionID]cluster.TS
 	locked map[cluster.RegionID]cluster.TS
 	fail   error
+	moved  func(cluster.Region) cluster.Region // what a region is, for PD and the stores, since the hold settled
+	leader map[cluster.RegionID]cluster.StoreID
 }
 
 func (s *lockedStores) FirstLock(_ context.Context, _ string, r cluster.Region, ts cluster.TS) (cluster.TS, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.moved != nil && r.Leader.Store != s.leader[r.ID] {
+		return 0, &tikv.RegionError{Message: "not leader"}
+	}
 	s.asked[r.ID] = ts
 	return s.locked[r.ID], s.fail
 }
@@ -37,6 +42,20 @@ type startedPD struct {
 	hold.PD
 
 	started func(id cluster.StoreID) time.Time
+	stores  *lockedStores
+}
+
+func (p startedPD) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
+	regions, err := p.PD.Regions(ctx, keys)
+	p.stores.mu.Lock()
+	defer p.stores.mu.Unlock()
+	for i := range regions {
+		if p.stores.moved != nil {
+			regions[i] = p.stores.moved(regions[i])
+			p.stores.leader[regions[i].ID] = regions[i].Leader.Store
+		}
+	}
+	return regions, err
 }
 
 func (p startedPD) Stores(ctx context.Context) ([]pd.Store, error) {
@@ -51,12 +70,12 @@ func (p startedPD) Stores(ctx context.Context) ([]pd.Store, error) {
 func locksChecked(t *testing.T, started func(cluster.StoreID) time.Time) (*rig, *lockedStores, *hold.Hold, map[cluster.RegionID]uint64) {
 	t.Helper()
 	r := newRig(t)
-	stores := &lockedStores{Holder: r.tikv, asked: map[cluster.RegionID]cluster.TS{}, locked: map[cluster.RegionID]cluster.TS{}}
+	stores := &lockedStores{Holder: r.tikv, asked: map[cluster.RegionID]cluster.TS{}, locked: map[cluster.RegionID]cluster.TS{}, leader: map[cluster.RegionID]cluster.StoreID{}}
 	cfg := hold.Config{Cluster: name, Run: "run-1", Lease: time.Minute, MaxHold: time.Minute}
 	for _, s := range r.stores {
 		cfg.Stores = append(cfg.Stores, hold.Target{ID: cluster.StoreID(s.ID()), Address: s.Addr()})
 	}
-	h, err := hold.New(cfg, startedPD{r.pd, started}, stores)
+	h, err := hold.New(cfg, startedPD{r.pd, started, stores}, stores)
 	require.NoError(t, err)
 	ctx := within(t, 30*time.Second)
 	require.NoError(t, h.Connect(ctx))
@@ -132,6 +151,27 @@ func TestCheckLocks_RegionDoesNotAnswer_IsNotProven(t *testing.T) {
 	_, stores, h, _ := locksChecked(t, longAgo)
 	stores.fail = &tikv.RegionError{Message: "not leader"}
 	require.Equal(t, failure.Unready, failure.KindOf(h.CheckLocks(within(t, 5*time.Second), 100, nil)))
+}
+
+// Elections go on under a hold, and the leaders are those of when the regions had settled.
+func TestCheckLocks_RegionHasAnotherLeaderSince_AsksThatOne(t *testing.T) {
+	t.Parallel()
+	_, stores, h, _ := locksChecked(t, longAgo)
+	stores.moved = func(r cluster.Region) cluster.Region {
+		for _, p := range r.Peers {
+			if p.Store != r.Leader.Store {
+				r.Leader = p
+			}
+		}
+		return r
+	}
+	require.NoError(t, h.CheckLocks(within(t, 5*time.Second), 100, nil))
+	require.Len(t, stores.asked, 4)
+	stores.locked = map[cluster.RegionID]cluster.TS{}
+	for id := range stores.asked {
+		stores.locked[id] = 77
+	}
+	require.ErrorContains(t, h.CheckLocks(within(t, 5*time.Second), 100, nil), "77")
 }
 
 func TestCoversTS_GCHeldAboveTheBackupTS_IsAConflict(t *testing.T) {
