@@ -49,7 +49,7 @@ func (h *Hold) CheckLocks(ctx context.Context, ts cluster.TS, known map[cluster.
 }
 
 // firstLock asks the region's leader, as it was when the regions had settled, and its present one if PD knows another since:
-// elections go on under a hold.
+// a hold does not end elections.
 func (h *Hold) firstLock(ctx context.Context, r cluster.Region, ts cluster.TS) (cluster.TS, error) {
 	lock, err := h.tikv.FirstLock(ctx, h.address(r.Leader.Store), r, ts)
 	var refused *tikv.RegionError

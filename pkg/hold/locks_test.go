@@ -153,7 +153,7 @@ func TestCheckLocks_RegionDoesNotAnswer_IsNotProven(t *testing.T) {
 	require.Equal(t, failure.Unready, failure.KindOf(h.CheckLocks(within(t, 5*time.Second), 100, nil)))
 }
 
-// Elections go on under a hold, and the leaders are those of when the regions had settled.
+// A hold does not end elections, and the leaders are those of when the regions had settled.
 func TestCheckLocks_RegionHasAnotherLeaderSince_AsksThatOne(t *testing.T) {
 	t.Parallel()
 	_, stores, h, _ := locksChecked(t, longAgo)
