@@ -70,6 +70,9 @@ func sameKubernetes(ctx context.Context, d Deps, r *run) error {
 // refused is the error of an abort that had to leave something.
 func (r *Report) refused(run cluster.RunID) error {
 	for _, i := range r.Items {
+		if i.stray && i.Kind == KindVolume { // it may be another cluster's, in another Kubernetes
+			continue
+		}
 		if i.Action == ActionInUse || i.Action == ActionKeep {
 			return failure.New(failure.Conflict, "abort restore", string(run), "%s %s stays: %s", i.Kind, i.ID, i.Reason)
 		}

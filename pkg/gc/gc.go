@@ -212,6 +212,9 @@ func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volu
 		return err
 	}
 	w.readLeftovers(ctx, d)
+	if err := w.readUnclaimed(ctx, d); err != nil {
+		return err
+	}
 	if loose {
 		w.readHandles(ctx, d)
 	}

@@ -48,7 +48,7 @@ func (w *world) readLeftovers(ctx context.Context, d Deps) {
 			w.noLeftovers = failure.Annotate(err, "find what a restore left in Kubernetes", "run "+string(r.ID))
 			return
 		}
-		if len(found.Strays) > 0 && r.ID > w.strays[r.Cluster].run {
+		if found.Absent && r.ID > w.strays[r.Cluster].run {
 			w.strays[r.Cluster] = strays{run: r.ID, found: found.Strays}
 		}
 		if !found.Empty() {

@@ -15,6 +15,7 @@ type run struct {
 	journal.About
 	ID cluster.RunID
 
+	Began  time.Time // when it wrote its journal first
 	Last   time.Time // when it wrote its journal last
 	Ended  bool
 	Error  string // of a run that ended with one
@@ -35,7 +36,7 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{ID: id, About: about}
+	r := &run{ID: id, About: about, Began: records[0].Time}
 	if r.Operation != journal.Backup && r.Operation != journal.Restore && r.Operation != journal.Resolve {
 		return nil, failure.New(failure.Corrupt, "read journal", string(id), "operation %q is not known: a newer tisnap made it", r.Operation)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ type kubernetes struct {
 	mu       sync.Mutex
 	left     map[cluster.RunID]kube.Leftover
 	strays   []kube.Stray
+	absent   bool
 	refuse   error
 	onDelete func()
 }
@@ -51,7 +53,7 @@ func (k *kubernetes) Leftover(_ context.Context, name cluster.Name, run cluster.
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.left[run]
-	l.Cluster, l.Run, l.Strays = name, run, k.strays
+	l.Cluster, l.Run, l.Strays, l.Absent = name, run, k.strays, k.absent || len(k.strays) > 0
 	return l, nil
 }
 
@@ -317,4 +319,40 @@ func TestCollect_ClaimsWithoutARunOfATargetThatIsGone_AreNamedAndKept(t *testing
 	_, err = Abort(t.Context(), p.deps, AbortOptions{Run: "w", Rate: fast})
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "stays: cluster tidb/copy is gone")
+}
+
+// An earlier version left volumes for claims that are gone, too: only the CSI driver's tags have them. Another Kubernetes cluster
+// may have a cluster of the same name, so that they are named and never deleted, nor keep an abort from its end.
+func TestCollect_VolumesMadeForClaimsOfATargetThatIsGone_AreNamedAndKept(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.killed(t)
+	k.absent, k.left = true, map[cluster.RunID]kube.Leftover{"other": {Volumes: []string{"pv-9"}, Handles: []cluster.VolumeID{"vol-named"}}}
+	p.ec2.volumes = nil
+	add := func(id cluster.VolumeID, change func(*ebs.Volume)) {
+		v := ebs.Volume{ID: id, State: ebs.VolumeAvailable, CreatedAt: time.Now(), Tags: ebs.Tags{
+			"kubernetes.io/created-for/pvc/namespace": "tidb", "kubernetes.io/created-for/pvc/name": "pd-copy-pd-0",
+		}}
+		change(&v)
+		p.ec2.volumes = append(p.ec2.volumes, v)
+	}
+	add("vol-left", func(*ebs.Volume) {})
+	add("vol-before", func(v *ebs.Volume) { v.CreatedAt = time.Now().Add(-24 * time.Hour) })
+	add("vol-attached", func(v *ebs.Volume) { v.State, v.Instance = ebs.VolumeInUse, "i-1" })
+	add("vol-named", func(*ebs.Volume) {})
+	add("vol-another", func(v *ebs.Volume) { v.Tags["kubernetes.io/created-for/pvc/name"] = "pd-prod-pd-0" })
+	add("vol-elsewhere", func(v *ebs.Volume) { v.Tags["kubernetes.io/created-for/pvc/namespace"] = "other" })
+	before := slices.Clone(p.ec2.volumes)
+	report, err := Collect(t.Context(), p.deps, Options{Rate: fast, Clusters: true})
+	require.NoError(t, err)
+	require.Equal(t, map[string]Action{"vol-left": ActionKeep}, of(report, "v"))
+	require.Contains(t, reasons(report), "aws ec2 delete-volume --volume-id vol-left")
+	require.Equal(t, before, p.ec2.volumes)
+	_, err = Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
+	require.NoError(t, err)
+
+	k.absent = false
+	report, err = Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.Empty(t, of(report, "v"), "a cluster of the name is there, and may want them")
 }

@@ -18,7 +18,8 @@ type Leftover struct {
 	Claims, Volumes []string
 	// Handles are the EBS volumes of these PVs that the run made.
 	Handles []cluster.VolumeID
-	// Strays are only there if no TidbCluster of the name is.
+	// Absent says that no TidbCluster of the name is there. Only then there are Strays.
+	Absent bool
 	Strays []Stray
 }
 

@@ -138,6 +138,9 @@ func madeForPod(name string) *regexp.Regexp {
 	return regexp.MustCompile("-" + regexp.QuoteMeta(name) + "-" + components + `-\d+$`)
 }
 
+// MadeForPod reports whether a StatefulSet of the cluster makes claims of such a name.
+func MadeForPod(of cluster.Name, claim string) bool { return madeForPod(of.Name).MatchString(claim) }
+
 // remainsGone waits until no claim and no PV carries the run any more.
 func (d *deletion) remainsGone(ctx context.Context) error {
 	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, byRun(d.run))

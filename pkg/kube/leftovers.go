@@ -22,6 +22,7 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	var own *unstructured.Unstructured
 	switch {
 	case failure.Is(err, failure.NotFound):
+		out.Absent = true
 		if out.Strays, err = c.strays(ctx, name); err != nil {
 			return out, err
 		}

@@ -38,6 +38,15 @@ func gcGuards() []Mutant {
 		in("pkg/gc/strays.go", "a claim that no run is written on is taken for deleted", othersStay,
 			"it.verdict(ActionKeep, \"%s kubectl -n", "it.verdict(ActionDelete, \"%s kubectl -n",
 			"TestCollect_ClaimsWithoutARunOfATargetThatIsGone_AreNamedAndKept"),
+		in("pkg/gc/strays.go", "a volume that only the CSI driver's tags explain is deleted", othersStay,
+			"it.verdict(ActionKeep, \"it was made for claim", "it.verdict(ActionDelete, \"it was made for claim",
+			"TestCollect_VolumesMadeForClaimsOfATargetThatIsGone_AreNamedAndKept"),
+		in("pkg/gc/strays.go", "a volume that a persistent volume names is taken for left", othersStay,
+			` && w.handles[v.ID] == ""`, "",
+			"TestCollect_VolumesMadeForClaimsOfATargetThatIsGone_AreNamedAndKept"),
+		in("pkg/gc/leftover.go", "volumes of a cluster that is there are taken for left", othersStay,
+			"if found.Absent && r.ID", "if r.ID",
+			"TestCollect_VolumesMadeForClaimsOfATargetThatIsGone_AreNamedAndKept"),
 		in("pkg/kube/leftovers.go", "a cluster is deleted that has left recovery mode since it was checked", knownAndKept,
 			`	options, version := onlyThis(o.GetUID()), o.GetResourceVersion()
 	options.Preconditions.ResourceVersion = &version
