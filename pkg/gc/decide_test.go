@@ -18,9 +18,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	awsenv.MustIsolate()
+	goleak.VerifyTestMain(m)
+}
 
 var (
 	now  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -11,5 +11,6 @@
 //
 // What a restore left in Kubernetes (TidbCluster, claims, persistent volumes) goes as one, only if that is asked for
 // (Options.Clusters, Abort), in the Kubernetes cluster that the run noted by its UID, under the target's lock, and never if
-// the cluster may serve or a resolve has, or had, it.
+// the cluster may serve or a resolve has, or had, it. What carries no run, and an earlier version's restore may have left, is
+// named and stays: claims, persistent volumes, and EBS volumes that nothing in Kubernetes has any more.
 package gc

@@ -148,6 +148,7 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	report.Items = append(report.Items, j.remains()...)
 	report.Items = append(report.Items, j.targets()...)
 	report.Items = append(report.Items, j.strayed()...)
+	report.Items = append(report.Items, j.orphans()...)
 	if w.noLeftovers != nil {
 		report.Kubernetes = w.noLeftovers.Error()
 	}
@@ -211,10 +212,10 @@ func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volu
 	if err := w.readRuns(ctx, d, runs); err != nil {
 		return err
 	}
-	w.readLeftovers(ctx, d)
-	if err := w.readUnclaimed(ctx, d); err != nil {
+	if err := w.readProvisioned(ctx, d); err != nil {
 		return err
 	}
+	w.readLeftovers(ctx, d)
 	if loose {
 		w.readHandles(ctx, d)
 	}

@@ -26,12 +26,8 @@ func (r *run) unfinished() bool {
 // readLeftovers asks Kubernetes, if it is the one that they were made in, what restores that did not finish have left.
 func (w *world) readLeftovers(ctx context.Context, d Deps) {
 	w.leftovers, w.strays = map[cluster.RunID]kube.Leftover{}, map[cluster.Name]strays{}
-	var unfinished []*run
-	for _, r := range w.runs {
-		if r.unfinished() && (r.KubernetesUID != "" || r.Kubernetes != "") {
-			unfinished = append(unfinished, r)
-		}
-	}
+	w.claims = map[cluster.RunID]map[string]string{}
+	unfinished := w.unfinished()
 	if len(unfinished) == 0 {
 		return
 	}
@@ -48,7 +44,10 @@ func (w *world) readLeftovers(ctx context.Context, d Deps) {
 			w.noLeftovers = failure.Annotate(err, "find what a restore left in Kubernetes", "run "+string(r.ID))
 			return
 		}
-		if found.Absent && r.ID > w.strays[r.Cluster].run {
+		if found.Absent {
+			w.claims[r.ID] = found.Bound
+		}
+		if len(found.Strays) > 0 && r.ID > w.strays[r.Cluster].run {
 			w.strays[r.Cluster] = strays{run: r.ID, found: found.Strays}
 		}
 		if !found.Empty() {

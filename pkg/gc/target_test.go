@@ -30,6 +30,7 @@ type kubernetes struct {
 	left     map[cluster.RunID]kube.Leftover
 	strays   []kube.Stray
 	absent   bool
+	claims   map[string]string // of the namespace, to their persistent volumes
 	refuse   error
 	onDelete func()
 }
@@ -53,7 +54,7 @@ func (k *kubernetes) Leftover(_ context.Context, name cluster.Name, run cluster.
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.left[run]
-	l.Cluster, l.Run, l.Strays, l.Absent = name, run, k.strays, k.absent || len(k.strays) > 0
+	l.Cluster, l.Run, l.Strays, l.Absent, l.Bound = name, run, k.strays, k.absent || len(k.strays) > 0, k.claims
 	return l, nil
 }
 
@@ -346,7 +347,7 @@ func TestCollect_VolumesMadeForClaimsOfATargetThatIsGone_AreNamedAndKept(t *test
 	report, err := Collect(t.Context(), p.deps, Options{Rate: fast, Clusters: true})
 	require.NoError(t, err)
 	require.Equal(t, map[string]Action{"vol-left": ActionKeep}, of(report, "v"))
-	require.Contains(t, reasons(report), "aws ec2 delete-volume --volume-id vol-left")
+	require.Contains(t, reasons(report), "aws ec2 delete-volume --region us-west-2 --volume-id vol-left")
 	require.Equal(t, before, p.ec2.volumes)
 	_, err = Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
 	require.NoError(t, err)

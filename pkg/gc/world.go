@@ -55,7 +55,11 @@ type world struct {
 	kube                      Kube // nil before it was asked
 	leftovers                 map[cluster.RunID]kube.Leftover
 	strays                    map[cluster.Name]strays
-	noLeftovers               error // why what restores left in Kubernetes is not known
+	// claims are those of the namespaces of unfinished restores whose targets are gone, as Kubernetes has them
+	// (kube.Leftover.Bound), and provisioned what CSI drivers made for claims of a namespace.
+	claims      map[cluster.RunID]map[string]string
+	provisioned map[string][]ebs.Volume
+	noLeftovers error // why what restores left in Kubernetes is not known
 }
 
 // readBackups reads all backups and the manifests of the sealed ones.

@@ -18,6 +18,8 @@ type Leftover struct {
 	Claims, Volumes []string
 	// Handles are the EBS volumes of these PVs that the run made.
 	Handles []cluster.VolumeID
+	// Bound has all claims of the namespace, by name, with the PV that each is bound to, or "".
+	Bound map[string]string
 	// Absent says that no TidbCluster of the name is there. Only then there are Strays.
 	Absent bool
 	Strays []Stray

@@ -138,7 +138,8 @@ func madeForPod(name string) *regexp.Regexp {
 	return regexp.MustCompile("-" + regexp.QuoteMeta(name) + "-" + components + `-\d+$`)
 }
 
-// MadeForPod reports whether a StatefulSet of the cluster makes claims of such a name.
+// MadeForPod reports whether a StatefulSet of the cluster makes claims of such a name. That does not prove that it did: one of
+// cluster "my-copy" looks like one of "copy", too.
 func MadeForPod(of cluster.Name, claim string) bool { return madeForPod(of.Name).MatchString(claim) }
 
 // remainsGone waits until no claim and no PV carries the run any more.

@@ -33,7 +33,7 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	default:
 		out.Serves = mayUse(tc)
 	}
-	if out.Claims, err = c.leftClaims(ctx, name, run, own); err != nil {
+	if out.Claims, out.Bound, err = c.leftClaims(ctx, name, run, own); err != nil {
 		return out, err
 	}
 	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
@@ -54,15 +54,22 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	return out, nil
 }
 
-// leftClaims are those that carry the run, and those that the StatefulSets of a cluster made that the run made.
-func (c *Client) leftClaims(ctx context.Context, name cluster.Name, run cluster.RunID, own *unstructured.Unstructured) ([]string, error) {
+// leftClaims are those that carry the run, and those that the StatefulSets of a cluster made that the run made; bound are
+// Leftover.Bound.
+func (c *Client) leftClaims(
+	ctx context.Context, name cluster.Name, run cluster.RunID, own *unstructured.Unstructured,
+) (left []string, bound map[string]string, err error) {
 	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, wrap(err, "list claims", name.String())
+		return nil, nil, wrap(err, "list claims", name.String())
+	}
+	bound = map[string]string{}
+	for _, claim := range list.Items {
+		bound[claim.Name] = claim.Spec.VolumeName
 	}
 	return claimNames(slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
 		return !madeBy(&pvc, run) && (own == nil || !claimedFor(own, &pvc))
-	})), nil
+	})), bound, nil
 }
 
 // serves says why a cluster that a restore made may serve: it has left recovery mode, or TiDB runs.

@@ -152,9 +152,22 @@ func TestLeftover_MadeAgainWithoutARun_IsShownOnceTheClusterIsGone(t *testing.T)
 	require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst")))
 	found := leftover(t, l)
 	require.Equal(t, []kube.Stray{{Claim: "pd-dst-pd-0", Volume: "pvc-dst", Handle: "vol-0dst"}}, found.Strays)
+	require.Equal(t, "pvc-dst", found.Bound["pd-dst-pd-0"])
+	require.Contains(t, found.Bound, "tikv-src-tikv-0", "all of the namespace")
 	require.True(t, found.Empty())
 	require.NoError(t, l.client.DeleteLeftover(t.Context(), found))
 	require.NotNil(t, l.server.Get("persistentvolumeclaims", "tidb", "pd-dst-pd-0"), "whose it is, is not certain")
 	require.NoError(t, l.server.Remove(l.server.Get("persistentvolumeclaims", "tidb", "pd-dst-pd-0")))
 	require.Equal(t, []kube.Stray{{Volume: "pvc-dst", Handle: "vol-0dst"}}, leftover(t, l).Strays)
+	require.NotContains(t, leftover(t, l).Bound, "pd-dst-pd-0")
+}
+
+func TestMadeForPod_NamesOfClaims(t *testing.T) {
+	t.Parallel()
+	for claim, want := range map[string]bool{
+		"pd-dst-pd-0": true, "tikv-dst-tikv-12": true, "tikv-raft-log-dst-tikv-0": true,
+		"pd-dst-pd": false, "pd-dst2-pd-0": false, "pd-src-pd-0": false, "dst": false, "": false,
+	} {
+		require.Equal(t, want, kube.MadeForPod(source("dst"), claim), claim)
+	}
 }
