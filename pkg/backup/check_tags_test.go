@@ -51,3 +51,26 @@ func TestRun_SnapshotLosesItsTags_PutBackOrNamed(t *testing.T) {
 		})
 	}
 }
+
+// Another process of the run has taken the snapshots over meanwhile: their epoch is not lost, and this process does not make them
+// its own again, which its undo would delete.
+func TestRun_SnapshotsOfALaterProcess_KeepTheirEpoch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var once sync.Once
+	r.ebs.describe = func() {
+		once.Do(func() {
+			for _, s := range r.bed.EC2.Snapshots() {
+				require.NoError(t, r.ebs.PutTags(t.Context(), []string{string(s.ID)}, ebs.Tags{ebs.TagEpoch: "2"}))
+			}
+		})
+	}
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	r.requireSealed(t, o)
+	require.NotContains(t, strings.Join(r.events.texts(), "\n"), "they were put back")
+	for _, s := range r.bed.EC2.Snapshots() {
+		require.EqualValues(t, 2, ebs.Tags(s.Tags).Epoch(), s.ID)
+	}
+}

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -85,4 +86,28 @@ func TestRetag_VolumesOfAnEarlierProcess_GetThisOnesEpoch(t *testing.T) {
 			require.Equal(t, row.want, e.tags)
 		})
 	}
+}
+
+// A later process has taken the volumes over: what this one, which slept, finds different is not lost. With its own epoch put back
+// its undo would take them for its own.
+func TestCheckTags_VolumeOfALaterProcess_KeepsItsEpoch(t *testing.T) {
+	t.Parallel()
+	e := tagged{tags: map[string]ebs.Tags{}}
+	r := locked(t, e, 1)
+	whole, untagged := &Volume{ID: "vol-1", Store: 1, Snapshot: "snap-1"}, &Volume{ID: "vol-2", Store: 2, Snapshot: "snap-2"}
+	var found []ebs.Volume
+	for _, v := range []*Volume{whole, untagged} {
+		tags := maps.Clone(r.tags(v))
+		tags[ebs.TagEpoch] = "2"
+		found = append(found, ebs.Volume{ID: v.ID, Tags: tags})
+	}
+	delete(found[1].Tags, ebs.TagRun)
+	require.NoError(t, r.check(t.Context(), []phase.Step{{
+		Phase: "p", Name: "check-tags", Deadline: time.Minute, ReadOnly: true,
+		Do: func(ctx context.Context, s *phase.Scope) error {
+			r.checkTags(ctx, s, map[cluster.VolumeID]*Volume{whole.ID: whole, untagged.ID: untagged}, found)
+			return nil
+		},
+	}}))
+	require.Equal(t, map[string]ebs.Tags{"vol-2": {ebs.TagRun: "r"}}, e.tags)
 }

@@ -77,3 +77,15 @@ func fencedGuards() []Mutant {
 			"TestAskFirst_LockLost_WritesNothing"),
 	}
 }
+
+// takenOverGuards are those of what a process leaves to the next one of its run.
+func takenOverGuards() []Mutant {
+	return []Mutant{
+		in("pkg/backup/check_tags.go", "snapshots that a later process has taken over become this one's again", knownAndKept,
+			"		delete(missing, ebs.TagEpoch)", "		_ = missing",
+			"TestRun_SnapshotsOfALaterProcess_KeepTheirEpoch"),
+		in("pkg/restore/check_tags.go", "volumes that a later process has taken over become this one's again", knownAndKept,
+			"		delete(missing, ebs.TagEpoch)", "		_ = missing",
+			"TestCheckTags_VolumeOfALaterProcess_KeepsItsEpoch"),
+	}
+}
