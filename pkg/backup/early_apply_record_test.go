@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -25,7 +26,7 @@ func killedPause(t *testing.T, r *rig, during func()) {
 	var record string
 	var recorded bool
 	require.NoError(t, backup.Pause(ctx, backup.PauseDeps{PD: r.deps.PD, TiKV: r.deps.TiKV, EarlyApply: r.tikv, Log: zap.NewNop()}, backup.PauseOptions{
-		Cluster: prod, Run: "killed", Lease: 30 * time.Second, MaxHold: time.Minute,
+		Cluster: prod, Run: "killed", Lease: 30 * time.Second, MaxHold: time.Minute, Holder: hold.Holder{Host: "br-x", Pod: true},
 		Ready: func() {
 			record, recorded = r.c.PD.Etcd(recordKey)
 			if during != nil {
@@ -58,7 +59,10 @@ func TestRelease_EarlyApplyOfAKilledPause_IsPutBack(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, status.Held())
 	require.Len(t, status.EarlyApply, 3)
-	require.EqualValues(t, "killed", status.EarlyApply[0].By)
+	run, holder, _ := hold.SplitHolder(status.EarlyApply[0].By)
+	require.EqualValues(t, "killed", run)
+	require.Equal(t, &holder, status.EarlyApply[0].Holder)
+	require.WithinDuration(t, time.Now(), status.EarlyApply[0].Since, time.Minute)
 	require.EqualValues(t, 1024, status.EarlyApply[0].Limit)
 	done, err := backup.Release(t.Context(), objstoretest.NewMemory(nil), r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, EarlyApply: r.tikv})
 	require.NoError(t, err)

@@ -197,8 +197,14 @@ func describePauses(ctx context.Context, p hold.PD, held []holding, recorded []e
 		}
 	}
 	for _, r := range recorded {
-		if !slices.ContainsFunc(status.EarlyApply, func(e hold.EarlyApply) bool { return e.Store == r.Store }) {
-			status.EarlyApply = append(status.EarlyApply, hold.EarlyApply{Store: r.Store, Limit: r.Limit, By: r.By})
+		e := hold.EarlyApply{Store: r.Store, Limit: r.Limit, By: r.By, Since: r.Since}
+		if _, holder, known := hold.SplitHolder(r.By); known {
+			e.Holder = &holder
+		}
+		if i := slices.IndexFunc(status.EarlyApply, func(e hold.EarlyApply) bool { return e.Store == r.Store }); i < 0 {
+			status.EarlyApply = append(status.EarlyApply, e)
+		} else if status.EarlyApply[i].By == r.By {
+			status.EarlyApply[i] = e
 		}
 	}
 	return status, nil

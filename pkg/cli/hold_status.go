@@ -127,20 +127,29 @@ func statusTable(s *hold.Status) *table {
 		t.row("limit", l.Item, l.Value, byRun(l.By, by), until(l.Until))
 	}
 	for _, p := range s.SafePoints {
-		by := byRun(p.Run, "")
-		if run, holder, known := hold.SplitHolder(p.Run); known {
-			by = byRun(run, "") + " in " + holder.String()
-		}
-		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), by, until(p.Until))
+		t.row("GC safe point", p.TS, p.TS.Time().UTC().Format(time.RFC3339), byHolder(p.Run), until(p.Until))
 	}
 	for _, e := range s.EarlyApply {
 		if e.By == "" {
 			t.row("early apply", "store "+e.Store.String(), "0", "its configuration, or somebody else", "set again, or the store's restart")
 			continue
 		}
-		t.row("early apply", "store "+e.Store.String(), "0, was "+strconv.FormatUint(e.Limit, 10), byRun(e.By, ""), "put back, or the store's restart")
+		was := "0, was " + strconv.FormatUint(e.Limit, 10)
+		if !e.Since.IsZero() {
+			was += " until " + e.Since.UTC().Format(time.RFC3339)
+		}
+		t.row("early apply", "store "+e.Store.String(), was, byHolder(e.By), "put back, or the store's restart")
 	}
 	return t
+}
+
+// byHolder is the run, and where it is if its id says so.
+func byHolder(signed cluster.RunID) string {
+	run, holder, known := hold.SplitHolder(signed)
+	if !known {
+		return byRun(signed, "")
+	}
+	return byRun(run, "") + " in " + holder.String()
 }
 
 func byRun(run cluster.RunID, otherwise string) string {

@@ -19,6 +19,8 @@ type Recorded struct {
 	// StartedAt is of the process that was changed: a later one of the store begins with its configured limit.
 	StartedAt time.Time     `json:"startedAt"`
 	By        cluster.RunID `json:"by"`
+	// Since is when it was turned off, by the clock of the run: for a person to read.
+	Since time.Time `json:"since,omitzero"`
 }
 
 const (
@@ -29,10 +31,11 @@ const (
 
 // Record writes down in PD what the run is about to turn off. It has to be there before the stores are set. Idempotent.
 func Record(ctx context.Context, n pd.Notes, run cluster.RunID, stores []Store, on []Setting) error {
+	now := time.Now().UTC().Truncate(time.Second)
 	return editRecord(ctx, n, func(list []Recorded) []Recorded {
 		for _, s := range on {
 			list = slices.DeleteFunc(list, func(r Recorded) bool { return r.Store == s.Store }) // it is on: nothing is left to put back
-			list = append(list, Recorded{Setting: s, StartedAt: find(stores, s.Store).StartedAt, By: run})
+			list = append(list, Recorded{Setting: s, StartedAt: find(stores, s.Store).StartedAt, By: run, Since: now})
 		}
 		return list
 	})

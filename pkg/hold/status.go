@@ -31,6 +31,10 @@ type EarlyApply struct {
 	Limit uint64          `json:"limit"` // that it had before; 0 where no run is known to have changed it
 	// By is the run that turned it off; empty if none is known to: it may be configured so.
 	By cluster.RunID `json:"by"`
+	// Holder is where that run is, where its id says so.
+	Holder *Holder `json:"holder,omitempty"`
+	// Since is when that run turned it off, by its own clock; zero where only its journal has it.
+	Since time.Time `json:"since,omitzero"`
 	// Now is the limit that the store says it has; nil if it was not asked, or gave no answer.
 	Now *uint64 `json:"now,omitempty"`
 }

@@ -36,6 +36,8 @@ func earlyApplyGuards() []Mutant {
 			"TestRelease_EarlyApplyOfAKilledPause_IsPutBack"),
 		in(off, "a run leaves off what a dead one left off", releasedOrSaid, "slices.Contains(survey.Off, l.Store) && !isKnown", "false && !isKnown",
 			"TestRun_EarlyApplyLeftOffByAKilledPause_IsPutBackAtItsEnd"),
+		in("pkg/backup/release_command.go", "hold status does not say which pod left early apply off", releasedOrSaid, "			e.Holder = &holder\n", "			_ = holder\n",
+			"TestRelease_EarlyApplyOfAKilledPause_IsPutBack"),
 		in("pkg/backup/release_command.go", "early apply of a pause that lives is turned on under it", othersStay, "!known && (all || !holds)", "!known",
 			"TestRelease_EarlyApplyOfALivePause_StaysOff"),
 	}
