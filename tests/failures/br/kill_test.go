@@ -82,6 +82,42 @@ func TestH1_HolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
 	require.Equal(t, brcompat.ExitDone, next.ends(t), next.out())
 }
 
+// A pause is killed with early apply off, and the cluster has no journal of it: PD has the old limits, and the next pause puts
+// them back at its end.
+// https://github.com/tikv/tikv/pull/15587
+func TestA25_PauseKilledWithEarlyApplyOff_TheNextOnePutsItBack(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	limits := func() (out []uint64) {
+		for _, s := range p.c.Stores() {
+			limit, _ := s.EarlyApplyLimit()
+			out = append(out, limit)
+		}
+		return out
+	}
+	before := limits()
+	require.NotContains(t, before, uint64(0))
+	holder := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10s")
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(p.c.Held(), func(s string) bool { return strings.HasPrefix(s, "safe point tisnap-") })
+	}, patience, 20*time.Millisecond)
+	holder.kill(t)
+	require.Equal(t, make([]uint64, len(before)), limits(), "it does not expire")
+
+	var next *job
+	require.Eventually(t, func() bool { // once what the dead one holds has run out
+		next = p.pause(t)
+		next.readyOrEnded(t)
+		return strings.Contains(next.out(), "All ready")
+	}, 60*time.Second, 200*time.Millisecond)
+	require.Equal(t, make([]uint64, len(before)), limits())
+	next.stop()
+	require.Equal(t, brcompat.ExitDone, next.ends(t), next.out())
+	require.Equal(t, before, limits())
+	record, recorded := p.c.PD.Etcd("/tisnap/early-apply")
+	require.False(t, recorded, record)
+}
+
 // readyOrEnded waits until the hold is there or the job has ended.
 func (j *job) readyOrEnded(t *testing.T) {
 	t.Helper()
