@@ -20,8 +20,8 @@ import (
 // exitConflict is the exit code of a run that has lost its lock.
 const exitConflict = 6
 
-// exitsOfUndo are those of a run that was asked to stop, and slept in its undo: nothing is left of it, or it could not see that the
-// cluster is let go.
+// exitsOfUndo are those of a run that was asked to stop, and slept in its undo: nothing is left of it, or it slept past the deadline
+// for letting the cluster go, and could not see that it was.
 func exitsOfUndo() []int { return []int{128 + int(syscall.SIGTERM), 9} }
 
 // sleeper is a process that is suspended, and continued later.
