@@ -2,6 +2,7 @@ package phase
 
 import (
 	"context"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/tracing"
@@ -38,7 +39,8 @@ func (e *Engine) undoAll(ctx context.Context, steps []Step) []error {
 	return errs
 }
 
-// undo does not wait for the journal: letting go must not depend on object storage.
+// undo does not wait for the journal where it lets go: that must not depend on object storage. An undo that asks the lock depends on
+// it anyway, and waits.
 func (e *Engine) undo(ctx context.Context, step *Step) {
 	e.writer.add(Record{Type: RecordUndo, Step: step.Name}, nil)
 	s := e.scope(step)
@@ -46,7 +48,12 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 	limit := undoLimit(ctx, step)
 	ctx, span := tracing.Start(context.WithoutCancel(ctx), "undo "+step.Name)
 	undo := e.fenced(step.UndoUnfenced, e.cfg.Fence.Confirm, step.Undo)
-	err := within(ctx, "undo "+step.Name, limit, func(ctx context.Context) error { return e.call(ctx, undo, s) })
+	err := within(ctx, "undo "+step.Name, limit, func(ctx context.Context) error {
+		if step.UndoUnfenced == "" {
+			e.awaitRecord(ctx, min(maxRecordWait, limit/2))
+		}
+		return e.call(ctx, undo, s)
+	})
 	span.End(err)
 	if err != nil {
 		s.sayKept(err)
@@ -60,4 +67,15 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 	delete(e.began, step.Name)
 	e.writer.add(Record{Type: RecordUndone, Step: step.Name}, nil)
 	s.emit(UndoFinished, "")
+}
+
+// maxRecordWait is how long an undo waits for its record.
+const maxRecordWait = 10 * time.Second
+
+// awaitRecord waits until the journal has the record of an undo, for a while: a process that continues the run has to know that what
+// the run made may not be whole any more. Without the record the undo is made all the same: better that than to leave what it is to delete.
+func (e *Engine) awaitRecord(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_ = e.writer.flush(ctx) // the run's end says that the journal cannot be written
 }

@@ -81,6 +81,12 @@ func fencedGuards() []Mutant {
 // takenOverGuards are those of what a process leaves to the next one of its run.
 func takenOverGuards() []Mutant {
 	return []Mutant{
+		in("pkg/phase/undo.go", "an undo takes away what the next process of the run takes for whole", journalledFirst,
+			"			e.awaitRecord(ctx, min(maxRecordWait, limit/2))\n", "",
+			"TestUndo_ThatTakesAway_WaitsForItsRecordAndNotForEver"),
+		in("pkg/phase/undo.go", "a live cluster is let go only when object storage answers", releasedOrSaid,
+			"		if step.UndoUnfenced == \"\" {", "		if true {",
+			"TestUndo_ThatTakesAway_WaitsForItsRecordAndNotForEver"),
 		in("pkg/backup/check_tags.go", "snapshots that a later process has taken over become this one's again", knownAndKept,
 			"		delete(missing, ebs.TagEpoch)", "		_ = missing",
 			"TestRun_SnapshotsOfALaterProcess_KeepTheirEpoch"),
