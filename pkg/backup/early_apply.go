@@ -117,9 +117,9 @@ func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
 // recordEarly writes down in PD what the run is about to turn off, and returns that with what a dead run has left off, but not
 // what is known already: all of it is to be put back. An error says that PD has no record of it, or did not show one.
 func recordEarly(
-	ctx context.Context, n pd.Notes, run cluster.RunID, stores []earlyapply.Store, survey *earlyapply.Survey, known []earlyapply.Setting,
+	ctx context.Context, p notedPD, run cluster.RunID, stores []earlyapply.Store, survey *earlyapply.Survey, known []earlyapply.Setting,
 ) (old []earlyapply.Setting, err error) {
-	left, err := earlyapply.ReadRecord(ctx, n, stores)
+	left, err := earlyapply.ReadRecord(ctx, p, stores)
 	for _, l := range left {
 		isKnown := slices.ContainsFunc(known, func(s earlyapply.Setting) bool { return s.Store == l.Store })
 		if slices.Contains(survey.Off, l.Store) && !isKnown {
@@ -127,7 +127,12 @@ func recordEarly(
 		}
 	}
 	if err == nil && len(survey.On) > 0 {
-		err = earlyapply.Record(ctx, n, run, stores, survey.On)
+		// The process that gave its setting may be a later one than PD listed before, of a store that was being restarted. Taken
+		// for the older one, it would stay off if this run is killed.
+		if now, listErr := tikvStores(ctx, p, cluster.Name{}); listErr == nil {
+			stores = now
+		}
+		err = earlyapply.Record(ctx, p, run, stores, survey.On)
 	}
 	return append(old, survey.On...), err
 }

@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 const recordKey = "/tisnap/early-apply"
@@ -106,4 +109,44 @@ func TestRun_PDTakesNoRecord_EarlyApplyIsExcludedAllTheSame(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}, result.Manifest.EarlyApply)
 	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+}
+
+// restarting is a PD that lists the stores' next processes once they have been asked for their settings.
+type restarting struct {
+	backup.PD
+	tikv.EarlyApplier
+	asked atomic.Bool
+}
+
+func (r *restarting) Stores(ctx context.Context) ([]pd.Store, error) {
+	stores, err := r.PD.Stores(ctx)
+	for i := range stores {
+		if !r.asked.Load() {
+			stores[i].StartedAt = stores[i].StartedAt.Add(-time.Hour)
+		}
+	}
+	return stores, err
+}
+
+func (r *restarting) EarlyApply(ctx context.Context, address string) (tikv.EarlyApply, error) {
+	r.asked.Store(true)
+	return r.EarlyApplier.EarlyApply(ctx, address)
+}
+
+// Stores that were restarted while they were asked are on record as the processes that are set.
+func TestPause_StoresRestartWhileTheyAreAsked_RecordIsOfTheirNewProcesses(t *testing.T) {
+	t.Parallel()
+	r := newEarlyRig(t)
+	p := &restarting{PD: r.deps.PD, EarlyApplier: r.tikv}
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	require.NoError(t, backup.Pause(ctx, backup.PauseDeps{PD: p, TiKV: r.deps.TiKV, EarlyApply: p, Log: zap.NewNop()}, backup.PauseOptions{
+		Cluster: prod, Run: "r", Lease: 30 * time.Second, MaxHold: time.Minute,
+		Ready: func() {
+			status, err := backup.Status(t.Context(), nil, r.deps.PD, nil, prod)
+			require.NoError(t, err)
+			require.Len(t, status.EarlyApply, 3)
+			end()
+		},
+	}))
 }

@@ -60,10 +60,14 @@ func Strike(ctx context.Context, n pd.Notes, stores []Store, back []Setting) err
 	})
 }
 
-// stale reports whether the process that was changed is not there any more.
+// stale reports whether the process that was changed is not there any more. Where PD does not say when a process was started it
+// is taken for the same.
 func (r Recorded) stale(stores []Store) bool {
 	s := find(stores, r.Store)
-	return s.ID == 0 || !s.StartedAt.Equal(r.StartedAt)
+	if s.StartedAt.IsZero() || r.StartedAt.IsZero() {
+		return s.ID == 0
+	}
+	return !s.StartedAt.Equal(r.StartedAt)
 }
 
 // editRecord changes the record, and does so again if another process has changed it in between.

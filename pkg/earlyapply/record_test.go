@@ -61,6 +61,15 @@ func TestRecord_StoresThatWereRestartedOrAreGone_AreNotOfIt(t *testing.T) {
 	require.Nil(t, p.body, "and is not made to strike something off")
 }
 
+func TestRecord_StartThatPDDoesNotSay_IsTakenForTheSame(t *testing.T) {
+	t.Parallel()
+	p, stores := &paper{}, three()
+	stores[1].StartedAt = time.Time{}
+	require.NoError(t, earlyapply.Record(t.Context(), p, "r", stores, []earlyapply.Setting{{Store: 1, Limit: 1024}, {Store: 2, Limit: 512}}))
+	stores[0].StartedAt, stores[1].StartedAt = time.Time{}, stores[0].StartedAt
+	require.Equal(t, map[cluster.StoreID]uint64{1: 1024, 2: 512}, record(t, p, stores))
+}
+
 // A store that is on again was put back or set by somebody: what it was before is over.
 func TestRecord_StoreThatIsOnAgain_HasItsLatestLimit(t *testing.T) {
 	t.Parallel()
