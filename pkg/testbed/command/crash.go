@@ -26,9 +26,10 @@ is run again. Nothing may be held longer than a lease, EC2 has to hold exactly w
 name, and every row has to be right. The matrix is made from the steps and from an undisturbed run; a prune and
 a delete, which have no journal, are killed before and after each kind of call that changes something.
 
-With --at suspended, and suspended-undo for the undo of each step that has one, it is stopped instead, as kill -STOP does, until another process has taken its lock over and has
-finished its run. When it is continued it has to end with exit code 6, and may change nothing. Each takes a minute, in which
-nothing happens: that is how long the lock is watched.`,
+With --at suspended, and suspended-undo for the undo of each step that has one, it is stopped instead, as kill -STOP does, until
+another process has taken its lock over and has finished its run. When it is continued it has to end with exit code 6 (in an undo
+also with 143, a backup with 9), and may change nothing. Each takes a minute, in which nothing happens: that is how long
+the lock is watched.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := awsenv.Isolate(); err != nil {

@@ -114,7 +114,7 @@ func undoCalls() map[string]string {
 	return map[string]string{
 		journal.StepCut: "ec2.DeleteSnapshot", journal.StepRecord: "s3.DeleteObject", journal.StepHold: "pd.ResumeScheduler",
 		journal.StepCreateCluster: "kube.delete.tidbclusters", journal.StepCreateVolumes: "ec2.DeleteVolume",
-		"fast-restore": "ec2.DisableFastSnapshotRestores",
+		"fast-restore": "ec2.DisableFastSnapshotRestores", journal.StepFreezeScheduling: "pd.DropTTLConfig",
 	}
 }
 

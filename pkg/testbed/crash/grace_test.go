@@ -15,12 +15,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// The exit codes of a run that SIGTERM ended, and of one that leaves a cluster held.
-const (
-	exitTerminated = 143
-	exitHeld       = 9
-)
-
 // everything is the prefix of all points.
 const everything = ""
 

@@ -17,12 +17,24 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// exitConflict is the exit code of a run that has lost its lock.
-const exitConflict = 6
+// Exit codes of the program.
+const (
+	exitConflict   = 6                          // it has lost its lock
+	exitHeld       = 9                          // it could not see that the cluster is let go
+	exitTerminated = 128 + int(syscall.SIGTERM) // it was asked to stop, and nothing of it is left or held
+)
 
-// exitsOfUndo are those of a run that was asked to stop, and slept in its undo: nothing is left of it, or it slept past the deadline
-// for letting the cluster go, and could not see that it was.
-func exitsOfUndo() []int { return []int{128 + int(syscall.SIGTERM), 9} }
+// mayEnd are the exit codes with which a process may end that was suspended at the cell. One that was stopped first, and slept in an
+// undo, may have finished that. Only a backup may say that the cluster is held: it slept for longer than it has for letting it go.
+func (c Cell) mayEnd() []int {
+	switch {
+	case c.Position == SuspendedUndo && c.Run == Backup:
+		return []int{exitConflict, exitTerminated, exitHeld}
+	case c.Position == SuspendedUndo:
+		return []int{exitConflict, exitTerminated}
+	}
+	return []int{exitConflict}
+}
 
 // sleeper is a process that is suspended, and continued later.
 type sleeper struct {
@@ -145,7 +157,7 @@ func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell, besid
 	switch {
 	case err != nil:
 		return err
-	case p.code != exitConflict && !(cell.Position == SuspendedUndo && slices.Contains(exitsOfUndo(), p.code)):
+	case !slices.Contains(cell.mayEnd(), p.code):
 		return errors.Join(fmt.Errorf("the process that was suspended ended with %d", p.code), p.err)
 	case len(changed) > 0:
 		return fmt.Errorf("the process that was suspended, with %v under way beside, has changed something after it had lost its lock: %s",

@@ -32,6 +32,15 @@ func TestAdded_OnlyWhatWasOnItsWay_IsAllowed(t *testing.T) {
 	}
 }
 
+// A run that says in vain that the cluster is held alarms somebody: only one that holds a cluster may.
+func TestMayEnd_HeldIsOnlyOfABackup(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []int{6}, Cell{Run: Backup, Position: Suspended}.mayEnd())
+	require.Equal(t, []int{6, 143, 9}, Cell{Run: Backup, Position: SuspendedUndo}.mayEnd())
+	require.Equal(t, []int{6, 143}, Cell{Run: Restore, Position: SuspendedUndo}.mayEnd())
+	require.Equal(t, []int{6, 143}, Cell{Run: Resolve, Position: SuspendedUndo}.mayEnd())
+}
+
 func TestTrap_Beside_AreTheStepsUnderWay(t *testing.T) {
 	t.Parallel()
 	trap := NewTrap(Cell{Step: "mark-recovering", Position: Suspended, Point: "pd.MarkRecovering", since: "mark-recovering"}, func(syscall.Signal) {})
