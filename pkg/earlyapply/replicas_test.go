@@ -55,6 +55,12 @@ func TestUnproven_EachReason(t *testing.T) {
 			delete(f.states["b"], 20)
 			return r
 		}, regions: []cluster.RegionID{20}},
+		{name: "a replica cannot be read after, and another one's term makes up for its own", after: func(f *fleet, _ []earlyapply.Store, r []cluster.Region) []cluster.Region {
+			missing := f.states["b"][20].Term
+			delete(f.states["b"], 20)
+			f.states["c"][20] = level(f.states["c"][20].Term + missing)
+			return r
+		}, regions: []cluster.RegionID{20}},
 		{name: "a replica came to lead", after: func(f *fleet, _ []earlyapply.Store, r []cluster.Region) []cluster.Region {
 			f.states["b"][10] = level(7)
 			return r
