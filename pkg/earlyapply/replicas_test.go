@@ -51,6 +51,13 @@ func TestUnproven_EachReason(t *testing.T) {
 			f.states["c"][10] = tikv.RaftState{Term: 6, Last: 20, Applied: 21}
 		}, regions: []cluster.RegionID{10}},
 		{name: "a replica could not be read before", before: func(f *fleet) { delete(f.states["c"], 20) }, regions: []cluster.RegionID{20}},
+		{name: "a replica could not be read before, and another one's term makes up for its own", before: func(f *fleet) {
+			delete(f.states["c"], 20)
+			f.states["b"][20] = level(14)
+		}, after: func(f *fleet, _ []earlyapply.Store, r []cluster.Region) []cluster.Region {
+			f.states["b"][20], f.states["c"][20] = level(7), level(7)
+			return r
+		}, regions: []cluster.RegionID{20}},
 		{name: "a replica cannot be read after", after: func(f *fleet, _ []earlyapply.Store, r []cluster.Region) []cluster.Region {
 			delete(f.states["b"], 20)
 			return r

@@ -14,7 +14,7 @@ func earlyApplyGuards() []Mutant {
 		in(replicas, "a replica may have come to lead", notAhead, " && was.terms == now.terms", "", each),
 		in(replicas, "a region may have been split", notAhead, " && was.version == now.version", "", each),
 		in(replicas, "a replica may have moved", notAhead, "was.confVer == now.confVer && ", "", each),
-		in(replicas, "a store may have been restarted", notAhead, "at.IsZero() || !still || !at.Equal(r.started[id])", "!still", each),
+		in(replicas, "a store may have been restarted", notAhead, "at.IsZero() || !still || !at.Equal(r.started[id])", "at.IsZero() || !still", each),
 		in(setting, "a store is taken for off that did not do it", notAhead, "	case got.Known && got.Limit == limit:", "	case got.Known:", "TestTurnOff_JudgesByWhatTheStoreSays"),
 		in(setting, "a store that cannot be read has no early apply", notAhead, "len(s.On)+len(s.Off)+len(s.Failed) == 0", "len(s.On)+len(s.Off) == 0",
 			"TestSurvey_NotApplicable_OnlyWhereEveryStoreSaysSo"),
