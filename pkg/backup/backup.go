@@ -132,7 +132,7 @@ type run struct {
 	sealing   bool      // a seal was asked for: it may exist, or still arrive
 	stillHeld error     // why the cluster was not let go although the cut was proven
 	resumed   bool      // an earlier process of the run died
-	lastEpoch int64     // of that one
+	lastEpoch int64     // the highest of such
 	proof     proof     // of the cut
 	created   time.Time // of the backup: when the process began that took what is in it
 	result    Result

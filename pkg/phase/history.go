@@ -72,12 +72,12 @@ func (h *History) Undoing() bool {
 	return undoing
 }
 
-// Epoch is that of the last process; 0 if none had the lock.
-func (h *History) Epoch() int64 {
-	if len(h.Records) == 0 {
-		return 0
+// Epoch is the highest of the run's processes; 0 if none had the lock.
+func (h *History) Epoch() (highest int64) {
+	for _, r := range h.Records {
+		highest = max(highest, r.Epoch)
 	}
-	return h.Records[len(h.Records)-1].Epoch
+	return highest
 }
 
 // Done reports whether the step is done, and was not undone since.

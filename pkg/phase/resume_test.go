@@ -317,3 +317,11 @@ func TestStoreJournal_DamagedOrOutOfOrder_IsCorrupt(t *testing.T) {
 		})
 	}
 }
+
+// A process that slept may write after the one that took over, if that one has written nothing for a while.
+func TestHistory_Epoch_IsTheHighestOfItsProcesses(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, (&phase.History{}).Epoch())
+	h := &phase.History{Records: []phase.Record{{Epoch: 1}, {Epoch: 3}, {Epoch: 2}}}
+	require.EqualValues(t, 3, h.Epoch())
+}

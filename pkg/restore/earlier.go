@@ -24,7 +24,7 @@ type earlier struct {
 	fast *journal.FastRestore
 	// epoch is that of the process that asked for the volumes first; 0 if none did. Who asks again has to ask for the same.
 	epoch int64
-	// lastEpoch is that of the last process.
+	// lastEpoch is the highest of theirs.
 	lastEpoch int64
 	// restarts is how often the run was undone and begun again.
 	restarts int
