@@ -58,6 +58,25 @@ func TestG16_AffectedLeader_HandsOverToOneWithItsWholeLog(t *testing.T) {
 	})
 }
 
+func TestAffectedLeader_DoesNotAnswer_ItsErrorIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := affectedLeader(func(string) tikv.RaftState { return tikv.RaftState{Term: 6} })
+		answers := b.states
+		b.states = func(address string, call int) (tikv.RaftState, error) {
+			state, err := answers(address, call)
+			if state.Term == 6 && address == "store-2" {
+				err = failure.New(failure.Unready, "read raft state", address, "connection refused")
+			}
+			return state, err
+		}
+		_, err := b.recover(t)
+		require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "nothing has changed for 1m0s")
+		require.ErrorContains(t, err, "connection refused")
+	})
+}
+
 func TestG16_AffectedLeader_NobodyGetsItsLog_IsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
