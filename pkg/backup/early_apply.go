@@ -121,8 +121,7 @@ func recordEarly(
 ) (old []earlyapply.Setting, err error) {
 	left, err := earlyapply.ReadRecord(ctx, p, stores)
 	for _, l := range left {
-		isKnown := slices.ContainsFunc(known, func(s earlyapply.Setting) bool { return s.Store == l.Store })
-		if slices.Contains(survey.Off, l.Store) && !isKnown {
+		if slices.Contains(survey.Off, l.Store) && !earlyapply.Names(known, l.Store) {
 			old = append(old, l.Setting)
 		}
 	}
@@ -188,7 +187,7 @@ func (r *run) allRegions(ctx context.Context) ([]cluster.Region, error) {
 // note adds what stores were set to; the first value that was seen of a store is what it had before this run.
 func (e *early) note(on []earlyapply.Setting) {
 	for _, s := range on {
-		if !slices.ContainsFunc(e.old, func(o earlyapply.Setting) bool { return o.Store == s.Store }) {
+		if !earlyapply.Names(e.old, s.Store) {
 			e.old = append(e.old, s)
 		}
 	}

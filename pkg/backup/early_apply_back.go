@@ -73,8 +73,8 @@ type notedPD interface {
 	pd.Notes
 }
 
-// putBack sets stores to what they were, takes them off PD's record, and lists those that it set. Its error is of kind Held: a store stays as it is until
-// somebody acts, or restarts it.
+// putBack sets stores to what they were, takes them off PD's record, and lists those that it set. Its error is of kind Held: a
+// store stays as it is until somebody acts, or restarts it.
 func putBack(ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting) (done []cluster.StoreID, err error) {
 	if t == nil {
 		err = failure.New(failure.Unready, "put back early apply", name.String(), "nothing reaches the status ports")

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -149,4 +150,28 @@ func TestPause_StoresRestartWhileTheyAreAsked_RecordIsOfTheirNewProcesses(t *tes
 			end()
 		},
 	}))
+}
+
+// A record that cannot be read, as a newer version's, is no reason to leave the rest held, nor to say that a cluster is held whose
+// limits are back. It stays.
+func TestRelease_RecordCannotBeRead_AllElseIsLetGo(t *testing.T) {
+	t.Parallel()
+	r := newEarlyRig(t)
+	r.c.PD.SetEtcd(recordKey, "?")
+	o := r.options()
+	_, err := r.run(t.Context(), t, o)
+	require.NoError(t, err)
+	r.requireSealed(t, o)
+	require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+
+	require.NoError(t, r.deps.PD.PauseScheduler(t.Context(), "balance-leader-scheduler", time.Minute))
+	status, err := backup.Status(t.Context(), nil, r.deps.PD, r.tikv, prod)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err))
+	require.Len(t, status.Schedulers, 1)
+	done, err := backup.Release(t.Context(), objstoretest.NewMemory(nil), r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, All: true})
+	require.Equal(t, failure.Corrupt, failure.KindOf(err))
+	require.Contains(t, failure.HintOf(err), "/tisnap/early-apply")
+	require.Equal(t, []string{"balance-leader-scheduler"}, done.Schedulers)
+	record, _ := r.c.PD.Etcd(recordKey)
+	require.Equal(t, "?", record)
 }

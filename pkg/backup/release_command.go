@@ -49,6 +49,8 @@ type Leftover struct {
 	Dead []cluster.RunID
 	// Early is what stores were set to on which dead runs turned early apply off.
 	Early []earlyapply.Setting
+	// Unread is why PD's record of early apply is not known. All else is let go regardless.
+	Unread error
 
 	lock runlock.Finding
 	// others says that the lock is of a run of another cluster of the same name: it says nothing of this one.
@@ -111,10 +113,8 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 	left.Schedulers = slices.Compact(left.Schedulers)
 	slices.Sort(left.Limits)
 	left.Limits = slices.Compact(left.Limits)
-	recorded, _, err := recordedEarly(ctx, p, o.Cluster)
-	if err != nil {
-		return nil, err
-	}
+	recorded, _, unread := recordedEarly(ctx, p, o.Cluster)
+	left.Unread = unread
 	if left.Status, err = describePauses(ctx, p, held, recorded); err != nil {
 		return nil, failure.Annotate(err, "release", o.Cluster.String())
 	}
@@ -125,9 +125,8 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 // addRecorded adds what PD's record has and no journal says, unless the run still has its GC safe point: it may live.
 func (l *Leftover) addRecorded(recorded []earlyapply.Recorded, all bool) {
 	for _, r := range recorded {
-		known := slices.ContainsFunc(l.Early, func(s earlyapply.Setting) bool { return s.Store == r.Store })
 		holds := slices.ContainsFunc(l.Status.SafePoints, func(p hold.SafePoint) bool { return p.Run == r.By })
-		if !known && (all || !holds) {
+		if !earlyapply.Names(l.Early, r.Store) && (all || !holds) {
 			l.Early = append(l.Early, r.Setting)
 		}
 	}
@@ -144,7 +143,8 @@ func recordedEarly(ctx context.Context, p notedPD, name cluster.Name) ([]earlyap
 }
 
 // Status shows what is paused in PD, and by which runs as far as PD's record and the journals in the storage say; a nil store
-// has none. t asks the stores what they say of early apply; nil asks none. Nothing is changed.
+// has none. t asks the stores what they say of early apply; nil asks none. Nothing is changed. An error beside a status says that PD's
+// record of early apply is not in it.
 func Status(ctx context.Context, store objstore.Store, p HeldPD, t tikv.EarlyApplier, name cluster.Name) (*hold.Status, error) {
 	var held []holding
 	if store != nil {
@@ -153,16 +153,15 @@ func Status(ctx context.Context, store objstore.Store, p HeldPD, t tikv.EarlyApp
 			return nil, err
 		}
 	}
-	recorded, stores, err := recordedEarly(ctx, p, name)
+	recorded, stores, unread := recordedEarly(ctx, p, name)
+	status, err := describePauses(ctx, p, held, recorded)
 	if err != nil {
 		return nil, err
 	}
-	status, err := describePauses(ctx, p, held, recorded)
-	if err != nil || t == nil {
-		return status, err
+	if t != nil {
+		status.EarlyApply = asTheySay(status.EarlyApply, earlyapply.Read(ctx, t, stores))
 	}
-	status.EarlyApply = asTheySay(status.EarlyApply, earlyapply.Read(ctx, t, stores))
-	return status, nil
+	return status, unread
 }
 
 // asTheySay adds what the stores say now. One whose limit is above 0 has nothing left to put back.
@@ -231,7 +230,7 @@ func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder,
 	if err == nil && left.others == nil {
 		err = runlock.NoteLetGo(ctx, store, o.Cluster, time.Now())
 	}
-	return done, err
+	return done, errors.Join(err, left.Unread)
 }
 
 func (l *Leftover) freeLock(ctx context.Context, store objstore.Store) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -81,10 +82,10 @@ func (a *app) holdStatus(ctx context.Context, arg string) error {
 			return err
 		}
 	}
-	if doc.Status, err = backup.Status(ctx, store, p, c.tikv(), name); err != nil {
+	if doc.Status, err = backup.Status(ctx, store, p, c.tikv(), name); doc.Status == nil {
 		return err
 	}
-	return a.print(doc)
+	return errors.Join(a.print(doc), err)
 }
 
 // lockOf is the lock of a run that is alive, or nil. Who is alive is found out as by a run that wants the lock: one that

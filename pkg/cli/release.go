@@ -96,7 +96,7 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 		o.Planned = left
 		plan := newReleasePlan(left)
 		if f.dryRun {
-			return a.print(plan)
+			return errors.Join(a.print(plan), left.Unread)
 		}
 		if err := plan.table(a.streams.Err); err != nil {
 			return err

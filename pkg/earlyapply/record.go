@@ -51,13 +51,15 @@ func ReadRecord(ctx context.Context, n pd.Notes, stores []Store) ([]Recorded, er
 }
 
 // Strike takes these stores off the record, once they are put back, and those that were restarted or are gone. The record
-// goes with its last store. Idempotent.
+// goes with its last store. A record that cannot be read stays: Record has refused to add to it. Idempotent.
 func Strike(ctx context.Context, n pd.Notes, stores []Store, back []Setting) error {
-	return editRecord(ctx, n, func(list []Recorded) []Recorded {
-		return slices.DeleteFunc(list, func(r Recorded) bool {
-			return r.stale(stores) || slices.ContainsFunc(back, func(s Setting) bool { return s.Store == r.Store })
-		})
+	err := editRecord(ctx, n, func(list []Recorded) []Recorded {
+		return slices.DeleteFunc(list, func(r Recorded) bool { return r.stale(stores) || Names(back, r.Store) })
 	})
+	if failure.Is(err, failure.Corrupt) {
+		return nil
+	}
+	return err
 }
 
 // stale reports whether the process that was changed is not there any more. Where PD does not say when a process was started it

@@ -98,5 +98,6 @@ func TestRecord_Unreadable_IsCorruptAndKept(t *testing.T) {
 	_, err := earlyapply.ReadRecord(t.Context(), p, three())
 	require.Equal(t, failure.Corrupt, failure.KindOf(err))
 	require.Equal(t, failure.Corrupt, failure.KindOf(earlyapply.Record(t.Context(), p, "r", three(), []earlyapply.Setting{{Store: 1, Limit: 1}})))
+	require.NoError(t, earlyapply.Strike(t.Context(), p, three(), []earlyapply.Setting{{Store: 1, Limit: 1}}), "nothing of it is this run's")
 	require.Equal(t, "?", string(p.body))
 }

@@ -29,6 +29,11 @@ type Setting struct {
 	Limit uint64          `json:"limit"`
 }
 
+// Names reports whether the store is one of the list.
+func Names(list []Setting, id cluster.StoreID) bool {
+	return slices.ContainsFunc(list, func(s Setting) bool { return s.Store == id })
+}
+
 // Failures are the stores that could not be read or set, and why.
 type Failures map[cluster.StoreID]error
 
@@ -97,8 +102,7 @@ func Read(ctx context.Context, t tikv.EarlyApplier, stores []Store) *Survey {
 
 func (s *Survey) has(id cluster.StoreID) bool {
 	_, failed := s.Failed[id]
-	return failed || slices.Contains(s.Off, id) || slices.Contains(s.Absent, id) ||
-		slices.ContainsFunc(s.On, func(on Setting) bool { return on.Store == id })
+	return failed || slices.Contains(s.Off, id) || slices.Contains(s.Absent, id) || Names(s.On, id)
 }
 
 // read tries for a while: a status port that is busy is no reason for a backup that proves less.
