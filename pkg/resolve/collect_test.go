@@ -45,6 +45,7 @@ type rack struct {
 	log     *zap.Logger
 	streams map[string]int
 	asked   map[string]int // for raft states, by address
+	limits  map[string]string
 }
 
 func (k *rack) Stores(context.Context) ([]pd.Store, error) {
@@ -70,6 +71,8 @@ func (k *rack) RegionMetas(ctx context.Context, address string, each func(tikv.R
 }
 
 func (k *rack) ClusterID(context.Context) (uint64, error) { return 7, nil }
+
+func (k *rack) TTLConfig(context.Context) (map[string]string, error) { return k.limits, nil }
 
 func (k *rack) RaftState(_ context.Context, address string, _ cluster.RegionID) (tikv.RaftState, error) {
 	k.mu.Lock()

@@ -48,21 +48,23 @@ func TestG16_ReplicaAheadOfTheLog_IsRefusedByName(t *testing.T) {
 		states map[string]tikv.RaftState
 		change func(*resolve.Config)
 		want   string // of the error; "" is none
+		limits map[string]string
 	}{
-		"nobody is ahead":                       {nil, func(*resolve.Config) {}, ""},
-		"one applied what no log has":           {ahead, func(*resolve.Config) {}, "region 1 on store 2, applied up to index 12"},
-		"ahead of its own log alone":            {map[string]tikv.RaftState{"store-2": {Last: 8, Applied: 10}}, func(*resolve.Config) {}, ""},
-		"the backup has ruled it out":           {ahead, func(c *resolve.Config) { c.NoneAhead = true }, ""},
-		"a run before has found it":             {nil, func(c *resolve.Config) { c.Progress = saved{p: was} }, "region 1 on store 3"},
-		"a run before has found none":           {ahead, func(c *resolve.Config) { c.Progress = saved{p: none} }, ""},
-		"a run before has not looked":           {nil, func(c *resolve.Config) { c.Progress = saved{p: before} }, "not to be seen any more"},
-		"that run's was another cluster":        {nil, func(c *resolve.Config) { c.Progress = saved{p: other} }, ""},
-		"what a run before wrote is unreadable": {nil, func(c *resolve.Config) { c.Progress = saved{err: failure.New(failure.Corrupt, "decode", "", "x")} }, "not to be seen any more"},
+		"nobody is ahead":                                          {nil, func(*resolve.Config) {}, "", lowered()},
+		"one applied what no log has":                              {ahead, func(*resolve.Config) {}, "region 1 on store 2, applied up to index 12", lowered()},
+		"ahead of its own log alone":                               {map[string]tikv.RaftState{"store-2": {Last: 8, Applied: 10}}, func(*resolve.Config) {}, "", lowered()},
+		"the backup has ruled it out":                              {ahead, func(c *resolve.Config) { c.NoneAhead = true }, "", lowered()},
+		"a run before has found it":                                {nil, func(c *resolve.Config) { c.Progress = saved{p: was} }, "region 1 on store 3", lowered()},
+		"a run before has found it, and PD was let schedule since": {nil, func(c *resolve.Config) { c.Progress = saved{p: was} }, "PD may have copied them", nil},
+		"a run before has found none":                              {ahead, func(c *resolve.Config) { c.Progress = saved{p: none} }, "", lowered()},
+		"a run before has not looked":                              {nil, func(c *resolve.Config) { c.Progress = saved{p: before} }, "not to be seen any more", lowered()},
+		"that run's was another cluster":                           {nil, func(c *resolve.Config) { c.Progress = saved{p: other} }, "", lowered()},
+		"what a run before wrote is unreadable":                    {nil, func(c *resolve.Config) { c.Progress = saved{err: failure.New(failure.Corrupt, "decode", "", "x")} }, "not to be seen any more", lowered()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newRack()
-			k.states = states(row.states)
+			k.states, k.limits = states(row.states), row.limits
 			_, err := k.plan(t, row.change)
 			if row.want == "" {
 				require.NoError(t, err)

@@ -27,8 +27,12 @@ var frozen = map[string]any{
 // replicaLimit is how many replicas PD's checker makes at the same time.
 const replicaLimit = "schedule.replica-schedule-limit"
 
-// freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until thaw.
-const freezeTTL = 10 * time.Minute
+const (
+	// freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until thaw.
+	freezeTTL = 10 * time.Minute
+	// aheadTTL is how long PD's limits stay lowered then if a replica is ahead: PD must not copy it.
+	aheadTTL = 7 * 24 * time.Hour
+)
 
 // How often PD's scheduling is polled: often until its coordinator has started and all its schedulers are paused,
 // then now and then, because PD silently forgets pauses when its leader changes.
@@ -40,6 +44,7 @@ const (
 // freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
 // thaw: the flashback of a large cluster takes longer than one TTL.
 func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
+	r.ahead.Store(r.early.present())
 	if err := r.lowerLimits(ctx); err != nil {
 		return err
 	}
@@ -56,11 +61,14 @@ func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
 func (r *Resolver) lowerLimits(ctx context.Context) error {
 	r.limiting.Lock()
 	defer r.limiting.Unlock()
-	limits := maps.Clone(frozen)
+	limits, ttl := maps.Clone(frozen), freezeTTL
 	if r.rebuilding.Load() {
 		limits[replicaLimit] = rebuildAtOnce
 	}
-	if err := r.pd.SetTTLConfig(ctx, limits, freezeTTL); err != nil {
+	if r.ahead.Load() {
+		ttl = aheadTTL
+	}
+	if err := r.pd.SetTTLConfig(ctx, limits, ttl); err != nil {
 		return failure.Annotate(err, "lower limits", r.cfg.Cluster.String())
 	}
 	inForce, err := r.pd.TTLConfig(ctx)
@@ -163,7 +171,7 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 
 // thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. What cannot be put
 // back does not keep it from the rest. While another run has the cluster, only the GC hold is this run's to end, and not
-// even that if it is another process of this run.
+// even that if it is another process of this run. PD's limits stay lowered if a replica is ahead, for aheadTTL.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	if r.unfreeze != nil {
 		r.unfreeze()
@@ -188,6 +196,9 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 }
 
 func (r *Resolver) dropLimits(ctx context.Context) error {
+	if r.early.present() {
+		return nil
+	}
 	return failure.Annotate(r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", r.cfg.Cluster.String())
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -66,8 +67,8 @@ func (r *Resolver) ToRebuild(ctx context.Context) ([]Replica, error) {
 // it is done nobody may use the cluster: such a replica answers nothing once it is elected, and later serves what was
 // written after the backup ts. Call it when the stores have left recovery mode, before Thaw; calling it again continues.
 //
-// Only a replica on the list is removed, one of a region at a time, and only if a quorum of the region's replicas beside
-// it is healthy.
+// Only replicas on the list are removed. PD makes none before all of them are: the leader that a new one is made from is
+// never one of them.
 func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 	list, err := r.ToRebuild(ctx)
 	if err != nil || len(list) == 0 {
@@ -76,10 +77,23 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 	limit := rebuildBase + time.Duration(len(list))*rebuildEach
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if err := r.freeze(ctx, s); err != nil { // a run that resumes has not frozen anything yet
+		return err
+	}
+	w := &rebuild{r: r, asked: map[cluster.PeerID]time.Time{}}
+	if !r.early.Removed {
+		if err := w.all(ctx, s, w.remains); err != nil {
+			return err
+		}
+		r.early = &EarlyApply{Affected: r.early.Affected, Rebuild: r.early.Rebuild, Removed: true}
+		if err := r.noteRebuild(ctx); err != nil {
+			return err
+		}
+	}
+	r.ahead.Store(false)
 	r.rebuilding.Store(true)
-	err = r.freeze(ctx, s) // of all but the making of replicas; a run that resumes has not frozen anything yet
-	if err == nil {
-		err = r.rebuildAll(ctx, s)
+	if err = r.lowerLimits(ctx); err == nil {
+		err = w.all(ctx, s, w.missing)
 	}
 	r.rebuilding.Store(false)
 	if err != nil {
@@ -90,19 +104,27 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 	return r.lowerLimits(ctx)
 }
 
-// rebuildAll polls PD until all are rebuilt. It gives up when nothing has changed for Config.Stall.
-func (r *Resolver) rebuildAll(ctx context.Context, s *phase.Scope) error {
-	w := &rebuild{r: r, asked: map[cluster.RegionID]time.Time{}, moved: time.Now()}
+// all polls PD until one round after another has brought all listed replicas to a state. It gives up when nothing has
+// changed for Config.Stall.
+func (w *rebuild) all(ctx context.Context, s *phase.Scope, round func(context.Context) ([]string, error)) error {
+	w.moved = time.Now()
 	for {
-		waiting, err := w.round(ctx)
-		s.Expect(int64(len(r.early.Rebuild)), "replicas")
-		s.Reached(int64(len(r.early.Rebuild) - len(waiting)))
+		waiting, err := round(ctx)
+		n := len(w.r.early.Rebuild)
+		s.Expect(int64(2*n), "removals and new replicas") // both for each
+		switch {
+		case err != nil:
+		case w.r.early.Removed:
+			s.Reached(int64(2*n - len(waiting)))
+		default:
+			s.Reached(int64(n - len(waiting)))
+		}
 		switch {
 		case err == nil && len(waiting) == 0:
 			return nil
 		case err != nil && !failure.Transient(err):
-			return failure.Annotate(err, "rebuild replicas", r.cfg.Cluster.String())
-		case time.Since(w.moved) > r.cfg.Stall || wait.For(ctx, rebuildPoll) != nil:
+			return failure.Annotate(err, "rebuild replicas", w.r.cfg.Cluster.String())
+		case time.Since(w.moved) > w.r.cfg.Stall || wait.For(ctx, rebuildPoll) != nil:
 			return w.stuck(waiting, err)
 		}
 	}
@@ -122,55 +144,88 @@ func (w *rebuild) stuck(waiting []string, last error) error {
 // rebuild is what was seen and asked for while replicas are rebuilt.
 type rebuild struct {
 	r     *Resolver
-	asked map[cluster.RegionID]time.Time // when a removal was asked for last
-	seen  uint64                         // sum of all configuration versions
-	moved time.Time                      // when something changed last
+	asked map[cluster.PeerID]time.Time // when a removal was asked for last
+	seen  uint64                       // sum of all configuration versions
+	moved time.Time                    // when something changed last
 }
 
-// round looks at all regions of the listed replicas once, and has PD remove what is due. It returns what is not rebuilt yet,
-// and why.
-func (w *rebuild) round(ctx context.Context) (waiting []string, err error) {
+// remains has PD remove what is due, and lists the replicas that are still there, and why.
+func (w *rebuild) remains(ctx context.Context) (waiting []string, err error) {
 	regions, err := w.regions(ctx)
 	if err != nil {
-		return w.all(), err
+		return nil, err
 	}
 	if err := w.identify(ctx, regions); err != nil {
-		return w.all(), err
+		return nil, err
 	}
-	byID, seen := make(map[cluster.RegionID]*cluster.Region, len(regions)), uint64(0)
+	byID, known := index(regions), sweep.NewCoverage()
 	for i := range regions {
-		byID[regions[i].ID] = &regions[i]
-		seen += regions[i].ConfVer
+		known.Add(regions[i].Keys)
 	}
-	under := 0
-	list := w.r.early.Rebuild
-	for i := range list {
-		region := byID[list[i].Region]
-		why := w.left(&list[i], region)
-		if why == "" {
+	asked := map[cluster.RegionID]bool{} // one of a region at a time
+	for i := range w.r.early.Rebuild {
+		p := &w.r.early.Rebuild[i]
+		region := byID[p.Region]
+		switch {
+		case region == nil || !known.Contains(p.Keys):
+			waiting = append(waiting, p.name("PD does not know all regions of its keys"))
+			continue
+		case !holds(region, p):
 			continue
 		}
-		waiting = append(waiting, "region "+list[i].Region.String()+" on store "+list[i].Store.String()+" ("+why+")")
-		if under++; under > rebuildAtOnce || region == nil || !holds(region, &list[i]) {
+		why := w.spare(region, p)
+		waiting = append(waiting, p.name(cmp.Or(why, "PD is to remove its peer")))
+		if why != "" || asked[region.ID] || len(asked) == rebuildAtOnce {
 			continue
 		}
-		if err := w.remove(ctx, region, &list[i]); err != nil {
+		asked[region.ID] = true
+		if err := w.remove(ctx, region, p); err != nil {
 			return waiting, err
 		}
 	}
-	if seen += uint64(len(list) - len(waiting)); seen != w.seen { //nolint:gosec // a length
-		w.seen, w.moved = seen, time.Now()
-	}
+	w.note(regions, len(waiting))
 	return waiting, nil
 }
 
-// all names the listed replicas, of which nothing is known.
-func (w *rebuild) all() []string {
-	out := make([]string, 0, len(w.r.early.Rebuild))
-	for _, p := range w.r.early.Rebuild {
-		out = append(out, "region "+p.Region.String()+" on store "+p.Store.String())
+// missing lists the replicas whose regions do not have all their peers yet.
+func (w *rebuild) missing(ctx context.Context) (waiting []string, err error) {
+	regions, err := w.regions(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	byID := index(regions)
+	for i := range w.r.early.Rebuild {
+		p := &w.r.early.Rebuild[i]
+		if why := w.lacks(p, byID[p.Region]); why != "" {
+			waiting = append(waiting, p.name(why))
+		}
+	}
+	w.note(regions, len(waiting))
+	return waiting, nil
+}
+
+// note keeps when something changed last.
+func (w *rebuild) note(regions []cluster.Region, waiting int) {
+	seen := uint64(len(w.r.early.Rebuild) - waiting) //nolint:gosec // a length
+	for i := range regions {
+		seen += regions[i].ConfVer
+	}
+	if seen != w.seen {
+		w.seen, w.moved = seen, time.Now()
+	}
+}
+
+func index(regions []cluster.Region) map[cluster.RegionID]*cluster.Region {
+	byID := make(map[cluster.RegionID]*cluster.Region, len(regions))
+	for i := range regions {
+		byID[regions[i].ID] = &regions[i]
+	}
+	return byID
+}
+
+// name is the replica with what it waits for.
+func (p *Replica) name(why string) string {
+	return "region " + p.Region.String() + " on store " + p.Store.String() + " (" + why + ")"
 }
 
 // manyRanges is how many ranges cost more to ask for than all regions at once.

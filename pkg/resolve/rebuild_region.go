@@ -38,7 +38,7 @@ func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error 
 	if !found {
 		return nil
 	}
-	w.r.early = &EarlyApply{Affected: w.r.early.Affected, Rebuild: list}
+	w.r.early = &EarlyApply{Affected: w.r.early.Affected, Rebuild: list} // of which some are left
 	return w.r.noteRebuild(ctx)
 }
 
@@ -55,13 +55,11 @@ func (r *Resolver) noteRebuild(ctx context.Context) error {
 	return failure.Annotate(r.save(ctx, p), "write down which peers are replaced", r.cfg.Cluster.String())
 }
 
-// left says what is missing until the replica is rebuilt; "" is nothing.
-func (w *rebuild) left(p *Replica, region *cluster.Region) string {
+// lacks says what is missing until the region has all its peers; "" is nothing.
+func (w *rebuild) lacks(p *Replica, region *cluster.Region) string {
 	switch {
 	case region == nil:
 		return "PD does not know the region"
-	case p.Peer != 0 && holds(region, p):
-		return "PD is to remove its peer"
 	case region.Leader.Store == 0:
 		return "the region has no leader"
 	case region.Joint:
@@ -72,15 +70,27 @@ func (w *rebuild) left(p *Replica, region *cluster.Region) string {
 	return ""
 }
 
-// remove has PD remove the replica's peer, if the region can do without it: a quorum of its replicas is healthy beside it, and
-// no other of its peers is being replaced.
-func (w *rebuild) remove(ctx context.Context, region *cluster.Region, p *Replica) error {
+// spare says why the region cannot do without the replica now; "" is that it can: of the other voters a majority is up, and
+// one has no data that no log has.
+func (w *rebuild) spare(region *cluster.Region, p *Replica) string {
+	others := slices.DeleteFunc(voters(region), func(v cluster.Peer) bool { return v.ID == p.Peer })
+	up := len(slices.DeleteFunc(slices.Clone(others), func(v cluster.Peer) bool { return !isUpToDate(region, v) }))
 	switch {
-	case region.Leader.Store == 0 || region.Joint || len(voters(region)) < p.Voters:
-		return nil
-	case w.healthy(region) < plan.Quorum(w.r.cfg.Replicas):
-		return nil
-	case time.Since(w.asked[region.ID]) < removeAgain:
+	case region.Leader.Store == 0:
+		return "the region has no leader"
+	case region.Joint:
+		return "the region's peers change"
+	case w.healthy(region) == 0:
+		return "no other peer is healthy"
+	case up < len(others)/2+1:
+		return fmt.Sprintf("%d of its %d other peers are healthy", up, len(others))
+	}
+	return ""
+}
+
+// remove has PD remove the replica's peer.
+func (w *rebuild) remove(ctx context.Context, region *cluster.Region, p *Replica) error {
+	if time.Since(w.asked[p.Peer]) < removeAgain {
 		return nil
 	}
 	err := w.r.pd.RemovePeer(ctx, region.ID, p.Store)
@@ -88,7 +98,7 @@ func (w *rebuild) remove(ctx context.Context, region *cluster.Region, p *Replica
 		return nil
 	}
 	if err == nil {
-		w.asked[region.ID] = time.Now()
+		w.asked[p.Peer] = time.Now()
 	}
 	return err
 }
@@ -98,12 +108,16 @@ func (w *rebuild) healthy(region *cluster.Region) int {
 	n := 0
 	for _, v := range voters(region) {
 		p := find(w.r.early.Rebuild, region.ID, v.Store)
-		old := p != nil && p.Peer == v.ID
-		if !old && !v.Witness && !slices.Contains(region.Pending, v.ID) && !slices.Contains(region.DownPeer, v.ID) {
+		if old := p != nil && p.Peer == v.ID; !old && isUpToDate(region, v) {
 			n++
 		}
 	}
 	return n
+}
+
+// isUpToDate reports whether the peer is up and has the region's log.
+func isUpToDate(region *cluster.Region, v cluster.Peer) bool {
+	return !v.Witness && !slices.Contains(region.Pending, v.ID) && !slices.Contains(region.DownPeer, v.ID)
 }
 
 // holds reports whether the replica's old peer is still one of the region's.

@@ -111,10 +111,10 @@ type Resolver struct {
 	prepared, flashed *sweep.Coverage
 	resumed           bool // regions may be prepared by the run before
 
-	// rebuilding lets PD make replicas while the rest of its scheduling stays frozen; limiting is for one change of its limits
-	// at a time.
-	rebuilding atomic.Bool
-	limiting   sync.Mutex
+	// rebuilding lets PD make replicas while the rest of its scheduling stays frozen, and ahead keeps it frozen for long;
+	// limiting is for one change of its limits at a time.
+	rebuilding, ahead atomic.Bool
+	limiting          sync.Mutex
 
 	unfreeze context.CancelFunc // ends the renewal of PD's pauses
 	freezing sync.WaitGroup

@@ -14,7 +14,7 @@ func aheadGuards() []Mutant {
 			" && !p.affects(l.Region, id)", "", planned),
 		in(ahead, "a replica that was found before is none once the leader's log has grown", noneAhead,
 			"found && (c.certain || applied > best.index)", "found && applied > best.index", planned),
-		in(ahead, "a region of which no quorum is healthy is planned", noneAhead,
+		in(ahead, "a region of which no replica is healthy is planned", noneAhead,
 			"	case len(many) > 0:", "	case false:", none),
 		in(ahead, "a region that a replica ahead may have split is planned", noneAhead,
 			"	case len(split) > 0:", "	case false:", none),
@@ -26,6 +26,8 @@ func aheadGuards() []Mutant {
 			"	if r.cfg.NoneAhead {", "	if !r.cfg.NoneAhead {", refused),
 		in(find, "a run that resumes looks again, when it is not to be seen any more", noneAhead,
 			"	case err == nil && saved.EarlyApply != nil:", "	case err == nil:", refused),
+		in(find, "a run that resumes trusts a PD that may have copied a replica that is ahead", noneAhead,
+			"		if inForce[item] != ", "		if false && inForce[item] != ", refused),
 		in(take, "a replica that is ahead passes where nobody can rebuild it", noneAhead,
 			"	if !r.cfg.Rebuilds {", "	if false {", refused),
 		in("pkg/resolve/recover.go", "a replica that is ahead leads on, and ends TiKV at the first proposal", noneAhead,
@@ -47,24 +49,37 @@ func aheadGuards() []Mutant {
 
 // rebuildGuards are those of the rebuild of such replicas.
 func rebuildGuards() []Mutant {
-	const rebuild, limits = "pkg/resolve/rebuild_region.go", "pkg/resolve/freeze.go"
+	const all, rebuild, limits = "pkg/resolve/rebuild.go", "pkg/resolve/rebuild_region.go", "pkg/resolve/freeze.go"
+	const raised = "TestRebuild_LimitsOfPD_AreRaisedOnceAllAreRemoved"
 	const spared, killed = "TestG16_Rebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestG16_Rebuild_KilledAfterTheRemoval_TheNewPeerStays"
 	const restored = "TestG16_Restore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts"
 	return []Mutant{
-		in(rebuild, "a replica is removed of a region without a healthy quorum beside it", noneAhead,
-			"	case w.healthy(region) < plan.Quorum(w.r.cfg.Replicas):", "	case false:", spared),
-		in(rebuild, "a second replica of a region is removed before the first is made again", noneAhead,
-			" || len(voters(region)) < p.Voters:", ":", spared),
+		in(rebuild, "the last voters of a region are removed, though all have data that no log has", noneAhead,
+			"	case w.healthy(region) == 0:", "	case false:", spared),
+		in(rebuild, "a replica is removed of a region without a majority beside it", noneAhead,
+			"	case up < len(others)/2+1:", "	case false:", spared),
+		in(all, "a second replica of a region is removed beside the first", noneAhead,
+			"		asked[region.ID] = true", "		asked[region.ID] = false", spared),
+		in(all, "a part of a region that PD does not know yet keeps its replica", noneAhead,
+			"case region == nil || !known.Contains(p.Keys):", "case region == nil:", spared),
+		in(all, "PD makes replicas while one that is ahead can lead", noneAhead,
+			"	if err := r.freeze(ctx, s); err != nil { // a run", "	r.rebuilding.Store(true)\n	if err := r.freeze(ctx, s); err != nil { // a run", raised),
+		in(all, "a run that resumes does not know that none is left", noneAhead,
+			"		if err := r.noteRebuild(ctx); err != nil {", "		if err := ctx.Err(); err != nil {", "TestRebuild_KilledOnceAllAreRemoved_PDMayScheduleMeanwhile"),
+		in(limits, "PD may copy a replica that is ahead ten minutes after a kill", noneAhead,
+			"	r.ahead.Store(r.early.present())", "	r.ahead.Store(false)", raised),
+		in(limits, "a run that fails lets PD copy a replica that is ahead", noneAhead,
+			"	if r.early.present() {", "	if false {", "TestRebuild_FailsWhileAReplicaIsAhead_PDStaysFrozen"),
 		in(rebuild, "a replica that was made again is removed, which is not on the list", noneAhead,
 			"q.Store == p.Store && q.ID == p.Peer", "q.Store == p.Store", spared),
 		in(rebuild, "a region that has split off keeps its replica's data", noneAhead,
 			"	case listed == nil:", "	case false:", spared),
 		in(rebuild, "a run that resumes does not know which peer is the old one", noneAhead,
 			"	return w.r.noteRebuild(ctx)", "	return nil", killed),
-		in("pkg/resolve/rebuild.go", "a run of which nobody knows whether it has looked continues to TiDB", noneAhead,
+		in(all, "a run of which nobody knows whether it has looked continues to TiDB", noneAhead,
 			"	if r.cfg.NoneAhead {", "	if true {", "TestG16_Rebuild_NobodyHasLooked_IsRefused"),
 		in(limits, "PD makes no replica, as it is frozen", noneAhead,
-			"	if r.rebuilding.Load() {", "	if false {", "TestRebuild_LimitsOfPD_AreRaisedForIt"),
+			"	if r.rebuilding.Load() {", "	if false {", raised),
 		in("pkg/resolve/extend_logs.go", "a replica that is elected before it is rebuilt answers nothing", noneAhead,
 			"		case state.Last >= a.Applied:", "		case true:", "TestG16_ReplicaAheadOfTheLog_IsRebuilt"),
 		in("pkg/restore/leave_recovery.go", "TiDB starts with the stores although replicas are to be rebuilt", noneAhead,

@@ -58,9 +58,10 @@ func (c *choices) addAffected(best *peerRow) {
 }
 
 // takeAffected notes the affected peers of the planned regions. What cannot be made good by their other replicas is
-// Corrupt: a region of which fewer than a quorum is left without them, one that lacks a replica already, and one whose
-// peers disagree about the version, as an affected peer may have made a region that no log has.
-func (p *Plan) takeAffected(c *choices, rules Rules) error {
+// Corrupt: a region of which no replica is left without them, one that lacks a replica already, as those that are left
+// may not be a quorum, and one whose peers disagree about the version, as an affected peer may have made a region that
+// no log has.
+func (p *Plan) takeAffected(c *choices) error {
 	if len(c.affected) == 0 {
 		return nil
 	}
@@ -78,7 +79,7 @@ func (p *Plan) takeAffected(c *choices, rules Rules) error {
 	var many, few, split []string
 	for _, a := range p.Affected {
 		switch {
-		case rules.Replicas-count[a.Region] < Quorum(rules.Replicas):
+		case count[a.Region] >= planned[a.Region].Replicas:
 			many = append(many, a.String())
 		case degraded[a.Region]:
 			few = append(few, a.String())
@@ -88,7 +89,7 @@ func (p *Plan) takeAffected(c *choices, rules Rules) error {
 	}
 	switch {
 	case len(many) > 0:
-		return corruptAhead("fewer than a quorum of the replicas are without data that no log of the backup has: " + failure.List(many))
+		return corruptAhead("every replica has data that no log of the backup has: " + failure.List(many))
 	case len(few) > 0:
 		return corruptAhead("a replica is missing, and another has data that no log of the backup has: " + failure.List(few))
 	case len(split) > 0:

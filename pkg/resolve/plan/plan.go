@@ -130,7 +130,7 @@ func Make(metas *Metas, rules Rules) (*Plan, error) {
 		return nil, plan.tile(c.regions, order, metas.keys)
 	}
 	plan.fill(c, order, metas.keys)
-	if err := plan.takeAffected(c, rules); err != nil {
+	if err := plan.takeAffected(c); err != nil {
 		return nil, err
 	}
 	return plan, nil

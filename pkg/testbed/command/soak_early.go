@@ -155,7 +155,7 @@ func judgeEarly(held *round.Ahead, code int, output string) error {
 			named++
 		}
 	}
-	partly := strings.Contains(output, "fewer than a quorum") || strings.Contains(output, "a replica is missing")
+	partly := strings.Contains(output, "every replica has data") || strings.Contains(output, "a replica is missing")
 	if want := min(len(held.Affected), failure.MaxListed); named < want && !(partly && named > 0) {
 		return fmt.Errorf("the restore named %d of the %d replicas that are ahead: %v", named, want, held.Affected)
 	}

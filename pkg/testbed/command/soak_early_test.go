@@ -42,8 +42,8 @@ func TestJudgeEarly_RefusalHasToNameEveryReplica(t *testing.T) {
 		"refused for nothing":              {replicas(0), corrupt, says(0), "without a replica"},
 		"another end":                      {replicas(1), 8, "", "ended with 8"},
 		"a restore that ends well":         {replicas(1), 0, "", ""},
-		"a region without a healthy one":   {replicas(2), corrupt, "fewer than a quorum of the replicas are without data: region 10 on store 1, applied", ""},
-		"such a region, that is not there": {replicas(2), corrupt, "fewer than a quorum of the replicas are without data: region 99 on store 1, applied", "named 0"},
+		"a region without a healthy one":   {replicas(2), corrupt, "every replica has data that no log of the backup has: region 10 on store 1, applied", ""},
+		"such a region, that is not there": {replicas(2), corrupt, "every replica has data that no log of the backup has: region 99 on store 1, applied", "named 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
