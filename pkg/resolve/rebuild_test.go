@@ -190,6 +190,7 @@ func TestG16_Rebuild_RemovesOnlyWhatIsListedAndCanBeSpared(t *testing.T) {
 		stuck   string // why it is not rebuilt in the end; "" is that it is
 	}{
 		"one of three":                    {some, change(whole), nil, nil, []string{"1/1"}, ""},
+		"PD makes one at once":            {some, change(whole), func(p *shownPD, removal string) { p.lose(removal); p.makeUp() }, nil, []string{"1/1"}, ""},
 		"none is listed":                  {nil, change(whole), nil, nil, nil, ""},
 		"PD removes nothing":              {some, change(whole), stays, nil, []string{"1/1"}, "PD is to remove its peer"},
 		"another one has no snapshot yet": {some, change(func(r *cluster.Region) { r.Pending = []cluster.PeerID{102} }), nil, nil, nil, "1 of its 2 other peers"},
