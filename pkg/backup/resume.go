@@ -95,12 +95,15 @@ func (r *run) resumption() *phase.Resume {
 }
 
 // startOver undoes the rest of a run that was being undone, unless its backup is sealed and so is kept.
-func (r *run) startOver(h *phase.History) (bool, error) {
+func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
+	if !h.Undoing() {
+		return "", nil
+	}
 	if h.Done(journal.StepSeal) {
-		return false, failure.New(failure.Conflict, "resume run", string(r.opts.Run), "backup %s is sealed, and the run was being ended when its process died", r.opts.Backup).
+		return "", failure.New(failure.Conflict, "resume run", string(r.opts.Run), "backup %s is sealed, and the run was being ended when its process died", r.opts.Backup).
 			WithHint("the backup can be restored; take the next one without --run-id, and under another --name")
 	}
-	return true, nil
+	return "the run was being undone when its process died", nil
 }
 
 // reset forgets the attempt that is undone. What its steps held is let go, and its snapshots are deleted; the run keeps

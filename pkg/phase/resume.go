@@ -21,10 +21,10 @@ type Resume struct {
 	// Adopt is called once, right after the admission. It throws away what cannot be continued: the group of steps that
 	// may be attempted more than once, if it is not done. After an error of it the run can still be continued.
 	Adopt func(ctx context.Context, s *Scope, h *History) error
-	// StartOver says of a run that died while it was being undone whether this process undoes the rest and then does all
-	// steps from scratch; if not, the run is continued as any other. It is called after Adopt, and after an error of it
-	// nothing is undone. Nil refuses such a run before its first step.
-	StartOver func(h *History) (bool, error)
+	// StartOver says why this process undoes what is there and then does all steps from scratch; "" is that the run is
+	// continued. It is called after Adopt, and after an error of it nothing is undone. Nil is for no such run, and refuses
+	// one that died while it was being undone before its first step.
+	StartOver func(ctx context.Context, h *History) (why string, err error)
 	// Reset forgets, once the rest is undone, what the run knew of its earlier processes. An error of it ends the run.
 	Reset func() error
 	// Abort undoes the run after that in place of continuing it: Run succeeds if all of it is undone.
@@ -85,22 +85,22 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 		e.open = true // nothing is undone: another process can try it again; no other step runs yet
 		return err
 	}
-	over := false
-	if now.Undoing() && !rule.Abort {
-		if over, err = rule.StartOver(now); err != nil {
+	why := ""
+	if rule.StartOver != nil && !rule.Abort {
+		if why, err = rule.StartOver(ctx, now); err != nil {
 			e.open = true
 			return err
 		}
 	}
 	e.adopt(steps)
-	if !over {
+	if why == "" {
 		e.cfg.Times.resume(now)
 	}
 	switch {
 	case rule.Abort:
 		return errAborted
-	case over:
-		return e.startOver(ctx, steps, step)
+	case why != "":
+		return e.startOver(ctx, steps, step, why)
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func TestResume_RunWasBeingUndone_RestIsUndoneAndAllIsDoneAgain(t *testing.T) {
 			lock := tr.step("lock", nil)
 			lock.Repeat = true
 			cfg := continuing(j, nil, func() {})
-			cfg.Resume.StartOver = func(*phase.History) (bool, error) { return true, nil }
+			cfg.Resume.StartOver = func(context.Context, *phase.History) (string, error) { return "it was being undone", nil }
 			cfg.Resume.Reset = func() error { tr.did = append(tr.did, "reset"); return nil }
 			check := tr.step("check", nil)
 			check.Undo = nil
@@ -212,7 +212,7 @@ func TestResume_DiesAfterItStartedOver_IsContinued(t *testing.T) {
 	lock := tr.step("lock", nil)
 	lock.Repeat = true
 	cfg := continuing(j, nil, func() {})
-	cfg.Resume.StartOver = func(*phase.History) (bool, error) { return false, errBroken }
+	cfg.Resume.StartOver = func(context.Context, *phase.History) (string, error) { return "", nil }
 	require.NoError(t, phase.New(cfg).Run(t.Context(), []phase.Step{lock, tr.step("a", nil), tr.step("b", nil)}))
 	assert.Equal(t, []string{"lock", "b"}, tr.did)
 }
@@ -242,7 +242,7 @@ func TestResume_RestCannotBeUndone_RunIsNotOver(t *testing.T) {
 				return undo(ctx, s)
 			}
 			cfg := continuing(j, nil, func() {})
-			cfg.Resume.StartOver = func(*phase.History) (bool, error) { return true, row.startOver }
+			cfg.Resume.StartOver = func(context.Context, *phase.History) (string, error) { return "why", row.startOver }
 			require.ErrorIs(t, phase.New(cfg).Run(t.Context(), []phase.Step{lock, a}), errBroken)
 			h, err := phase.ReadHistory(t.Context(), j)
 			require.NoError(t, err)

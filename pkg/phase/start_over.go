@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// startOver undoes the rest of a run that died while it was being undone, and makes the engine begin from the first step.
+// startOver undoes what the run has made or the rest of it, and makes the engine begin from the first step.
 // The admission stays, beside which no step runs. If something cannot be undone the run is not over: another process can try it again.
-func (e *Engine) startOver(ctx context.Context, steps []Step, admission *Step) error {
+func (e *Engine) startOver(ctx context.Context, steps []Step, admission *Step, why string) error {
 	s := e.scope(admission)
-	s.Note("run %s was being undone when its process died: the rest is undone, then all of it is done from scratch", e.cfg.Run)
+	s.Note("%s: what is left of run %s is undone, then all of it is done from scratch", why, e.cfg.Run)
 	var rest []Step
 	for _, step := range e.order {
 		if step.Name != admission.Name {

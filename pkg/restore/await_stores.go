@@ -8,7 +8,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -101,7 +100,7 @@ func (r *run) aim() {
 		Cluster: r.opts.Target, Run: r.opts.Run, BackupTS: r.manifest.BackupTS, Stores: r.allStores(), TolerateStores: r.opts.TolerateStores,
 		Backup: r.opts.Backup, Kept: r.existing || r.opts.KeepOnFailure,
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
-		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: resolve.NewProgressFile(objstore.AskFirst(r.Store), r.opts.Target, r.opts.Backup),
+		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: r.progress(),
 		Fence: r.fence, Times: r.times, FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
 		NoneAhead: r.manifest.EarlyApplyRuledOut(), Rebuilds: !r.parts,
 		Coming: func() bool { return !r.up.Load() },

@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,8 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
 // history is what a journal of these records says.
@@ -130,6 +133,7 @@ func TestRequest_RunBeganAgain_AsksWithFreshTokens(t *testing.T) {
 
 func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 	t.Parallel()
+	undoing := history(t, phase.Record{Type: phase.RecordBegin, Step: "a"}, phase.Record{Type: phase.RecordUndo, Step: "a"})
 	for name, row := range map[string]struct {
 		run           *run
 		want, refused bool
@@ -140,9 +144,67 @@ func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := row.run.startOver(nil)
-			require.Equal(t, row.want, got)
+			why, err := row.run.startOver(t.Context(), undoing)
+			require.Equal(t, row.want, why != "")
 			require.Equal(t, row.refused, failure.Is(err, failure.Conflict), "%v", err)
+		})
+	}
+}
+
+// Leaders may have been made, and nothing says which replicas were ahead before: fresh volumes do.
+func TestStartOver_NobodyHasLookedForReplicasAhead(t *testing.T) {
+	t.Parallel()
+	began := func(steps ...string) (records []phase.Record) {
+		for _, s := range append([]string{journal.StepLock}, steps...) {
+			records = append(records, phase.Record{Type: phase.RecordBegin, Step: s}, phase.Record{Type: phase.RecordDone, Step: s})
+		}
+		return records
+	}
+	whole := began(stepStartTiKV, journal.StepRecover)
+	looked, other := resolve.Progress{Run: "r", EarlyApply: &resolve.EarlyApply{}}, resolve.Progress{Run: "another"}
+	unproven := &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyUnproven}}
+	for name, row := range map[string]struct {
+		records []phase.Record
+		saved   *resolve.Progress
+		damage  bool
+		change  func(*run)
+		over    bool
+		refused bool
+	}{
+		"an older version made leaders":      {records: whole, saved: &resolve.Progress{Run: "r"}, over: true},
+		"what it wrote cannot be read":       {records: whole, damage: true, over: true},
+		"what it wrote is gone":              {records: whole, over: true},
+		"it has looked":                      {records: whole, saved: &looked},
+		"the progress is of another cluster": {records: whole, saved: &other},
+		"TiKV had not started":               {records: began(), saved: &resolve.Progress{Run: "r"}},
+		"no leader was made yet":             {records: began(stepStartTiKV)},
+		"the backup has ruled it out": {records: whole, change: func(r *run) {
+			r.manifest = &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
+		}},
+		"the target has left recovery mode":    {records: whole, change: func(r *run) { r.left = true }},
+		"it was to keep what it made":          {records: whole, change: func(r *run) { r.earlier.keep = true }, refused: true},
+		"the target was made by somebody else": {records: whole, change: func(r *run) { r.existing = true }, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			r := newRun(Deps{Store: store}, Options{Run: "r", Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b"})
+			r.manifest, r.opts.KeepOnFailure = unproven, true
+			if row.saved != nil {
+				require.NoError(t, r.progress().Save(t.Context(), *row.saved))
+			}
+			if row.damage {
+				_, err := store.Create(t.Context(), manifest.ResolveKey(r.opts.Target, r.opts.Backup), []byte("{"))
+				require.NoError(t, err)
+			}
+			if row.change != nil {
+				row.change(r)
+			}
+			why, err := r.startOver(t.Context(), history(t, row.records...))
+			require.Equal(t, row.over, why != "", why)
+			require.Equal(t, row.over, !r.opts.KeepOnFailure, "the rest is undone all the same")
+			require.Equal(t, row.refused, failure.Is(err, failure.Corrupt), "%v", err)
+			require.Equal(t, row.refused, strings.Contains(failure.HintOf(err), "runs abort r"))
 		})
 	}
 }

@@ -2,6 +2,7 @@ package restore_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -9,8 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/tikv"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
@@ -158,4 +164,58 @@ func TestG16_ResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.
 	require.ErrorContains(t, err, "1 replicas have data that no log of the backup has")
 	require.Contains(t, failure.HintOf(err), "tisnap restore b --to CLUSTER")
 	require.True(t, h.pd.PD.Recovering(), "the mark stays")
+}
+
+// The process of an older version has died while it resolved the data: nobody can see any more which replicas were ahead. The
+// run begins again, with volumes that have them as they were at the backup.
+func TestG16_Restore_ResumesOneThatHasNotLooked_OntoFreshVolumes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	deps, opts := l.next(t, nil)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	var written []objstore.Object // when it died
+	deps.Sink = &cancelAt{step: "prepare", cancel: func() {
+		lock, _, err := runlock.Read(ctx, l.store, target())
+		require.NoError(t, err)
+		require.NoError(t, runlock.Break(ctx, l.store, target(), lock.Epoch), "so that it undoes nothing")
+		written, err = l.store.List(ctx, manifest.JournalPrefix(opts.Run))
+		require.NoError(t, err)
+		cancel()
+	}}
+	_, err := restore.Run(ctx, deps, opts)
+	require.ErrorIs(t, err, context.Canceled)
+	l.forgetJournal(t, opts.Run, written)
+	first := l.volumes()
+	require.Len(t, first, 6)
+
+	progress := resolve.NewProgressFile(l.store, opts.Target, opts.Backup)
+	p, found, err := progress.Load(t.Context())
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NotNil(t, p.EarlyApply)
+	p.EarlyApply = nil
+	require.NoError(t, progress.Save(t.Context(), p))
+
+	deps.Sink = nil
+	result, err := restore.Run(within(t), deps, opts)
+	require.NoError(t, err)
+	require.True(t, result.Restored)
+	second := l.volumes()
+	require.Len(t, second, 6, "those of before are deleted")
+	for _, v := range second {
+		require.False(t, slices.ContainsFunc(first, func(was ebs.Volume) bool { return was.ID == v.ID }))
+	}
+}
+
+// forgetJournal deletes what the run has written since then, as if its process had been killed.
+func (l *lab) forgetJournal(t *testing.T, run cluster.RunID, then []objstore.Object) {
+	t.Helper()
+	now, err := l.store.List(t.Context(), manifest.JournalPrefix(run))
+	require.NoError(t, err)
+	for _, o := range now {
+		if !slices.ContainsFunc(then, func(was objstore.Object) bool { return was.Key == o.Key }) {
+			require.NoError(t, l.store.Delete(t.Context(), o.Key))
+		}
+	}
 }

@@ -55,7 +55,7 @@ func (r *run) resolveResumption(about journal.About) *phase.Resume {
 			return was.SameRequest(r.opts.Run, &about)
 		},
 		Adopt:     func(context.Context, *phase.Scope, *phase.History) error { return nil },
-		StartOver: func(*phase.History) (bool, error) { return false, nil },
+		StartOver: func(context.Context, *phase.History) (string, error) { return "", nil },
 	}
 }
 

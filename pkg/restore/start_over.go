@@ -1,24 +1,65 @@
 package restore
 
 import (
+	"context"
+
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// startOver decides what becomes of a run that died while it was being undone. If it was to keep what it made, nothing
-// that counts was undone, and it is continued; else the rest is undone, and it begins with the first step again. A
-// target that has left recovery mode may serve since then, so nothing of it is taken away.
-func (r *run) startOver(*phase.History) (bool, error) {
+// startOver decides whether the run begins with its first step again. One that died while it was being undone does: the
+// rest is undone. If it was to keep what it made, nothing that counts was undone, and it is continued. A target that has
+// left recovery mode may serve since then, so nothing of it is taken away.
+func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err error) {
 	switch {
+	case !h.Undoing():
+		why, err = r.aheadLost(ctx, h)
 	case r.earlier.keep:
-		return false, nil
 	case r.left:
-		return false, failure.New(failure.Conflict, "resume restore", r.opts.Target.String(),
+		err = failure.New(failure.Conflict, "resume restore", r.opts.Target.String(),
 			"run %s was being undone when its process died, and the cluster has left recovery mode: it may serve", r.opts.Run).
 			WithHint("if nobody needs the cluster, delete its TidbCluster and run `tisnap runs abort %s --yes`", r.opts.Run)
+	default:
+		why = "the run was being undone when its process died"
 	}
-	r.keepAgain, r.opts.KeepOnFailure = r.opts.KeepOnFailure, false
-	return true, nil
+	if why != "" {
+		r.keepAgain, r.opts.KeepOnFailure = r.opts.KeepOnFailure, false
+	}
+	return why, err
+}
+
+// aheadLost says why nobody can find out any more which replicas were ahead of their logs: an earlier process may have made
+// leaders, and what it wrote down before is not there. Fresh volumes have them as they were. What the run was to keep, or
+// somebody else made, is not taken away: then that is an error.
+func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
+	if !h.Began(stepStartTiKV) || r.left || r.manifest.EarlyApplyRuledOut() {
+		return "", nil
+	}
+	why := ""
+	p, found, err := r.progress().Load(ctx)
+	switch {
+	case failure.Is(err, failure.Corrupt):
+		why = "which replicas were ahead of their logs cannot be read any more"
+	case err != nil:
+		return "", failure.Annotate(err, "read progress", r.opts.Target.String())
+	case found && p.Run == r.opts.Run && p.EarlyApply == nil:
+		why = "an older version may have made leaders, and has not looked for replicas ahead of their logs before"
+	case !found && h.Began(journal.StepRecover):
+		why = "which replicas were ahead of their logs is not written down any more"
+	}
+	if why == "" || !r.earlier.keep && !r.existing {
+		return why, nil
+	}
+	return "", failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(), "%s, and what run %s made is kept", why, r.opts.Run).
+		WithHint("undo it with `tisnap runs abort %s --yes`, and restore again, onto fresh volumes", r.opts.Run)
+}
+
+// progress is where the resolver writes down how far the target's data have come.
+func (r *run) progress() *resolve.ProgressFile {
+	return resolve.NewProgressFile(objstore.AskFirst(r.Store), r.opts.Target, r.opts.Backup)
 }
 
 // reset forgets what earlier processes of the run made: it is taken away.

@@ -52,6 +52,7 @@ func rebuildGuards() []Mutant {
 	const all, rebuild, limits = "pkg/resolve/rebuild.go", "pkg/resolve/rebuild_region.go", "pkg/resolve/freeze.go"
 	const raised = "TestRebuild_LimitsOfPD_AreRaisedOnceAllAreRemoved"
 	const spared, killed = "TestG16_Rebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestG16_Rebuild_KilledAfterTheRemoval_TheNewPeerStays"
+	const lost = "TestStartOver_NobodyHasLookedForReplicasAhead"
 	const restored = "TestG16_Restore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts"
 	return []Mutant{
 		in(rebuild, "the last voters of a region are removed, though all have data that no log has", noneAhead,
@@ -82,6 +83,12 @@ func rebuildGuards() []Mutant {
 			"	if r.rebuilding.Load() {", "	if false {", raised),
 		in("pkg/resolve/extend_logs.go", "a replica that is elected before it is rebuilt answers nothing", noneAhead,
 			"		case state.Last >= a.Applied:", "		case true:", "TestG16_ReplicaAheadOfTheLog_IsRebuilt"),
+		in("pkg/restore/start_over.go", "a run that cannot know which replicas were ahead is continued", noneAhead,
+			"p.Run == r.opts.Run && p.EarlyApply == nil:", "p.Run == r.opts.Run && p.EarlyApply != nil:", lost),
+		in("pkg/restore/start_over.go", "a cluster that may serve is taken away, as nobody knows which replicas were ahead", noneAhead,
+			" || r.left || r.manifest", " || r.manifest", lost),
+		in("pkg/restore/start_over.go", "what was to be kept is taken away, as nobody knows which replicas were ahead", noneAhead,
+			"	if why == \"\" || !r.earlier.keep && !r.existing {", "	if true {", lost),
 		in("pkg/restore/leave_recovery.go", "TiDB starts with the stores although replicas are to be rebuilt", noneAhead,
 			"err != nil || len(rebuild) > 0 {", "err != nil {", restored),
 		in("pkg/restore/steps.go", "TiDB starts before the replicas are rebuilt", noneAhead,

@@ -80,7 +80,7 @@ func phaseGuards() []Mutant {
 			"	case e.cfg.Fresh:", "	case false:",
 			"TestRun_FreshRunWithUsedID_IsAConflictAndDoesNothing"),
 		in("pkg/phase/resume.go", "a run that was being undone is continued", oneRun,
-			"	if now.Undoing() && !rule.Abort {", "	if false {",
+			"	if rule.StartOver != nil && !rule.Abort {", "	if false {",
 			"TestResume_RunWasBeingUndone_RestIsUndoneAndAllIsDoneAgain"),
 		in("pkg/phase/history.go", "a run that died twice while it was being undone is continued", oneRun,
 			"		case RecordRetryGroup:\n			undoing = false", "		case RecordResumed, RecordRetryGroup:\n			undoing = false",
