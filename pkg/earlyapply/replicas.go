@@ -46,6 +46,15 @@ type reading struct {
 // Len is the number of regions.
 func (r *Replicas) Len() int { return len(r.regions) }
 
+// Stores are those that were asked, in order: early apply was off there.
+func (r *Replicas) Stores() []cluster.StoreID { return slices.Sorted(maps.Keys(r.started)) }
+
+// Asked reports whether the store is one of them.
+func (r *Replicas) Asked(id cluster.StoreID) bool {
+	_, asked := r.started[id]
+	return asked
+}
+
 // ReadReplicas reads each replica of the regions that is on one of the stores, leader or not: one that led a moment ago may
 // be ahead, too. A replica that cannot be read, also as ctx ends, is no error: nothing is proven of its region then.
 func ReadReplicas(ctx context.Context, t tikv.Marker, stores []Store, regions []cluster.Region) *Replicas {
@@ -67,7 +76,7 @@ func ReadReplicas(ctx context.Context, t tikv.Marker, stores []Store, regions []
 	for i := range regions {
 		r, wanted := &regions[i], 0
 		for _, p := range r.Peers {
-			if _, asked := out.started[p.Store]; asked {
+			if out.Asked(p.Store) {
 				wanted++
 			}
 		}
@@ -142,7 +151,7 @@ func (s *storeReader) ask(ctx context.Context, region cluster.RegionID) (tikv.Ra
 // what its log has; and none has come to lead since, in which case it may have used the setting as it had been before it
 // slept: all its replicas' terms are what they were.
 func (r *Replicas) Unproven(after *Replicas) (stores []cluster.StoreID, regions []cluster.RegionID) {
-	for _, id := range slices.Sorted(maps.Keys(r.started)) {
+	for _, id := range r.Stores() {
 		if at, still := after.started[id]; at.IsZero() || !still || !at.Equal(r.started[id]) {
 			stores = append(stores, id)
 		}
