@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/earlyapply"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -57,13 +58,16 @@ type early struct {
 	absent bool                 // no store has the setting
 	failed earlyapply.Failures  // stores where it may be on
 	before *earlyapply.Replicas
-	stores []earlyapply.Store // that before was read from
+	stores []earlyapply.Store
+	// verdict is of a cut under another process's hold.
+	verdict *manifest.EarlyApply
 }
 
+// proving reports whether this run is to prove that no replica was ahead.
+func (r *run) proving() bool { return r.EarlyApply != nil && r.opts.EarlyApply != IgnoreEarlyApply }
+
 // preventing reports whether this run turns early apply off. Under the hold of another process that one does.
-func (r *run) preventing() bool {
-	return r.EarlyApply != nil && r.opts.EarlyApply != IgnoreEarlyApply && !r.opts.OtherHolds
-}
+func (r *run) preventing() bool { return r.proving() && !r.opts.OtherHolds }
 
 // earlySteps turn early apply off, and read where all replicas are. The first is outside of the attempts at the hold: its
 // effect stays for all of them. The second one finds a store that was restarted in between, too.
@@ -162,6 +166,10 @@ func earlyApplyOn(name cluster.Name, failed earlyapply.Failures) error {
 // readReplicas reads where each replica's log and data end, with early apply off, right before the hold.
 func (r *run) readReplicas(ctx context.Context, s *phase.Scope) error {
 	r.early.before = nil
+	// What is there is of a pause that was killed: nobody else holds the cluster.
+	if err := earlyapply.Unpublish(ctx, r.PD, ""); err != nil {
+		s.Note("what another process has left in PD stays there: %v", err)
+	}
 	if err := r.preventEarlyApply(ctx, s); err != nil || r.early.absent {
 		return err
 	}
@@ -171,8 +179,7 @@ func (r *run) readReplicas(ctx context.Context, s *phase.Scope) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, replicasLimit)
 	defer cancel()
-	r.early.stores = r.early.able()
-	r.early.before = earlyapply.ReadReplicas(limited, r.TiKV, r.early.stores, regions)
+	r.early.before = earlyapply.ReadReplicas(limited, r.TiKV, r.early.able(), regions)
 	if ctx.Err() != nil {
 		return failure.Annotate(context.Cause(ctx), "read replicas", r.opts.Cluster.String())
 	}

@@ -16,11 +16,11 @@ import (
 // maxUnproven is how many regions a manifest lists at most: of more it says nothing of where.
 const maxUnproven = 10_000
 
-// proveEarlyApply says, once the cluster is released, what is known of replicas that were ahead of their logs at the cut.
-// What cannot be found out is unproven.
+// proveEarlyApply says, after the cut, what is known of replicas that were ahead of their logs then. What cannot be found out
+// is unproven.
 func (r *run) proveEarlyApply(ctx context.Context, s *phase.Scope) *manifest.EarlyApply {
 	unproven := &manifest.EarlyApply{State: manifest.EarlyApplyUnproven}
-	if !r.preventing() {
+	if !r.proving() {
 		return unproven
 	}
 	if r.early.absent {
@@ -29,9 +29,12 @@ func (r *run) proveEarlyApply(ctx context.Context, s *phase.Scope) *manifest.Ear
 	if r.early.before == nil {
 		return unproven
 	}
-	ctx, cancel := context.WithTimeout(ctx, rereadLimit)
+	limited, cancel := context.WithTimeout(ctx, rereadLimit)
 	defer cancel()
-	verdict, err := r.compareReplicas(ctx)
+	verdict, err := r.compareReplicas(limited)
+	if ctx.Err() != nil {
+		return unproven // the run is ended, and says why
+	}
 	if err != nil {
 		s.Warn("a restore has to look for replicas that are ahead of their raft logs: %v", err)
 		return unproven
@@ -65,7 +68,7 @@ func (r *run) compareReplicas(ctx context.Context) (*manifest.EarlyApply, error)
 	}
 	bad := r.early.failed.Stores()
 	for _, st := range now {
-		if !slices.ContainsFunc(r.early.stores, func(s earlyapply.Store) bool { return s.ID == st.ID }) {
+		if !r.early.before.Asked(st.ID) {
 			bad = append(bad, st.ID)
 		}
 	}
@@ -83,7 +86,7 @@ func (r *run) compareReplicas(ctx context.Context) (*manifest.EarlyApply, error)
 		return nil, failure.New(failure.Unready, "read replicas", r.opts.Cluster.String(), "PD lists no region")
 	}
 	restarted, unproven := r.early.before.Unproven(earlyapply.ReadReplicas(ctx, r.TiKV, now, regions))
-	bad = append(bad, restarted...)
+	bad = slices.Concat(bad, restarted, r.elsewhere(r.early.before.Stores()))
 	slices.Sort(bad)
 	return verdict(slices.Compact(bad), unproven), nil
 }

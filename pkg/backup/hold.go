@@ -113,7 +113,7 @@ func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
 // step fails, after the cluster was let go. If it cannot be let go here, the step's undo has the last word on
 // whether it is held.
 func (r *run) release(ctx context.Context, s *phase.Scope) error {
-	proof := r.hold.Prove(ctx)
+	proof := r.proveHold(ctx, s)
 	// A cancelled run lets go all the same; if it takes too long the step's undo retries.
 	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
 	defer cancel()

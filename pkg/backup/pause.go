@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/earlyapply"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/pd"
@@ -54,7 +53,7 @@ const beat = 2 * time.Second
 // that something was not.
 func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	if o.Holder.Host != "" {
-		o.Holder.Ends = time.Now().Add(earlyApplyLimit + o.MaxHold + o.Lease)
+		o.Holder.Ends = time.Now().Add(earlyApplyLimit + replicasLimit + o.MaxHold + o.Lease)
 		o.Run = o.Holder.Sign(o.Run)
 	}
 	targets, err := checkPausable(ctx, deps, o)
@@ -86,6 +85,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		}
 		err = errors.Join(err, earlyErr)
 	}
+	unpublish(ctx, deps, o)
 	switch {
 	case err != nil:
 		return err
@@ -95,45 +95,6 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		deps.Log.Warn("the hold was not unbroken to the end", zap.Error(lost))
 	}
 	return nil
-}
-
-// pauseEarlyApply turns early apply off before the cluster is held, and returns what the stores were set to, also on error.
-// Stores where that cannot be done are warned of: the process that cuts under this hold proves nothing of them. With
-// RequireNoEarlyApply they are an error.
-func pauseEarlyApply(ctx context.Context, deps PauseDeps, o PauseOptions) ([]earlyapply.Setting, error) {
-	name := o.Cluster
-	if deps.EarlyApply == nil || o.EarlyApply == IgnoreEarlyApply {
-		return nil, nil
-	}
-	stores, err := earlyStores(ctx, deps.PD, name)
-	if err != nil {
-		return nil, err
-	}
-	survey := earlyapply.Read(ctx, deps.EarlyApply, stores)
-	e := early{failed: survey.Failed, stores: stores}
-	old, err := recordEarly(ctx, deps.PD, o.Run, stores, survey, nil)
-	if err != nil {
-		deps.Log.Warn("what early apply is turned off from is in this log only", zap.Error(err))
-	}
-	if len(old) > 0 {
-		remainsEarly(deps.Remains, name, old)
-	}
-	if len(survey.On) > 0 {
-		deps.Log.Info("early apply is turned off", zap.Any("was", survey.On))
-		e.fail(earlyapply.TurnOff(ctx, deps.EarlyApply, stores, survey.On))
-		waiting, cancel := context.WithTimeout(ctx, adoptLimit)
-		defer cancel()
-		e.fail(earlyapply.AwaitAdopted(waiting, deps.EarlyApply, deps.TiKV, e.able(), func(ctx context.Context) ([]cluster.Region, error) {
-			return deps.PD.Regions(ctx, cluster.KeyRange{})
-		}))
-	}
-	if err := earlyApplyOn(name, e.failed); err != nil {
-		if o.EarlyApply == RequireNoEarlyApply {
-			return old, err
-		}
-		deps.Log.Warn("a restore has to look for replicas that are ahead of their raft logs", zap.Error(err))
-	}
-	return old, failure.Annotate(context.Cause(ctx), "turn off early apply", name.String())
 }
 
 // checkPausable finds, before anything is paused, what speaks against it: stores that are not up, another tool that holds

@@ -52,15 +52,16 @@ func (r *run) prove(ctx context.Context, s *phase.Scope) {
 	r.proof = proof{
 		Source: r.source, BackupTS: r.backupTS, Hold: hold, Started: r.created, Sets: map[cluster.StoreID][]cutSnapshot{},
 	}
-	if r.opts.OtherHolds {
-		r.proof.HeldBy = r.hold.Run()
-	}
 	for id, snaps := range r.sets.byStoreNow() {
 		for _, s := range snaps {
 			r.proof.Sets[id] = append(r.proof.Sets[id], cutSnapshot{ID: s.ID, Volume: s.Volume, StartedAt: s.StartedAt})
 		}
 	}
-	r.proof.EarlyApply = r.proveEarlyApply(ctx, s)
+	if r.opts.OtherHolds {
+		r.proof.HeldBy, r.proof.EarlyApply = r.hold.Run(), r.early.verdict
+	} else {
+		r.proof.EarlyApply = r.proveEarlyApply(ctx, s)
+	}
 	r.proof.Marks, r.proof.Regions = r.keepMarks(ctx, s), r.result.Regions
 }
 

@@ -230,6 +230,9 @@ func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder,
 	if err == nil && left.others == nil {
 		err = runlock.NoteLetGo(ctx, store, o.Cluster, time.Now())
 	}
+	if done != nil { // PD answers; a pause that lives has lost its hold by now, and nobody can use what it read
+		err = errors.Join(err, earlyapply.Unpublish(ctx, p, ""))
+	}
 	return done, errors.Join(err, left.Unread)
 }
 

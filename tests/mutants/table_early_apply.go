@@ -4,7 +4,7 @@ package mutants
 func earlyApplyGuards() []Mutant {
 	const notAhead = "no replica of a backup that says so has data ahead of its raft log"
 	const replicas, each, setting, off = "pkg/earlyapply/replicas.go", "TestUnproven_EachReason", "pkg/earlyapply/setting.go", "pkg/backup/early_apply.go"
-	const record = "pkg/earlyapply/record.go"
+	const record, pause = "pkg/earlyapply/record.go", "pkg/backup/pause_early_apply.go"
 	return []Mutant{
 		in("pkg/manifest/early_apply.go", "a backup that says nothing of early apply rules it out", notAhead,
 			"return m.EarlyApply != nil && (", "return m.EarlyApply == nil || (", "TestEarlyApplyRuledOut_OnlyByWhatTheBackupProved"),
@@ -25,7 +25,7 @@ func earlyApplyGuards() []Mutant {
 			"TestRun_EarlyApply_StoreThatCannotBeSet"),
 		in("pkg/backup/early_apply_back.go", "early apply that stays off is not said by the exit code", releasedOrSaid, "Kind: failure.Held, Err: err,", "Kind: failure.Limited, Err: err,",
 			"TestRelease_EarlyApplyOfADeadRun_IsPutBack"),
-		in("pkg/backup/pause.go", "a pause that requires it holds a cluster that applies early", noneAhead,
+		in(pause, "a pause that requires it holds a cluster that applies early", noneAhead,
 			"		if o.EarlyApply == RequireNoEarlyApply {", "		if false {", "TestPause_EarlyApply_IsDoneAsAskedFor"),
 		in(record, "a store that was restarted is set to what an earlier process of it had", othersStay, "!s.StartedAt.Equal(r.StartedAt)", "false",
 			"TestRecord_StoresThatWereRestartedOrAreGone_AreNotOfIt"),
@@ -50,5 +50,50 @@ func earlyApplyGuards() []Mutant {
 			"TestRecord_Unreadable_IsCorruptAndKept"),
 		in("pkg/backup/release_command.go", "early apply of a pause that lives is turned on under it", othersStay, " && (all || !holds) {", " && (all || !holds || true) {",
 			"TestRelease_EarlyApplyOfALivePause_StaysOff"),
+	}
+}
+
+// publishedGuards are those of the proof that a pause begins and the backup under it ends.
+func publishedGuards() []Mutant {
+	const notAhead = "no replica of a backup that says so has data ahead of its raft log"
+	const published, other, proof = "pkg/earlyapply/published.go", "pkg/backup/early_apply_other.go", "pkg/backup/early_apply_proof.go"
+	const pause, ofAPart = "pkg/backup/pause_early_apply.go", "TestBackup_UnderAPause_OfAPart_ProvesNothingOfTheOtherStores"
+	const left, unread = "TestPublish_RegionThatIsAheadOrUnread_IsUnproven", "TestBackup_UnderAPauseThatReadNothing_IsUnproven"
+	const next, hidden = "TestPause_KilledReading_IsRemovedByTheNext", "TestBackup_UnderAPause_StoreThatThePauseCouldNotRead_IsUnproven"
+	return []Mutant{
+		in(published, "a replica that was ahead is published as level", notAhead, "if !g.read || !g.level {", "if !g.read {", left),
+		in(published, "a replica that was not read is published as level", notAhead, "if !g.read || !g.level {", "if !g.level {", left),
+		in(published, "what is published is taken although it is not whole", notAhead,
+			"if h.digest(body) != h.SHA256 {", "if false {", "TestPublished_NotWhole_IsNotTaken"),
+		in(published, "what another version has published is read as this one's", notAhead,
+			"if h.Version != publishVersion {", "if false {", "TestPublished_OtherVersion_IsNamed"),
+		in(published, "a killed pause leaves without bounds", undoneInOrder,
+			"if len(body) > maxParts*partSize {", "if false {", "TestPublish_TooManyRegions_WritesNothing"),
+		in(published, "a heading stands over the parts of another run", notAhead,
+			"if err := putNote(ctx, n, headingName, nil); err != nil {", "if err := error(nil); err != nil {",
+			"TestPublish_HeadingIsWrittenLastAndRemovedFirst"),
+		in(published, "parts are left behind that no removal finds", undoneInOrder, "for i := parts - 1; i >= 0; i-- {", "for i := range parts {",
+			"TestUnpublish_RemovesPartsFromTheLastOn"),
+		in(published, "a pause that ends removes what the next one has published", othersStay, " == nil && h.Run != run {", " == nil && false {",
+			"TestUnpublish_OfARun_LeavesAnotherRuns"),
+		in(other, "what a dead pause has read proves a cut under another hold", notAhead, "	case p.run != r.hold.Run():", "	case false:", unread),
+		in(other, "a backup that has to be proven is cut where nothing can be", notAhead,
+			"	if r.opts.EarlyApply == RequireNoEarlyApply {\n		return &failure.Error{", "	if false {\n		return &failure.Error{", unread),
+		in(other, "a part that has to be proven is cut where that is others' to do", notAhead,
+			"	case r.opts.EarlyApply == RequireNoEarlyApply && len(", "	case false && len(", ofAPart),
+		in(proof, "a part rules out what other processes cut", notAhead, ", r.elsewhere(r.early.before.Stores()))", ")", ofAPart),
+		in(proof, "a store is proven whose limit is on again", notAhead, "		bad = append(bad, on.Store)\n", "		_ = on\n",
+			"TestBackup_UnderAPause_LimitIsOnAgain_IsUnproven"),
+		in(proof, "a store is proven that nobody asked before the cut", notAhead, "if !r.early.before.Asked(st.ID) {", "if false {", hidden),
+		in(pause, "a pause publishes a store as off that it could not read", notAhead,
+			"publish(ctx, deps, o, e.able())", "publish(ctx, deps, o, stores)", hidden),
+		in(pause, "a pause reads before leaders go by limits that are off already", notAhead,
+			"	if !e.absent {\n		waiting", "	if len(survey.On) > 0 {\n		waiting", "TestPause_LimitsAreOffAlready_LeadersAreAsked"),
+		in("pkg/backup/pause.go", "a pause leaves what it has published in PD", undoneInOrder,
+			"	unpublish(ctx, deps, o)\n", "", "TestBackup_UnderAPause_IsProven"),
+		in("pkg/backup/early_apply.go", "a backup leaves what a killed pause has published", undoneInOrder,
+			`if err := earlyapply.Unpublish(ctx, r.PD, "");`, "if err := error(nil);", next),
+		in("pkg/backup/release_command.go", "a release leaves what a killed pause has published", undoneInOrder,
+			`errors.Join(err, earlyapply.Unpublish(ctx, p, ""))`, "errors.Join(err)", next),
 	}
 }

@@ -43,6 +43,7 @@ func TestBackup_UnderTheHoldOfTheOtherJob_IsComplete(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, m.HeldBy)
 	require.True(t, slices.ContainsFunc(held, func(s string) bool { return strings.HasPrefix(s, "safe point tisnap-"+string(m.HeldBy)) }), "%s: %v", m.HeldBy, held)
+	require.Equal(t, &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}, m.EarlyApply)
 	require.Len(t, entries, 1)
 	require.Equal(t, catalog.StateSealed, entries[0].State, "it can be restored by tisnap, too")
 }
