@@ -23,17 +23,6 @@ type backupFlags struct {
 	EarlyApply   string
 }
 
-// policy is what is done about early apply. A backup under the hold of another process proves nothing of it: there the hold's own
-// flag decides.
-func (f backupFlags) policy() (backup.EarlyApplyPolicy, error) {
-	policy, err := backup.ParseEarlyApplyPolicy(f.EarlyApply)
-	if err == nil && policy == backup.RequireNoEarlyApply && f.OtherHolds {
-		return "", failure.New(failure.Usage, "", "", "--early-apply=require with --operator-paused-gc-and-scheduler: nothing is proven under the hold of another process").
-			WithHint("give it to br operator pause-gc-and-schedulers, which fails then where early apply cannot be turned off")
-	}
-	return policy, err
-}
-
 func (a *app) backupCommand() *cobra.Command {
 	var f backupFlags
 	cmd := &cobra.Command{
@@ -47,7 +36,7 @@ func (a *app) backupCommand() *cobra.Command {
 			if err := required("storage", a.common.Storage); err != nil {
 				return err
 			}
-			if _, err := f.policy(); err != nil {
+			if _, err := backup.ParseEarlyApplyPolicy(f.EarlyApply); err != nil {
 				return err
 			}
 			a.bound(BackupGrace)
@@ -156,7 +145,7 @@ func (a *app) backupOptions(file *volumeFile, f backupFlags) (backup.Options, er
 	if err != nil {
 		return backup.Options{}, err
 	}
-	policy, err := f.policy()
+	policy, err := backup.ParseEarlyApplyPolicy(f.EarlyApply)
 	if err != nil {
 		return backup.Options{}, err
 	}
