@@ -76,10 +76,11 @@ func (r *run) earlySteps() (once, each []phase.Step) {
 		return nil, nil
 	}
 	return []phase.Step{{
-			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: r.preventEarlyApply, Undo: r.undoEarlyApply,
-			UndoDeadline: time.Minute, UndoFirst: true, UndoUnfenced: letsGo,
+			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: r.preventEarlyApply,
+			Undo: phase.Undo{Do: r.undoEarlyApply, Deadline: time.Minute, First: true, Unfenced: letsGo},
 		}}, []phase.Step{{
-			Phase: phaseTask, Name: journal.StepReadReplicas, Deadline: earlyApplyLimit + replicasLimit, Do: r.readReplicas,
+			Phase: phaseTask, Name: journal.StepReadReplicas, Deadline: earlyApplyLimit + replicasLimit,
+			Do: r.readReplicas,
 		}}
 }
 

@@ -43,40 +43,81 @@ func (r *run) steps() []phase.Step {
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	steps = append(steps, []phase.Step{
-		{Phase: phaseTask, Name: journal.StepLock, Deadline: 3*time.Minute + max(0, r.opts.LockWait), Do: r.takeLock, Undo: r.dropLock, Repeat: true, Unfenced: itIsTheLock, UndoUnfenced: itIsTheLock},
-		{Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: r.undoClaim(), Repeat: true},
+		{
+			Phase: phaseTask, Name: journal.StepLock, Deadline: 3*time.Minute + max(0, r.opts.LockWait), Do: r.takeLock,
+			Undo: phase.Undo{Do: r.dropLock, Unfenced: itIsTheLock}, Resume: phase.Resumption{Repeat: true},
+			Unfenced: itIsTheLock,
+		},
+		{
+			Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: phase.Undo{Do: r.undoClaim()},
+			Resume: phase.Resumption{Repeat: true},
+		},
 	}...)
 	steps = append(steps, r.holdSteps(holding, releasing)...)
 	return append(steps, []phase.Step{
 		{Phase: phaseTS, Name: journal.StepBackupTS, Deadline: holding, Do: r.readTS, Unfenced: holds},
 
-		{Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut, Undo: r.deleteSnapshots, UndoDeadline: time.Hour, Unfenced: holds, Kept: r.keptSnapshots()},
-		{Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release, Undo: r.releaseLate, UndoDeadline: releasing, UndoFirst: true, Ends: r.endedByRelease(), NoWait: true, Unfenced: letsGo, UndoUnfenced: letsGo, State: &r.proof, Adopted: r.adoptProof},
-		{Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record, Undo: r.forget, Retry: true, Adopted: r.adoptManifest},
-		{Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait, Repeat: true},
+		{
+			Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut,
+			Undo: phase.Undo{Do: r.deleteSnapshots, Deadline: time.Hour, Kept: r.keptSnapshots()}, Unfenced: holds,
+		},
+		{
+			Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release,
+			Undo:  phase.Undo{Do: r.releaseLate, Deadline: releasing, First: true, Unfenced: letsGo},
+			Order: phase.Order{Ends: r.endedByRelease()}, Record: phase.Recording{NoWait: true}, Unfenced: letsGo,
+			Resume: phase.Resumption{State: &r.proof, Adopted: r.adoptProof},
+		},
+		{
+			Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record,
+			Undo: phase.Undo{Do: r.forget}, Retry: true, Resume: phase.Resumption{Adopted: r.adoptManifest},
+		},
+		{
+			Phase: phaseSnapshots, Name: "wait", Deadline: r.opts.Timeout, Do: r.wait,
+			Resume: phase.Resumption{Repeat: true},
+		},
 
-		{Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true, Adopted: r.adoptSeal, Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
-		{Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain, Ends: r.endedAtLast(), Unfenced: letsGo},
-		{Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Repeat: true, Unfenced: itIsTheLock},
+		{
+			Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true,
+			Resume: phase.Resumption{Adopted: r.adoptSeal},
+			Order:  phase.Order{Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
+		},
+		{
+			Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain,
+			Order: phase.Order{Ends: r.endedAtLast()}, Unfenced: letsGo,
+		},
+		{
+			Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock,
+			Order: phase.Order{Ends: []string{journal.StepLock}}, Resume: phase.Resumption{Repeat: true},
+			Unfenced: itIsTheLock,
+		},
 	}...)
 }
 
 // holdSteps hold the cluster, or find the hold that another process has: that one is not journalled, as no release of
 // this run's may end it.
 func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
-	connect := phase.Step{Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect, Undo: r.disconnect, UndoFirst: true, UndoUnfenced: letsGo}
+	connect := phase.Step{
+		Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect,
+		Undo: phase.Undo{Do: r.disconnect, First: true, Unfenced: letsGo},
+	}
 	if r.opts.OtherHolds {
 		connect.Deadline, connect.Do = holding, r.observe
 		return []phase.Step{connect}
 	}
 	var marking []phase.Step
 	if r.marking() {
-		marking = []phase.Step{{Phase: phaseTask, Name: journal.StepMarks, Deadline: marksLimit + r.opts.MarksTimeout + time.Minute, Do: r.readMarks}}
+		marking = []phase.Step{{
+			Phase: phaseTask, Name: journal.StepMarks, Deadline: marksLimit + r.opts.MarksTimeout + time.Minute,
+			Do: r.readMarks,
+		}}
 	}
 	once, each := r.earlySteps()
 	return slices.Concat(once, each, marking, []phase.Step{
 		connect,
-		{Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause, Undo: r.letGo, UndoDeadline: releasing, UndoFirst: true, Unfenced: holds, UndoUnfenced: letsGo},
+		{
+			Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause,
+			Undo: phase.Undo{Do: r.letGo, Deadline: releasing, First: true, Unfenced: letsGo}, Unfenced: holds,
+		},
 		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC, Unfenced: holds},
 	})
 }
@@ -101,22 +142,28 @@ const watchdogMargin = 10 * time.Second
 
 // preflightStep is the one step of a dry run, too.
 func (r *run) preflightStep() phase.Step {
-	return phase.Step{Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true, Retry: true, Patience: preflight.Patience}
+	return phase.Step{
+		Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true, Retry: true,
+		Patience: preflight.Patience,
+	}
 }
 
 // checks are the steps before anything is changed.
 func (r *run) checks() []phase.Step {
 	steps := []phase.Step{r.preflightStep(), {
-		Phase: phaseTask, Name: "await-pending", Deadline: 2*r.opts.PendingTimeout + time.Minute, Do: r.awaitPending, ReadOnly: true,
+		Phase: phaseTask, Name: "await-pending", Deadline: 2*r.opts.PendingTimeout + time.Minute, Do: r.awaitPending,
+		ReadOnly: true,
 	}}
 	if r.opts.OnImport == preflight.WaitOnImport {
 		steps = append(steps, phase.Step{
-			Phase: phaseTask, Name: "await-imports", Deadline: r.opts.ImportTimeout + time.Minute, Do: r.awaitImports, ReadOnly: true,
+			Phase: phaseTask, Name: "await-imports", Deadline: r.opts.ImportTimeout + time.Minute, Do: r.awaitImports,
+			ReadOnly: true,
 		})
 	}
 	if r.opts.ConsistentNow {
 		steps = append(steps, phase.Step{
-			Phase: phaseTask, Name: "await-resolved-ts", Deadline: r.opts.ConsistentTimeout + time.Minute, Do: r.awaitTS, ReadOnly: true,
+			Phase: phaseTask, Name: "await-resolved-ts", Deadline: r.opts.ConsistentTimeout + time.Minute,
+			Do: r.awaitTS, ReadOnly: true,
 		})
 	}
 	return steps

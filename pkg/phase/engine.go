@@ -25,7 +25,7 @@ type Config struct {
 	// Resume continues a run whose process died; nil refuses one with Fresh.
 	Resume *Resume
 	// Fence keeps out a process whose lock may be another's: every step, undo and adoption asks it, and every call of theirs
-	// that changes something, but those with a reason why not (Step.Unfenced, Step.UndoUnfenced). Nil is for a run without a lock.
+	// that changes something, but those with a reason why not (Step.Unfenced, Undo.Unfenced). Nil is for a run without a lock.
 	Fence Fence
 	// Begin is called once in a new run, right before the journal is begun by the first step that changes something, and within
 	// that step's deadline: what it returns is written with the first record, as what the run is. An error of it ends the run and
@@ -95,7 +95,7 @@ func (e *Engine) Timings() Timings { return e.phases.timings }
 
 // Run carries the steps out: each as soon as those that it comes after are done. If the journal holds records already,
 // steps that are done are skipped and their State is restored. When a step fails, or ctx ends, the steps under way are
-// cancelled, but not those that decide, and waited for; then the steps that began are undone: those with UndoFirst before the others, each group in
+// cancelled, but not those that decide, and waited for; then the steps that began are undone: those with Undo.First before the others, each group in
 // the reverse order in which they ended. The error joins the cause and every failed undo that no later one repaired. A
 // panic of a step is an error like any other.
 func (e *Engine) Run(ctx context.Context, steps []Step) error {
@@ -123,15 +123,14 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 		e.writer.add(Record{Type: RecordRun}, nil)
 	}
 	err = plan.run(ctx)
-	if err != nil {
-		err = errors.Join(append([]error{err}, e.undoRun(ctx)...)...)
-	}
 	end := Record{Type: RecordEnd}
 	if err != nil {
-		end.Error = err.Error()
-	}
-	if err != nil && err.Error() == errAborted.Error() { // and nothing is left
-		err = nil
+		left := e.undoRun(ctx)
+		aborted := errors.Is(err, errAborted) && len(left) == 0
+		err = errors.Join(append([]error{err}, left...)...)
+		if end.Error = err.Error(); aborted {
+			err = nil
+		}
 	}
 	if !e.open {
 		e.writer.add(end, nil)
@@ -163,7 +162,7 @@ func (e *Engine) ended(step *Step, done bool) {
 	if !done {
 		return
 	}
-	for _, ended := range step.Ends {
+	for _, ended := range step.Order.Ends {
 		delete(e.began, ended)
 	}
 }
@@ -193,7 +192,7 @@ func (e *Engine) do(ctx context.Context, step *Step, span tracing.Span) error {
 		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error(), Seconds: s.seconds()}, nil)
 		return err
 	}
-	e.writer.add(Record{Type: RecordDone, Step: step.Name, Seconds: s.seconds(), Parts: s.timed(), Stores: e.cfg.Times.take()}, step.State)
+	e.writer.add(Record{Type: RecordDone, Step: step.Name, Seconds: s.seconds(), Parts: s.timed(), Stores: e.cfg.Times.take()}, step.Resume.State)
 	return nil
 }
 
@@ -219,9 +218,9 @@ func within(ctx context.Context, what string, limit time.Duration, f func(contex
 // of one try; the steps after it do not wait again.
 func (e *Engine) journalled(ctx context.Context, step *Step, s *Scope) error {
 	switch {
-	case step.NoWait || step.ReadOnly:
+	case step.Record.NoWait || step.ReadOnly:
 		return nil
-	case !step.MayBeLate:
+	case !step.Record.MayBeLate:
 		return e.writer.flush(ctx)
 	case e.isLate():
 		return nil

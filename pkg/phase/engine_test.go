@@ -65,7 +65,7 @@ func (t *trace) step(name string, err error) phase.Step {
 	return phase.Step{
 		Phase: name, Name: name, Deadline: time.Minute,
 		Do:   func(context.Context, *phase.Scope) error { t.did = append(t.did, name); return err },
-		Undo: func(context.Context, *phase.Scope) error { t.did = append(t.did, "undo "+name); return nil },
+		Undo: phase.Undo{Do: func(context.Context, *phase.Scope) error { t.did = append(t.did, "undo "+name); return nil }},
 	}
 }
 
@@ -83,7 +83,7 @@ func TestRun_LaterStepFails_UndoesInReverseWithUndoFirstBeforeAll(t *testing.T) 
 	t.Parallel()
 	j, tr := &memory{}, &trace{}
 	hold := tr.step("hold", nil)
-	hold.UndoFirst = true
+	hold.Undo.First = true
 	err := phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{
 		tr.step("lock", nil), hold, tr.step("cut", errors.New("no")),
 	})
@@ -95,7 +95,7 @@ func TestRun_StepEndsAnother_ThatOneIsNotUndone(t *testing.T) {
 	t.Parallel()
 	j, tr := &memory{}, &trace{}
 	release := tr.step("release", nil)
-	release.Ends, release.Undo = []string{"hold"}, nil
+	release.Order.Ends, release.Undo.Do = []string{"hold"}, nil
 	err := phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{
 		tr.step("hold", nil), release, tr.step("wait", errors.New("stuck")),
 	})
@@ -107,7 +107,7 @@ func TestRun_UndoFails_ErrorIsJoinedAndKeepsItsKind(t *testing.T) {
 	t.Parallel()
 	tr := &trace{}
 	hold := tr.step("hold", nil)
-	hold.Undo = func(context.Context, *phase.Scope) error {
+	hold.Undo.Do = func(context.Context, *phase.Scope) error {
 		return failure.New(failure.Held, "release", "prod", "store 3 does not answer").WithHint("run tisnap release prod")
 	}
 	err := phase.New(phase.Config{Journal: &memory{}}).Run(t.Context(), []phase.Step{hold, tr.step("cut", errors.New("broken"))})
@@ -123,10 +123,10 @@ func TestRun_ContextCancelledDuringStep_UndoStillRuns(t *testing.T) {
 	err := phase.New(phase.Config{Journal: &memory{}}).Run(ctx, []phase.Step{{
 		Phase: "p", Name: "s", Deadline: time.Minute,
 		Do: func(ctx context.Context, _ *phase.Scope) error { cancel(); <-ctx.Done(); return ctx.Err() },
-		Undo: func(ctx context.Context, _ *phase.Scope) error {
+		Undo: phase.Undo{Do: func(ctx context.Context, _ *phase.Scope) error {
 			undone = ctx.Err()
 			return nil
-		},
+		}},
 	}})
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, undone, "undo must have a live context")
@@ -168,7 +168,7 @@ func TestRun_NoWaitStep_BeginsWhileJournalIsSlow(t *testing.T) {
 				cutDone = time.Now()
 				return nil
 			}},
-			{Phase: "release", Name: "release", Deadline: time.Minute, NoWait: true, Ends: []string{"cut"},
+			{Phase: "release", Name: "release", Deadline: time.Minute, Record: phase.Recording{NoWait: true}, Order: phase.Order{Ends: []string{"cut"}},
 				Do: func(context.Context, *phase.Scope) error { released = time.Now(); return nil }},
 		})
 		require.NoError(t, err)
@@ -183,12 +183,12 @@ func TestRun_JournalHasDoneSteps_ResumesWithTheirState(t *testing.T) {
 	state := map[string]string{}
 	steps := func(fail error) []phase.Step {
 		first := tr.step("first", nil)
-		first.Undo = nil
-		first.State = &state
+		first.Undo.Do = nil
+		first.Resume.State = &state
 		do := first.Do
 		first.Do = func(ctx context.Context, s *phase.Scope) error { state["id"] = "vol-1"; return do(ctx, s) }
 		second := tr.step("second", fail)
-		second.Undo = nil
+		second.Undo.Do = nil
 		return []phase.Step{first, second}
 	}
 	require.Error(t, phase.New(phase.Config{Journal: j}).Run(t.Context(), steps(errors.New("crash"))))

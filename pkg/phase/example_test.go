@@ -19,7 +19,7 @@ func ExampleEngine_Run() {
 		return phase.Step{
 			Phase: "hold", Name: name, Deadline: time.Minute,
 			Do:   func(context.Context, *phase.Scope) error { fmt.Println("do", name); return do },
-			Undo: func(context.Context, *phase.Scope) error { fmt.Println("undo", name); return nil },
+			Undo: phase.Undo{Do: func(context.Context, *phase.Scope) error { fmt.Println("undo", name); return nil }},
 		}
 	}
 	err := phase.New(phase.Config{Run: "example", Journal: journal}).Run(ctx, []phase.Step{

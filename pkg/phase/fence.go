@@ -40,7 +40,7 @@ func (e *Engine) fenced(why string, ask func(context.Context) error, f func(cont
 
 // sayKept says what an undo that the lock refused leaves.
 func (s *Scope) sayKept(err error) {
-	if s.step.Kept != "" && fenced.Refused(err) {
-		s.Warn("%s", s.step.Kept)
+	if s.step.Undo.Kept != "" && fenced.Refused(err) {
+		s.Warn("%s", s.step.Undo.Kept)
 	}
 }

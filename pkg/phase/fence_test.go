@@ -29,13 +29,12 @@ func TestFence_LostDuringDo_StopsItsCallsAndTheUndo(t *testing.T) {
 	t.Parallel()
 	lock, sink, journal := &fence{}, &warnings{}, &memory{}
 	err := phase.New(phase.Config{Run: "r", Journal: journal, Fence: lock, Sink: sink}).Run(t.Context(), []phase.Step{{
-		Phase: "p", Name: "s", Deadline: time.Minute, Kept: "what was made is kept",
+		Phase: "p", Name: "s", Deadline: time.Minute, Undo: phase.Undo{Kept: "what was made is kept", Do: func(context.Context, *phase.Scope) error { t.Error("it is undone"); return nil }},
 		Do: func(ctx context.Context, _ *phase.Scope) error {
 			require.NoError(t, fenced.Check(ctx))
 			lock.lost = errLost
 			return fenced.Check(ctx)
 		},
-		Undo: func(context.Context, *phase.Scope) error { t.Error("it is undone"); return nil },
 	}})
 	require.ErrorIs(t, err, errLost)
 	require.ErrorContains(t, err, "undo s: the lock is lost")
@@ -48,9 +47,7 @@ func TestFence_LostDuringUndo_StopsItsCalls(t *testing.T) {
 	t.Parallel()
 	lock, sink, deleted := &fence{}, &warnings{}, 0
 	err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: lock, Sink: sink}).Run(t.Context(), []phase.Step{{
-		Phase: "p", Name: "s", Deadline: time.Minute, Kept: "the rest is kept",
-		Do: func(context.Context, *phase.Scope) error { return errors.New("no room") },
-		Undo: func(ctx context.Context, _ *phase.Scope) error {
+		Phase: "p", Name: "s", Deadline: time.Minute, Undo: phase.Undo{Kept: "the rest is kept", Do: func(ctx context.Context, _ *phase.Scope) error {
 			for range 3 {
 				if err := fenced.Check(ctx); err != nil {
 					return err
@@ -59,7 +56,8 @@ func TestFence_LostDuringUndo_StopsItsCalls(t *testing.T) {
 				lock.lost = errLost
 			}
 			return nil
-		},
+		}},
+		Do: func(context.Context, *phase.Scope) error { return errors.New("no room") },
 	}})
 	require.ErrorIs(t, err, errLost)
 	require.Equal(t, 1, deleted)
@@ -74,9 +72,8 @@ func TestFence_StepsWithAReason_DoNotAsk(t *testing.T) {
 		Phase: "p", Name: "read", Deadline: time.Minute, ReadOnly: true,
 		Do: func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
 	}, {
-		Phase: "p", Name: "hold", Deadline: time.Minute, Unfenced: "it is the lock", UndoUnfenced: "it lets go",
-		Do:   func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
-		Undo: func(ctx context.Context, _ *phase.Scope) error { undone = true; return fenced.Check(ctx) },
+		Phase: "p", Name: "hold", Deadline: time.Minute, Unfenced: "it is the lock", Undo: phase.Undo{Unfenced: "it lets go", Do: func(ctx context.Context, _ *phase.Scope) error { undone = true; return fenced.Check(ctx) }},
+		Do: func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
 	}, {
 		Phase: "p", Name: "write", Deadline: time.Minute,
 		Do: func(context.Context, *phase.Scope) error { t.Error("it is done"); return nil },
@@ -92,7 +89,7 @@ func TestFence_LostBeforeTheAdoption_AdoptsNothing(t *testing.T) {
 	journal := &memory{}
 	run := func(lock *fence, admitted func(), adopt func(context.Context) error) error {
 		steps := []phase.Step{
-			{Phase: "p", Name: "lock", Deadline: time.Minute, Unfenced: "it is the lock", Repeat: true, Do: func(context.Context, *phase.Scope) error { admitted(); return nil }},
+			{Phase: "p", Name: "lock", Deadline: time.Minute, Unfenced: "it is the lock", Resume: phase.Resumption{Repeat: true}, Do: func(context.Context, *phase.Scope) error { admitted(); return nil }},
 			{Phase: "p", Name: "make", Deadline: time.Minute, Do: func(context.Context, *phase.Scope) error { panic("the process dies") }},
 		}
 		return phase.New(phase.Config{Run: "r", Journal: journal, Fence: lock, Resume: &phase.Resume{

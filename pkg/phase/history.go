@@ -148,12 +148,12 @@ func (e *Engine) prepare(steps []Step) {
 	}
 	for i := range steps {
 		step := &steps[i]
-		if step.Repeat {
+		if step.Resume.Repeat {
 			delete(h.done, step.Name)
 			delete(h.began, step.Name)
 		}
 		if h.Done(step.Name) {
-			for _, ended := range step.Ends {
+			for _, ended := range step.Order.Ends {
 				delete(h.began, ended)
 			}
 		}

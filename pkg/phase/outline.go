@@ -13,7 +13,9 @@ func Outlines(steps []Step) []Outline {
 	out := make([]Outline, 0, len(steps))
 	for i := range steps {
 		s := &steps[i]
-		out = append(out, Outline{Phase: s.Phase, Name: s.Name, Undo: s.Undo != nil, ReadOnly: s.ReadOnly, NoWait: s.NoWait})
+		out = append(out, Outline{
+			Phase: s.Phase, Name: s.Name, Undo: s.Undo.Do != nil, ReadOnly: s.ReadOnly, NoWait: s.Record.NoWait,
+		})
 	}
 	return out
 }

@@ -67,9 +67,9 @@ func order(steps []Step) [][]bool {
 	for i := range steps {
 		after[i] = make([]bool, len(steps))
 		for j := range i {
-			after[i][j] = len(steps[i].After) == 0
+			after[i][j] = len(steps[i].Order.After) == 0
 		}
-		for _, name := range steps[i].After {
+		for _, name := range steps[i].Order.After {
 			j := index[name]
 			after[i][j] = true
 			for k := range j {
@@ -93,14 +93,14 @@ func (p *plan) check() error {
 	}
 	for i := range p.steps {
 		step := &p.steps[i]
-		if e.cfg.Group != nil && len(step.After) > 0 {
+		if e.cfg.Group != nil && len(step.Order.After) > 0 {
 			return failure.New(failure.Unknown, "plan run", step.Name, "steps that may be attempted again run one after the other")
 		}
 		if admit >= 0 && i != admit && !p.after[max(i, admit)][min(i, admit)] {
 			return failure.New(failure.Unknown, "plan run", step.Name, "it may run beside %q, which keeps other processes out", e.cfg.Resume.Admit)
 		}
 		for j := range i {
-			if slices.Contains(step.Ends, p.steps[j].Name) && !p.after[i][j] {
+			if slices.Contains(step.Order.Ends, p.steps[j].Name) && !p.after[i][j] {
 				return failure.New(failure.Unknown, "plan run", step.Name, "it ends %q and does not come after it", p.steps[j].Name)
 			}
 		}
@@ -138,7 +138,7 @@ func (p *plan) beginAll(run, inner context.Context) {
 			continue
 		}
 		ctx := inner
-		if p.steps[i].Decides {
+		if p.steps[i].Order.Decides {
 			ctx = run
 		}
 		p.state[i] = underWay

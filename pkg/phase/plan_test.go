@@ -32,7 +32,7 @@ func (d *diary) note(what string) {
 // step takes a time, in a phase of its own, after the named ones.
 func (d *diary) step(name string, takes time.Duration, after ...string) phase.Step {
 	return phase.Step{
-		Phase: "phase of " + name, Name: name, Deadline: time.Hour, After: after,
+		Phase: "phase of " + name, Name: name, Deadline: time.Hour, Order: phase.Order{After: after},
 		Do: func(ctx context.Context, _ *phase.Scope) error {
 			d.note("begin " + name)
 			if err := wait.For(ctx, takes); err != nil {
@@ -42,7 +42,7 @@ func (d *diary) step(name string, takes time.Duration, after ...string) phase.St
 			d.note("end " + name)
 			return nil
 		},
-		Undo: func(context.Context, *phase.Scope) error { d.note("undo " + name); return nil },
+		Undo: phase.Undo{Do: func(context.Context, *phase.Scope) error { d.note("undo " + name); return nil }},
 	}
 }
 
@@ -124,9 +124,9 @@ func TestRun_StepThatDecides_EndsByItselfWhenAnotherFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, j := &diary{}, &memory{}
 				leaders := d.step("leaders", time.Minute, "make")
-				leaders.Ends, leaders.Decides = []string{"make"}, row.decides
+				leaders.Order.Ends, leaders.Order.Decides = []string{"make"}, row.decides
 				serve := phase.Step{
-					Phase: "serve", Name: "serve", After: []string{"make"}, Deadline: time.Hour,
+					Phase: "serve", Name: "serve", Order: phase.Order{After: []string{"make"}}, Deadline: time.Hour,
 					Do: func(ctx context.Context, _ *phase.Scope) error {
 						return errors.Join(wait.For(ctx, time.Second), errors.New("no image"))
 					},
@@ -211,7 +211,7 @@ func TestRun_ResumedWithTwoStepsUnderWay_DoesBothAgain(t *testing.T) {
 			Adopt: func(context.Context, *phase.Scope, *phase.History) error { return nil },
 		}})
 		steps := second.cluster()
-		steps[0].Repeat = true
+		steps[0].Resume.Repeat = true
 		require.NoError(t, e.Run(t.Context(), steps))
 		require.ElementsMatch(t, []string{
 			"begin lock", "end lock", "begin await", "end await", "begin bind", "end bind", "begin start", "end start",
@@ -225,7 +225,7 @@ func TestRun_OrderThatCannotBe_IsRefused(t *testing.T) {
 	d := &diary{}
 	resume := &phase.Resume{Admit: "lock"}
 	ends := d.step("release", 0, "lock")
-	ends.Ends = []string{"hold"}
+	ends.Order.Ends = []string{"hold"}
 	cases := map[string]struct {
 		cfg   phase.Config
 		steps []phase.Step

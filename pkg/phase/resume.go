@@ -107,13 +107,13 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 
 // skip takes over a step that an earlier process of the run has done.
 func (e *Engine) skip(ctx context.Context, step *Step, data json.RawMessage) error {
-	if step.State != nil && len(data) > 0 {
-		if err := json.Unmarshal(data, step.State); err != nil {
+	if step.Resume.State != nil && len(data) > 0 {
+		if err := json.Unmarshal(data, step.Resume.State); err != nil {
 			return failure.Wrap(err, failure.Corrupt, "resume step", step.Name)
 		}
 	}
-	if step.Adopted != nil {
-		if err := e.call(ctx, e.fenced("", e.cfg.Fence.Confirm, step.Adopted), e.scope(step)); err != nil {
+	if step.Resume.Adopted != nil {
+		if err := e.call(ctx, e.fenced("", e.cfg.Fence.Confirm, step.Resume.Adopted), e.scope(step)); err != nil {
 			return failure.Annotate(err, "resume step", step.Name)
 		}
 	}

@@ -67,9 +67,9 @@ func TestResume_DoneIsAdopted_BegunIsDoneAgain_LockIsRepeated(t *testing.T) {
 	t.Parallel()
 	j, tr := died(begin("lock"), done("lock"), begin("a"), done("a"), begin("b")), &trace{}
 	lock := tr.step("lock", nil)
-	lock.Repeat = true
+	lock.Resume.Repeat = true
 	a := tr.step("a", nil)
-	a.Adopted = func(context.Context, *phase.Scope) error { tr.did = append(tr.did, "adopt a"); return nil }
+	a.Resume.Adopted = func(context.Context, *phase.Scope) error { tr.did = append(tr.did, "adopt a"); return nil }
 	e := phase.New(continuing(j, nil, func() { tr.did = append(tr.did, "adopt") }))
 	require.NoError(t, e.Run(t.Context(), []phase.Step{lock, a, tr.step("b", nil)}))
 	assert.Equal(t, []string{"lock", "adopt", "adopt a", "b"}, tr.did)
@@ -99,7 +99,7 @@ func TestResume_Fails_UndoesWhatEarlierProcessesLeft(t *testing.T) {
 	t.Parallel()
 	j, tr := died(begin("lock"), done("lock"), begin("a"), done("a"), begin("b")), &trace{}
 	lock := tr.step("lock", nil)
-	lock.Repeat = true
+	lock.Resume.Repeat = true
 	first := tr.step("first", errBroken) // new in this version
 	e := phase.New(continuing(j, nil, func() {}))
 	require.ErrorIs(t, e.Run(t.Context(), []phase.Step{lock, first, tr.step("a", nil), tr.step("b", nil)}), errBroken)
@@ -120,7 +120,7 @@ func TestResume_GroupIsNotDone_BeginsFromTheStart(t *testing.T) {
 			t.Parallel()
 			tr := &trace{}
 			lock := tr.step("lock", nil)
-			lock.Repeat = true
+			lock.Resume.Repeat = true
 			e := phase.New(continuing(row.journal, group, func() { tr.did = append(tr.did, "adopt") }))
 			require.NoError(t, e.Run(t.Context(), []phase.Step{tr.step("check", nil), lock, tr.step("a", nil), tr.step("b", nil)}))
 			assert.Equal(t, row.want, tr.did)
@@ -133,7 +133,7 @@ func TestResume_NotAdmitted_WritesNothing(t *testing.T) {
 	t.Parallel()
 	j, tr := died(begin("lock"), done("lock")), &trace{}
 	lock := tr.step("lock", failure.New(failure.Conflict, "lock", "", "held"))
-	lock.Repeat = true
+	lock.Resume.Repeat = true
 	err := phase.New(continuing(j, nil, func() {})).Run(t.Context(), []phase.Step{lock})
 	assert.Equal(t, failure.Conflict, failure.KindOf(err))
 	assert.Len(t, j.records, 3)
@@ -143,7 +143,7 @@ func TestResume_AnotherProcessWasFaster_IsAConflict(t *testing.T) {
 	t.Parallel()
 	j, tr := died(begin("lock"), done("lock")), &trace{}
 	lock := tr.step("lock", nil)
-	lock.Repeat = true
+	lock.Resume.Repeat = true
 	lock.Do = func(context.Context, *phase.Scope) error {
 		j.records = append(j.records, phase.Record{Seq: 4, Type: phase.RecordResumed})
 		return nil
@@ -180,12 +180,12 @@ func TestResume_RunWasBeingUndone_RestIsUndoneAndAllIsDoneAgain(t *testing.T) {
 			j := died(append([]phase.Record{begin("check"), done("check"), begin("lock"), done("lock"), begin("a"), done("a"), begin("b")}, row.records...)...)
 			tr := &trace{}
 			lock := tr.step("lock", nil)
-			lock.Repeat = true
+			lock.Resume.Repeat = true
 			cfg := continuing(j, nil, func() {})
 			cfg.Resume.StartOver = func(context.Context, *phase.History) (string, error) { return "it was being undone", nil }
 			cfg.Resume.Reset = func() error { tr.did = append(tr.did, "reset"); return nil }
 			check := tr.step("check", nil)
-			check.Undo = nil
+			check.Undo.Do = nil
 			e := phase.New(cfg)
 			require.NoError(t, e.Run(t.Context(), []phase.Step{check, lock, tr.step("a", nil), tr.step("b", nil)}))
 			want := append([]string{"lock"}, row.want...)
@@ -210,7 +210,7 @@ func TestResume_DiesAfterItStartedOver_IsContinued(t *testing.T) {
 		phase.Record{Type: phase.RecordResumed}, begin("b"), again, begin("a"), done("a"))
 	tr := &trace{}
 	lock := tr.step("lock", nil)
-	lock.Repeat = true
+	lock.Resume.Repeat = true
 	cfg := continuing(j, nil, func() {})
 	cfg.Resume.StartOver = func(context.Context, *phase.History) (string, error) { return "", nil }
 	require.NoError(t, phase.New(cfg).Run(t.Context(), []phase.Step{lock, tr.step("a", nil), tr.step("b", nil)}))
@@ -232,10 +232,10 @@ func TestResume_RestCannotBeUndone_RunIsNotOver(t *testing.T) {
 			j := died(begin("lock"), done("lock"), begin("a"), phase.Record{Type: phase.RecordUndo, Step: "a"})
 			tr := &trace{}
 			lock := tr.step("lock", nil)
-			lock.Repeat, lock.Undo = true, nil
+			lock.Resume.Repeat, lock.Undo.Do = true, nil
 			a := tr.step("a", nil)
-			undo := a.Undo
-			a.Undo = func(ctx context.Context, s *phase.Scope) error {
+			undo := a.Undo.Do
+			a.Undo.Do = func(ctx context.Context, s *phase.Scope) error {
 				if row.undo != nil {
 					return row.undo
 				}
@@ -267,7 +267,7 @@ func TestResume_Abort_UndoesAndSucceeds(t *testing.T) {
 	t.Parallel()
 	j, tr := died(begin("lock"), done("lock"), begin("a"), done("a")), &trace{}
 	lock := tr.step("lock", nil)
-	lock.Repeat = true
+	lock.Resume.Repeat = true
 	cfg := continuing(j, nil, func() {})
 	cfg.Resume.Abort = true
 	require.NoError(t, phase.New(cfg).Run(t.Context(), []phase.Step{lock, tr.step("a", nil), tr.step("b", nil)}))

@@ -97,7 +97,7 @@ func TestRun_GroupFails_NoFurtherAttempt(t *testing.T) {
 			steps[2].Do = func(context.Context, *phase.Scope) error { panic(errBroken) }
 		},
 		"cannot be undone": func(steps []phase.Step, _ *phase.RetryGroup, _ func()) {
-			steps[1].Undo = func(context.Context, *phase.Scope) error {
+			steps[1].Undo.Do = func(context.Context, *phase.Scope) error {
 				return failure.New(failure.Held, "release", "", "no answer")
 			}
 		},
@@ -130,7 +130,7 @@ func TestRun_UndoFailsOnceAndThenSucceeds_IsNotHeld(t *testing.T) {
 	tr := &trace{}
 	steps, retried := group(tr, 9)
 	undos := 0
-	steps[1].Undo = func(context.Context, *phase.Scope) error {
+	steps[1].Undo.Do = func(context.Context, *phase.Scope) error {
 		if undos++; undos == 1 {
 			return failure.New(failure.Held, "release", "", "no answer")
 		}
@@ -150,7 +150,7 @@ func TestRun_StepPanics_IsUndoneAndTheStackIsLogged(t *testing.T) {
 	bad.Retry = true
 	bad.Do = func(context.Context, *phase.Scope) error { panic("nil map") }
 	worse := tr.step("lock", nil)
-	worse.Undo = func(context.Context, *phase.Scope) error { panic("twice") }
+	worse.Undo.Do = func(context.Context, *phase.Scope) error { panic("twice") }
 	err := phase.New(phase.Config{Journal: j, Log: zap.New(core)}).Run(t.Context(), []phase.Step{tr.step("first", nil), worse, bad})
 	require.ErrorContains(t, err, "hold: panic: nil map")
 	require.ErrorContains(t, err, "undo lock: lock: panic: twice")

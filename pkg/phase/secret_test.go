@@ -16,7 +16,7 @@ func TestRun_SecretInAnError_IsNotJournalled(t *testing.T) {
 	secret := errors.New("Put https://user:hIdDeN@h/k?X-Amz-Signature=hIdDeN: refused")
 	j, tr := &memory{}, &trace{}
 	first := tr.step("first", nil)
-	first.Undo = tr.step("undo", secret).Do
+	first.Undo.Do = tr.step("undo", secret).Do
 	require.Error(t, phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{first, tr.step("second", secret)}))
 	records, err := j.Records(t.Context())
 	require.NoError(t, err)

@@ -49,12 +49,12 @@ func TestStep_JournalLate_BeginsWithAWarningOrWaits(t *testing.T) {
 		began := map[string]time.Duration{}
 		step := func(name string, takes time.Duration, mayBeLate bool) phase.Step {
 			return phase.Step{
-				Phase: "p", Name: name, Deadline: time.Hour, MayBeLate: mayBeLate,
+				Phase: "p", Name: name, Deadline: time.Hour, Record: phase.Recording{MayBeLate: mayBeLate},
 				Do: func(ctx context.Context, _ *phase.Scope) error {
 					began[name] = time.Since(start)
 					return wait.For(ctx, takes)
 				},
-				Undo: func(context.Context, *phase.Scope) error { t.Error(name + " is undone"); return nil },
+				Undo: phase.Undo{Do: func(context.Context, *phase.Scope) error { t.Error(name + " is undone"); return nil }},
 			}
 		}
 		sink := &warnings{}

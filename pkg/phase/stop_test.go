@@ -56,8 +56,8 @@ func TestRun_StoppedByATime_BoundsEachUndo(t *testing.T) {
 			}
 			nothing := func(context.Context, *phase.Scope) error { return nil }
 			err := phase.New(phase.Config{Journal: phase.NoJournal{}}).Run(ctx, []phase.Step{
-				{Phase: "p", Name: "a", Deadline: time.Minute, Do: nothing, Undo: undo, UndoDeadline: time.Hour},
-				{Phase: "p", Name: "b", Deadline: time.Minute, Do: nothing, Undo: undo, UndoDeadline: time.Hour},
+				{Phase: "p", Name: "a", Deadline: time.Minute, Do: nothing, Undo: phase.Undo{Do: undo, Deadline: time.Hour}},
+				{Phase: "p", Name: "b", Deadline: time.Minute, Do: nothing, Undo: phase.Undo{Do: undo, Deadline: time.Hour}},
 				{Phase: "p", Name: "c", Deadline: time.Minute, Do: func(ctx context.Context, _ *phase.Scope) error {
 					cancel(&phase.StopError{Reason: errTerm, UndoBy: row.by})
 					return context.Cause(ctx)

@@ -47,7 +47,7 @@ func TestStoreTimes_ProcessDied_TheNextOneHasItsParts(t *testing.T) {
 	journal := phase.NewStoreJournal(memory, "runs/r/journal/")
 	steps := func(times *phase.StoreTimes, volumes func(*phase.Scope) error, serve func() error) []phase.Step {
 		return []phase.Step{
-			{Phase: "restore", Name: "lock", Deadline: time.Minute, Repeat: true, Do: func(context.Context, *phase.Scope) error { return nil }},
+			{Phase: "restore", Name: "lock", Deadline: time.Minute, Resume: phase.Resumption{Repeat: true}, Do: func(context.Context, *phase.Scope) error { return nil }},
 			{Phase: "restore", Name: "volumes", Deadline: time.Minute, Do: func(_ context.Context, s *phase.Scope) error {
 				times.Note(4, "volume", 5*time.Second)
 				return volumes(s)

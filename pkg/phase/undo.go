@@ -24,7 +24,7 @@ func (e *Engine) undoAll(ctx context.Context, steps []Step) []error {
 	for _, first := range []bool{true, false} {
 		for i := len(steps) - 1; i >= 0; i-- {
 			step := e.began[steps[i].Name]
-			if step == nil || step.Undo == nil || step.UndoFirst != first {
+			if step == nil || step.Undo.Do == nil || step.Undo.First != first {
 				continue
 			}
 			e.undo(ctx, step)
@@ -47,9 +47,9 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 	s.emit(UndoStarted, "")
 	limit := undoLimit(ctx, step)
 	ctx, span := tracing.Start(context.WithoutCancel(ctx), "undo "+step.Name)
-	undo := e.fenced(step.UndoUnfenced, e.cfg.Fence.Confirm, step.Undo)
+	undo := e.fenced(step.Undo.Unfenced, e.cfg.Fence.Confirm, step.Undo.Do)
 	err := within(ctx, "undo "+step.Name, limit, func(ctx context.Context) error {
-		if step.UndoUnfenced == "" {
+		if step.Undo.Unfenced == "" {
 			e.awaitRecord(ctx, min(maxRecordWait, limit/2))
 		}
 		return e.call(ctx, undo, s)

@@ -32,15 +32,14 @@ func TestUndo_ThatTakesAway_WaitsForItsRecordAndNotForEver(t *testing.T) {
 				recorded := false
 				none := func(context.Context, *phase.Scope) error { return nil }
 				_ = phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{
-					{Phase: "p", Name: "make", Deadline: time.Minute, Do: none, Undo: func(ctx context.Context, _ *phase.Scope) error {
+					{Phase: "p", Name: "make", Deadline: time.Minute, Do: none, Undo: phase.Undo{Do: func(ctx context.Context, _ *phase.Scope) error {
 						records, err := j.Records(ctx)
 						took, recorded = time.Now(), slices.ContainsFunc(records, func(r phase.Record) bool {
 							return r.Type == phase.RecordUndo && r.Step == "make"
 						})
 						return err
-					}},
-					{Phase: "p", Name: "hold", Deadline: time.Minute, UndoFirst: true, UndoUnfenced: "it lets go", Do: none,
-						Undo: func(context.Context, *phase.Scope) error { letGo = time.Now(); return nil }},
+					}}},
+					{Phase: "p", Name: "hold", Deadline: time.Minute, Undo: phase.Undo{First: true, Unfenced: "it lets go", Do: func(context.Context, *phase.Scope) error { letGo = time.Now(); return nil }}, Do: none},
 					{Phase: "p", Name: "fail", Deadline: time.Minute, Do: func(context.Context, *phase.Scope) error {
 						failed, j.delay = time.Now(), row.delay
 						return errors.New("no room")

@@ -61,7 +61,7 @@ func TestFlashback_LockLostBeforeTheRegionIsPreparedAgain_DoesNotPrepareIt(t *te
 			Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", BackupTS: 1, Stores: []cluster.StoreID{1, 2, 3},
 			Stall: time.Minute, Fence: fence,
 		}, u)
-		steps := slices.DeleteFunc(r.Steps("resolve data"), func(s phase.Step) bool {
+		steps := slices.DeleteFunc(r.Steps("resolve data", resolve.StepOptions{}), func(s phase.Step) bool {
 			return !slices.Contains([]string{"collect", "plan", "flashback"}, s.Name)
 		})
 		err := phase.New(phase.Config{Run: "run", Journal: phase.NoJournal{}}).Run(t.Context(), steps)

@@ -246,7 +246,7 @@ func (l *lab) run(t *testing.T, cfg resolve.Config, before map[string]func()) (*
 	r := resolve.New(l.client, nil)
 	r.Target(cfg, l.oracle)
 	t.Cleanup(func() { _ = r.Thaw(t.Context(), nil) }) // ends what keeps PD frozen; PD itself goes with the test
-	steps := r.Steps("resolve data")
+	steps := r.Steps("resolve data", resolve.StepOptions{})
 	for name, f := range before {
 		i := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == name })
 		require.GreaterOrEqual(t, i, 0, "there is no step %s", name)

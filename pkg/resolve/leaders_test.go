@@ -85,7 +85,7 @@ func (b *ballot) recover(t *testing.T) (time.Duration, error) {
 		wanted = append(wanted, journal.StepFindAhead)
 	}
 	r.Target(cfg, b)
-	steps := slices.DeleteFunc(r.Steps("resolve data"), func(s phase.Step) bool {
+	steps := slices.DeleteFunc(r.Steps("resolve data", resolve.StepOptions{}), func(s phase.Step) bool {
 		return !slices.Contains(wanted, s.Name)
 	})
 	begin := time.Now()

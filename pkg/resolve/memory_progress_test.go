@@ -57,5 +57,5 @@ func tikvBootstrap(ctx context.Context, l *lab) error {
 
 func planOnly(t *testing.T, r *resolve.Resolver) error {
 	t.Helper()
-	return phase.New(phase.Config{Run: "plan", Journal: phase.NoJournal{}}).Run(within(t), r.PlanSteps("resolve data"))
+	return phase.New(phase.Config{Run: "plan", Journal: phase.NoJournal{}}).Run(within(t), r.PlanSteps("resolve data", resolve.StepOptions{}))
 }

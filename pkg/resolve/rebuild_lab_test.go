@@ -125,7 +125,7 @@ func rebuildInLab(t *testing.T, n int) {
 	cfg.Progress, cfg.Rebuilds = kept, true
 	r := resolve.New(ahead, nil)
 	r.Target(cfg, l.oracle)
-	require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}}).Run(within(t), r.Steps("resolve data")))
+	require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}}).Run(within(t), r.Steps("resolve data", resolve.StepOptions{})))
 	require.Equal(t, n, r.Stats().Ahead)
 	require.Len(t, r.Plan().Affected, n)
 	before := l.peers(t)
@@ -186,7 +186,7 @@ func TestG16_CutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing
 			r := resolve.New(l.client, nil)
 			r.Target(cfg, l.oracle)
 			notes := &notes{}
-			require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}, Sink: notes}).Run(within(t), r.Steps("resolve data")))
+			require.NoError(t, phase.New(phase.Config{Run: cfg.Run, Journal: phase.NoJournal{}, Sink: notes}).Run(within(t), r.Steps("resolve data", resolve.StepOptions{})))
 			require.Positive(t, r.Stats().Ahead)
 			require.Equal(t, longer, notes.have("replicas that are ahead of every log lead"))
 			of := cluster.StoreID(l.stores[2].ID())

@@ -197,9 +197,6 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	r.cfg, r.pd = cfg, p
 }
 
-// Use sets Config.Marks, which the step plan uses and no step before it.
-func (r *Resolver) Use(set *marks.Set) { r.cfg.Marks = set }
-
 // Stats is valid after the steps ran.
 func (r *Resolver) Stats() Stats {
 	stats := r.stats
@@ -211,19 +208,17 @@ func (r *Resolver) Stats() Stats {
 const deadline = 48 * time.Hour
 
 // Steps are the sub-phases in order, all timed under the given phase.
-func (r *Resolver) Steps(phaseName string) []phase.Step {
-	step := func(name string, do func(context.Context, *phase.Scope) error) phase.Step {
-		return phase.Step{Phase: phaseName, Name: name, Deadline: deadline, Do: do}
-	}
+func (r *Resolver) Steps(phaseName string, o StepOptions) []phase.Step {
+	step := o.maker(phaseName)
 	freeze := step(journal.StepFreezeScheduling, r.freeze)
-	freeze.Undo, freeze.UndoFirst, freeze.UndoDeadline = r.thaw, true, time.Minute // before the cluster is deleted
-	freeze.UndoUnfenced = "PD is let go, but what another run has paused since"
+	freeze.Undo = phase.Undo{ // before the cluster is deleted
+		Do: r.thaw, First: true, Deadline: time.Minute, Unfenced: "PD is let go, but what another run has paused since",
+	}
 	leaders := step(journal.StepRecover, r.makeLeaders)
-	leaders.Undo, leaders.UndoFirst, leaders.UndoDeadline = r.endRecover, true, time.Minute
-	leaders.UndoUnfenced = "it ends its own calls"
+	leaders.Undo = phase.Undo{Do: r.endRecover, First: true, Deadline: time.Minute, Unfenced: "it ends its own calls"}
 	stamp := step("timestamps", r.stamp)
-	stamp.State = &r.stamps
-	return append(r.PlanSteps(phaseName),
+	stamp.Resume.State = &r.stamps
+	return append(r.PlanSteps(phaseName, o),
 		retried(step("alloc-id", r.raiseAllocID)),
 		retried(freeze),
 		retried(stamp),
@@ -239,11 +234,52 @@ func (r *Resolver) Steps(phaseName string) []phase.Step {
 
 // PlanSteps are the steps from collect to plan: with them alone nothing is changed, and Plan is what the others would
 // do.
-func (r *Resolver) PlanSteps(phaseName string) []phase.Step {
-	return []phase.Step{
-		{Phase: phaseName, Name: "collect", Deadline: deadline, Do: r.collect},
-		{Phase: phaseName, Name: journal.StepFindAhead, Deadline: deadline, Do: r.findAhead},
-		{Phase: phaseName, Name: "plan", Deadline: deadline, Do: r.makePlan},
+func (r *Resolver) PlanSteps(phaseName string, o StepOptions) []phase.Step {
+	step := o.maker(phaseName)
+	collect, plan := step("collect", r.collect), step("plan", r.makePlan)
+	collect.Order.After, plan.Order.After = o.CollectAfter, o.PlanAfter
+	if o.Target != nil {
+		collect.Do = first(func() { r.Target(o.Target()) }, collect.Do)
+	}
+	if o.Marks != nil {
+		plan.Do = first(func() { r.cfg.Marks = o.Marks() }, plan.Do)
+	}
+	return []phase.Step{collect, step(journal.StepFindAhead, r.findAhead), plan}
+}
+
+// StepOptions is what the caller of the steps decides. The zero value resolves what Target was given.
+type StepOptions struct {
+	// Done reports, as each step begins, that an earlier run has done all of them: nothing is done then.
+	Done func() bool
+	// Target is what is resolved, asked for right before the first store is read, also if Done says so; nil is that
+	// Resolver.Target was called.
+	Target func() (Config, PD)
+	// Marks is Config.Marks, asked for right before the plan, when all stores are there; nil leaves that.
+	Marks func() *marks.Set
+	// CollectAfter and PlanAfter are what these steps come after, as phase.Order has it.
+	CollectAfter, PlanAfter []string
+}
+
+// maker makes steps of the phase.
+func (o StepOptions) maker(phaseName string) func(name string, do func(context.Context, *phase.Scope) error) phase.Step {
+	return func(name string, do func(context.Context, *phase.Scope) error) phase.Step {
+		step := phase.Step{Phase: phaseName, Name: name, Deadline: deadline, Do: do}
+		if o.Done != nil {
+			step.Do = func(ctx context.Context, s *phase.Scope) error {
+				if o.Done() {
+					return nil
+				}
+				return do(ctx, s)
+			}
+		}
+		return step
+	}
+}
+
+func first(before func(), do func(context.Context, *phase.Scope) error) func(context.Context, *phase.Scope) error {
+	return func(ctx context.Context, s *phase.Scope) error {
+		before()
+		return do(ctx, s)
 	}
 }
 

@@ -81,10 +81,10 @@ func (l *lab) abort(t *testing.T, cfg resolve.Config, point string, nth int, und
 	require.NoError(t, l.faults.Add(fault.Rule{Point: point, Nth: nth, Position: fault.After, Do: then}))
 	r := resolve.New(l.client, nil)
 	r.Target(cfg, l.oracle)
-	steps := r.Steps("resolve data")
+	steps := r.Steps("resolve data", resolve.StepOptions{})
 	if !undo {
 		for i := range steps {
-			steps[i].Undo = nil
+			steps[i].Undo.Do = nil
 		}
 		t.Cleanup(func() { _ = r.Thaw(t.Context(), nil) }) // ends what the dead process would have taken with it
 	}

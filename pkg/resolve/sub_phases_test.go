@@ -35,7 +35,7 @@ func countedSubPhases(t *testing.T, o *original) {
 	t.Cleanup(func() { _ = r.Thaw(t.Context(), nil) })
 	sink := &seen{last: map[string]phase.Event{}}
 	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/run")
-	require.NoError(t, phase.New(phase.Config{Run: "run", Journal: journal, Sink: sink}).Run(within(t), r.Steps("resolve data")))
+	require.NoError(t, phase.New(phase.Config{Run: "run", Journal: journal, Sink: sink}).Run(within(t), r.Steps("resolve data", resolve.StepOptions{})))
 	regions := int64(r.Stats().Regions)
 	want := map[string]struct {
 		total int64

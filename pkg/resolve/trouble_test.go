@@ -121,7 +121,7 @@ func limitsNotKept(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
 	r := resolve.New(l.client, nil)
 	r.Target(l.config(o, "run"), forgetful{l.oracle})
-	steps := r.Steps("resolve data")
+	steps := r.Steps("resolve data", resolve.StepOptions{})
 	for i := range steps {
 		steps[i].Retry = false // it would be retried for minutes
 	}

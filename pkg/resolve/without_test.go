@@ -48,7 +48,7 @@ func TestWithout_WhileStoresAreAwaited_SaysWhatTheOthersProve(t *testing.T) {
 				over := make(chan struct{})
 				go func() {
 					defer close(over)
-					_ = phase.New(phase.Config{Run: "run", Journal: phase.NoJournal{}}).Run(ctx, r.PlanSteps("data")[:1])
+					_ = phase.New(phase.Config{Run: "run", Journal: phase.NoJournal{}}).Run(ctx, r.PlanSteps("data", resolve.StepOptions{})[:1])
 				}()
 				<-time.After(time.Minute) // by the bubble's clock
 				if len(row.late) > 0 {

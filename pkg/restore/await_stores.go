@@ -8,6 +8,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -71,40 +73,34 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// resolverSteps are those of the resolver. It learns its target right before it reads the first store, which is as soon as
-// one may come, and the marks when all stores are there, whose versions decide about them. What an earlier run has resolved
-// is skipped, but the target is needed to let go of it.
-func (r *run) resolverSteps(steps []phase.Step) []phase.Step {
-	steps = r.unlessResolved(steps)
-	for i := range steps {
-		do := steps[i].Do
-		switch steps[i].Name {
-		case stepCollect:
-			steps[i].Do = func(ctx context.Context, s *phase.Scope) error {
-				r.aim()
-				return do(ctx, s)
-			}
-		case stepPlan:
-			steps[i].Do = func(ctx context.Context, s *phase.Scope) error {
-				r.resolver.Use(r.marks)
-				return do(ctx, s)
-			}
-		}
+// resolverOptions skip what an earlier run has resolved. The target is known right before the first store is read, which
+// is as soon as one may come, and the marks when all stores are there, whose versions decide about them.
+func (r *run) resolverOptions() resolve.StepOptions {
+	return resolve.StepOptions{
+		Done:   func() bool { return r.resolved },
+		Target: func() (resolve.Config, resolve.PD) { return r.resolverConfig(), r.pd },
+		Marks:  func() *marks.Set { return r.marks },
 	}
-	return steps
 }
 
-// aim says to the resolver what it resolves.
-func (r *run) aim() {
-	r.resolver.Target(resolve.Config{
-		Cluster: r.opts.Target, Run: r.opts.Run, BackupTS: r.manifest.BackupTS, Stores: r.allStores(), TolerateStores: r.opts.TolerateStores,
-		Backup: r.opts.Backup, Kept: r.existing || r.opts.KeepOnFailure,
+// asStoresCome lets each store be read as soon as it answers, while others still start. The plan needs all of them.
+func (r *run) asStoresCome(after string) resolve.StepOptions {
+	o := r.resolverOptions()
+	o.CollectAfter, o.PlanAfter = []string{after}, []string{journal.StepFindAhead, stepCheckTasks}
+	return o
+}
+
+// resolverConfig is what the resolver resolves.
+func (r *run) resolverConfig() resolve.Config {
+	return resolve.Config{
+		Cluster: r.opts.Target, Run: r.opts.Run, Backup: r.opts.Backup, BackupTS: r.manifest.BackupTS,
+		Stores: r.allStores(), TolerateStores: r.opts.TolerateStores, Kept: r.existing || r.opts.KeepOnFailure,
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
-		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: r.progress(),
-		Fence: r.fence, Times: r.times, FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
+		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: r.progress(), Fence: r.fence, Times: r.times,
+		FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
 		NoneAhead: r.manifest.EarlyApplyRuledOut(), Rebuilds: !r.parts,
 		Coming: func() bool { return !r.up.Load() },
-	}, r.pd)
+	}
 }
 
 // stall is how long nothing may change while the data are resolved; a shorter --timeout is the user's word.

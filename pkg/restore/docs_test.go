@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/phase/phasetest"
+	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
 var update = flag.Bool("update", false, "write the tables of steps in docs/ARCHITECTURE.md")
@@ -20,7 +21,7 @@ func TestDocs_Steps(t *testing.T) {
 	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
 	ofRestore := r.restoreSteps()
 	do := map[string]phase.Step{}
-	for _, s := range slices.Concat(ofRestore, r.resolver.Steps(phaseData)) {
+	for _, s := range slices.Concat(ofRestore, r.resolver.Steps(phaseData, resolve.StepOptions{})) {
 		do[s.Name] = s
 	}
 	// What the resolver does is wrapped where it may be found done: the code is the resolver's.

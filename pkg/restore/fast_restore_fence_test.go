@@ -32,7 +32,7 @@ func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 				r.fence.Lose(failure.New(failure.Conflict, "check lock", "tidb/copy", "run other has it"))
 				return lost(r, s)
 			}, "of the test"
-			begin.After, end.After = nil, nil
+			begin.Order.After, end.Order.After = nil, nil
 			sink := &texts{}
 			err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: r.fence, Sink: sink}).Run(t.Context(), []phase.Step{begin, end})
 			require.ErrorContains(t, err, "run other has it")

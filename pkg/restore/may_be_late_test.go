@@ -28,7 +28,7 @@ func TestSteps_OnceTheStoresAreRead_MayBeLate(t *testing.T) {
 			for _, s := range c.steps {
 				late = late || s.Name == c.from
 				if s.Name != "unlock" {
-					require.Equal(t, late, s.MayBeLate, s.Name)
+					require.Equal(t, late, s.Record.MayBeLate, s.Name)
 				}
 			}
 			require.True(t, late)

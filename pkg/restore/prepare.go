@@ -31,18 +31,26 @@ func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 func (r *run) prepareSteps() []phase.Step {
 	return repeated(
 		[]phase.Step{
-			{Phase: phaseVolumes, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
-			{Phase: phaseVolumes, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflightVolumes, ReadOnly: true, Retry: true, Patience: preflight.Patience},
+			{
+				Phase: phaseVolumes, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true,
+				Patience: preflight.Patience,
+			},
+			{
+				Phase: phaseVolumes, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflightVolumes,
+				ReadOnly: true, Retry: true, Patience: preflight.Patience,
+			},
 			{Phase: phaseVolumes, Name: "find-pd", Deadline: r.opts.Timeout, Do: r.findEmptyPD, ReadOnly: true},
 		},
 		r.lockStep(phaseVolumes, r.takeLock),
-		[]phase.Step{{Phase: phaseVolumes, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markEmptyPD, Retry: true}},
+		[]phase.Step{{
+			Phase: phaseVolumes, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markEmptyPD, Retry: true,
+		}},
 		r.makeVolumesSteps(),
 		[]phase.Step{{Phase: phaseVolumes, Name: journal.StepHandOver, Deadline: 5 * time.Minute, Do: r.handOver}},
 		r.lastFastSteps(phaseVolumes),
 		[]phase.Step{{
 			Phase: phaseVolumes, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Unfenced: itIsTheLock,
-			Ends: []string{journal.StepLock, journal.StepCreateVolumes},
+			Order: phase.Order{Ends: []string{journal.StepLock, journal.StepCreateVolumes}},
 		}},
 	)
 }

@@ -53,8 +53,8 @@ func TestServingSteps_TiDBStartsAfterTheRebuild(t *testing.T) {
 	r := newRun(Deps{}, Options{})
 	for _, steps := range [][]phase.Step{r.restoreSteps(), r.resolveSteps()} {
 		i := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == "start-tidb" })
-		require.Equal(t, []string{"rebuild-replicas"}, steps[i].After)
+		require.Equal(t, []string{"rebuild-replicas"}, steps[i].Order.After)
 		i = slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == "await-leaders" })
-		require.Empty(t, steps[i].After, "nor does the cluster pass for one that serves before that")
+		require.Empty(t, steps[i].Order.After, "nor does the cluster pass for one that serves before that")
 	}
 }

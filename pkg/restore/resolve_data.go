@@ -32,7 +32,10 @@ func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) 
 func (r *run) dataSteps() []phase.Step {
 	return repeated(
 		[]phase.Step{
-			{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
+			{
+				Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true,
+				Patience: preflight.Patience,
+			},
 			{Phase: phaseData, Name: "find-pd", Deadline: 5 * time.Minute, Do: r.findMarkedPD, ReadOnly: true},
 		},
 		r.lockStep(phaseData, r.lockMarked),
@@ -42,12 +45,21 @@ func (r *run) dataSteps() []phase.Step {
 				r.awaitStoresStep(phaseData),
 				r.checkTasksStep(),
 			},
-			r.resolverSteps(r.resolver.Steps(phaseData)),
-			[]phase.Step{{Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: r.checkTasksAgain, Retry: true}},
+			r.resolver.Steps(phaseData, r.resolverOptions()),
+			[]phase.Step{{
+				Phase: phaseTiDB, Name: "check-tasks-again", Deadline: 5 * time.Minute, Do: r.checkTasksAgain,
+				Retry: true,
+			}},
 			r.pdStateSteps("put-pd-state", r.putPDState),
 			[]phase.Step{
-				{Phase: phaseTiDB, Name: "unmark-recovering", Deadline: 10 * time.Minute, Do: r.unmarkRecovering, Retry: true, Ends: []string{journal.StepRecover}},
-				{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: r.thawAll, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
+				{
+					Phase: phaseTiDB, Name: "unmark-recovering", Deadline: 10 * time.Minute, Do: r.unmarkRecovering,
+					Retry: true, Order: phase.Order{Ends: []string{journal.StepRecover}},
+				},
+				{
+					Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: r.thawAll,
+					Order: phase.Order{Ends: []string{journal.StepFreezeScheduling}}, Retry: true,
+				},
 			},
 			r.pdStateSteps("check-pd-state", r.checkPDState),
 		),

@@ -70,7 +70,7 @@ func (r *run) resolveSteps() []phase.Step {
 				r.awaitStoresStep(phaseData),
 				r.checkTasksStep(),
 			},
-			asStoresCome(stepRaiseTS, r.resolverSteps(r.resolver.Steps(phaseData))),
+			r.resolver.Steps(phaseData, r.asStoresCome(stepRaiseTS)),
 			r.servingSteps(r.thawAll),
 		),
 		r.unlockStep(phaseTiDB),
@@ -83,20 +83,6 @@ func (r *run) findSteps() []phase.Step {
 		{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 		{Phase: phaseData, Name: "find-cluster", Deadline: 5 * time.Minute, Do: r.findCluster, ReadOnly: true, Retry: true, Patience: preflight.Patience},
 	}
-}
-
-// unlessResolved skips what a run before this one has finished.
-func (r *run) unlessResolved(steps []phase.Step) []phase.Step {
-	for i := range steps {
-		do := steps[i].Do
-		steps[i].Do = func(ctx context.Context, s *phase.Scope) error {
-			if r.resolved {
-				return nil
-			}
-			return do(ctx, s)
-		}
-	}
-	return steps
 }
 
 // lockResolve takes the cluster's lock and checks the cluster again: the run that held the lock may have continued meanwhile.
@@ -174,7 +160,7 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 			r.lockIsFreeStep(),
 			r.awaitStoresStep(phaseData),
 		},
-		r.resolverSteps(r.resolver.PlanSteps(phaseData)),
+		r.resolver.PlanSteps(phaseData, r.resolverOptions()),
 	))
 	if err != nil {
 		return nil, err

@@ -173,7 +173,7 @@ func repeated(groups ...[]phase.Step) []phase.Step {
 	var out []phase.Step
 	for _, steps := range groups {
 		for _, s := range steps {
-			s.Repeat = true
+			s.Resume.Repeat = true
 			out = append(out, s)
 		}
 	}

@@ -57,7 +57,7 @@ func (r *run) restoreSteps() []phase.Step {
 		r.tikvSteps(),
 		mayBeLate(
 			repeated(
-				asStoresCome(stepStartTiKV, r.resolverSteps(r.resolver.Steps(phaseData))),
+				r.resolver.Steps(phaseData, r.asStoresCome(stepStartTiKV)),
 				// Once the leaders are there the cluster serves: what fails later must not delete it.
 				r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
 			),
@@ -72,7 +72,7 @@ func (r *run) restoreSteps() []phase.Step {
 func mayBeLate(groups ...[]phase.Step) []phase.Step {
 	steps := slices.Concat(groups...)
 	for i := range steps {
-		steps[i].MayBeLate = true
+		steps[i].Record.MayBeLate = true
 	}
 	return steps
 }
@@ -80,15 +80,28 @@ func mayBeLate(groups ...[]phase.Step) []phase.Step {
 // checkSteps change nothing.
 func (r *run) checkSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
-		{Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true, Retry: true, Patience: preflight.Patience},
+		{
+			Phase: phaseCluster, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true,
+			Patience: preflight.Patience,
+		},
+		{
+			Phase: phaseCluster, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true,
+			Retry: true, Patience: preflight.Patience,
+		},
 	}
 }
 
 func (r *run) clusterSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster, Undo: r.deleteCluster, UndoFirst: true, Retry: true, State: &r.given, Kept: r.keptCluster()},
-		{Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD, Repeat: true},
+		{
+			Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster,
+			Undo: phase.Undo{Do: r.deleteCluster, First: true, Kept: r.keptCluster()}, Retry: true,
+			Resume: phase.Resumption{State: &r.given},
+		},
+		{
+			Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD,
+			Resume: phase.Resumption{Repeat: true},
+		},
 		{Phase: phaseCluster, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markRecovering, Retry: true},
 	}
 }
@@ -97,8 +110,9 @@ func (r *run) clusterSteps() []phase.Step {
 func (r *run) volumeSteps() []phase.Step {
 	steps := r.makeVolumesSteps()
 	return append(steps, phase.Step{
-		Phase: phaseVolumes, Name: journal.StepBindVolumes, After: []string{steps[len(steps)-1].Name, journal.StepCreateCluster},
-		Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: r.unbindVolumes, Retry: true,
+		Phase: phaseVolumes, Name: journal.StepBindVolumes,
+		Order:    phase.Order{After: []string{steps[len(steps)-1].Name, journal.StepCreateCluster}},
+		Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: phase.Undo{Do: r.unbindVolumes}, Retry: true,
 	})
 }
 
@@ -114,51 +128,47 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	if r.opts.FastRestore {
 		begin = []phase.Step{{
 			Phase: phaseFast, Name: "fast-restore", Deadline: fastDeadline, Do: r.enableFast,
-			Undo: r.disableFast, UndoDeadline: 10 * time.Minute, Kept: keptFast,
+			Undo: phase.Undo{Do: r.disableFast, Deadline: 10 * time.Minute, Kept: keptFast},
 		}}
 		end = []phase.Step{{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.endFast}}
 	}
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			Undo: r.deleteVolumes, UndoDeadline: wait, State: &r.created, Adopted: r.adoptVolumes, Kept: r.keptVolumes(),
+			Undo: phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.keptVolumes()}, Resume: phase.Resumption{State: &r.created, Adopted: r.adoptVolumes},
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
 	}, end)
 	before := journal.StepLock
 	for i := range steps {
-		steps[i].After, before = []string{before}, steps[i].Name
+		steps[i].Order.After, before = []string{before}, steps[i].Name
 	}
 	return steps
 }
 
 func (r *run) tikvSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseTiKV, Name: stepStartTiKV, Deadline: 5 * time.Minute, Do: r.startTiKV, Retry: true, Adopted: r.adoptStart},
+		{
+			Phase: phaseTiKV, Name: stepStartTiKV, Deadline: 5 * time.Minute, Do: r.startTiKV, Retry: true,
+			Resume: phase.Resumption{Adopted: r.adoptStart},
+		},
 		r.awaitStoresStep(phaseTiKV),
 		r.checkTasksStep(),
 	}
 }
 
-// asStoresCome lets each store be read as soon as it answers, while others still start. The plan needs all of them.
-func asStoresCome(after string, steps []phase.Step) []phase.Step {
-	for i := range steps {
-		switch steps[i].Name {
-		case stepCollect:
-			steps[i].After = []string{after}
-		case stepPlan:
-			steps[i].After = []string{journal.StepFindAhead, stepCheckTasks}
-		}
-	}
-	return steps
-}
-
 func (r *run) awaitStoresStep(in string) phase.Step {
-	return phase.Step{Phase: in, Name: "await-stores", Deadline: r.opts.Timeout, Do: r.awaitStores, Repeat: true}
+	return phase.Step{
+		Phase: in, Name: "await-stores", Deadline: r.opts.Timeout, Do: r.awaitStores,
+		Resume: phase.Resumption{Repeat: true},
+	}
 }
 
 func (r *run) checkTasksStep() phase.Step {
-	return phase.Step{Phase: phaseData, Name: stepCheckTasks, Deadline: 5 * time.Minute, Do: r.checkTasks, Retry: true, Repeat: true}
+	return phase.Step{
+		Phase: phaseData, Name: stepCheckTasks, Deadline: 5 * time.Minute, Do: r.checkTasks, Retry: true,
+		Resume: phase.Resumption{Repeat: true},
+	}
 }
 
 // servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
@@ -174,10 +184,22 @@ func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends 
 		{Phase: phaseTiDB, Name: "leave-recovery", Deadline: 10 * time.Minute, Do: r.leaveRecovery, Retry: true},
 		{Phase: phaseTiDB, Name: "await-restart", Deadline: wait, Do: r.awaitRestart},
 		{Phase: phaseTiDB, Name: journal.StepRebuild, Deadline: rebuildDeadline, Do: r.rebuildReplicas},
-		{Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: r.awaitLeaders, Decides: true, Ends: append(ends, journal.StepRecover)},
-		{Phase: phaseTiDB, Name: "start-tidb", After: []string{journal.StepRebuild}, Deadline: 5 * time.Minute, Do: r.startTiDB, Retry: true},
-		{Phase: phaseTiDB, Name: "await-tidb", After: []string{"start-tidb"}, Deadline: wait, Do: r.awaitTiDB},
-		{Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: thaw, Ends: []string{journal.StepFreezeScheduling}, Retry: true},
+		{
+			Phase: phaseTiDB, Name: journal.StepAwaitLeaders, Deadline: wait, Do: r.awaitLeaders,
+			Order: phase.Order{Decides: true, Ends: append(ends, journal.StepRecover)},
+		},
+		{
+			Phase: phaseTiDB, Name: "start-tidb", Order: phase.Order{After: []string{journal.StepRebuild}},
+			Deadline: 5 * time.Minute, Do: r.startTiDB, Retry: true,
+		},
+		{
+			Phase: phaseTiDB, Name: "await-tidb", Order: phase.Order{After: []string{"start-tidb"}}, Deadline: wait,
+			Do: r.awaitTiDB,
+		},
+		{
+			Phase: phaseTiDB, Name: "thaw", Deadline: 5 * time.Minute, Do: thaw,
+			Order: phase.Order{Ends: []string{journal.StepFreezeScheduling}}, Retry: true,
+		},
 	}, r.pdStateSteps("check-pd-state", r.checkPDState))
 }
 
@@ -185,7 +207,9 @@ func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends 
 func (r *run) profileSteps() []phase.Step {
 	var steps []phase.Step
 	if r.opts.After != (cluster.VolumeSpec{}) {
-		steps = append(steps, phase.Step{Phase: phaseAfter, Name: "modify-volumes", Deadline: modifyDeadline + time.Minute, Do: r.modifyVolumes})
+		steps = append(steps, phase.Step{
+			Phase: phaseAfter, Name: "modify-volumes", Deadline: modifyDeadline + time.Minute, Do: r.modifyVolumes,
+		})
 	}
 	return append(steps, r.lastFastSteps(r.lastPhase())...)
 }
@@ -210,9 +234,15 @@ func (r *run) lastPhase() string {
 const itIsTheLock = "it is the lock"
 
 func (r *run) lockStep(in string, take func(context.Context, *phase.Scope) error) []phase.Step {
-	return []phase.Step{{Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.AliveWait + max(0, r.opts.LockWait), Do: take, Undo: r.dropLock, Unfenced: itIsTheLock, UndoUnfenced: itIsTheLock}}
+	return []phase.Step{{
+		Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.AliveWait + max(0, r.opts.LockWait),
+		Do: take, Undo: phase.Undo{Do: r.dropLock, Unfenced: itIsTheLock}, Unfenced: itIsTheLock,
+	}}
 }
 
 func (r *run) unlockStep(in string) []phase.Step {
-	return []phase.Step{{Phase: in, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Ends: []string{journal.StepLock}, Unfenced: itIsTheLock}}
+	return []phase.Step{{
+		Phase: in, Name: "unlock", Deadline: time.Minute, Do: r.unlock,
+		Order: phase.Order{Ends: []string{journal.StepLock}}, Unfenced: itIsTheLock,
+	}}
 }

@@ -18,7 +18,7 @@ func restoreGuards() []Mutant {
 			"r.opts.KeepOnFailure || r.serves.Load()", "r.opts.KeepOnFailure",
 			"TestRun_CancelledWhileLeadersAreElected_IsKeptOnceTiDBAnswers"),
 		in("pkg/restore/steps.go", "a TiDB that does not come deletes the cluster while raft elects its leaders", undoneInOrder,
-			"Do: r.awaitLeaders, Decides: true,", "Do: r.awaitLeaders,",
+			"phase.Order{Decides: true, ", "phase.Order{",
 			"TestRun_TiDBFailsBeforeTheLeadersAreThere_TheClusterIsKept"),
 		in("pkg/kube/leave_recovery.go", "TiKV is restarted again when recovery mode was left already", othersStay,
 			"restarted := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(uids, string(p.UID)) })", "restarted := list.Items",

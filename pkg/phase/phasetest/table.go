@@ -53,7 +53,7 @@ func difference(got, want string) string {
 func Table(root, folder string, steps []phase.Step) (string, error) {
 	ended := map[string]string{}
 	for _, s := range steps {
-		for _, name := range s.Ends {
+		for _, name := range s.Order.Ends {
 			ended[name] = s.Name
 		}
 	}
@@ -67,13 +67,13 @@ func Table(root, folder string, steps []phase.Step) (string, error) {
 			problems = append(problems, fmt.Errorf("step %s: %w", s.Name, err))
 		}
 		undo := "-"
-		if s.Undo != nil {
-			how, err := describe(root, s.Undo)
+		if s.Undo.Do != nil {
+			how, err := describe(root, s.Undo.Do)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("undo of step %s: %w", s.Name, err))
 			}
 			undo = how.does
-			if s.UndoFirst {
+			if s.Undo.First {
 				undo = "first: " + undo
 			}
 			if by := ended[s.Name]; by != "" {
@@ -87,12 +87,12 @@ func Table(root, folder string, steps []phase.Step) (string, error) {
 		previous = s.Phase
 		up := strings.Repeat("../", strings.Count(folder, "/")+1)
 		resumed := "adopted"
-		if s.Repeat {
+		if s.Resume.Repeat {
 			resumed = "repeated"
 		}
 		name := "`" + s.Name + "`"
-		if len(s.After) > 0 {
-			name += ", after `" + strings.Join(s.After, "`, `") + "`"
+		if len(s.Order.After) > 0 {
+			name += ", after `" + strings.Join(s.Order.After, "`, `") + "`"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | [%s](%s%s) |\n", shown, name, do.does, undo, resumed, do.file, up, do.file)
 	}

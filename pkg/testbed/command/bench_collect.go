@@ -50,7 +50,7 @@ func benchCollect(ctx context.Context, o benchOptions, add func(figure)) error {
 	}
 	r.Target(cfg, listOfStores{stores: servers.stores})
 	var collect, cpu float64
-	steps := r.PlanSteps("resolve data")
+	steps := r.PlanSteps("resolve data", resolve.StepOptions{})
 	do := steps[0].Do
 	steps[0].Do = func(ctx context.Context, s *phase.Scope) error {
 		start, used := time.Now(), cpuTime()

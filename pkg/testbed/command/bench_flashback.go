@@ -233,7 +233,7 @@ func (lab flashLab) resolve(ctx context.Context, p *pd.Client, stores []*flashst
 	cfg.Progress = progress
 	r := resolve.New(client, nil)
 	r.Target(cfg, p)
-	steps := r.Steps("resolve data")
+	steps := r.Steps("resolve data", resolve.StepOptions{})
 	var begun atomic.Int64
 	beside := make(chan error, 1)
 	for i := range steps {
