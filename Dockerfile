@@ -12,8 +12,8 @@ RUN make build sbom VERSION="$VERSION" COMMIT="$COMMIT" && \
     mkdir -p /rootfs/tmp /rootfs/usr/local/bin /rootfs/etc/ssl/certs /rootfs/usr/share/sbom && chmod 1777 /rootfs/tmp && \
     cp /etc/ssl/certs/ca-certificates.crt /rootfs/etc/ssl/certs/ && \
     mkdir /rootfs-br && cp -a /rootfs/etc /rootfs/usr /rootfs-br/ && rmdir /rootfs-br/usr/local/bin /rootfs-br/usr/local && \
-    cp bin/br.cdx.json /rootfs-br/usr/share/sbom/ && cp bin/tisnap.cdx.json bin/tisnap-template.cdx.json /rootfs/usr/share/sbom/ && \
-    cp bin/tisnap bin/tisnap-template /rootfs/usr/local/bin/ && \
+    cp bin/br.cdx.json /rootfs-br/usr/share/sbom/ && cp bin/tisnap.cdx.json /rootfs/usr/share/sbom/ && \
+    cp bin/tisnap /rootfs/usr/local/bin/ && \
     find /rootfs /rootfs-br bin/br -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
 # br for TiDB Operator: spec.toolImage. The Operator runs /bin/sh -c "cp /br …" in it and the copy in another image, so it
@@ -26,7 +26,7 @@ LABEL org.opencontainers.image.title="tisnap-br" \
 USER 65532:65532
 ENTRYPOINT ["/br"]
 
-# No shell and no package manager: the image holds a static program, its helper for Go templates, and the roots it trusts.
+# No shell and no package manager: the image holds a static program and the roots it trusts.
 FROM scratch AS tisnap
 COPY --from=build /rootfs/ /
 LABEL org.opencontainers.image.title="tisnap" \

@@ -205,7 +205,7 @@ verify: fmt-check ## check format, go vet and that go.mod is tidy; changes nothi
 
 .PHONY: sbom
 sbom: ## write what is linked into the shipped programs, as CycloneDX: bin/tisnap.cdx.json, bin/br.cdx.json, …
-	cd hack/image/sbom && CGO_ENABLED=0 $(GO) run -trimpath . $(CURDIR)/bin/tisnap $(CURDIR)/bin/tisnap-template $(CURDIR)/bin/br
+	cd hack/image/sbom && CGO_ENABLED=0 $(GO) run -trimpath . $(CURDIR)/bin/tisnap $(CURDIR)/bin/br
 
 # docker, or buildah where there is none. Both give every file the time of the commit.
 EPOCH      = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)

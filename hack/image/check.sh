@@ -18,7 +18,7 @@ git archive HEAD | tar -x -C "$dir/again"
 for tree in "$PWD" "$dir/again"; do
   (cd "$tree" && make --silent build sbom VERSION=check COMMIT=none)
 done
-for c in br tisnap tisnap-template; do
+for c in br tisnap; do
   for f in "$c" "$c.cdx.json"; do cp "bin/$f" "$dir/" && cmp "bin/$f" "$dir/again/bin/$f"; done
 done
 base() { # base IMAGE: a root with busybox, committed under the name of the image that it stands for
@@ -31,7 +31,7 @@ base() { # base IMAGE: a root with busybox, committed under the name of the imag
   for a in sh cp echo mkdir rmdir chmod id find touch; do ln -sf busybox "$m/bin/$a"; done
   if [[ $1 == *golang* ]]; then
     cp /etc/ssl/certs/ca-certificates.crt "$m/etc/ssl/certs/"
-    cp "$dir"/{br,tisnap,tisnap-template}{,.cdx.json} "$m/usr/bin/"
+    cp "$dir"/{br,tisnap}{,.cdx.json} "$m/usr/bin/"
     printf '#!/bin/sh\nexit 0\n' >"$m/bin/go"
     printf '#!/bin/sh\nmkdir -p bin && cp /usr/bin/br* /usr/bin/tisnap* bin/\n' >"$m/bin/make"
     chmod +x "$m/bin/go" "$m/bin/make"
@@ -60,7 +60,7 @@ c=$(b from --pull-never localhost/check-tisnap)
 m=$(b mount "$c")
 cmp "$m/usr/share/sbom/tisnap.cdx.json" "$dir/tisnap.cdx.json"
 (cd "$m" && find . -type f | sort) >"$dir/files"
-printf './%s\n' etc/ssl/certs/ca-certificates.crt usr/local/bin/tisnap{,-template} usr/share/sbom/tisnap{-template,}.cdx.json | cmp - "$dir/files"
+printf './%s\n' etc/ssl/certs/ca-certificates.crt usr/local/bin/tisnap usr/share/sbom/tisnap.cdx.json | cmp - "$dir/files"
 
 # As the pods of manifests/ run it: not as root, without a capability, on a root that cannot be written.
 mkdir "$dir/readonly"

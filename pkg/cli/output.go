@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -65,9 +64,6 @@ func writeText(w io.Writer, output string, d document) error {
 		return d.table(w)
 	case "name":
 		return printNames(w, d)
-	}
-	if text, ok := strings.CutPrefix(output, goTemplate); ok {
-		return byGoTemplate(w, text, d)
 	}
 	return byTemplate(w, output, d)
 }

@@ -31,10 +31,7 @@ func checkOutput(output string) error {
 		_, err := newTemplate(text)
 		return err
 	}
-	if text, ok := strings.CutPrefix(output, goTemplate); ok {
-		return checkGoTemplate(text)
-	}
-	return fmt.Errorf("--output %q: want %s, %sTEMPLATE, %sTEMPLATE or %sFILE", output, strings.Join(outputs(), ", "), jsonPath, goTemplate, goTemplateFile)
+	return fmt.Errorf("--output %q: want %s or %sTEMPLATE", output, strings.Join(outputs(), ", "), jsonPath)
 }
 
 // jsonPath begins the output format that takes a JSONPath template.
@@ -62,7 +59,7 @@ func byTemplate(w io.Writer, output string, d document) error {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber() // a ts has more digits than a float
+	decoder.UseNumber() // a float prints with an exponent, and with fewer digits
 	var value any
 	if err := decoder.Decode(&value); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 func twoBackups() *listDoc {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	return &listDoc{header: newHeader("BackupList"), now: now, Items: []catalog.Entry{
-		{ID: "a", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, State: catalog.StateSealed, BackupTS: 468000000000000001, Run: "r1", Tags: []string{"release-1"}, CreatedAt: now},
+		{ID: "a", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, State: catalog.StateSealed, BackupTS: 468000000000000001, DataBytes: 1<<53 + 1, Run: "r1", Tags: []string{"release-1"}, CreatedAt: now},
 		{ID: "b", Cluster: cluster.Name{Namespace: "dev", Name: "prod"}, State: catalog.StateSealed, BackupTS: 2, Run: "r2", CreatedAt: now},
 	}}
 }
@@ -27,6 +27,7 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 		"name":                                 "backup/a\nbackup/b\n",
 		"jsonpath={.items[*].id}":              "a b",
 		"jsonpath=items[0].backupTS":           "468000000000000001",
+		"jsonpath={.items[0].dataBytes}":       "9007199254740993",
 		"jsonpath={.none}":                     "",
 		`jsonpath={.items[?(@.run=="r2")].id}`: "b",
 	} {
@@ -44,23 +45,9 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 	require.NoError(t, write(&table, "table", twoBackups()))
 	require.NotContains(t, table.String(), "release-1")
 	require.ErrorContains(t, write(&table, "name", &manifestDoc{}), "no objects with names")
-	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template", "custom=x", ""} {
+	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{.kind}}", "custom=x", ""} {
 		require.Error(t, checkOutput(bad), bad)
 	}
-}
-
-// The program for templates is not beside the tests' own; tests/kube runs both as they are shipped.
-func TestWrite_GoTemplateWithoutItsProgram_SaysWhatToInstall(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	var out, said bytes.Buffer
-	code := Run(t.Context(), []string{"version", "-o", "go-template={{.kind}}"}, Streams{Out: &out, Err: &said}, Version{})
-	require.Equal(t, ExitCode(2), code)
-	require.Empty(t, out.String())
-	require.Contains(t, said.String(), "tisnap-template: --output go-template needs it")
-	require.Contains(t, said.String(), "hint: install tisnap-template beside tisnap")
-	code = Run(t.Context(), []string{"version", "-o", "go-template-file=" + t.TempDir() + "/none"}, Streams{Out: &out, Err: &said}, Version{})
-	require.Equal(t, ExitCode(2), code)
-	require.Contains(t, said.String(), "no such file")
 }
 
 func TestListFilter_NamespacesAndLabels(t *testing.T) {

@@ -85,12 +85,12 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.tls.CA, "ca", "", "CA certificate of the TiDB cluster, for TLS (default: from the secret NAME-cluster-client-secret)")
 	f.StringVar(&g.tls.Cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&g.tls.Key, "key", "", "client key, for TLS")
-	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…|go-template=…|go-template-file=…")
+	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…")
 	f.StringVar(&g.progress, "progress", string(ui.Auto), "progress on stderr: "+strings.Join(ui.Modes(), "|"))
 	f.StringVar(&g.logLevel, "log-level", "warn", "log level: debug|info|warn|error")
 	f.StringVar(&g.logFormat, "log-format", "text", "log format: text|json")
 	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
-	complete(cmd, "output", append(outputs(), jsonPath, goTemplate, goTemplateFile)...)
+	complete(cmd, "output", append(outputs(), jsonPath)...)
 	a.completeFromLive(cmd)
 	f.DurationVar(&g.grace, "grace-period", defaultGrace, "after SIGTERM, how long the process may take to undo its run and end, what is left then is named; a pod's terminationGracePeriodSeconds")
 	complete(cmd, "progress", ui.Modes()...)
@@ -125,10 +125,6 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 }
 
 func (g *globalFlags) validate() error {
-	var err error
-	if g.output, err = readTemplate(g.output); err != nil {
-		return err
-	}
 	if err := checkOutput(g.output); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // TestBinary_StaysSmall builds the shipped programs as the Makefile does.
 func TestBinary_StaysSmall(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"tisnap", "tisnap-template", "br"} {
+	for _, program := range []string{"tisnap", "br"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), program)

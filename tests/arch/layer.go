@@ -29,7 +29,7 @@ func layers() [][]string {
 		{"failure", "wait"},
 		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced"},
 		{"reach"},
-		{"retention", "gotemplate"},
+		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},

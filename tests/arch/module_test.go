@@ -60,7 +60,7 @@ func TestModule_ImportsKeepTheRules(t *testing.T) {
 
 func TestModule_ShippedBinariesLinkNoStandIn(t *testing.T) {
 	t.Parallel()
-	for _, binary := range []string{"cmd/tisnap", "cmd/tisnap-template", "cmd/br"} {
+	for _, binary := range []string{"cmd/tisnap", "cmd/br"} {
 		t.Run(binary, func(t *testing.T) {
 			t.Parallel()
 			if files, err := filepath.Glob(filepath.Join(root, binary, "*.go")); err != nil || len(files) == 0 {

@@ -11,9 +11,8 @@ import (
 
 // Each program is built once, whoever asks first.
 var (
-	tisnap = sync.OnceValues(func() (string, error) { return build("tisnap") })          //nolint:gochecknoglobals // it is built once
-	helper = sync.OnceValues(func() (string, error) { return build("tisnap-template") }) //nolint:gochecknoglobals // it is built once
-	br     = sync.OnceValues(func() (string, error) { return build("br") })              //nolint:gochecknoglobals // it is built once
+	tisnap = sync.OnceValues(func() (string, error) { return build("tisnap") }) //nolint:gochecknoglobals // it is built once
+	br     = sync.OnceValues(func() (string, error) { return build("br") })     //nolint:gochecknoglobals // it is built once
 )
 
 // folder is where the programs are.
@@ -28,14 +27,6 @@ var made bool //nolint:gochecknoglobals // goes with folder
 // Program is the path of tisnap, built with the flags of make build on the first call. Only tests of this module
 // may call it. Exit removes it.
 func Program() (string, error) { return tisnap() }
-
-// WithTemplates is Program with the program for Go templates beside it.
-func WithTemplates() (string, error) {
-	if _, err := helper(); err != nil {
-		return "", err
-	}
-	return tisnap()
-}
 
 // BR is the path of br, as Program is that of tisnap.
 func BR() (string, error) { return br() }
