@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/cli/browser"
+	"os/exec"
+	"path/filepath"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -33,11 +33,24 @@ func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) er
 	if !f.open || ctx.Err() != nil {
 		return nil //nolint:nilerr // the report is written, and nobody waits for the browser
 	}
-	browser.Stdout, browser.Stderr = io.Discard, io.Discard
-	if err := browser.OpenFile(file.Name()); err != nil {
+	if err := openBrowser(file.Name()); err != nil {
 		return failure.New(failure.Unready, "open browser", file.Name(), "%w", err).WithHint("open the file yourself: %s", file.Name())
 	}
 	return nil
+}
+
+// openBrowser opens the file with what a Linux or macOS has for that: the first of these programs that there is.
+func openBrowser(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	for _, program := range []string{"xdg-open", "x-www-browser", "www-browser", "wslview", "open"} {
+		if program, err = exec.LookPath(program); err == nil {
+			return exec.Command(program, "file://"+path).Run() //nolint:gosec,noctx // a fixed name; it may outlive this process
+		}
+	}
+	return err
 }
 
 // reportFile makes the file that the user named, or a new one among the temporary ones. Others may not read it.
