@@ -3,9 +3,8 @@ package workload
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -30,12 +29,14 @@ func (w *Workload) Load(ctx context.Context) error {
 			return failure.Wrap(err, failure.Unknown, "split accounts", "")
 		}
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(loadWriters)
+	var firsts []int
 	for first := 0; first < w.cfg.Accounts; first += loadBatch {
-		group.Go(func() error { return w.loadAccounts(ctx, c, first, min(first+loadBatch, w.cfg.Accounts)) })
+		firsts = append(firsts, first)
 	}
-	return failure.Annotate(group.Wait(), "load accounts", "")
+	err = parallel.Each(ctx, loadWriters, firsts, func(ctx context.Context, _, first int) error {
+		return w.loadAccounts(ctx, c, first, min(first+loadBatch, w.cfg.Accounts))
+	})
+	return failure.Annotate(err, "load accounts", "")
 }
 
 // loadAccounts tries until the transaction is committed: the accounts must exist, and writing them again is harmless.
