@@ -2,17 +2,18 @@ package outbound
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
-
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // retries is how often a request is sent again.
@@ -70,14 +71,40 @@ func New(l Limits) *Client { return &Client{limits: l.complete()} }
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), c.limits.Total)
 	defer cancel()
-	repeatable, err := retryablehttp.FromRequest(req.WithContext(ctx))
-	if err != nil {
-		return nil, withoutURL(err)
+	client := &http.Client{
+		Transport:     http.DefaultTransport.(*http.Transport).Clone(), //nolint:errcheck // net/http documents the type
+		Timeout:       c.limits.Answer,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	repeatable.Header.Set("User-Agent", "tisnap")
-	client := c.client()
-	defer client.HTTPClient.CloseIdleConnections()
-	resp, err := client.Do(repeatable)
+	defer client.CloseIdleConnections()
+	for try := 0; ; try++ {
+		resp, err := send(ctx, client, req)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil:
+			return resp, nil
+		case try == retries || !mayPass(resp, err):
+			return nil, err
+		}
+		if err := wait.For(ctx, c.pause(try, resp)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// send sends the request once. The response is there beside the error if there was one.
+func send(ctx context.Context, client *http.Client, req *http.Request) (*http.Response, error) {
+	once := req.Clone(ctx)
+	once.Header.Set("User-Agent", "tisnap")
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		once.Body = body
+	}
+	resp, err := client.Do(once)
 	if err != nil {
 		return nil, withoutURL(err)
 	}
@@ -85,25 +112,33 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	_ = resp.Body.Close()
 	resp.Body = http.NoBody
 	if resp.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("it answered %d", resp.StatusCode)
+		err = fmt.Errorf("it answered %d", resp.StatusCode)
 	}
-	return resp, nil
+	return resp, err
 }
 
-func (c *Client) client() *retryablehttp.Client {
-	r := retryablehttp.NewClient()
-	r.Logger = nil // its lines have the URL
-	r.RetryMax, r.RetryWaitMin, r.RetryWaitMax = retries, c.limits.Wait, 8*c.limits.Wait
-	r.Backoff = backoff
-	r.ErrorHandler = retryablehttp.PassthroughErrorHandler
-	r.HTTPClient.Timeout = c.limits.Answer
-	r.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return r
+// mayPass says whether another try may end otherwise. A certificate that is not trusted stays so.
+func mayPass(resp *http.Response, err error) bool {
+	if resp == nil {
+		var untrusted *tls.CertificateVerificationError
+		return !errors.As(err, &untrusted)
+	}
+	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented
 }
 
-// backoff is the library's, which takes the receiver's Retry-After; one that is longer than the longest wait is cut.
-func backoff(low, high time.Duration, attempt int, resp *http.Response) time.Duration {
-	return min(high, retryablehttp.DefaultBackoff(low, high, attempt, resp))
+// pause is the time before the next try: it doubles, or is what a busy receiver asks for, up to eight times the first.
+func (c *Client) pause(try int, resp *http.Response) time.Duration {
+	longest := 8 * c.limits.Wait
+	if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) {
+		asked := resp.Header.Get("Retry-After")
+		if seconds, err := strconv.ParseInt(asked, 10, 32); err == nil && seconds >= 0 {
+			return min(longest, time.Duration(seconds)*time.Second)
+		}
+		if at, err := http.ParseTime(asked); err == nil {
+			return min(longest, max(0, time.Until(at)))
+		}
+	}
+	return min(longest, c.limits.Wait<<try)
 }
 
 // withoutURL is err without the URL that net/http puts into it.
