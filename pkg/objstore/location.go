@@ -39,8 +39,6 @@ func Server(s Store) string {
 	return Location(s)
 }
 
-func (p prefixed) server() string { return Server(p.inner) }
-
 func (a askFirst) server() string { return Server(a.Store) }
 
 func (s *s3Store) server() string {
