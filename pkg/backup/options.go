@@ -74,7 +74,7 @@ type Options struct {
 	Stuck time.Duration
 	// Timeout bounds the wait for the snapshots; zero is 48 h: EBS promises no time.
 	Timeout time.Duration
-	// Visibility is how long EC2 may hide a snapshot that exists; zero is 30 s, longer than the 20 s that were seen.
+	// Visibility is how long EC2 may hide a snapshot that exists; zero is ebs.VisibleWithin.
 	Visibility time.Duration
 }
 
@@ -93,7 +93,7 @@ func (o *Options) defaults() {
 		{&o.MarksTimeout, time.Minute},
 		{&o.Stuck, 2 * time.Hour},
 		{&o.Timeout, 48 * time.Hour},
-		{&o.Visibility, 30 * time.Second},
+		{&o.Visibility, ebs.VisibleWithin},
 	} {
 		if *d.value == 0 {
 			*d.value = d.fallback

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// visibleWithin is how long EC2 may deny a resource that it has just made. Users saw 20 s; a minute is the
-// time for which AWS advises to retry.
-const visibleWithin = time.Minute
+// VisibleWithin is how long EC2 may deny what it has just made, and show it neither by id nor by tags. Users saw 20 s;
+// AWS gives no bound, only the advice to ask again with waits that grow (Amazon EC2 Developer Guide, "Eventual consistency":
+// https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). A minute is three times what was seen.
+const VisibleWithin = time.Minute
 
 // recentIDs remembers what this process made within the last minute, so that "not found" is not taken for
 // "gone" while EC2 does not see it yet: a delete that believed it would leak the resource.
@@ -26,7 +27,7 @@ func (r *recentIDs) add(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for old, at := range r.made {
-		if now.Sub(at) > visibleWithin {
+		if now.Sub(at) > VisibleWithin {
 			delete(r.made, old)
 		}
 	}
@@ -38,7 +39,7 @@ func (r *recentIDs) has(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.made[id]
-	return ok && r.clock.Now().Sub(at) <= visibleWithin
+	return ok && r.clock.Now().Sub(at) <= VisibleWithin
 }
 
 // forget is for what was deleted: after that, "not found" is the truth.

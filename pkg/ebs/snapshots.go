@@ -146,7 +146,7 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 // remove deletes what may be gone already, not be visible yet, or still be on its way into a state in which
 // it can be deleted.
 func (c *Client) remove(ctx context.Context, op operation, id string, send func(context.Context) error) error {
-	end := c.clock.Now().Add(visibleWithin)
+	end := c.clock.Now().Add(VisibleWithin)
 	for try := 2; ; try++ {
 		err := c.call(ctx, op, id, send)
 		switch {

@@ -24,7 +24,7 @@ func (c *Client) PutTags(ctx context.Context, resources []string, tags Tags) err
 	if target == "" || len(resources) > maxTagged || len(spec) == 0 {
 		return failure.New(failure.Usage, op.verb, target, "%d resources are given, and %d tags: want 1 to %d, and one at least", len(resources), len(tags), maxTagged)
 	}
-	for end := c.clock.Now().Add(visibleWithin); ; {
+	for end := c.clock.Now().Add(VisibleWithin); ; {
 		err := c.call(ctx, op, target, func(ctx context.Context) error {
 			_, err := c.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: resources, Tags: spec[0].Tags})
 			return err

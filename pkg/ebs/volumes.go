@@ -76,7 +76,7 @@ func (c *Client) mismatch(ctx context.Context, req VolumeRequest, op operation, 
 	if len(req.Tags) == 0 {
 		return refused
 	}
-	for end := c.clock.Now().Add(visibleWithin); ; {
+	for end := c.clock.Now().Add(VisibleWithin); ; {
 		found, err := c.FindVolumes(ctx, req.Tags)
 		if err != nil {
 			return refused
@@ -103,7 +103,7 @@ func (c *Client) madeBefore(ctx context.Context, req VolumeRequest, lost bool) (
 	if len(req.Tags) == 0 {
 		return Volume{}, false
 	}
-	for end := c.clock.Now().Add(visibleWithin); ; {
+	for end := c.clock.Now().Add(VisibleWithin); ; {
 		found, err := c.FindVolumes(ctx, req.Tags)
 		if err != nil {
 			return Volume{}, false // the quota is the better answer

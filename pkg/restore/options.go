@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/preflight"
@@ -52,7 +53,7 @@ type Options struct {
 	KeepOnFailure bool
 	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.
 	Timeout time.Duration
-	// Visibility is how long EC2 may hide a volume that exists; zero is 30 s, longer than the 20 s that were seen.
+	// Visibility is how long EC2 may hide a volume that exists; zero is ebs.VisibleWithin.
 	Visibility time.Duration
 	// Now is the clock that EC2's times are compared with; nil is time.Now.
 	Now func() time.Time
@@ -89,7 +90,7 @@ func (o Options) withDefaults() Options {
 		o.Timeout = time.Hour
 	}
 	if o.Visibility == 0 {
-		o.Visibility = 30 * time.Second
+		o.Visibility = ebs.VisibleWithin
 	}
 	if o.Now == nil {
 		o.Now = time.Now

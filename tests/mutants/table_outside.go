@@ -45,7 +45,7 @@ func outsideGuards() []Mutant {
 			"		if _, taken := own[key]; taken {", "		if false {",
 			"TestKeepTags_AllowList_NothingElseAndOwnWin"),
 		in("pkg/ebs/recent_ids.go", "a snapshot that EC2 does not show yet counts as deleted", knownAndKept,
-			"	return ok && r.clock.Now().Sub(at) <= visibleWithin", "	return ok && r.clock.Now().Sub(at) < 0",
+			"	return ok && r.clock.Now().Sub(at) <= VisibleWithin", "	return ok && r.clock.Now().Sub(at) < 0",
 			"TestDelete_NotVisibleYet_WaitsInsteadOfLeaking"),
 		in("pkg/ebs/volumes.go", "a token whose volume lives is called burned", lostAnswer,
 			"			if v.Snapshot == req.Snapshot && v.State.Outcome() != VolumeFailed {\n				return failure.New(", "			if false {\n				return failure.New(",
