@@ -30,7 +30,7 @@ const (
 // has begun.
 func (r *run) marking() bool { return r.opts.Marks != NoMarks && !r.opts.OtherHolds }
 
-// MarksPolicies lists them.
+// MarksPolicies lists them, the default first.
 func MarksPolicies() []string { return []string{string(AutoMarks), string(NoMarks)} }
 
 // ParseMarksPolicy is Usage for what is none of them.

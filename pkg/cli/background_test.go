@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/ui"
 )
 
 // The process in the background waits, whatever made this one not wait, and a value of a flag stays one.
@@ -38,7 +39,7 @@ func TestBackgroundArgs_TheOtherProcessWaits(t *testing.T) {
 			after, flags := parse(backgroundArgs(args, flags, "r1"))
 			require.True(t, after.wait)
 			require.Equal(t, "r1", flags.Lookup("run-id").Value.String())
-			require.Equal(t, "plain", after.global.progress)
+			require.Equal(t, ui.Plain, after.global.progress)
 			require.Equal(t, "[x]", flags.Lookup("tag").Value.String())
 			require.Equal(t, []string{"prod"}, flags.Args())
 		})

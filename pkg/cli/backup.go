@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,8 +23,10 @@ type backupFlags struct {
 	steady, steadyTimeout         time.Duration
 	consistentNow                 bool
 	consistentTimeout             time.Duration
-	onImport, tiflash             string
-	marks, earlyApply             string
+	onImport                      preflight.ImportPolicy
+	tiflash                       preflight.TiFlashPolicy
+	marks                         backup.MarksPolicy
+	earlyApply                    backup.EarlyApplyPolicy
 	importTimeout, pendingTimeout time.Duration
 	lockWait                      lockWait
 	pending                       int
@@ -83,17 +84,14 @@ their cut was proven; else they are thrown away and the cluster is held again.` 
 	fl.DurationVar(&f.steadyTimeout, "steady-timeout", 5*time.Minute, "how long to wait for that")
 	fl.BoolVar(&f.consistentNow, "consistent-now", false, "first wait until all that was committed before the start is in the backup")
 	fl.DurationVar(&f.consistentTimeout, "consistent-timeout", 10*time.Minute, "how long --consistent-now may wait")
-	fl.StringVar(&f.onImport, "on-import", string(preflight.RefuseOnImport), "if TiDB Lightning, br restore or IMPORT INTO runs: "+strings.Join(preflight.ImportPolicies(), "|"))
+	choose(cmd, fl, &f.onImport, "on-import", preflight.ImportPolicies(), "if TiDB Lightning, br restore or IMPORT INTO runs")
 	fl.DurationVar(&f.pendingTimeout, "pending-timeout", time.Hour, "how long to wait, before the hold, for a volume with too many snapshots in progress")
 	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
-	complete(cmd, "on-import", preflight.ImportPolicies()...)
 	tiflashFlag(cmd, &f.tiflash)
-	fl.StringVar(&f.marks, "marks", string(backup.AutoMarks),
-		"before the hold, read where the regions' raft logs end, so that a restore takes back only what has changed; off if not: "+strings.Join(backup.MarksPolicies(), "|"))
-	complete(cmd, "marks", backup.MarksPolicies()...)
-	fl.StringVar(&f.earlyApply, "early-apply", string(backup.PreventEarlyApply),
-		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not: "+strings.Join(backup.EarlyApplyPolicies(), "|"))
-	complete(cmd, "early-apply", backup.EarlyApplyPolicies()...)
+	choose(cmd, fl, &f.marks, "marks", backup.MarksPolicies(),
+		"before the hold, read where the regions' raft logs end, so that a restore takes back only what has changed; off if not")
+	choose(cmd, fl, &f.earlyApply, "early-apply", backup.EarlyApplyPolicies(),
+		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not")
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stay the same")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
@@ -134,9 +132,6 @@ func (f *backupFlags) validate() error {
 	if f.attempts < 1 {
 		return fmt.Errorf("--hold-attempts %d: want at least 1", f.attempts)
 	}
-	if err := preflight.CheckTiFlashPolicy(f.tiflash); err != nil {
-		return err
-	}
 	return f.options().Validate()
 }
 
@@ -147,8 +142,8 @@ func (f *backupFlags) options() *backup.Options {
 		MaxLag:   f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Tags: f.tags, Stuck: f.stuck, Timeout: f.timeout,
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
-		OnImport: preflight.ImportPolicy(f.onImport), ImportTimeout: f.importTimeout, PendingTimeout: f.pendingTimeout,
-		TiFlash: preflight.TiFlashPolicy(f.tiflash), Marks: backup.MarksPolicy(f.marks), EarlyApply: backup.EarlyApplyPolicy(f.earlyApply),
+		OnImport: f.onImport, ImportTimeout: f.importTimeout, PendingTimeout: f.pendingTimeout,
+		TiFlash: f.tiflash, Marks: f.marks, EarlyApply: f.earlyApply,
 	}
 }
 

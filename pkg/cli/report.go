@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +19,6 @@ type reportFlags struct {
 	open, compare      bool
 	details            bool
 }
-
-func reportFormats() []string { return []string{"table", "json", "markdown", "html"} }
 
 func (a *app) reportCommand() *cobra.Command {
 	var f reportFlags
@@ -49,13 +46,12 @@ and what became slower than its own median. HTML is one file that needs nothing 
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.format, "format", "table", "what the report is written as: "+strings.Join(reportFormats(), "|"))
+	choose(cmd, fl, &f.format, "format", []string{"table", "json", "markdown", "html"}, "what the report is written as")
 	fl.StringVar(&f.out, "out", "", "write the report to this file instead of stdout")
 	fl.StringVar(&f.since, "since", "", "the trend of the runs since then: 30d, 12h, or 2026-11-01 (default without an argument: 30d)")
 	fl.BoolVar(&f.open, "open", false, "write HTML to a file and open it in the browser")
 	fl.BoolVar(&f.compare, "compare", false, "show the published figures beside the run's")
 	fl.BoolVar(&f.details, "details", false, "show the steps of each phase and the parts of the hold; table and markdown")
-	complete(cmd, "format", reportFormats()...)
 	return cmd
 }
 
@@ -64,8 +60,6 @@ func (f *reportFlags) complete(cmd *cobra.Command, output string, named bool) er
 		f.format = "json" // -o is every command's word for it; a.print makes YAML of it
 	}
 	switch {
-	case !slices.Contains(reportFormats(), f.format):
-		return fmt.Errorf("--format %q: want %s", f.format, strings.Join(reportFormats(), ", "))
 	case named && f.since != "":
 		return fmt.Errorf("--since is for the trend of all runs: leave %s out", cmd.Flags().Arg(0))
 	case f.open && cmd.Flags().Changed("format") && f.format != "html":

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,14 +16,16 @@ import (
 )
 
 type resolveFlags struct {
-	backup, run, onTasks string
-	pdState, verifyKey   string
-	flash                flashbackFlags
-	tolerate             []uint
-	waitApply, serial    bool
-	timeout              time.Duration
-	lockWait             lockWait
-	force, dryRun        bool
+	backup, run       string
+	onTasks           restore.OnTasks
+	pdState           restore.PDStatePolicy
+	verifyKey         string
+	flash             flashbackFlags
+	tolerate          []uint
+	waitApply, serial bool
+	timeout           time.Duration
+	lockWait          lockWait
+	force, dryRun     bool
 }
 
 func (a *app) resolveCommand() *cobra.Command {
@@ -84,10 +84,8 @@ lost.` + "\n" + exitStatus(),
 }
 
 // onTasksFlag is the same for every command that flashes back.
-func onTasksFlag(cmd *cobra.Command, value *string) {
-	cmd.Flags().StringVar(value, "on-tasks", string(restore.TasksReport),
-		"if a log backup or a changefeed reads the restored cluster's changes: "+strings.Join(restore.TaskChoices(), "|"))
-	complete(cmd, "on-tasks", restore.TaskChoices()...)
+func onTasksFlag(cmd *cobra.Command, value *restore.OnTasks) {
+	choose(cmd, cmd.Flags(), value, "on-tasks", restore.TaskChoices(), "if a log backup or a changefeed reads the restored cluster's changes")
 }
 
 // waitApplyFlag is the same for every command that flashes back.
@@ -118,13 +116,6 @@ func tolerated(ids []uint) ([]cluster.StoreID, error) {
 	return out, nil
 }
 
-func checkOnTasks(value string) error {
-	if !slices.Contains(restore.TaskChoices(), value) {
-		return fmt.Errorf("--on-tasks %q: want %s", value, strings.Join(restore.TaskChoices(), ", "))
-	}
-	return nil
-}
-
 func (f *resolveFlags) validate() error {
 	switch {
 	case f.backup == "":
@@ -138,13 +129,7 @@ func (f *resolveFlags) validate() error {
 	if _, err := tolerated(f.tolerate); err != nil {
 		return err
 	}
-	if err := checkPDState(f.pdState); err != nil {
-		return err
-	}
-	if err := f.flash.validate(); err != nil {
-		return err
-	}
-	return checkOnTasks(f.onTasks)
+	return f.flash.validate()
 }
 
 func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
@@ -201,7 +186,7 @@ func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	opts = restore.Options{
 		Backup: cluster.BackupID(f.backup), Target: target, Tool: a.version.Version,
 		Kubernetes: k.Server(),
-		Timeout:    f.timeout, OnTasks: restore.OnTasks(f.onTasks), PDState: restore.PDStatePolicy(f.pdState), WaitApply: f.waitApply, BreakLock: f.force,
+		Timeout:    f.timeout, OnTasks: f.onTasks, PDState: f.pdState, WaitApply: f.waitApply, BreakLock: f.force,
 		Serial: f.serial, LockWait: f.lockWait.limit(),
 	}
 	f.flash.into(&opts)

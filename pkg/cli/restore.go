@@ -17,8 +17,10 @@ import (
 
 type restoreFlags struct {
 	volumeFlags
-	to, run, onTasks      string
-	tiflash, pdState      string
+	to, run               string
+	onTasks               restore.OnTasks
+	tiflash               preflight.TiFlashPolicy
+	pdState               restore.PDStatePolicy
 	verifyKey             string
 	tolerate              []uint
 	flash                 flashbackFlags
@@ -110,16 +112,8 @@ func (f *restoreFlags) validate() error {
 	if err := f.flash.validate(); err != nil {
 		return err
 	}
-	if err := preflight.CheckTiFlashPolicy(f.tiflash); err != nil {
-		return err
-	}
-	if _, err := tolerated(f.tolerate); err != nil {
-		return err
-	}
-	if err := checkPDState(f.pdState); err != nil {
-		return err
-	}
-	return checkOnTasks(f.onTasks)
+	_, err := tolerated(f.tolerate)
+	return err
 }
 
 func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
@@ -192,7 +186,7 @@ func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connection
 	opts = restore.Options{
 		Backup: cluster.BackupID(id), Target: target, Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
-		PDState: restore.PDStatePolicy(f.pdState), TiFlash: preflight.TiFlashPolicy(f.tiflash), OnTasks: restore.OnTasks(f.onTasks), WaitApply: f.waitApply,
+		PDState: f.pdState, TiFlash: f.tiflash, OnTasks: f.onTasks, WaitApply: f.waitApply,
 		Serial: f.serial, LockWait: f.lockWait.limit(),
 	}
 	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {

@@ -32,9 +32,11 @@ type globalFlags struct {
 	region, profile, endpoint          string
 	storage                            string
 	pd, resolve                        []string
-	addressFile, via                   string
+	addressFile                        string
+	via                                reach.Via
 	tls                                cluster.TLSFiles
-	output, progress                   string
+	output                             string
+	progress                           ui.Mode
 	logLevel, logFormat, logFile       string
 	grace                              time.Duration
 }
@@ -79,23 +81,21 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
 	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the TidbCluster's status)")
 	f.StringSliceVar(&g.resolve, "resolve", nil, "from outside the Kubernetes cluster: where a name of PD or a store is, as NAME=IP or NAME:PORT=HOST:PORT; may be repeated")
-	f.StringVar(&g.via, "via", string(reach.Auto), "how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct unless they cannot be reached so: "+strings.Join(reach.Ways(), "|"))
-	complete(cmd, "via", reach.Ways()...)
+	choose(cmd, f, &g.via, "via", reach.Ways(),
+		"how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct unless they cannot be reached so")
 	f.StringVar(&g.addressFile, "address-map", "", "file with lines as for --resolve")
 	f.StringVar(&g.tls.CA, "ca", "", "CA certificate of the TiDB cluster, for TLS (default: from the secret NAME-cluster-client-secret)")
 	f.StringVar(&g.tls.Cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&g.tls.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…")
-	f.StringVar(&g.progress, "progress", string(ui.Auto), "progress on stderr: "+strings.Join(ui.Modes(), "|"))
+	choose(cmd, f, &g.progress, "progress", ui.Modes(), "progress on stderr")
 	f.StringVar(&g.logLevel, "log-level", "warn", "log level: debug|info|warn|error")
-	f.StringVar(&g.logFormat, "log-format", "text", "log format: text|json")
+	choose(cmd, f, &g.logFormat, "log-format", []string{"text", "json"}, "log format")
 	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
 	complete(cmd, "output", append(outputs(), jsonPath)...)
 	a.completeFromLive(cmd)
 	f.DurationVar(&g.grace, "grace-period", defaultGrace, "after SIGTERM, how long the process may take to undo its run and end, what is left then is named; a pod's terminationGracePeriodSeconds")
-	complete(cmd, "progress", ui.Modes()...)
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
-	complete(cmd, "log-format", "text", "json")
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
 	cmd.AddCommand(a.exporterCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(), a.reportCommand(), a.estimateCommand(), a.versionCommand())
@@ -107,7 +107,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 func fromEnv(cmd *cobra.Command) error {
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		name := "TISNAP_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := "TISNAP_" + envName(f.Name)
 		value, ok := os.LookupEnv(name)
 		if f.Changed || !ok || err != nil {
 			return
@@ -118,6 +118,9 @@ func fromEnv(cmd *cobra.Command) error {
 	})
 	return err
 }
+
+// envName is a flag's name in a variable of the environment.
+func envName(flag string) string { return strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
 
 // complete offers fixed values for a flag in the shell.
 func complete(cmd *cobra.Command, flag string, values ...string) {
@@ -131,15 +134,6 @@ func (g *globalFlags) validate() error {
 	if g.grace < time.Second {
 		return fmt.Errorf("--grace-period %s: want at least 1s", g.grace)
 	}
-	if _, err := ui.ParseMode(g.progress); err != nil {
-		return err
-	}
-	if _, err := reach.ParseVia(g.via); err != nil {
-		return err
-	}
-	if g.logFormat != "text" && g.logFormat != "json" {
-		return fmt.Errorf("--log-format %q: want text or json", g.logFormat)
-	}
 	if (g.tls.Cert == "") != (g.tls.Key == "") {
 		return fmt.Errorf("--cert and --key go together")
 	}
@@ -148,5 +142,5 @@ func (g *globalFlags) validate() error {
 
 // machine reports whether a program reads what the command prints.
 func (a *app) machine() bool {
-	return a.global.output == "json" || a.global.output == "yaml" || a.global.progress == string(ui.JSON)
+	return a.global.output == "json" || a.global.output == "yaml" || a.global.progress == ui.JSON
 }

@@ -26,10 +26,7 @@ func (c *connections) routeBy(client *kube.Client) error {
 	if c.route != nil {
 		return nil
 	}
-	via, err := reach.ParseVia(c.global.via)
-	if err != nil {
-		return err
-	}
+	via := c.global.via
 	cfg := reach.Config{Via: via, Map: c.reach, Inside: kube.IsClusterAddress, Say: c.sayForward}
 	if via == reach.PortForward || via == reach.Auto && !client.Inside() {
 		forwarder, err := client.Forward()

@@ -27,10 +27,6 @@ type session struct {
 }
 
 func (a *app) session() (*session, error) {
-	mode, err := ui.ParseMode(a.global.progress)
-	if err != nil {
-		return nil, err
-	}
 	level, err := zapcore.ParseLevel(a.global.logLevel)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read --log-level", a.global.logLevel)
@@ -42,7 +38,7 @@ func (a *app) session() (*session, error) {
 			return nil, failure.Wrap(err, failure.Usage, "open --log-file", a.global.logFile)
 		}
 	}
-	s.progress = ui.New(ui.Options{Mode: mode, Out: a.streams.Err})
+	s.progress = ui.New(ui.Options{Mode: a.global.progress, Out: a.streams.Err})
 	var out io.Writer = s.progress.Writer()
 	if s.file != nil {
 		out = s.file

@@ -2,8 +2,6 @@ package preflight
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -19,14 +17,6 @@ const (
 
 // TiFlashPolicies lists the policies, the default first.
 func TiFlashPolicies() []string { return []string{string(ReportTiFlash), string(RefuseTiFlash)} }
-
-// CheckTiFlashPolicy is Usage for a policy that is none.
-func CheckTiFlashPolicy(s string) error {
-	if !slices.Contains(TiFlashPolicies(), s) {
-		return failure.New(failure.Usage, "read --tiflash", s, "want %s", strings.Join(TiFlashPolicies(), ", "))
-	}
-	return nil
-}
 
 // CheckTiFlash says what becomes of so many TiFlash stores of the source: a warning, or Unready if the policy is to
 // refuse. Without stores there is nothing to say.

@@ -20,17 +20,8 @@ const (
 	FlashbackAll  FlashbackPolicy = "all"
 )
 
-// FlashbackPolicies lists them.
+// FlashbackPolicies lists them, the default first.
 func FlashbackPolicies() []string { return []string{string(FlashbackAuto), string(FlashbackAll)} }
-
-// CheckFlashbackPolicy is Usage for what is none of them; empty is FlashbackAuto.
-func CheckFlashbackPolicy(s string) error {
-	switch FlashbackPolicy(s) {
-	case "", FlashbackAuto, FlashbackAll:
-		return nil
-	}
-	return failure.New(failure.Usage, "check options", "", "--flashback %q: want auto or all", s)
-}
 
 // MarkedShare is how many of the regions, 0 to 1, a restore with these options need not flash back if nothing was written
 // to them, as far as the manifest shows: what the target's own stores and TiDB servers allow is known only once they run.

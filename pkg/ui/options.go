@@ -3,12 +3,9 @@ package ui
 import (
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
-
-	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // Mode is a way to show progress.
@@ -23,19 +20,9 @@ const (
 	None  Mode = "none"  // nothing
 )
 
-// Modes lists the modes by name, for help texts.
+// Modes lists the modes by name, the default first.
 func Modes() []string {
 	return []string{string(Auto), string(TTY), string(Plain), string(JSON), string(None)}
-}
-
-// ParseMode reads a mode; anything else is a Usage error that lists the modes.
-func ParseMode(s string) (Mode, error) {
-	for _, m := range Modes() {
-		if s == m {
-			return Mode(m), nil
-		}
-	}
-	return "", failure.New(failure.Usage, "parse progress mode", "", "want one of %s, got %q", strings.Join(Modes(), ", "), s)
 }
 
 // Options say where and how progress is shown. The zero value decides by standard error and the environment.

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/ui"
 )
@@ -123,18 +122,6 @@ func TestNew_NoTerminalFunction_BufferIsPlain(t *testing.T) {
 	p := ui.New(ui.Options{Out: &buffer{}, Env: environment()})
 	assert.Equal(t, ui.Plain, p.Mode())
 	require.NoError(t, p.Close())
-}
-
-func TestParseMode(t *testing.T) {
-	t.Parallel()
-	for _, m := range ui.Modes() {
-		got, err := ui.ParseMode(m)
-		require.NoError(t, err)
-		assert.Equal(t, ui.Mode(m), got)
-	}
-	_, err := ui.ParseMode("fancy")
-	assert.True(t, failure.Is(err, failure.Usage))
-	assert.ErrorContains(t, err, "auto, tty, plain, json, none")
 }
 
 func TestProgress_ConcurrentEmit_EveryNoteIsShownOnce(t *testing.T) {

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/reach"
+)
+
+func TestChoice_TakesItsWordsAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		want reach.Via
+		err  string
+	}{
+		"not given": {nil, reach.Auto, ""},
+		"a word":    {[]string{"--via=direct"}, reach.Direct, ""},
+		"empty":     {[]string{"--via=direct", "--via="}, reach.Auto, ""},
+		"another":   {[]string{"--via", "tunnel"}, reach.Auto, `invalid argument "tunnel" for "--via" flag: want one of auto, direct, port-forward`},
+		"in part":   {[]string{"--via", "dir"}, reach.Auto, "want one of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var via reach.Via
+			cmd := &cobra.Command{}
+			choose(cmd, cmd.Flags(), &via, "via", reach.Ways(), "the way")
+			require.Contains(t, cmd.UsageString(), `--via string   the way: auto|direct|port-forward (default "auto")`)
+			err := cmd.ParseFlags(c.args)
+			require.Equal(t, c.want, via)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+// Each of these flags takes its words and completes them, from the command line and from the environment.
+func TestChoice_OfTheCommands(t *testing.T) {
+	for _, c := range [][]string{
+		{"backup", "on-import", "refuse", "wait", "pause"},
+		{"backup", "tiflash", "report", "refuse"},
+		{"backup", "marks", "auto", "off"},
+		{"backup", "early-apply", "prevent", "ignore", "require"},
+		{"restore", "tiflash", "report", "refuse"},
+		{"restore", "on-tasks", "report", "pause", "refuse"},
+		{"resolve", "flashback", "auto", "all"},
+		{"resolve", "pd-state", "restore", "skip"},
+		{"report", "format", "table", "json", "markdown", "html"},
+		{"list", "via", "auto", "direct", "port-forward"},
+		{"list", "progress", "auto", "tty", "plain", "json", "none"},
+		{"list", "log-format", "text", "json"},
+	} {
+		command, flag, words := c[0], c[1], c[2:]
+		t.Run(command+" "+flag, func(t *testing.T) {
+			found, _, err := new(app).root().Find([]string{command})
+			require.NoError(t, err)
+			for _, word := range words {
+				require.NoError(t, found.ParseFlags([]string{"--" + flag, word}))
+				require.Equal(t, word, found.Flag(flag).Value.String())
+			}
+			require.Equal(t, words[0], found.Flag(flag).DefValue)
+			require.Error(t, found.ParseFlags([]string{"--" + flag, "fancy"}))
+			complete, ok := found.GetFlagCompletionFunc(flag)
+			require.True(t, ok)
+			offered, _ := complete(found, nil, "")
+			require.Equal(t, words, offered)
+
+			var said bytes.Buffer
+			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "--" + flag, "fancy"}, Streams{Out: &said, Err: &said}, Version{}))
+			t.Setenv("TISNAP_"+envName(flag), "fancy")
+			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "x"}, Streams{Out: &said, Err: &said}, Version{}))
+			require.Contains(t, said.String(), `for "--`+flag+`" flag: want one of `)
+		})
+	}
+}
