@@ -1,0 +1,2 @@
+// Package journaltest holds what the use cases' tests have in common about journals.
+package journaltest
