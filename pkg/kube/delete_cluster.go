@@ -77,12 +77,10 @@ func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructu
 
 // untilDone repeats f after transient errors, with growing pauses, until ctx ends.
 func untilDone(ctx context.Context, f func(context.Context) error) error {
-	for interval := minUndoInterval; ; interval = min(2*interval, maxUndoInterval) {
+	return wait.Reason(wait.Until(ctx, wait.Growing(minUndoInterval, maxUndoInterval), func() (bool, error) {
 		err := f(ctx)
-		if err == nil || !anyTransient(err) || wait.For(ctx, interval) != nil {
-			return err
-		}
-	}
+		return err == nil || !anyTransient(err), err
+	}))
 }
 
 const (

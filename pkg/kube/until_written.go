@@ -20,18 +20,17 @@ const (
 // ctx ends: nothing was written at such a try, and the next one goes by what is there now. A controller that writes all
 // the time is no reason to fail before the caller's deadline; once that is over, the error is Limited. Callers have one.
 func untilWritten(ctx context.Context, op, target string, try func() error) error {
-	for interval := minUpdateInterval; ; interval = min(2*interval, maxUpdateInterval) {
+	err := wait.Until(ctx, wait.Growing(minUpdateInterval, maxUpdateInterval), func() (bool, error) {
 		err := try()
-		if !apierrors.IsConflict(err) {
-			return wrap(err, op, target)
-		}
-		ended := wait.For(ctx, interval)
-		switch {
-		case errors.Is(ended, context.Canceled):
-			return wrap(ended, op, target)
-		case ended != nil:
-			return failure.New(failure.Limited, op, target, "somebody else changed it at every try: %w", failure.Remote(err)).
-				WithHint("see who writes it all the time, and run it again")
-		}
+		return !apierrors.IsConflict(err), err
+	})
+	switch ended := wait.EndOf(err); {
+	case ended == nil:
+		return wrap(err, op, target)
+	case errors.Is(ended.Cause, context.Canceled):
+		return wrap(ended.Cause, op, target)
+	default:
+		return failure.New(failure.Limited, op, target, "somebody else changed it at every try: %w", failure.Remote(ended.Last)).
+			WithHint("see who writes it all the time, and run it again")
 	}
 }
