@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -75,35 +76,25 @@ func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 
 // awaitGone asks again for what is not gone: a claim that a StatefulSet made at the last moment, for one.
 func (s *sweep) awaitGone(ctx context.Context, found kube.Leftover) error {
-	for {
+	err := wait.Until(ctx, wait.Every(targetPoll), func() (bool, error) {
 		left, err := s.world.kube.Leftover(ctx, found.Cluster, found.Run)
 		if err == nil && left.Empty() {
-			break
+			return true, nil
 		}
 		if err == nil && left.UID == "" && left.Serves == "" {
 			err = s.world.kube.DeleteLeftover(ctx, left)
 		}
-		if err != nil && !failure.Transient(err) {
-			return err
-		}
-		if wait.For(ctx, targetPoll) != nil {
-			return context.Cause(ctx)
-		}
+		return err != nil && !failure.Transient(err), err
+	})
+	if err == nil {
+		err = wait.Until(ctx, wait.Every(targetPoll), func() (bool, error) {
+			volumes, err := s.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(found.Run)})
+			attached := slices.ContainsFunc(volumes, func(v ebs.Volume) bool { return v.Instance != "" })
+			return err == nil && !attached || err != nil && !failure.Transient(err), failure.Annotate(err, "find volumes", "run "+string(found.Run))
+		})
 	}
-	for {
-		volumes, err := s.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(found.Run)})
-		if err != nil && !failure.Transient(err) {
-			return failure.Annotate(err, "find volumes", "run "+string(found.Run))
-		}
-		attached := false
-		for _, v := range volumes {
-			attached = attached || v.Instance != ""
-		}
-		if err == nil && !attached {
-			return nil
-		}
-		if wait.For(ctx, targetPoll) != nil {
-			return context.Cause(ctx)
-		}
+	if ended := wait.EndOf(err); ended != nil {
+		return ended.Cause
 	}
+	return err
 }
