@@ -76,10 +76,8 @@ func (h *Hold) renewPauses(ctx context.Context) error {
 
 // patiently tries until ctx ends: a new PD leader needs a moment. A conflict that PD reports is not tried again.
 func patiently(ctx context.Context, renew func(context.Context) error) error {
-	for {
+	return wait.Reason(wait.Until(ctx, wait.Every(settleInterval), func() (bool, error) {
 		err := renew(ctx)
-		if err == nil || failure.Is(err, failure.Conflict) || wait.For(ctx, settleInterval) != nil {
-			return err
-		}
-	}
+		return err == nil || failure.Is(err, failure.Conflict), err
+	}))
 }

@@ -148,21 +148,19 @@ func (w *writer) drain() {
 // append writes one record, and retries what may succeed later until patience or the run ends.
 func (w *writer) append(r Record) error {
 	end := time.Now().Add(w.patience)
-	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
+	return wait.Reason(wait.Until(w.hurried, wait.Growing(minRetryInterval, maxRetryInterval), func() (bool, error) {
 		ctx, cancel := context.WithTimeout(w.ctx, journalDeadline)
+		defer cancel()
 		err := w.journal.Append(ctx, r)
-		cancel()
 		if err == nil || w.hasty[r.Step] || !failure.Transient(err) || !time.Now().Before(end) {
-			return err
+			return true, err
 		}
 		w.mu.Lock()
 		w.last = err
 		w.mu.Unlock()
 		w.log.Warn("a journal record cannot be written; retrying", zap.Int("record", r.Seq), zap.Error(err))
-		if wait.For(w.hurried, interval) != nil {
-			return err
-		}
-	}
+		return false, err
+	}))
 }
 
 // reason is why records are late, or err if that is not known.
