@@ -107,34 +107,29 @@ func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last pd.ResolvedTS
-	var reason error // why the last poll failed, if it did
 	noted := time.Now()
-	for interval := minPollInterval; ; interval = min(interval*3/2, maxPollInterval) {
+	pace := func(pause time.Duration) time.Duration { return min(max(pause*3/2, minPollInterval), maxPollInterval) }
+	err := wait.Until(waiting, pace, func() (bool, error) {
 		got, err := p.ResolvedTS(waiting)
 		switch {
-		case err == nil && got.TS >= ts:
-			return nil
-		case err == nil:
-			last, reason = got, nil
-		case waiting.Err() == nil:
-			if !failure.Transient(err) {
-				return failure.Annotate(err, "read resolved ts", name.String())
-			}
-			reason = err
+		case err != nil && waiting.Err() != nil:
+			return false, nil
+		case err != nil:
+			return !failure.Transient(err), failure.Annotate(err, "read resolved ts", name.String())
 		}
-		if wait.For(waiting, interval) != nil {
-			break
-		}
-		if reason == nil && time.Since(noted) > 5*maxPollInterval {
+		if last = got; last.TS < ts && time.Since(noted) > 5*maxPollInterval {
 			noted = time.Now()
 			note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(last.TS, ts), laggards(ctx, p, last, ts)))
 		}
-	}
-	switch {
+		return last.TS >= ts, nil
+	})
+	switch ended := wait.EndOf(err); {
+	case ended == nil:
+		return err
 	case ctx.Err() != nil:
 		return failure.Annotate(context.Cause(ctx), "wait for resolved ts", name.String())
-	case reason != nil:
-		return failure.Annotate(reason, "read resolved ts", name.String())
+	case ended.Last != nil:
+		return ended.Last
 	}
 	return failure.New(failure.Unready, "wait for resolved ts", name.String(), "within %s it did not reach the time of this run's start, %s: it is %s behind%s",
 		limit, ts.Time(), lag(last.TS, ts), laggards(ctx, p, last, ts)).WithHint(advice)
