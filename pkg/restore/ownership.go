@@ -20,19 +20,19 @@ func (r *run) takeLock(ctx context.Context, s *phase.Scope) error {
 	if err := r.storage.ProveServer(ctx, r.Store, r.opts.Tool); err != nil {
 		return err
 	}
-	for start := time.Now(); ; {
+	start := time.Now()
+	err := wait.Until(ctx, wait.Every(lockInterval), func() (bool, error) {
 		err := r.tryLock(ctx, s)
-		if err == nil {
-			return r.storage.Establish(ctx, r.Store, r.storageID)
-		}
 		if !failure.Is(err, failure.Conflict) || time.Since(start) >= r.opts.AliveWait {
-			return err
+			return true, err
 		}
 		s.Note("another run has the lock; trying again until it is free, or known to be of a dead run: %v", err)
-		if wait.For(ctx, lockInterval) != nil {
-			return err
-		}
+		return false, err
+	})
+	if err != nil {
+		return wait.Reason(err)
 	}
+	return r.storage.Establish(ctx, r.Store, r.storageID)
 }
 
 // lockTarget takes the target's lock; a restore that waited for another run checks again what that may have changed.

@@ -72,14 +72,11 @@ func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 func (r *run) retryPDState(ctx context.Context, state cluster.PDState) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stateTime)
 	defer cancel()
-	for {
-		if left, err = r.pd.PutState(ctx, state); err == nil {
-			return left, nil
-		}
-		if !failure.Transient(err) || wait.For(ctx, pollInterval) != nil {
-			return left, err
-		}
-	}
+	err = wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
+		left, err = r.pd.PutState(ctx, state)
+		return !failure.Transient(err), err
+	})
+	return left, wait.Reason(err)
 }
 
 // checkTiFlash says what becomes of the source's TiFlash replicas, or refuses.

@@ -15,25 +15,17 @@ const pollInterval = 500 * time.Millisecond
 
 // poll asks until done, a permanent error, or the end of ctx; then it says what was missing.
 func poll(ctx context.Context, op, target string, done func(context.Context) (bool, error)) error {
-	var last error
-	for {
+	err := wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
 		ok, err := done(ctx)
 		if ok {
-			return nil
+			return true, nil
 		}
-		if err != nil && (last == nil || ctx.Err() == nil) { // what the end of ctx interrupted says nothing
-			last = err
-			if ctx.Err() == nil && !failure.NotYet(err) {
-				return failure.Annotate(err, op, target)
-			}
-		}
-		if wait.For(ctx, pollInterval) != nil {
-			if last == nil {
-				return failure.Wrap(context.Cause(ctx), failure.Limited, op, target)
-			}
-			return failure.New(failure.Limited, op, target, "%w (last: %w)", context.Cause(ctx), last)
-		}
+		return err != nil && ctx.Err() == nil && !failure.NotYet(err), err
+	})
+	if wait.EndOf(err) != nil {
+		return failure.Wrap(err, failure.Limited, op, target)
 	}
+	return failure.Annotate(err, op, target)
 }
 
 // explainInterval is how often a wait for the target's pods asks Kubernetes what is in the way.
