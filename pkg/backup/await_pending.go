@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -32,30 +33,28 @@ func (r *run) awaitShown(ctx context.Context, s *phase.Scope) error {
 	waiting, cancel := context.WithTimeout(ctx, r.opts.PendingTimeout)
 	defer cancel()
 	var count map[cluster.VolumeID]int
-	var reason error // why the last poll failed, if it did
-	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
+	pace := func(last time.Duration) time.Duration { return min(ebs.NextPoll(last), r.opts.PendingTimeout/10) }
+	err := wait.Until(waiting, pace, func() (bool, error) {
 		now, n, err := preflight.Busy(waiting, r.EBS, &r.source.Topology)
 		switch {
-		case err == nil && len(now) == 0:
-			s.Reached(total)
-			return nil
-		case err == nil:
-			busy, count, reason = now, n, nil
-			s.Reached(max(0, total-int64(len(now))))
-		case waiting.Err() == nil && !failure.Transient(err):
-			return err
-		case waiting.Err() == nil:
-			reason = err
+		case err != nil && waiting.Err() != nil:
+			return false, nil
+		case err != nil:
+			return !failure.Transient(err), err
 		}
-		if wait.For(waiting, min(interval, r.opts.PendingTimeout/10)) != nil {
-			break
+		s.Reached(max(0, total-int64(len(now))))
+		if len(now) > 0 {
+			busy, count = now, n
 		}
-	}
-	switch {
+		return len(now) == 0, nil
+	})
+	switch ended := wait.EndOf(err); {
+	case ended == nil:
+		return err
 	case ctx.Err() != nil:
 		return failure.Annotate(context.Cause(ctx), "wait for pending snapshots", string(busy[0]))
-	case reason != nil:
-		return reason
+	case ended.Last != nil:
+		return ended.Last
 	}
 	texts := make([]string, len(busy))
 	for i, id := range busy {

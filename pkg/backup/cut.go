@@ -180,19 +180,19 @@ func (r *run) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Visibility)
 	defer cancel()
-	for {
-		found, findErr := r.EBS.FindSnapshots(ctx, ebs.Tags{
-			ebs.TagRun: string(r.opts.Run), ebs.TagStore: st.ID.String(), ebs.TagAttempt: req.Tags[ebs.TagAttempt],
-		})
-		if findErr == nil && complete(req, found) == nil {
-			r.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
-			r.sets.put(st.ID, found)
-			return nil
+	tags := ebs.Tags{ebs.TagRun: string(r.opts.Run), ebs.TagStore: st.ID.String(), ebs.TagAttempt: req.Tags[ebs.TagAttempt]}
+	if wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
+		snaps, findErr := r.EBS.FindSnapshots(ctx, tags)
+		if findErr != nil || complete(req, snaps) != nil {
+			return false, nil
 		}
-		if wait.For(ctx, pollInterval) != nil {
-			return err
-		}
+		r.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
+		r.sets.put(st.ID, snaps)
+		return true, nil
+	}) != nil {
+		return err
 	}
+	return nil
 }
 
 // complete checks that the set holds exactly one snapshot of each volume wanted.

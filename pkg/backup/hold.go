@@ -182,18 +182,15 @@ func (r *run) releaseHold(ctx context.Context, s *phase.Scope) (lost, err error)
 }
 
 func releaseUntil(ctx context.Context, h *hold.Hold, warn func(error)) (lost, err error) {
-	for tries := 0; ; tries++ {
-		lost, err = h.Release(ctx)
-		if err == nil {
-			return lost, nil
-		}
-		if tries == 0 {
+	warned := false
+	err = wait.Until(ctx, wait.Every(releaseInterval), func() (bool, error) {
+		if lost, err = h.Release(ctx); err != nil && !warned {
+			warned = true
 			warn(err)
 		}
-		if wait.For(ctx, releaseInterval) != nil {
-			return lost, err
-		}
-	}
+		return err == nil, err
+	})
+	return lost, wait.Reason(err)
 }
 
 // disconnect closes the streams of a hold that paused nothing, or was let go.

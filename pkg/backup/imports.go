@@ -36,33 +36,28 @@ const importInterval = 5 * time.Second
 func (r *run) awaitImports(ctx context.Context, s *phase.Scope) error {
 	waiting, cancel := context.WithTimeout(ctx, r.opts.ImportTimeout)
 	defer cancel()
-	var reason error // why the last poll failed, if it did
-	for shown := ""; ; {
+	shown := ""
+	err := wait.Until(waiting, wait.Every(min(importInterval, r.opts.ImportTimeout/10)), func() (bool, error) {
 		running, err := preflight.RunningImports(ctx, r.PD, r.TiKV, r.source.Topology.Stores)
-		switch {
-		case err == nil && len(running) == 0:
-			return nil
-		case err == nil:
-			reason = nil
-			if now := strings.Join(running, "; "); now != shown {
-				shown = now
-				s.Note("waiting until an import has ended: %s", now)
-			}
-		case ctx.Err() == nil && !failure.Transient(err):
-			return err
-		case ctx.Err() == nil:
-			reason = err
+		if err != nil || len(running) == 0 {
+			return !failure.Transient(err), err
 		}
-		if wait.For(waiting, min(importInterval, r.opts.ImportTimeout/10)) == nil {
-			continue
+		if now := strings.Join(running, "; "); now != shown {
+			shown = now
+			s.Note("waiting until an import has ended: %s", now)
 		}
-		switch {
-		case ctx.Err() != nil:
-			return failure.Annotate(context.Cause(ctx), "wait for imports", r.opts.Cluster.String())
-		case reason != nil:
-			return reason
-		}
-		return failure.New(failure.Unready, "wait for imports", r.opts.Cluster.String(), "after %s an import still runs: %s",
-			r.opts.ImportTimeout, shown).WithHint("raise --import-timeout, or choose --on-import=pause")
+		return false, nil
+	})
+	switch ended := wait.EndOf(err); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return failure.Annotate(context.Cause(ctx), "wait for imports", r.opts.Cluster.String())
+	case ended == nil:
+		return err
+	case ended.Last != nil:
+		return ended.Last
 	}
+	return failure.New(failure.Unready, "wait for imports", r.opts.Cluster.String(), "after %s an import still runs: %s",
+		r.opts.ImportTimeout, shown).WithHint("raise --import-timeout, or choose --on-import=pause")
 }

@@ -160,20 +160,18 @@ func (r *run) passMarks(ctx context.Context, s *phase.Scope, ts cluster.TS) erro
 	defer s.Part("await resolved ts")()
 	waiting, cancel := context.WithTimeout(ctx, r.opts.MarksTimeout)
 	defer cancel()
-	for {
+	err := wait.Until(waiting, wait.Every(marksInterval), func() (bool, error) {
 		got, err := r.PD.ResolvedTS(waiting)
-		if err == nil && got.TS >= marks.After(ts) {
-			return nil
-		}
-		if wait.For(waiting, marksInterval) == nil {
-			continue
-		}
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
-		}
-		return failure.New(failure.Limited, "wait for resolved ts", r.opts.Cluster.String(), "within %s it did not pass the marks of %s",
-			r.opts.MarksTimeout, ts.Time().Format(time.RFC3339Nano))
+		return err == nil && got.TS >= marks.After(ts), err
+	})
+	if err == nil {
+		return nil
 	}
+	if last := wait.EndOf(err).Last; last != nil && !errors.Is(last, context.DeadlineExceeded) {
+		return failure.Annotate(last, "read resolved ts", r.opts.Cluster.String())
+	}
+	return failure.New(failure.Limited, "wait for resolved ts", r.opts.Cluster.String(), "within %s it did not pass the marks of %s",
+		r.opts.MarksTimeout, ts.Time().Format(time.RFC3339Nano))
 }
 
 // storeMarks stores the marks and returns what the manifest says of them; nil without marks. It may be called again.

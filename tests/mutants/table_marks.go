@@ -88,7 +88,7 @@ func markReadingGuards() []Mutant {
 			"ts: now, started: started", "ts: cluster.MakeTS(now.Time().Add(-time.Second), 0), started: started",
 			"TestRun_MarksTS_IsTakenAfterTheLastMark"),
 		in(read, "the hold begins before the resolved ts has passed the marks by their margin", takenBack,
-			"		if err == nil && got.TS >= marks.After(ts) {", "		if err == nil && got.TS > 0 {", "TestRun_MarksAreAhead_HoldWaitsForTheResolvedTS"),
+			"		return err == nil && got.TS >= marks.After(ts), err", "		return err == nil && got.TS > 0, err", "TestRun_MarksAreAhead_HoldWaitsForTheResolvedTS"),
 		in(read, "a resolved ts within the hold may be below that of the marks", takenBack,
 			"	r.highestTS = max(r.highestTS, marks.After(got.ts))\n", "", "TestRun_ResolvedTSGoesBackBelowTheMarks_BackupTSIsAboveThem"),
 		in(read, "marks are read in a cluster whose reports are not known", takenBack,
