@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -40,17 +41,14 @@ func (c *Cluster) pdReady(ctx context.Context) bool {
 
 // AwaitResolved waits until the cluster's resolved ts has passed ts, as a backup of everything up to ts needs.
 func (c *Cluster) AwaitResolved(ctx context.Context, ts cluster.TS) error {
-	for {
+	err := wait.Until(ctx, wait.Every(poll), func() (bool, error) {
 		var resolved struct {
 			TS uint64 `json:"min_resolved_ts"`
 		}
-		if err := c.getPD(ctx, "min-resolved-ts", &resolved); err == nil && cluster.TS(resolved.TS) > ts {
-			return nil
-		}
-		if err := wait.For(ctx, poll); err != nil {
-			return fmt.Errorf("wait until the resolved ts passes %s: %w", ts, err)
-		}
-	}
+		err := c.getPD(ctx, "min-resolved-ts", &resolved)
+		return err == nil && cluster.TS(resolved.TS) > ts, err
+	})
+	return failure.Annotate(err, "wait for resolved ts", ts.String())
 }
 
 // httpClient speaks to PD.

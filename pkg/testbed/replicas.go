@@ -1,9 +1,11 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -13,15 +15,12 @@ import (
 // after the backup ts, or lacks the flashback's, shows only once it leads. Where the leaders' rows are right and this
 // returns none, no replica has.
 func (c *Cluster) AwaitEqualReplicas(ctx context.Context) (n int, err error) {
-	for {
-		n, behind, err := compareReplicas(c.Stores())
-		if err != nil || behind == nil {
-			return n, err
-		}
-		if err := wait.For(ctx, poll); err != nil {
-			return n, fmt.Errorf("wait for equal replicas: %w: %w", err, behind)
-		}
-	}
+	err = wait.Until(ctx, wait.Every(poll), func() (done bool, err error) {
+		var behind error
+		n, behind, err = compareReplicas(c.Stores())
+		return err != nil || behind == nil, cmp.Or(err, behind)
+	})
+	return n, failure.Annotate(err, "wait for equal replicas", "")
 }
 
 // compareReplicas returns an error if two replicas that have applied the same differ, and behind while some have not.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -40,12 +41,9 @@ func (t *Testbed) RestartStore(ctx context.Context, name cluster.Name, pod strin
 	if err := t.remove(ctx, "pods", name.Namespace, pod); err != nil {
 		return err
 	}
-	for {
-		if now := c.Store(pod); now != nil && now != before {
-			return nil
-		}
-		if err := wait.For(ctx, poll); err != nil {
-			return fmt.Errorf("wait for pod %s: %w", pod, err)
-		}
-	}
+	err := wait.Until(ctx, wait.Every(poll), func() (bool, error) {
+		now := c.Store(pod)
+		return now != nil && now != before, nil
+	})
+	return failure.Annotate(err, "wait for pod", pod)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -30,15 +31,12 @@ func (t *Testbed) CreateCluster(ctx context.Context, name cluster.Name, stores i
 // AwaitCluster waits until TiDB answers, all stores are up in PD and in the Operator's status, and PD's schedulers
 // run.
 func (t *Testbed) AwaitCluster(ctx context.Context, name cluster.Name) (*Cluster, error) {
-	for {
-		c := t.Nodes.Cluster(name)
-		if c != nil && t.Nodes.TiDBReady(name) > 0 && t.allStores(name) && c.pdReady(ctx) {
-			return c, nil
-		}
-		if err := wait.For(ctx, poll); err != nil {
-			return nil, fmt.Errorf("wait for cluster %s: %w", name, err)
-		}
-	}
+	var c *Cluster
+	err := wait.Until(ctx, wait.Every(poll), func() (bool, error) {
+		c = t.Nodes.Cluster(name)
+		return c != nil && t.Nodes.TiDBReady(name) > 0 && t.allStores(name) && c.pdReady(ctx), nil
+	})
+	return c, failure.Annotate(err, "wait for cluster", name.String())
 }
 
 // allStores reports whether the Operator's status of the cluster has a store for each TiKV pod: it writes it a while
@@ -65,13 +63,9 @@ func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, e
 	if err := t.remove(ctx, "tidbclusters", name.Namespace, name.Name); err != nil {
 		return 0, err
 	}
-	for {
-		if t.Nodes.Cluster(name) == nil && t.detached(volumes) {
-			break
-		}
-		if err := wait.For(ctx, poll); err != nil {
-			return 0, fmt.Errorf("wait until cluster %s is gone: %w", name, err)
-		}
+	err := wait.Until(ctx, wait.Every(poll), func() (bool, error) { return t.Nodes.Cluster(name) == nil && t.detached(volumes), nil })
+	if err != nil {
+		return 0, fmt.Errorf("wait until cluster %s is gone: %w", name, err)
 	}
 	for _, pvc := range t.Objects.List("persistentvolumeclaims", name.Namespace) {
 		if pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name {

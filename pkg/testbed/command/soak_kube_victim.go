@@ -227,14 +227,7 @@ func (v *kubeVictim) nothingElse(ctx context.Context) error {
 	if err := v.right(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		err := leak.Balance(ctx, v.bed, v.store)
-		if err == nil || wait.For(ctx, 50*time.Millisecond) != nil {
-			return err
-		}
-	}
+	return leak.Await(ctx, v.bed, v.store, time.Minute)
 }
 
 // run runs the program in a process of its own, with the gateway as its API server.

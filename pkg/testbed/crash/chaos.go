@@ -223,15 +223,13 @@ func (c *chaos) letsGo(ctx context.Context, name cluster.Name) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lease+10*time.Second)
 	defer cancel()
-	for {
+	return wait.Until(ctx, wait.Every(20*time.Millisecond), func() (bool, error) {
 		here := c.bed.Nodes.Cluster(name)
 		if here == nil || len(here.Held()) == 0 {
-			return nil
+			return true, nil
 		}
-		if wait.For(ctx, 20*time.Millisecond) != nil {
-			return fmt.Errorf("%s is held longer than one lease: %v", name, here.Held())
-		}
-	}
+		return false, fmt.Errorf("%s is held longer than one lease: %v", name, here.Held())
+	})
 }
 
 // expire ends the lock of a process that was killed, as time does.
@@ -261,12 +259,7 @@ func (c *chaos) nothingLeft(ctx context.Context) error {
 			return fmt.Errorf("run %s (%s) is %s", r.ID, r.Operation, r.State)
 		}
 	}
-	for end := time.Now().Add(30 * time.Second); ; {
-		err := leak.Balance(ctx, c.bed, c.store)
-		if err == nil || time.Now().After(end) || wait.For(ctx, 50*time.Millisecond) != nil {
-			return err
-		}
-	}
+	return leak.Await(ctx, c.bed, c.store, 30*time.Second)
 }
 
 func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

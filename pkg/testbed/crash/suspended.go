@@ -109,15 +109,10 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 
 // awaitOverdue waits until the lock shows that its owner does not renew it: until then another process is refused at once.
 func (s *scene) awaitOverdue(ctx context.Context) error {
-	for {
+	return wait.Until(ctx, wait.Every(100*time.Millisecond), func() (bool, error) {
 		lock, _, err := runlock.Read(ctx, s.store, s.locked())
-		if err != nil || time.Since(lock.RenewedAt).Seconds() > lock.RenewSeconds {
-			return err
-		}
-		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
+		return err != nil || time.Since(lock.RenewedAt).Seconds() > lock.RenewSeconds, err
+	})
 }
 
 // finishedByAnother is the same command in another process. A record of the first that was under way may come in between:

@@ -3,7 +3,6 @@ package crash
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -137,31 +136,20 @@ func (w *world) expire(ctx context.Context, name cluster.Name) error {
 
 // letsGo waits until nothing is held of the cluster: within one lease.
 func (w *world) letsGo(ctx context.Context, name cluster.Name) error {
-	for end := time.Now().Add(lease + time.Second); ; {
+	ctx, cancel := context.WithTimeout(ctx, lease+time.Second)
+	defer cancel()
+	return wait.Until(ctx, wait.Every(20*time.Millisecond), func() (bool, error) {
 		c := w.bed.Nodes.Cluster(name)
 		if c == nil || len(c.Held()) == 0 {
-			return nil
+			return true, nil
 		}
-		if time.Now().After(end) {
-			return fmt.Errorf("%s is held longer than one lease: %v", name, c.Held())
-		}
-		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
+		return false, fmt.Errorf("%s is held longer than one lease: %v", name, c.Held())
+	})
 }
 
 // balanced waits until EC2 has exactly what sealed manifests and clusters name.
 func (w *world) balanced(ctx context.Context) error {
-	for end := time.Now().Add(10 * time.Second); ; {
-		err := leak.Balance(ctx, w.bed, w.store)
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-		if waitErr := wait.For(ctx, 50*time.Millisecond); waitErr != nil {
-			return errors.Join(err, waitErr)
-		}
-	}
+	return leak.Await(ctx, w.bed, w.store, 10*time.Second)
 }
 
 // replicasEqual bounds the wait for a cluster whose stores still apply.

@@ -5,13 +5,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
+
+// Await is Balance once what is under way in EC2 has ended: for so long it compares again.
+func Await(ctx context.Context, bed *testbed.Testbed, store objstore.Store, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return wait.Reason(wait.Until(ctx, wait.Every(50*time.Millisecond), func() (bool, error) {
+		err := Balance(ctx, bed, store)
+		return err == nil, err
+	}))
+}
 
 // Balance compares what EC2 holds with what is named: by the sealed manifests in the store, and by the claims
 // of the clusters that exist. An error lists every snapshot and volume that nobody names, every one that is

@@ -3,7 +3,6 @@ package leak
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -187,15 +186,7 @@ func (s *state) expire(ctx context.Context, name cluster.Name) error {
 
 // settle waits until volumes that were deleted are gone and those that are being attached are attached.
 func (s *state) settle(ctx context.Context) error {
-	for end := time.Now().Add(10 * time.Second); ; {
-		err := Balance(ctx, s.bed, s.store)
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-		if waitErr := wait.For(ctx, 100*time.Millisecond); waitErr != nil {
-			return errors.Join(err, waitErr)
-		}
-	}
+	return Await(ctx, s.bed, s.store, 10*time.Second)
 }
 
 func (s *state) tisnap(ctx context.Context, args ...string) (int, error) {
