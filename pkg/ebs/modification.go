@@ -13,7 +13,7 @@ import (
 )
 
 // changingCodes are those by which EC2 may refuse a modification that an earlier try has begun already.
-var changingCodes = []string{"IncorrectModificationState", "VolumeModificationRateExceeded", "InvalidParameterCombination"} //nolint:gochecknoglobals // constant
+var changingCodes = []string{"IncorrectModificationState", "VolumeModificationRateExceeded", "InvalidParameterCombination"}
 
 // ModifyVolume asks for another type, size, IOPS or throughput; see Modifier. Zero fields of spec are kept from
 // the volume where its type allows it, by the rules of ResolveSpec. Before it asks, it describes the volume: what the volume
@@ -77,18 +77,13 @@ func satisfies(has, wanted cluster.VolumeSpec) bool {
 }
 
 func modifyInput(id cluster.VolumeID, spec cluster.VolumeSpec) *ec2.ModifyVolumeInput {
-	in := &ec2.ModifyVolumeInput{
+	return &ec2.ModifyVolumeInput{
 		VolumeId:   aws.String(string(id)),
 		VolumeType: types.VolumeType(spec.Type),
-		Size:       aws.Int32(int32(spec.SizeGiB)), //nolint:gosec // Validate bounds it
+		Size:       number(spec.SizeGiB),
+		Iops:       number(spec.IOPS),
+		Throughput: number(spec.ThroughputMiB),
 	}
-	if spec.IOPS != 0 {
-		in.Iops = aws.Int32(int32(spec.IOPS)) //nolint:gosec // Validate bounds it
-	}
-	if spec.ThroughputMiB != 0 {
-		in.Throughput = aws.Int32(int32(spec.ThroughputMiB)) //nolint:gosec // Validate bounds it
-	}
-	return in
 }
 
 // Modifications returns the newest modification of each of these volumes, in no particular order; one that was

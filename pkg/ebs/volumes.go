@@ -14,7 +14,7 @@ import (
 
 // quotaCodes are those that EC2 may answer although an earlier try with the same token made the volume:
 // it checks the limits before the token.
-var quotaCodes = []string{"VolumeLimitExceeded", "VolumeIOPSLimit", "MaxIOPSLimitExceeded"} //nolint:gochecknoglobals // constant
+var quotaCodes = []string{"VolumeLimitExceeded", "VolumeIOPSLimit", "MaxIOPSLimitExceeded"}
 
 // CreateVolume asks for a volume and returns while it is still creating; see Volumes. Lost answers are
 // asked for again with the same token. Over a quota, the volume is looked up by its tags first.
@@ -148,17 +148,12 @@ func (r VolumeRequest) input() *ec2.CreateVolumeInput {
 		AvailabilityZone:  aws.String(string(r.Zone)),
 		SnapshotId:        aws.String(string(r.Snapshot)),
 		VolumeType:        types.VolumeType(r.Spec.Type),
-		Size:              aws.Int32(int32(r.Spec.SizeGiB)), //nolint:gosec // Validate bounds it
+		Size:              number(r.Spec.SizeGiB),
+		Iops:              number(r.Spec.IOPS),
+		Throughput:        number(r.Spec.ThroughputMiB),
 		TagSpecifications: tagSpecification(types.ResourceTypeVolume, r.Tags),
-	}
-	if r.Spec.IOPS != 0 {
-		in.Iops = aws.Int32(int32(r.Spec.IOPS)) //nolint:gosec // Validate bounds it
-	}
-	if r.Spec.ThroughputMiB != 0 {
-		in.Throughput = aws.Int32(int32(r.Spec.ThroughputMiB)) //nolint:gosec // Validate bounds it
-	}
-	if r.InitializationMiB != 0 {
-		in.VolumeInitializationRate = aws.Int32(int32(r.InitializationMiB)) //nolint:gosec // validate bounds it
+
+		VolumeInitializationRate: number(r.InitializationMiB),
 	}
 	if r.Encrypted { // false is left out: EC2 refuses it for an encrypted snapshot
 		in.Encrypted = aws.Bool(true)
