@@ -26,7 +26,7 @@ type events struct {
 func (l events) Emit(e phase.Event) {
 	l.next.Emit(e)
 	step := []zap.Field{zap.String("phase", e.Phase), zap.String("step", e.Step)}
-	took := append(step, zap.Duration("took", e.Elapsed)) //nolint:gocritic // step is not used after that
+	took := append(step, zap.Duration("took", e.Elapsed)) // step is not used after that
 	switch e.Type {
 	case phase.StepStarted:
 		l.log.Info("step started", step...)

@@ -48,7 +48,7 @@ func (c Catalog) LoadOwn(ctx context.Context, ts cluster.TS) (*manifest.Manifest
 	}
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.BackupTS == ts })
 	if i < 0 {
-		return nil, nil //nolint:nilnil // br made it
+		return nil, nil // br made it
 	}
 	return c.Load(ctx, entries[i].ID)
 }
@@ -66,7 +66,7 @@ func (c Catalog) loadFolder(ctx context.Context) (*manifest.Manifest, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, nil //nolint:nilnil // as the comment says
+		return nil, nil // as the comment says
 	}
 	m, err := manifest.Open(files[manifest.ManifestFile], files[manifest.SealFile])
 	return m, failure.Annotate(err, "load backup", c.Store.URL())

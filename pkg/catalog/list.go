@@ -120,7 +120,7 @@ func (c Catalog) entry(ctx context.Context, id cluster.BackupID, files map[strin
 	case err == nil:
 		return e, nil
 	case failure.Is(err, failure.NotFound):
-		return nil, nil //nolint:nilnil // removed between the listing and the read
+		return nil, nil // removed between the listing and the read
 	case failure.Is(err, failure.Corrupt), failure.Is(err, failure.Usage):
 		e.State, e.Problem = StateDamaged, err.Error()
 		return e, nil

@@ -167,7 +167,7 @@ func (a *app) warn(err error) {
 		fmt.Fprintln(a.streams.Err, "warning: "+message)
 		return
 	}
-	line, _ := json.Marshal(struct { //nolint:errchkjson // strings cannot fail
+	line, _ := json.Marshal(struct { // strings cannot fail
 		Type    string `json:"type"`
 		Message string `json:"message"`
 	}{"warning", message})

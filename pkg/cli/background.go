@@ -99,7 +99,7 @@ func openOutput(run cluster.RunID) (*os.File, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "open log of run", folder)
 	}
-	f, err := os.OpenFile(filepath.Join(folder, string(run)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // a run's id has no separator
+	f, err := os.OpenFile(filepath.Join(folder, string(run)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	return f, failure.Wrap(err, failure.Usage, "open log of run", folder)
 }
 

@@ -41,7 +41,7 @@ func (c checkCache) apply(items []catalog.Entry) {
 	if err != nil {
 		return
 	}
-	body, err := os.ReadFile(path) //nolint:gosec // our own name
+	body, err := os.ReadFile(path)
 	var r checkResult
 	if err == nil && json.Unmarshal(body, &r) == nil {
 		r.apply(items)

@@ -41,7 +41,7 @@ func (c historyCache) load(r *history.Reader) {
 	if err != nil {
 		return
 	}
-	file, err := os.Open(path) //nolint:gosec // our own name
+	file, err := os.Open(path)
 	if err != nil {
 		return
 	}

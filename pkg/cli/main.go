@@ -91,7 +91,7 @@ func (a *app) printError(err error, code ExitCode) {
 
 // exitLine is the last line where machines read.
 func exitLine(code ExitCode, kind failure.Kind, message, hint string) string {
-	line, _ := json.Marshal(struct { //nolint:errchkjson // strings and numbers cannot fail
+	line, _ := json.Marshal(struct { // strings and numbers cannot fail
 		Type    string   `json:"type"`
 		Code    ExitCode `json:"code"`
 		Kind    string   `json:"kind"`

@@ -59,7 +59,7 @@ func reportFile(name string) (*os.File, error) {
 		file, err := os.CreateTemp("", "tisnap-report-*.html")
 		return file, failure.Wrap(err, failure.Unknown, "write report", os.TempDir())
 	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // the user names it
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	return file, failure.Wrap(err, failure.Usage, "open --out", name)
 }
 

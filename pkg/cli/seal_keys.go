@@ -20,9 +20,9 @@ func verifyKeyFlag(cmd *cobra.Command, value *string) {
 // readSigningKey reads the key of --sign-key; nil without one.
 func readSigningKey(file string) (*manifest.SigningKey, error) {
 	if file == "" {
-		return nil, nil //nolint:nilnil // to sign nothing is a choice, not an error
+		return nil, nil // to sign nothing is a choice, not an error
 	}
-	text, err := os.ReadFile(file) //nolint:gosec // its user names it
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, failure.New(failure.Usage, "read --sign-key", file, "%w", err).
 			WithHint("give the file with the secret key that `minisign -G` wrote; without --sign-key the backup is not signed")
@@ -34,12 +34,12 @@ func readSigningKey(file string) (*manifest.SigningKey, error) {
 // readVerifyKey reads the key of --verify-key; nil without one.
 func readVerifyKey(value string) (*manifest.VerifyKey, error) {
 	if value == "" {
-		return nil, nil //nolint:nilnil // to demand no signature is a choice, not an error
+		return nil, nil // to demand no signature is a choice, not an error
 	}
 	if key, err := manifest.ParseVerifyKey([]byte(value)); err == nil {
 		return key, nil
 	}
-	text, err := os.ReadFile(value) //nolint:gosec // its user names it
+	text, err := os.ReadFile(value)
 	if err != nil {
 		return nil, failure.New(failure.Usage, "read --verify-key", value, "it is neither a public key of minisign nor a file: %w", err).
 			WithHint("give the file minisign.pub that `minisign -G` wrote, or the second line of it")

@@ -84,7 +84,7 @@ func (e *shutdown) sayStopping(w io.Writer, stop *phase.StopError, grace time.Du
 		text = fmt.Sprintf("stopping: the run is being undone, for %s at most (--grace-period); a second signal stops at once", grace)
 	}
 	if e.machine.Load() {
-		line, _ := json.Marshal(phase.Event{Type: phase.Note, Time: time.Now().UTC(), Message: text}) //nolint:errchkjson // strings cannot fail
+		line, _ := json.Marshal(phase.Event{Type: phase.Note, Time: time.Now().UTC(), Message: text}) // strings cannot fail
 		text = string(line)
 	}
 	ui.Say(w, text)

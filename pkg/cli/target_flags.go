@@ -69,7 +69,7 @@ const maxInput = 4 << 20
 func readInput(cmd *cobra.Command, file string) ([]byte, error) {
 	from := cmd.InOrStdin()
 	if file != "-" {
-		f, err := os.Open(file) //nolint:gosec // the user names it
+		f, err := os.Open(file)
 		if err != nil {
 			return nil, failure.Wrap(err, failure.Usage, "read file", file)
 		}

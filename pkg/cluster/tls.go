@@ -18,7 +18,7 @@ type TLSFiles struct {
 // the other, are Usage.
 func (f TLSFiles) Config() (*tls.Config, error) {
 	if f == (TLSFiles{}) {
-		return nil, nil //nolint:nilnil // no TLS is a choice, not an error
+		return nil, nil // no TLS is a choice, not an error
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.CA != "" {

@@ -40,7 +40,7 @@ const (
 // codes is the whole knowledge of EC2's, STS's, Service Quotas' and KMS' error codes. A code that is missing is read
 // by its name, and Unknown if that says nothing.
 // Sources: AWS's list of EC2 error codes, and what others met.
-var codes = map[string]verdict{ //nolint:gochecknoglobals // a constant table
+var codes = map[string]verdict{
 	"RequestLimitExceeded":      {failure.Limited, throttled, "run fewer tools against this account and region, or ask AWS for a larger bucket"},
 	"Throttling":                {failure.Limited, throttled, ""},
 	"ThrottlingException":       {failure.Limited, throttled, ""},

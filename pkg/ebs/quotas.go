@@ -21,11 +21,11 @@ import (
 
 // Codes of Service Quotas for the service "ebs", as the service lists them.
 var (
-	storageQuotas = map[string]string{ //nolint:gochecknoglobals // constant
+	storageQuotas = map[string]string{
 		"L-D18FCD1D": "gp2", "L-7A658B76": "gp3", "L-FD252861": "io1", "L-09BD8365": "io2",
 		"L-82ACEF56": "st1", "L-17AF77E8": "sc1", "L-9CF3C2EB": "standard",
 	}
-	iopsQuotas = map[string]string{"L-B3A130E6": "io1", "L-8D977E7E": "io2"} //nolint:gochecknoglobals // constant
+	iopsQuotas = map[string]string{"L-B3A130E6": "io1", "L-8D977E7E": "io2"}
 )
 
 const (

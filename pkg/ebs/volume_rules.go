@@ -31,7 +31,7 @@ const gp3IOPSPerMiB = 4
 
 // typeRules are those of the newest documents (CloudFormation's AWS::EC2::Volume, and the EBS CSI driver's
 // constants for the ratios). Regions may lag behind; EC2 has the last word.
-var typeRules = map[string]typeRule{ //nolint:gochecknoglobals // a constant table
+var typeRules = map[string]typeRule{
 	"gp2":      {size: span{1, 16384}},
 	"gp3":      {size: span{1, 65536}, iops: span{3000, 80000}, throughput: span{125, 2000}, iopsPerGiB: 500},
 	"io1":      {size: span{4, 16384}, iops: span{100, 64000}, iopsPerGiB: 50, iopsRequired: true},

@@ -62,7 +62,7 @@ func ReadPrices(path string) (*Prices, error) {
 	if path == "" {
 		return DefaultPrices()
 	}
-	body, err := os.ReadFile(path) //nolint:gosec // the user names it
+	body, err := os.ReadFile(path)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read --prices", path)
 	}

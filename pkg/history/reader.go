@@ -170,7 +170,7 @@ func (r *Reader) read(ctx context.Context, objects []objstore.Object, since time
 func (r *Reader) summary(ctx context.Context, o objstore.Object) (*Run, error) {
 	body, version, err := r.store.Get(ctx, o.Key)
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil //nolint:nilnil // a backup may be deleted at any time
+		return nil, nil // a backup may be deleted at any time
 	}
 	if err != nil && !failure.Is(err, failure.Corrupt) {
 		return nil, failure.Annotate(err, "read report", o.Key)

@@ -138,7 +138,7 @@ func (c *Client) setPolicy(ctx context.Context, pv *corev1.PersistentVolume, pol
 		return err
 	})
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil //nolint:nilnil // as promised
+		return nil, nil // as promised
 	}
 	if err != nil {
 		return nil, err

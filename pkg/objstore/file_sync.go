@@ -61,7 +61,7 @@ func writeSynced(path string, body []byte) error {
 
 // syncFolder makes a rename durable.
 func syncFolder(path string) error {
-	folder, err := os.Open(path) //nolint:gosec // below root
+	folder, err := os.Open(path)
 	if err != nil {
 		return err
 	}

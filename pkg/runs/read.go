@@ -98,7 +98,7 @@ func fromJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 func lockOf(ctx context.Context, store objstore.Store, name cluster.Name) (*runlock.Record, error) {
 	lock, _, err := runlock.Read(ctx, store, name)
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
+		return nil, nil // there is none, and that is no error
 	}
 	return lock, err
 }

@@ -142,7 +142,7 @@ func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, 
 	}
 	r, err := readJournal(ctx, store, lock.Owner.Run)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
-		return nil, nil //nolint:nilnil // nothing that could be continued
+		return nil, nil // nothing that could be continued
 	}
 	return r, err
 }

@@ -35,7 +35,7 @@ type verdict struct {
 }
 
 // verdicts is what TiKV's gRPC codes mean. A code that is missing is Unknown.
-var verdicts = map[codes.Code]verdict{ //nolint:gochecknoglobals // a constant table
+var verdicts = map[codes.Code]verdict{
 	// Another stream took the store over, which ends ours: "the loop has been aborted by server".
 	codes.Canceled: {failure.Conflict, hintOtherBackup},
 	// Another RecoverRegion or ReadRegionMeta took the store over.
@@ -64,7 +64,7 @@ var verdicts = map[codes.Code]verdict{ //nolint:gochecknoglobals // a constant t
 // a store that is being restarted.
 const handshakeText = "authentication handshake failed"
 
-var badTLSTexts = []string{"x509:", "tls:"} //nolint:gochecknoglobals // a constant table
+var badTLSTexts = []string{"x509:", "tls:"}
 
 // classify looks a gRPC error up.
 func classify(err error) verdict {
@@ -129,7 +129,7 @@ type regionVerdict struct {
 
 // regionVerdicts is what region errors mean to who sent the request, first match first. One that is missing is
 // RegionOther. Flashback errors come first: TiKV checks them before leadership.
-var regionVerdicts = []regionVerdict{ //nolint:gochecknoglobals // a constant table
+var regionVerdicts = []regionVerdict{
 	{RegionNotPrepared, func(e *errorpb.Error) bool { return e.FlashbackNotPrepared != nil }},
 	{RegionInFlashback, func(e *errorpb.Error) bool { return e.FlashbackInProgress != nil }},
 	{RegionStale, func(e *errorpb.Error) bool { return e.NotLeader != nil }},

@@ -57,13 +57,14 @@ func decodeRegionMeta(data []byte, m *RegionMeta) error {
 			if n <= 0 {
 				return badVarint(n)
 			}
-			if size > uint64(len(data)-n) { //nolint:gosec // n is not more than is there
+			data = data[n:]
+			if size > uint64(len(data)) {
 				return errCutOff
 			}
-			if !m.setBytes(field, data[n:n+int(size)]) { //nolint:gosec // not more than is there
+			if !m.setBytes(field, data[:size]) {
 				return errWireType
 			}
-			data = data[n+int(size):] //nolint:gosec // not more than is there
+			data = data[size:]
 		case wireFixed64, wireFixed32:
 			size := 8
 			if wire == wireFixed32 {

@@ -36,7 +36,7 @@ func (e *statusError) Error() string {
 }
 
 // statusVerdicts is what an answer of a status port means. A status that is missing is Unknown.
-var statusVerdicts = map[int]verdict{ //nolint:gochecknoglobals // a constant table
+var statusVerdicts = map[int]verdict{
 	http.StatusUnauthorized:     {failure.Denied, hintCN},
 	http.StatusForbidden:        {failure.Denied, hintCN}, // "certificate role error"
 	http.StatusNotFound:         {failure.Unready, hintStatus},
