@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
-// maxOff is how far each estimate may be from what the run took: make check-estimate.
+// maxOff is how far each estimate may be from what the run took: make bench SUITE=estimate.
 const maxOff = 0.25
 
 // steadyRules are those of an EC2 that takes most of a run's time, as the real one does, and always as long: what varies is
@@ -34,7 +34,7 @@ func steadyRules() *ebstest.Rules {
 func TestEstimate_RoundsOfTheTestbed(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("ESTIMATE_ROUNDS"))
 	if err != nil || rounds < 7 {
-		t.Skip("it takes minutes: make check-estimate")
+		t.Skip("it takes minutes: make bench SUITE=estimate")
 	}
 	p := newPlace(t, testbed.Config{Nodes: 3 * (rounds + 1), Rules: steadyRules(), PodStart: 2 * time.Second})
 	_, err = p.bed.CreateCluster(t.Context(), prod, 3)

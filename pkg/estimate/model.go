@@ -23,7 +23,7 @@ const (
 	startTiKVSeconds      = 190
 	startTiDBSeconds      = 60
 	resolvePerGB          = 786.0 / 1050 // 21 TB on 20 stores
-	flashbackPart         = 0.96         // of resolve data: not published, but measured by make bench-restore
+	flashbackPart         = 0.96         // of resolve data: not published, but measured by make bench SUITE=restore
 	recoverLogsSeconds    = 640          // RocksDB's recovery after a backup under load
 	recoverLogsPerGB      = 260.0 / 1050
 )

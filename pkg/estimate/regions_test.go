@@ -47,7 +47,7 @@ func restores(took func(unchanged float64) float64, shares ...float64) *estimate
 // byPart is the documented model of a data phase of which the rest is left when no region is flashed back.
 func byPart(unchanged float64) float64 { return 786 * (1 - 0.96*unchanged) }
 
-// The figures of make bench-restore, in docs/measurements.md, are the only ones of a data phase with marks.
+// The figures of make bench SUITE=restore, in docs/measurements.md, are the only ones of a data phase with marks.
 func TestMeasured_DataPhase_ByWhatIsFlashedBack(t *testing.T) {
 	t.Parallel()
 	for flashed, measured := range map[float64]float64{0.01: 37, 0.10: 102, 1: 798} {

@@ -64,7 +64,7 @@ func tags(t *testing.T) string {
 	require.NoError(t, err)
 	found := regexp.MustCompile(`(?m)^TAGS\s*:?=\s*(\S+)$`).FindSubmatch(makefile)
 	require.NotNil(t, found, "the Makefile has no line TAGS := …")
-	require.Contains(t, string(makefile), "-tags '$(TAGS)'")
+	require.Contains(t, string(makefile), "-tags=$(TAGS)")
 	return string(found[1])
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// whole is the variable that makes the matrix whole, as `make crash-br` does; without it a sample is played.
+// whole is the variable that makes the matrix whole, as `make crash SUITE=br` does; without it a sample is played.
 const whole = "BR_CRASH"
 
 // killed are the places at which a backup is killed: when the record that a step begins, or is done, is on its way.

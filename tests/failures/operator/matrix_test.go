@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/tests/operator"
 )
 
-// whole is the variable that makes the matrix whole, as `make crash-br` does; without it a sample is played.
+// whole is the variable that makes the matrix whole, as `make crash SUITE=br` does; without it a sample is played.
 const whole = "BR_CRASH"
 
 // half is one half of a restore, as a Job of the Operator runs it.
