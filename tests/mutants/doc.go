@@ -6,6 +6,8 @@
 // "go test -overlay". A row whose lines are not in the file any more, or are there twice, is an error, and so is one
 // that does not compile or whose tests do not exist.
 //
-// make mutants runs all rows, make mutants SAMPLE=10 ten that are spread over the table; tests/arch checks that every
+// make mutants runs all rows, make mutants SAMPLE=10 ten: of the files that changed since
+// origin/main, or in the last commits where there is no such branch, and for the rest some that are spread over the table.
+// tests/arch checks that every
 // row still applies.
 package mutants

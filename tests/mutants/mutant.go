@@ -42,15 +42,3 @@ func (m Mutant) Apply(root string) ([]byte, error) {
 	}
 	return mutated, nil
 }
-
-// Sample returns n of the mutants, always the same ones, spread over the table; all if n is 0 or too large.
-func Sample(all []Mutant, n int) []Mutant {
-	if n <= 0 || n >= len(all) {
-		return all
-	}
-	out := make([]Mutant, 0, n)
-	for i := range n {
-		out = append(out, all[i*len(all)/n])
-	}
-	return out
-}

@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	sample := flag.Int("sample", 0, "run so many, spread over the table; 0 runs all")
+	sample := flag.Int("sample", 0, "run so many: of the files that changed, and spread over the table; 0 runs all")
 	only := flag.String("only", "", "run those whose name or file matches this regular expression")
 	jobs := flag.Int("jobs", 2, "how many at a time")
 	flag.Parse()
@@ -41,7 +41,7 @@ func run(ctx context.Context, sample int, only string, jobs int) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // mutated sources
 	var chosen []mutants.Mutant
-	for _, m := range mutants.Sample(mutants.All(), sample) {
+	for _, m := range mutants.Sample(mutants.All(), sample, mutants.Changed(ctx, ".")) {
 		if matches.MatchString(m.Name) || matches.MatchString(m.File) {
 			chosen = append(chosen, m)
 		}
