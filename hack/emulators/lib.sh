@@ -3,9 +3,10 @@
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-TOOLS="$ROOT/.tools" # what is installed, by name and version
+source "$ROOT/hack/tools.sh"
 NAME="$(basename "$0" .sh)"
-RUN="$TOOLS/run/$NAME" # logs, test binaries and data of the last run
+HOME_OF_IT="$(tool_folder "$NAME" "$0")" # what is installed: the script pins its version
+RUN="$ROOT/.tools/run/$NAME" # logs, test binaries and data of the last run
 REPORT="$RUN/report"
 # Nothing runs after this moment, in seconds since 1970. run.sh sets it for all emulators together.
 DEADLINE="${TISNAP_EMULATORS_DEADLINE:-$(($(date +%s) + 840))}"
@@ -54,11 +55,11 @@ find_python() {
   return 1
 }
 
-# installed reports whether a folder of tools is whole; what was left half done is removed.
+# installed reports whether the emulator is whole; what was left half done, or changed since, is removed. What follows it
+# installs the emulator, and then seals it, while no other worktree does.
 installed() {
-  [ -e "$1/.whole" ] && return 0
-  rm -rf "$1"
-  return 1
+  lock_tool "$HOME_OF_IT"
+  whole_tool "$HOME_OF_IT" && exec 9>&-
 }
 
 # unused_port prints a port of loopback on which nobody listens.

@@ -4,22 +4,22 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 
 VERSION=2026.3.0
-HOME_OF_LOCALSTACK="$TOOLS/localstack-$VERSION"
 
 install() {
   local interpreter
-  installed "$HOME_OF_LOCALSTACK" && return
+  installed && return
   if ! interpreter="$(find_python 3.13 3.12)"; then
     note "NOT RUN: it needs Python 3.12 or 3.13, and none is here"
     exit 0
   fi
-  say "installing into $HOME_OF_LOCALSTACK"
-  bounded 60 "$interpreter" -m venv "$HOME_OF_LOCALSTACK"
-  bounded 120 nice -n 10 "$HOME_OF_LOCALSTACK/bin/pip" install --quiet uv
+  say "installing into $HOME_OF_IT"
+  bounded 60 "$interpreter" -m venv "$HOME_OF_IT"
+  bounded 120 nice -n 10 "$HOME_OF_IT/bin/pip" install --quiet uv
   # Later releases of what it depends on break it.
-  bounded 300 nice -n 10 "$HOME_OF_LOCALSTACK/bin/uv" pip install --quiet --python "$HOME_OF_LOCALSTACK/bin/python" \
+  bounded 300 nice -n 10 "$HOME_OF_IT/bin/uv" pip install --quiet --python "$HOME_OF_IT/bin/python" \
     --exclude-newer 2026-04-05 "localstack-core[runtime]==$VERSION"
-  touch "$HOME_OF_LOCALSTACK/.whole"
+  seal_tool "$HOME_OF_IT"
+  exec 9>&-
 }
 
 begin
@@ -27,7 +27,7 @@ install
 port="$(unused_port)"
 # It takes the port and listens on all interfaces, whatever address it is given.
 GATEWAY_LISTEN="127.0.0.1:$port" DISABLE_EVENTS=1 SKIP_SSL_CERT_DOWNLOAD=1 DNS_ADDRESS=0 \
-  start "$HOME_OF_LOCALSTACK/bin/python" -m localstack.runtime.main
+  start "$HOME_OF_IT/bin/python" -m localstack.runtime.main
 await "http://127.0.0.1:$port/_localstack/health" 120
 curl -fsS -o "$RUN/answer" --noproxy '*' --max-time 30 -X PUT \
   --aws-sigv4 "aws:amz:$AWS_REGION:s3" --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" "http://127.0.0.1:$port/tisnap"

@@ -4,24 +4,24 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 
 VERSION=5.2.5
-HOME_OF_MOTO="$TOOLS/moto-$VERSION"
 
 install() {
   local interpreter
-  installed "$HOME_OF_MOTO" && return
+  installed && return
   if ! interpreter="$(find_python 3.11 3.12 3.13 3.10 3.9)"; then
     note "NOT RUN: it needs Python 3.9 to 3.13, and none is here"
     exit 0
   fi
-  say "installing into $HOME_OF_MOTO"
-  bounded 60 "$interpreter" -m venv "$HOME_OF_MOTO"
-  bounded 300 nice -n 10 "$HOME_OF_MOTO/bin/pip" install --quiet "moto[server]==$VERSION"
-  touch "$HOME_OF_MOTO/.whole"
+  say "installing into $HOME_OF_IT"
+  bounded 60 "$interpreter" -m venv "$HOME_OF_IT"
+  bounded 300 nice -n 10 "$HOME_OF_IT/bin/pip" install --quiet "moto[server]==$VERSION"
+  seal_tool "$HOME_OF_IT"
+  exec 9>&-
 }
 
 begin
 install
 port="$(unused_port)"
-MOTO_EC2_LOAD_DEFAULT_AMIS=false start "$HOME_OF_MOTO/bin/moto_server" -H 127.0.0.1 -p "$port"
+MOTO_EC2_LOAD_DEFAULT_AMIS=false start "$HOME_OF_IT/bin/moto_server" -H 127.0.0.1 -p "$port"
 await "http://127.0.0.1:$port/moto-api/" 60
 ec2_suite "http://127.0.0.1:$port" 'client token,excluded volumes,escaped wildcards in filters,limits in the answer of a dry run,service quotas of EBS,fast snapshot restore,volume status,snapshot locks,initialization rate'

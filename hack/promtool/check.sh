@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Checks the alerts of manifests/monitoring by promtool, and runs their unit tests. promtool is built from its pinned module
-# (tools.mod) into .tools/, without the discovery of targets, which is most of Prometheus; the first build takes minutes.
+# (tools.mod) into the user's cache, without the discovery of targets, which is most of Prometheus; the first build takes
+# minutes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-version=$(awk '$1 == "github.com/prometheus/prometheus" {print $2} $1 == "require" && $2 == "github.com/prometheus/prometheus" {print $3}' hack/promtool/tools.mod | head -1)
-promtool="$PWD/.tools/promtool/$version/promtool"
-if [ ! -x "$promtool" ]; then
-  mkdir -p "$(dirname "$promtool")"
-  echo "build promtool $version"
-  CGO_ENABLED=0 go build -modfile=hack/promtool/tools.mod -trimpath -tags remove_all_sd -o "$promtool" github.com/prometheus/prometheus/cmd/promtool
+source hack/tools.sh
+made=$(tool_folder promtool hack/promtool/tools.mod hack/promtool/tools.sum <("${GO:-go}" env GOVERSION))
+lock_tool "$made"
+if ! whole_tool "$made"; then
+  echo "build promtool"
+  CGO_ENABLED=0 "${GO:-go}" build -modfile=hack/promtool/tools.mod -trimpath -tags grpcnotrace,remove_all_sd \
+    -o "$made/promtool" github.com/prometheus/prometheus/cmd/promtool
+  seal_tool "$made"
 fi
+exec 9>&-
+promtool=$made/promtool
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # What stands below spec: of a PrometheusRule is a rule file of Prometheus.
