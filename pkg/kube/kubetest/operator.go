@@ -26,16 +26,10 @@ type OperatorConfig struct {
 	// Collect passes until the garbage collector sees that a TidbCluster is gone: its StatefulSets live until then, and make
 	// what they miss again. Default: the Operator's next step.
 	Collect time.Duration
-	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time.
+	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time, or than each
+	// 200 ms where nothing changes.
 	Poll time.Duration
 }
-
-const (
-	shortestPoll = 20 * time.Millisecond
-	longestPoll  = 200 * time.Millisecond
-	// settle is the real time that changes are collected before they are handled together.
-	settle = time.Millisecond
-)
 
 // Operator is the stand-in for TiDB Operator and for the controllers, the scheduler, the kubelet and the
 // CSI driver below it. It does in process what those do over the network.
@@ -95,37 +89,6 @@ func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorCon
 		clusters: map[cluster.Name]*clusterState{},
 		unbound:  map[types.UID]time.Time{},
 		attached: map[cluster.VolumeID]attachment{},
-	}
-}
-
-// Run reconciles until ctx ends and then waits for what it has begun. It leaves processes running: the
-// owner of the Runtime stops them.
-func (o *Operator) Run(ctx context.Context) {
-	defer o.jobs.Wait()
-	poll := min(max(o.cfg.Clock.Real(o.cfg.Poll), shortestPoll), longestPoll)
-	for ctx.Err() == nil {
-		changed := o.objects.Changed()
-		o.reconcile(ctx)
-		o.pause(ctx, poll, changed)
-	}
-}
-
-// pause waits for a change, a finished job or the next poll, and then until things settle.
-func (o *Operator) pause(ctx context.Context, poll time.Duration, changed <-chan struct{}) {
-	timer := time.NewTimer(poll)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return
-	case <-timer.C:
-		return
-	case <-changed:
-	case <-o.wake:
-	}
-	timer.Reset(settle)
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

@@ -60,10 +60,13 @@ func modify[T any](s state, res, namespace, name string, change func(*T)) {
 			return
 		}
 		v := mustTyped[T](o)
-		before := untyped(v)
 		change(&v)
+		unchanged := mustTyped[T](o)
+		if reflect.DeepEqual(v, unchanged) { // most are, and JSON takes longer
+			return
+		}
 		after := untyped(v)
-		if reflect.DeepEqual(before, after) {
+		if reflect.DeepEqual(untyped(unchanged), after) {
 			return
 		}
 		r, _ := resourceByKind(meta(o).GetKind())
