@@ -52,6 +52,9 @@ const (
 	earlyApplyLimit = adoptLimit + time.Minute
 )
 
+// undoEarlyLimit bounds the attempts to put the settings back when a run fails; tests wait less.
+var undoEarlyLimit = time.Minute //nolint:gochecknoglobals // a constant but for tests
+
 // early is what a run knows of early apply.
 type early struct {
 	old    []earlyapply.Setting // to be put back
@@ -77,7 +80,7 @@ func (r *run) earlySteps() (once, each []phase.Step) {
 	}
 	return []phase.Step{{
 			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: r.preventEarlyApply,
-			Undo: phase.Undo{Do: r.undoEarlyApply, Deadline: time.Minute, First: true, Unfenced: letsGo},
+			Undo: phase.Undo{Do: r.undoEarlyApply, Deadline: undoEarlyLimit, First: true, Unfenced: letsGo},
 		}}, []phase.Step{{
 			Phase: phaseTask, Name: journal.StepReadReplicas, Deadline: earlyApplyLimit + replicasLimit,
 			Do: r.readReplicas,

@@ -23,3 +23,6 @@ func StepNames() []string {
 	}
 	return names
 }
+
+// UndoEarlyWithin shortens the attempts to put early apply back, for all tests: it is called before they run.
+func UndoEarlyWithin(d time.Duration) { undoEarlyLimit = d }

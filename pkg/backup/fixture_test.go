@@ -39,6 +39,7 @@ var prod = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknogloba
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
+	backup.UndoEarlyWithin(10 * time.Second)
 	goleak.VerifyTestMain(m)
 }
 

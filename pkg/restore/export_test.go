@@ -1,5 +1,10 @@
 package restore
 
+import "time"
+
+// PollEvery changes how often other systems are asked, for all tests: it is called before they run.
+func PollEvery(d time.Duration) { pollInterval = d }
+
 // StepNames are the steps of a plain restore from first to last, both included.
 func StepNames(first, last string) []string {
 	var names []string

@@ -32,6 +32,7 @@ const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
+	restore.PollEvery(100 * time.Millisecond)
 	goleak.VerifyTestMain(m)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// pollInterval is how often other systems are asked while the run waits for them.
-const pollInterval = 500 * time.Millisecond
+// pollInterval is how often other systems are asked while the run waits for them; tests, whose systems are faster, ask more often.
+var pollInterval = 500 * time.Millisecond //nolint:gochecknoglobals // a constant but for tests
 
 // poll asks until done, a permanent error, or the end of ctx; then it says what was missing.
 func poll(ctx context.Context, op, target string, done func(context.Context) (bool, error)) error {
