@@ -23,10 +23,10 @@ TIMEOUT   ?= 15m
 KILLS     := ^Test(CutOff_FromObjectStorage|Grace_TenSeconds|Killed_AfterTheLastRecord|Rivals_RestoreAndResolve)
 # Packages that are tested at the same time: each runs whole clusters, with deadlines of wall-clock time.
 P         ?= 2
-# How many tests of a package run at the same time: most of them wait for a stand-in, and few compute.
-PARALLEL  ?= 8
 # The race detector needs a C compiler; without one the tests run, but without it, and say so.
 RACE      ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
+# How many tests of a package run at the same time: most of them wait for a stand-in. The race detector computes more.
+PARALLEL  ?= $(if $(RACE),4,6)
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
 # Without this tag grpc links golang.org/x/net/trace, its html/template calls methods by name, and the linker then
 # keeps every method of the EC2 client: 101 MB in place of 47.
