@@ -167,7 +167,7 @@ soak: build ## N random runs of SUITE=cluster (the default), resolve, hold, ebs,
 .PHONY: crash
 crash: build ## kill every run at every step, run it again, and print the matrix; SAMPLE=8, AT=suspended[-undo]; SUITE=br kills br
 ifeq ($(SUITE),br)
-	BR_CRASH=all $(GO) test -timeout=60m -p=1 -parallel=4 -run='TestH1_(Backup|Restore)KilledAtEachStep' -v ./tests/failures/br ./tests/failures/operator
+	BR_CRASH=all $(GO) test -timeout=60m -p=1 -parallel=4 -run='Test(Backup|Restore)KilledAtEachStep' -v ./tests/failures/br ./tests/failures/operator
 else
 	bin/testbed crash --sample=$(SAMPLE) $(if $(SEED),--seed=$(SEED)) $(if $(RUNS),--run=$(RUNS)) $(if $(AT),--at="$(AT)") $(if $(ONLY),--only="$(ONLY)")
 endif

@@ -28,7 +28,7 @@ func (l lazy) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 
 // Point 25: the hint about a store that never comes up is to do without it if, and only if, the others have a quorum of
 // every region.
-func TestPoint25_StoreNeverComesUp_HintIsToDoWithoutItIfThereIsAQuorum(t *testing.T) {
+func TestStoreNeverComesUp_HintIsToDoWithoutItIfThereIsAQuorum(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, testbed.Config{Nodes: 9, Scale: 10, Runtime: func(r kubetest.Runtime) kubetest.Runtime {
 		return lazy{r, []string{"one-tikv-1", "kept-tikv-1", "two-tikv-1", "two-tikv-2"}}

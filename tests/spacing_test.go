@@ -13,7 +13,7 @@ import (
 
 // Point 35: what EC2 would refuse for a while is waited for before the hold. A second backup right after another, or right
 // after one that failed and deleted its snapshots, meets no refusal in its hold; EC2's clock runs as fast as the program's.
-func TestPoint35_SecondBackupRightAfterAnother_IsRefusedNothingInItsHold(t *testing.T) {
+func TestSecondBackupRightAfterAnother_IsRefusedNothingInItsHold(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		first cli.ExitCode

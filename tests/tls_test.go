@@ -91,7 +91,7 @@ func secureCluster(t *testing.T) (*place, authority) {
 }
 
 // Point 10: who gives no files needs none: the certificates are in the clusters' own secrets.
-func TestPoint10_ClusterWithTLS_CertificateIsThatOfTheSecret(t *testing.T) {
+func TestClusterWithTLS_CertificateIsThatOfTheSecret(t *testing.T) {
 	t.Parallel()
 	p, a := secureCluster(t)
 	require.NoError(t, p.bed.Kube.Put(a.client("prod")))
@@ -128,7 +128,7 @@ func TestPoint10_ClusterWithTLS_CertificateIsThatOfTheSecret(t *testing.T) {
 }
 
 // Point 10: what keeps the program from the certificate is found before anything is changed, and files win.
-func TestPoint10_ClientSecretCannotBeUsed_IsRefusedAndFilesWin(t *testing.T) {
+func TestClientSecretCannotBeUsed_IsRefusedAndFilesWin(t *testing.T) {
 	t.Parallel()
 	p, a := secureCluster(t)
 	backup := []string{"backup", prod.String(), "--name", string(firstBackup), "--storage", whole}

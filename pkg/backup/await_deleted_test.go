@@ -37,7 +37,7 @@ func (e *undone) SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID
 
 // Point 35: snapshots that failed runs deleted while they were in progress count against the five of a volume, and EC2 shows
 // none of them. They are known by the runs' journals, and waited for before the hold.
-func TestPoint35_FiveSetsWereDeletedInProgress_WaitsBeforeTheHold(t *testing.T) {
+func TestFiveSetsWereDeletedInProgress_WaitsBeforeTheHold(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		runs, cuts int // so many runs with so many attempts

@@ -18,7 +18,7 @@ import (
 )
 
 // Point 35: the snapshots of a run that failed are deleted, so that EC2 shows none, and its journal says when they were.
-func TestPoint35_SetOfAFailedRun_IsKnownByItsJournal(t *testing.T) {
+func TestSetOfAFailedRun_IsKnownByItsJournal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	begin := time.Now()
@@ -61,7 +61,7 @@ func (e justFailed) NewestSnapshots(ctx context.Context, _ []cluster.VolumeID, _
 }
 
 // Point 35: that is waited for before the hold, and not within it.
-func TestPoint35_RightAfterAFailedRun_WaitsBeforeTheHold(t *testing.T) {
+func TestRightAfterAFailedRun_WaitsBeforeTheHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	o := r.options()

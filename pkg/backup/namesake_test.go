@@ -26,7 +26,8 @@ func (namesakePD) ClusterID(context.Context) (uint64, error) { return namesakeID
 
 // The run of another cluster of the same name is neither continued nor undone, whoever asks for it: what it cut would be taken
 // for this cluster's backup, and what it made would go.
-func TestH3_RunOfANamesake_IsNeitherContinuedNorUndone(t *testing.T) {
+// Catalogue: H3.
+func TestRunOfANamesake_IsNeitherContinuedNorUndone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	o := r.options()

@@ -40,7 +40,8 @@ func TestEnd_ErrorIsInTheConditionOnce(t *testing.T) {
 	require.Equal(t, "Error: there is no log yet\n", stderr.String())
 }
 
-func TestC17_BackupIsNotSealed_IsNoSuccess(t *testing.T) {
+// Catalogue: C17.
+func TestBackupIsNotSealed_IsNoSuccess(t *testing.T) {
 	t.Parallel()
 	partial := failure.New(failure.Partial, "", "", "a safe point stays")
 	for name, c := range map[string]struct {

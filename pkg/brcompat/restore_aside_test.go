@@ -12,7 +12,8 @@ import (
 
 // Whatever a `restore full --prepare` fails of, the document of an earlier Restore's volumes is away by then: TiDB Operator
 // deletes the volumes that are named in it.
-func TestE16_PrepareFailsOfAnything_TheEarlierRestoresDocumentIsAway(t *testing.T) {
+// Catalogue: E16.
+func TestPrepareFailsOfAnything_TheEarlierRestoresDocumentIsAway(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"no backup":                {"restore", "full", "--prepare"},
@@ -44,7 +45,8 @@ func TestE16_PrepareFailsOfAnything_TheEarlierRestoresDocumentIsAway(t *testing.
 }
 
 // What is no --prepare, which makes new volumes, leaves the document: the Operator binds the volumes by it.
-func TestE16_NoPrepare_LeavesTheDocument(t *testing.T) {
+// Catalogue: E16.
+func TestNoPrepare_LeavesTheDocument(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"the data":        {"restore", "full", "--type=aws-ebs"},
@@ -65,7 +67,8 @@ func TestE16_NoPrepare_LeavesTheDocument(t *testing.T) {
 
 // One that cannot be set aside does not end the run, as the Operator would delete the volumes then; if the run fails, its
 // error says so.
-func TestE16_DocumentStays_TheErrorSaysWhatTheOperatorDoesWithIt(t *testing.T) {
+// Catalogue: E16.
+func TestDocumentStays_TheErrorSaysWhatTheOperatorDoesWithIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"restore", "full", "--prepare", "--type=aws-ebs", "--storage=local://" + dir, "--log-file=" + filepath.Join(dir, "log")}

@@ -107,7 +107,8 @@ func TestContinued_AnotherRequest_IsNotContinuedAndTheDifferenceIsSaid(t *testin
 
 // Two Kubernetes clusters that share a storage may have a cluster of the same name each, and so one lock. Neither continues what
 // the other's run has left.
-func TestH3_RunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
+// Catalogue: H3.
+func TestRunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
 	t.Parallel()
 	backup := journal.About{Operation: journal.Backup, Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, Backup: "b", ClusterID: 7, Request: map[string]string{"tag": ""}}
 	restored := backup

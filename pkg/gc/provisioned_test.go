@@ -46,7 +46,8 @@ func (p *place) provisioned(t *testing.T, tags ebs.Tags) (*kubernetes, *ebstest.
 
 // A claim was deleted while its StatefulSet lived, and made again with a new volume; then the claim and its persistent volume went,
 // and the volume was retained. Only the tags of the driver name it, and they do not prove whose it is.
-func TestE17_VolumeThatNothingInKubernetesHas_IsNamedAndKept(t *testing.T) {
+// Catalogue: E17.
+func TestVolumeThatNothingInKubernetesHas_IsNamedAndKept(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	_, server, id := p.provisioned(t, made("tidb", "pd-copy-pd-0", "pvc-9"))

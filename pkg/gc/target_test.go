@@ -233,7 +233,8 @@ func TestAbort_KilledRestore_NothingIsLeftOfItAlone(t *testing.T) {
 }
 
 // What it left is in another Kubernetes cluster, which is not asked: nothing of it is deleted, and its journal is not ended.
-func TestH3_AbortInAnotherKubernetes_IsRefused(t *testing.T) {
+// Catalogue: H3.
+func TestAbortInAnotherKubernetes_IsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	k := p.killed(t)

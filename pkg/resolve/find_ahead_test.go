@@ -34,7 +34,8 @@ func states(of map[string]tikv.RaftState) func(string, int) (tikv.RaftState, err
 	}
 }
 
-func TestG16_ReplicaAheadOfTheLog_IsRefusedByName(t *testing.T) {
+// Catalogue: G16.
+func TestReplicaAheadOfTheLog_IsRefusedByName(t *testing.T) {
 	t.Parallel()
 	ahead := map[string]tikv.RaftState{"store-2": {Last: 10, Applied: 12}}
 	before := resolve.Progress{ClusterID: 7, BackupTS: 1}
@@ -95,7 +96,8 @@ func TestFindAhead_StoreThatDoesNotAnswer_IsAskedAgain(t *testing.T) {
 }
 
 // A store that cannot be asked is no store without such replicas.
-func TestG16_StoreCannotBeAsked_EndsTheRun(t *testing.T) {
+// Catalogue: G16.
+func TestStoreCannotBeAsked_EndsTheRun(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]failure.Kind{
 		"it has no such service": failure.Unready, "it does not know its own peer": failure.NotFound, "it never answers": failure.Limited,
@@ -142,7 +144,8 @@ func TestFindAhead_WhatWasFound_IsWrittenDown(t *testing.T) {
 }
 
 // Its log alone has what may be committed, so that no other replica can be elected: it leads first.
-func TestG16_ReplicaAheadHasTheBestLog_LeadsFirst(t *testing.T) {
+// Catalogue: G16.
+func TestReplicaAheadHasTheBestLog_LeadsFirst(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		last  uint64

@@ -37,7 +37,8 @@ func affectedLeader(after func(store string) tikv.RaftState) *ballot {
 }
 
 // Another replica leads as soon as it has the whole log of the leader. A log that is longer, but of an older term, is another one.
-func TestG16_AffectedLeader_HandsOverToOneWithItsWholeLog(t *testing.T) {
+// Catalogue: G16.
+func TestAffectedLeader_HandsOverToOneWithItsWholeLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -77,7 +78,8 @@ func TestAffectedLeader_DoesNotAnswer_ItsErrorIsNamed(t *testing.T) {
 	})
 }
 
-func TestG16_AffectedLeader_NobodyGetsItsLog_IsNamed(t *testing.T) {
+// Catalogue: G16.
+func TestAffectedLeader_NobodyGetsItsLog_IsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := affectedLeader(func(store string) tikv.RaftState {

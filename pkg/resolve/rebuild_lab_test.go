@@ -105,7 +105,8 @@ func equalOn(stores []*tikvtest.Store) bool {
 
 // Replicas have what no log has, even two of three. They are rebuilt from the other before anybody uses the cluster, and no
 // other one is; their region's log ends above what they had applied. Then each store's own data are those of the backup ts.
-func TestG16_ReplicaAheadOfTheLog_IsRebuilt(t *testing.T) {
+// Catalogue: G16.
+func TestReplicaAheadOfTheLog_IsRebuilt(t *testing.T) {
 	t.Parallel()
 	for name, n := range map[string]int{"one": 1, "two of three": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +170,8 @@ func rebuildInLab(t *testing.T, n int) {
 
 // The cut catches a store whose raft volume stalls while its leaders apply early: its data are ahead of every log of the set. Its own
 // log may be as the others' were at their cut, or longer: then it alone can lead at first.
-func TestG16_CutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing.T) {
+// Catalogue: G16.
+func TestCutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing.T) {
 	t.Parallel()
 	for name, longer := range map[string]bool{"their logs are as the others'": false, "their logs are the best": true} {
 		t.Run(name, func(t *testing.T) {

@@ -171,7 +171,8 @@ func (p *shownPD) rebuild(ctx context.Context, t *testing.T, kept resolve.Progre
 	return r, err
 }
 
-func TestG16_Rebuild_RemovesOnlyWhatIsListedAndCanBeSpared(t *testing.T) {
+// Catalogue: G16.
+func TestRebuild_RemovesOnlyWhatIsListedAndCanBeSpared(t *testing.T) {
 	t.Parallel()
 	five := func(c *resolve.Config) { c.Replicas = 5 }
 	change := func(f func(*cluster.Region)) []cluster.Region {
@@ -247,7 +248,8 @@ func (keptProgress) Clear(context.Context) error { return nil }
 func distinct(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // A second process knows by what the first has written down that the peer on the store is a new one.
-func TestG16_Rebuild_KilledAfterTheRemoval_TheNewPeerStays(t *testing.T) {
+// Catalogue: G16.
+func TestRebuild_KilledAfterTheRemoval_TheNewPeerStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, kill := context.WithCancel(t.Context())
@@ -326,7 +328,8 @@ func TestRebuild_KilledOnceAllAreRemoved_PDMayScheduleMeanwhile(t *testing.T) {
 }
 
 // Which replicas were ahead is not to be seen any more: a run of an older version has not looked.
-func TestG16_Rebuild_NobodyHasLooked_IsRefused(t *testing.T) {
+// Catalogue: G16.
+func TestRebuild_NobodyHasLooked_IsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		saved := foundAhead()

@@ -47,7 +47,7 @@ func (untaggable) PutTags(_ context.Context, resources []string, _ ebs.Tags) err
 }
 
 // Point 31: a volume without its tags that may not be put back is named, with what to grant: gc finds volumes by tags alone.
-func TestPoint31_TagsOfAVolumeMayNotBePutBack_TheVolumeIsNamed(t *testing.T) {
+func TestTagsOfAVolumeMayNotBePutBack_TheVolumeIsNamed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.wrap = func(e restore.EBS) restore.EBS { return untaggable{e} }

@@ -46,7 +46,8 @@ func diedIn(t *testing.T, store objstore.Store, operation journal.Operation, o O
 
 // Under another context than the one that it began with, a run would undo and delete what a namesake has. Its Kubernetes and EC2
 // are not asked for anything here: a call would panic.
-func TestH3_RunInAnotherKubernetes_IsRefusedBeforeAnythingIsDone(t *testing.T) {
+// Catalogue: H3.
+func TestRunInAnotherKubernetes_IsRefusedBeforeAnythingIsDone(t *testing.T) {
 	t.Parallel()
 	o := Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b", Run: "r", Owner: runlock.Owner{Run: "r"}}
 	for name, row := range map[string]struct {

@@ -105,7 +105,8 @@ func (l *lab) tidbReplicas(t *testing.T) int {
 }
 
 // The one replica is rebuilt while no TiDB runs; then every store's own data are the same.
-func TestG16_Restore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts(t *testing.T) {
+// Catalogue: G16.
+func TestRestore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	deps, opts := l.next(t, nil)
@@ -131,7 +132,8 @@ func TestG16_Restore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts(t *testing.T
 }
 
 // The process dies while the replica is rebuilt: the cluster has no TiDB, and a resolve finishes it by what was written down.
-func TestG16_Restore_KilledWhileItRebuilds_IsFinishedByAResolve(t *testing.T) {
+// Catalogue: G16.
+func TestRestore_KilledWhileItRebuilds_IsFinishedByAResolve(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	deps, opts := l.next(t, nil)
@@ -151,7 +153,8 @@ func TestG16_Restore_KilledWhileItRebuilds_IsFinishedByAResolve(t *testing.T) {
 }
 
 // Who starts TiDB by himself after the data cannot wait for a rebuild.
-func TestG16_ResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.T) {
+// Catalogue: G16.
+func TestResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.T) {
 	t.Parallel()
 	h := newHandedOver(t)
 	result, err := h.prepare(t, nil)
@@ -168,7 +171,8 @@ func TestG16_ResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.
 
 // The process of an older version has died while it resolved the data: nobody can see any more which replicas were ahead. The
 // run begins again, with volumes that have them as they were at the backup.
-func TestG16_Restore_ResumesOneThatHasNotLooked_OntoFreshVolumes(t *testing.T) {
+// Catalogue: G16.
+func TestRestore_ResumesOneThatHasNotLooked_OntoFreshVolumes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	deps, opts := l.next(t, nil)

@@ -69,7 +69,7 @@ func (l *lab) vanished(context.Context, []cluster.VolumeID) bool { return len(l.
 
 // All volumes go to error at once, and none has a key that could be why: they are replaced in one round, all at the same
 // time, the restore ends well, and no failed volume stays.
-func TestPoint27_AllVolumesFailAtOnce_AreReplacedInOneRound(t *testing.T) {
+func TestAllVolumesFailAtOnce_AreReplacedInOneRound(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	var failed []cluster.VolumeID
@@ -99,7 +99,7 @@ func TestPoint27_AllVolumesFailAtOnce_AreReplacedInOneRound(t *testing.T) {
 }
 
 // All volumes vanish, with nothing in common: the same, though each token has to be found burned first.
-func TestPoint27_AllVolumesVanishAtOnce_AreReplacedInOneRound(t *testing.T) {
+func TestAllVolumesVanishAtOnce_AreReplacedInOneRound(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	ec2 := l.replaces(t, l.vanished)
@@ -113,7 +113,7 @@ func TestPoint27_AllVolumesVanishAtOnce_AreReplacedInOneRound(t *testing.T) {
 // EC2 accepts every volume and drops it again, as it does with a KMS key that cannot be used: that is said with the key's
 // state before anything is replaced, and after one round if KMS does not show it. TestUnusableKey_Why_NamesTheState has the
 // other states.
-func TestPoint27_AllVolumesVanish_NamesTheirKeyAndItsState(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
+func TestAllVolumesVanish_NamesTheirKeyAndItsState(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
 	t.Parallel()
 	l := newLab(t)
 	for _, row := range []struct {

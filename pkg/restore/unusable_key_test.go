@@ -96,7 +96,7 @@ func (d describing) DescribeKey(ctx context.Context, id string) (ebs.Key, error)
 
 // A key that is known not to work ends the restore at its first volume that is lost, and any other once all of its
 // volumes failed: until then they are replaced.
-func TestPoint27_KeyAtFault_NamesTheKeyAndItsState(t *testing.T) {
+func TestKeyAtFault_NamesTheKeyAndItsState(t *testing.T) {
 	t.Parallel()
 	disabled := kms{key: ebs.Key{State: ebs.KeyDisabled}}
 	enabled := kms{key: ebs.Key{State: ebs.KeyEnabled}}

@@ -8,15 +8,19 @@ import (
 
 var (
 	catalogueRow = regexp.MustCompile(`^\| ([A-H]\d+) \| ([^|]+) \| \[[^\]]+\]\(https://[^)]+\) \| ([^|]*)\|$`)
-	namedTest    = regexp.MustCompile(`(?m)^func (Test([A-H]\d+)_\w+)\(`)
-	testName     = regexp.MustCompile("`(Test\\w+)`")
+	// codedTest is a test with the line above it that names the failure.
+	codedTest = regexp.MustCompile(`(?m)^// Catalogue: ([A-H]\d+)\.\nfunc (Test\w+)\(`)
+	codeLine  = regexp.MustCompile(`(?m)^\s*// Catalogue: .*$`)
+	codeName  = regexp.MustCompile(`(?m)^func (Test[A-H]\d+_\w+)\(`)
+	testName  = regexp.MustCompile("`(Test\\w+)`")
 )
 
-// Catalogue holds the catalogue of failures, a Markdown file, against the tests: every name that a test function has
-// is in it, with that test beside it, and every test beside a name exists and has that name.
+// Catalogue holds the catalogue of failures, a Markdown file, against the tests: every code that is above a test function is
+// in it, with that test beside it, and every test beside a code exists and has that code above it. A test is named after
+// what fails, and not after its code.
 func Catalogue(where, markdown string, sources []Source) []Violation {
 	var out []Violation
-	listed := map[string][]string{} // tests by failure
+	listed := map[string][]string{} // tests by code
 	for i, line := range strings.Split(markdown, "\n") {
 		at := where + ":" + itoa(i+1)
 		m := catalogueRow.FindStringSubmatch(line)
@@ -35,24 +39,35 @@ func Catalogue(where, markdown string, sources []Source) []Violation {
 			listed[m[1]] = append(listed[m[1]], test[1])
 		}
 	}
-	there := map[string]bool{}
+	there := map[string]string{} // codes by test
 	for _, s := range sources {
-		for _, m := range namedTest.FindAllStringSubmatch(string(s.Text), -1) {
-			there[m[1]] = true
-			tests, known := listed[m[2]]
+		if !s.isTest() {
+			continue
+		}
+		text := string(s.Text)
+		for _, m := range codeName.FindAllStringSubmatch(text, -1) {
+			out = append(out, violation(s.Path, "%s is named after a code: name it after the failure, with the code above it", m[1]))
+		}
+		coded := codedTest.FindAllStringSubmatch(text, -1)
+		if lines := len(codeLine.FindAllString(text, -1)); lines != len(coded) {
+			out = append(out, violation(s.Path, "%d lines name codes of the catalogue, and %d are right above a test", lines, len(coded)))
+		}
+		for _, m := range coded {
+			code, test := m[1], m[2]
+			there[test] = code
+			tests, known := listed[code]
 			switch {
-			case !s.isTest():
 			case !known:
-				out = append(out, violation(s.Path, "%s has the name of a failure that is not in %s", m[1], where))
-			case !slices.Contains(tests, m[1]):
-				out = append(out, violation(s.Path, "%s is not beside %s in %s", m[1], m[2], where))
+				out = append(out, violation(s.Path, "%s has the code %s, which is not in %s", test, code, where))
+			case !slices.Contains(tests, test):
+				out = append(out, violation(s.Path, "%s is not beside %s in %s", test, code, where))
 			}
 		}
 	}
-	for name, tests := range listed {
+	for code, tests := range listed {
 		for _, test := range tests {
-			if !there[test] || !strings.HasPrefix(test, "Test"+name+"_") {
-				out = append(out, violation(where, "%s: there is no test %s of that failure", name, test))
+			if there[test] != code {
+				out = append(out, violation(where, "%s: there is no test %s of that failure", code, test))
 			}
 		}
 	}

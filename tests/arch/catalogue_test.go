@@ -26,16 +26,23 @@ func TestCatalogue_Samples(t *testing.T) {
 	row := func(name, tests string) string {
 		return "| " + name + " | It broke | [x#1](https://example.com/1) | " + tests + " |\n"
 	}
+	test := func(code, name string) string {
+		return "// Catalogue: " + code + ".\nfunc " + name + "(t *testing.T) {}\n"
+	}
 	cases := []struct{ name, text, source, want string }{
-		{"test and row agree", row("A5", "`TestA5_X`"), "func TestA5_X(t *testing.T) {}", ""},
+		{"test and row agree", row("A5", "`TestX`"), test("A5", "TestX"), ""},
 		{"row without a test", row("A5", ""), "", ""},
-		{"two tests", row("A5", "`TestA5_X`, `TestA5_Y`"), "func TestA5_X(t *testing.T) {}\nfunc TestA5_Y(t *testing.T) {}", ""},
+		{"two tests", row("A5", "`TestX`, `TestY`"), test("A5", "TestX") + test("A5", "TestY"), ""},
 		{"test of no failure", row("A5", ""), "func TestParse_X(t *testing.T) {}", ""},
-		{"test of an unknown failure", row("A5", ""), "func TestA6_X(t *testing.T) {}", "not in"},
-		{"test that is not listed", row("A5", ""), "func TestA5_X(t *testing.T) {}", "not beside A5"},
-		{"test that does not exist", row("A5", "`TestA5_X`"), "", "no test TestA5_X"},
+		{"test of an unknown failure", row("A5", ""), test("A6", "TestX"), "not in"},
+		{"test that is not listed", row("A5", ""), test("A5", "TestX"), "not beside A5"},
+		{"test that does not exist", row("A5", "`TestX`"), "", "no test TestX"},
+		{"test of another failure", row("A5", "`TestX`") + row("A6", "`TestX`"), test("A6", "TestX"), "A5: there is no test TestX"},
+		{"test without its code", row("A5", "`TestX`"), "func TestX(t *testing.T) {}", "no test TestX"},
+		{"test that is named after its code", row("A5", ""), "func TestA5_X(t *testing.T) {}", "named after a code"},
+		{"code above nothing", row("A5", "`TestX`"), test("A5", "TestX") + "// Catalogue: A5.\n\nfunc TestY(t *testing.T) {}", "2 lines name codes"},
 		{"row without a source", "| A5 | It broke | nowhere | |\n", "", "no row"},
-		{"name given twice", row("A5", "") + row("A5", ""), "", "twice"},
+		{"code given twice", row("A5", "") + row("A5", ""), "", "twice"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

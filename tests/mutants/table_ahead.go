@@ -4,7 +4,7 @@ package mutants
 func aheadGuards() []Mutant {
 	const plan, planned = "pkg/resolve/plan/choose_leaders.go", "TestMakePlan_ReplicasAheadOfTheirLogs"
 	const ahead, find, take = "pkg/resolve/plan/ahead.go", "pkg/resolve/find_ahead.go", "pkg/resolve/take_ahead.go"
-	const refused, none = "TestG16_ReplicaAheadOfTheLog_IsRefusedByName", "TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt"
+	const refused, none = "TestReplicaAheadOfTheLog_IsRefusedByName", "TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt"
 	return []Mutant{
 		in(plan, "a replica that is ahead wins a tie", noneAhead,
 			"rank(c.ahead(i))-rank(c.ahead(best)), ", "", planned),
@@ -31,13 +31,13 @@ func aheadGuards() []Mutant {
 		in(take, "a replica that is ahead passes where nobody can rebuild it", noneAhead,
 			"	if !r.cfg.Rebuilds {", "	if false {", refused),
 		in("pkg/resolve/recover.go", "a replica that is ahead leads on, and ends TiKV at the first proposal", noneAhead,
-			"	return r.handOver(ctx, s)\n", "	return nil\n", "TestG16_AffectedLeader_HandsOverToOneWithItsWholeLog"),
+			"	return r.handOver(ctx, s)\n", "	return nil\n", "TestAffectedLeader_HandsOverToOneWithItsWholeLog"),
 		in("pkg/resolve/hand_over.go", "a log of an older term is taken for that of the leader", noneAhead,
-			"state.Term == leader.Term && ", "", "TestG16_AffectedLeader_HandsOverToOneWithItsWholeLog"),
+			"state.Term == leader.Term && ", "", "TestAffectedLeader_HandsOverToOneWithItsWholeLog"),
 		in("pkg/resolve/hand_over.go", "a replica leads that lacks a part of the log", noneAhead,
-			"state.Last >= leader.Last {", "state.Last > 0 {", "TestG16_AffectedLeader_HandsOverToOneWithItsWholeLog"),
+			"state.Last >= leader.Last {", "state.Last > 0 {", "TestAffectedLeader_HandsOverToOneWithItsWholeLog"),
 		in("pkg/restore/await_stores.go", "br's data phase leaves replicas that are ahead to a TiDB that starts", noneAhead,
-			"Rebuilds: !r.parts,", "Rebuilds: true,", "TestG16_ResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut"),
+			"Rebuilds: !r.parts,", "Rebuilds: true,", "TestResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut"),
 		in("pkg/testbed/replicas.go", "a replica with other data than its leader's passes for equal", noneAhead,
 			"			case other.Sum != r.Sum:", "			case false:", "TestCompareReplicas_OneStoreHasAVersionMore_IsSeen"),
 		in("pkg/testbed/command/soak_early.go", "a restore that does not name a replica that is ahead has named all", noneAhead,
@@ -51,9 +51,9 @@ func aheadGuards() []Mutant {
 func rebuildGuards() []Mutant {
 	const all, rebuild, limits = "pkg/resolve/rebuild.go", "pkg/resolve/rebuild_region.go", "pkg/resolve/freeze.go"
 	const raised = "TestRebuild_LimitsOfPD_AreRaisedOnceAllAreRemoved"
-	const spared, killed = "TestG16_Rebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestG16_Rebuild_KilledAfterTheRemoval_TheNewPeerStays"
+	const spared, killed = "TestRebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestRebuild_KilledAfterTheRemoval_TheNewPeerStays"
 	const lost = "TestStartOver_NobodyHasLookedForReplicasAhead"
-	const restored = "TestG16_Restore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts"
+	const restored = "TestRestore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts"
 	return []Mutant{
 		in(rebuild, "the last voters of a region are removed, though all have data that no log has", noneAhead,
 			"	case w.healthy(region) == 0:", "	case false:", spared),
@@ -78,11 +78,11 @@ func rebuildGuards() []Mutant {
 		in(rebuild, "a run that resumes does not know which peer is the old one", noneAhead,
 			"	return w.r.noteRebuild(ctx)", "	return nil", killed),
 		in(all, "a run of which nobody knows whether it has looked continues to TiDB", noneAhead,
-			"	if r.cfg.NoneAhead {", "	if true {", "TestG16_Rebuild_NobodyHasLooked_IsRefused"),
+			"	if r.cfg.NoneAhead {", "	if true {", "TestRebuild_NobodyHasLooked_IsRefused"),
 		in(limits, "PD makes no replica, as it is frozen", noneAhead,
 			"	if r.rebuilding.Load() {", "	if false {", raised),
 		in("pkg/resolve/extend_logs.go", "a replica that is elected before it is rebuilt answers nothing", noneAhead,
-			"		case state.Last >= a.Applied:", "		case true:", "TestG16_ReplicaAheadOfTheLog_IsRebuilt"),
+			"		case state.Last >= a.Applied:", "		case true:", "TestReplicaAheadOfTheLog_IsRebuilt"),
 		in("pkg/restore/start_over.go", "a run that cannot know which replicas were ahead is continued", noneAhead,
 			"p.Run == r.opts.Run && p.EarlyApply == nil:", "p.Run == r.opts.Run && p.EarlyApply != nil:", lost),
 		in("pkg/restore/start_over.go", "a cluster that may serve is taken away, as nobody knows which replicas were ahead", noneAhead,

@@ -6,7 +6,7 @@ func provisionedGuards() []Mutant {
 	return []Mutant{
 		in(file, "a volume that carries no run is taken for deleted", othersStay,
 			`return it.verdict(ActionKeep, "it was made at`, `return it.verdict(ActionDelete, "it was made at`,
-			"TestE17_VolumeThatNothingInKubernetesHas_IsNamedAndKept"),
+			"TestVolumeThatNothingInKubernetesHas_IsNamedAndKept"),
 		in(file, "a volume that a pod uses is named for deletion", othersStay,
 			"v.State != ebs.VolumeAvailable || ", "",
 			none),
@@ -36,7 +36,7 @@ func provisionedGuards() []Mutant {
 			"TestCollect_OrphanOfARunThatMayBeAlive_IsLeftToIt"),
 		in("pkg/gc/abort.go", "an abort fails for ever for a volume that may be somebody else's", othersStay,
 			"		if i.stray && i.Kind == KindVolume {", "		if false {",
-			"TestE17_VolumeThatNothingInKubernetesHas_IsNamedAndKept"),
+			"TestVolumeThatNothingInKubernetesHas_IsNamedAndKept"),
 		in("pkg/kube/leftovers.go", "a volume whose claim is there is named for deletion", othersStay,
 			"		bound[claim.Name] = claim.Spec.VolumeName\n", "		_ = claim\n",
 			"TestLeftover_MadeAgainWithoutARun_IsShownOnceTheClusterIsGone"),

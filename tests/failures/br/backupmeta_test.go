@@ -50,7 +50,8 @@ func afterTheCut() map[string][]fault.Rule {
 
 // A process is killed after its cut, and its Job is made again: the document is the same, so it is the same Backup. Until then
 // what is there is restored only if it is sealed. Then the cut is completed: no second one is made, and nothing is deleted.
-func TestC8_BackupKilledAfterItsCut_SameJobContinuesIt(t *testing.T) {
+// Catalogue: C8.
+func TestBackupKilledAfterItsCut_SameJobContinuesIt(t *testing.T) {
 	t.Parallel()
 	for name, rules := range afterTheCut() {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +77,8 @@ func TestC8_BackupKilledAfterItsCut_SameJobContinuesIt(t *testing.T) {
 
 // A process is killed, and another Backup is made in its storage: the Operator has written its document again. It gets no
 // snapshot of the earlier one, which is undone, unless that is whole.
-func TestC8_BackupKilled_NextBackupBeginsFromScratch(t *testing.T) {
+// Catalogue: C8.
+func TestBackupKilled_NextBackupBeginsFromScratch(t *testing.T) {
 	t.Parallel()
 	places := afterTheCut()
 	places["in the cut"] = []fault.Rule{{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Position: fault.Stall, Times: -1}}
@@ -106,7 +108,8 @@ func TestC8_BackupKilled_NextBackupBeginsFromScratch(t *testing.T) {
 
 // The one that is killed cut under the hold of the other job, which is alive: the job that is made again must not end that hold,
 // and cuts under it. Once the hold is over, it only takes away what the dead one left.
-func TestC8_BackupKilledUnderTheOthersHold_NextJobKeepsTheHold(t *testing.T) {
+// Catalogue: C8.
+func TestBackupKilledUnderTheOthersHold_NextJobKeepsTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t)
@@ -126,7 +129,8 @@ func TestC8_BackupKilledUnderTheOthersHold_NextJobKeepsTheHold(t *testing.T) {
 }
 
 // While the first process is alive, the second one of the same Job touches nothing of it.
-func TestC14_SecondJobOfTheSameBackup_IsRefusedWhileTheFirstLives(t *testing.T) {
+// Catalogue: C14.
+func TestSecondJobOfTheSameBackup_IsRefusedWhileTheFirstLives(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	refused := make(chan struct{})
@@ -157,7 +161,8 @@ func (j *job) requireEnds(t *testing.T, want brcompat.ExitCode) {
 }
 
 // What br says when it is killed by a second signal is true of its own runs, too: the abort lets go of the prefix.
-func TestC8_BackupKilledAroundBackupmeta_AbortLeavesNothing(t *testing.T) {
+// Catalogue: C8.
+func TestBackupKilledAroundBackupmeta_AbortLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]fault.Rule{
 		"in the cut":                 {Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Position: fault.Stall, Times: -1},

@@ -55,7 +55,8 @@ func (b *process) kill(t *testing.T) {
 
 // A holder's node dies: nothing holds the cluster for ever, a backup does not believe what is left of the hold, and the
 // next pair of jobs works.
-func TestH1_HolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
+// Catalogue: H1.
+func TestHolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10s")
@@ -85,7 +86,8 @@ func TestH1_HolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
 // A pause is killed with early apply off, and the cluster has no journal of it: PD has the old limits, and the next pause puts
 // them back at its end.
 // https://github.com/tikv/tikv/pull/15587
-func TestA25_PauseKilledWithEarlyApplyOff_TheNextOnePutsItBack(t *testing.T) {
+// Catalogue: A25.
+func TestPauseKilledWithEarlyApplyOff_TheNextOnePutsItBack(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	limits := func() (out []uint64) {
@@ -133,7 +135,8 @@ func (j *job) readyOrEnded(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5074, https://github.com/pingcap/tidb/issues/44806
-func TestC8_BackupKilled_NothingStaysUnnamed(t *testing.T) {
+// Catalogue: C8.
+func TestBackupKilled_NothingStaysUnnamed(t *testing.T) {
 	t.Parallel()
 	t.Run("in the cut", func(t *testing.T) {
 		t.Parallel()
@@ -198,7 +201,8 @@ func (p *place) requireJournalled(t *testing.T) {
 
 // The process that started br dies, and nobody hands a signal on: br ends as by SIGTERM, and lets the cluster go before the
 // leases would.
-func TestH5_ParentDies_EndsAsBySIGTERM(t *testing.T) {
+// Catalogue: H5.
+func TestParentDies_EndsAsBySIGTERM(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	program, err := shipped.BR()
@@ -229,7 +233,8 @@ func TestH5_ParentDies_EndsAsBySIGTERM(t *testing.T) {
 
 // A pause that gets a second signal while PD does not let it resume: what it holds is named, with what releases it, by the exit code
 // of a cluster that is held.
-func TestA12_PauseEndedByASecondSignal_SaysThatTheClusterIsHeld(t *testing.T) {
+// Catalogue: A12.
+func TestPauseEndedByASecondSignal_SaysThatTheClusterIsHeld(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10m")

@@ -36,7 +36,8 @@ func killed() []string {
 
 // br is killed at each step of a backup, and run again as the Operator's next Job does: then there is one backup, it is whole,
 // its snapshots are all there are, and nothing is held or locked.
-func TestH1_BackupKilledAtEachStep_NextJobLeavesOneWholeBackup(t *testing.T) {
+// Catalogue: H1.
+func TestBackupKilledAtEachStep_NextJobLeavesOneWholeBackup(t *testing.T) {
 	t.Parallel()
 	for _, point := range killed() {
 		t.Run(point, func(t *testing.T) {

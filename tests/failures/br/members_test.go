@@ -18,7 +18,8 @@ import (
 const firstCut = 2
 
 // https://github.com/pingcap/tidb-operator/issues/5488
-func TestA2_CreateSnapshotsRefusedForOneStore_LetsGoAndLeavesNothing(t *testing.T) {
+// Catalogue: A2.
+func TestCreateSnapshotsRefusedForOneStore_LetsGoAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("its own hold", func(t *testing.T) {
 		t.Parallel()
@@ -53,7 +54,8 @@ func slowSnapshots(c *testbed.Config) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5331
-func TestA3_HoldersEnd_IsAFailureOnlyBeforeTheCutIsProven(t *testing.T) {
+// Catalogue: A3.
+func TestHoldersEnd_IsAFailureOnlyBeforeTheCutIsProven(t *testing.T) {
 	t.Parallel()
 	t.Run("after", func(t *testing.T) {
 		t.Parallel()
@@ -92,7 +94,8 @@ func (p *place) awaitBackupMeta(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5478
-func TestA4_OneInstanceIsSlow_NothingSaysThatTheSnapshotsExist(t *testing.T) {
+// Catalogue: A4.
+func TestOneInstanceIsSlow_NothingSaysThatTheSnapshotsExist(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t)
@@ -111,7 +114,8 @@ func TestA4_OneInstanceIsSlow_NothingSaysThatTheSnapshotsExist(t *testing.T) {
 }
 
 // A store restarts while EC2 answers: neither job is a success, and the set is thrown away.
-func TestA8_StoreForgetsItsLeaseInTheCut_BothJobsFail(t *testing.T) {
+// Catalogue: A8.
+func TestStoreForgetsItsLeaseInTheCut_BothJobsFail(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t)
@@ -133,7 +137,8 @@ func TestBackup_OtherJobHoldsNothing_IsRefused(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5281: the manager reads stdout to its end and only then stderr.
-func TestC2_StderrIsReadLast_IsSmall(t *testing.T) {
+// Catalogue: C2.
+func TestStderrIsReadLast_IsSmall(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Code: "UnauthorizedOperation", Times: -1})
@@ -145,7 +150,8 @@ func TestC2_StderrIsReadLast_IsSmall(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5459
-func TestC10_ClaimsOfScaledInStores_AreLeftOut(t *testing.T) {
+// Catalogue: C10.
+func TestClaimsOfScaledInStores_AreLeftOut(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	stray := func(kind, name, spec string) json.RawMessage {
@@ -167,7 +173,8 @@ func TestC10_ClaimsOfScaledInStores_AreLeftOut(t *testing.T) {
 
 // What the Operator's document says is checked before anything is changed, once.
 // https://github.com/pingcap/tidb-operator/issues/5021, https://github.com/pingcap/tidb-operator/issues/5658
-func TestC11_DocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:tparallel // the cases share what they ask
+// Catalogue: C11.
+func TestDocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	p := newPlace(t)
 	good, err := p.meta.Encode()
@@ -203,7 +210,8 @@ func TestC11_DocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nol
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5284: also the document before the backup can be missing or cut off.
-func TestC13_VolumeFileIsMissingOrCutOff_IsRefused(t *testing.T) { //nolint:tparallel // the cases share what they ask
+// Catalogue: C13.
+func TestVolumeFileIsMissingOrCutOff_IsRefused(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	p := newPlace(t)
 	good, err := os.ReadFile(p.volumeFile())
@@ -221,7 +229,8 @@ func TestC13_VolumeFileIsMissingOrCutOff_IsRefused(t *testing.T) { //nolint:tpar
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5227: br lists the blocks of all snapshots to know their size.
-func TestC12_EBSDirectAlwaysThrottles_BackupIsComplete(t *testing.T) {
+// Catalogue: C12.
+func TestEBSDirectAlwaysThrottles_BackupIsComplete(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.fault(t, fault.Rule{Point: "ebs.*", Code: "RequestThrottledException", Times: -1})

@@ -32,7 +32,8 @@ func (j *job) requireRefused(t *testing.T, why string) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5455
-func TestA5_HoldNeverReady_EndsByADeadlineAndLetsGo(t *testing.T) {
+// Catalogue: A5.
+func TestHoldNeverReady_EndsByADeadlineAndLetsGo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.fault(t, fault.Rule{Point: "tikv." + storeID(p.c.Stores()[1]) + ".CheckPendingAdminOp", Nth: 2, Position: fault.Stall, Times: -1})
@@ -43,7 +44,8 @@ func TestA5_HoldNeverReady_EndsByADeadlineAndLetsGo(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5583
-func TestA6_StreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
+// Catalogue: A6.
+func TestStreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.fault(t, fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.WaitApply", Code: "Unavailable"})
@@ -54,7 +56,8 @@ func TestA6_StreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
 
 // Whatever the Operator does, or where its backup is stuck: after its limit a pause is over. The backup that works under it is
 // no success, and nothing of it stays.
-func TestA6_PauseOverItsLimit_EndsAndLetsGo(t *testing.T) {
+// Catalogue: A6.
+func TestPauseOverItsLimit_EndsAndLetsGo(t *testing.T) {
 	t.Parallel()
 	for limit := 30 * time.Second; !pauseEndsOverItsBackup(t, limit); limit *= 2 {
 		require.Less(t, limit, patience, "the backup does not get to its cut")
@@ -89,7 +92,8 @@ func pauseEndsOverItsBackup(t *testing.T, limit time.Duration) bool {
 }
 
 // The limit is what the Operator gives its own job: 10 minutes, whatever the lease is.
-func TestA6_LimitOfAPause_IsTenMinutes(t *testing.T) {
+// Catalogue: A6.
+func TestLimitOfAPause_IsTenMinutes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t, "--ttl=30m")
@@ -100,7 +104,8 @@ func TestA6_LimitOfAPause_IsTenMinutes(t *testing.T) {
 }
 
 // A store that restarts under the hold ends it: the job says so at once by its exit code, and lets the rest go.
-func TestA6_StoreRestartsUnderTheHold_PauseEndsAtOnce(t *testing.T) {
+// Catalogue: A6.
+func TestStoreRestartsUnderTheHold_PauseEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t, "--ttl", "10s")
@@ -112,7 +117,8 @@ func TestA6_StoreRestartsUnderTheHold_PauseEndsAtOnce(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb/issues/44182
-func TestA19_SchedulerPausedBySomebodyElse_IsLeftAsItWas(t *testing.T) {
+// Catalogue: A19.
+func TestSchedulerPausedBySomebodyElse_IsLeftAsItWas(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	theirs := p.c.PD.Schedulers()[0].Name
@@ -146,7 +152,8 @@ func TestPDRefusesToPauseSchedulers_IsNoSuccess(t *testing.T) {
 }
 
 // https://github.com/pingcap/tidb-operator/issues/5500: the next backup does not begin while one is under way.
-func TestC14_SecondHold_IsRefusedAndTheFirstOneStays(t *testing.T) {
+// Catalogue: C14.
+func TestSecondHold_IsRefusedAndTheFirstOneStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	first := p.pause(t)

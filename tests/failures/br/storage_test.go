@@ -69,7 +69,8 @@ func TestStorage_VirtualHostedStyle_BucketIsTheHost(t *testing.T) {
 
 // https://github.com/pingcap/tidb-operator/pull/5464: what a schedule missed while it was paused is asked for at once when it
 // continues. One of the Jobs backs up; each of the others ends at once and leaves nothing that would stop the next ones.
-func TestC15_JobsOfAScheduleThatWasPaused_OneBacksUpAndNoneIsInTheWay(t *testing.T) {
+// Catalogue: C15.
+func TestJobsOfAScheduleThatWasPaused_OneBacksUpAndNoneIsInTheWay(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	late := make(chan *job, 3)

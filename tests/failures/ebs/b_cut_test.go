@@ -22,7 +22,8 @@ import (
 // All volumes of a store are cut at one instant: what is written to one after the other is never cut the other
 // way round.
 // https://github.com/pingcap/tidb/issues/43433
-func TestB1_VolumesOfAStore_CutAtOneInstant(t *testing.T) {
+// Catalogue: B1.
+func TestVolumesOfAStore_CutAtOneInstant(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 3, 10)
 	volumes := map[string][]cluster.VolumeID{} // by instance
@@ -89,7 +90,8 @@ func (l *live) count(ctx context.Context, pair []cluster.VolumeID) error {
 }
 
 // A store whose volumes are on two instances cannot be cut by one call, and is refused before anything is paused.
-func TestB1_VolumesOnTwoInstances_RefusedInPreflight(t *testing.T) {
+// Catalogue: B1.
+func TestVolumesOnTwoInstances_RefusedInPreflight(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 3, 10)
 	moved := l.Volumes(liveName)[0]
@@ -113,7 +115,8 @@ func TestB1_VolumesOnTwoInstances_RefusedInPreflight(t *testing.T) {
 
 // Tags do not add up over rotations: EC2 allows 50.
 // https://github.com/pingcap/tidb/issues/50942
-func TestB7_TenRotations_TagsStayAsMany(t *testing.T) {
+// Catalogue: B7.
+func TestTenRotations_TagsStayAsMany(t *testing.T) {
 	t.Parallel()
 	const rotations = 10
 	l := newLive(t, 2, 20, func(c *testbed.Config) { c.StaticRegions = 0 })

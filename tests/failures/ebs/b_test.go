@@ -16,7 +16,8 @@ import (
 
 // EC2 takes no second snapshot of a volume within 15 s: a run right after one that failed has to wait that out.
 // https://github.com/pingcap/tidb/issues/41999
-func TestB2_SecondRunWithin15Seconds_WaitsAndSeals(t *testing.T) {
+// Catalogue: B2.
+func TestSecondRunWithin15Seconds_WaitsAndSeals(t *testing.T) {
 	t.Parallel()
 	const scale = 10
 	l := newLive(t, 3, scale)
@@ -44,7 +45,8 @@ func TestB2_SecondRunWithin15Seconds_WaitsAndSeals(t *testing.T) {
 
 // The account's limit of 100 pending snapshots is known before the cluster is paused.
 // https://github.com/pingcap/tidb/issues/44325
-func TestB3_PendingByOthers_RefusedInPreflight(t *testing.T) {
+// Catalogue: B3.
+func TestPendingByOthers_RefusedInPreflight(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 10, 10)
 	l.EC2.AddForeignSnapshots(90, time.Hour)
@@ -62,7 +64,8 @@ func TestB3_PendingByOthers_RefusedInPreflight(t *testing.T) {
 }
 
 // What others start after preflight is met by a wait that the hold's budget bounds.
-func TestB3_QuotaReachedDuringTheCut_BoundedRetryThenCleanAbort(t *testing.T) {
+// Catalogue: B3.
+func TestQuotaReachedDuringTheCut_BoundedRetryThenCleanAbort(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 10, 10, func(c *testbed.Config) { c.Rules.SnapshotBase = time.Hour })
 	l.fault(t, fault.Rule{
@@ -82,7 +85,8 @@ func TestB3_QuotaReachedDuringTheCut_BoundedRetryThenCleanAbort(t *testing.T) {
 
 // The bucket of 100 calls and 5 a second is shared with everybody else of the account.
 // https://github.com/pingcap/tidb/issues/55672
-func TestB4_NoisyNeighbourInTheBucket_150StoresWithinTheHoldsBudget(t *testing.T) {
+// Catalogue: B4.
+func TestNoisyNeighbourInTheBucket_150StoresWithinTheHoldsBudget(t *testing.T) {
 	const scale, stores = 3, 150
 	l := newLive(t, stores, scale, func(c *testbed.Config) {
 		c.Rules.Neighbours = map[string]float64{"CreateSnapshots": 4}
@@ -102,7 +106,8 @@ func TestB4_NoisyNeighbourInTheBucket_150StoresWithinTheHoldsBudget(t *testing.T
 
 // EC2 fails all snapshots of a CreateSnapshots call with one of them.
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-create-snapshots.html
-func TestB6_OneSnapshotFailsAfterAMinute_WholeBackupIsThrownAway(t *testing.T) {
+// Catalogue: B6.
+func TestOneSnapshotFailsAfterAMinute_WholeBackupIsThrownAway(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 2, 60, func(c *testbed.Config) { c.Rules.SnapshotBase = time.Hour })
 	var once sync.Once
@@ -125,7 +130,8 @@ func TestB6_OneSnapshotFailsAfterAMinute_WholeBackupIsThrownAway(t *testing.T) {
 
 // A new id is hidden from Describe and CreateTags for up to 20 s: tags have to be in the call that makes it.
 // https://github.com/cmachler/aws-lambda-ebs-backups/issues/13
-func TestB9_NewIDsHiddenFor20Seconds_AllTaggedAndSealed(t *testing.T) {
+// Catalogue: B9.
+func TestNewIDsHiddenFor20Seconds_AllTaggedAndSealed(t *testing.T) {
 	t.Parallel()
 	hidden := ebstest.Span{Least: 20 * time.Second, Most: 20 * time.Second}
 	l := newLive(t, 3, 10, func(c *testbed.Config) { c.Rules.Invisible = hidden })
@@ -142,7 +148,8 @@ func TestB9_NewIDsHiddenFor20Seconds_AllTaggedAndSealed(t *testing.T) {
 }
 
 // And a run that fails while they are hidden deletes them all the same.
-func TestB9_FailsWhileIDsAreHidden_DeletesAll(t *testing.T) {
+// Catalogue: B9.
+func TestFailsWhileIDsAreHidden_DeletesAll(t *testing.T) {
 	t.Parallel()
 	hidden := ebstest.Span{Least: 20 * time.Second, Most: 20 * time.Second}
 	l := newLive(t, 3, 10, func(c *testbed.Config) { c.Rules.Invisible = hidden })
@@ -156,7 +163,8 @@ func TestB9_FailsWhileIDsAreHidden_DeletesAll(t *testing.T) {
 
 // CreateSnapshots has no idempotency token: what came of a lost answer is looked up by tag, never asked again.
 // https://github.com/kubernetes-csi/external-snapshotter/issues/134
-func TestB10_AnswersLost_NoSetTwiceAndNoneLeaked(t *testing.T) {
+// Catalogue: B10.
+func TestAnswersLost_NoSetTwiceAndNoneLeaked(t *testing.T) {
 	t.Parallel()
 	t.Run("once", func(t *testing.T) {
 		t.Parallel()

@@ -19,7 +19,8 @@ import (
 
 // Each state of a snapshot ends the wait, or lets it continue, with a bound.
 // https://github.com/pingcap/tidb/issues/53037
-func TestC1_EachStateOfASnapshot_Decided(t *testing.T) {
+// Catalogue: C1.
+func TestEachStateOfASnapshot_Decided(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		state ebs.SnapshotState
@@ -67,7 +68,8 @@ func TestC1_EachStateOfASnapshot_Decided(t *testing.T) {
 
 // A run never waits for whoever reads what it says: the pipe may be full for ever.
 // https://github.com/pingcap/tidb-operator/issues/5281
-func TestC2_NobodyReadsStderr_RunEndsAndSeals(t *testing.T) {
+// Catalogue: C2.
+func TestNobodyReadsStderr_RunEndsAndSeals(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 2, 20)
 	reader, writer, err := os.Pipe()
@@ -113,7 +115,8 @@ func fill(t *testing.T, w *os.File) {
 
 // EBS promises no time: a slow snapshot is waited for as long as it makes progress.
 // https://github.com/vmware-tanzu/velero/issues/5048
-func TestC3_OnePercentInFiveMinutes_IsWaitedFor(t *testing.T) {
+// Catalogue: C3.
+func TestOnePercentInFiveMinutes_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	const scale = 6000 // 8 h 20 min are 5 s
 	l := newLive(t, 1, scale, func(c *testbed.Config) { c.Rules.SnapshotBase = 500 * time.Minute })
@@ -125,7 +128,8 @@ func TestC3_OnePercentInFiveMinutes_IsWaitedFor(t *testing.T) {
 	require.Greater(t, time.Since(begin), 5*time.Second, "longer than it may make no progress")
 }
 
-func TestC3_ProgressFrozen_FailsNamingTheSnapshot(t *testing.T) {
+// Catalogue: C3.
+func TestProgressFrozen_FailsNamingTheSnapshot(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 1, 100, func(c *testbed.Config) { c.Rules.SnapshotBase = 10 * time.Minute })
 	frozen := ""

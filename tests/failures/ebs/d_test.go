@@ -18,7 +18,8 @@ import (
 // A clean-up may find its metadata lost, empty, or half of the snapshots gone: it deletes by the run's tag,
 // lists what, and "nothing found" is not "done".
 // https://github.com/pingcap/tidb-operator/issues/5196 https://github.com/pingcap/tidb-operator/issues/5503
-func TestD1_MetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T) { //nolint:tparallel // the parts count what the others would change
+// Catalogue: D1.
+func TestMetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T) { //nolint:tparallel // the parts count what the others would change
 	t.Parallel()
 	w := newWhole(t, 3, noData)
 	store := w.store(t)
@@ -85,7 +86,8 @@ func TestD1_MetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T
 
 // Deletions of hundreds do not make a backup wait: they are paced, and in a bucket of their own.
 // https://github.com/pingcap/tidb-operator/issues/5451
-func TestD2_600DeletionsDuringABackup_BackupSeesNoThrottle(t *testing.T) {
+// Catalogue: D2.
+func Test600DeletionsDuringABackup_BackupSeesNoThrottle(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, noData, func(c *testbed.Config) {
 		c.Rules.Buckets["CreateSnapshots"] = unlimited
@@ -117,7 +119,8 @@ func TestD2_600DeletionsDuringABackup_BackupSeesNoThrottle(t *testing.T) {
 // The last backup of a cluster that can be restored is not deleted by mistake; a failed or buried one does not
 // count as another.
 // https://github.com/pingcap/tidb-operator/issues/4939
-func TestD3_LastGoodBackup_IsKeptUnlessSaidOtherwise(t *testing.T) {
+// Catalogue: D3.
+func TestLastGoodBackup_IsKeptUnlessSaidOtherwise(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, noData)
 	w.backup(t, "first")
@@ -138,7 +141,8 @@ func TestD3_LastGoodBackup_IsKeptUnlessSaidOtherwise(t *testing.T) {
 // Snapshots do not live and die with a Kubernetes object: they survive the cluster and all that is in its
 // namespace, and gc keeps them.
 // https://github.com/velero-io/velero/issues/9162
-func TestD5_ClusterDeletedRightAfterTheBackup_SnapshotsSurvive(t *testing.T) {
+// Catalogue: D5.
+func TestClusterDeletedRightAfterTheBackup_SnapshotsSurvive(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, noData)
 	w.backup(t, "b")
@@ -156,7 +160,8 @@ func TestD5_ClusterDeletedRightAfterTheBackup_SnapshotsSurvive(t *testing.T) {
 
 // A locked snapshot cannot be deleted: the backup is kept whole, with the date, and gc keeps locked ones too.
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-snapshot-lock.html
-func TestD7_LockedSnapshots_BackupIsKeptWhole(t *testing.T) {
+// Catalogue: D7.
+func TestLockedSnapshots_BackupIsKeptWhole(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 5, noData)
 	w.backup(t, "b")

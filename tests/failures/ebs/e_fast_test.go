@@ -50,7 +50,8 @@ func (w *whole) killed(t *testing.T, r fault.Rule, args ...string) {
 
 // A restore that is killed among its volumes leaves what gc removes, once its lock has expired: not before.
 // https://github.com/pingcap/tidb-operator/issues/5638
-func TestE2_KilledInTheMiddleOfItsVolumes_GCLeavesNone(t *testing.T) {
+// Catalogue: E2.
+func TestKilledInTheMiddleOfItsVolumes_GCLeavesNone(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3)
 	w.killed(t, fault.Rule{Point: "ec2.CreateVolume", Nth: 5, Position: fault.After}, restoreInto()...)
@@ -67,7 +68,8 @@ func TestE2_KilledInTheMiddleOfItsVolumes_GCLeavesNone(t *testing.T) {
 }
 
 // The user who knows which restore died does not wait until gc takes it for old.
-func TestE2_KilledInTheMiddleOfItsVolumes_AbortLeavesNone(t *testing.T) {
+// Catalogue: E2.
+func TestKilledInTheMiddleOfItsVolumes_AbortLeavesNone(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3)
 	w.killed(t, fault.Rule{Point: "ec2.CreateVolume", Nth: 5, Position: fault.After}, restoreInto("--run-id", "dead")...)
@@ -124,7 +126,8 @@ func (w *whole) enabled() int {
 // Fast snapshot restore is enabled in calls of ten, waited for until it is enabled and has a whole credit, used
 // by every volume, and disabled.
 // https://github.com/pingcap/tidb/issues/48505 https://github.com/pingcap/tidb/issues/48629
-func TestE11_FastRestore_CreditsAreWaitedForAndItEndsAfterwards(t *testing.T) {
+// Catalogue: E11.
+func TestFastRestore_CreditsAreWaitedForAndItEndsAfterwards(t *testing.T) {
 	t.Parallel()
 	const scale = 300
 	clock := timescale.New(scale)
@@ -150,7 +153,8 @@ func TestE11_FastRestore_CreditsAreWaitedForAndItEndsAfterwards(t *testing.T) {
 
 // What a killed restore left enabled is billed by the hour: gc ends it.
 // https://github.com/pingcap/tidb/issues/49398
-func TestE11_KilledWhileFastRestoreIsEnabled_GCDisablesIt(t *testing.T) {
+// Catalogue: E11.
+func TestKilledWhileFastRestoreIsEnabled_GCDisablesIt(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, noData, func(c *testbed.Config) { c.Rules.FastRestore.Snapshots = 20 })
 	w.backup(t, "b")
@@ -167,7 +171,8 @@ func TestE11_KilledWhileFastRestoreIsEnabled_GCDisablesIt(t *testing.T) {
 }
 
 // A restore that fails disables it, too.
-func TestE11_RestoreFails_FastRestoreIsDisabled(t *testing.T) {
+// Catalogue: E11.
+func TestRestoreFails_FastRestoreIsDisabled(t *testing.T) {
 	t.Parallel()
 	const scale = 300
 	clock := timescale.New(scale)
@@ -185,7 +190,8 @@ func TestE11_RestoreFails_FastRestoreIsDisabled(t *testing.T) {
 // The rate of initialisation is shared by all volumes of a region: 40 volumes at 300 MiB/s go at 125, all at
 // once, and what EC2 has no room for is made without.
 // https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/2691
-func TestE12_InitializationRate_StaysBelowTheRegionsSum(t *testing.T) {
+// Catalogue: E12.
+func TestInitializationRate_StaysBelowTheRegionsSum(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 20, noData, func(c *testbed.Config) { c.Rules.ByteScale = 1e6 })
 	w.backup(t, "b")
@@ -212,7 +218,8 @@ func TestE12_InitializationRate_StaysBelowTheRegionsSum(t *testing.T) {
 }
 
 // Where others of the account take the sum, the volumes are made without a rate, and nothing is made twice.
-func TestE12_NoRoomForTheRate_VolumesAreMadeWithout(t *testing.T) {
+// Catalogue: E12.
+func TestNoRoomForTheRate_VolumesAreMadeWithout(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3, func(c *testbed.Config) { c.Rules.Initialization.SumMiB, c.Rules.ByteScale = 600, 1e6 })
 	e := w.ok(t, restoreInto("--initialization-rate", "300", "--timeout", "20s")...)

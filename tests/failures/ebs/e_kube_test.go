@@ -49,7 +49,8 @@ func (w *whole) handles(name cluster.Name) map[string]cluster.VolumeID {
 // volumes that name the same claims: all volumes of the restore are bound, each to its own, and nothing else is
 // touched.
 // https://github.com/pingcap/tidb-operator/issues/5416 https://github.com/pingcap/tidb-operator/issues/5505
-func TestE3_SameClaimsElsewhereAndReleasedVolumes_EachGetsItsOwn(t *testing.T) {
+// Catalogue: E3.
+func TestSameClaimsElsewhereAndReleasedVolumes_EachGetsItsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, func(c *testbed.Config) { c.Nodes = 9 })
 	elsewhere := cluster.Name{Namespace: "other", Name: wholeTarget.Name}
@@ -96,7 +97,8 @@ func TestE3_SameClaimsElsewhereAndReleasedVolumes_EachGetsItsOwn(t *testing.T) {
 // The source's ordinals have gaps and each store has three volumes: the target counts from 0, and the volumes of a
 // store stay together, each in its role.
 // https://github.com/pingcap/tidb-operator/issues/4884 https://github.com/pingcap/tidb-operator/issues/4950
-func TestE4_OrdinalsWithGapsAndThreeVolumes_EachStoreKeepsItsTuple(t *testing.T) {
+// Catalogue: E4.
+func TestOrdinalsWithGapsAndThreeVolumes_EachStoreKeepsItsTuple(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, func(c *testbed.Config) { c.Nodes = 6 })
 	gaps := cluster.Name{Namespace: "tidb", Name: "gaps"}
@@ -153,7 +155,8 @@ func ordinalOf(handles map[string]cluster.VolumeID, v cluster.VolumeID) string {
 // The volumes are there and the pods do not start, as their nodes have no room for another attachment: the
 // restore waits, deletes nothing meanwhile, and if that does not end, says it in the driver's words.
 // https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/1801
-func TestE13_VolumesAreNotAttached_IsWaitedForOrNamed(t *testing.T) {
+// Catalogue: E13.
+func TestVolumesAreNotAttached_IsWaitedForOrNamed(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3)
 	var refusals atomic.Int64
@@ -181,7 +184,8 @@ func TestE13_VolumesAreNotAttached_IsWaitedForOrNamed(t *testing.T) {
 // The garbage collector is slow, so that the StatefulSets of a failed restore's cluster live on: they would make its claims
 // again, and the CSI driver new volumes, which carry no run.
 // https://github.com/kubernetes/kubernetes/issues/42677
-func TestE15_StatefulSetsOutliveTheirCluster_FailedRestoreLeavesNothing(t *testing.T) {
+// Catalogue: E15.
+func TestStatefulSetsOutliveTheirCluster_FailedRestoreLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, func(c *testbed.Config) { c.Nodes, c.Collect = 6, 30*24*time.Hour })
 	w.backup(t, "b")

@@ -45,7 +45,8 @@ func (w *whole) nothingLeft(t *testing.T) {
 // CreateVolume returns while the volume is still being made: none is used before it is available, and one in
 // error is named, replaced and deleted.
 // https://github.com/pingcap/tidb/issues/39974
-func TestE1_VolumesCreatingForMinutes_AreWaitedForAndErrorsNamed(t *testing.T) {
+// Catalogue: E1.
+func TestVolumesCreatingForMinutes_AreWaitedForAndErrorsNamed(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3, func(c *testbed.Config) { c.Rules.Creating = ebstest.Span{Least: time.Second, Most: 2 * time.Minute} })
 	failed := cluster.VolumeID("")
@@ -65,7 +66,8 @@ func TestE1_VolumesCreatingForMinutes_AreWaitedForAndErrorsNamed(t *testing.T) {
 
 // A volume may vanish while it is made, its token burned for 12 hours: it is asked for again with the next one.
 // https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/pkg/cloud/cloud.go
-func TestE1_VolumesVanish_AreAskedForWithTheNextToken(t *testing.T) {
+// Catalogue: E1.
+func TestVolumesVanish_AreAskedForWithTheNextToken(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3)
 	w.EC2.VanishNext(2)
@@ -77,7 +79,8 @@ func TestE1_VolumesVanish_AreAskedForWithTheNextToken(t *testing.T) {
 
 // A restore that fails half-way through its volumes deletes those that it made.
 // https://github.com/pingcap/tidb-operator/issues/5638
-func TestE2_FailsInTheMiddleOfItsVolumes_LeavesNone(t *testing.T) {
+// Catalogue: E2.
+func TestFailsInTheMiddleOfItsVolumes_LeavesNone(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 5)
 	for _, nth := range []int{3, 7, 10} {
@@ -92,7 +95,8 @@ func TestE2_FailsInTheMiddleOfItsVolumes_LeavesNone(t *testing.T) {
 
 // A target that does not fit is refused before anything is made.
 // https://github.com/pingcap/tidb-operator/issues/5287 https://github.com/pingcap/tidb-operator/issues/4992
-func TestE5_TargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) { //nolint:tparallel // the cases share what they ask
+// Catalogue: E5.
+func TestTargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := backedUp(t, 3)
 	target := func(change func(*kubetest.ClusterOptions)) {
@@ -156,7 +160,8 @@ func TestE5_TargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) { //noli
 
 // Volumes go where the map says, and their persistent volumes with them, under both keys of the zone.
 // https://github.com/pingcap/tidb/issues/43963
-func TestE6_ThreeZonesIntoTwo_VolumesAndAffinityFollowTheMap(t *testing.T) {
+// Catalogue: E6.
+func TestThreeZonesIntoTwo_VolumesAndAffinityFollowTheMap(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3, func(c *testbed.Config) { c.Nodes = 6 })
 	w.ok(t, restoreInto("--az-map", "us-west-2c=usw2-az1")...)
@@ -193,7 +198,8 @@ func TestE6_ThreeZonesIntoTwo_VolumesAndAffinityFollowTheMap(t *testing.T) {
 
 // A region that is configured nowhere is an error of the command line that says what to set.
 // https://github.com/pingcap/tidb-operator/issues/5185
-func TestE7_RegionNowhere_SaysWhatToSet(t *testing.T) {
+// Catalogue: E7.
+func TestRegionNowhere_SaysWhatToSet(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		t.Setenv(name, "") // is undone after the test, and so is what follows
 		require.NoError(t, os.Unsetenv(name))
@@ -212,7 +218,8 @@ func TestE7_RegionNowhere_SaysWhatToSet(t *testing.T) {
 
 // A key is kept, or changed on request, and one that cannot be used ends the restore with its name.
 // https://github.com/pingcap/tidb/issues/48899
-func TestE8_KMSKeys_AreKeptChangedOrNamed(t *testing.T) {
+// Catalogue: E8.
+func TestKMSKeys_AreKeptChangedOrNamed(t *testing.T) {
 	t.Parallel()
 	const own = "arn:aws:kms:us-west-2:123456789012:key/own"
 	const other = "arn:aws:kms:us-west-2:123456789012:key/other"
@@ -255,7 +262,8 @@ func TestE8_KMSKeys_AreKeptChangedOrNamed(t *testing.T) {
 // EC2 looks at the quota before the token: a volume that was made by a call whose answer was lost is found by
 // its tags.
 // https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/2512
-func TestE10_LastAllowedVolumesAnswerLost_IsFoundAndNotLeaked(t *testing.T) {
+// Catalogue: E10.
+func TestLastAllowedVolumesAnswerLost_IsFoundAndNotLeaked(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3, func(c *testbed.Config) {
 		// The restored volumes fit exactly: the cluster of the backup is gone by then.
@@ -272,7 +280,8 @@ func TestE10_LastAllowedVolumesAnswerLost_IsFoundAndNotLeaked(t *testing.T) {
 
 // The restore is in the account that it is meant for, or makes nothing.
 // https://github.com/velero-io/velero/issues/6876
-func TestE14_WrongAccount_ChangesNothing(t *testing.T) {
+// Catalogue: E14.
+func TestWrongAccount_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := backedUp(t, 3, noData)
 	e := w.refused(t, 2, restoreInto("--account", "210987654321")...)

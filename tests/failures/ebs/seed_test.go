@@ -77,7 +77,8 @@ func (w *whole) seal(t *testing.T, run cluster.RunID, id cluster.BackupID, snaps
 
 // Orphans and dangling references are reported exactly, in both directions.
 // https://github.com/velero-io/velero/issues/4383 https://github.com/ministryofjustice/cloud-platform/issues/7654
-func TestD4_1000Snapshots37Orphans5Dangling_AreReportedExactly(t *testing.T) {
+// Catalogue: D4.
+func Test1000Snapshots37Orphans5Dangling_AreReportedExactly(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, noData, func(c *testbed.Config) {
 		c.Rules.Buckets["CreateSnapshots"] = unlimited

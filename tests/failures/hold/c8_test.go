@@ -55,10 +55,11 @@ func (p *place) expire(t *testing.T) {
 	require.NoError(t, runlock.Break(t.Context(), p.store(t), prod, lock.Epoch))
 }
 
-// TestC8 kills the shipped program at each record of its journal from the cut on (tidb-operator#5074, tidb#44806): every
+// It kills the shipped program at each record of its journal from the cut on (tidb-operator#5074, tidb#44806): every
 // snapshot carries a run whose journal is in the storage, and after gc EC2 holds what sealed manifests name and nothing
 // else. The steps are the backup's own, so that a new one is in the test.
-func TestC8_KilledAtEachJournalRecord_NothingStaysUnnamed(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// Catalogue: C8.
+func TestKilledAtEachJournalRecord_NothingStaysUnnamed(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t, 3, func(c *testbed.Config) { c.Rules.SnapshotSpacing, c.StaticRegions = 0, 4 })
 	steps := backup.Outline()

@@ -24,9 +24,10 @@ func (p *place) pass(t *testing.T, run cluster.RunID, by time.Duration) {
 	}
 }
 
-// TestH1_StoreDeadForGood kills a backup in its hold, and then a store that never comes back. While the dead run may hold
+// TestStoreDeadForGood kills a backup in its hold, and then a store that never comes back. While the dead run may hold
 // something there the cluster counts as held; after that nothing does, and the run can be ended.
-func TestH1_StoreDeadForGood_IsHeldNoLongerThanTheRunCouldHoldIt(t *testing.T) {
+// Catalogue: H1.
+func TestStoreDeadForGood_IsHeldNoLongerThanTheRunCouldHoldIt(t *testing.T) {
 	t.Parallel()
 	release := []string{"release", prod.String(), "--yes"}
 	abort := []string{"runs", "abort", "dead", "--yes"}

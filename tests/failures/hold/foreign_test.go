@@ -13,7 +13,8 @@ import (
 
 // An import that runs in the window would be in the log but not in the volumes.
 // https://github.com/tikv/tikv/issues/15521
-func TestA13_ImportsInTheWindow(t *testing.T) {
+// Catalogue: A13.
+func TestImportsInTheWindow(t *testing.T) {
 	t.Parallel()
 	t.Run("a running one is found before any pause", func(t *testing.T) {
 		t.Parallel()
@@ -51,7 +52,8 @@ func TestA13_ImportsInTheWindow(t *testing.T) {
 
 // A backup that must not disturb an import sends no pause; one that may reports how long it did.
 // https://github.com/pingcap/tidb-operator/issues/5282
-func TestA14_ImportOfTheUser(t *testing.T) {
+// Catalogue: A14.
+func TestImportOfTheUser(t *testing.T) {
 	t.Parallel()
 	t.Run("--on-import=refuse", func(t *testing.T) {
 		t.Parallel()
@@ -80,7 +82,8 @@ func TestA14_ImportOfTheUser(t *testing.T) {
 // What somebody else paused is another tool's hold: it is named, refused, and stays as it was: not resumed, and not for
 // another time.
 // https://github.com/pingcap/tidb/issues/44182
-func TestA19_PausedBySomebodyElse_IsLeftExactlyAsItWas(t *testing.T) {
+// Catalogue: A19.
+func TestPausedBySomebodyElse_IsLeftExactlyAsItWas(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3)
 	theirs := p.c.PD.Schedulers()[1].Name
@@ -99,7 +102,8 @@ func TestA19_PausedBySomebodyElse_IsLeftExactlyAsItWas(t *testing.T) {
 
 // No stores is no cluster, and a store that one side does not know is no sound one.
 // https://github.com/pingcap/tidb-operator/issues/5658
-func TestA20_StoresDoNotMatch_IsRefused(t *testing.T) {
+// Catalogue: A20.
+func TestStoresDoNotMatch_IsRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("no store", func(t *testing.T) {
 		t.Parallel()
@@ -125,7 +129,8 @@ func TestA20_StoresDoNotMatch_IsRefused(t *testing.T) {
 
 // Every store that is no tombstone counts; one that leaves is not a member to rely on.
 // https://github.com/pingcap/tidb-operator/issues/5306
-func TestA21_OfflineAndTombstoneStores(t *testing.T) {
+// Catalogue: A21.
+func TestOfflineAndTombstoneStores(t *testing.T) {
 	t.Parallel()
 	t.Run("a tombstone does not count", func(t *testing.T) {
 		t.Parallel()

@@ -59,9 +59,10 @@ func reportsBoth(t *testing.T, stdout string) {
 	require.Greater(t, r.WallSeconds, r.InSteps(), "the gap is in it")
 }
 
-// TestH1 kills a backup that leaves its cluster held for more than a minute (velero#4503, velero#3852): nothing says that it is in
+// It kills a backup that leaves its cluster held for more than a minute (velero#4503, velero#3852): nothing says that it is in
 // progress, the next start of the command lets go what it had paused, and no run stays open.
-func TestH1_BackupKilledInItsHold_IsAdoptedOrEndedByTheNextStart(t *testing.T) {
+// Catalogue: H1.
+func TestBackupKilledInItsHold_IsAdoptedOrEndedByTheNextStart(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]struct {
 		args []string

@@ -22,10 +22,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// TestH2 kills the exporter and starts it again on a storage with five past runs, and with what cannot be read between
+// It kills the exporter and starts it again on a storage with five past runs, and with what cannot be read between
 // the two (tidb-operator#5425, tidb-operator#5637, tidb-operator#5648): the new process shows the same of all of them,
 // when the last backup was sealed too, and one that it cannot read ends nothing.
-func TestH2_ExporterKilledAndStartedAgain_ShowsAllPastRuns(t *testing.T) {
+// Catalogue: H2.
+func TestExporterKilledAndStartedAgain_ShowsAllPastRuns(t *testing.T) {
 	t.Parallel()
 	url := "file://" + t.TempDir()
 	store, err := objstore.Open(t.Context(), url, objstore.Config{})

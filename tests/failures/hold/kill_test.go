@@ -79,7 +79,8 @@ func (p *place) reachedWithin(t *testing.T, limit time.Duration) {
 
 // What a dead client paused ends by itself within a lease, and by `tisnap release` at once.
 // https://github.com/tikv/tikv/blob/master/components/raftstore/src/store/snapshot_backup.rs
-func TestA12_ProcessKilled(t *testing.T) {
+// Catalogue: A12.
+func TestProcessKilled(t *testing.T) {
 	t.Parallel()
 	t.Run("it expires", func(t *testing.T) {
 		t.Parallel()

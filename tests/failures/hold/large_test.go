@@ -18,7 +18,8 @@ import (
 
 // The topology of a large cluster goes to object storage: not into annotations, nor any other object of Kubernetes.
 // https://github.com/pingcap/tidb-operator/issues/4781
-func TestA23_300StoresWithFourVolumes_NothingLargeInKubernetes(t *testing.T) {
+// Catalogue: A23.
+func Test300StoresWithFourVolumes_NothingLargeInKubernetes(t *testing.T) {
 	const stores, volumes, most = 300, 4, 200 << 10
 	p := startPlace(t, stores, func(c *testbed.Config) {
 		c.StaticRegions = 1

@@ -17,7 +17,8 @@ import (
 
 // A resolved ts that does not move on one store is found before anything is paused; the store and its lag are named.
 // https://github.com/tikv/tikv/issues/13838
-func TestA15_OneStoresResolvedTSDoesNotMove_IsNamedBeforeAnyPause(t *testing.T) {
+// Catalogue: A15.
+func TestOneStoresResolvedTSDoesNotMove_IsNamedBeforeAnyPause(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3)
 	require.NoError(t, p.c.SplitAt(within(t, 30*time.Second), []byte("a"), []byte("b"), []byte("c")))
@@ -36,7 +37,8 @@ func TestA15_OneStoresResolvedTSDoesNotMove_IsNamedBeforeAnyPause(t *testing.T) 
 
 // --consistent-now waits until the resolved ts has passed the command's start, as long as --consistent-timeout says.
 // https://github.com/tikv/tikv/issues/15520
-func TestA16_ResolvedTSFrozenForAWhile(t *testing.T) {
+// Catalogue: A16.
+func TestResolvedTSFrozenForAWhile(t *testing.T) {
 	t.Parallel()
 	freeze := func(t *testing.T, p *place) (thaw func()) {
 		t.Helper()
@@ -71,7 +73,8 @@ func TestA16_ResolvedTSFrozenForAWhile(t *testing.T) {
 
 // A resolved ts of 0 is no timestamp: the settings that make it so are named.
 // https://github.com/pingcap/docs-tidb-operator/blob/master/en/backup-restore-by-ebs-snapshot-faq.md
-func TestA17_ResolvedTSTurnedOff_NamesTheSettings(t *testing.T) {
+// Catalogue: A17.
+func TestResolvedTSTurnedOff_NamesTheSettings(t *testing.T) {
 	t.Parallel()
 	p := startPlace(t, 3, func(c *testbed.Config) { c.TiKV.ResolvedTSInterval = -1 })
 	ctx := within(t, time.Minute)

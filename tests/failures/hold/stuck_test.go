@@ -14,7 +14,8 @@ import (
 
 // A part of the hold that never becomes ready ends by a deadline that says so.
 // https://github.com/pingcap/tidb-operator/issues/5455
-func TestA5_WorkerNeverReady_EndsByADeadline(t *testing.T) {
+// Catalogue: A5.
+func TestWorkerNeverReady_EndsByADeadline(t *testing.T) {
 	t.Parallel()
 	for name, point := range map[string]string{
 		"a store never applies":          "tikv.*.PrepareSnapshotBackup.WaitApply.Region",
@@ -59,7 +60,8 @@ func (p *place) watchOnce(t *testing.T, point string, do func()) {
 
 // Stores whose stream breaks while their logs are applied end the run at once, and all leases with it.
 // https://github.com/pingcap/tidb-operator/issues/5583
-func TestA6_StreamsLostInWaitApply_LeasesAreReleased(t *testing.T) {
+// Catalogue: A6.
+func TestStreamsLostInWaitApply_LeasesAreReleased(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 5)
 	require.NoError(t, p.c.SplitAt(within(t, 30*time.Second), []byte("a"), []byte("b"), []byte("c"), []byte("d"), []byte("e")))
@@ -74,7 +76,8 @@ func TestA6_StreamsLostInWaitApply_LeasesAreReleased(t *testing.T) {
 
 // A store that does not answer at all keeps no other store paused: all are connected to first.
 // https://github.com/pingcap/tidb/issues/51448
-func TestA9_OneStoreIsABlackHole_NoStoreIsPaused(t *testing.T) {
+// Catalogue: A9.
+func TestOneStoreIsABlackHole_NoStoreIsPaused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3)
 	p.fault(t, fault.Rule{Point: "tikv." + id(p.c.Stores()[2]) + ".PrepareSnapshotBackup", Position: fault.Stall, Times: -1})
@@ -99,7 +102,8 @@ func (p *place) paused() []string {
 // While stores restart one after the other, the hold is tried again, and succeeds when the last one is up; if it does
 // not end, the run fails and names a store.
 // https://github.com/pingcap/tidb-operator/issues/5436
-func TestA7_RollingRestart(t *testing.T) {
+// Catalogue: A7.
+func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	t.Run("is outlived", func(t *testing.T) {
 		t.Parallel()

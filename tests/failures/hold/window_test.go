@@ -19,7 +19,8 @@ const firstCut = 2
 
 // GC and schedulers are held for the CreateSnapshots calls, not while AWS copies blocks.
 // https://github.com/pingcap/tidb-operator/issues/5256
-func TestA1_SnapshotsPendingForMinutes_HoldIsOverBeforeTheFirstPoll(t *testing.T) {
+// Catalogue: A1.
+func TestSnapshotsPendingForMinutes_HoldIsOverBeforeTheFirstPoll(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3, func(c *testbed.Config) { c.Rules.SnapshotBase = scale * 5 * time.Second })
 	var mu sync.Mutex
@@ -43,7 +44,8 @@ func TestA1_SnapshotsPendingForMinutes_HoldIsOverBeforeTheFirstPoll(t *testing.T
 
 // A failed CreateSnapshots must not leave the pauser alive.
 // https://github.com/pingcap/tidb-operator/issues/5488
-func TestA2_CreateSnapshotsRefusedForOneStore_LetsGoOfAll(t *testing.T) {
+// Catalogue: A2.
+func TestCreateSnapshotsRefusedForOneStore_LetsGoOfAll(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 5)
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Code: "UnauthorizedOperation"})
@@ -57,7 +59,8 @@ func TestA2_CreateSnapshotsRefusedForOneStore_LetsGoOfAll(t *testing.T) {
 // How a run ends is read from its own journal: what the hold was is no failure once the release is recorded, and
 // is one before.
 // https://github.com/pingcap/tidb-operator/issues/5331
-func TestA3_HoldersEnd_IsAFailureOnlyBeforeTheRelease(t *testing.T) {
+// Catalogue: A3.
+func TestHoldersEnd_IsAFailureOnlyBeforeTheRelease(t *testing.T) {
 	t.Parallel()
 	t.Run("after it", func(t *testing.T) {
 		t.Parallel()
@@ -89,7 +92,8 @@ func TestA3_HoldersEnd_IsAFailureOnlyBeforeTheRelease(t *testing.T) {
 
 // Nothing resumes before the last member's snapshots were accepted, even if that takes longer than a lease.
 // https://github.com/pingcap/tidb-operator/issues/5478
-func TestA4_OneMemberIsSlow_NothingResumesBeforeAllAreCut(t *testing.T) {
+// Catalogue: A4.
+func TestOneMemberIsSlow_NothingResumesBeforeAllAreCut(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 2)
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow, Delay: lease + time.Second})
@@ -112,7 +116,8 @@ func TestA4_OneMemberIsSlow_NothingResumesBeforeAllAreCut(t *testing.T) {
 // A suspension that is forgotten in the window makes the set worthless: the keeper's next renewal or the store's
 // last word shows it, and the set is deleted.
 // https://github.com/pingcap/tidb/issues/49153
-func TestA8_StoreForgetsItsLeaseInTheWindow_SetIsThrownAway(t *testing.T) {
+// Catalogue: A8.
+func TestStoreForgetsItsLeaseInTheWindow_SetIsThrownAway(t *testing.T) {
 	t.Parallel()
 	for name, delay := range map[string]time.Duration{"a renewal sees it": lease, "only the store's last word shows it": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +136,8 @@ func TestA8_StoreForgetsItsLeaseInTheWindow_SetIsThrownAway(t *testing.T) {
 
 // While the hold lasts no raft admin command runs; a region whose wait aborts is asked again, alone, and not for ever.
 // https://github.com/tikv/tikv/issues/15739
-func TestA11_RaftAdminCommandsInTheWindow(t *testing.T) {
+// Catalogue: A11.
+func TestRaftAdminCommandsInTheWindow(t *testing.T) {
 	t.Parallel()
 	const regions = 6
 	newRegions := func(t *testing.T) *place {
@@ -178,7 +184,8 @@ func TestA11_RaftAdminCommandsInTheWindow(t *testing.T) {
 
 // The snapshots of all stores start as close together as EC2 answers, and the report says how far apart they are.
 // https://github.com/tikv/tikv/issues/16518
-func TestB12_StoresAreCutApart_SkewIsReported(t *testing.T) {
+// Catalogue: B12.
+func TestStoresAreCutApart_SkewIsReported(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 5, func(c *testbed.Config) {
 		c.Rules.Latency = spread("CreateSnapshots", 0, time.Minute)

@@ -31,9 +31,10 @@ func newSource(t *testing.T) (*place, cluster.Name) {
 	return p, source
 }
 
-// TestC8 kills the Job of the phase execute at each stage (its manager hands SIGTERM on to no backup), and deletes the Backup: the
+// It kills the Job of the phase execute at each stage (its manager hands SIGTERM on to no backup), and deletes the Backup: the
 // Operator's clean Job deletes the snapshots by what `rclone copy PREFIX/backupmeta` brings, and then all of the storage.
-func TestC8_ExecuteKilled_CleanJobDeletesAllSnapshots(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// Catalogue: C8.
+func TestExecuteKilled_CleanJobDeletesAllSnapshots(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p, source := newSource(t)
 	for name, stage := range map[string]struct {
@@ -64,9 +65,10 @@ func TestC8_ExecuteKilled_CleanJobDeletesAllSnapshots(t *testing.T) { //nolint:t
 	}
 }
 
-// TestC8 kills it in the cut, where nobody knows all snapshots: the clean Job finds no document, so that it leaves the journal
+// It kills it in the cut, where nobody knows all snapshots: the clean Job finds no document, so that it leaves the journal
 // with all else, by which gc deletes the snapshots.
-func TestC8_ExecuteKilledInTheCut_CleanJobLeavesAllToGC(t *testing.T) {
+// Catalogue: C8.
+func TestExecuteKilledInTheCut_CleanJobLeavesAllToGC(t *testing.T) {
 	t.Parallel()
 	p, source := newSource(t)
 	holder, err := p.Initialize(within(t), source)

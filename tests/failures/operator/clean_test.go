@@ -12,9 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// TestE16 lets a Restore fail after an earlier one of the same backup has its volumes, which nothing has attached: of a cluster
+// It lets a Restore fail after an earlier one of the same backup has its volumes, which nothing has attached: of a cluster
 // that was scaled to nothing, say. After each failure the Operator deletes what the storage's restoremeta names.
-func TestE16_FailedRestore_OperatorDeletesNoVolumesOfTheEarlierOne(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// Catalogue: E16.
+func TestFailedRestore_OperatorDeletesNoVolumesOfTheEarlierOne(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	earlier, pod, err := p.BeginRestoreVolumes(within(t), p.target)

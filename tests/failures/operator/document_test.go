@@ -11,9 +11,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// TestC13 lets both halves of a restore start from a document, a manifest or a seal that is missing, cut short, or has a
+// It lets both halves of a restore start from a document, a manifest or a seal that is missing, cut short, or has a
 // byte flipped (tidb-operator#5284, tidb#37581).
-func TestC13_RestoreOfAPartialDocument_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// Catalogue: C13.
+func TestRestoreOfAPartialDocument_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	missing := func([]byte) []byte { return nil }
@@ -46,9 +47,10 @@ func TestC13_RestoreOfAPartialDocument_IsRefusedBeforeAnyChange(t *testing.T) { 
 	}
 }
 
-// TestC11 restores a document whose number of stores is that of another scope (tidb-operator#5021): it is refused at once,
+// It restores a document whose number of stores is that of another scope (tidb-operator#5021): it is refused at once,
 // with both numbers.
-func TestC11_RestoreOfOtherNumberOfStores_IsRefusedOnceWithBothNumbers(t *testing.T) {
+// Catalogue: C11.
+func TestRestoreOfOtherNumberOfStores_IsRefusedOnceWithBothNumbers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.changed(t, manifest.BRBackupMeta, func(b []byte) []byte {
@@ -59,9 +61,10 @@ func TestC11_RestoreOfOtherNumberOfStores_IsRefusedOnceWithBothNumbers(t *testin
 	})
 }
 
-// TestC10 restores a document with a claim and a persistent volume that no store uses, which the Operator would refuse
+// It restores a document with a claim and a persistent volume that no store uses, which the Operator would refuse
 // when the volumes are made (tidb-operator#5459), and one that misses a volume's.
-func TestC10_RestoreWithStrayObjects_LeavesThemOut(t *testing.T) {
+// Catalogue: C10.
+func TestRestoreWithStrayObjects_LeavesThemOut(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	edit := func(change func(d *manifest.BRMeta)) func([]byte) []byte {

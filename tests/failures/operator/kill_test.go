@@ -13,9 +13,10 @@ import (
 	"github.com/tisnap/tisnap/tests/operator"
 )
 
-// TestC8 kills br while it makes volumes (tidb-operator#5074, for snapshots): the Job that is made again restores beside
+// It kills br while it makes volumes (tidb-operator#5074, for snapshots): the Job that is made again restores beside
 // what was left, and gc deletes that and nothing else.
-func TestC8_RestoreKilledWhileVolumesAreMade_NextJobWorksAndGCCleansUp(t *testing.T) {
+// Catalogue: C8.
+func TestRestoreKilledWhileVolumesAreMade_NextJobWorksAndGCCleansUp(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.killed(t, fault.Rule{Point: "ec2.CreateVolume", Nth: 4}, p.BeginRestoreVolumes)
@@ -35,9 +36,10 @@ func TestC8_RestoreKilledWhileVolumesAreMade_NextJobWorksAndGCCleansUp(t *testin
 	require.NotZero(t, run.ResolvedTS("EBS restore success"))
 }
 
-// TestH1 kills br in the middle of the flashback (velero#4503: a restart leaves it in progress for ever): the Job that is
+// It kills br in the middle of the flashback (velero#4503: a restart leaves it in progress for ever): the Job that is
 // made again resumes it, and the cluster serves.
-func TestH1_RestoreKilledInTheFlashback_NextJobResumesIt(t *testing.T) {
+// Catalogue: H1.
+func TestRestoreKilledInTheFlashback_NextJobResumesIt(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	_, err := p.RestoreVolumes(within(t), p.target)
@@ -51,9 +53,10 @@ func TestH1_RestoreKilledInTheFlashback_NextJobResumesIt(t *testing.T) {
 	require.Empty(t, p.Bed.Nodes.Cluster(p.target).Held())
 }
 
-// TestC2 terminates br while it makes volumes and waits for them, reading its stderr only at the end
+// It terminates br while it makes volumes and waits for them, reading its stderr only at the end
 // (tidb-operator#5281: a full pipe, a SIGTERM that is not passed on): it ends, and leaves neither volumes nor a document.
-func TestC2_RestoreTerminated_EndsAndLeavesNothing(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// Catalogue: C2.
+func TestRestoreTerminated_EndsAndLeavesNothing(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	for _, at := range []fault.Rule{{Point: "ec2.CreateVolume", Nth: 3}, {Point: "ec2.DescribeVolumes"}} {
@@ -67,9 +70,10 @@ func TestC2_RestoreTerminated_EndsAndLeavesNothing(t *testing.T) { //nolint:tpar
 	require.NoError(t, err, "the lock is free, and nothing is in the way")
 }
 
-// TestC2 terminates br when nothing answers any more what it has to undo (an API that hangs): it ends by itself before the ten
+// It terminates br when nothing answers any more what it has to undo (an API that hangs): it ends by itself before the ten
 // seconds of a Restore's pod are over, names what is left, and the next Job restores.
-func TestC2_RestoreTerminatedAndNothingAnswers_EndsAndNamesWhatIsLeft(t *testing.T) {
+// Catalogue: C2.
+func TestRestoreTerminatedAndNothingAnswers_EndsAndNamesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		data       bool
@@ -119,9 +123,10 @@ func TestC2_RestoreTerminatedAndNothingAnswers_EndsAndNamesWhatIsLeft(t *testing
 	}
 }
 
-// TestC14 starts a second restore of a target while the first one is at work (tidb-operator#5500): it waits for the first
+// It starts a second restore of a target while the first one is at work (tidb-operator#5500): it waits for the first
 // one, and then makes no second set of volumes beside a cluster that has stores.
-func TestC14_SecondRestoreOfATarget_NeverWorksBesideTheFirst(t *testing.T) {
+// Catalogue: C14.
+func TestSecondRestoreOfATarget_NeverWorksBesideTheFirst(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	release := make(chan struct{})

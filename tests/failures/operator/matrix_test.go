@@ -89,7 +89,8 @@ func (w *world) undisturbed(t *testing.T) [][]crash.Cell {
 // Each half of a restore is killed at each of its steps, in each position: before the effect, before the answer of each kind of
 // call that changes something, before the record, in the undo and after it. Then the Operator's next Job runs the same command
 // line: the chain ends with every row of the backup ts, nothing is held, and after a gc nothing is left over.
-func TestH1_RestoreKilledAtEachStep_NextJobEndsWithEveryRow(t *testing.T) {
+// Catalogue: H1.
+func TestRestoreKilledAtEachStep_NextJobEndsWithEveryRow(t *testing.T) {
 	t.Parallel()
 	sample, worlds := 2, 1
 	if os.Getenv(whole) != "" {

@@ -36,9 +36,10 @@ func (p *place) stores(t *testing.T) []cluster.StoreID {
 	return ids
 }
 
-// TestF2 has a store that PD hears of late, and then one that it never hears of (tidb-operator#5242), which does not
+// It has a store that PD hears of late, and then one that it never hears of (tidb-operator#5242), which does not
 // answer either: one that answers is up, whatever PD says. Nothing is resolved on a part of the stores.
-func TestF2_NotAllStoresAreUp_IsWaitedFor(t *testing.T) {
+// Catalogue: F2.
+func TestNotAllStoresAreUp_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	late := "tikv." + p.stores(t)[1].String()
@@ -69,8 +70,9 @@ func TestF2_NotAllStoresAreUp_IsWaitedFor(t *testing.T) {
 	p.untouched(t, name)
 }
 
-// TestF7 stops all progress for seconds, and then for ever (tikv/tikv#13955).
-func TestF7_StoresMakeNoProgress_IsWaitedOutOrEndsWithTheRegions(t *testing.T) {
+// It stops all progress for seconds, and then for ever (tikv/tikv#13955).
+// Catalogue: F7.
+func TestStoresMakeNoProgress_IsWaitedOutOrEndsWithTheRegions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.next()
@@ -93,9 +95,10 @@ func TestF7_StoresMakeNoProgress_IsWaitedOutOrEndsWithTheRegions(t *testing.T) {
 	p.verify(t, name)
 }
 
-// TestF8 has a store that answers no ping for a minute, and continues its work: "keepalive watchdog timeout" was
+// It has a store that answers no ping for a minute, and continues its work: "keepalive watchdog timeout" was
 // the end of a restore.
-func TestF8_NoPingsAnsweredForAMinute_TheCallContinues(t *testing.T) {
+// Catalogue: F8.
+func TestNoPingsAnsweredForAMinute_TheCallContinues(t *testing.T) {
 	t.Parallel()
 	const silence = 62 * time.Second
 	p := newPlace(t)

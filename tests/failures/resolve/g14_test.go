@@ -22,9 +22,10 @@ func (p *place) withTasks(t *testing.T, name cluster.Name) {
 	}})
 }
 
-// TestG14 has log backup and CDC tasks in the restored cluster's PD: a flashback is not what they expect
+// It has log backup and CDC tasks in the restored cluster's PD: a flashback is not what they expect
 // (pingcap/tidb#39602, pingcap/tidb#39920).
-func TestG14_LogBackupAndChangefeed_AreReportedPausedOrRefused(t *testing.T) {
+// Catalogue: G14.
+func TestLogBackupAndChangefeed_AreReportedPausedOrRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	feed := pd.Task{Kind: pd.TaskChangefeed, Name: "default/default/feed", State: "normal"}

@@ -12,8 +12,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// TestG4 has slow stores: a person sees how much is done and how long it will take (tikv/tikv#15276).
-func TestG4_SlowStores_ProgressAndTimeLeftAreShown(t *testing.T) {
+// It has slow stores: a person sees how much is done and how long it will take (tikv/tikv#15276).
+// Catalogue: G4.
+func TestSlowStores_ProgressAndTimeLeftAreShown(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.next()
@@ -29,9 +30,10 @@ func TestG4_SlowStores_ProgressAndTimeLeftAreShown(t *testing.T) {
 	p.verify(t, name)
 }
 
-// TestG9 moves the GC safe point beyond the backup ts before and while keys are flashed back: versions of the
+// It moves the GC safe point beyond the backup ts before and while keys are flashed back: versions of the
 // backup ts may be gone (pingcap/tidb#36215).
-func TestG9_GCPassesTheBackupTS_EndsTheRun(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// Catalogue: G9.
+func TestGCPassesTheBackupTS_EndsTheRun(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	for _, point := range []string{"pd.RaiseAllocID", "tikv.*.KvPrepareFlashbackToVersion", "tikv.*.KvFlashbackToVersion"} {
@@ -50,9 +52,10 @@ func TestG9_GCPassesTheBackupTS_EndsTheRun(t *testing.T) { //nolint:tparallel //
 	}
 }
 
-// TestG11 has a PD that has lost a region: the restore does not end well before PD knows all
+// It has a PD that has lost a region: the restore does not end well before PD knows all
 // (tidb-operator#5090).
-func TestG11_PDLacksARegion_IsNoEnd(t *testing.T) {
+// Catalogue: G11.
+func TestPDLacksARegion_IsNoEnd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.next()
@@ -84,8 +87,9 @@ func (o *order) note(call string) {
 	o.calls = append(o.calls, call)
 }
 
-// TestG12 looks at the order of the steps that must not be turned round (tidb-operator#4812).
-func TestG12_Steps_KeepTheirOrder(t *testing.T) {
+// It looks at the order of the steps that must not be turned round (tidb-operator#4812).
+// Catalogue: G12.
+func TestSteps_KeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.next()
@@ -120,9 +124,10 @@ func TestG12_Steps_KeepTheirOrder(t *testing.T) {
 	p.verify(t, name) // PD's next id is above every id in the data, too
 }
 
-// TestG13 reads the stores' own list of calls that change something: nothing but the recovery and the flashback
+// It reads the stores' own list of calls that change something: nothing but the recovery and the flashback
 // (pingcap/tidb#47273).
-func TestG13_NothingIsWrittenButTheFlashback(t *testing.T) {
+// Catalogue: G13.
+func TestNothingIsWrittenButTheFlashback(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.next()

@@ -15,8 +15,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// TestG1 restarts a store in each sub-phase: it loses its leaders, and is asked again (pingcap/tidb#45206).
-func TestG1_StoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// It restarts a store in each sub-phase: it loses its leaders, and is asked again (pingcap/tidb#45206).
+// Catalogue: G1.
+func TestStoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	for _, point := range []string{
@@ -44,8 +45,9 @@ func TestG1_StoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) { //nolint:tp
 	}
 }
 
-// TestG3 lets RecoverRegion make no progress on all stores (tikv/tikv#15122, tikv/tikv#15296): for ever.
-func TestG3_LeadersAreNotElected_EndsWithTheRegionsNamed(t *testing.T) {
+// It lets RecoverRegion make no progress on all stores (tikv/tikv#15122, tikv/tikv#15296): for ever.
+// Catalogue: G3.
+func TestLeadersAreNotElected_EndsWithTheRegionsNamed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.next()
@@ -62,8 +64,9 @@ func TestG3_LeadersAreNotElected_EndsWithTheRegionsNamed(t *testing.T) {
 	p.verify(t, name)
 }
 
-// TestG7 has a cluster of one region, which PD knows no leader of for seconds (pingcap/tidb#41058).
-func TestG7_NoLeaderInPDForSeconds_IsWaitedFor(t *testing.T) {
+// It has a cluster of one region, which PD knows no leader of for seconds (pingcap/tidb#41058).
+// Catalogue: G7.
+func TestNoLeaderInPDForSeconds_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *round.Config) { c.Accounts, c.Regions = 50, 1 })
 	name := p.next()
@@ -79,9 +82,10 @@ func TestG7_NoLeaderInPDForSeconds_IsWaitedFor(t *testing.T) {
 	p.verify(t, name)
 }
 
-// TestG8 plans for 30,000 regions whose peers are all alike: no store leads more than a tenth more than another
+// It plans for 30,000 regions whose peers are all alike: no store leads more than a tenth more than another
 // (pingcap/tidb#39404).
-func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
+// Catalogue: G8.
+func TestPeersAllAlike_LeadersAreSpread(t *testing.T) {
 	const regions, stores = 30_000, 3
 	metas := plan.NewMetas()
 	for store := cluster.StoreID(1); store <= stores; store++ {
@@ -105,8 +109,9 @@ func TestG8_PeersAllAlike_LeadersAreSpread(t *testing.T) {
 	require.LessOrEqual(t, summary.Imbalance, 10.0)
 }
 
-// TestG8 again over a whole cluster: a dry run shows the shares, and changes nothing.
-func TestG8_DryRun_ShowsTheShares(t *testing.T) {
+// It again over a whole cluster: a dry run shows the shares, and changes nothing.
+// Catalogue: G8.
+func TestDryRun_ShowsTheShares(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	name := p.halfway(t)

@@ -62,9 +62,10 @@ func (p *place) killAt(t *testing.T, name cluster.Name, rule fault.Rule, args ..
 	require.NotNil(t, p.cluster(name))
 }
 
-// TestG15 kills a restore in each sub-phase and resumes it with resolve, and kills that too: what is done is not done
+// It kills a restore in each sub-phase and resumes it with resolve, and kills that too: what is done is not done
 // again, and the report says where the time went (tidb-operator#5239).
-func TestG15_KilledInEachSubPhase_IsResumed(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
+// Catalogue: G15.
+func TestKilledInEachSubPhase_IsResumed(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
 	p := newPlace(t)
 	for _, at := range []fault.Rule{
@@ -139,9 +140,10 @@ func after(t time.Time, seconds float64) time.Time {
 	return t.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// TestG2 stops a restore with SIGSTOP, lets another run resolve the cluster, and lets the first one continue
+// It stops a restore with SIGSTOP, lets another run resolve the cluster, and lets the first one continue
 // (tikv/tikv#15684): it ends, and neither changes nor deletes anything.
-func TestG2_RunThatWasStoppedComesBack_TouchesNothing(t *testing.T) {
+// Catalogue: G2.
+func TestRunThatWasStoppedComesBack_TouchesNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for _, at := range []fault.Rule{{Point: "tikv.*.RecoverRegion", Nth: 2}, {Point: "tikv.*.KvFlashbackToVersion", Nth: 2}} {
