@@ -19,14 +19,13 @@ FUZZTIME  ?= 20s
 SAMPLE    ?= 0
 SUITE     ?=
 TIMEOUT   ?= 15m
-# Tests of the crash harness that kill or stop the shipped program for minutes: they are in test-rounds.
-KILLS     := ^Test(CutOff_FromObjectStorage|Grace_TenSeconds|Killed_AfterTheLastRecord|Rivals_RestoreAndResolve)
 # Packages that are tested at the same time: each runs whole clusters, with deadlines of wall-clock time.
 P         ?= 2
 # The race detector needs a C compiler; without one the tests run, but without it, and say so.
 RACE      ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
-# How many tests of a package run at the same time: most of them wait for a stand-in. The race detector computes more.
-PARALLEL  ?= $(if $(RACE),4,6)
+# How many tests of a package run at the same time: most of them wait for a stand-in, and compute only with the race detector.
+PARALLEL  ?= 10
+RACING    ?= 4
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
 # Without this tag grpc links golang.org/x/net/trace, its html/template calls methods by name, and the linker then
 # keeps every method of the EC2 client: 101 MB in place of 47.
@@ -38,7 +37,7 @@ export GOFLAGS     := -trimpath -buildvcs=false -tags=$(TAGS)
 export CGO_ENABLED := 0
 LINT      := $(GO) tool -modfile=hack/go.tools.mod golangci-lint
 TEST      := $(GO) test -shuffle=on -timeout=$(TIMEOUT) -parallel=$(PARALLEL)
-RACETEST  := $(if $(RACE),CGO_ENABLED=1 )$(TEST) $(RACE)
+RACETEST  := $(if $(RACE),CGO_ENABLED=1 $(TEST) -race -parallel=$(RACING),$(TEST))
 
 .PHONY: help
 help: ## list the targets
@@ -76,7 +75,7 @@ clean: ## remove what was built
 test: ## run the tests of all packages with the race detector, in random order; those of the whole program are in test-rounds
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
 	$(TEST) ./tests/arch ./tests/mutants/...
-	$(RACETEST) -p=$(P) -skip='$(KILLS)' $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator)')
+	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator)|/testbed/crash$$')
 
 .PHONY: test-rounds
 test-rounds: ## run the tests of the whole program: its rounds on the testbed, its kills, and those with a replayed TiDB Operator

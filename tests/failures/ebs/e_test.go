@@ -3,6 +3,7 @@ package ebs_test
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,14 +83,17 @@ func TestVolumesVanish_AreAskedForWithTheNextToken(t *testing.T) {
 // Catalogue: E2.
 func TestFailsInTheMiddleOfItsVolumes_LeavesNone(t *testing.T) {
 	t.Parallel()
-	w := backedUp(t, 5)
 	for _, nth := range []int{3, 7, 10} {
-		w.fault(t, fault.Rule{Point: "ec2.CreateVolume", Nth: nth, Code: "UnauthorizedOperation", Times: -1})
-		e := w.run(t, restoreInto()...)
-		require.EqualValues(t, 7, e.code, e.stderr)
-		require.Empty(t, w.faults.Unreached())
-		w.faults.Clear()
-		w.nothingLeft(t)
+		t.Run(strconv.Itoa(nth), func(t *testing.T) {
+			t.Parallel()
+			w := backedUp(t, 5)
+			w.fault(t, fault.Rule{Point: "ec2.CreateVolume", Nth: nth, Code: "UnauthorizedOperation", Times: -1})
+			e := w.run(t, restoreInto()...)
+			require.EqualValues(t, 7, e.code, e.stderr)
+			require.Empty(t, w.faults.Unreached())
+			w.faults.Clear()
+			w.nothingLeft(t)
+		})
 	}
 }
 
