@@ -73,6 +73,7 @@ func TestContinued_AnotherRequest_IsNotContinuedAndTheDifferenceIsSaid(t *testin
 		"another manifest":       {func(o *restore.Options) { o.Changes.Manifest = object(7) }, "--from-manifest is"},
 		"the source's own":       {func(o *restore.Options) { o.Changes.Manifest = nil }, `--from-manifest is ""`},
 		"other volumes":          {func(o *restore.Options) { o.Volume.IOPS = 7000 }, `--volume-iops is "7000" and was "0"`},
+		"larger volumes":         {func(o *restore.Options) { o.Volume.SizeGiB = 200 }, `--volume-size is "200" and was ""`},
 		"how long it is waited":  {func(o *restore.Options) { o.Timeout = time.Minute }, ""},
 		"a failed run's remains": {func(o *restore.Options) { o.KeepOnFailure = true }, ""},
 	} {

@@ -17,7 +17,7 @@ import (
 
 // Request is what decides about the restored cluster, by the names of the options.
 func (o *Options) Request() map[string]string {
-	return map[string]string{
+	request := map[string]string{
 		"volume-type": o.Volume.Type, "volume-iops": strconv.FormatInt(o.Volume.IOPS, 10),
 		"volume-throughput": strconv.FormatInt(o.Volume.ThroughputMiB, 10),
 		"target-az":         string(o.Zone) + zonesText(o.Zones), "kms-key": o.KMSKey, "encrypt": strconv.FormatBool(o.Encrypt),
@@ -27,6 +27,10 @@ func (o *Options) Request() map[string]string {
 		"tolerate-store": fmt.Sprint(o.TolerateStores),
 		"from-manifest":  digest(o.Changes.Manifest), "patch": digest(o.Changes.Patches...),
 	}
+	if o.Volume.SizeGiB != 0 { // older versions did not compare it
+		request["volume-size"] = strconv.FormatInt(o.Volume.SizeGiB, 10)
+	}
+	return request
 }
 
 // digest is a short text that differs for other contents; empty for none.
