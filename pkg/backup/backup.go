@@ -184,7 +184,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r.result.Timings = engine.Timings()
 	r.result.Source = r.source
 	r.result.FailedAttempts = engine.FailedAttempts()
-	r.result.Before, r.result.LostLock = engine.Before(), r.fence.Lost()
+	r.result.Before, r.result.LostLock = engine.Before(), r.fence.Loss() != nil
 	if r.hold != nil {
 		r.result.Hold.Parts, r.result.Hold.Stores = r.hold.Parts(), r.storeParts()
 	}
@@ -202,7 +202,7 @@ func (r *run) conclude(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
 	defer cancel()
-	r.fence.Taken(ctx) // notes the loss
+	_ = r.fence.Confirm(ctx) // notes the loss
 	return r.fence.Explain("backup", err)
 }
 

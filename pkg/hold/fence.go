@@ -3,14 +3,19 @@ package hold
 import (
 	"context"
 	"time"
+
+	"github.com/tisnap/tisnap/pkg/fenced"
 )
+
+// holderLimit bounds a reading of the lock while the cluster is held. A lock that cannot be read says nothing.
+const holderLimit = 2 * time.Second
 
 // Fence says whether another process has, or may have, the cluster. runlock.Fence is one.
 type Fence interface {
 	// Current is an error of kind Conflict if the lock may be another run's by now. It asks nobody.
 	Current() error
-	// Replaced reports whether another process has taken the lock for sure.
-	Replaced(ctx context.Context) bool
+	// Holder reads who has the lock.
+	Holder(ctx context.Context) fenced.Holder
 }
 
 // fenced is asked right before each call that pauses something: a process that was suspended until its lock was another
@@ -30,7 +35,9 @@ func (h *Hold) leaveExpired(ctx context.Context) {
 	if reason == nil {
 		return
 	}
-	replaced := h.cfg.Fence.Replaced(ctx)
+	asking, cancel := context.WithTimeout(ctx, holderLimit)
+	replaced := h.cfg.Fence.Holder(asking).Replaced()
+	cancel()
 	left := false
 	h.mu.Lock()
 	if held := len(h.paused)+len(h.items) > 0 || h.safePoint != 0; held && (replaced || time.Now().After(h.pdTill.Add(expiryMargin))) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/hold"
 )
 
@@ -25,7 +26,12 @@ func (f *fence) Current() error {
 	return nil
 }
 
-func (f *fence) Replaced(context.Context) bool { return f.replaced.Load() }
+func (f *fence) Holder(context.Context) fenced.Holder {
+	if f.replaced.Load() {
+		return fenced.HolderSameRun
+	}
+	return fenced.HolderThis
+}
 
 // calls are all that changed something on PD and the stores.
 func (r *rig) calls() []string {

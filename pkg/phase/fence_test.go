@@ -14,15 +14,34 @@ import (
 
 // fence is a lock whose loss is the test's.
 type fence struct {
-	lost   error
-	checks int
+	lost, unsure error
+	checks       int
 }
 
 func (f *fence) Check(context.Context) error   { f.checks++; return f.lost }
 func (f *fence) Confirm(context.Context) error { return f.lost }
-func (f *fence) Recheck(context.Context) error { return f.lost }
+func (f *fence) Current() error                { return errors.Join(f.unsure, f.lost) }
 
 var errLost = errors.New("the lock is lost")
+
+// A process that is awake asks nobody before each call. One that was suspended asks, and the answer counts.
+func TestFence_CallOfAStep_AsksOnlyIfItMayBeLost(t *testing.T) {
+	t.Parallel()
+	lock := &fence{}
+	err := phase.New(phase.Config{Run: "r", Journal: &memory{}, Fence: lock}).Run(t.Context(), []phase.Step{{
+		Phase: "p", Name: "s", Deadline: time.Minute,
+		Do: func(ctx context.Context, _ *phase.Scope) error {
+			begun := lock.checks
+			require.NoError(t, fenced.Check(ctx))
+			require.Equal(t, begun, lock.checks, "nobody is asked")
+			lock.unsure = errors.New("it was not renewed for long")
+			require.NoError(t, fenced.Check(ctx))
+			require.Equal(t, begun+1, lock.checks)
+			return nil
+		},
+	}})
+	require.NoError(t, err)
+}
 
 // A lock that goes while a step is at work stops its next call, and the undo of what it made is not begun: it is another's by now.
 func TestFence_LostDuringDo_StopsItsCallsAndTheUndo(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -95,7 +96,7 @@ func (r *Resolver) keepFrozen(ctx context.Context) {
 		if pause = thawedInterval; done {
 			pause = frozenInterval
 		}
-		if r.cfg.Fence.Lost() {
+		if r.cfg.Fence.Loss() != nil {
 			return // what is paused by now is another run's
 		}
 		if err != nil && ctx.Err() == nil {
@@ -179,11 +180,14 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 		r.unfreeze = nil
 	}
 	lost := r.taken(ctx) != nil
-	if lost && r.cfg.Fence.Continued(ctx) {
-		return nil
-	}
-	if lost && !r.cfg.Fence.Reclaim(ctx) {
-		return r.releaseGC(ctx)
+	if lost {
+		switch r.cfg.Fence.Holder(ctx) {
+		case fenced.HolderSameRun: // all of it is that process's
+			return nil
+		case fenced.HolderEndedRun: // so that it is this one's to end again
+		case fenced.HolderUnknown, fenced.HolderThis, fenced.HolderOtherRun:
+			return r.releaseGC(ctx)
+		}
 	}
 	var errs []error
 	for _, putBack := range []func(context.Context) error{r.resumeSchedulers, r.dropLimits, r.releaseGC} {

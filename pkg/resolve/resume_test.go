@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -258,10 +259,10 @@ func progressAway(t *testing.T, o *original) {
 // checkFence is a fence whose Check is a test's.
 type checkFence struct {
 	check func(context.Context) error
-	lost  atomic.Bool
+	lost  atomic.Pointer[error]
 }
 
-func (f *checkFence) Continued(context.Context) bool { return false }
+func (f *checkFence) Holder(context.Context) fenced.Holder { return fenced.HolderUnknown }
 
 func (f *checkFence) Check(ctx context.Context) error {
 	err := f.check(ctx)
@@ -271,6 +272,11 @@ func (f *checkFence) Check(ctx context.Context) error {
 	return err
 }
 
-func (f *checkFence) Lose(error)                   { f.lost.Store(true) }
-func (f *checkFence) Lost() bool                   { return f.lost.Load() }
-func (f *checkFence) Reclaim(context.Context) bool { return false }
+func (f *checkFence) Lose(reason error) { f.lost.CompareAndSwap(nil, &reason) }
+
+func (f *checkFence) Loss() error {
+	if reason := f.lost.Load(); reason != nil {
+		return *reason
+	}
+	return nil
+}

@@ -42,7 +42,7 @@ func (s *sweepRun) Address(store cluster.StoreID) string { return s.r.address(st
 func (s *sweepRun) CheckHeld(ctx context.Context) error { return s.r.cfg.Fence.Check(ctx) }
 
 // Lost implements sweep.Run.
-func (s *sweepRun) Lost() bool { return s.r.cfg.Fence.Lost() }
+func (s *sweepRun) Lost() bool { return s.r.cfg.Fence.Loss() != nil }
 
 // Interrupted implements sweep.Run.
 func (s *sweepRun) Interrupted() error { return s.r.interrupted() }

@@ -127,7 +127,7 @@ func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 
 // unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted. It notes of which cluster first.
 func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
-	if r.fence.Taken(ctx) {
+	if r.fence.Confirm(ctx) != nil {
 		return failure.New(failure.Conflict, "unmark recovering", r.opts.Target.String(), "another run has it").
 			WithHint("see how that run ended: this one has nothing more to do")
 	}

@@ -62,7 +62,7 @@ func (r *run) finish() string {
 func (r *run) conclude(err error) error {
 	err = r.fence.Explain("restore", err)
 	switch {
-	case err != nil && (!r.serves.Load() || r.fence.Lost()):
+	case err != nil && (!r.serves.Load() || r.fence.Loss() != nil):
 		return err
 	case err != nil && !r.led:
 		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),

@@ -131,11 +131,11 @@ const lockAnswer = 5 * time.Second
 // lostLock finds out whether a run that failed has lost its lock.
 func (r *run) lostLock(ctx context.Context, err error) bool {
 	if err == nil || r.fence.Epoch() == 0 {
-		return r.fence.Lost()
+		return r.fence.Loss() != nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
 	defer cancel()
-	return r.fence.Taken(ctx)
+	return r.fence.Confirm(ctx) != nil
 }
 
 // check carries out steps that change nothing. No journal is written.

@@ -1,6 +1,7 @@
 package runlock_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -31,7 +33,7 @@ func TestFence_Current_EndsBeforeTheLockCanBeTakenOver(t *testing.T) {
 		err := f.Current()
 		require.Equal(t, asked, plan.Calls("s3.GetObject"), "it asks nobody")
 		require.Equal(t, failure.Conflict, failure.KindOf(err), "a minute without a renewal gives the lock to others")
-		require.False(t, f.Lost(), "the next renewal may find that nobody came")
+		require.NoError(t, f.Loss(), "the next renewal may find that nobody came")
 		plan.Clear()
 		pass(time.Minute)
 		require.NoError(t, f.Current(), "it was renewed since")
@@ -51,27 +53,35 @@ func TestFence_Current_NotTakenOrLost_IsConflict(t *testing.T) {
 }
 
 // Only another owner is a replacement: not a person who broke the lock, and not a storage that does not answer.
-func TestFence_Replaced_ByAnotherOwnerAlone(t *testing.T) {
+func TestFence_Holder_ReplacedByAnotherOwnerAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		plan := &fault.Plan{}
 		store := objstoretest.NewMemory(plan)
 		f := take(t, store, first)
-		require.False(t, f.Replaced(t.Context()))
+		require.Equal(t, fenced.HolderThis, f.Holder(t.Context()))
 		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
-		require.False(t, f.Replaced(t.Context()), "it was broken, and nobody has it")
+		require.Equal(t, fenced.HolderThis, f.Holder(t.Context()), "it was broken, and nobody has it")
 		again := acquire(t, store, first)
-		require.True(t, f.Replaced(t.Context()), "another process of the same run")
+		require.Equal(t, fenced.HolderSameRun, f.Holder(t.Context()), "another process of the same run")
 		require.NoError(t, plan.Add(fault.Rule{Point: "s3.GetObject", Position: fault.Before, Times: -1}))
-		require.False(t, f.Replaced(t.Context()), "it cannot be read")
+		require.Equal(t, fenced.HolderUnknown, f.Holder(t.Context()), "it cannot be read")
 		plan.Clear()
 		require.NoError(t, again.Release(t.Context()))
 	})
 }
 
+// recheck is how the engine asks before each call.
+func recheck(ctx context.Context, f *runlock.Fence) error {
+	if f.Current() == nil {
+		return nil
+	}
+	return f.Check(ctx)
+}
+
 // A process that is awake asks nobody before each call. One that was suspended asks; one that is cut off from object storage
 // waits for it, as another run may have the lock by then.
-func TestFence_Recheck_AsksOnlyAfterASuspension(t *testing.T) {
+func TestFence_CurrentThenCheck_AsksOnlyAfterASuspension(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
@@ -81,14 +91,14 @@ func TestFence_Recheck_AsksOnlyAfterASuspension(t *testing.T) {
 		asked := cut.reads.Load()
 		for range 100 {
 			pass(time.Second)
-			require.NoError(t, f.Recheck(t.Context()))
+			require.NoError(t, recheck(t.Context(), f))
 		}
 		require.Equal(t, asked, cut.reads.Load(), "nobody is asked")
 		cut.away.Store(true)
 		start := time.Now()
 		time.AfterFunc(5*time.Minute, func() { cut.away.Store(false) })
 		pass(time.Minute)
-		require.NoError(t, f.Recheck(t.Context()))
+		require.NoError(t, recheck(t.Context(), f))
 		require.GreaterOrEqual(t, time.Since(start), 5*time.Minute)
 		require.NoError(t, f.Release(t.Context()))
 
@@ -101,8 +111,8 @@ func TestFence_Recheck_AsksOnlyAfterASuspension(t *testing.T) {
 		pass(30 * time.Second)
 		next, err := runlock.Take(t.Context(), store, prod, other, long, ignore())
 		require.NoError(t, err)
-		require.ErrorContains(t, f.Recheck(t.Context()), "taken over by run run-2")
-		require.True(t, f.Lost())
+		require.ErrorContains(t, recheck(t.Context(), f), "taken over by run run-2")
+		require.Error(t, f.Loss())
 		close(wake)
 		require.NoError(t, next.Release(t.Context()))
 		require.NoError(t, f.Release(t.Context()))

@@ -7,13 +7,16 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
 // Fence says to one run whether another run has, or may have, its cluster. It is safe for concurrent use.
 //
-// A loss is noted once, with its reason, and for good: by the renewals, by Check, by Taken, or by somebody who sees
+// A loss is noted once, with its reason, and for good: by the renewals, by Check, by Confirm, or by somebody who sees
 // it elsewhere (Lose), such as in a store that follows another run.
+//
+// Check and Confirm read the lock, Current and Loss ask nobody, and Holder says who has it.
 type Fence struct {
 	store   objstore.Store
 	cluster cluster.Name
@@ -64,7 +67,7 @@ func (f *Fence) Release(ctx context.Context) error {
 // object storage does not answer, the last renewal counts while nobody can have taken the lock over; then Check waits
 // for the answer, until the lease ends.
 func (f *Fence) Check(ctx context.Context) error {
-	if reason := f.reason(); reason != nil {
+	if reason := f.Loss(); reason != nil {
 		return reason
 	}
 	held := f.lock()
@@ -82,7 +85,7 @@ func (f *Fence) Check(ctx context.Context) error {
 // the lock was never taken, or if it was renewed so long ago that another run may have taken it over, as in a process
 // that was suspended. Call it right before each effect that must wait for nothing, such as those of a hold.
 func (f *Fence) Current() error {
-	if reason := f.reason(); reason != nil {
+	if reason := f.Loss(); reason != nil {
 		return reason
 	}
 	held := f.lock()
@@ -97,16 +100,6 @@ func (f *Fence) Current() error {
 	return nil
 }
 
-// Recheck is for right before each call that changes something, in between the calls of Check. While Current has nothing
-// against it, it asks nobody; in a process that was suspended, or cut off from object storage, it asks as Check does, and
-// waits for the answer.
-func (f *Fence) Recheck(ctx context.Context) error {
-	if f.Current() == nil {
-		return nil
-	}
-	return f.Check(ctx)
-}
-
 // Lose notes that another run has, or may have, the cluster. The first reason is kept.
 func (f *Fence) Lose(reason error) {
 	f.mu.Lock()
@@ -116,20 +109,21 @@ func (f *Fence) Lose(reason error) {
 	}
 }
 
-// Lost reports whether a loss was noted. It asks nobody.
-func (f *Fence) Lost() bool { return f.reason() != nil }
-
 // Loss is the reason of the loss, of kind Conflict; nil if none was noted. It asks nobody.
-func (f *Fence) Loss() error { return f.reason() }
+func (f *Fence) Loss() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost
+}
 
-// Taken reports whether another run, or another process of this one, has, or may have, the cluster by now: ask it before
-// anything is undone. It reads the lock, if no loss was noted. One that was deleted, or released by somebody else, is lost,
-// as Check says. One that cannot be read is still held while the last renewal is so young that nobody can have taken it
-// over; after that it may be another run's. So it is with an answer that waited for a process that was suspended: it is
-// asked for again.
-func (f *Fence) Taken(ctx context.Context) bool {
-	if f.Lost() {
-		return true
+// Confirm is Check that counts no earlier answer: ask it before what takes something away, as a person may have broken the
+// lock a moment ago. Its error is that of the loss, of kind Conflict. A lock that was deleted, or released by somebody else,
+// is lost, as Check says. One that cannot be read is still held while the last renewal is so young that nobody can have
+// taken it over; after that it may be another run's. So it is with an answer that waited for a process that was suspended:
+// it is asked for again.
+func (f *Fence) Confirm(ctx context.Context) error {
+	if reason := f.Loss(); reason != nil {
+		return reason
 	}
 	held := f.lock()
 	start := time.Now()
@@ -149,41 +143,24 @@ func (f *Fence) Taken(ctx context.Context) bool {
 		f.Lose(failure.New(failure.Conflict, "check lock", f.cluster.String(),
 			"it was not renewed for so long that another run may have it, and it cannot be read: %w", err))
 	}
-	return f.Lost()
+	return f.Loss()
 }
 
-// Confirm is Check that counts no earlier answer: ask it before what takes something away, as a person may have broken the lock
-// a moment ago. Its error is that of the loss, of kind Conflict.
-func (f *Fence) Confirm(ctx context.Context) error {
-	if f.Taken(ctx) {
-		return f.Loss()
+// Holder reads who has the lock. It notes no loss.
+func (f *Fence) Holder(ctx context.Context) fenced.Holder {
+	record, _, err := Read(ctx, f.store, f.cluster)
+	held := f.lock()
+	switch {
+	case err != nil:
+		return fenced.HolderUnknown
+	case held != nil && record.Nonce == held.lock.nonce:
+		return fenced.HolderThis
+	case record.Owner.Run == f.owner.Run:
+		return fenced.HolderSameRun
+	case record.Held(time.Now()):
+		return fenced.HolderOtherRun
 	}
-	return nil
-}
-
-// Replaced reports whether another process, of this run or of another, has taken the lock for sure. A lock that cannot be
-// read within 2 s says nothing.
-func (f *Fence) Replaced(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	record, _, err := Read(ctx, f.store, f.cluster)
-	held := f.lock()
-	return err == nil && (held == nil || record.Nonce != held.lock.nonce)
-}
-
-// Reclaim reports whether another run has had the lock after this one and has released it: what
-// this run has left in the cluster is its own to clean up again. The loss stays noted.
-func (f *Fence) Reclaim(ctx context.Context) bool {
-	record, _, err := Read(ctx, f.store, f.cluster)
-	return err == nil && record.Owner.Run != f.owner.Run && !record.Held(time.Now())
-}
-
-// Continued reports whether another process of this same run has taken the lock since it was lost, and is its owner still,
-// or was its last one.
-func (f *Fence) Continued(ctx context.Context) bool {
-	record, _, err := Read(ctx, f.store, f.cluster)
-	held := f.lock()
-	return err == nil && held != nil && record.Owner.Run == f.owner.Run && record.Nonce != held.lock.nonce
+	return fenced.HolderEndedRun
 }
 
 func (f *Fence) lock() *HeldLock {
@@ -199,17 +176,11 @@ func (f *Fence) releasedIt() bool {
 	return f.released
 }
 
-func (f *Fence) reason() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lost
-}
-
 // Explain is the error of a run that failed: if its lock was lost, that is what a script has to know, and not what failed
 // before it was noticed. A process that was suspended wakes with its deadlines behind it, calls cut off, and a cluster that
 // another run has changed. A cluster that is still held outranks it. It asks nobody.
 func (f *Fence) Explain(op string, err error) error {
-	if err == nil || !f.Lost() || failure.Is(err, failure.Conflict) || failure.Is(err, failure.Held) {
+	if err == nil || f.Loss() == nil || failure.Is(err, failure.Conflict) || failure.Is(err, failure.Held) {
 		return err
 	}
 	return failure.New(failure.Conflict, op, f.cluster.String(), "%w; before that was noticed: %w", f.Loss(), err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -40,7 +41,7 @@ func TestFence_Held_AsksOnceInAWhile(t *testing.T) {
 			require.NoError(t, f.Check(t.Context()))
 		}
 		require.Equal(t, before+1, plan.Calls("s3.GetObject"))
-		require.False(t, f.Taken(t.Context()))
+		require.NoError(t, f.Confirm(t.Context()))
 		require.NoError(t, f.Release(t.Context()))
 		require.Equal(t, failure.Conflict, failure.KindOf(f.Check(t.Context())), "it was released")
 	})
@@ -58,7 +59,7 @@ func TestFence_LockBrokenMeanwhile_IsConflictFromThenOn(t *testing.T) {
 		err := f.Check(t.Context())
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
 		require.ErrorContains(t, err, "released by somebody else")
-		require.True(t, f.Lost())
+		require.Error(t, f.Loss())
 		l := acquire(t, store, other)
 		require.NoError(t, l.Release(t.Context()))
 		require.ErrorContains(t, f.Check(t.Context()), "released by somebody else", "the first reason is kept")
@@ -86,17 +87,17 @@ func TestFence_TakenOver_IsReadFromTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		f := take(t, store, first)
-		require.False(t, f.Reclaim(t.Context()), "nobody else has had it")
+		require.Equal(t, fenced.HolderThis, f.Holder(t.Context()), "nobody else has had it")
 		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
 		l := acquire(t, store, other)
-		require.False(t, f.Lost(), "nobody has noticed yet")
-		require.True(t, f.Taken(t.Context()))
-		require.True(t, f.Lost())
+		require.NoError(t, f.Loss(), "nobody has noticed yet")
+		require.Error(t, f.Confirm(t.Context()))
+		require.Error(t, f.Loss())
 		require.ErrorContains(t, f.Check(t.Context()), "taken over by run run-2")
-		require.False(t, f.Reclaim(t.Context()), "the other run is at work")
+		require.Equal(t, fenced.HolderOtherRun, f.Holder(t.Context()), "the other run is at work")
 		require.NoError(t, l.Release(t.Context()))
-		require.True(t, f.Reclaim(t.Context()))
-		require.True(t, f.Taken(t.Context()), "but a loss stays noted")
+		require.Equal(t, fenced.HolderEndedRun, f.Holder(t.Context()))
+		require.Error(t, f.Confirm(t.Context()), "but a loss stays noted")
 	})
 }
 
@@ -106,11 +107,11 @@ func TestFence_AnotherProcessOfTheRunTookOver_IsReadFromTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		suspended := take(t, store, first)
-		require.False(t, suspended.Taken(t.Context()))
+		require.NoError(t, suspended.Confirm(t.Context()))
 		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
 		now := take(t, store, first)
-		require.True(t, suspended.Taken(t.Context()))
-		require.False(t, now.Taken(t.Context()))
+		require.Error(t, suspended.Confirm(t.Context()))
+		require.NoError(t, now.Confirm(t.Context()))
 	})
 }
 
@@ -128,7 +129,7 @@ func TestFence_StoreAway_TheLeaseCountsWhileItRuns(t *testing.T) {
 				asked := plan.Calls("s3.GetObject")
 				require.NoError(t, f.Check(t.Context()))
 				require.Equal(t, asked, plan.Calls("s3.GetObject"), "not every call waits for a check that times out")
-				require.False(t, f.Taken(within(t, time.Second)), "nobody can have taken it yet")
+				require.NoError(t, f.Confirm(within(t, time.Second)), "nobody can have taken it yet")
 				pass(ttl)
 				err := f.Check(t.Context())
 				require.Equal(t, failure.Conflict, failure.KindOf(err))
@@ -149,9 +150,9 @@ func TestFence_Unreadable_MayBeTakenOnceItWasNotRenewed(t *testing.T) {
 		pass(time.Minute)
 		require.NoError(t, plan.Add(fault.Rule{Point: "s3.*", Times: -1}))
 		pass(25 * time.Second)
-		require.False(t, f.Taken(t.Context()), "it was renewed a moment ago")
+		require.NoError(t, f.Confirm(t.Context()), "it was renewed a moment ago")
 		pass(30 * time.Second)
-		require.True(t, f.Taken(t.Context()))
+		require.Error(t, f.Confirm(t.Context()))
 		plan.Clear()
 		require.ErrorContains(t, f.Check(t.Context()), "another run may have it", "a loss stays noted")
 		require.NoError(t, f.Release(t.Context()))
@@ -160,7 +161,7 @@ func TestFence_Unreadable_MayBeTakenOnceItWasNotRenewed(t *testing.T) {
 
 // A lock that a person broke, or whose object is gone, is lost to whoever undoes, as it is to Check; one that the run has
 // released itself is not.
-func TestFence_Taken_ReleasedOrDeleted_IsLost(t *testing.T) {
+func TestFence_Confirm_ReleasedOrDeleted_IsLost(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		meanwhile func(t *testing.T, store *objstoretest.Memory, f *runlock.Fence)
@@ -181,7 +182,7 @@ func TestFence_Taken_ReleasedOrDeleted_IsLost(t *testing.T) {
 			store := objstoretest.NewMemory(nil)
 			f := take(t, store, first)
 			row.meanwhile(t, store, f)
-			require.Equal(t, row.want != "", f.Taken(t.Context()))
+			require.Equal(t, row.want != "", f.Confirm(t.Context()) != nil)
 			if row.want != "" {
 				require.ErrorContains(t, f.Loss(), row.want)
 			}
@@ -196,7 +197,7 @@ func TestFence_LossSeenElsewhere_IsNotedOnce(t *testing.T) {
 		f.Lose(failure.New(failure.Conflict, "keep leaders", "store 1", "another run recovers it"))
 		f.Lose(failure.New(failure.Conflict, "keep leaders", "store 2", "another run recovers it"))
 		require.ErrorContains(t, f.Check(t.Context()), "store 1")
-		require.True(t, f.Taken(t.Context()))
+		require.Error(t, f.Confirm(t.Context()))
 	})
 }
 

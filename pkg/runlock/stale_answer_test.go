@@ -60,7 +60,7 @@ func TestFence_SuspendedWhileTheAnswerCame_AsksAgain(t *testing.T) {
 		"check, an answer":   {false, func(t *testing.T, f *runlock.Fence) error { return f.Check(t.Context()) }},
 		"check, its timeout": {true, func(t *testing.T, f *runlock.Fence) error { return f.Check(t.Context()) }},
 		"taken": {false, func(t *testing.T, f *runlock.Fence) error {
-			require.True(t, f.Taken(t.Context()))
+			require.Error(t, f.Confirm(t.Context()))
 			return f.Loss()
 		}},
 	} {

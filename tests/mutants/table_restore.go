@@ -12,7 +12,7 @@ func restoreGuards() []Mutant {
 			"	return r.asked && gone < len(r.volumes)+r.replaced", "	return false",
 			"TestRun_VolumeHiddenWhileItIsUndone_IsFoundAgain"),
 		in("pkg/runlock/fence.go", "a run whose lock was broken a moment ago deletes its successor's volumes", oneRun,
-			"	if f.Taken(ctx) {\n		return f.Loss()", "	if f.Lost() {\n		return f.Loss()",
+			"	if reason := f.Loss(); reason != nil {\n		return reason\n	}\n	held := f.lock()\n	start", "	if reason := f.Loss(); reason != nil || f.Current() == nil {\n		return reason\n	}\n	held := f.lock()\n	start",
 			"TestFence_Confirm_CountsNoEarlierAnswer"),
 		in("pkg/restore/create_cluster.go", "a cluster whose TiDB answers is deleted, as not all leaders were seen", othersStay,
 			"r.opts.KeepOnFailure || r.serves.Load()", "r.opts.KeepOnFailure",
