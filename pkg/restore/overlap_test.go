@@ -83,6 +83,13 @@ func TestRun_StepsSideBySide_InEveryOrder(t *testing.T) { //nolint:tparallel // 
 			require.Empty(t, l.faults.Unreached())
 		})
 	}
+}
+
+// Each of the calls is slow, and all of them end well.
+func TestRun_StepsSideBySide_OneIsSlow_IsRestored(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
+	t.Parallel()
+	l := newLab(t)
+	const late = 2 * time.Second
 	for _, row := range []struct{ point string }{{"ec2.CreateVolume"}, {"pd.MarkRecovering"}, {"tikv.2.ReadRegionMeta"}, {"tikv.*.CheckPendingAdminOp"}} {
 		t.Run("slow "+row.point, func(t *testing.T) {
 			l.faults.Clear()

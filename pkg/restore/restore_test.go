@@ -40,21 +40,24 @@ func TestRun_AnswerOfCreateVolumeLost_MakesNoSecondVolume(t *testing.T) {
 	}
 }
 
-func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
+func TestRun_Failures_LeaveNothing(t *testing.T) {
+	t.Parallel()
+	steps := restore.StepNames(journal.StepCreateCluster, "await-restart")
+	for name, part := range map[string][]string{"first half": steps[:len(steps)/2], "second half": steps[len(steps)/2:]} {
+		t.Run(name, func(t *testing.T) { //nolint:tparallel // the steps share a testbed and follow each other
+			t.Parallel()
+			l := newLab(t)
+			for _, step := range part {
+				t.Run("cancelled in "+step, func(t *testing.T) { cancelledIn(t, l, step) })
+			}
+		})
+	}
+}
+
+func TestRun_FailsEarlyOrLate_LeavesNothingOrTheWholeCluster(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
 	t.Parallel()
 	l := newLab(t)
 	t.Run("a volume goes to error", func(t *testing.T) { volumeError(t, l) })
-	for _, step := range restore.StepNames(journal.StepCreateCluster, "await-restart") {
-		t.Run("cancelled in "+step, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(within(t))
-			defer cancel()
-			sink := &cancelAt{step: step, cancel: cancel}
-			_, err := l.restore(ctx, t, sink, nil)
-			require.ErrorIs(t, err, context.Canceled)
-			require.True(t, sink.hit, "there is no step %s", step)
-			l.nothingLeft(t)
-		})
-	}
 	t.Run("cancelled once the cluster serves: it is kept", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
@@ -64,6 +67,18 @@ func TestRun_Failures_LeaveNothing(t *testing.T) { //nolint:tparallel // the par
 		require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
 		require.Empty(t, l.bed.Nodes.Cluster(target()).PD.TTLConfigs(), "PD schedules again")
 	})
+}
+
+// cancelledIn cancels a restore when it begins a step.
+func cancelledIn(t *testing.T, l *lab, step string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	sink := &cancelAt{step: step, cancel: cancel}
+	_, err := l.restore(ctx, t, sink, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, sink.hit, "there is no step %s", step)
+	l.nothingLeft(t)
 }
 
 // A cluster that serves is kept, whatever fails after that, and the run says so with the command that finishes it.
