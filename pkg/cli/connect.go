@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/forward"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/reach"
@@ -28,8 +29,8 @@ type connections struct {
 	traced bool // the run is recorded
 	say    func(string)
 
-	route     *reach.Route    // nil before Kubernetes is connected
-	forwarder *kube.Forwarder // nil if the route has none
+	route     *reach.Route       // nil before Kubernetes is connected
+	forwarder *forward.Forwarder // nil if the route has none
 
 	mu     sync.Mutex
 	closer []func()

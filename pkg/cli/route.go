@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/forward"
 	"github.com/tisnap/tisnap/pkg/reach"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -27,7 +28,7 @@ func (c *connections) routeBy(client *kube.Client) error {
 		return nil
 	}
 	via := c.global.via
-	cfg := reach.Config{Via: via, Map: c.reach, Inside: kube.IsClusterAddress, Say: c.sayForward}
+	cfg := reach.Config{Via: via, Map: c.reach, Inside: forward.IsClusterAddress, Say: c.sayForward}
 	if via == reach.PortForward || via == reach.Auto && !client.Inside() {
 		forwarder, err := client.Forward()
 		if err != nil {

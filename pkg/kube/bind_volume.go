@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -92,10 +93,10 @@ func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, 
 		return made, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, wrap(err, op, pv.Name)
+		return nil, kubeerr.Wrap(err, op, pv.Name)
 	}
 	if made, err = api.Get(ctx, pv.Name, metav1.GetOptions{}); err != nil {
-		return nil, wrap(err, op, pv.Name)
+		return nil, kubeerr.Wrap(err, op, pv.Name)
 	}
 	if err := checkMade(made, v.Run, op, pv.Name); err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (c *Client) awaitAvailable(ctx context.Context, pv *corev1.PersistentVolume
 		}
 		now, err := c.core.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
 		if err != nil {
-			return wrap(err, "wait for persistent volume", pv.Name)
+			return kubeerr.Wrap(err, "wait for persistent volume", pv.Name)
 		}
 		pv = now
 	}
@@ -139,10 +140,10 @@ func (c *Client) ensureClaim(ctx context.Context, pvc *corev1.PersistentVolumeCl
 		return made, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, wrap(err, op, target)
+		return nil, kubeerr.Wrap(err, op, target)
 	}
 	if made, err = api.Get(ctx, pvc.Name, metav1.GetOptions{}); err != nil {
-		return nil, wrap(err, op, target)
+		return nil, kubeerr.Wrap(err, op, target)
 	}
 	if err := checkMade(made, v.Run, op, target); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // Claims lists the names of the cluster's TiKV claims in order, used or not.
@@ -40,7 +41,7 @@ func (c *Client) claimsOf(ctx context.Context, name cluster.Name) ([]corev1.Pers
 	}
 	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, wrap(err, "list claims", name.String())
+		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
 	own := claimOf(name)
 	return slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {

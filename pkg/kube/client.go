@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // Config says how to reach the API server, in kubectl's words. The zero value follows KUBECONFIG, then
@@ -95,7 +95,7 @@ func Open(cfg Config) (*Client, error) {
 	loader := loaderOf(cfg)
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, usage(err)
+		return nil, kubeerr.Usage(err)
 	}
 	// client-go leaves it out of a configuration in the cluster: what was asked as somebody else would be done as the pod.
 	config.Impersonate.UserName = cmp.Or(config.Impersonate.UserName, cfg.AsUser)
@@ -105,7 +105,7 @@ func Open(cfg Config) (*Client, error) {
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, usage(err)
+		return nil, kubeerr.Usage(err)
 	}
 	return open(config, namespace, cfg)
 }
@@ -128,11 +128,11 @@ func loaderOf(cfg Config) clientcmd.ClientConfig {
 func Namespace(cfg Config) (string, error) {
 	loader := loaderOf(cfg)
 	if _, err := loader.ClientConfig(); err != nil {
-		return "", usage(err)
+		return "", kubeerr.Usage(err)
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return "", usage(err)
+		return "", kubeerr.Usage(err)
 	}
 	return namespace, nil
 }
@@ -152,7 +152,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	rereadToken(config)
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, usage(err)
+		return nil, kubeerr.Usage(err)
 	}
 	c := &Client{
 		http: shared, config: config, clientSecret: cfg.ReadClientSecret, namespace: namespace, forwards: cfg.Forwards, inside: inside, server: config.Host,
@@ -161,14 +161,14 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	// Outermost, so that a credential plugin may fetch another token for each try.
 	shared.Transport = &refusalTransport{next: askFirst{shared.Transport}, patience: c.patience, confirm: c.may}
 	if c.core, err = kubernetes.NewForConfigAndClient(config, shared); err != nil {
-		return nil, usage(err)
+		return nil, kubeerr.Usage(err)
 	}
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, shared); err != nil {
-		return nil, usage(err)
+		return nil, kubeerr.Usage(err)
 	}
 	meta, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), shared)
 	if err != nil {
-		return nil, usage(err)
+		return nil, kubeerr.Usage(err)
 	}
 	c.secrets = meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets"))
 	return c, nil
@@ -183,11 +183,6 @@ func (c *Client) Inside() bool { return c.inside }
 
 // Close gives back idle connections. The client can be used again afterwards.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-func usage(err error) error {
-	return failure.New(failure.Usage, "read kubeconfig", "", "%w", err).
-		WithHint("name a kubeconfig and context that kubectl can use (--kubeconfig, --context)")
-}
 
 // Namespace is the one that names without a namespace are in: that of the config, or else of the kubeconfig's context.
 func (c *Client) Namespace() string { return c.namespace }

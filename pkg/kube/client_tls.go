@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // caKey is where the secrets of cert-manager, and of TiDB Operator's documentation, have the CA's certificate.
@@ -26,7 +27,7 @@ func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config,
 	const op = "read client certificate"
 	secret, target := clientSecret(name.Name), "secret "+name.Namespace+"/"+clientSecret(name.Name)
 	found, err := c.core.CoreV1().Secrets(name.Namespace).Get(ctx, secret, metav1.GetOptions{})
-	wrapped := wrap(err, op, target)
+	wrapped := kubeerr.Wrap(err, op, target)
 	switch {
 	case apierrors.IsNotFound(err) && failure.Is(wrapped, failure.NotFound):
 		return nil, failure.New(failure.Unready, op, target, "the cluster has TLS, and the secret does not exist").

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // tidbClusterDoc is the part of a TidbCluster that is read.
@@ -118,7 +119,7 @@ func (c *Client) instance(ctx context.Context, name cluster.Name) (string, error
 		return name.Name, nil
 	}
 	if err != nil {
-		return "", wrap(err, "read tidbcluster", name.String())
+		return "", kubeerr.Wrap(err, "read tidbcluster", name.String())
 	}
 	return instanceOfCluster(o), nil
 }
@@ -135,7 +136,7 @@ func (c *Client) getCluster(ctx context.Context, name cluster.Name) (*unstructur
 	if err == nil {
 		return o, nil
 	}
-	wrapped := wrap(err, "read tidbcluster", name.String())
+	wrapped := kubeerr.Wrap(err, "read tidbcluster", name.String())
 	if !apierrors.IsNotFound(err) || !failure.Is(wrapped, failure.NotFound) {
 		return nil, wrapped
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // CrashLoop is a TiKV pod whose process ends again and again.
@@ -34,7 +35,7 @@ func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int
 	}
 	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(instance))
 	if err != nil {
-		return nil, wrap(err, "list tikv pods", name.String())
+		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
 	var found []CrashLoop
 	for i := range list.Items {

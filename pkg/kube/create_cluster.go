@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // CreateCluster makes the target in recovery mode. Claims that an earlier cluster of the name left behind
@@ -30,7 +31,7 @@ func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to T
 	if err == nil {
 		return checkMade(found, run, op, target.String())
 	}
-	if wrapped := wrap(err, op, target.String()); !failure.Is(wrapped, failure.NotFound) {
+	if wrapped := kubeerr.Wrap(err, op, target.String()); !failure.Is(wrapped, failure.NotFound) {
 		return wrapped
 	}
 	if err := c.checkLeftovers(ctx, target); err != nil {
@@ -40,10 +41,10 @@ func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to T
 		return api.Create(ctx, o, metav1.CreateOptions{})
 	})
 	if !apierrors.IsAlreadyExists(err) {
-		return wrap(err, op, target.String())
+		return kubeerr.Wrap(err, op, target.String())
 	}
 	if found, err = api.Get(ctx, target.Name, metav1.GetOptions{}); err != nil {
-		return wrap(err, op, target.String())
+		return kubeerr.Wrap(err, op, target.String())
 	}
 	return checkMade(found, run, op, target.String())
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -89,7 +90,7 @@ func (c *Client) targetDriver(ctx context.Context, class *string, source string)
 	case apierrors.IsNotFound(err):
 		return source, nil
 	case err != nil:
-		return "", wrap(err, op, *class)
+		return "", kubeerr.Wrap(err, op, *class)
 	}
 	driver := found.Provisioner
 	switch {

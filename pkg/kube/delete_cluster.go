@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -35,7 +36,7 @@ func (d *deletion) deleteCluster(ctx context.Context) error {
 	const op = "delete tidbcluster"
 	api := d.dynamic.Resource(tidbClusterResource()).Namespace(d.name.Namespace)
 	found, err := api.Get(ctx, d.name.Name, metav1.GetOptions{})
-	switch wrapped := wrap(err, op, d.name.String()); {
+	switch wrapped := kubeerr.Wrap(err, op, d.name.String()); {
 	case failure.Is(wrapped, failure.NotFound):
 		return d.deleteRest(ctx)
 	case err != nil:
@@ -70,7 +71,7 @@ func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructu
 	case apierrors.IsConflict(err): // it changed since: it is read again
 		return failure.New(failure.Limited, op, d.name.String(), "%w", err)
 	case err != nil && !apierrors.IsNotFound(err):
-		return wrap(err, op, d.name.String())
+		return kubeerr.Wrap(err, op, d.name.String())
 	}
 	return d.deleteRest(ctx)
 }
@@ -132,5 +133,5 @@ func gone(op, target string, err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return wrap(err, op, target)
+	return kubeerr.Wrap(err, op, target)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -27,7 +28,7 @@ func (c *Client) DeleteRestored(ctx context.Context, name cluster.Name, run clus
 func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error) {
 	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
 	if err != nil {
-		return nil, wrap(err, "list persistent volumes", name.String())
+		return nil, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
 	var out []string
 	for i := range volumes.Items {
@@ -51,11 +52,11 @@ func restored(pv *corev1.PersistentVolume) bool { return pv.Annotations[restored
 func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run cluster.RunID) error {
 	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, byRun(run))
 	if err != nil {
-		return wrap(err, "list claims", name.String())
+		return kubeerr.Wrap(err, "list claims", name.String())
 	}
 	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return wrap(err, "list persistent volumes", name.String())
+		return kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
 	byName := map[string]*corev1.PersistentVolume{}
 	for i := range volumes.Items {

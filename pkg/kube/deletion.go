@@ -15,6 +15,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -64,7 +65,7 @@ func (d *deletion) deleteSets(ctx context.Context) error {
 	api := d.core.AppsV1().StatefulSets(d.name.Namespace)
 	list, err := api.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return wrap(err, "list statefulsets", d.name.String())
+		return kubeerr.Wrap(err, "list statefulsets", d.name.String())
 	}
 	if d.target == nil { // whose they are the name says alone: not those of a cluster that was made since
 		if err := d.clusterGone(ctx); err != nil {
@@ -102,7 +103,7 @@ func (d *deletion) owns(o metav1.Object) bool {
 func (d *deletion) podsGone(ctx context.Context) error {
 	list, err := d.core.CoreV1().Pods(d.name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return wrap(err, "list pods", d.name.String())
+		return kubeerr.Wrap(err, "list pods", d.name.String())
 	}
 	set := regexp.MustCompile("^" + regexp.QuoteMeta(d.name.Name) + "-" + components + "$")
 	return d.still("pod", names(slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
@@ -119,7 +120,7 @@ func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim
 	}
 	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, instanceSelector(instanceOfCluster(d.target)))
 	if err != nil {
-		return nil, wrap(err, "list claims", d.name.String())
+		return nil, kubeerr.Wrap(err, "list claims", d.name.String())
 	}
 	return slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
 		return madeBy(&claim, d.run) || !claimedFor(d.target, &claim)
@@ -146,7 +147,7 @@ func MadeForPod(of cluster.Name, claim string) bool { return madeForPod(of.Name)
 func (d *deletion) remainsGone(ctx context.Context) error {
 	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, byRun(d.run))
 	if err != nil {
-		return wrap(err, "list claims", d.name.String())
+		return kubeerr.Wrap(err, "list claims", d.name.String())
 	}
 	err = d.still("claim", names(slices.DeleteFunc(list.Items, func(p corev1.PersistentVolumeClaim) bool { return !madeBy(&p, d.run) })))
 	if err != nil {
@@ -154,7 +155,7 @@ func (d *deletion) remainsGone(ctx context.Context) error {
 	}
 	volumes, err := d.core.CoreV1().PersistentVolumes().List(ctx, byRun(d.run))
 	if err != nil {
-		return wrap(err, "list persistent volumes", d.name.String())
+		return kubeerr.Wrap(err, "list persistent volumes", d.name.String())
 	}
 	var left []string
 	for i := range volumes.Items {

@@ -1,6 +1,6 @@
 // Package kube is what tisnap needs of Kubernetes and TiDB Operator: the TidbCluster, the pods, claims and
 // volumes of its TiKV stores, and the few writes of a restore.
 //
-// contract.go holds the contract, client.go and its neighbours the adapter over client-go, error_table.go
-// the kinds. The stand-in, a small API server with a TiDB Operator behind it, is in kubetest.
+// contract.go holds the contract, client.go and its neighbours the adapter over client-go. The kinds of errors are in kubeerr,
+// port forwards in forward; the stand-in, a small API server with a TiDB Operator behind it, is in kubetest.
 package kube

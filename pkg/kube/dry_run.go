@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -69,7 +70,7 @@ func unlessThere(err error, op, target string) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
-	return wrap(err, op, target)
+	return kubeerr.Wrap(err, op, target)
 }
 
 // checkClasses refuses a spec that names StorageClasses which do not exist: claims of PD would wait for ever.
@@ -82,7 +83,7 @@ func (c *Client) checkClasses(ctx context.Context, spec map[string]any) error {
 			return failure.New(failure.Unready, "check storage class", name, "it does not exist, and %s names it", classes[name]).
 				WithHint("create the StorageClass %s in this Kubernetes cluster", name)
 		}
-		return wrap(err, "check storage class", name)
+		return kubeerr.Wrap(err, "check storage class", name)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -29,7 +30,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	}
 	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(instance))
 	if err != nil {
-		return wrap(err, op, name.String())
+		return kubeerr.Wrap(err, op, name.String())
 	}
 	uids := make([]string, len(list.Items))
 	for i := range list.Items {
@@ -57,7 +58,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 		return err
 	}
 	restarted := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(uids, string(p.UID)) })
-	return wrap(c.deleteEachPod(ctx, restarted), op, name.String())
+	return kubeerr.Wrap(c.deleteEachPod(ctx, restarted), op, name.String())
 }
 
 // StartTiDB puts the number of TiDB servers back that CreateCluster took. It changes nothing where it took none: in a target
@@ -85,5 +86,5 @@ func (c *Client) deletePod(ctx context.Context, namespace, name string, uid type
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
-	return wrap(err, "delete pod", namespace+"/"+name)
+	return kubeerr.Wrap(err, "delete pod", namespace+"/"+name)
 }

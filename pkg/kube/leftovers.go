@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // Leftover reads the TidbCluster, and the claims and PVs that carry the run.
@@ -38,7 +39,7 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	}
 	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
 	if err != nil {
-		return out, wrap(err, "list persistent volumes", name.String())
+		return out, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
 	for i := range volumes.Items {
 		pv := &volumes.Items[i]
@@ -61,7 +62,7 @@ func (c *Client) leftClaims(
 ) (left []string, bound map[string]string, err error) {
 	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, nil, wrap(err, "list claims", name.String())
+		return nil, nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
 	bound = map[string]string{}
 	for _, claim := range list.Items {
@@ -151,7 +152,7 @@ func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run clust
 	}
 	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, instanceSelector(instanceOfCluster(tc)))
 	if err != nil {
-		return nil, wrap(err, "list claims", name.String())
+		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
 	var out []cluster.VolumeID
 	for _, claim := range claims.Items {
@@ -160,7 +161,7 @@ func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run clust
 		}
 		pv, err := c.core.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 		if err != nil {
-			return nil, wrap(err, "read persistent volume", claim.Spec.VolumeName)
+			return nil, kubeerr.Wrap(err, "read persistent volume", claim.Spec.VolumeName)
 		}
 		if id := volumeOf(pv); id != "" && !restored(pv) {
 			out = append(out, id)

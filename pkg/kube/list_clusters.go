@@ -8,13 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // Clusters lists the names of the TidbClusters in a namespace, or in all for an empty one, in order.
 func (c *Client) Clusters(ctx context.Context, namespace string) ([]cluster.Name, error) {
 	list, err := c.dynamic.Resource(tidbClusterResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, wrap(err, "list tidbclusters", namespace)
+		return nil, kubeerr.Wrap(err, "list tidbclusters", namespace)
 	}
 	names := make([]cluster.Name, len(list.Items))
 	for i := range list.Items {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -112,7 +113,7 @@ func (c *Client) may(ctx context.Context, p permission, namespace string) (bool,
 	review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
 	answer, err := c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return false, wrap(err, "ask for permission", p.String())
+		return false, kubeerr.Wrap(err, "ask for permission", p.String())
 	}
 	return answer.Status.Allowed, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -33,7 +34,7 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 	}
 	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(tc.Instance))
 	if err != nil {
-		return nil, wrap(err, "list tikv pods", name.String())
+		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
 	objects, err := c.follow(ctx, name, list.Items)
 	if err != nil {
@@ -67,7 +68,7 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 	}
 	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, wrap(err, "list claims", name.Namespace)
+		return nil, kubeerr.Wrap(err, "list claims", name.Namespace)
 	}
 	for i := range claims.Items {
 		found.claims[claims.Items[i].Name] = &claims.Items[i]
@@ -90,10 +91,10 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 		found.reasons = c.warnings(ctx, name.Namespace)
 	}
 	if found.volumes, err = fetch(ctx, pvNames, c.core.CoreV1().PersistentVolumes().Get); err != nil {
-		return nil, wrap(err, "read persistent volumes", name.String())
+		return nil, kubeerr.Wrap(err, "read persistent volumes", name.String())
 	}
 	if found.nodes, err = fetch(ctx, nodeNames, c.core.CoreV1().Nodes().Get); err != nil {
-		return nil, wrap(err, "read nodes", name.String())
+		return nil, kubeerr.Wrap(err, "read nodes", name.String())
 	}
 	return found, nil
 }
@@ -103,7 +104,7 @@ func fetch[T any](ctx context.Context, names []string, get func(context.Context,
 	list := make([]*T, len(names))
 	err := parallel.Each(ctx, parallelRequests, names, func(ctx context.Context, i int, name string) error {
 		o, err := get(ctx, name, metav1.GetOptions{})
-		if failure.Is(wrap(err, "", ""), failure.NotFound) {
+		if failure.Is(kubeerr.Wrap(err, "", ""), failure.NotFound) {
 			return nil
 		}
 		list[i] = o

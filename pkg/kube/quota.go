@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // checkQuota compares what a restore makes altogether with what each ResourceQuota of the namespace has left: a dry run
@@ -20,7 +21,7 @@ import (
 func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need demand) error {
 	list, err := c.core.CoreV1().ResourceQuotas(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return wrap(err, "list resource quotas", target.Namespace)
+		return kubeerr.Wrap(err, "list resource quotas", target.Namespace)
 	}
 	var over, names []string
 	for _, q := range list.Items {
@@ -77,7 +78,7 @@ func (c *Client) restoredDemand(ctx context.Context, target cluster.Name, volume
 	need := demand{}
 	list, err := c.core.CoreV1().PersistentVolumeClaims(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, wrap(err, "list claims", target.Namespace)
+		return nil, kubeerr.Wrap(err, "list claims", target.Namespace)
 	}
 	there := claimNames(list.Items)
 	for _, v := range volumes {
@@ -111,7 +112,7 @@ func (c *Client) tryQuota(ctx context.Context, made madeCluster, to cluster.Name
 		case apierrors.IsNotFound(err):
 			need.cluster(made.object)
 		case err != nil:
-			return wrap(err, "read tidbcluster", to.String())
+			return kubeerr.Wrap(err, "read tidbcluster", to.String())
 		}
 	}
 	return c.checkQuota(ctx, to, need)

@@ -11,6 +11,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -73,13 +74,10 @@ func refused(response *http.Response) bool {
 		body, _ := io.ReadAll(response.Body) // of a body that ends early, what is there is shown
 		_ = response.Body.Close()
 		response.Body = io.NopCloser(bytes.NewReader(body))
-		return bytes.Contains(body, []byte(rbacText))
+		return bytes.Contains(body, []byte(kubeerr.RBACText))
 	}
 	return false
 }
-
-// rbacText is in `User "x" cannot get resource "pods" …`, in JSON and in protobuf.
-const rbacText = `" cannot `
 
 // confirmed returns the refusal if a SelfSubjectAccessReview agrees with it; if not, an error that is worth
 // another try.

@@ -6,17 +6,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // strays finds what the StatefulSets of a cluster that is gone made, and no run is written on.
 func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error) {
 	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, wrap(err, "list claims", name.String())
+		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
 	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, wrap(err, "list persistent volumes", name.String())
+		return nil, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
 	own := madeForPod(name.Name)
 	var out []Stray

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // TiDBPods leaves out those whose containers have ended for good.
@@ -17,7 +18,7 @@ func (c *Client) TiDBPods(ctx context.Context, name cluster.Name) ([]string, err
 	}
 	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, componentSelector(instance, "tidb"))
 	if err != nil {
-		return nil, wrap(err, "list tidb pods", name.String())
+		return nil, kubeerr.Wrap(err, "list tidb pods", name.String())
 	}
 	return names(slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // tlsSecrets are the names of the secrets that the pods of a cluster mount. They are made of the cluster's own
@@ -55,7 +56,7 @@ func (c *Client) missingSecrets(ctx context.Context, names []string, target clus
 	var missing []string
 	for _, name := range names {
 		_, err := c.secrets.Namespace(target.Namespace).Get(ctx, name, metav1.GetOptions{})
-		wrapped := wrap(err, "check tls secret", target.Namespace+"/"+name)
+		wrapped := kubeerr.Wrap(err, "check tls secret", target.Namespace+"/"+name)
 		switch {
 		case apierrors.IsNotFound(err):
 			missing = append(missing, name)

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -26,9 +27,9 @@ func untilWritten(ctx context.Context, op, target string, try func() error) erro
 	})
 	switch ended := wait.EndOf(err); {
 	case ended == nil:
-		return wrap(err, op, target)
+		return kubeerr.Wrap(err, op, target)
 	case errors.Is(ended.Cause, context.Canceled):
-		return wrap(ended.Cause, op, target)
+		return kubeerr.Wrap(ended.Cause, op, target)
 	default:
 		return failure.New(failure.Limited, op, target, "somebody else changed it at every try: %w", failure.Remote(ended.Last)).
 			WithHint("see who writes it all the time, and run it again")

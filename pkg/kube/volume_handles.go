@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // handlesPage is how many persistent volumes are asked for at a time.
@@ -18,7 +19,7 @@ func (c *Client) Handles(ctx context.Context) (map[cluster.VolumeID]string, erro
 	for {
 		list, err := c.core.CoreV1().PersistentVolumes().List(ctx, options)
 		if err != nil {
-			return nil, wrap(err, "list persistent volumes", "")
+			return nil, kubeerr.Wrap(err, "list persistent volumes", "")
 		}
 		for i := range list.Items {
 			if id := volumeOf(&list.Items[i]); id != "" {
@@ -38,7 +39,7 @@ func (c *Client) Server() string { return c.server }
 func (c *Client) ClusterUID(ctx context.Context) (string, error) {
 	ns, err := c.core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return "", wrap(err, "read namespace", metav1.NamespaceSystem)
+		return "", kubeerr.Wrap(err, "read namespace", metav1.NamespaceSystem)
 	}
 	return string(ns.UID), nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // maxReasons bounds what Waiting lists: a thousand pods wait for the same thing.
@@ -25,7 +26,7 @@ func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, erro
 	}
 	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, instanceSelector(instanceOfCluster(o)))
 	if err != nil {
-		return nil, wrap(err, "list pods", name.String())
+		return nil, kubeerr.Wrap(err, "list pods", name.String())
 	}
 	warned := c.warnings(ctx, name.Namespace)
 	for _, component := range startOrder(o) {

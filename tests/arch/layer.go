@@ -32,7 +32,10 @@ func layers() [][]string {
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
+		{"kube/kubeerr"},
+		{"kube/forward"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
+		{"kube/kubetest"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs"},
@@ -52,7 +55,7 @@ func layers() [][]string {
 }
 
 // split lists the folders each of whose packages has a layer of its own.
-func split() []string { return []string{"standin", "testbed"} }
+func split() []string { return []string{"standin", "testbed", "kube"} }
 
 // siblings lists the imports within one layer that are allowed, each with its reason.
 func siblings() map[[2]string]string {

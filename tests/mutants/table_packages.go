@@ -55,9 +55,9 @@ func packageGuards() []Mutant {
 // kubeGuards are those of the adapter of Kubernetes, but for its deletions.
 func kubeGuards() []Mutant {
 	return []Mutant{
-		in("pkg/kube/error_table.go", "the refusal of a quota or a policy is called a missing verb", errorTable,
+		in("pkg/kube/kubeerr/error_table.go", "the refusal of a quota or a policy is called a missing verb", errorTable,
 			"		if v, found := admission(status.Status()); found {", "		if v, found := admission(status.Status()); found && false {",
-			"TestRefusals_Admission_AreOfTheirOwnKind|TestRefusals_Namespace_AreOfTheirOwnKind"),
+			"TestWrap_EachReason_HasItsKind"),
 		in("pkg/kube/refusal.go", "an API server that restarts refuses for good", errorTable,
 			"		case err == nil && refused(response):", "		case err == nil && refused(response) && interval < 0:",
 			"TestTransientIsNotFinal_RefusedForAMoment_Succeeds"),

@@ -1,4 +1,4 @@
-package kube
+package kubeerr
 
 import (
 	"context"
@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,14 +19,8 @@ import (
 
 func TestWrap_HostileText_IsOneLineWithoutControls(t *testing.T) {
 	t.Parallel()
-	err := wrap(apierrors.NewBadRequest("no\x1b[2J\nforged line"), "read pod", "x")
+	err := Wrap(apierrors.NewBadRequest("no\x1b[2J\nforged line"), "read pod", "x")
 	require.EqualError(t, err, "read pod of x: no[2J forged line")
-	crashed := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "tikv", State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: "panic\r\n\x1b]0;title\a" + strings.Repeat("x", 2*failure.MaxRemote)},
-	}}}}}
-	reason := podReason(crashed, "")
-	require.Less(t, len(reason), failure.MaxRemote+100)
-	require.Contains(t, reason, "container tikv ended with code 1 panic  ]0;title")
 }
 
 func TestWrap_EachReason_HasItsKind(t *testing.T) {
@@ -42,6 +34,9 @@ func TestWrap_EachReason_HasItsKind(t *testing.T) {
 		"unauthorized":       {apierrors.NewUnauthorized("no"), failure.Denied},
 		"forbidden":          {apierrors.NewForbidden(gr, "x", errors.New(`User "u" cannot get resource "pods"`)), failure.Denied},
 		"not admitted":       {apierrors.NewForbidden(gr, "x", cause), failure.Unready},
+		"quota":              {apierrors.NewForbidden(gr, "x", errors.New("exceeded quota: storage")), failure.Unready},
+		"policy":             {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "ValidatingAdmissionPolicy 'sizes' denied request"}}, failure.Unready},
+		"no such namespace":  {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "tidb"), failure.Unready},
 		"not found":          {apierrors.NewNotFound(gr, "x"), failure.NotFound},
 		"no such resource":   {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", gr, "x", "404 page not found", 0, true), failure.Unready},
 		"already exists":     {apierrors.NewAlreadyExists(gr, "x"), failure.Conflict},
@@ -70,7 +65,7 @@ func TestWrap_EachReason_HasItsKind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := wrap(c.err, "read pod", "x")
+			err := Wrap(c.err, "read pod", "x")
 			assert.Equal(t, c.want, failure.KindOf(err))
 			assert.ErrorIs(t, err, c.err)
 			if c.want == failure.Denied || c.want == failure.Unready {
@@ -78,5 +73,5 @@ func TestWrap_EachReason_HasItsKind(t *testing.T) {
 			}
 		})
 	}
-	assert.NoError(t, wrap(nil, "read", "x"))
+	assert.NoError(t, Wrap(nil, "read", "x"))
 }

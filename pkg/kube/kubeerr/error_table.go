@@ -1,4 +1,4 @@
-package kube
+package kubeerr
 
 import (
 	"context"
@@ -47,9 +47,9 @@ func reasons() map[metav1.StatusReason]verdict {
 	}
 }
 
-// wrap gives an error of the API server, or of the way there, its kind and hint. nil stays nil; errors that
+// Wrap gives an error of the API server, or of the way there, its kind and hint. nil stays nil; errors that
 // have a kind keep it.
-func wrap(err error, op, target string) error {
+func Wrap(err error, op, target string) error {
 	if err == nil {
 		return nil
 	}
@@ -60,6 +60,15 @@ func wrap(err error, op, target string) error {
 	v := judge(err)
 	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: failure.Remote(err)}
 }
+
+// Usage is the error of a kubeconfig that cannot be used.
+func Usage(err error) error {
+	return failure.New(failure.Usage, "read kubeconfig", "", "%w", err).
+		WithHint("name a kubeconfig and context that kubectl can use (--kubeconfig, --context)")
+}
+
+// RBACText is in `User "x" cannot get resource "pods" …`, in JSON and in protobuf: what RBAC refuses says so, and admission does not.
+const RBACText = `" cannot `
 
 func judge(err error) verdict {
 	if errors.Is(err, context.Canceled) {
@@ -120,7 +129,7 @@ func admission(s metav1.Status) (verdict, bool) {
 	if s.Reason == metav1.StatusReasonNotFound && s.Details != nil && s.Details.Kind == "namespaces" {
 		return verdict{failure.Unready, "create the namespace: kubectl create namespace " + s.Details.Name}, true
 	}
-	if s.Reason == metav1.StatusReasonForbidden && !strings.Contains(s.Message, rbacText) {
+	if s.Reason == metav1.StatusReasonForbidden && !strings.Contains(s.Message, RBACText) {
 		return verdict{failure.Unready, "change what the message names: it is no question of the role"}, true
 	}
 	return verdict{}, false

@@ -1,4 +1,4 @@
-package kube
+package forward
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // IsClusterAddress reports whether a host:port is a DNS name that Kubernetes gives to a pod or a service, which resolves
@@ -53,9 +54,9 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 	if name.pod != "" {
 		return types.NamespacedName{Namespace: name.namespace, Name: name.pod}, nil
 	}
-	list, err := f.client.core.CoreV1().Pods(name.namespace).List(ctx, metav1.ListOptions{})
+	list, err := f.cfg.Core.CoreV1().Pods(name.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return types.NamespacedName{}, wrap(err, op, host)
+		return types.NamespacedName{}, kubeerr.Wrap(err, op, host)
 	}
 	var found *corev1.Pod
 	for i := range list.Items {
@@ -64,7 +65,7 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 		if _, err := strconv.ParseUint(ordinal, 10, 31); !member || err != nil || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if found == nil || isReady(pod) && !isReady(found) {
+		if found == nil || ready(pod) && !ready(found) {
 			found = pod
 		}
 	}
@@ -72,4 +73,10 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 		return types.NamespacedName{}, failure.New(failure.NotFound, op, host, "no pod of service %s/%s exists", name.namespace, name.service)
 	}
 	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, nil
+}
+
+func ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }

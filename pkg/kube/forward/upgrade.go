@@ -1,4 +1,4 @@
-package kube
+package forward
 
 import (
 	"context"
@@ -15,33 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/portforward"
-	"k8s.io/client-go/rest"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 const (
 	opForward = "forward ports of pod"
 	// protocolHeader names the protocol of port forwards (k8s.io/kubelet, pkg/cri/streaming/portforward).
 	protocolHeader = "X-Stream-Protocol-Version"
-	// upgradePatience is how long a refusal is repeated: less than the time that a dial of PD has in all, so that the
-	// refusal is what the caller sees.
-	upgradePatience = time.Second
 	// maxRefusalBody is how much of an answer other than the upgrade is read.
 	maxRefusalBody = 64 << 10
 )
-
-// upgradeTransport is for requests that turn their connection into one of streams: with HTTP/1.1, and the credentials,
-// proxy and TLS of all other requests.
-func upgradeTransport(config *rest.Config, c *Client) (http.RoundTripper, error) {
-	plain := rest.CopyConfig(config)
-	plain.NextProtos = []string{"http/1.1"} // an HTTP/2 connection cannot be upgraded
-	next, err := rest.TransportFor(plain)
-	if err != nil {
-		return nil, usage(err)
-	}
-	return &refusalTransport{next: askFirst{next}, patience: min(c.patience, upgradePatience), confirm: c.may}, nil
-}
 
 // upgrade asks the API server for a connection to the pod over which SPDY is spoken. It needs the verb create on
 // pods/portforward. Where something in between lets no SPDY pass, WebSocket is tried, which carries SPDY's frames and needs
@@ -64,7 +49,7 @@ func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.
 
 // forwardURL is where a pod's connections are asked for.
 func (f *Forwarder) forwardURL(pod types.NamespacedName) string {
-	return f.client.core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL().String()
+	return f.cfg.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL().String()
 }
 
 // overSPDY upgrades a connection to SPDY. It is barred if the answer says that the request was changed on its way, or is none
@@ -77,9 +62,9 @@ func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (con
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", "SPDY/3.1")
 	request.Header.Set(protocolHeader, portforward.PortForwardV1Name)
-	response, err := f.transport.RoundTrip(request)
+	response, err := f.cfg.Upgrades.RoundTrip(request)
 	if err != nil {
-		return nil, false, wrap(err, opForward, pod.String())
+		return nil, false, kubeerr.Wrap(err, opForward, pod.String())
 	}
 	stream, switched := response.Body.(io.ReadWriteCloser)
 	if response.StatusCode == http.StatusSwitchingProtocols && switched {
@@ -88,7 +73,7 @@ func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (con
 	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody)) // of one that ends early, what is there is shown
 	refusal, byKubernetes := upgradeRefusal(response.StatusCode, pod.Name, body)
-	return nil, !byKubernetes || apierrors.IsBadRequest(refusal), wrap(refusal, opForward, pod.String())
+	return nil, !byKubernetes || apierrors.IsBadRequest(refusal), kubeerr.Wrap(refusal, opForward, pod.String())
 }
 
 // upgradeRefusal is the Status in the body, or one made from what a proxy or a kubelet answers in plain text.

@@ -1,4 +1,4 @@
-package kube_test
+package forward_test
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,9 +20,19 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/forward"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
+
+const patience = time.Minute
+
+// lab is a server and a client of it.
+type lab struct {
+	server *kubetest.Server
+	faults *fault.Plan
+	client *kube.Client
+}
 
 // echoes is a server whose pods answer each line with their name and the line.
 func echoes(t *testing.T) *lab {
@@ -29,7 +40,15 @@ func echoes(t *testing.T) *lab {
 	l := &lab{faults: &fault.Plan{}}
 	pods := &echoPods{}
 	t.Cleanup(pods.alive.Wait)
-	l.serve(t, kubetest.Config{Faults: l.faults, Namespace: "tidb", Connect: pods.connect})
+	l.server = kubetest.New(kubetest.Config{Faults: l.faults, Namespace: "tidb", Connect: pods.connect})
+	require.NoError(t, l.server.Start(t.Context()))
+	t.Cleanup(l.server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, l.server.WriteKubeconfig(path))
+	var err error
+	l.client, err = kube.Open(kube.Config{Kubeconfig: path, Patience: 500 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(l.client.Close)
 	for i, name := range []string{"prod-pd-0", "prod-pd-1", "prod-tikv-0", "prod-tikv-1"} {
 		require.NoError(t, l.server.Put(runningPod(name, fmt.Sprintf("uid-%d", i), name != "prod-pd-0")))
 	}
@@ -70,7 +89,7 @@ func runningPod(name, uid string, ready bool) *metav1.Unstructured {
 	}}
 }
 
-func forwarder(t *testing.T, l *lab) *kube.Forwarder {
+func forwarder(t *testing.T, l *lab) *forward.Forwarder {
 	t.Helper()
 	f, err := l.client.Forward()
 	require.NoError(t, err)
@@ -249,7 +268,7 @@ func TestIsClusterAddress(t *testing.T) { //nolint:tparallel // each case is one
 		"prod-pd.tidb.svc:2379": true, "prod-tikv-0.prod-tikv-peer.tidb.svc.cluster.local:20160": true, "PROD-PD.tidb.SVC:2379": true,
 		"127.0.0.1:2379": false, "pd.example.org:2379": false, "prod-pd.tidb.svc": false, "a..svc:1": false, "[::1]:2": false, "svc:1": false,
 	} {
-		t.Run(address, func(t *testing.T) { assert.Equal(t, want, kube.IsClusterAddress(address)) })
+		t.Run(address, func(t *testing.T) { assert.Equal(t, want, forward.IsClusterAddress(address)) })
 	}
 }
 

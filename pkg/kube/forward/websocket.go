@@ -1,4 +1,4 @@
-package kube
+package forward
 
 import (
 	"context"
@@ -13,14 +13,15 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
 // overWebSocket opens a WebSocket that carries SPDY's frames: proxies that know HTTP/1.1 alone let it pass. API servers take
 // it since Kubernetes 1.30, with the verb get on pods/portforward, and since 1.35 with get and create.
 func (f *Forwarder) overWebSocket(ctx context.Context, pod types.NamespacedName) (net.Conn, error) {
-	transport, holder, err := websocket.RoundTripperFor(f.client.config) // of one connection
+	transport, holder, err := websocket.RoundTripperFor(f.cfg.REST) // of one connection
 	if err != nil {
-		return nil, usage(err)
+		return nil, kubeerr.Usage(err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.forwardURL(pod), nil)
 	if err != nil {
@@ -32,7 +33,7 @@ func (f *Forwarder) overWebSocket(ctx context.Context, pod types.NamespacedName)
 		if errors.As(err, &refused) {
 			err = refused.Cause
 		}
-		return nil, wrap(err, opForward, pod.String())
+		return nil, kubeerr.Wrap(err, opForward, pod.String())
 	}
 	return portforward.NewTunnelingConnection(pod.String(), conn), nil
 }

@@ -1,0 +1,214 @@
+package forward
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+)
+
+// Config is how a forwarder reaches the API server.
+type Config struct {
+	Core kubernetes.Interface
+	// Upgrades sends the requests that turn their connection into one of streams: with HTTP/1.1, as one of HTTP/2 cannot be
+	// upgraded.
+	Upgrades http.RoundTripper
+	// REST is for the connections that Upgrades cannot make: WebSockets.
+	REST *rest.Config
+}
+
+// Forwarder connects to ports of pods through the API server, as kubectl port-forward does, without a port of this
+// machine: for each pod one connection to the API server, kept for all dials and opened again after it broke. It is safe
+// for concurrent use.
+type Forwarder struct {
+	cfg       Config
+	times     forwardTimes
+	webSocket atomic.Bool // nothing else gets through
+
+	life context.Context //nolint:containedctx // its end ends openings that are under way
+	end  context.CancelFunc
+
+	openings sync.WaitGroup
+
+	mu      sync.Mutex
+	pods    map[types.NamespacedName]*podTunnel
+	tunnels map[*tunnel]bool // all that were opened and not closed
+}
+
+// openTimeout bounds the opening of a tunnel: a TLS handshake with the API server, and its connection to the pod's kubelet.
+const openTimeout = 15 * time.Second
+
+// podTunnel is the place of a pod's tunnel.
+type podTunnel struct {
+	opening chan struct{} // has room for the one that opens
+	now     *tunnel       // nil before the first dial
+}
+
+var errForwarderClosed = failure.New(failure.Usage, "forward ports", "", "the forwarder is closed")
+
+// New makes a forwarder. Close ends it. It contacts nobody.
+func New(cfg Config) *Forwarder {
+	f := &Forwarder{cfg: cfg, pods: map[types.NamespacedName]*podTunnel{}, tunnels: map[*tunnel]bool{}}
+	f.life, f.end = context.WithCancel(context.Background())
+	return f
+}
+
+// Dial connects to a host:port of a pod or a service of the cluster. ctx bounds the dial, not the connection. That nobody
+// listens at the port is the error of the first Read. Kinds: Usage for an address that IsClusterAddress denies, NotFound
+// if there is no such pod, Denied without the verb create on pods/portforward, else Limited or Unknown.
+func (f *Forwarder) Dial(ctx context.Context, address string) (net.Conn, error) {
+	const op = "forward ports"
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, op, address)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, op, address)
+	}
+	pod, err := f.podAt(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	// A tunnel that broke is seen only by the dial that needs it.
+	for range 2 {
+		var t *tunnel
+		if t, err = f.tunnel(ctx, pod); err != nil {
+			return nil, err
+		}
+		var conn net.Conn
+		if conn, err = t.dial(ctx, address, uint16(port)); err == nil {
+			return conn, nil
+		}
+		t.stale.Store(true)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, kubeerr.Wrap(err, op, address)
+}
+
+// tunnel is the pod's, opened if it has none that may be used.
+func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunnel, error) {
+	p := f.place(pod)
+	select {
+	case p.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, kubeerr.Wrap(context.Cause(ctx), opForward, pod.String())
+	}
+	if p.now != nil && p.now.usable() {
+		defer func() { <-p.opening }()
+		return p.now, nil
+	}
+	done := make(chan error, 1)
+	var t *tunnel
+	if !f.begin(func() {
+		defer func() { <-p.opening }()
+		var err error
+		t, err = f.open(context.WithoutCancel(ctx), pod, p)
+		done <- err
+	}) {
+		<-p.opening
+		return nil, errForwarderClosed
+	}
+	select {
+	case err := <-done:
+		return t, err
+	case <-ctx.Done():
+		return nil, kubeerr.Wrap(context.Cause(ctx), opForward, pod.String())
+	}
+}
+
+// open makes a tunnel and puts it in its place. It has more time than a dial: a dial that gave up finds the tunnel when it
+// comes again, where otherwise a slow way to the API server would never be opened at all.
+func (f *Forwarder) open(ctx context.Context, pod types.NamespacedName, p *podTunnel) (*tunnel, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	defer context.AfterFunc(f.life, cancel)() //nolint:contextcheck // the forwarder's end ends it, too
+	opened := f.times.open()
+	conn, err := f.upgrade(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTunnel(conn, f.times.trip) //nolint:contextcheck // a tunnel lasts beyond the dial that opens it
+	if err != nil {
+		return nil, err
+	}
+	if err := f.keep(t); err != nil {
+		t.close()
+		return nil, err
+	}
+	if p.now != nil {
+		f.retire(p.now)
+	}
+	opened(p.now != nil)
+	p.now = t
+	return t, nil
+}
+
+// begin runs f in the background, for whose end Close waits. It does not once the forwarder is closed.
+func (f *Forwarder) begin(background func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life.Err() != nil {
+		return false
+	}
+	f.openings.Go(background)
+	return true
+}
+
+func (f *Forwarder) place(pod types.NamespacedName) *podTunnel {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.pods[pod]
+	if p == nil {
+		p = &podTunnel{opening: make(chan struct{}, 1)}
+		f.pods[pod] = p
+	}
+	return p
+}
+
+// keep notes a tunnel that Close has to close.
+func (f *Forwarder) keep(t *tunnel) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life.Err() != nil {
+		return errForwarderClosed
+	}
+	f.tunnels[t] = true
+	return nil
+}
+
+// retire closes a tunnel that another one has replaced, unless connections still go through it.
+func (f *Forwarder) retire(t *tunnel) {
+	if !t.retire() {
+		return
+	}
+	t.close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.tunnels, t)
+}
+
+// Close breaks all connections and waits for the end of what the forwarder runs. It may be called again.
+func (f *Forwarder) Close() {
+	f.end()
+	f.mu.Lock()
+	tunnels := f.tunnels
+	f.tunnels = map[*tunnel]bool{}
+	f.mu.Unlock()
+	for t := range tunnels {
+		t.close()
+	}
+	f.openings.Wait()
+}
