@@ -7,7 +7,7 @@ tool_folder() {
   printf '%s/%s/%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/tisnap" "$1" "$(cat "${@:2}" | sha256sum | cut -c1-16)"
 }
 
-# lock_tool FOLDER: two at once would make it twice. The lock is let go with the process.
+# lock_tool FOLDER: two at once would make it twice. The lock is released with the process.
 lock_tool() {
   mkdir -p "$(dirname "$1")"
   exec 9>"$1.lock"

@@ -130,7 +130,7 @@ type run struct {
 	zones     map[cluster.Zone]string
 	sets      *sets
 	sealing   bool      // a seal was asked for: it may exist, or still arrive
-	stillHeld error     // why the cluster was not let go although the cut was proven
+	stillHeld error     // why the cluster was not released although the cut was proven
 	resumed   bool      // an earlier process of the run died
 	lastEpoch int64     // the highest of such
 	proof     proof     // of the cut
@@ -150,7 +150,7 @@ func newRun(deps Deps, opts Options) *run {
 }
 
 // Run takes the backup. The error's kind says what the caller can do; kind Held means that the cluster was
-// not let go and a person has to act.
+// not released and a person has to act.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	opts.defaults()
 	if err := opts.Validate(); err != nil {

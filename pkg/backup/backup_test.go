@@ -301,7 +301,7 @@ func TestRun_CancelledDuringTheCut_DeletesWhatAppearsLater(t *testing.T) {
 	r.requireUndone(t, o)
 }
 
-// Whenever the run is cancelled, the cluster is let go, and what is not sealed leaves no snapshot.
+// Whenever the run is cancelled, the cluster is released, and what is not sealed leaves no snapshot.
 func TestRun_CancelledInEachStep_LetsGo(t *testing.T) { //nolint:tparallel // one cluster for all steps
 	t.Parallel()
 	r := newRig(t)

@@ -128,7 +128,7 @@ func TestRun_UndoFindsSnapshotsOfALaterProcess_KeepsThem(t *testing.T) {
 	_, err := r.run(t.Context(), t, r.options())
 	require.ErrorContains(t, err, "is another process's, which has had the lock since: its epoch is 2, and this one's 1")
 	require.NotEmpty(t, r.bed.EC2.Snapshots())
-	require.Empty(t, r.held(t.Context()), "the cluster is let go all the same")
+	require.Empty(t, r.held(t.Context()), "the cluster is released all the same")
 }
 
 // A run dies while it deletes the snapshots of a backup whose seal was refused: a tombstone stands in the seal's place, and the

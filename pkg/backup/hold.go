@@ -109,12 +109,12 @@ func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
 	})
 }
 
-// release proves the hold and lets the cluster go. If the hold was in doubt the set is worth nothing: the
-// step fails, after the cluster was let go. If it cannot be let go here, the step's undo has the last word on
+// release proves the hold and releases the cluster. If the hold was in doubt the set is worth nothing: the
+// step fails, after the cluster was released. If it cannot be released here, the step's undo has the last word on
 // whether it is held.
 func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	proof := r.proveHold(ctx, s)
-	// A cancelled run lets go all the same; if it takes too long the step's undo retries.
+	// A cancelled run releases it all the same; if it takes too long the step's undo retries.
 	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
 	defer cancel()
 	lost, err := r.releaseHold(releasing, s)
@@ -123,10 +123,10 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		return proof
 	case r.hold.Proven() && err != nil:
 		r.prove(ctx, s)
-		// The set is good; that PD is not let go is the cluster's trouble, and is what the run ends with.
+		// The set is good; that PD is not released is the cluster's trouble, and is what the run ends with.
 		r.stillHeld = err
 		s.Result(journal.ResultStillHeld, err.Error())
-		s.Warn("the cut is proven, and PD is not let go yet: the backup is finished first, then it is tried again: %v", err)
+		s.Warn("the cut is proven, and PD is not released yet: the backup is finished first, then it is tried again: %v", err)
 		return r.requireProof()
 	case r.hold.Proven():
 		r.prove(ctx, s)
@@ -135,22 +135,22 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	case lost != nil:
 		return lost
 	case err != nil:
-		return failure.New(failure.Limited, "let go", r.opts.Cluster.String(), "%v", err)
+		return failure.New(failure.Limited, "release", r.opts.Cluster.String(), "%v", err)
 	}
 	return failure.New(failure.Unknown, "release", r.opts.Cluster.String(), "nothing says that the cluster was held during the whole cut")
 }
 
-// releaseAgain lets go what the release had to leave, once the backup is sealed. The undo of the release, which
+// releaseAgain releases what the release had to leave, once the backup is sealed. The undo of the release, which
 // follows a failure, has the last word on whether the cluster is held.
 func (r *run) releaseAgain(ctx context.Context, s *phase.Scope) error {
 	err := errors.Join(r.releaseLate(ctx, s), r.endLate(ctx, s))
 	if err != nil {
-		return failure.New(failure.Partial, "let go", r.opts.Cluster.String(), "the backup is sealed, but %v", err)
+		return failure.New(failure.Partial, "release", r.opts.Cluster.String(), "the backup is sealed, but %v", err)
 	}
 	return nil
 }
 
-// releaseLate lets go what the release had to leave. Its error is of kind Held.
+// releaseLate releases what the release had to leave. Its error is of kind Held.
 func (r *run) releaseLate(ctx context.Context, s *phase.Scope) error {
 	if r.stillHeld == nil {
 		return nil
@@ -174,11 +174,11 @@ func (r *run) letGo(ctx context.Context, s *phase.Scope) error {
 // releaseInterval is how long a release waits before it retries what is left.
 const releaseInterval = 500 * time.Millisecond
 
-// releaseHold tries until everything is let go or ctx ends: PD may be without a leader for a while, and what a
+// releaseHold tries until everything is released or ctx ends: PD may be without a leader for a while, and what a
 // store that is away holds runs out within one lease.
 func (r *run) releaseHold(ctx context.Context, s *phase.Scope) (lost, err error) {
 	defer r.noteHold()
-	return releaseUntil(ctx, r.hold, func(err error) { s.Warn("not let go yet, retrying: %v", err) })
+	return releaseUntil(ctx, r.hold, func(err error) { s.Warn("not released yet, retrying: %v", err) })
 }
 
 func releaseUntil(ctx context.Context, h *hold.Hold, warn func(error)) (lost, err error) {
@@ -193,7 +193,7 @@ func releaseUntil(ctx context.Context, h *hold.Hold, warn func(error)) (lost, er
 	return lost, wait.Reason(err)
 }
 
-// disconnect closes the streams of a hold that paused nothing, or was let go.
+// disconnect closes the streams of a hold that paused nothing, or was released.
 func (r *run) disconnect(context.Context, *phase.Scope) error {
 	if r.hold != nil {
 		r.hold.Disconnect()

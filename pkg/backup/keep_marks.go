@@ -14,7 +14,7 @@ import (
 // keepLimit is how long the marks may take to be stored before the proof of the cut is journalled.
 const keepLimit = 10 * time.Second
 
-// keepMarks stores the marks once the cluster is let go, so that the proof names them: a process that resumes the run
+// keepMarks stores the marks once the cluster is released, so that the proof names them: a process that resumes the run
 // could not read them again. If they cannot be stored now it returns nil, and the step record tries again.
 func (r *run) keepMarks(ctx context.Context, s *phase.Scope) *manifest.Marks {
 	ctx, cancel := context.WithTimeout(ctx, keepLimit)

@@ -48,8 +48,8 @@ type PauseOptions struct {
 // beat is how often a pause is renewed: the process that cuts under it waits for two renewals while the cluster is held.
 const beat = 2 * time.Second
 
-// Pause holds a cluster for a backup by another process, until ctx ends: then it lets everything go and returns nil.
-// It returns an error at once when the hold breaks, or cannot be taken; everything is let go then, too. Kind Held means
+// Pause holds a cluster for a backup by another process, until ctx ends: then it releases everything and returns nil.
+// It returns an error at once when the hold breaks, or cannot be taken; everything is released then, too. Kind Held means
 // that something was not.
 func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	if o.Holder.Host != "" {
@@ -77,7 +77,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	// Whatever ended it: it is tried until the leases have run out by themselves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Lease+releaseInterval)
 	defer cancel()
-	lost, err := releaseUntil(ctx, h, func(err error) { deps.Log.Warn("not let go yet, retrying", zap.Error(err)) })
+	lost, err := releaseUntil(ctx, h, func(err error) { deps.Log.Warn("not released yet, retrying", zap.Error(err)) })
 	if len(old) > 0 {
 		_, earlyErr := putBack(ctx, deps.PD, deps.EarlyApply, o.Cluster, old)
 		if earlyErr == nil {

@@ -72,7 +72,7 @@ func publish(ctx context.Context, deps PauseDeps, o PauseOptions, stores []early
 	}
 }
 
-// unpublish removes what the pause has published, once the cluster is let go. What stays is useless and takes some
+// unpublish removes what the pause has published, once the cluster is released. What stays is useless and takes some
 // megabytes: the next pause, backup or release removes it.
 func unpublish(ctx context.Context, deps PauseDeps, o PauseOptions) {
 	if o.ignoresEarlyApply(deps) {

@@ -45,11 +45,11 @@ type Leftover struct {
 	hold.Leftover
 	// Status is all that is paused in PD, whoever did it.
 	Status *hold.Status
-	// Dead are the runs whose journals say that they held the cluster and did not let it go.
+	// Dead are the runs whose journals say that they held the cluster and did not release it.
 	Dead []cluster.RunID
 	// Early is what stores were set to on which dead runs turned early apply off.
 	Early []earlyapply.Setting
-	// Unread is why PD's record of early apply is not known. All else is let go regardless.
+	// Unread is why PD's record of early apply is not known. All else is released regardless.
 	Unread error
 
 	lock runlock.Finding
@@ -72,7 +72,7 @@ func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runl
 	return runlock.Finding{Record: record}, err
 }
 
-// PlanRelease finds out what a release would let go, and changes nothing. It is Conflict while the lock of a
+// PlanRelease finds out what a release would release, and changes nothing. It is Conflict while the lock of a
 // run is alive, unless Force is to break it. A lock that is not renewed is watched first, as a backup does that
 // takes it over.
 func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseOptions) (*Leftover, error) {
@@ -94,7 +94,7 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 	if lock := left.lock.Record; left.lock.Held(time.Now()) && !o.Force {
 		return nil, failure.New(failure.Conflict, "release", o.Cluster.String(), "%s holds the cluster's lock until %s",
 			lock.Owner, lock.FreeAt().UTC().Format(time.RFC3339)).
-			WithHint("end that run, which lets the cluster go; if it is dead, run this again in a minute, or use --force")
+			WithHint("end that run, which releases the cluster; if it is dead, run this again in a minute, or use --force")
 	}
 	held, until, err := holdingsUntil(ctx, store, p, o.Cluster)
 	if err != nil {
@@ -209,9 +209,9 @@ func describePauses(ctx context.Context, p hold.PD, held []holding, recorded []e
 	return status, nil
 }
 
-// Release lets go what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
+// Release releases what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
 // unless Force breaks it: a run that lives after all then ends. The lock of a dead run is freed, and notes that the cluster
-// was let go.
+// was released.
 func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
 	left, err := PlanRelease(ctx, store, p, o)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestRelease_StoreDeadForGood_IsHeldUntilTheJournalsSayOtherwise(t *testing.
 			r.heldAt(t, "a", 0, leases)
 			r.heldAt(t, "b", time.Hour, leases)
 		}, held: true},
-		"one that was let go is no dead": {died: func(t *testing.T, r *rig) {
+		"one that was released is no dead": {died: func(t *testing.T, r *rig) {
 			t.Helper()
 			r.heldAt(t, "a", 0, leases, phase.Record{Type: phase.RecordUndone, Step: journal.StepHold})
 		}},

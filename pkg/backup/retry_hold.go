@@ -11,7 +11,7 @@ import (
 )
 
 // holdGroup makes everything from the first connection to the release one group: if the hold breaks, all of it is
-// let go, its snapshots are deleted, and it is held again, a bounded number of times.
+// released, its snapshots are deleted, and it is held again, a bounded number of times.
 func (r *run) holdGroup() *phase.RetryGroup {
 	from := journal.StepConnect
 	switch { // of the time right before the hold, so that few regions change in between

@@ -129,7 +129,7 @@ func TestRun_HoldBreaksEachTime_FailsAndLeavesNothing(t *testing.T) {
 	r.requireUndone(t, o)
 }
 
-// What is let go at the second try is not said to be held (exit 9).
+// What is released at the second try is not said to be held (exit 9).
 func TestRun_ReleaseFailsAtFirst_IsTriedUntilItIsLetGo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -149,7 +149,7 @@ func TestRun_ReleaseFailsAtFirst_IsTriedUntilItIsLetGo(t *testing.T) {
 	r.requireUndone(t, o)
 }
 
-// The cut is proven, and then PD cannot be let go for longer than a lease: the set is good, the cluster's state is not.
+// The cut is proven, and then PD cannot be released for longer than a lease: the set is good, the cluster's state is not.
 func TestRun_PDCannotResumeAfterTheProof_TheSetIsSealed(t *testing.T) {
 	t.Parallel()
 	for name, heals := range map[string]bool{"for good": false, "until the end of the run": true} {
@@ -177,7 +177,7 @@ func TestRun_PDCannotResumeAfterTheProof_TheSetIsSealed(t *testing.T) {
 	}
 }
 
-// The cut is proven, PD cannot be let go, and the run fails before its backup is sealed: the cluster is let go all the
+// The cut is proven, PD cannot be released, and the run fails before its backup is sealed: the cluster is released all the
 // same before a snapshot is deleted, or the run says that it is held.
 func TestRun_PDCannotResumeAndTheRunFails_LetsGoOrSaysSo(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ const stepClaim = "claim"
 const (
 	itIsTheLock = "it is the lock"
 	holds       = "a cluster that is held waits for nothing: each call asks whether the lock can still be this run's"
-	letsGo      = "a live cluster is let go, whoever has the lock"
+	letsGo      = "a live cluster is released, whoever has the lock"
 )
 
 // steps is the runbook.

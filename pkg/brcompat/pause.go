@@ -50,7 +50,7 @@ func earlyApplyFlag(fl *pflag.FlagSet, into *string) {
 // maxPause is how long a cluster is held at most, whatever the Operator does: as long as its job may run.
 const maxPause = 10 * time.Minute
 
-// pause holds the cluster until SIGTERM, lets it go and succeeds. It fails at once when the hold breaks.
+// pause holds the cluster until SIGTERM, releases it and succeeds. It fails at once when the hold breaks.
 func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	policy, err := backup.ParseEarlyApplyPolicy(f.EarlyApply)
 	if err != nil {

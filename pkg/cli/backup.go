@@ -45,7 +45,7 @@ func (a *app) backupCommand() *cobra.Command {
 Schedulers, GC, imports and raft admin commands are held for the seconds in which EC2
 accepts the snapshots; reads and writes continue. The command then waits until the
 snapshots are completed and seals the backup. It ends with 0 only if it is sealed.
-On any failure the cluster is let go and the snapshots of the run are deleted.
+On any failure the cluster is released and the snapshots of the run are deleted.
 
 If the hold breaks, as when a store restarts, its snapshots are thrown away and the
 cluster is held again, --hold-attempts times at most, once all stores have been up for

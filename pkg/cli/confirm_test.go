@@ -18,8 +18,8 @@ func TestConfirm_OnlyAYesIsAYes(t *testing.T) {
 	for answer, yes := range map[string]bool{"y\n": true, "Yes\n": true, "yes": true, "\n": false, "": false, "n\n": false, "yep\n": false} {
 		var asked bytes.Buffer
 		a := &app{streams: Streams{In: strings.NewReader(answer), Err: &asked}}
-		err := a.confirm(t.Context(), "let go?")
-		require.Equal(t, "let go? [y/N] ", asked.String())
+		err := a.confirm(t.Context(), "release?")
+		require.Equal(t, "release? [y/N] ", asked.String())
 		if yes {
 			require.NoError(t, err, "%q", answer)
 			continue
@@ -36,7 +36,7 @@ func TestConfirm_Interrupted_ChangesNothing(t *testing.T) {
 	reason := errors.New("interrupted")
 	cancel(reason)
 	a := &app{streams: Streams{In: r, Err: &bytes.Buffer{}}}
-	require.ErrorIs(t, a.confirm(ctx, "let go?"), reason)
+	require.ErrorIs(t, a.confirm(ctx, "release?"), reason)
 	require.NoError(t, w.Close()) // ends the read
 }
 

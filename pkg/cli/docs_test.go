@@ -41,7 +41,7 @@ func TestDocs_ExitCodes(t *testing.T) {
 		got[m[1]] = [2]string{m[2], m[3]}
 	}
 	want := map[string][2]string{
-		"0": {"done as asked"}, "130": {"interrupted by Ctrl-C; what was held is let go"}, "143": {"interrupted by SIGTERM; what was held is let go"},
+		"0": {"done as asked"}, "130": {"interrupted by Ctrl-C; what was held is released"}, "143": {"interrupted by SIGTERM; what was held is released"},
 	}
 	for _, c := range exitCodes {
 		want[strconv.Itoa(int(c.code))] = [2]string{c.meaning, c.kind.String()}

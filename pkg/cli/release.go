@@ -31,8 +31,8 @@ func (a *app) releaseCommand() *cobra.Command {
 	var f releaseFlags
 	cmd := &cobra.Command{
 		Use:   "release CLUSTER",
-		Short: "Let go what a backup that died holds of a cluster",
-		Long: `Let go what a backup that died holds of a cluster.
+		Short: "Release what a backup that died holds of a cluster",
+		Long: `Release what a backup that died holds of a cluster.
 
 A backup releases the cluster on every way out, and what it holds expires by itself if
 its process is killed. This command does not wait for that: it ends the leases and the
@@ -48,10 +48,10 @@ lock: use it only if you know that the run is dead, as one that lives loses its 
 		Example: `  # what is held, and until when
   tisnap hold status tidb/prod --storage s3://backups/prod
 
-  # what would be let go, without doing it
+  # what would be released, without doing it
   tisnap release tidb/prod --storage s3://backups/prod --dry-run
 
-  # let it go
+  # release it
   tisnap release tidb/prod --storage s3://backups/prod --yes
 
   # the process is known to be dead: do not wait a minute for the proof
@@ -69,7 +69,7 @@ lock: use it only if you know that the run is dead, as one that lives loses its 
 	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
 	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
 	fl.BoolVar(&f.all, "all", false, "resume all paused schedulers and drop all limits that a backup lowers, whoever did it")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be let go; change nothing")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be released; change nothing")
 	return cmd
 }
 
@@ -101,11 +101,11 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 		if err := plan.table(a.streams.Err); err != nil {
 			return err
 		}
-		if err := a.confirm(ctx, fmt.Sprintf("let go what is held of cluster %s?", name)); err != nil {
+		if err := a.confirm(ctx, fmt.Sprintf("release what is held of cluster %s?", name)); err != nil {
 			return err
 		}
 	}
-	defer a.unfinished(phase.RemainsHold, fmt.Sprintf("what is held of cluster %s may not be let go: run tisnap release %s --yes, again", name, name))()
+	defer a.unfinished(phase.RemainsHold, fmt.Sprintf("what is held of cluster %s may not be released: run tisnap release %s --yes, again", name, name))()
 	done, err := backup.Release(ctx, store, p, c.tikv(), o)
 	if done == nil {
 		return err
@@ -122,7 +122,7 @@ func (a *app) watching(held *runlock.Record) {
 type releasePlan struct {
 	header
 	Cluster cluster.Name `json:"cluster"`
-	// Dead are the runs that held the cluster and did not let it go.
+	// Dead are the runs that held the cluster and did not release it.
 	Dead []cluster.RunID `json:"dead"`
 	// Schedulers and Limits would be put back; all leases and suspensions on the stores would be ended.
 	Schedulers []string     `json:"schedulers"`

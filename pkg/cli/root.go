@@ -51,7 +51,7 @@ func (a *app) root() *cobra.Command {
 		Long: `Back up and restore TiDB clusters on EKS by EBS volume snapshots.
 
 A backup holds the running cluster still for seconds, snapshots all TiKV volumes in
-parallel, lets the cluster go, waits, and seals a manifest in object storage. A restore
+parallel, releases the cluster, waits, and seals a manifest in object storage. A restore
 makes a cluster in recovery mode, volumes of the type, IOPS and throughput that you
 choose, and brings all stores to one consistent state at the backup ts.`,
 		SilenceErrors: true,

@@ -35,7 +35,7 @@ func (a *app) runsAbortCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "abort RUN",
 		Short: "Undo a run whose process died",
-		Long: `Undo a run whose process died, as it would have done itself: a backup lets the cluster go and
+		Long: `Undo a run whose process died, as it would have done itself: a backup releases the cluster and
 deletes its snapshots; a restore deletes the cluster and the volumes that it made. What a sealed
 backup names stays, and so does a restored cluster that serves. It waits a minute to make sure
 that the process is dead; a run that is alive is refused (exit 6): end it by Ctrl-C or SIGTERM.` + "\n" + exitStatus(),

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// A run that ended without letting its cluster go counts for a day, or until a release or another run came after it.
+// A run that ended without releasing its cluster counts for a day, or until a release or another run came after it.
 func TestMetrics_ClusterHeld_UntilSomebodyCameAfterTheRun(t *testing.T) {
 	t.Parallel()
 	ended := time.Now().Add(-time.Hour)

@@ -56,7 +56,7 @@ func (s *state) held(c *clusterState) bool {
 	return !lock.record.AcquiredAt.After(run.Finished) && !lock.record.LetGoAt.After(run.Finished) // nobody came after it
 }
 
-// holdAge is how long a run that ended without letting its cluster go counts: what it paused expires long before.
+// holdAge is how long a run that ended without releasing its cluster counts: what it paused expires long before.
 const holdAge = 24 * time.Hour
 
 func newState(now time.Time, read *history.State, locks map[cluster.Name]*lockState, problems int) *state {

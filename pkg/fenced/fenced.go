@@ -2,7 +2,7 @@
 // middle of a step wakes up with the step's context, and learns of another run's lock before its next effect.
 //
 // The context of a step or an undo carries the question, and the adapters ask it. Without one in the context, as in an undo that
-// lets a live cluster go, every call is sent.
+// releases a live cluster, every call is sent.
 package fenced
 
 import (

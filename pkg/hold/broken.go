@@ -11,7 +11,7 @@ import (
 // ErrBroken is in the chain of every error that says that a hold did not hold.
 var ErrBroken = errors.New("the hold broke")
 
-// ErrBudget is in the chain as well if it was let go because its budget was used up.
+// ErrBudget is in the chain as well if it was released because its budget was used up.
 var ErrBudget = errors.New("the budget of the hold is used up")
 
 // BrokenError says why a hold did not hold, and when that was noticed.

@@ -206,7 +206,7 @@ func TestHold_OverItsBudget_IsBroken(t *testing.T) {
 	r.requireFree(t)
 }
 
-// Stuck code never calls Release: the hold lets go by itself.
+// Stuck code never calls Release: the hold releases the cluster by itself.
 func TestHold_BrokenAndNotReleased_LetsGoByItself(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.WarnLevel)
@@ -216,13 +216,13 @@ func TestHold_BrokenAndNotReleased_LetsGoByItself(t *testing.T) {
 	require.Eventually(t, func() bool { return len(r.server.TTLConfigs()) == 0 }, 30*time.Second, 20*time.Millisecond)
 	require.Eventually(t, func() bool { return len(r.left(t)) == 0 }, 30*time.Second, 20*time.Millisecond)
 	r.requireFree(t)
-	require.NotEmpty(t, logs.FilterMessageSnippet("let go").All())
+	require.NotEmpty(t, logs.FilterMessageSnippet("release").All())
 	broke, err := h.Release(within(t, 10*time.Second))
 	require.ErrorContains(t, broke, "--max-hold")
 	require.NoError(t, err)
 }
 
-// While PD does not answer, letting go is tried again and again, and Release takes over.
+// While PD does not answer, releasing is tried again and again, and Release takes over.
 func TestRelease_WhileLettingGoByItself_TakesOver(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Grace, c.Lease = 100*time.Millisecond, time.Minute })

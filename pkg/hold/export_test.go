@@ -1,6 +1,6 @@
 package hold
 
-// Die ends the hold as a kill of its process does: nothing is let go and nothing renewed.
+// Die ends the hold as a kill of its process does: nothing is released and nothing renewed.
 func (h *Hold) Die() {
 	h.stopGuard()
 	h.stopKeeper()

@@ -28,8 +28,8 @@ func (h *Hold) fenced() error {
 }
 
 // leaveExpired forgets what has run out by itself, if the lock may be another run's: by now that run may hold the same
-// things, and to let them go would break its hold. If another process has the lock for sure, what has not run out is
-// left to it too. What has not run out otherwise is let go as always.
+// things, and to release them would break its hold. If another process has the lock for sure, what has not run out is
+// left to it too. What has not run out otherwise is released as always.
 func (h *Hold) leaveExpired(ctx context.Context) {
 	reason := h.fenced()
 	if reason == nil {
@@ -53,7 +53,7 @@ func (h *Hold) leaveExpired(ctx context.Context) {
 }
 
 // over reports whether what lasts until then has run out by itself in a process whose lock may be another run's: it is
-// asked again right before each call that lets something go, as a process may be suspended in between.
+// asked again right before each call that releases something, as a process may be suspended in between.
 func (h *Hold) over(till time.Time) bool {
 	return h.fenced() != nil && time.Now().After(till.Add(expiryMargin))
 }

@@ -74,14 +74,14 @@ func TestHold_LockLostBetweenTwoPauses_PausesNothingMore(t *testing.T) {
 }
 
 // The leases of a process that slept for longer than them have run out: what is paused by then is another run's, and to
-// let it go would break that run's hold.
+// release it would break that run's hold.
 func TestRelease_LockLostAndLeasesOver_TouchesNothing(t *testing.T) {
 	t.Parallel()
 	f := &fence{}
 	r, h := held(t, func(c *hold.Config) { c.Fence = f })
 	f.lost.Store(true)
 	require.Eventually(t, func() bool { return len(r.left(t)) == 0 }, 30*time.Second, 50*time.Millisecond, "nothing is renewed")
-	require.Eventually(t, func() bool { // the guard of a hold that broke lets go by itself at some time: it sees the same
+	require.Eventually(t, func() bool { // the guard of a hold that broke releases it at some time: it sees the same
 		before := r.calls()
 		broke, err := h.Release(within(t, 10*time.Second))
 		require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestRelease_LockLostAndLeasesOver_TouchesNothing(t *testing.T) {
 	require.False(t, h.Proven())
 }
 
-// Another process of the run has let go what was left and holds the cluster again, by the same names.
+// Another process of the run has release what was left and holds the cluster again, by the same names.
 func TestRelease_LockIsAnotherProcesss_LeavesItsHold(t *testing.T) {
 	t.Parallel()
 	f := &fence{}

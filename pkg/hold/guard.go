@@ -11,7 +11,7 @@ import (
 )
 
 // guard enforces the budget: it breaks the hold when the budget is used up. If the hold broke, for this or
-// any other reason, and is not let go within the grace, as its owner is stuck or its Release is, guard lets go
+// any other reason, and is not released within the grace, as its owner is stuck or its Release is, guard releases it
 // in its place, again and again. It ends when Release returns.
 func (h *Hold) guard(ctx context.Context) {
 	budget := time.NewTimer(h.cfg.MaxHold)
@@ -24,13 +24,13 @@ func (h *Hold) guard(ctx context.Context) {
 		h.breakWith(failure.New(failure.Limited, "", "", "it took longer than %s %s: %w", h.cfg.Budget, h.cfg.MaxHold, ErrBudget))
 	}
 	for wait.For(ctx, h.cfg.Grace) == nil {
-		h.log.Warn("the broken hold is not released yet: it is let go by the guard")
+		h.log.Warn("the broken hold is not released yet: it is released by the guard")
 		h.stopKeeper()
 		err := h.letGo(ctx)
 		if err == nil {
 			return
 		}
-		h.log.Warn("letting go failed", zap.Error(err))
+		h.log.Warn("releasing failed", zap.Error(err))
 	}
 }
 

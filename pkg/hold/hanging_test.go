@@ -93,7 +93,7 @@ func TestPauseStores_StoreHangs_FailsSoonAndNamesIt(t *testing.T) {
 	}
 }
 
-// PD that takes calls and never answers breaks the hold within one lease, and the stores are let go all the same.
+// PD that takes calls and never answers breaks the hold within one lease, and the stores are released all the same.
 func TestHold_PDHangs_IsBrokenAndTheStoresAreLetGo(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Grace = 200 * time.Millisecond })
@@ -101,7 +101,7 @@ func TestHold_PDHangs_IsBrokenAndTheStoresAreLetGo(t *testing.T) {
 	err := broken(t, h)
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
 	require.NotErrorIs(t, err, hold.ErrBudget)
-	// Its owner is stuck: the guard lets go what answers.
+	// Its owner is stuck: the guard releases what answers.
 	require.Eventually(t, func() bool {
 		for _, s := range r.stores {
 			if s.LeaseLeft() > 0 || s.ImportsDeniedFor() > 0 {
@@ -138,7 +138,7 @@ func TestRelease_StuckInPD_TheGuardLetsGoBesideIt(t *testing.T) {
 	r.requireFree(t)
 }
 
-// The new leader has forgotten the pauses: the schedulers ran, so it is broken, and all is let go.
+// The new leader has forgotten the pauses: the schedulers ran, so it is broken, and all is released.
 func TestHold_PDLeaderMoves_IsBrokenAndLetGo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *pdtest.Config) { c.Members, c.ElectionTimeout = 3, time.Second })
@@ -150,7 +150,7 @@ func TestHold_PDLeaderMoves_IsBrokenAndLetGo(t *testing.T) {
 	r.requireReleased(t, h)
 }
 
-// Without a leader PD cannot be asked; once there is one, everything is let go.
+// Without a leader PD cannot be asked; once there is one, everything is released.
 func TestRelease_PDLeaderKilled_WaitsForTheNextOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *pdtest.Config) { c.Members, c.ElectionTimeout = 3, 2*time.Second })

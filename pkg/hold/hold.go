@@ -35,9 +35,9 @@ type Config struct {
 	MaxHold time.Duration
 	// Budget is what errors call MaxHold; empty is --max-hold.
 	Budget string
-	// Grace is how long a hold that broke waits for Release before it lets go by itself; zero is 5 s.
+	// Grace is how long a hold that broke waits for Release before it releases the cluster by itself; zero is 5 s.
 	Grace time.Duration
-	// Command is what lets the cluster go if Release cannot, for a person; empty is "tisnap release CLUSTER".
+	// Command is what releases the cluster if Release cannot, for a person; empty is "tisnap release CLUSTER".
 	Command string
 	Log     *zap.Logger
 	// Fence keeps a process whose lock may be another run's from pausing anything; nil is for a hold without a lock.
@@ -143,7 +143,7 @@ func (h *Hold) begin(ctx context.Context) {
 	h.guarding.Go(func() { h.watchOver("guard", func() { h.guard(watched) }) })
 }
 
-// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to let go.
+// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to release.
 func (h *Hold) watchOver(what string, f func()) {
 	err := func() (err error) {
 		defer failure.Catch(&err, what)

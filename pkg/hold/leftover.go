@@ -17,7 +17,7 @@ import (
 // releaseCaller is the name under which imports are resumed for runs that died.
 const releaseCaller = servicePrefix + "release"
 
-// Leftover is what to let go that dead runs held. Safe points are known by their names, leases and
+// Leftover is what to release that dead runs held. Safe points are known by their names, leases and
 // suspensions by their places; a paused scheduler and an overridden limit are not, so those are named.
 type Leftover struct {
 	Cluster    cluster.Name
@@ -30,7 +30,7 @@ type Leftover struct {
 	Expires time.Time
 }
 
-// Released is what was let go. Empty lists mean that nothing was held.
+// Released is what was released. Empty lists mean that nothing was held.
 type Released struct {
 	Schedulers []string          `json:"schedulers"`
 	Limits     []string          `json:"limits"`
@@ -47,14 +47,14 @@ type Released struct {
 	EarlyApply []cluster.StoreID `json:"earlyApply,omitempty"`
 }
 
-// Any reports whether anything was let go.
+// Any reports whether anything was released.
 func (r *Released) Any() bool {
 	return len(r.Schedulers)+len(r.Limits)+len(r.SafePoints)+len(r.Leases)+len(r.Imports)+len(r.EarlyApply) > 0
 }
 
-// ReleaseLeftovers lets go what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that
+// ReleaseLeftovers releases what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that
 // is alive loses its hold: the caller has to know that none is. A store that hangs is waited for for seconds. What could
-// not be let go is an error of kind Held, and all else is let go nevertheless; without PD, which knows the stores, nothing is.
+// not be released is an error of kind Held, and all else is released nevertheless; without PD, which knows the stores, nothing is.
 // A store that cannot be reached is Unreached, and no error, once all has run out there (Leftover.Expires) and PD shows
 // nothing that a hold of tisnap renews.
 func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
@@ -84,7 +84,7 @@ func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (
 	return &r.done, err
 }
 
-// held says what to do about what could not be let go.
+// held says what to do about what could not be released.
 func (r *leftovers) held(err error) error {
 	hint := "run: tisnap release " + r.what.Cluster.String() + " --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease"
 	if time.Now().Before(r.what.Expires) {

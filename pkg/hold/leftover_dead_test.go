@@ -62,7 +62,7 @@ func TestReleaseLeftovers_StoreDeadForGood_IsLeftOutOnceAllHasRunOut(t *testing.
 				stores = storeError{Holder: r.tikv, address: r.stores[1].Addr(), err: failure.New(failure.Denied, "resume imports", "", "another cluster's certificate")}
 			}
 			done, err := hold.ReleaseLeftovers(ctx, what, r.pd, stores)
-			require.Empty(t, r.left(t), "the rest is let go")
+			require.Empty(t, r.left(t), "the rest is released")
 			if row.want != failure.Unknown {
 				require.Equal(t, row.want, failure.KindOf(err), "%v", err)
 				require.Empty(t, done.Unreached)

@@ -121,7 +121,7 @@ func TestObserve_HoldThatBreaks_IsNotProven(t *testing.T) {
 	}
 }
 
-// lettingGo does what the owner of a hold does: it lets go as soon as the hold breaks.
+// lettingGo does what the owner of a hold does: it releases it as soon as the hold breaks.
 func (r *rig) lettingGo(t *testing.T, h *hold.Hold) {
 	t.Helper()
 	ctx, cancel := h.Context(t.Context())

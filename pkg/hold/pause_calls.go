@@ -15,7 +15,7 @@ const pauseGrace = time.Second
 
 // pauseCalls are the calls under way that pause something. Such a call is not ended with its caller: PD or a store may
 // carry out a request that nobody waits for any more, and do so after the release, so that the cluster stays paused
-// until the lease is over. It continues for the grace, and letting go waits until all of them have ended.
+// until the lease is over. It continues for the grace, and releasing waits until all of them have ended.
 type pauseCalls struct {
 	mu    sync.Mutex
 	under int

@@ -45,7 +45,7 @@ func (p *latePD) PauseScheduler(ctx context.Context, name string, ttl time.Durat
 	}
 }
 
-// A renewal that is under way when the hold is let go must not pause a scheduler after it was resumed.
+// A renewal that is under way when the hold is released must not pause a scheduler after it was resumed.
 func TestRelease_RenewalUnderWay_IsNotCarriedOutAfterIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

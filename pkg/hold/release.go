@@ -33,10 +33,10 @@ func (h *Hold) proveOwn(ctx context.Context) error {
 	return nil
 }
 
-// Release lets everything go, at the same time, and puts back what was there before. It may be called again
-// and then releases what is left; a store's share that has run out meanwhile counts as let go. It ends within
+// Release releases everything, at the same time, and puts back what was there before. It may be called again
+// and then releases what is left; a store's share that has run out meanwhile counts as released. It ends within
 // seconds also if a store hangs. Of a hold that was found by Observe it releases nothing. broken says that the hold had not held: the set cut under it is worth nothing.
-// err, of kind Held, says what could not be let go and when it expires by itself.
+// err, of kind Held, says what could not be released and when it expires by itself.
 func (h *Hold) Release(ctx context.Context) (broken, err error) {
 	if h.seen != nil {
 		h.seen.stop()
@@ -49,7 +49,7 @@ func (h *Hold) Release(ctx context.Context) (broken, err error) {
 	return h.reason(), err
 }
 
-// Disconnect closes the streams and ends all work of the hold. It lets nothing go: that is Release's.
+// Disconnect closes the streams and ends all work of the hold. It releases nothing: that is Release's.
 func (h *Hold) Disconnect() {
 	if h.seen != nil {
 		h.seen.stop()
@@ -99,7 +99,7 @@ func (h *Hold) letGo(ctx context.Context) error {
 }
 
 // Proven reports whether every store said, when its lease was finished, that it had held all the time, and nothing else
-// had broken the hold until then. What cannot be let go afterwards, or takes too long, makes the cut no worse.
+// had broken the hold until then. What cannot be released afterwards, or takes too long, makes the cut no worse.
 func (h *Hold) Proven() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

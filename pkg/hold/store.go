@@ -212,7 +212,7 @@ func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string)
 	return nil, nil
 }
 
-// expires is when the store lets go by itself at the latest; zero if it holds nothing.
+// expires is when the store ends its share by itself at the latest; zero if it holds nothing.
 func (s *store) expires() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

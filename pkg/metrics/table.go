@@ -53,7 +53,7 @@ func runTable() []Metric {
 		{"tisnap_run_warnings", ofRun, "Warnings of the run that a person has to read", both},
 		{"tisnap_run_early_apply_unproven", ofRun, "Whether the backup could not prove (1) or did (0) that no replica is ahead of its raft log", both},
 		{"tisnap_run_replicas_rebuilt", ofRun, "Replicas ahead of the log that a restore has made again from the others", both},
-		{"tisnap_run_cluster_held", ofRun, "Whether the run ended without letting the cluster go: exit code 9", []From{FromRun}},
+		{"tisnap_run_cluster_held", ofRun, "Whether the run ended without releasing the cluster: exit code 9", []From{FromRun}},
 	}
 }
 
@@ -72,7 +72,7 @@ func storageTable() []Metric {
 		{"tisnap_run_failures", []string{"cluster", "operation", "kind"}, "Runs in the storage that failed, by the kind of their error", exporter},
 		{"tisnap_lock_held", byCluster, "Whether a run holds the cluster's lock and renews it", exporter},
 		{"tisnap_lock_info", []string{"cluster", "run", "command", "host"}, "Who holds the cluster's lock; the value is 1", exporter},
-		{"tisnap_cluster_held", byCluster, "Whether the journals say that a run holds the cluster and has not let it go", exporter},
+		{"tisnap_cluster_held", byCluster, "Whether the journals say that a run holds the cluster and has not released it", exporter},
 	}
 }
 

@@ -172,7 +172,7 @@ func TestRun_NoWaitStep_BeginsWhileJournalIsSlow(t *testing.T) {
 				Do: func(context.Context, *phase.Scope) error { released = time.Now(); return nil }},
 		})
 		require.NoError(t, err)
-		assert.Zero(t, released.Sub(cutDone), "letting go must not wait for object storage")
+		assert.Zero(t, released.Sub(cutDone), "releasing must not wait for object storage")
 		assert.Equal(t, []string{"run ", "begin cut", "done cut", "begin release", "done release", "end "}, j.lines())
 	})
 }

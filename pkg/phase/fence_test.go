@@ -83,7 +83,7 @@ func TestFence_LostDuringUndo_StopsItsCalls(t *testing.T) {
 	require.Equal(t, []string{"the rest is kept"}, sink.texts)
 }
 
-// What lets a live cluster go never waits for the lock, and what says why does not ask.
+// What releases a live cluster never waits for the lock, and what says why does not ask.
 func TestFence_StepsWithAReason_DoNotAsk(t *testing.T) {
 	t.Parallel()
 	lock, undone := &fence{lost: errLost}, false
@@ -91,7 +91,7 @@ func TestFence_StepsWithAReason_DoNotAsk(t *testing.T) {
 		Phase: "p", Name: "read", Deadline: time.Minute, ReadOnly: true,
 		Do: func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
 	}, {
-		Phase: "p", Name: "hold", Deadline: time.Minute, Unfenced: "it is the lock", Undo: phase.Undo{Unfenced: "it lets go", Do: func(ctx context.Context, _ *phase.Scope) error { undone = true; return fenced.Check(ctx) }},
+		Phase: "p", Name: "hold", Deadline: time.Minute, Unfenced: "it is the lock", Undo: phase.Undo{Unfenced: "it releases it", Do: func(ctx context.Context, _ *phase.Scope) error { undone = true; return fenced.Check(ctx) }},
 		Do: func(ctx context.Context, _ *phase.Scope) error { return fenced.Check(ctx) },
 	}, {
 		Phase: "p", Name: "write", Deadline: time.Minute,

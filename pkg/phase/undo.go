@@ -39,7 +39,7 @@ func (e *Engine) undoAll(ctx context.Context, steps []Step) []error {
 	return errs
 }
 
-// undo does not wait for the journal where it lets go: that must not depend on object storage. An undo that asks the lock depends on
+// undo does not wait for the journal where it releases something: that must not depend on object storage. An undo that asks the lock depends on
 // it anyway, and waits.
 func (e *Engine) undo(ctx context.Context, step *Step) {
 	e.writer.add(Record{Type: RecordUndo, Step: step.Name}, nil)

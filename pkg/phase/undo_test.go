@@ -14,7 +14,7 @@ import (
 )
 
 // A process that continues the run after this one died in an undo may not take what the run made for whole: it learns of the undo
-// from the journal. Letting go waits for no record, and an object storage that is away keeps nothing from being undone.
+// from the journal. Releasing waits for no record, and an object storage that is away keeps nothing from being undone.
 func TestUndo_ThatTakesAway_WaitsForItsRecordAndNotForEver(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -39,7 +39,7 @@ func TestUndo_ThatTakesAway_WaitsForItsRecordAndNotForEver(t *testing.T) {
 						})
 						return err
 					}}},
-					{Phase: "p", Name: "hold", Deadline: time.Minute, Undo: phase.Undo{First: true, Unfenced: "it lets go", Do: func(context.Context, *phase.Scope) error { letGo = time.Now(); return nil }}, Do: none},
+					{Phase: "p", Name: "hold", Deadline: time.Minute, Undo: phase.Undo{First: true, Unfenced: "it releases it", Do: func(context.Context, *phase.Scope) error { letGo = time.Now(); return nil }}, Do: none},
 					{Phase: "p", Name: "fail", Deadline: time.Minute, Do: func(context.Context, *phase.Scope) error {
 						failed, j.delay = time.Now(), row.delay
 						return errors.New("no room")

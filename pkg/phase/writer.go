@@ -17,7 +17,7 @@ import (
 // journalDeadline bounds one write: object storage answers within a second, or it is not there.
 const journalDeadline = 30 * time.Second
 
-// writer appends records in order in the background, so that a step that lets go need not wait for them.
+// writer appends records in order in the background, so that a step that releases something need not wait for them.
 type writer struct {
 	journal Journal
 	run     cluster.RunID

@@ -70,7 +70,7 @@ func (p *slowPD) TTLConfig(context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// A pause that is under way when PD is let go must not be carried out after that: it would last for ten minutes.
+// A pause that is under way when PD is released must not be carried out after that: it would last for ten minutes.
 func TestThaw_PauseUnderWay_IsWaitedForAndResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

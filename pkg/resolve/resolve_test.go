@@ -27,8 +27,8 @@ func TestResolver(t *testing.T) {
 	o := makeOriginal(t)
 	for _, c := range slices.Concat(troubles(), resumed(), []resolverCase{
 		{"quiet day: rows are those at the backup ts, nothing is left in PD", quietDay},
-		{"PD lets go of a part only", thawInPart},
-		{"another run takes the cluster while PD is let go", takenWhileThawing},
+		{"PD releases a part only", thawInPart},
+		{"another run takes the cluster while PD is released", takenWhileThawing},
 		{"a store restarts while regions are recovered", func(t *testing.T, o *original) { restartAt(t, o, "RecoverRegion") }},
 		{"a store restarts while it applies", func(t *testing.T, o *original) { restartAt(t, o, "WaitApply", quickChecks) }},
 		{"a store restarts while regions are prepared", func(t *testing.T, o *original) { restartAt(t, o, "KvPrepareFlashbackToVersion") }},

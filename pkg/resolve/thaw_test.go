@@ -23,7 +23,7 @@ func (l *lab) awaitPaused(t *testing.T) {
 	}, patience, 5*time.Millisecond, "PD's schedulers are not paused")
 }
 
-// thawInPart: what PD does not let go keeps nothing else from being let go, and the next thaw finds the rest. A scheduler
+// thawInPart: what PD does not release keeps nothing else from being released, and the next thaw finds the rest. A scheduler
 // that a new leader of PD does not have yet is not paused: it is no error.
 func thawInPart(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)
@@ -36,7 +36,7 @@ func thawInPart(t *testing.T, o *original) {
 	require.ErrorContains(t, err, "restore limits")
 	require.NotContains(t, err.Error(), "scheduler not found")
 	require.NotEmpty(t, l.pd.TTLConfigs())
-	require.NotContains(t, l.pd.ServiceSafePoints(), "tisnap-run", "GC is let go all the same")
+	require.NotContains(t, l.pd.ServiceSafePoints(), "tisnap-run", "GC is released all the same")
 	paused := 0
 	for _, s := range l.pd.Schedulers() {
 		if !s.PausedAt.IsZero() {
@@ -53,7 +53,7 @@ func thawInPart(t *testing.T, o *original) {
 	}
 }
 
-// takenWhileThawing: a process that was suspended in a call that lets PD go sends the next one no more, if another run has
+// takenWhileThawing: a process that was suspended in a call that releases PD sends the next one no more, if another run has
 // the cluster when it wakes up.
 func takenWhileThawing(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)

@@ -24,7 +24,7 @@ func TestConclude_OutOfTimeAfterTheLockWasLost_SaysThatItWasLost(t *testing.T) {
 	}{
 		"lost": {late, true, failure.Conflict}, "still held": {late, false, failure.Limited},
 		"lost in a call": {cut, true, failure.Conflict}, "in a call": {cut, false, failure.Unknown},
-		"lost and not let go": {held, true, failure.Held},
+		"lost and not released": {held, true, failure.Held},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

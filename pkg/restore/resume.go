@@ -184,7 +184,7 @@ func repeated(groups ...[]phase.Step) []phase.Step {
 	return out
 }
 
-// thaw lets PD go, in a resumed run also from what earlier processes hold.
+// thaw releases PD, in a resumed run also from what earlier processes hold.
 func (r *run) thaw(ctx context.Context, s *phase.Scope) error {
 	if r.resumed {
 		return r.thawAll(ctx, s)

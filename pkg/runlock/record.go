@@ -45,7 +45,7 @@ type Record struct {
 	ExpiresAt  time.Time    `json:"expiresAt"`
 	Renewals   int64        `json:"renewals"`
 	Released   bool         `json:"released,omitempty"`
-	// LetGoAt is when a person let go what earlier runs held of the cluster; the next owner's record is without it.
+	// LetGoAt is when a person release what earlier runs held of the cluster; the next owner's record is without it.
 	LetGoAt time.Time `json:"letGoAt,omitzero"`
 	// RenewSeconds is how often the owner renews; 0 is an owner that does not say so.
 	RenewSeconds float64 `json:"renewSeconds,omitempty"`
@@ -133,7 +133,7 @@ func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch i
 	return failure.Annotate(err, "break lock", name.String())
 }
 
-// NoteLetGo notes in the lock that what runs held of the cluster has been let go, for those who read the storage alone. A
+// NoteLetGo notes in the lock that what runs held of the cluster has been released, for those who read the storage alone. A
 // cluster without a lock, or with one that a run has taken meanwhile, needs no note: nothing is done.
 func NoteLetGo(ctx context.Context, store objstore.Store, name cluster.Name, at time.Time) error {
 	r, version, err := Read(ctx, store, name)

@@ -129,7 +129,7 @@ func (n night) runsPod(t *testing.T, pod *corev1.Pod) (code int32, log string) {
 	return 0, ""
 }
 
-// A pod that is evicted while the cluster is held lets go of it; the pod that is made instead takes the backup of the night, and
+// A pod that is evicted while the cluster is held releases it; the pod that is made instead takes the backup of the night, and
 // prunes.
 func TestNightly_PodEvictedInTheHold_LetsGoAndTheNextOneSeals(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestNightly_PodEvictedInTheHold_LetsGoAndTheNextOneSeals(t *testing.T) {
 	n.eventuallyJob(t, "nightly", batchv1.JobComplete, "")
 }
 
-// A node that is lost in the hold takes the process along, which lets go of nothing. The hold runs out, and one of the next
+// A node that is lost in the hold takes the process along, which releases nothing. The hold runs out, and one of the next
 // pods of the same night takes the backup: until the dead one's lock has run out, they end as locked and are made again.
 func TestNightly_NodeLostInTheHold_TheSameNightSeals(t *testing.T) {
 	t.Parallel()

@@ -164,7 +164,7 @@ func TestPods_AreRestricted(t *testing.T) {
 					require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop, c.Name)
 					require.NotEqual(t, "tisnap", c.Image, "the image's place is not filled in")
 				}
-				// The hold is let go in a moment; the late answers of EC2 get the rest.
+				// The hold is released in a moment; the late answers of EC2 get the rest.
 				require.GreaterOrEqual(t, *pod.Spec.TerminationGracePeriodSeconds, int64(30))
 			}
 		})

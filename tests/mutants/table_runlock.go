@@ -8,7 +8,7 @@ func lockGuards() []Mutant {
 		in("pkg/hold/fence.go", "a process that was suspended pauses a cluster that another run has", oneRun,
 			"	return h.cfg.Fence.Current()", "	return nil",
 			"TestHold_LockLostBetweenTwoPauses_PausesNothingMore"),
-		in("pkg/hold/fence.go", "a hold of another process of the run is let go", othersStay,
+		in("pkg/hold/fence.go", "a hold of another process of the run is released", othersStay,
 			"h.cfg.Fence.Holder(asking).Replaced()", "h.cfg.Fence.Holder(asking) < 0",
 			"TestRelease_LockIsAnotherProcesss_LeavesItsHold"),
 		in("pkg/ebs/cut.go", "a process that was suspended cuts without its lock", oneRun,
@@ -63,7 +63,7 @@ func lockGuards() []Mutant {
 			"if err != nil || !found.Held(time.Now()) {", "if err != nil || found.Record == nil || !found.Record.Held(time.Now()) {",
 			"TestLockOf_OwnerWasKilled_IsNotShownAsAlive"),
 		{
-			Name: "a process that wakes up lets PD go that another run froze", Promise: oneRun, File: "pkg/resolve/freeze.go",
+			Name: "a process that wakes up releases PD that another run froze", Promise: oneRun, File: "pkg/resolve/freeze.go",
 			Old: "		if err := r.taken(ctx); err != nil && !lost {", New: "		if err := r.taken(ctx); err != nil && false {",
 			Package: "pkg/resolve", Tests: "^TestResolver$/^another_run_takes_the_cluster_while_PD",
 		},

@@ -105,7 +105,7 @@ func (v *victim) refused(ctx context.Context, c *testbed.Cluster, args []string)
 	return errors.Join(v.held(ctx, c), v.swept(ctx), errUndone)
 }
 
-// held checks the cluster at once, or, if the program was killed or said that it could not let go, after a lease.
+// held checks the cluster at once, or, if the program was killed or said that it could not released, after a lease.
 func (v *victim) held(ctx context.Context, c *testbed.Cluster) error {
 	const exitHeld = 9
 	limit := time.Duration(0)

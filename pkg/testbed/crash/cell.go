@@ -97,7 +97,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 }
 
 // suspended are the cells of a step that changes something: at its begin, and in the middle of its effects. One who does
-// not hold the lock yet, or lets it go, has nothing to lose.
+// not hold the lock yet, or releases it already, has nothing to lose.
 func suspended(run Run, s phase.Outline, since string, points []string, first map[string]string) []Cell {
 	if s.ReadOnly || s.Name == journal.StepLock || s.Name == "unlock" {
 		return nil

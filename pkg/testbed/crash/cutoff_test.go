@@ -72,7 +72,7 @@ func (g *gate) open() {
 }
 
 // A process loses its way to object storage, and to nothing else, for so long that another one takes its lock over and
-// finishes its run. It lets the cluster go while it is still cut off, and when it can read the lock again it ends as one
+// finishes its run. It releases the cluster while it is still cut off, and when it can read the lock again it ends as one
 // that has lost it, without having changed anything.
 func TestCutOff_FromObjectStorage_IsFencedBeforeItsNextEffect(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func (s *scene) cutOff(ctx context.Context, at string) error {
 	return s.verifyResult(ctx)
 }
 
-// letsGoWhileCutOff waits until the cluster is let go, though the process lives and nothing that it writes arrives.
+// letsGoWhileCutOff waits until the cluster is released, though the process lives and nothing that it writes arrives.
 func (s *scene) letsGoWhileCutOff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// When a resolve has let PD go, its progress is removed: only its journal says then that nothing is to be taken back.
+// When a resolve has released PD, its progress is removed: only its journal says then that nothing is to be taken back.
 func TestMatrix_ResolveKilledAtItsVeryEnd_IsFinished(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)

@@ -20,12 +20,12 @@ import (
 // Exit codes of the program.
 const (
 	exitConflict   = 6                          // it has lost its lock
-	exitHeld       = 9                          // it could not see that the cluster is let go
+	exitHeld       = 9                          // it could not see that the cluster is released
 	exitTerminated = 128 + int(syscall.SIGTERM) // it was asked to stop, and nothing of it is left or held
 )
 
 // mayEnd are the exit codes with which a process may end that was suspended at the cell. One that was stopped first, and slept in an
-// undo, may have finished that. Only a backup may say that the cluster is held: it slept for longer than it has for letting it go.
+// undo, may have finished that. Only a backup may say that the cluster is held: it slept for longer than it has for releasing it.
 func (c Cell) mayEnd() []int {
 	switch {
 	case c.Position == SuspendedUndo && c.Run == Backup:

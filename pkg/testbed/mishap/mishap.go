@@ -20,7 +20,7 @@ const slowest = 4 * time.Second
 type Mishap struct {
 	// What describes it to a person.
 	What string
-	// Killed says that the program is ended by SIGKILL, and so cannot let go itself.
+	// Killed says that the program is ended by SIGKILL, and so cannot release it itself.
 	Killed bool
 	rules  []fault.Rule
 }

@@ -45,7 +45,7 @@ type Config struct {
 	Faults *fault.Plan
 	// Kubeconfig is that of a real control plane in place of the testbed's; "" is the testbed's.
 	Kubeconfig string
-	// MarkTrouble lets something go wrong, by the seed, while the backup reads marks; it needs Faults.
+	// MarkTrouble releases something wrong, by the seed, while the backup reads marks; it needs Faults.
 	MarkTrouble bool
 	// LogTrouble lets the raft logs of some stores stall, by the seed, while the backup runs; it needs Faults.
 	LogTrouble bool

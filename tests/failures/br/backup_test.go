@@ -48,7 +48,7 @@ func TestBackup_UnderTheHoldOfTheOtherJob_IsComplete(t *testing.T) {
 	require.Equal(t, catalog.StateSealed, entries[0].State, "it can be restored by tisnap, too")
 }
 
-// Without the other job it holds by itself, and lets go.
+// Without the other job it holds by itself, and releases it.
 func TestBackup_WithItsOwnHold_IsComplete(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -160,7 +160,7 @@ func (j *job) requireEnds(t *testing.T, want brcompat.ExitCode) {
 	require.Equal(t, want, j.ends(t), j.out())
 }
 
-// What br says when it is killed by a second signal is true of its own runs, too: the abort lets go of the prefix.
+// What br says when it is killed by a second signal is true of its own runs, too: the abort releases the prefix.
 // Catalogue: C8.
 func TestBackupKilledAroundBackupmeta_AbortLeavesNothing(t *testing.T) {
 	t.Parallel()

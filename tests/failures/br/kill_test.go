@@ -199,7 +199,7 @@ func (p *place) requireJournalled(t *testing.T) {
 	}
 }
 
-// The process that started br dies, and nobody hands a signal on: br ends as by SIGTERM, and lets the cluster go before the
+// The process that started br dies, and nobody hands a signal on: br ends as by SIGTERM, and releases the cluster before the
 // leases would.
 // Catalogue: H5.
 func TestParentDies_EndsAsBySIGTERM(t *testing.T) {

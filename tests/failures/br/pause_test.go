@@ -51,7 +51,7 @@ func TestStreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
 	p.fault(t, fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.WaitApply", Code: "Unavailable"})
 	p.pause(t).requireRefused(t, "wait apply")
 	require.Empty(t, p.faults.Unreached())
-	require.Empty(t, p.c.Held(), "the others are let go")
+	require.Empty(t, p.c.Held(), "the others are released")
 }
 
 // Whatever the Operator does, or where its backup is stuck: after its limit a pause is over. The backup that works under it is
@@ -168,7 +168,7 @@ func TestSecondHold_IsRefusedAndTheFirstOneStays(t *testing.T) {
 	require.Empty(t, p.c.Held())
 }
 
-// SIGTERM while PD has no leader: it is tried again, and what cannot be let go is said by an exit code of its own.
+// SIGTERM while PD has no leader: it is tried again, and what cannot be released is said by an exit code of its own.
 func TestPause_PDAwayAtTheEnd_SaysThatItIsHeld(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -162,7 +162,7 @@ func (p *place) backupUnder(ctx context.Context, t *testing.T, args ...string) e
 }
 
 // nothingHeld requires that the run that has just ended left nothing held, but for what is somebody else's: not
-// now, as every way out of a run lets go before it ends, and not a lease later.
+// now, as every way out of a run releases it before it ends, and not a lease later.
 func (p *place) nothingHeld(t *testing.T, theirs ...string) {
 	t.Helper()
 	require.Empty(t, p.c.HeldBut(theirs...), "held after the run")
@@ -187,7 +187,7 @@ func (p *place) leftNothing(t *testing.T, theirs ...string) {
 	require.Empty(t, p.EC2.Snapshots(), "snapshots of a run that failed")
 }
 
-// sealed requires that the run sealed a backup of n volumes and let go.
+// sealed requires that the run sealed a backup of n volumes and released the cluster.
 func (p *place) sealed(t *testing.T, e ending, n int, theirs ...string) {
 	t.Helper()
 	require.Equal(t, cli.ExitDone, e.code, e.String())

@@ -60,7 +60,7 @@ func reportsBoth(t *testing.T, stdout string) {
 }
 
 // It kills a backup that leaves its cluster held for more than a minute (velero#4503, velero#3852): nothing says that it is in
-// progress, the next start of the command lets go what it had paused, and no run stays open.
+// progress, the next start of the command releases what it had paused, and no run stays open.
 // Catalogue: H1.
 func TestBackupKilledInItsHold_IsAdoptedOrEndedByTheNextStart(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func TestProcessKilled(t *testing.T) {
 		require.NotContains(t, b.stderr.String(), "still held", "the hold itself was released before")
 	})
 	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
-		t.Run(name+" lets go", func(t *testing.T) {
+		t.Run(name+" releases it", func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, 3)
 			b := launch(t, p, "--lease", "1m")

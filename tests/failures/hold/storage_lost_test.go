@@ -11,7 +11,7 @@ import (
 )
 
 // TestHold_StorageLostInTheMiddle takes object storage away while the shipped program holds the cluster: the cluster is
-// let go all the same, though the program lives and renews its leases, and no snapshot stays. A cut that was proven
+// released all the same, though the program lives and renews its leases, and no snapshot stays. A cut that was proven
 // before waits for the storage and is sealed when it is back.
 func TestHold_StorageLostInTheMiddle_LetsGo(t *testing.T) {
 	t.Parallel()
