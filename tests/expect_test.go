@@ -102,7 +102,7 @@ func (p *place) sameAsJournalled(t *testing.T, r *report.Report) {
 	require.NoError(t, err)
 	said, err := json.Marshal(r.Expected)
 	require.NoError(t, err)
-	require.JSONEq(t, string(said), string(journal.Expected(h)))
+	require.JSONEq(t, string(said), string(journal.ReadFacts(h.Records).Expected))
 }
 
 // storesHave requires that the report has a row for each store, with these parts.

@@ -10,7 +10,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -59,31 +58,26 @@ func (r *run) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time,
 	if err != nil {
 		return nil, err
 	}
-	for id, records := range journals {
-		made := cutsIn(records)
-		if len(made) == 0 || made[len(made)-1].Before(since) {
+	for id, f := range journals {
+		made := f.Cuts
+		if len(made) == 0 || made[len(made)-1].Ended.Before(since) {
 			continue
 		}
 		shown, err := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(id)})
 		if err != nil {
 			return nil, err
 		}
-		if len(shown) > 0 || sealedIn(records) {
+		if len(shown) > 0 || f.Sealed {
 			made = made[:len(made)-1]
 		}
-		for _, at := range made {
-			if at.After(since) && at.Sub(now) < maxClockDifference {
+		for i := range made {
+			if at := made[i].Ended; at.After(since) && at.Sub(now) < maxClockDifference {
 				cuts = append(cuts, at)
 			}
 		}
 	}
 	slices.SortFunc(cuts, time.Time.Compare)
 	return cuts, nil
-}
-
-// sealedIn reports whether the journal's run has sealed its backup.
-func sealedIn(records []phase.Record) bool {
-	return slices.ContainsFunc(records, func(r phase.Record) bool { return r.Type == phase.RecordDone && r.Step == journal.StepSeal })
 }
 
 // usualTime is how long a set of the cluster's snapshots is in progress: as long as in its last good backup, at most

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -196,14 +195,7 @@ func (r *run) allRegions(ctx context.Context) ([]cluster.Region, error) {
 }
 
 // note adds what stores were set to; the first value that was seen of a store is what it had before this run.
-func (e *early) note(on []earlyapply.Setting) {
-	for _, s := range on {
-		if !earlyapply.Names(e.old, s.Store) {
-			e.old = append(e.old, s)
-		}
-	}
-	slices.SortFunc(e.old, func(a, b earlyapply.Setting) int { return cmp.Compare(a.Store, b.Store) })
-}
+func (e *early) note(on []earlyapply.Setting) { e.old = earlyapply.Add(e.old, on) }
 
 func (e *early) fail(failed earlyapply.Failures) {
 	for id, err := range failed {

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -94,21 +93,4 @@ func putBack(ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.N
 		Op: "put back early apply", Target: "cluster " + name.String(), Kind: failure.Held, Err: err,
 		Hint: "run: tisnap release " + name.String() + " --yes, when all stores' status ports answer; a store that is restarted has its configured limit again",
 	}
-}
-
-// earlyLeft is what a run turned off and did not put back, by its journal.
-func earlyLeft(records []phase.Record) []earlyapply.Setting {
-	var left early
-	for _, r := range records {
-		switch {
-		case r.Type == phase.RecordIntent && r.Name == journal.IntentEarlyApply:
-			var on []earlyapply.Setting
-			if json.Unmarshal(r.Data, &on) == nil {
-				left.note(on)
-			}
-		case r.Type == phase.RecordResult && r.Name == journal.ResultEarlyApplyBack:
-			left.old = nil
-		}
-	}
-	return left.old
 }

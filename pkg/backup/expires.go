@@ -1,11 +1,9 @@
 package backup
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // clockMargin allows for the clocks of two machines, that of a run and that of who reads its journal: S3 refuses a request
@@ -17,21 +15,16 @@ const clockMargin = 30 * time.Minute
 // its holds: a store lets go one lease after the last renewal, or when it ends, and a hold is not renewed any more once its
 // budget is used up. A run that is suspended, and not dead, renews nothing when it wakes up, as its lock may be another
 // run's by then. It is before now if the run never held.
-func heldUntil(records []phase.Record) time.Time {
-	latest, last := time.Unix(0, 0), time.Time{}
-	for _, r := range records {
-		switch {
-		case r.Type == phase.RecordBegin && r.Step == journal.StepHold:
-			latest = later(latest, last)
-			last = r.Time.Add(journalAge + clockMargin) // of a version that did not write the leases down
-		case r.Type == phase.RecordIntent && r.Name == journal.IntentLeases:
-			var leases journal.Leases
-			if json.Unmarshal(r.Data, &leases) == nil && leases.LeaseSeconds > 0 && leases.MaxHoldSeconds > 0 {
-				last = r.Time.Add(longestHold(leases) + clockMargin)
-			}
+func heldUntil(holds []journal.Hold) time.Time {
+	latest := time.Unix(0, 0)
+	for _, h := range holds {
+		if h.LeasesAt.IsZero() { // of a version that did not write the leases down
+			latest = later(latest, h.Began.Add(journalAge+clockMargin))
+			continue
 		}
+		latest = later(latest, h.LeasesAt.Add(longestHold(h.Leases)+clockMargin))
 	}
-	return later(latest, last)
+	return latest
 }
 
 // maxSeconds fits into a time.Duration.

@@ -20,6 +20,7 @@ func TestHeldUntil_LatestHoldOfTheJournal(t *testing.T) {
 	leases := func(minute int, data string) phase.Record {
 		return phase.Record{Type: phase.RecordIntent, Step: journal.StepHold, Name: journal.IntentLeases, Data: json.RawMessage(data), Time: start.Add(time.Duration(minute) * time.Minute)}
 	}
+	until := func(records []phase.Record) time.Time { return heldUntil(journal.ReadFacts(records).Backup.Holds) }
 	const usual = `{"leaseSeconds":30,"maxHoldSeconds":120}`
 	older := journalAge + clockMargin
 	for name, row := range map[string]struct {
@@ -38,9 +39,9 @@ func TestHeldUntil_LatestHoldOfTheJournal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, start.Add(row.want), heldUntil(row.records))
+			require.Equal(t, start.Add(row.want), until(row.records))
 		})
 	}
-	require.True(t, heldUntil(nil).Before(start), "it held nothing")
-	require.True(t, heldUntil([]phase.Record{begin(0), leases(0, `{"leaseSeconds":1e300,"maxHoldSeconds":1e300}`)}).After(start.AddDate(10, 0, 0)))
+	require.True(t, until(nil).Before(start), "it held nothing")
+	require.True(t, until([]phase.Record{begin(0), leases(0, `{"leaseSeconds":1e300,"maxHoldSeconds":1e300}`)}).After(start.AddDate(10, 0, 0)))
 }

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -21,10 +20,11 @@ const journalAge = 24 * time.Hour
 
 // holding is what one run has paused in PD and not let go.
 type holding struct {
-	run                cluster.RunID
-	schedulers, limits []string
-	early              []earlyapply.Setting // what stores were set to, that it turned early apply off on
-	unclear            bool                 // the journal says something that cannot be read
+	journal.Paused
+	run     cluster.RunID
+	early   []earlyapply.Setting // what stores were set to, that it turned early apply off on
+	until   time.Time            // when all that it holds on stores has run out
+	unclear bool                 // the journal says something that cannot be read
 }
 
 // holdings lists what runs of the cluster have paused in PD and not let go, by their journals.
@@ -67,7 +67,7 @@ func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cl
 		if holds || len(h.early) > 0 {
 			h.run = run
 			held = append(held, h)
-			until = later(until, heldUntil(records))
+			until = later(until, h.until)
 		}
 	}
 	if unclear {
@@ -91,7 +91,7 @@ func Holds(records []phase.Record) bool {
 }
 
 // pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
-func pausedBy(records []phase.Record, name cluster.Name, id uint64) (what holding, held bool) { //nolint:gocyclo // a case for each kind of record
+func pausedBy(records []phase.Record, name cluster.Name, id uint64) (what holding, held bool) {
 	if len(records) == 0 {
 		return holding{}, false
 	}
@@ -99,27 +99,11 @@ func pausedBy(records []phase.Record, name cluster.Name, id uint64) (what holdin
 	if err != nil || about.Cluster != name || about.ClusterID != 0 && about.ClusterID != id {
 		return holding{unclear: err != nil}, false
 	}
-	still := false
-	for _, r := range records {
-		var err error
-		switch {
-		case r.Type == phase.RecordBegin && r.Step == journal.StepHold:
-			held = true
-		case r.Type == phase.RecordIntent && r.Name == journal.IntentSchedulers:
-			err = json.Unmarshal(r.Data, &what.schedulers)
-		case r.Type == phase.RecordIntent && r.Name == journal.IntentLimits:
-			err = json.Unmarshal(r.Data, &what.limits)
-		case r.Type == phase.RecordResult && r.Name == journal.ResultStillHeld:
-			still = true
-		case r.Type == phase.RecordDone && r.Step == journal.StepRelease && still:
-		case r.Type == phase.RecordDone && (r.Step == journal.StepRelease || r.Step == journal.StepReleaseAgain),
-			r.Type == phase.RecordUndone && (r.Step == journal.StepHold || r.Step == journal.StepRelease && still):
-			what, held = holding{}, false
-		}
-		if err != nil {
-			return holding{unclear: true}, false
-		}
+	f := journal.ReadFacts(records).Backup
+	if f.Unclear {
+		return holding{unclear: true}, false
 	}
-	what.early = earlyLeft(records)
-	return what, held
+	return holding{
+		Paused: f.Pausing, early: f.EarlyApply, until: heldUntil(f.Holds),
+	}, f.Held
 }

@@ -18,9 +18,9 @@ import (
 func lastCut(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (time.Time, error) {
 	journals, err := recentJournals(ctx, store, name, self, since)
 	var last time.Time
-	for _, records := range journals {
-		if at := cutIn(records); at.After(last) {
-			last = at
+	for _, f := range journals {
+		if n := len(f.Cuts); n > 0 { // they are in order
+			last = later(last, f.Cuts[n-1].Ended)
 		}
 	}
 	if err != nil || last.Before(since) {
@@ -37,16 +37,16 @@ const (
 	recentLimit = 15 * time.Second
 )
 
-// recentJournals are those of the other runs of a cluster that wrote something after since. What cannot be read as a
-// journal is left out.
-func recentJournals(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (map[cluster.RunID][]phase.Record, error) {
+// recentJournals is what those of the other runs of a cluster that wrote something after since say. What cannot be
+// read as a journal is left out.
+func recentJournals(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (map[cluster.RunID]journal.BackupFacts, error) {
 	ctx, cancel := context.WithTimeout(ctx, recentLimit)
 	defer cancel()
 	found, err := runs.Since(ctx, store, since.Add(-maxRun))
 	if err != nil {
 		return nil, err
 	}
-	journals := map[cluster.RunID][]phase.Record{}
+	journals := map[cluster.RunID]journal.BackupFacts{}
 	for _, f := range found {
 		run := f.ID
 		// The storage's clock may differ from that of the run that wrote.
@@ -64,30 +64,8 @@ func recentJournals(ctx context.Context, store objstore.Store, name cluster.Name
 			continue
 		}
 		if about, err := journal.ReadAbout(records[0].Run, records[0]); err == nil && about.Cluster == name {
-			journals[run] = records
+			journals[run] = journal.ReadFacts(records).Backup
 		}
 	}
 	return journals, nil
-}
-
-// cutIn is the time of the last record of a journal's cut; zero if the run has asked for no snapshots.
-func cutIn(records []phase.Record) (last time.Time) {
-	for _, at := range cutsIn(records) {
-		last = at // they are in order
-	}
-	return last
-}
-
-// cutsIn is when each of a journal's cuts ended, or began if that is not noted, in order.
-func cutsIn(records []phase.Record) (cuts []time.Time) {
-	step := ""
-	for _, r := range records {
-		switch {
-		case r.Type == phase.RecordIntent && r.Name == journal.IntentCreateSnapshots:
-			step, cuts = r.Step, append(cuts, r.Time)
-		case step != "" && r.Step == step && (r.Type == phase.RecordDone || r.Type == phase.RecordFailed):
-			cuts[len(cuts)-1] = r.Time
-		}
-	}
-	return cuts
 }

@@ -105,8 +105,8 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 	}
 	for _, h := range held {
 		left.Dead = append(left.Dead, h.run)
-		left.Schedulers = append(left.Schedulers, h.schedulers...)
-		left.Limits = append(left.Limits, h.limits...)
+		left.Schedulers = append(left.Schedulers, h.Schedulers...)
+		left.Limits = append(left.Limits, h.Limits...)
 		left.Early = append(left.Early, h.early...)
 	}
 	slices.Sort(left.Schedulers)
@@ -190,7 +190,7 @@ func describePauses(ctx context.Context, p hold.PD, held []holding, recorded []e
 		return nil, err
 	}
 	for _, h := range held {
-		status.Attribute(h.run, h.schedulers, h.limits)
+		status.Attribute(h.run, h.Schedulers, h.Limits)
 		for _, s := range h.early {
 			status.EarlyApply = append(status.EarlyApply, hold.EarlyApply{Store: s.Store, Limit: s.Limit, By: h.run})
 		}

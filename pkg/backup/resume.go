@@ -88,7 +88,7 @@ func (r *run) resumption() *phase.Resume {
 			}
 			r.resumed, r.sealing, r.lastEpoch = true, h.Undoing() && h.Began(journal.StepSeal), h.Epoch()
 			r.paused(h)
-			r.result.Expected = journal.Expected(h)
+			r.result.Expected = journal.ReadFacts(h.Records).Expected
 			return was.SameRequest(r.opts.Run, &about)
 		},
 	}
@@ -122,47 +122,36 @@ func (r *run) reset() error {
 // paused finds out what earlier processes of the run paused in PD: that is not another tool's hold. And until when they may
 // have held stores.
 func (r *run) paused(h *phase.History) {
-	r.expires = heldUntil(h.Records)
-	if r.early.old = earlyLeft(h.Records); len(r.early.old) > 0 {
+	f := journal.ReadFacts(h.Records).Backup
+	r.expires = heldUntil(f.Holds)
+	if r.early.old = f.EarlyApply; len(r.early.old) > 0 {
 		remainsEarly(r.Remains, r.opts.Cluster, r.early.old)
 	}
-	for _, record := range h.Records {
-		switch {
-		case record.Type == phase.RecordIntent && record.Name == journal.IntentSchedulers:
-			r.own.Schedulers = append(r.own.Schedulers, names(record.Data)...)
-		case record.Type == phase.RecordIntent && record.Name == journal.IntentLimits:
-			r.own.Limits = append(r.own.Limits, names(record.Data)...)
-		}
-	}
+	r.own.Schedulers = append(r.own.Schedulers, f.Paused.Schedulers...)
+	r.own.Limits = append(r.own.Limits, f.Paused.Limits...)
 }
 
 // adopt throws an attempt away whose cut was not proven: its leases ended with its process, and so did what it could
 // prove. One that cut under the hold of another process held nothing, and lets nothing go: that process may be alive.
 func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error {
-	connected, held := false, false
-	for _, record := range h.Records {
-		switch {
-		case record.Type == phase.RecordBegin && record.Step == journal.StepConnect:
-			r.result.Attempts++
-			connected = true
-		case record.Type == phase.RecordBegin && record.Step == journal.StepHold:
-			held = true
-		case record.Type == phase.RecordIntent && record.Name == journal.IntentCreateSnapshots:
-			r.asked(record)
-		case record.Type == phase.RecordUndone && record.Step == journal.StepCut:
-			r.sets = newSets() // they are deleted, those that EC2 hid as well
-		case record.Type == phase.RecordResult && record.Name == journal.ResultStillHeld:
-			r.stillHeld = errors.New("an earlier process of the run could not let it go")
+	f := journal.ReadFacts(h.Records).Backup
+	r.result.Attempts += f.Attempts
+	for i := range f.Cuts {
+		if !f.Cuts[i].Undone { // of those that were, all are deleted, the ones that EC2 hid as well
+			r.asked(&f.Cuts[i])
 		}
+	}
+	if f.StillHeld {
+		r.stillHeld = errors.New("an earlier process of the run could not let it go")
 	}
 	switch {
 	case h.Done(journal.StepReleaseAgain):
 		r.stillHeld = nil
 	case h.Done(journal.StepRelease):
-	case connected:
+	case f.Attempts > 0:
 		r.stillHeld = nil
 		s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its snapshots are deleted")
-		if held {
+		if len(f.Holds) > 0 {
 			if err := r.releaseLeftovers(ctx); err != nil {
 				return err
 			}
@@ -176,13 +165,13 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 }
 
 // asked notes the sets that an earlier process may have asked for: EC2 may still hide them.
-func (r *run) asked(intent phase.Record) {
+func (r *run) asked(cut *journal.Cut) {
 	var sets map[cluster.StoreID]ebs.CutRequest
-	if json.Unmarshal(intent.Data, &sets) != nil {
+	if json.Unmarshal(cut.Requests, &sets) != nil {
 		return // they are found by their tag, as far as EC2 shows them
 	}
 	for id, req := range sets {
-		r.sets.noteAmbiguous(id, req, intent.Time)
+		r.sets.noteAmbiguous(id, req, cut.Asked)
 	}
 }
 
@@ -192,12 +181,6 @@ func (r *run) releaseLeftovers(ctx context.Context) error {
 		Cluster: r.opts.Cluster, Schedulers: r.own.Schedulers, Limits: r.own.Limits, Expires: r.expires,
 	}, r.PD, r.TiKV)
 	return err
-}
-
-func names(data json.RawMessage) []string {
-	var out []string
-	_ = json.Unmarshal(data, &out) // what cannot be read expires by itself
-	return out
 }
 
 // Abort undoes a run whose process died: the cluster is let go, and the snapshots are deleted unless the backup is

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -63,7 +62,7 @@ func (r *run) was(h *phase.History) (journal.About, error) {
 		return was, err
 	}
 	if was.ClusterID == 0 {
-		was.ClusterID = provenOf(h)
+		was.ClusterID = journal.ReadFacts(h.Records).Backup.ProvenOf
 	}
 	if err := r.storage.CheckRun(string(r.opts.Run), was.StorageID, was.Storage); err != nil {
 		return was, err
@@ -72,17 +71,6 @@ func (r *run) was(h *phase.History) (journal.About, error) {
 	mine := r.about()
 	_, err = was.SameCluster(r.opts.Run, &mine)
 	return was, err
-}
-
-// provenOf is PD's id of the cluster whose cut is proven; 0 if none is.
-func provenOf(h *phase.History) (id uint64) {
-	for _, record := range h.Records {
-		var p proof
-		if record.Type == phase.RecordDone && record.Step == journal.StepRelease && json.Unmarshal(record.Data, &p) == nil && p.Source != nil {
-			id = p.Source.Topology.ClusterID
-		}
-	}
-	return id
 }
 
 // checkSource is a Conflict if a manifest is of another cluster than the run.

@@ -29,6 +29,17 @@ type Setting struct {
 	Limit uint64          `json:"limit"`
 }
 
+// Add is the list with those of more whose stores it does not name yet, by the stores' ids.
+func Add(list, more []Setting) []Setting {
+	for _, s := range more {
+		if !Names(list, s.Store) {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b Setting) int { return cmp.Compare(a.Store, b.Store) })
+	return list
+}
+
 // Names reports whether the store is one of the list.
 func Names(list []Setting, id cluster.StoreID) bool {
 	return slices.ContainsFunc(list, func(s Setting) bool { return s.Store == id })

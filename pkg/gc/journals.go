@@ -137,9 +137,3 @@ func (s *sweep) removeJournal(ctx context.Context, id cluster.RunID) error {
 	}
 	return failure.Annotate(phase.NewStoreJournal(s.Store, manifest.JournalPrefix(id)).Remove(ctx), "delete journal", string(id))
 }
-
-// effects reports whether a record says that its run asked EC2 for something.
-func effects(record phase.Record) bool {
-	return record.Type == phase.RecordIntent &&
-		slices.Contains([]string{journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore}, record.Name)
-}

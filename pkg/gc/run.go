@@ -1,7 +1,6 @@
 package gc
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -36,38 +35,20 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{ID: id, About: about, Began: records[0].Time}
+	r := &run{ID: id, About: about}
 	if r.Operation != journal.Backup && r.Operation != journal.Restore && r.Operation != journal.Resolve {
 		return nil, failure.New(failure.Corrupt, "read journal", string(id), "operation %q is not known: a newer tisnap made it", r.Operation)
 	}
-	for _, record := range records {
-		if err := r.follow(record); err != nil {
-			return nil, failure.Wrap(err, failure.Corrupt, "read journal", string(id))
-		}
+	f := journal.ReadFacts(records)
+	if err := f.Restore.FastUnclear; err != nil {
+		return nil, failure.Wrap(err, failure.Corrupt, "read journal", string(id))
 	}
-	// A record after the end is of a run that was resumed.
-	if last := records[len(records)-1]; last.Type == phase.RecordEnd {
-		r.Ended, r.Error = true, last.Error
+	r.Began, r.Last, r.Ended, r.Error = f.Began, f.Last, f.Ended, f.Error
+	r.Served, r.Bound, r.Effects, r.Target = f.Resolve.Served, f.Restore.Bound, f.AskedEC2, f.Restore.Target
+	if f.Restore.Fast != nil {
+		r.Fast = *f.Restore.Fast
 	}
 	return r, nil
-}
-
-// follow notes how far the run came with this record.
-func (r *run) follow(record phase.Record) error {
-	r.Last, r.Effects = record.Time, r.Effects || effects(record)
-	r.Target = r.Target || record.Type == phase.RecordBegin && (record.Step == journal.StepCreateCluster || record.Step == journal.StepBindVolumes)
-	switch {
-	case record.Type == phase.RecordBegin && (record.Step == journal.StepBindVolumes || record.Step == journal.StepHandOver):
-		r.Bound = true
-	case record.Type == phase.RecordDone && record.Step == journal.StepAwaitLeaders,
-		record.Type == phase.RecordResult && record.Name == journal.ResultServes:
-		r.Served = true
-	case record.Type == phase.RecordIntent && record.Name == journal.IntentFastRestore:
-		return json.Unmarshal(record.Data, &r.Fast)
-	case record.Type == phase.RecordResult && record.Name == journal.ResultFastRestoreEnded:
-		r.Fast = journal.FastRestore{}
-	}
-	return nil
 }
 
 // fate says why nobody needs what the run left; only for a run that is not alive.

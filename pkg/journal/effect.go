@@ -8,6 +8,11 @@ type FastRestore struct {
 	Zones     []cluster.Zone       `json:"zones"`
 }
 
+// GivenTarget is the data of StepCreateCluster's end: the target that somebody else made for the restore.
+type GivenTarget struct {
+	UID string `json:"uid,omitempty"` // of the TidbCluster; "" if the run made the target
+}
+
 // LeftRecovery is the data of IntentLeaveRecovery: the cluster that the run takes out of recovery mode, by PD's id, and what
 // was done with its regions, which no later process can find out. Older versions noted no regions.
 type LeftRecovery struct {

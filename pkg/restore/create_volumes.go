@@ -147,7 +147,7 @@ func (r *run) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, err
 // request is what EC2 is asked for.
 func (r *run) request(v *Volume, rate int64) ebs.VolumeRequest {
 	fresh := *v // those of volumes that the run made and deleted are burned
-	fresh.generation += r.earlier.restarts * maxGenerations
+	fresh.generation += r.earlier.Restarts * maxGenerations
 	return ebs.VolumeRequest{
 		Token: token(r.opts.Run, &fresh, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec, InitializationMiB: rate,
 		Encrypted: r.opts.KMSKey != "" || v.encrypt, KMSKey: r.opts.KMSKey, Tags: r.tags(v),

@@ -124,7 +124,7 @@ func TestRequest_RunBeganAgain_AsksWithFreshTokens(t *testing.T) {
 	for restarts := range 3 {
 		for generation := 1; generation <= maxGenerations; generation++ {
 			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Run: "r"})
-			r.earlier = earlier{restarts: restarts}
+			r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: restarts}}
 			tokens[r.request(&Volume{Store: 1, Snapshot: "snap-1", generation: generation}, 0).Token] = true
 		}
 	}

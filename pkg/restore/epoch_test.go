@@ -78,7 +78,7 @@ func TestRetag_VolumesOfAnEarlierProcess_GetThisOnesEpoch(t *testing.T) {
 			t.Parallel()
 			e := tagged{tags: map[string]ebs.Tags{}}
 			r := locked(t, e, 2)
-			r.earlier.epoch, r.volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
+			r.earlier.VolumesEpoch, r.volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
 			require.NoError(t, r.check(t.Context(), []phase.Step{{
 				Phase: "p", Name: "adopt", Deadline: time.Minute, ReadOnly: true,
 				Do: func(ctx context.Context, s *phase.Scope) error { r.retag(ctx, s); return nil },

@@ -138,7 +138,7 @@ func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 
 // toEnable is what nobody has enabled yet, or an earlier process of the run has.
 func (r *run) toEnable() map[cluster.Zone][]cluster.SnapshotID {
-	if r.earlier.fast != nil {
+	if r.earlier.Fast != nil {
 		return r.earlierFast()
 	}
 	mine := map[cluster.Zone][]cluster.SnapshotID{}

@@ -80,7 +80,7 @@ func (r *run) wasResolved(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	if r.earlier.left != 0 && r.earlier.left == id {
+	if r.earlier.HasLeft(id) {
 		return true, nil
 	}
 	p, ok, err := resolve.NewProgressFile(r.Store, r.opts.Target, r.opts.Backup).Load(ctx)

@@ -191,7 +191,7 @@ func (r *run) elsewhereIs(other *runs.Run) bool {
 // checkTarget accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
 // backup's shape, and without a store of its own.
 func (r *run) checkTarget(ctx context.Context) error {
-	r.existing, r.instance, r.given = false, "", givenTarget{} // of a try before
+	r.existing, r.instance, r.given = false, "", journal.GivenTarget{} // of a try before
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 	if failure.Is(err, failure.NotFound) {
 		return r.noClaims(ctx, "")
@@ -218,7 +218,7 @@ func (r *run) checkTarget(ctx context.Context) error {
 	if err := r.checkShape(tc); err != nil {
 		return err
 	}
-	r.existing, r.instance, r.given = true, tc.Instance, givenTarget{UID: uidOf(tc)}
+	r.existing, r.instance, r.given = true, tc.Instance, journal.GivenTarget{UID: uidOf(tc)}
 	return r.noClaims(ctx, tc.Run)
 }
 

@@ -112,7 +112,8 @@ func (r *run) leftBefore(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	last := slices.IndexFunc(all, func(other runs.Run) bool { // the newest is the first
-		return other.ID != r.opts.Run && readEarlier(other.History, false).left == id
+		left := journal.ReadFacts(other.History.Records).Resolve
+		return other.ID != r.opts.Run && left.HasLeft(id)
 	})
 	return last >= 0 && all[last].State != runs.Done, nil
 }

@@ -70,7 +70,7 @@ func (r *run) resumption(about journal.About) *phase.Resume {
 			}
 			r.resumed, r.tikvBegan = true, h.Began(stepStartTiKV)
 			r.earlier = readEarlier(h, was.Keep)
-			r.result.Expected = journal.Expected(h)
+			r.result.Expected = journal.ReadFacts(h.Records).Expected
 			return was.SameRequest(r.opts.Run, &about)
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
@@ -111,10 +111,10 @@ func (r *run) findTarget(ctx context.Context) error {
 // a mark, volumes and settings that are not its own.
 func (r *run) checkGiven(ctx context.Context, tc kube.TidbCluster) error {
 	switch {
-	case r.earlier.made:
+	case r.earlier.Made:
 	case !r.earlier.bound:
 		return r.checkTarget(ctx) // nothing of it is changed yet
-	case r.earlier.given.UID == "" || r.earlier.given.UID == uidOf(tc):
+	case r.earlier.Given.UID == "" || r.earlier.Given.UID == uidOf(tc):
 		return nil
 	}
 	return failure.New(failure.Conflict, "resume restore", r.opts.Target.String(), "the cluster was made by somebody else since run %s died", r.opts.Run).

@@ -55,7 +55,7 @@ type run struct {
 	leaving            bool // it has, or may have, by this process
 	earlier            earlier
 	keepAgain          bool // what the user chose, while the rest of a run is undone all the same
-	given              givenTarget
+	given              journal.GivenTarget
 	made               map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
 	fill               fill
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.

@@ -68,8 +68,8 @@ func (r *run) reset() error {
 	r.resumed, r.tikvBegan, r.started = false, false, false
 	r.up.Store(false)
 	r.asked, r.replaced, r.bound, r.created, r.made = false, 0, false, createdVolumes{}, nil
-	r.existing, r.instance, r.given = false, "", givenTarget{}
+	r.existing, r.instance, r.given = false, "", journal.GivenTarget{}
 	r.pd, r.resolved, r.fastBefore, r.fastMine = nil, false, nil, nil
-	r.earlier = earlier{restarts: r.earlier.restarts + 1}
+	r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: r.earlier.Restarts + 1}}
 	return nil
 }

@@ -19,7 +19,7 @@ func (r *run) tags(v *Volume) ebs.Tags {
 	own := ebs.Tags{
 		ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(),
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		ebs.TagEpoch: ebs.EpochTag(cmp.Or(r.earlier.epoch, r.fence.Epoch())), "ebs.csi.aws.com/cluster": "true",
+		ebs.TagEpoch: ebs.EpochTag(cmp.Or(r.earlier.VolumesEpoch, r.fence.Epoch())), "ebs.csi.aws.com/cluster": "true",
 	}
 	if r.storageID != "" {
 		own[ebs.TagStorage] = r.storageID
@@ -40,7 +40,7 @@ func (r *run) tags(v *Volume) ebs.Tags {
 
 // retag makes the volumes this process's where an earlier one asked for them, or for some.
 func (r *run) retag(ctx context.Context, s *phase.Scope) {
-	if r.earlier.epoch == 0 || r.earlier.epoch == r.fence.Epoch() {
+	if r.earlier.VolumesEpoch == 0 || r.earlier.VolumesEpoch == r.fence.Epoch() {
 		return
 	}
 	var volumes []cluster.VolumeID

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -117,10 +116,7 @@ func (r *Run) judge(lock *runlock.Record) {
 
 // diedEarly marks a run failed no process of which came past the step before which nothing is changed.
 func (r *Run) diedEarly() {
-	locked := slices.ContainsFunc(r.History.Records, func(record phase.Record) bool {
-		return record.Type == phase.RecordDone && record.Step == journal.StepLock
-	})
-	if !locked {
+	if !journal.ReadFacts(r.History.Records).Locked {
 		r.State, r.Error = Failed, "its process died before it had the cluster's lock: it changed nothing"
 	}
 }

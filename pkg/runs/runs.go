@@ -112,25 +112,11 @@ func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Ru
 // the cluster is kept, and a resolve finishes it. It is nil if another run held the lock last, or none.
 func Resolved(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
-	if err != nil || r == nil || r.State != Failed || r.Operation == journal.Backup || !leftRecovery(r.History) {
+	if err != nil || r == nil || r.State != Failed || r.Operation == journal.Backup ||
+		journal.ReadFacts(r.History.Records).Resolve.Left == nil {
 		return nil, err
 	}
 	return r, nil
-}
-
-// leftRecovery reports whether the run began to take its cluster out of recovery mode, and did not begin again after that.
-func leftRecovery(h *phase.History) bool {
-	left := false
-	for _, r := range h.Records {
-		switch {
-		case r.Type == phase.RecordIntent && r.Name == journal.IntentLeaveRecovery,
-			r.Type == phase.RecordResult && r.Name == journal.ResultLeftRecovery:
-			left = true
-		case r.Type == phase.RecordRetryGroup:
-			left = false
-		}
-	}
-	return left
 }
 
 // owner is the run that held the cluster's lock last; nil if there is none whose journal can be read. No resolve can have

@@ -39,7 +39,7 @@ func fencedGuards() []Mutant {
 			"r.fence.Epoch()); err != nil {", "r.fence.Epoch()); err != nil && false {",
 			"TestDoomed_VolumeOfALaterProcess_NoneIsDeleted"),
 		in("pkg/restore/volume_tags.go", "a volume that is asked for again is asked for with other tags", knownAndKept,
-			"cmp.Or(r.earlier.epoch, r.fence.Epoch())", "cmp.Or(r.fence.Epoch(), r.earlier.epoch)",
+			"cmp.Or(r.earlier.VolumesEpoch, r.fence.Epoch())", "cmp.Or(r.fence.Epoch(), r.earlier.VolumesEpoch)",
 			"TestTags_AskedAgain_AreTheSame"),
 		in("pkg/catalog/forget.go", "an undo deletes the manifest that a later process of the run recorded", knownAndKept,
 			" || ts != 0 && m.BackupTS != ts:", ":",

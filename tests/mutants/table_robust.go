@@ -16,7 +16,7 @@ func robustGuards() []Mutant {
 			"	if !o.Force { //", "	if true { //",
 			"TestRelease_StoreDeadForGood_IsHeldUntilTheJournalsSayOtherwise"),
 		in("pkg/backup/expires.go", "two clocks are taken for one", releasedOrSaid,
-			"longestHold(leases) + clockMargin", "longestHold(leases)",
+			"longestHold(h.Leases)+clockMargin", "longestHold(h.Leases)",
 			"TestHeldUntil_LatestHoldOfTheJournal"),
 		in("pkg/hold/leftover.go", "that PD does not answer is no word of a cluster that is held", releasedOrSaid,
 			"		return nil, r.held(err)\n", "		return nil, err\n",

@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Facts is what a run's journal says beyond its steps, of which phase.History says how far they came. A fact is
+// neutral: what follows from it decides who asks.
+type Facts struct {
+	Began time.Time // of the first record; zero of a journal without any
+	Last  time.Time // of the last record
+	// Ended says that the last record is the end, with Error unless the run succeeded: a record after an end is of a
+	// process that continues the run.
+	Ended bool
+	Error string
+	// Locked says that a process came past StepLock, before which nothing is changed.
+	Locked bool
+	// AskedEC2 says that it was about to make something at EC2.
+	AskedEC2 bool
+	// Expected is the data of the first ResultExpected: how long the run should take; nil if nothing announced it.
+	Expected json.RawMessage
+
+	Backup  BackupFacts
+	Restore RestoreFacts
+	Resolve ResolveFacts
+}
+
+// RestoreFacts is what a restore changed in EC2 and Kubernetes.
+type RestoreFacts struct {
+	// Target says that it may have made something in Kubernetes: StepCreateCluster or StepBindVolumes began once.
+	Target bool
+	// Bound says that persistent volumes may name its volumes: StepBindVolumes or StepHandOver began once.
+	Bound bool
+	// Made says that the run made its target, and Given which one it was given instead. The end of StepCreateCluster
+	// sets them, and its undo unsets both. Versions that noted nothing leave both unset.
+	Made  bool
+	Given GivenTarget
+	// Fast is the last IntentFastRestore, without pairs since ResultFastRestoreEnded; nil if there was neither.
+	Fast *FastRestore
+	// FastUnclear is why an IntentFastRestore cannot be read.
+	FastUnclear error
+	// VolumesEpoch is of the first IntentCreateVolumes since the run began from scratch; 0 if there was none.
+	VolumesEpoch int64
+	// Restarts is how often it began from scratch.
+	Restarts int
+}
+
+// ResolveFacts is how far the data of a restore or resolve came.
+type ResolveFacts struct {
+	// Left is the last IntentLeaveRecovery, or ResultLeftRecovery of older versions, without what of it cannot be read;
+	// nil before it, and again when the run begins from scratch.
+	Left *LeftRecovery
+	// Served says that the volumes may hold live data: StepAwaitLeaders ended once, or there was a ResultServes.
+	Served bool
+}
+
+// HasLeft reports whether the run began to take the cluster of this id of PD's out of recovery mode.
+func (f *ResolveFacts) HasLeft(id uint64) bool {
+	return f.Left != nil && id != 0 && f.Left.ClusterID == id
+}
+
+// Regions are the counts of regions that the run noted as its data were resolved; zero if it did not.
+func (f *ResolveFacts) Regions() ResolvedRegions {
+	if f.Left == nil {
+		return ResolvedRegions{}
+	}
+	return f.Left.Regions
+}
+
+// ReadFacts reads the facts from a journal's records. What cannot be read of a record's data is left out; where that
+// matters a fact says so.
+func ReadFacts(records []phase.Record) Facts {
+	var r reader
+	for i := range records {
+		r.follow(&records[i])
+	}
+	if n := len(records); n > 0 {
+		r.Began, r.Last = records[0].Time, records[n-1].Time
+		if last := records[n-1]; last.Type == phase.RecordEnd {
+			r.Ended, r.Error = true, last.Error
+		}
+	}
+	return r.Facts
+}
+
+// reader is what is known behind a record.
+type reader struct {
+	Facts
+	cutStep string // the step of the last IntentCreateSnapshots
+}
+
+// follow takes one more record into account.
+func (r *reader) follow(record *phase.Record) {
+	switch {
+	case record.Type == phase.RecordDone && record.Step == StepLock:
+		r.Locked = true
+	case record.Type == phase.RecordIntent:
+		r.AskedEC2 = r.AskedEC2 ||
+			slices.Contains([]string{IntentCreateSnapshots, IntentCreateVolumes, IntentFastRestore}, record.Name)
+	case record.Type == phase.RecordResult && record.Name == ResultExpected && r.Expected == nil:
+		r.Expected = record.Data
+	default: // of a step's own
+	}
+	r.followHold(record)
+	r.followCut(record)
+	r.followRestore(record)
+	r.followResolve(record)
+}
+
+// followRestore keeps Facts.Restore.
+func (r *reader) followRestore(record *phase.Record) {
+	f := &r.Restore
+	switch record.Type {
+	case phase.RecordBegin:
+		f.Target = f.Target || record.Step == StepCreateCluster || record.Step == StepBindVolumes
+		f.Bound = f.Bound || record.Step == StepBindVolumes || record.Step == StepHandOver
+	case phase.RecordDone:
+		if record.Step == StepCreateCluster {
+			f.Given = GivenTarget{}
+			f.Made = json.Unmarshal(record.Data, &f.Given) == nil && f.Given.UID == ""
+		}
+	case phase.RecordUndone:
+		if record.Step == StepCreateCluster {
+			f.Made, f.Given = false, GivenTarget{}
+		}
+	case phase.RecordIntent:
+		r.intended(record)
+	case phase.RecordResult:
+		if record.Name == ResultFastRestoreEnded {
+			f.Fast = &FastRestore{}
+		}
+	case phase.RecordRetryGroup:
+		f.VolumesEpoch = 0
+		f.Restarts++
+	default: // says nothing of a restore
+	}
+}
+
+// intended keeps what a restore was about to make at EC2.
+func (r *reader) intended(record *phase.Record) {
+	f := &r.Restore
+	switch {
+	case record.Name == IntentCreateVolumes && f.VolumesEpoch == 0:
+		f.VolumesEpoch = record.Epoch
+	case record.Name == IntentFastRestore:
+		f.Fast = &FastRestore{}
+		if err := json.Unmarshal(record.Data, f.Fast); err != nil && f.FastUnclear == nil {
+			f.FastUnclear = err
+		}
+	default: // of a backup, or of a resolve
+	}
+}
+
+// followResolve keeps Facts.Resolve.
+func (r *reader) followResolve(record *phase.Record) {
+	f := &r.Resolve
+	switch {
+	case record.Type == phase.RecordIntent && record.Name == IntentLeaveRecovery,
+		record.Type == phase.RecordResult && record.Name == ResultLeftRecovery:
+		f.Left = &LeftRecovery{}
+		_ = json.Unmarshal(record.Data, f.Left) // then the resolver's progress has to say it
+	case record.Type == phase.RecordRetryGroup:
+		f.Left = nil
+	case record.Type == phase.RecordDone && record.Step == StepAwaitLeaders,
+		record.Type == phase.RecordResult && record.Name == ResultServes:
+		f.Served = true
+	default: // says nothing of the data
+	}
+}
