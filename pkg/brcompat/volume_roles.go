@@ -5,7 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
@@ -28,7 +28,7 @@ func fillRoles(d *manifest.BRMeta) error {
 			if v.Role != "" || v.MountPath == "" {
 				continue
 			}
-			role, err := kube.VolumeRole(object.Spec.TiKV.Config, v.MountPath)
+			role, err := operator1.VolumeRole(object.Spec.TiKV.Config, v.MountPath)
 			if err != nil {
 				return failure.Annotate(err, "find the type of volume", v.ID+" of store "+cluster.StoreID(s.ID).String())
 			}

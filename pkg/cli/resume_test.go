@@ -12,7 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -61,7 +61,7 @@ func TestContinued_AnotherRequest_IsNotContinuedAndTheDifferenceIsSaid(t *testin
 	object := func(replicas int) json.RawMessage {
 		return json.RawMessage(fmt.Sprintf(`{"spec":{"tikv":{"replicas":%d}}}`, replicas))
 	}
-	was := restore.Options{Changes: kube.Changes{Manifest: object(3), Patches: []json.RawMessage{object(4), object(5)}}}
+	was := restore.Options{Changes: operator1.Changes{Manifest: object(3), Patches: []json.RawMessage{object(4), object(5)}}}
 	for name, row := range map[string]struct {
 		change func(*restore.Options)
 		said   string // "" if it is the same request

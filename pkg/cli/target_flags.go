@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
@@ -44,7 +44,7 @@ func (f *targetFlags) into(cmd *cobra.Command, opts *restore.Options) error {
 		if err != nil {
 			return err
 		}
-		if opts.Changes.Manifest, err = kube.ReadManifest(text, f.manifest); err != nil {
+		if opts.Changes.Manifest, err = operator1.ReadManifest(text, f.manifest); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (f *targetFlags) into(cmd *cobra.Command, opts *restore.Options) error {
 		if err != nil {
 			return err
 		}
-		patch, err := kube.ReadPatch(text, file)
+		patch, err := operator1.ReadPatch(text, file)
 		if err != nil {
 			return err
 		}

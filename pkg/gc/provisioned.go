@@ -9,7 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // What the CSI driver writes on a volume that it makes; the last two only where it knows the name of its cluster.
@@ -94,7 +94,7 @@ func (j *judge) madeDuring(v ebs.Volume, namespace string) *run {
 		pv, claimed := claims[claim]
 		switch {
 		case v.Tags[tagMadeForNamespace] != namespace || r.Cluster.Namespace != namespace:
-		case !kube.MadeForPod(r.Cluster, claim):
+		case !operator1.MadeForPod(r.Cluster.Name).MatchString(claim):
 		case claimed && (pv == "" || pv == v.Tags[tagMadeForPV]):
 		case v.CreatedAt.Before(r.Began) || r.Region != "" && r.Region != j.region:
 		case last == nil || last.Began.Before(r.Began):

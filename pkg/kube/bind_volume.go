@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -70,7 +70,7 @@ func restoredObjects(v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.P
 	if err := json.Unmarshal(v.Object, &fromVolume); err != nil {
 		return nil, nil, failure.Wrap(err, failure.Corrupt, op, "of "+string(v.Volume))
 	}
-	name, err := claimName(&fromClaim.ObjectMeta, v.Cluster, v.Ordinal)
+	name, err := v.store().Claim(&fromClaim.ObjectMeta)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,9 +78,14 @@ func restoredObjects(v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.P
 	return restoredClaim(&fromClaim, v, name, pvName), restoredVolume(&fromVolume, v, name, pvName), nil
 }
 
+// store is the target's store that the volume is made for.
+func (v *RestoredVolume) store() operator1.Store {
+	return operator1.Store{Cluster: v.Cluster, Instance: v.Instance, Ordinal: v.Ordinal}
+}
+
 // restoredVolumeName is unique to the run, role and ordinal: a released PV of another run never stands in the way.
 func restoredVolumeName(v RestoredVolume) string {
-	return fmt.Sprintf("tisnap-%s-%s-%d", slug(string(v.Run)), slug(string(v.Role)), v.Ordinal)
+	return fmt.Sprintf("tisnap-%s-%s-%d", runmark.Slug(string(v.Run)), runmark.Slug(string(v.Role)), v.Ordinal)
 }
 
 func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, v RestoredVolume) (*corev1.PersistentVolume, error) {
@@ -98,7 +103,7 @@ func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, 
 	if made, err = api.Get(ctx, pv.Name, metav1.GetOptions{}); err != nil {
 		return nil, kubeerr.Wrap(err, op, pv.Name)
 	}
-	if err := checkMade(made, v.Run, op, pv.Name); err != nil {
+	if err := runmark.CheckMade(made, v.Run, op, pv.Name); err != nil {
 		return nil, err
 	}
 	ref := made.Spec.ClaimRef
@@ -145,7 +150,7 @@ func (c *Client) ensureClaim(ctx context.Context, pvc *corev1.PersistentVolumeCl
 	if made, err = api.Get(ctx, pvc.Name, metav1.GetOptions{}); err != nil {
 		return nil, kubeerr.Wrap(err, op, target)
 	}
-	if err := checkMade(made, v.Run, op, target); err != nil {
+	if err := runmark.CheckMade(made, v.Run, op, target); err != nil {
 		return nil, err
 	}
 	if made.Spec.VolumeName != pvc.Spec.VolumeName {
@@ -174,14 +179,4 @@ func (c *Client) freeVolume(ctx context.Context, pv *corev1.PersistentVolume, pv
 		_, err = api.Update(ctx, current, metav1.UpdateOptions{})
 		return err
 	})
-}
-
-// decodeObject keeps whole numbers whole.
-func decodeObject(raw []byte, into *map[string]any) error { return utiljson.Unmarshal(raw, into) }
-
-// renamePod rewrites the pod in labels or annotations that have one.
-func renamePod(m map[string]string, target cluster.Name, ordinal int) {
-	if _, has := m[podNameKey]; has {
-		m[podNameKey] = tikvPodName(target, ordinal)
-	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // anyVolume stands for the volumes that a check is made before.
@@ -24,11 +25,11 @@ type Checked struct {
 // CheckRestored refuses, without asking anybody, what CreateCluster and BindVolume would refuse for the sake
 // of the source's objects: so a restore finds it before it makes anything. The volumes need no ids.
 func CheckRestored(source json.RawMessage, to Target, volumes []RestoredVolume) (Checked, error) {
-	made, err := targetCluster(source, to)
+	made, err := operator1.Make(source, to)
 	if err != nil {
 		return Checked{}, err
 	}
-	if err := checkSize(made.object.Object, to.Name.String()); err != nil {
+	if err := checkSize(made.Object.Object, to.Name.String()); err != nil {
 		return Checked{}, err
 	}
 	names := make([]Names, len(volumes))
@@ -50,5 +51,5 @@ func CheckRestored(source json.RawMessage, to Target, volumes []RestoredVolume) 
 		}
 		names[i] = Names{PV: pv.Name, Claim: pvc.Name}
 	}
-	return Checked{Names: names, Dropped: made.dropped}, nil
+	return Checked{Names: names, Dropped: made.Dropped}, nil
 }

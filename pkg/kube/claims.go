@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // Claims lists the names of the cluster's TiKV claims in order, used or not.
@@ -19,7 +20,7 @@ func (c *Client) Claims(ctx context.Context, name cluster.Name) ([]string, error
 		return nil, err
 	}
 	return claimNames(slices.DeleteFunc(list, func(pvc corev1.PersistentVolumeClaim) bool {
-		return pvc.Labels[componentLabel] != tikvComponent && !strings.HasPrefix(pvc.Name, tikvComponent+"-")
+		return pvc.Labels[operator1.ComponentLabel] != operator1.TiKV && !strings.HasPrefix(pvc.Name, operator1.TiKV+"-")
 	})), nil
 }
 
@@ -43,8 +44,8 @@ func (c *Client) claimsOf(ctx context.Context, name cluster.Name) ([]corev1.Pers
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
-	own := claimOf(name)
+	own := operator1.ClaimOf(name.Name)
 	return slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
-		return pvc.Labels[instanceLabel] != instance && !own.MatchString(pvc.Name)
+		return pvc.Labels[operator1.InstanceLabel] != instance && !own.MatchString(pvc.Name)
 	}), nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -82,10 +81,6 @@ var (
 
 // quietOnce guards klog's global logger, which may be set only once in a process.
 var quietOnce sync.Once
-
-func tidbClusterResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}
-}
 
 // Open reads the kubeconfig and makes a client. It contacts nobody. A missing or invalid kubeconfig, or a
 // context that is not in it, is a Usage error. It silences klog for the whole process, since client-go

@@ -12,20 +12,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // caKey is where the secrets of cert-manager, and of TiDB Operator's documentation, have the CA's certificate.
 const caKey = "ca.crt"
-
-// clientSecret is where TiDB Operator 1.6 looks for the certificate of a cluster's clients (util.ClusterClientTLSSecretName).
-func clientSecret(name string) string { return name + "-cluster-client-secret" }
 
 // ClientTLS is the client's side of TLS to PD and the stores, from the cluster's secret NAME-cluster-client-secret with the
 // keys ca.crt, tls.crt and tls.key. Nothing of what is in the secret is in an error. Kinds: Unready if the secret does not
 // exist or cannot be used, Denied if it may not be read, Limited, Unknown.
 func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config, error) {
 	const op = "read client certificate"
-	secret, target := clientSecret(name.Name), "secret "+name.Namespace+"/"+clientSecret(name.Name)
+	secret, target := operator1.ClientSecret(name.Name), "secret "+name.Namespace+"/"+operator1.ClientSecret(name.Name)
 	found, err := c.core.CoreV1().Secrets(name.Namespace).Get(ctx, secret, metav1.GetOptions{})
 	wrapped := kubeerr.Wrap(err, op, target)
 	switch {

@@ -5,34 +5,14 @@ import (
 	"encoding/json"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// TidbCluster is the part of a TidbCluster object that tisnap reads, and the whole object as it is.
-type TidbCluster struct {
-	Name         cluster.Name
-	Version      string
-	RecoveryMode bool
-	Run          cluster.RunID // that made it; "" for one that tisnap did not make
-	PDReplicas   int
-	TiKVReplicas int
-	TiDBReplicas int
-	// Instance is the value of the label app.kubernetes.io/instance on everything that belongs to the cluster: that
-	// label of the TidbCluster itself, which Helm and Argo CD set, else its name.
-	Instance string
-	// TLS is spec.tlsCluster.enabled: PD and the stores take clients with a certificate of the cluster's CA alone.
-	TLS bool
-	// FailureStores is how many stores the Operator added, beside the replicas, since others failed.
-	FailureStores int
-	// Scaling is true while the Operator adds or removes TiKV pods.
-	Scaling     bool
-	PDAddresses []string                   // client URLs of the healthy members, from the status
-	Stores      map[cluster.StoreID]string // pod by store id, from the status
-	// Elsewhere are stores of the same TiDB cluster whose pods are in other Kubernetes clusters: each of those is backed up
-	// by a run of its own. Nil is none, as for every cluster that is read from an API server.
-	Elsewhere map[cluster.StoreID]bool
-	TiDBReady int             // healthy TiDB members, from the status
-	Object    json.RawMessage // unchanged, unknown fields included
-}
+// TidbCluster is a cluster of TiDB Operator 1.x, the one generation that there is so far.
+type TidbCluster = operator1.TidbCluster
+
+// Target is the cluster that a restore makes.
+type Target = operator1.Target
 
 // Pod is a TiKV pod.
 type Pod struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // CrashLoop is a TiKV pod whose process ends again and again.
@@ -33,7 +34,7 @@ func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(instance))
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, operator1.TiKV))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
@@ -54,7 +55,7 @@ func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int
 // endedTiKV is the status of the pod's TiKV container if it has ended and waits for its next start.
 func endedTiKV(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 	for _, s := range pod.Status.ContainerStatuses {
-		if s.Name == tikvComponent {
+		if s.Name == operator1.TiKV {
 			waiting := s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff"
 			return s, pod.DeletionTimestamp == nil && (waiting || s.State.Terminated != nil)
 		}
@@ -68,7 +69,7 @@ func (c *Client) lastWords(ctx context.Context, pod *corev1.Pod) string {
 	for _, previous := range []bool{true, false} {
 		tail, limit := logTail, logBytes
 		text, err := c.core.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
-			Container: tikvComponent, Previous: previous, TailLines: &tail, LimitBytes: &limit,
+			Container: operator1.TiKV, Previous: previous, TailLines: &tail, LimitBytes: &limit,
 		}).DoRaw(ctx)
 		if words := wordsOf(string(text)); err == nil && words != "" {
 			return words

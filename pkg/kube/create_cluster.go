@@ -12,24 +12,26 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // CreateCluster makes the target in recovery mode. Claims that an earlier cluster of the name left behind
 // are a Conflict too: PD would start on the old one's data.
 func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to Target) error {
 	const op = "create tidbcluster"
-	made, err := targetCluster(source, to)
+	made, err := operator1.Make(source, to)
 	if err != nil {
 		return err
 	}
-	o, target, run := made.object, to.Name, to.Run
+	o, target, run := made.Object, to.Name, to.Run
 	if err := checkSize(o.Object, target.String()); err != nil {
 		return err
 	}
-	api := c.dynamic.Resource(tidbClusterResource()).Namespace(target.Namespace)
+	api := c.dynamic.Resource(operator1.Resource()).Namespace(target.Namespace)
 	found, err := api.Get(ctx, target.Name, metav1.GetOptions{})
 	if err == nil {
-		return checkMade(found, run, op, target.String())
+		return runmark.CheckMade(found, run, op, target.String())
 	}
 	if wrapped := kubeerr.Wrap(err, op, target.String()); !failure.Is(wrapped, failure.NotFound) {
 		return wrapped
@@ -46,7 +48,7 @@ func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to T
 	if found, err = api.Get(ctx, target.Name, metav1.GetOptions{}); err != nil {
 		return kubeerr.Wrap(err, op, target.String())
 	}
-	return checkMade(found, run, op, target.String())
+	return runmark.CheckMade(found, run, op, target.String())
 }
 
 // checkLeftovers refuses a name whose claims still exist. At this point the run has made none yet.

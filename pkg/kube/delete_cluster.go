@@ -14,6 +14,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -34,7 +36,7 @@ func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run clust
 
 func (d *deletion) deleteCluster(ctx context.Context) error {
 	const op = "delete tidbcluster"
-	api := d.dynamic.Resource(tidbClusterResource()).Namespace(d.name.Namespace)
+	api := d.dynamic.Resource(operator1.Resource()).Namespace(d.name.Namespace)
 	found, err := api.Get(ctx, d.name.Name, metav1.GetOptions{})
 	switch wrapped := kubeerr.Wrap(err, op, d.name.String()); {
 	case failure.Is(wrapped, failure.NotFound):
@@ -42,12 +44,12 @@ func (d *deletion) deleteCluster(ctx context.Context) error {
 	case err != nil:
 		return wrapped
 	}
-	if !madeBy(found, d.run) {
-		return checkMade(found, d.run, op, d.name.String())
+	if !runmark.MadeBy(found, d.run) {
+		return runmark.CheckMade(found, d.run, op, d.name.String())
 	}
-	why := serves(found)
+	why := operator1.Serves(found)
 	if d.left {
-		why = runsTiDB(found)
+		why = operator1.RunsTiDB(found)
 	}
 	if why != "" {
 		return failure.New(failure.Conflict, op, d.name.String(), "%s", why)
@@ -66,7 +68,7 @@ func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructu
 	}
 	background := metav1.DeletePropagationBackground // with any other the Operator would see it, and make its StatefulSets again
 	this.PropagationPolicy = &background
-	err := d.dynamic.Resource(tidbClusterResource()).Namespace(d.name.Namespace).Delete(ctx, d.name.Name, this)
+	err := d.dynamic.Resource(operator1.Resource()).Namespace(d.name.Namespace).Delete(ctx, d.name.Name, this)
 	switch {
 	case apierrors.IsConflict(err): // it changed since: it is read again
 		return failure.New(failure.Limited, op, d.name.String(), "%w", err)
@@ -118,7 +120,7 @@ func (c *Client) markClaim(ctx context.Context, namespace, name string, run clus
 		if err != nil {
 			return err
 		}
-		markRun(current, run)
+		runmark.Put(current, run)
 		_, err = api.Update(ctx, current, metav1.UpdateOptions{})
 		return err
 	})

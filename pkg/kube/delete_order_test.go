@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -95,7 +96,7 @@ func TestDeleteCluster_ClaimsThatAreNotOfThisCluster_Stay(t *testing.T) {
 	var stay []string
 	for _, o := range l.server.List("persistentvolumeclaims", "") {
 		stay = append(stay, o.GetName())
-		require.NotContains(t, o.GetAnnotations(), kube.RunKey)
+		require.NotContains(t, o.GetAnnotations(), runmark.Key)
 	}
 	require.Equal(t, []string{"data-grafana-0", "pd-dst-pd-0"}, stay)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -26,14 +28,14 @@ func (c *Client) DeleteRestored(ctx context.Context, name cluster.Name, run clus
 
 // Remaining reads the PVs that carry the run though Kubernetes made them, and that it will not delete.
 func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error) {
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
+	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, runmark.Selector(run))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
 	var out []string
 	for i := range volumes.Items {
 		pv := &volumes.Items[i]
-		if madeBy(pv, run) && !restored(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		if runmark.MadeBy(pv, run) && !restored(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			out = append(out, fmt.Sprintf("%s (%s)", pv.Name, volumeOf(pv)))
 		}
 	}
@@ -41,16 +43,14 @@ func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.R
 	return out, nil
 }
 
-func byRun(run cluster.RunID) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: RunKey + "=" + slug(string(run))}
-}
-
 // restored reports whether a restore made the PV for a volume of its own, and not Kubernetes for a claim.
-func restored(pv *corev1.PersistentVolume) bool { return pv.Annotations[restoredVolumeKey] != "" }
+func restored(pv *corev1.PersistentVolume) bool {
+	return pv.Annotations[operator1.RestoredVolumeKey] != ""
+}
 
 // deleteRemains deletes the claims and PVs that carry the run. All are tried, whatever fails.
 func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run cluster.RunID) error {
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, byRun(run))
+	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, runmark.Selector(run))
 	if err != nil {
 		return kubeerr.Wrap(err, "list claims", name.String())
 	}
@@ -64,13 +64,13 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 	}
 	return errors.Join(
 		parallel.Each(ctx, parallelRequests, claims.Items, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
-			if !madeBy(&claim, run) {
+			if !runmark.MadeBy(&claim, run) {
 				return nil
 			}
 			return c.deleteClaim(ctx, &claim, byName[claim.Spec.VolumeName], run)
 		}),
 		parallel.Each(ctx, parallelRequests, volumes.Items, func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
-			if !madeBy(&pv, run) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
+			if !runmark.MadeBy(&pv, run) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
 				return nil
 			}
 			if !restored(&pv) { // it goes with its claim, unless the Operator has put its policy back meanwhile
@@ -104,7 +104,7 @@ func (c *Client) deleteClaim(ctx context.Context, claim *corev1.PersistentVolume
 // or it stays.
 func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
 	const op = "delete persistent volume"
-	now, err := c.setPolicy(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster.RunID(pv.Annotations[RunKey]))
+	now, err := c.setPolicy(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster.RunID(pv.Annotations[runmark.Key]))
 	if err != nil || now == nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func (c *Client) setPolicy(ctx context.Context, pv *corev1.PersistentVolume, pol
 			now = nil
 			return nil
 		}
-		if now.Spec.PersistentVolumeReclaimPolicy == policy && madeBy(now, run) {
+		if now.Spec.PersistentVolumeReclaimPolicy == policy && runmark.MadeBy(now, run) {
 			return nil
 		}
 		now.Spec.PersistentVolumeReclaimPolicy = policy
-		markRun(now, run)
+		runmark.Put(now, run)
 		now, err = api.Update(ctx, now, metav1.UpdateOptions{})
 		return err
 	})

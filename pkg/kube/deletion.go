@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -55,7 +56,7 @@ func (d *deletion) clusterGone(ctx context.Context) error {
 	case err != nil:
 		return err
 	case d.target != nil && found.GetUID() != d.target.GetUID():
-		return checkMade(found, "", "delete tidbcluster", d.name.String()) // somebody made it again
+		return runmark.CheckMade(found, "", "delete tidbcluster", d.name.String()) // somebody made it again
 	}
 	return d.still("TidbCluster", []string{d.name.Name})
 }
@@ -105,7 +106,7 @@ func (d *deletion) podsGone(ctx context.Context) error {
 	if err != nil {
 		return kubeerr.Wrap(err, "list pods", d.name.String())
 	}
-	set := regexp.MustCompile("^" + regexp.QuoteMeta(d.name.Name) + "-" + components + "$")
+	set := operator1.StatefulSets(d.name.Name)
 	return d.still("pod", names(slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
 		owner := metav1.GetControllerOf(&p)
 		return owner == nil || owner.Kind != "StatefulSet" || !set.MatchString(owner.Name)
@@ -118,42 +119,33 @@ func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim
 	if d.target == nil {
 		return nil, nil
 	}
-	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, instanceSelector(instanceOfCluster(d.target)))
+	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, operator1.InstanceSelector(operator1.Instance(d.target)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", d.name.String())
 	}
 	return slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
-		return madeBy(&claim, d.run) || !claimedFor(d.target, &claim)
+		return runmark.MadeBy(&claim, d.run) || !claimedFor(d.target, &claim)
 	}), nil
 }
 
 // claimedFor reports whether a claim was made for this very TidbCluster: never one that was there before it.
 func claimedFor(tc *unstructured.Unstructured, claim *corev1.PersistentVolumeClaim) bool {
 	made, since := claim.GetCreationTimestamp(), tc.GetCreationTimestamp()
-	return claim.Labels[instanceLabel] == instanceOfCluster(tc) && !made.Before(&since) &&
-		madeForPod(tc.GetName()).MatchString(claim.Name)
+	return claim.Labels[operator1.InstanceLabel] == operator1.Instance(tc) && !made.Before(&since) &&
+		operator1.MadeForPod(tc.GetName()).MatchString(claim.Name)
 }
-
-// madeForPod recognizes the name of a claim, of any template, that a StatefulSet of the cluster makes.
-func madeForPod(name string) *regexp.Regexp {
-	return regexp.MustCompile("-" + regexp.QuoteMeta(name) + "-" + components + `-\d+$`)
-}
-
-// MadeForPod reports whether a StatefulSet of the cluster makes claims of such a name. That does not prove that it did: one of
-// cluster "my-copy" looks like one of "copy", too.
-func MadeForPod(of cluster.Name, claim string) bool { return madeForPod(of.Name).MatchString(claim) }
 
 // remainsGone waits until no claim and no PV carries the run any more.
 func (d *deletion) remainsGone(ctx context.Context) error {
-	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, byRun(d.run))
+	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, runmark.Selector(d.run))
 	if err != nil {
 		return kubeerr.Wrap(err, "list claims", d.name.String())
 	}
-	err = d.still("claim", names(slices.DeleteFunc(list.Items, func(p corev1.PersistentVolumeClaim) bool { return !madeBy(&p, d.run) })))
+	err = d.still("claim", names(slices.DeleteFunc(list.Items, func(p corev1.PersistentVolumeClaim) bool { return !runmark.MadeBy(&p, d.run) })))
 	if err != nil {
 		return err
 	}
-	volumes, err := d.core.CoreV1().PersistentVolumes().List(ctx, byRun(d.run))
+	volumes, err := d.core.CoreV1().PersistentVolumes().List(ctx, runmark.Selector(d.run))
 	if err != nil {
 		return kubeerr.Wrap(err, "list persistent volumes", d.name.String())
 	}
@@ -168,7 +160,7 @@ func (d *deletion) remainsGone(ctx context.Context) error {
 
 // made reports whether a PV carries the run and is reserved for a claim of the target's namespace.
 func (d *deletion) made(pv *corev1.PersistentVolume) bool {
-	return madeBy(pv, d.run) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == d.name.Namespace
+	return runmark.MadeBy(pv, d.run) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == d.name.Namespace
 }
 
 // still is the error of objects that have to go before the next step.

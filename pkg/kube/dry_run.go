@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -21,7 +22,7 @@ import (
 // cluster left behind, StorageClasses and TLS secrets that are missing, and quotas that are too small for all of it together. exists
 // says that somebody else made the cluster.
 func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error {
-	made, err := targetCluster(source, to)
+	made, err := operator1.Make(source, to)
 	if err != nil {
 		return err
 	}
@@ -29,12 +30,12 @@ func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, 
 		if err := c.checkLeftovers(ctx, to.Name); err != nil {
 			return err
 		}
-		_, err := c.dynamic.Resource(tidbClusterResource()).Namespace(to.Name.Namespace).Create(ctx, made.object, tried())
+		_, err := c.dynamic.Resource(operator1.Resource()).Namespace(to.Name.Namespace).Create(ctx, made.Object, tried())
 		if err := unlessThere(err, "try to create tidbcluster", to.Name.String()); err != nil {
 			return err
 		}
 	}
-	spec, _ := made.object.Object["spec"].(map[string]any)
+	spec, _ := made.Object.Object["spec"].(map[string]any)
 	if err := c.checkClasses(ctx, spec); err != nil {
 		return err
 	}

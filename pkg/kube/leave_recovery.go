@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,12 +12,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
-
-// leftRecoveryKey lists the uids of the pods that ran in recovery mode when it was cleared. Only those are
-// deleted: a second call must not restart TiKV once more.
-const leftRecoveryKey = "tisnap.io/restarted-pods"
 
 // LeaveRecovery clears recovery mode and deletes the TiKV pods that ran in it. Calling it again deletes only those of them
 // that are still there. It does not wait for the new pods.
@@ -28,7 +24,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(instance))
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, operator1.TiKV))
 	if err != nil {
 		return kubeerr.Wrap(err, op, name.String())
 	}
@@ -38,21 +34,9 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	}
 	slices.Sort(uids)
 	err = c.updateCluster(ctx, name, op, func(o *unstructured.Unstructured) bool {
-		recovery, _, _ := unstructured.NestedBool(o.Object, "spec", "recoveryMode")
-		a := o.GetAnnotations()
-		if !recovery {
-			uids = strings.Split(a[leftRecoveryKey], ",") // of the call that cleared it
-			return false
-		}
-		unstructured.RemoveNestedField(o.Object, "spec", "recoveryMode")
-		if a == nil {
-			a = map[string]string{}
-		}
-		a[leftRecoveryKey] = strings.Join(uids, ",")
-		delete(a, volumesReadyKey) // as at the end of the Operator's own restore
-		o.SetAnnotations(a)
-		withFailover(o)
-		return true
+		var cleared bool
+		uids, cleared = operator1.LeaveRecovery(o, uids)
+		return cleared
 	})
 	if err != nil {
 		return err
@@ -64,13 +48,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 // StartTiDB puts the number of TiDB servers back that CreateCluster took. It changes nothing where it took none: in a target
 // of somebody else, and when it is called again.
 func (c *Client) StartTiDB(ctx context.Context, name cluster.Name) error {
-	return c.updateCluster(ctx, name, "start tidb", func(o *unstructured.Unstructured) bool {
-		if _, taken := o.GetAnnotations()[tidbReplicasKey]; !taken {
-			return false
-		}
-		withTiDB(o)
-		return true
-	})
+	return c.updateCluster(ctx, name, "start tidb", operator1.StartTiDB)
 }
 
 // deleteEachPod deletes the pods, all at once.

@@ -11,6 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // Leftover reads the TidbCluster, and the claims and PVs that carry the run.
@@ -29,21 +31,21 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 		}
 	case err != nil:
 		return out, err
-	case madeBy(tc, run):
-		out.UID, out.Serves, own = string(tc.GetUID()), serves(tc), tc
+	case runmark.MadeBy(tc, run):
+		out.UID, out.Serves, own = string(tc.GetUID()), operator1.Serves(tc), tc
 	default:
-		out.Serves = mayUse(tc)
+		out.Serves = operator1.MayUse(tc)
 	}
 	if out.Claims, out.Bound, err = c.leftClaims(ctx, name, run, own); err != nil {
 		return out, err
 	}
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, byRun(run))
+	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, runmark.Selector(run))
 	if err != nil {
 		return out, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
 	for i := range volumes.Items {
 		pv := &volumes.Items[i]
-		if !madeBy(pv, run) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
+		if !runmark.MadeBy(pv, run) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
 			continue
 		}
 		out.Volumes = append(out.Volumes, pv.Name)
@@ -69,38 +71,8 @@ func (c *Client) leftClaims(
 		bound[claim.Name] = claim.Spec.VolumeName
 	}
 	return claimNames(slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
-		return !madeBy(&pvc, run) && (own == nil || !claimedFor(own, &pvc))
+		return !runmark.MadeBy(&pvc, run) && (own == nil || !claimedFor(own, &pvc))
 	})), bound, nil
-}
-
-// serves says why a cluster that a restore made may serve: it has left recovery mode, or TiDB runs.
-func serves(tc *unstructured.Unstructured) string {
-	if recovery, _, _ := unstructured.NestedBool(tc.Object, "spec", "recoveryMode"); !recovery {
-		return "cluster " + tc.GetName() + " is not in recovery mode: it serves"
-	}
-	return runsTiDB(tc)
-}
-
-// runsTiDB names a TiDB of the cluster that is healthy.
-func runsTiDB(tc *unstructured.Unstructured) string {
-	members, _, _ := unstructured.NestedMap(tc.Object, "status", "tidb", "members")
-	for name, member := range members {
-		if fields, ok := member.(map[string]any); ok && fields["health"] == true {
-			return "TiDB runs in it: " + name
-		}
-	}
-	return ""
-}
-
-// mayUse says why a cluster of the name, which the run did not make, may use the run's claims.
-func mayUse(tc *unstructured.Unstructured) string {
-	if why := serves(tc); why != "" {
-		return why
-	}
-	if tc.GetAnnotations()[volumesReadyKey] != "" {
-		return "cluster " + tc.GetName() + ", which the run did not make, may use the volumes: its TiKV was let start"
-	}
-	return ""
 }
 
 // DeleteLeftover asks for the deletion of the very object that was checked: if anything of it changes in between, it is
@@ -119,15 +91,15 @@ func (c *Client) DeleteLeftover(ctx context.Context, found Leftover) error {
 			return d.deleteRest(ctx)
 		case err != nil:
 			return err
-		case !madeBy(tc, run) && found.UID != "", madeBy(tc, run) && string(tc.GetUID()) != found.UID:
+		case !runmark.MadeBy(tc, run) && found.UID != "", runmark.MadeBy(tc, run) && string(tc.GetUID()) != found.UID:
 			return failure.New(failure.Conflict, op, name.String(), "the TidbCluster was made again since")
-		case !madeBy(tc, run):
-			if why := mayUse(tc); why != "" {
+		case !runmark.MadeBy(tc, run):
+			if why := operator1.MayUse(tc); why != "" {
 				return failure.New(failure.Conflict, op, name.String(), "%s", why)
 			}
 			return c.deleteRemains(ctx, name, run)
 		}
-		if why := serves(tc); why != "" {
+		if why := operator1.Serves(tc); why != "" {
 			return failure.New(failure.Conflict, op, name.String(), "%s", why)
 		}
 		return d.deleteThis(ctx, tc, asItIs(tc))
@@ -147,16 +119,16 @@ func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run clust
 	if err != nil {
 		return nil, err
 	}
-	if !madeBy(tc, run) {
-		return nil, checkMade(tc, run, "list volumes", name.String())
+	if !runmark.MadeBy(tc, run) {
+		return nil, runmark.CheckMade(tc, run, "list volumes", name.String())
 	}
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, instanceSelector(instanceOfCluster(tc)))
+	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, operator1.InstanceSelector(operator1.Instance(tc)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
 	var out []cluster.VolumeID
 	for _, claim := range claims.Items {
-		if madeBy(&claim, run) || claim.Spec.VolumeName == "" {
+		if runmark.MadeBy(&claim, run) || claim.Spec.VolumeName == "" {
 			continue
 		}
 		pv, err := c.core.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})

@@ -161,13 +161,3 @@ func TestLeftover_MadeAgainWithoutARun_IsShownOnceTheClusterIsGone(t *testing.T)
 	require.Equal(t, []kube.Stray{{Volume: "pvc-dst", Handle: "vol-0dst"}}, leftover(t, l).Strays)
 	require.NotContains(t, leftover(t, l).Bound, "pd-dst-pd-0")
 }
-
-func TestMadeForPod_NamesOfClaims(t *testing.T) {
-	t.Parallel()
-	for claim, want := range map[string]bool{
-		"pd-dst-pd-0": true, "tikv-dst-tikv-12": true, "tikv-raft-log-dst-tikv-0": true,
-		"pd-dst-pd": false, "pd-dst2-pd-0": false, "pd-src-pd-0": false, "dst": false, "": false,
-	} {
-		require.Equal(t, want, kube.MadeForPod(source("dst"), claim), claim)
-	}
-}

@@ -9,11 +9,12 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // Clusters lists the names of the TidbClusters in a namespace, or in all for an empty one, in order.
 func (c *Client) Clusters(ctx context.Context, namespace string) ([]cluster.Name, error) {
-	list, err := c.dynamic.Resource(tidbClusterResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.dynamic.Resource(operator1.Resource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tidbclusters", namespace)
 	}

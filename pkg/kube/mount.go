@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // mount follows a claim to its EBS volume. why says what is missing on the way. The volume has to name the
@@ -33,7 +34,7 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	if volume == "" {
 		return m, fmt.Sprintf("is bound to %s, which is not an EBS volume but %s", pv.Name, foreignDriver(pv)), nil
 	}
-	role, err := VolumeRole(f.config, mountPath)
+	role, err := operator1.VolumeRole(f.config, mountPath)
 	if err != nil {
 		return m, "", err
 	}

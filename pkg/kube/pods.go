@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -28,11 +30,11 @@ type podObjects struct {
 // TiKVPods lists the TiKV pods that exist now. If a pod's claim is not bound to an EBS volume, the pods are
 // returned together with an Unready error that names the claims; those mounts are left out.
 func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error) {
-	tc, doc, err := c.readCluster(ctx, name)
+	tc, config, err := c.readCluster(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, tikvSelector(tc.Instance))
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.ComponentSelector(tc.Instance, operator1.TiKV))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
@@ -40,7 +42,7 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 	if err != nil {
 		return nil, err
 	}
-	objects.config = doc.Spec.TiKV.Config
+	objects.config = config
 	found := make([]Pod, 0, len(list.Items))
 	var unbound []string
 	for i := range list.Items {
@@ -173,10 +175,19 @@ func mountPaths(p *corev1.Pod) map[string]string {
 	paths := map[string]string{}
 	for _, container := range p.Spec.Containers {
 		for _, m := range container.VolumeMounts {
-			if _, seen := paths[m.Name]; !seen || container.Name == tikvComponent {
+			if _, seen := paths[m.Name]; !seen || container.Name == operator1.TiKV {
 				paths[m.Name] = m.MountPath
 			}
 		}
 	}
 	return paths
+}
+
+// ordinalOf is the number at the end of a pod's name, or -1.
+func ordinalOf(pod string) int {
+	n, err := strconv.Atoi(pod[strings.LastIndex(pod, "-")+1:])
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // checkQuota compares what a restore makes altogether with what each ResourceQuota of the namespace has left: a dry run
 // asks for one object at a time, and each of them alone may fit. A quota with scopes is left to the API server.
-func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need demand) error {
+func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need operator1.Demand) error {
 	list, err := c.core.CoreV1().ResourceQuotas(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return kubeerr.Wrap(err, "list resource quotas", target.Namespace)
@@ -28,7 +29,7 @@ func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need deman
 		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
 			continue
 		}
-		lacks := need.over(&q)
+		lacks := lacksOf(&q, need)
 		if len(lacks) > 0 {
 			over, names = append(over, fmt.Sprintf("ResourceQuota %s: %s", q.Name, strings.Join(lacks, ", "))), append(names, q.Name)
 		}
@@ -40,11 +41,11 @@ func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need deman
 		WithHint("raise it, or delete what uses it up: kubectl -n %s describe resourcequota %s", target.Namespace, strings.Join(names, " "))
 }
 
-// over lists what a quota has too little of.
-func (d demand) over(q *corev1.ResourceQuota) []string {
+// lacksOf lists what a quota has too little of.
+func lacksOf(q *corev1.ResourceQuota, need operator1.Demand) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
-		asked, counts := d[aliasOf(name)]
+		asked, counts := need[aliasOf(name)]
 		if !counts {
 			continue
 		}
@@ -74,8 +75,8 @@ func aliasOf(name corev1.ResourceName) corev1.ResourceName {
 }
 
 // restoredDemand is what the claims of the volumes ask for, less those that are there already.
-func (c *Client) restoredDemand(ctx context.Context, target cluster.Name, volumes []RestoredVolume) (demand, error) {
-	need := demand{}
+func (c *Client) restoredDemand(ctx context.Context, target cluster.Name, volumes []RestoredVolume) (operator1.Demand, error) {
+	need := operator1.Demand{}
 	list, err := c.core.CoreV1().PersistentVolumeClaims(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", target.Namespace)
@@ -94,23 +95,23 @@ func (c *Client) restoredDemand(ctx context.Context, target cluster.Name, volume
 		if pvc.Spec.StorageClassName != nil {
 			class = *pvc.Spec.StorageClassName
 		}
-		need.claims(1, pvc.Spec.Resources.Requests[corev1.ResourceStorage], class)
+		need.Claims(1, pvc.Spec.Resources.Requests[corev1.ResourceStorage], class)
 	}
 	return need, nil
 }
 
 // tryQuota checks the quotas for the target and its volumes. What a cluster that is there already still lacks is not
 // known: then its volumes count alone.
-func (c *Client) tryQuota(ctx context.Context, made madeCluster, to cluster.Name, volumes []RestoredVolume, exists bool) error {
+func (c *Client) tryQuota(ctx context.Context, made operator1.Made, to cluster.Name, volumes []RestoredVolume, exists bool) error {
 	need, err := c.restoredDemand(ctx, to, volumes)
 	if err != nil {
 		return err
 	}
 	if !exists {
-		_, err := c.dynamic.Resource(tidbClusterResource()).Namespace(to.Namespace).Get(ctx, to.Name, metav1.GetOptions{})
+		_, err := c.dynamic.Resource(operator1.Resource()).Namespace(to.Namespace).Get(ctx, to.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			need.cluster(made.object)
+			need.Cluster(made.Object)
 		case err != nil:
 			return kubeerr.Wrap(err, "read tidbcluster", to.String())
 		}

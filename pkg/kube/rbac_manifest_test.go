@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // The role that the documentation has users make grants what a run uses, and nothing else.
@@ -33,7 +35,7 @@ func TestManifest_TLS(t *testing.T) {
 	assert.Equal(t, []permission{{"get", "", "secrets"}}, grantedBy(t, file, "Role"))
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Contains(t, string(text), "resourceNames: ["+clientSecret("prod")+", "+clientSecret("copy")+"]\n")
+	assert.Contains(t, string(text), "resourceNames: ["+operator1.ClientSecret("prod")+", "+operator1.ClientSecret("copy")+"]\n")
 }
 
 // grantedBy reads the rules of the role in a file.

@@ -1,9 +1,7 @@
 package kube
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,18 +10,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
+)
+
+// The labels of a zone and its region, which the EBS CSI driver and Kubernetes write on volumes.
+const (
+	zoneKey      = corev1.LabelTopologyZone
+	ebsZoneKey   = "topology.ebs.csi.aws.com/zone"
+	oldZoneKey   = corev1.LabelFailureDomainBetaZone
+	regionKey    = corev1.LabelTopologyRegion
+	oldRegionKey = corev1.LabelFailureDomainBetaRegion
 )
 
 // restoredClaim is the source's claim under the target's name, bound to the PV by name.
 func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, pvName string) *corev1.PersistentVolumeClaim {
 	annotations := withoutPrefixes(from.Annotations,
-		"pv.kubernetes.io/", "volume.kubernetes.io/selected-node", lastAppliedKey, RunKey)
-	renamePod(annotations, v.Cluster, v.Ordinal)
+		"pv.kubernetes.io/", "volume.kubernetes.io/selected-node", corev1.LastAppliedConfigAnnotation, runmark.Key)
+	v.store().RenamePod(annotations)
 	pvc := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: v.Cluster.Namespace,
-			Labels: restoredLabels(from.Labels, v), Annotations: annotations,
+			Labels: v.store().Labels(from.Labels), Annotations: annotations,
 		},
 		Spec: *from.Spec.DeepCopy(),
 	}
@@ -32,7 +41,7 @@ func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, p
 	pvc.Spec.Selector, pvc.Spec.DataSource, pvc.Spec.DataSourceRef = nil, nil, nil
 	pvc.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size(v.SizeGiB)}
 	pvc.Spec.Resources.Limits = nil
-	markRun(pvc, v.Run)
+	runmark.Put(pvc, v.Run)
 	return pvc
 }
 
@@ -40,12 +49,12 @@ func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, p
 // kept when the claim goes: the data must not vanish with a mistaken kubectl delete.
 func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvName string) *corev1.PersistentVolume {
 	annotations := withoutPrefixes(from.Annotations,
-		"pv.kubernetes.io/bound-by-controller", temporaryVolumeKey, lastAppliedKey, RunKey)
-	renamePod(annotations, v.Cluster, v.Ordinal)
-	annotations[restoredVolumeKey] = string(v.Volume)
-	labels := restoredLabels(from.Labels, v)
-	if _, has := labels[namespaceLabel]; has {
-		labels[namespaceLabel] = v.Cluster.Namespace
+		"pv.kubernetes.io/bound-by-controller", operator1.TemporaryVolumeKey, corev1.LastAppliedConfigAnnotation, runmark.Key)
+	v.store().RenamePod(annotations)
+	annotations[operator1.RestoredVolumeKey] = string(v.Volume)
+	labels := v.store().Labels(from.Labels)
+	if _, has := labels[operator1.NamespaceLabel]; has {
+		labels[operator1.NamespaceLabel] = v.Cluster.Namespace
 	}
 	for _, key := range []string{zoneKey, ebsZoneKey, oldZoneKey} {
 		if _, has := labels[key]; has {
@@ -69,7 +78,7 @@ func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvNa
 		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: v.Cluster.Namespace, Name: claim,
 	}
 	pv.Spec.NodeAffinity = zoneAffinity(from.Spec.NodeAffinity, v.Zone)
-	markRun(pv, v.Run)
+	runmark.Put(pv, v.Run)
 	return pv
 }
 
@@ -120,19 +129,6 @@ func zoneAffinity(from *corev1.VolumeNodeAffinity, zone cluster.Zone) *corev1.Vo
 		}}, others...)
 	}
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
-}
-
-// restoredLabels gives the source's labels to the target. The store keeps its id; the id of the cluster is new.
-func restoredLabels(from map[string]string, v RestoredVolume) map[string]string {
-	labels := maps.Clone(from)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	delete(labels, clusterIDLabel)
-	labels[instanceLabel] = cmp.Or(v.Instance, v.Cluster.Name)
-	labels[componentLabel] = tikvComponent
-	renamePod(labels, v.Cluster, v.Ordinal)
-	return labels
 }
 
 func withoutPrefixes(from map[string]string, prefixes ...string) map[string]string {

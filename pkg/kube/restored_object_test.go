@@ -12,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // recorded is br's clustermeta as the real Operator wrote it.
@@ -45,12 +46,12 @@ func TestRestoredObjects_Recorded_KeepEverythingButNamesIDsZoneAndSize(t *testin
 		Labels: map[string]string{
 			"app.kubernetes.io/component": "tikv", "app.kubernetes.io/instance": "dst",
 			"app.kubernetes.io/managed-by": "tidb-operator", "app.kubernetes.io/name": "tidb-cluster",
-			"tidb.pingcap.com/pod-name": "dst-tikv-7", "tidb.pingcap.com/store-id": "5", RunKey: "r-1",
+			"tidb.pingcap.com/pod-name": "dst-tikv-7", "tidb.pingcap.com/store-id": "5", runmark.Key: "r-1",
 		},
 		Annotations: map[string]string{
 			"tidb.pingcap.com/pod-name":                     "dst-tikv-7",
 			"volume.beta.kubernetes.io/storage-provisioner": "ebs.csi.aws.com",
-			"volume.kubernetes.io/storage-provisioner":      "ebs.csi.aws.com", RunKey: "R/1",
+			"volume.kubernetes.io/storage-provisioner":      "ebs.csi.aws.com", runmark.Key: "R/1",
 		},
 	}, pvc.ObjectMeta)
 	assert.Equal(t, "tisnap-r-1-storage-data-dir-7", pvc.Spec.VolumeName)
@@ -63,11 +64,11 @@ func TestRestoredObjects_Recorded_KeepEverythingButNamesIDsZoneAndSize(t *testin
 		Labels: map[string]string{
 			"app.kubernetes.io/component": "tikv", "app.kubernetes.io/instance": "dst",
 			"app.kubernetes.io/managed-by": "tidb-operator", "app.kubernetes.io/name": "tidb-cluster",
-			"app.kubernetes.io/namespace": "prod", "tidb.pingcap.com/store-id": "5", RunKey: "r-1",
+			"app.kubernetes.io/namespace": "prod", "tidb.pingcap.com/store-id": "5", runmark.Key: "r-1",
 		},
 		Annotations: map[string]string{
 			"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com", "tidb.pingcap.com/pod-name": "dst-tikv-7",
-			"tikv-volume-restore/volume-id": "vol-0new", RunKey: "R/1",
+			"tikv-volume-restore/volume-id": "vol-0new", runmark.Key: "R/1",
 		},
 	}, pv.ObjectMeta)
 	assert.Equal(t, "vol-0new", pv.Spec.CSI.VolumeHandle)
@@ -75,57 +76,6 @@ func TestRestoredObjects_Recorded_KeepEverythingButNamesIDsZoneAndSize(t *testin
 	assert.Equal(t, "20Gi", pv.Spec.Capacity.Storage().String())
 	assert.Equal(t, &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "prod", Name: "tikv-dst-tikv-7"}, pv.Spec.ClaimRef)
 	assert.Equal(t, corev1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy)
-}
-
-func TestTargetCluster_Recorded_KeepsTheSpecOnly(t *testing.T) {
-	t.Parallel()
-	made, err := targetCluster(readRecorded(t).Kubernetes.Cluster, Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
-	require.NoError(t, err)
-	o := made.object
-	assert.Equal(t, "pingcap.com/v1alpha1", o.GetAPIVersion())
-	assert.Equal(t, "TidbCluster", o.GetKind())
-	assert.Equal(t, map[string]any{
-		"name": "dst", "namespace": "prod",
-		"labels": map[string]any{RunKey: "r1"}, "annotations": map[string]any{RunKey: "r1", tidbReplicasKey: "1"},
-	}, o.Object["metadata"])
-	assert.NotContains(t, o.Object, "status")
-	spec := o.Object["spec"].(map[string]any)
-	assert.Equal(t, true, spec["recoveryMode"])
-	assert.Equal(t, int64(3), spec["tikv"].(map[string]any)["replicas"])
-	assert.Equal(t, "v7.5.1", spec["version"])
-}
-
-func TestTargetCluster_WhatOthersWrote_IsDropped(t *testing.T) {
-	t.Parallel()
-	made, err := targetCluster(json.RawMessage(`{
-		"metadata": {"labels": {"team": "db", "app.kubernetes.io/instance": "src", "app.kubernetes.io/managed-by": "Helm"},
-			"annotations": {"note": "keep", "kubectl.kubernetes.io/last-applied-configuration": "{}", "argocd.argoproj.io/tracking-id": "x",
-				"tidb.pingcap.com/tikv-volumes-ready": "true", "tikv.tidb.pingcap.com/delete-slots": "[1]", "tisnap.io/run": "old"}},
-		"spec": {"paused": true, "unknownField": {"deep": [1, "x"]}, "tikv": {"replicas": 3}}}`),
-		Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
-	require.NoError(t, err)
-	o := made.object
-	assert.Equal(t, map[string]string{"team": "db", "app.kubernetes.io/instance": "dst", RunKey: "r1"}, o.GetLabels())
-	assert.Equal(t, map[string]string{"note": "keep", RunKey: "r1", failoverKey: "null"}, o.GetAnnotations())
-	spec := o.Object["spec"].(map[string]any)
-	assert.NotContains(t, spec, "paused")
-	assert.Contains(t, spec, "unknownField")
-}
-
-func TestTargetCluster_BadSource_IsRefused(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]failure.Kind{
-		`{`:                                      failure.Corrupt,
-		`{"metadata": {}}`:                       failure.Corrupt,
-		`{"spec": {"cluster": {"name": "src"}}}`: failure.Usage,
-		`{"spec": {"pdAddresses": ["http://a"]}}`: failure.Usage,
-	} {
-		t.Run(text, func(t *testing.T) {
-			t.Parallel()
-			_, err := targetCluster(json.RawMessage(text), Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
-			assert.Equal(t, want, failure.KindOf(err))
-		})
-	}
 }
 
 func TestZoneAffinity_EachVariantOfTheSource_IsRewritten(t *testing.T) {
@@ -178,36 +128,6 @@ func TestRestoredVolume_InTreeSource_BecomesCSI(t *testing.T) {
 	assert.Equal(t, &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: "vol-0new", FSType: "xfs"}, pv.Spec.CSI)
 	assert.Equal(t, "us-west-2b", pv.Labels[oldZoneKey])
 	assert.NotContains(t, pv.Labels, oldRegionKey)
-}
-
-func TestClaimName_SourceClaim_KeepsTheVolumesName(t *testing.T) {
-	t.Parallel()
-	target := cluster.Name{Namespace: "x", Name: "dst-2"}
-	for name, c := range map[string]struct{ pod, instance, claim, want string }{
-		"by the instance":       {"", "src", "tikv-src-tikv-0", "tikv-dst-2-tikv-4"},
-		"second volume":         {"", "src", "tikv-raft-log-src-tikv-12", "tikv-raft-log-dst-2-tikv-4"},
-		"cluster called tikv":   {"", "tikv", "tikv-tikv-tikv-1", "tikv-dst-2-tikv-4"},
-		"cluster like a pod":    {"", "a-tikv-1", "tikv-wal-a-tikv-1-tikv-1", "tikv-wal-dst-2-tikv-4"},
-		"instance of Helm":      {"src-tikv-0", "release-1", "tikv-src-tikv-0", "tikv-dst-2-tikv-4"},
-		"Helm, second volume":   {"src-tikv-12", "release-1", "tikv-raft-log-src-tikv-12", "tikv-raft-log-dst-2-tikv-4"},
-		"neither":               {"", "", "tikv-src-tikv-0", ""},
-		"another volume's name": {"", "src", "data-src-tikv-0", ""},
-		"another component":     {"", "src", "tikv-src-pd-0", ""},
-		"another pod":           {"src-tikv-1", "src", "tikv-src-tikv-0", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			meta := &metav1.ObjectMeta{Name: c.claim, Labels: map[string]string{instanceLabel: c.instance}}
-			if c.pod != "" {
-				meta.Annotations = map[string]string{podNameKey: c.pod}
-			}
-			name, err := claimName(meta, target, 4)
-			assert.Equal(t, c.want, name)
-			if c.want == "" {
-				assert.Equal(t, failure.Corrupt, failure.KindOf(err))
-			}
-		})
-	}
 }
 
 func TestRestoredObjects_Incomplete_IsRefused(t *testing.T) {

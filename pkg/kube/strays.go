@@ -7,6 +7,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // strays finds what the StatefulSets of a cluster that is gone made, and no run is written on.
@@ -19,12 +21,12 @@ func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error)
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
-	own := madeForPod(name.Name)
+	own := operator1.MadeForPod(name.Name)
 	var out []Stray
 	at := map[string]int{} // claims' names to places in out
 	for i := range list.Items {
 		claim := &list.Items[i]
-		if claim.Annotations[RunKey] == "" && claim.Labels[instanceLabel] == name.Name && own.MatchString(claim.Name) {
+		if claim.Annotations[runmark.Key] == "" && claim.Labels[operator1.InstanceLabel] == name.Name && own.MatchString(claim.Name) {
 			at[claim.Name] = len(out)
 			out = append(out, Stray{Claim: claim.Name})
 		}
@@ -32,12 +34,12 @@ func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error)
 	for i := range volumes.Items {
 		pv := &volumes.Items[i]
 		ref := pv.Spec.ClaimRef
-		if ref == nil || ref.Namespace != name.Namespace || !own.MatchString(ref.Name) || pv.Annotations[RunKey] != "" || restored(pv) {
+		if ref == nil || ref.Namespace != name.Namespace || !own.MatchString(ref.Name) || pv.Annotations[runmark.Key] != "" || restored(pv) {
 			continue
 		}
 		if place, there := at[ref.Name]; there {
 			out[place].Volume, out[place].Handle = pv.Name, volumeOf(pv)
-		} else if pv.Labels[instanceLabel] == name.Name || pv.Labels[instanceLabel] == "" {
+		} else if pv.Labels[operator1.InstanceLabel] == name.Name || pv.Labels[operator1.InstanceLabel] == "" {
 			out = append(out, Stray{Volume: pv.Name, Handle: volumeOf(pv)})
 		}
 	}

@@ -7,36 +7,18 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
-
-// tlsSecrets are the names of the secrets that the pods of a cluster mount. They are made of the cluster's own
-// name: those of the source are of no use to a copy.
-func tlsSecrets(spec map[string]any, name string) []string {
-	var names []string
-	if on, _, _ := unstructured.NestedBool(spec, "tlsCluster", "enabled"); on {
-		for _, component := range []string{"pd", "tikv", "tidb", "tiflash", "ticdc", "pump", "tiproxy"} {
-			if _, has := spec[component].(map[string]any); has {
-				names = append(names, name+"-"+component+"-cluster-secret")
-			}
-		}
-		names = append(names, clientSecret(name))
-	}
-	if on, _, _ := unstructured.NestedBool(spec, "tidb", "tlsClient", "enabled"); on {
-		names = append(names, name+"-tidb-server-secret")
-	}
-	return names
-}
 
 // checkSecrets refuses a cluster with TLS whose secrets do not exist: its pods would stay ContainerCreating. Only
 // their names are read; who may not read them is not refused: the wait for the pods then gives the reason. The client's
 // certificate is needed by this program itself, if no files have it: then it has to be there and of use.
 func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target cluster.Name) error {
-	names := tlsSecrets(spec, target.Name)
+	names := operator1.TLSSecrets(spec, target.Name)
 	missing, err := c.missingSecrets(ctx, names, target)
 	if err != nil {
 		return err
@@ -45,7 +27,7 @@ func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target c
 		return failure.New(failure.Unready, "check tls secrets", target.String(), "TLS is on, and these secrets do not exist: %s", strings.Join(missing, ", ")).
 			WithHint("issue certificates for %s with the source's CA, one Certificate of cert-manager for each secret: see docs/tls.md", target.Name)
 	}
-	if c.clientSecret && slices.Contains(names, clientSecret(target.Name)) {
+	if c.clientSecret && slices.Contains(names, operator1.ClientSecret(target.Name)) {
 		_, err = c.ClientTLS(ctx, target)
 	}
 	return err

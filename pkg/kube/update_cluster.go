@@ -7,28 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // StartTiKV sets the annotation on which the Operator starts TiKV. Setting it again changes nothing.
 func (c *Client) StartTiKV(ctx context.Context, name cluster.Name) error {
-	return c.updateCluster(ctx, name, "start tikv", func(o *unstructured.Unstructured) bool {
-		a := o.GetAnnotations()
-		if a[volumesReadyKey] != "" {
-			return false
-		}
-		if a == nil {
-			a = map[string]string{}
-		}
-		a[volumesReadyKey] = "true"
-		o.SetAnnotations(a)
-		return true
-	})
+	return c.updateCluster(ctx, name, "start tikv", operator1.StartTiKV)
 }
 
 // updateCluster reads, changes and writes the TidbCluster, again if somebody else wrote meanwhile, as the
 // Operator does all the time. change returns false if there is nothing to write.
 func (c *Client) updateCluster(ctx context.Context, name cluster.Name, op string, change func(*unstructured.Unstructured) bool) error {
-	api := c.dynamic.Resource(tidbClusterResource()).Namespace(name.Namespace)
+	api := c.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace)
 	return untilWritten(ctx, op, name.String(), func() error {
 		o, err := c.getCluster(ctx, name)
 		if err != nil || !change(o) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // maxReasons bounds what Waiting lists: a thousand pods wait for the same thing.
@@ -24,13 +25,13 @@ func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, instanceSelector(instanceOfCluster(o)))
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.InstanceSelector(operator1.Instance(o)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list pods", name.String())
 	}
 	warned := c.warnings(ctx, name.Namespace)
-	for _, component := range startOrder(o) {
-		pods := slices.DeleteFunc(slices.Clone(list.Items), func(p corev1.Pod) bool { return p.Labels[componentLabel] != component })
+	for _, component := range operator1.StartOrder(o) {
+		pods := slices.DeleteFunc(slices.Clone(list.Items), func(p corev1.Pod) bool { return p.Labels[operator1.ComponentLabel] != component })
 		if len(pods) == 0 {
 			return []string{noPods(o, component, warned)}, nil
 		}
@@ -39,22 +40,6 @@ func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, erro
 		}
 	}
 	return nil, nil
-}
-
-// startOrder are the components that have pods by now, in the order in which the Operator starts them.
-func startOrder(o *unstructured.Unstructured) []string {
-	order := []string{"pd"}
-	recovery, _, _ := unstructured.NestedBool(o.Object, "spec", "recoveryMode")
-	if !recovery || o.GetAnnotations()[volumesReadyKey] != "" {
-		order = append(order, tikvComponent)
-	}
-	if !recovery {
-		order = append(order, "tidb")
-	}
-	return slices.DeleteFunc(order, func(component string) bool {
-		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", component, "replicas")
-		return replicas == 0
-	})
 }
 
 // noPods says why a component has none: the Operator has said so in an event, or is not there.

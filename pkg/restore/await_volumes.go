@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -119,7 +119,7 @@ func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
 	if r.started {
 		r.bound = true
 		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
-			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", kube.RunKey, r.opts.Run)
+			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", runmark.Key, r.opts.Run)
 	}
 	err := r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
 	r.bound = err != nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // checkShape refuses a target of somebody else whose stores could not open the backup's volumes: another
@@ -18,7 +19,7 @@ func (r *run) checkShape(tc kube.TidbCluster) error {
 		return refuse("it runs TiKV %s and the backup is of %s", tc.Version, source.Version).
 			WithHint("set spec.version to v%s: upgrade after the restore", want)
 	}
-	target, err := kube.ShapeOf(tc.Object)
+	target, err := operator1.ShapeOf(tc.Object)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func (r *run) checkShape(tc kube.TidbCluster) error {
 				WithHint("make spec.tikv.storageVolumes as the source had them, or let the restore make the cluster")
 		}
 	}
-	from, err := kube.ShapeOf(r.manifest.Kubernetes.TidbCluster)
+	from, err := operator1.ShapeOf(r.manifest.Kubernetes.TidbCluster)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
@@ -142,7 +143,7 @@ func madeBy(m kube.Mount) cluster.RunID {
 	if json.Unmarshal(m.Object, &object) != nil {
 		return ""
 	}
-	return cluster.RunID(object.Metadata.Annotations[kube.RunKey])
+	return cluster.RunID(object.Metadata.Annotations[runmark.Key])
 }
 
 // backupOf reads which backup a restore was of. It is NotFound if this storage has no journal of the run.

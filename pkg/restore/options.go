@@ -5,7 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -48,7 +48,7 @@ type Options struct {
 	// KeepServiceSettings keeps the source's node ports, host names and addresses of load balancers.
 	KeepServiceSettings bool
 	// Changes are what the user wants to be different in the target from its source. A target that exists takes none.
-	Changes kube.Changes
+	Changes operator1.Changes
 	// KeepOnFailure leaves what a failed run made, for a person to examine.
 	KeepOnFailure bool
 	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.

@@ -6,7 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -57,7 +57,7 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	var object []byte
 	if !r.existing {
 		var err error
-		if object, err = kube.TargetManifest(r.manifest.Kubernetes.TidbCluster, r.target()); err != nil {
+		if object, err = operator1.TargetManifest(r.manifest.Kubernetes.TidbCluster, r.target()); err != nil {
 			return nil, err
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/testbed/plane"
 )
 
@@ -169,7 +170,7 @@ func (s system) volume(t *testing.T, target string, ordinal int) kube.RestoredVo
 // volumes are the PVs of the system's run.
 func (s system) volumes(t *testing.T) []corev1.PersistentVolume {
 	t.Helper()
-	list, err := s.core.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{LabelSelector: kube.RunKey + "=" + string(s.run)})
+	list, err := s.core.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{LabelSelector: runmark.Key + "=" + string(s.run)})
 	require.NoError(t, err)
 	return list.Items
 }

@@ -20,7 +20,7 @@ func provisionedGuards() []Mutant {
 			"		if pv == v.Tags[tagMadeForPV] {", "		if pv == \"\" {",
 			none),
 		in(file, "a volume of another cluster's claim is named for deletion", othersStay,
-			"		case !kube.MadeForPod(r.Cluster, claim):", "		case !kube.MadeForPod(r.Cluster, claim) && false:",
+			"		case !operator1.MadeForPod(r.Cluster.Name).MatchString(claim):", "		case !operator1.MadeForPod(r.Cluster.Name).MatchString(claim) && false:",
 			none),
 		in(file, "a volume that a claim waits for is named for deletion", othersStay,
 			`		case claimed && (pv == "" || pv == v.Tags[tagMadeForPV]):`, `		case claimed && pv == "no such":`,

@@ -45,7 +45,7 @@ func restoreGuards() []Mutant {
 			"		if restored(pv) {\n			policy", "		if false {\n			policy",
 			"TestUndo_ReclaimPolicyDeleteByTheOperator_KeepsTheEBSVolumes"),
 		in("pkg/kube/delete_restored.go", "a persistent volume is deleted whatever its policy is", knownAndKept,
-			"now, err := c.setPolicy(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster.RunID(pv.Annotations[RunKey]))", "now, err := pv, error(nil)",
+			"now, err := c.setPolicy(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster.RunID(pv.Annotations[runmark.Key]))", "now, err := pv, error(nil)",
 			"TestDeleteVolume_PolicyIsNotRetain_ThePVIsNotDeleted"),
 		in("pkg/kube/delete_restored.go", "a persistent volume that changed since its policy was read is deleted", knownAndKept,
 			"	this.Preconditions.ResourceVersion = &now.ResourceVersion\n", "",

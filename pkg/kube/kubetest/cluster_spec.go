@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 const (
@@ -107,7 +107,7 @@ func (s *clusterSpec) parseVolumes(o object) error {
 		if t.sizeGiB, err = giB(request); err != nil {
 			return err
 		}
-		if t.role, err = kube.VolumeRole(config, path); err != nil {
+		if t.role, err = operator1.VolumeRole(config, path); err != nil {
 			return err
 		}
 		s.volumes = append(s.volumes, t)

@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"bufio"
@@ -9,11 +9,13 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // Changes are what the user wants to be different in a target from its source.
@@ -117,17 +119,20 @@ func applyPatch(object []byte, patch json.RawMessage) ([]byte, error) {
 // TargetManifest is the TidbCluster that CreateCluster makes, as YAML, without the marks of the run: as a Manifest of
 // Changes it makes the same cluster.
 func TargetManifest(source json.RawMessage, to Target) ([]byte, error) {
-	made, err := targetCluster(source, to)
+	made, err := Make(source, to)
 	if err != nil {
 		return nil, err
 	}
-	o := made.object
+	o := made.Object
 	withFailover(o)
 	annotations, labels := o.GetAnnotations(), o.GetLabels()
-	delete(annotations, RunKey)
-	delete(labels, RunKey)
+	delete(annotations, runmark.Key)
+	delete(labels, runmark.Key)
 	o.SetAnnotations(annotations)
 	o.SetLabels(labels)
 	text, err := yaml.Marshal(o.Object)
 	return text, failure.Wrap(err, failure.Corrupt, "print tidbcluster", to.Name.String())
 }
+
+// decodeObject keeps whole numbers whole.
+func decodeObject(raw []byte, into *map[string]any) error { return utiljson.Unmarshal(raw, into) }

@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // formatKeys are the keys of TiKV's configuration that say where its data are and in which format: with other values a
@@ -49,7 +50,7 @@ func checkOwn(source json.RawMessage, to Target) error {
 func checkChanged(source json.RawMessage, content map[string]any, to Target) error {
 	o := &unstructured.Unstructured{Object: content}
 	recovery, _, _ := unstructured.NestedBool(content, "spec", "recoveryMode")
-	if o.GetName() != to.Name.Name || o.GetNamespace() != to.Name.Namespace || o.GetKind() != "TidbCluster" || o.GetAnnotations()[RunKey] != string(to.Run) || !recovery {
+	if o.GetName() != to.Name.Name || o.GetNamespace() != to.Name.Namespace || o.GetKind() != "TidbCluster" || o.GetAnnotations()[runmark.Key] != string(to.Run) || !recovery {
 		return failure.New(failure.Usage, "patch tidbcluster", to.Name.String(),
 			"the patch changes its name, its kind, the mark of the run, or recoveryMode, by which the restore works").
 			WithHint("leave these to the restore: it takes the cluster out of recovery mode at the end")

@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 const changeable = `{"metadata": {"name": "src", "namespace": "tidb", "labels": {"team": "a", "argocd.argoproj.io/instance": "src"}},
@@ -28,12 +29,12 @@ func patchOf(t *testing.T, text string) json.RawMessage {
 
 func TestPatch_MergeAndJSONPatch_AreAppliedToTheCopy(t *testing.T) {
 	t.Parallel()
-	made, err := targetCluster(json.RawMessage(changeable), changedTarget(Changes{Patches: []json.RawMessage{
+	made, err := Make(json.RawMessage(changeable), changedTarget(Changes{Patches: []json.RawMessage{
 		patchOf(t, "spec:\n  tidb:\n    replicas: 1\n    service: {mysqlNodePort: 31000}\n  tikv: {maxFailoverCount: 2}\n"),
 		patchOf(t, `[{"op": "replace", "path": "/spec/pd/replicas", "value": 1}, {"op": "add", "path": "/metadata/labels/owner", "value": "me"}]`),
 	}}))
 	require.NoError(t, err)
-	o := made.object
+	o := made.Object
 	for want, path := range map[int64][]string{31000: {"spec", "tidb", "service", "mysqlNodePort"}, 0: {"spec", "tikv", "maxFailoverCount"}, 3: {"spec", "tikv", "replicas"}} {
 		got, _, err := unstructured.NestedInt64(o.Object, path...)
 		require.NoError(t, err)
@@ -69,7 +70,7 @@ func TestPatch_ThatTheDataOrTheRestoreDoNotAllow_IsRefusedByItsField(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := targetCluster(json.RawMessage(changeable), changedTarget(Changes{Patches: []json.RawMessage{patchOf(t, row.patch)}}))
+			_, err := Make(json.RawMessage(changeable), changedTarget(Changes{Patches: []json.RawMessage{patchOf(t, row.patch)}}))
 			require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 			require.Contains(t, err.Error()+failure.HintOf(err), row.says)
 		})
@@ -97,11 +98,11 @@ spec:
     config: {raft-engine: {dir: /var/lib/raft}, storage: {api-version: 2}}
 `), "mine.yaml")
 	require.NoError(t, err)
-	made, err := targetCluster(json.RawMessage(changeable), changedTarget(Changes{Manifest: manifest}))
+	made, err := Make(json.RawMessage(changeable), changedTarget(Changes{Manifest: manifest}))
 	require.NoError(t, err)
-	require.Empty(t, made.dropped)
-	require.Equal(t, "mine", made.object.GetLabels()["argocd.argoproj.io/instance"])
-	spec := made.object.Object["spec"].(map[string]any)
+	require.Empty(t, made.Dropped)
+	require.Equal(t, "mine", made.Object.GetLabels()["argocd.argoproj.io/instance"])
+	spec := made.Object.Object["spec"].(map[string]any)
 	require.Equal(t, true, spec["recoveryMode"])
 	require.NotContains(t, spec, "paused")
 	require.NotContains(t, spec, "pd", "the source's is not taken over")
@@ -117,7 +118,7 @@ func TestManifest_OfAnotherClusterOrShape_IsRefused(t *testing.T) {
 	t.Parallel()
 	const good = `{"kind": "TidbCluster", "metadata": {"name": "dst"}, "spec": {"version": "v8.5.0", "tikv": {"requests": {"storage": "100Gi"},
 		"storageVolumes": [{"name": "raft", "mountPath": "/var/lib/raft"}], "config": {"raft-engine": {"dir": "/var/lib/raft"}, "storage": {"api-version": 2}}}}}`
-	_, err := targetCluster(json.RawMessage(changeable), changedTarget(Changes{Manifest: json.RawMessage(good)}))
+	_, err := Make(json.RawMessage(changeable), changedTarget(Changes{Manifest: json.RawMessage(good)}))
 	require.NoError(t, err)
 	for name, row := range map[string]struct{ patch, says string }{
 		"name":      {`{"metadata": {"name": "src"}}`, "--to and the manifest"},
@@ -131,7 +132,7 @@ func TestManifest_OfAnotherClusterOrShape_IsRefused(t *testing.T) {
 			t.Parallel()
 			bad, err := applyPatch([]byte(good), json.RawMessage(row.patch))
 			require.NoError(t, err)
-			_, err = targetCluster(json.RawMessage(changeable), changedTarget(Changes{Manifest: bad}))
+			_, err = Make(json.RawMessage(changeable), changedTarget(Changes{Manifest: bad}))
 			require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 			require.Contains(t, err.Error()+failure.HintOf(err), row.says)
 		})
@@ -143,14 +144,14 @@ func TestTargetManifest_ReadBack_MakesTheSameCluster(t *testing.T) {
 	to := changedTarget(Changes{Patches: []json.RawMessage{patchOf(t, "spec: {tidb: {replicas: 1}}")}})
 	text, err := TargetManifest(json.RawMessage(changeable), to)
 	require.NoError(t, err)
-	require.NotContains(t, string(text), RunKey)
-	first, err := targetCluster(json.RawMessage(changeable), to)
+	require.NotContains(t, string(text), runmark.Key)
+	first, err := Make(json.RawMessage(changeable), to)
 	require.NoError(t, err)
 	manifest, err := ReadManifest(text, "printed.yaml")
 	require.NoError(t, err)
-	second, err := targetCluster(json.RawMessage(changeable), changedTarget(Changes{Manifest: manifest}))
+	second, err := Make(json.RawMessage(changeable), changedTarget(Changes{Manifest: manifest}))
 	require.NoError(t, err)
-	require.Equal(t, first.object.Object, second.object.Object)
+	require.Equal(t, first.Object.Object, second.Object.Object)
 }
 
 func TestReadManifestAndPatch_OfWhatIsNone_AreUsage(t *testing.T) {

@@ -1,15 +1,18 @@
-package kube
+package operator1
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 func dst() cluster.Name { return cluster.Name{Namespace: "prod", Name: "dst"} }
@@ -17,9 +20,9 @@ func dst() cluster.Name { return cluster.Name{Namespace: "prod", Name: "dst"} }
 func specOf(t *testing.T, source string, to Target) (spec map[string]any, dropped []string) {
 	t.Helper()
 	to.Name, to.Run = dst(), "r1"
-	made, err := targetCluster(json.RawMessage(source), to)
+	made, err := Make(json.RawMessage(source), to)
 	require.NoError(t, err)
-	return made.object.Object["spec"].(map[string]any), made.dropped
+	return made.Object.Object["spec"].(map[string]any), made.Dropped
 }
 
 // After a failover the source has four stores Up with replicas: 3. A restore of it waited an hour for a fourth pod.
@@ -36,7 +39,7 @@ func TestNumberOfStores_SourceAfterAFailover_IsTheBackups(t *testing.T) {
 			require.Equal(t, c.want, spec["tikv"].(map[string]any)["replicas"])
 		})
 	}
-	_, err := targetCluster(json.RawMessage(`{"spec": {}}`), Target{Name: dst(), Run: "r1", Stores: 3})
+	_, err := Make(json.RawMessage(`{"spec": {}}`), Target{Name: dst(), Run: "r1", Stores: 3})
 	require.Equal(t, failure.Corrupt, failure.KindOf(err))
 }
 
@@ -113,11 +116,76 @@ func TestNames_TooLongForTheOperator_AreRefusedWithTheLimit(t *testing.T) {
 	for length, kind := range map[int]failure.Kind{47: failure.Unknown, 48: failure.Usage, 60: failure.Usage} {
 		t.Run(strings.Repeat("x", length), func(t *testing.T) {
 			t.Parallel()
-			_, err := targetCluster(json.RawMessage(source), Target{Name: cluster.Name{Namespace: "prod", Name: strings.Repeat("x", length)}, Run: "r1"})
+			_, err := Make(json.RawMessage(source), Target{Name: cluster.Name{Namespace: "prod", Name: strings.Repeat("x", length)}, Run: "r1"})
 			require.Equal(t, kind, failure.KindOf(err))
 			if err != nil {
 				require.Contains(t, failure.HintOf(err), "at most 47 characters")
 			}
+		})
+	}
+}
+
+// recorded is a TidbCluster as the real Operator wrote it, of br's clustermeta.
+func recorded(t *testing.T) json.RawMessage {
+	t.Helper()
+	b, err := os.ReadFile("../testdata/clustermeta.json")
+	require.NoError(t, err)
+	var r struct {
+		Kubernetes struct {
+			Cluster json.RawMessage `json:"crd_tidb_cluster"`
+		} `json:"kubernetes"`
+	}
+	require.NoError(t, json.Unmarshal(b, &r))
+	return r.Kubernetes.Cluster
+}
+
+func TestTargetCluster_Recorded_KeepsTheSpecOnly(t *testing.T) {
+	t.Parallel()
+	made, err := Make(recorded(t), Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
+	require.NoError(t, err)
+	o := made.Object
+	assert.Equal(t, "pingcap.com/v1alpha1", o.GetAPIVersion())
+	assert.Equal(t, "TidbCluster", o.GetKind())
+	assert.Equal(t, map[string]any{
+		"name": "dst", "namespace": "prod",
+		"labels": map[string]any{runmark.Key: "r1"}, "annotations": map[string]any{runmark.Key: "r1", tidbReplicasKey: "1"},
+	}, o.Object["metadata"])
+	assert.NotContains(t, o.Object, "status")
+	spec := o.Object["spec"].(map[string]any)
+	assert.Equal(t, true, spec["recoveryMode"])
+	assert.Equal(t, int64(3), spec["tikv"].(map[string]any)["replicas"])
+	assert.Equal(t, "v7.5.1", spec["version"])
+}
+
+func TestTargetCluster_WhatOthersWrote_IsDropped(t *testing.T) {
+	t.Parallel()
+	made, err := Make(json.RawMessage(`{
+		"metadata": {"labels": {"team": "db", "app.kubernetes.io/instance": "src", "app.kubernetes.io/managed-by": "Helm"},
+			"annotations": {"note": "keep", "kubectl.kubernetes.io/last-applied-configuration": "{}", "argocd.argoproj.io/tracking-id": "x",
+				"tidb.pingcap.com/tikv-volumes-ready": "true", "tikv.tidb.pingcap.com/delete-slots": "[1]", "tisnap.io/run": "old"}},
+		"spec": {"paused": true, "unknownField": {"deep": [1, "x"]}, "tikv": {"replicas": 3}}}`),
+		Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
+	require.NoError(t, err)
+	o := made.Object
+	assert.Equal(t, map[string]string{"team": "db", "app.kubernetes.io/instance": "dst", runmark.Key: "r1"}, o.GetLabels())
+	assert.Equal(t, map[string]string{"note": "keep", runmark.Key: "r1", failoverKey: "null"}, o.GetAnnotations())
+	spec := o.Object["spec"].(map[string]any)
+	assert.NotContains(t, spec, "paused")
+	assert.Contains(t, spec, "unknownField")
+}
+
+func TestTargetCluster_BadSource_IsRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]failure.Kind{
+		`{`:                                      failure.Corrupt,
+		`{"metadata": {}}`:                       failure.Corrupt,
+		`{"spec": {"cluster": {"name": "src"}}}`: failure.Usage,
+		`{"spec": {"pdAddresses": ["http://a"]}}`: failure.Usage,
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			_, err := Make(json.RawMessage(text), Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
+			assert.Equal(t, want, failure.KindOf(err))
 		})
 	}
 }

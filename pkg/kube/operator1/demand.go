@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// demand is what will be made in a namespace, at the least, by the names that quotas have for it: TiDB Operator may make
+// Demand is what will be made in a namespace, at the least, by the names that quotas have for it: TiDB Operator may make
 // more, and what is not known is not counted.
-type demand map[corev1.ResourceName]resource.Quantity
+type Demand map[corev1.ResourceName]resource.Quantity
 
-func (d demand) add(name corev1.ResourceName, times int64, of resource.Quantity) {
+func (d Demand) add(name corev1.ResourceName, times int64, of resource.Quantity) {
 	if of.IsZero() || times == 0 {
 		return
 	}
@@ -23,12 +23,12 @@ func (d demand) add(name corev1.ResourceName, times int64, of resource.Quantity)
 	d[name] = sum
 }
 
-func (d demand) count(name corev1.ResourceName, n int64) {
+func (d Demand) count(name corev1.ResourceName, n int64) {
 	d.add(name, n, *resource.NewQuantity(1, resource.DecimalSI))
 }
 
-// claims adds so many claims of a size. With the namespace's default class, "", no quota of a class counts.
-func (d demand) claims(n int64, size resource.Quantity, class string) {
+// Claims adds so many claims of a size. With the namespace's default class, "", no quota of a class counts.
+func (d Demand) Claims(n int64, size resource.Quantity, class string) {
 	d.count(corev1.ResourcePersistentVolumeClaims, n)
 	d.add(corev1.ResourceRequestsStorage, n, size)
 	if class != "" {
@@ -38,14 +38,14 @@ func (d demand) claims(n int64, size resource.Quantity, class string) {
 	}
 }
 
-// cluster adds what TiDB Operator makes for a TidbCluster, but for the claims of TiKV, which the restore makes.
-func (d demand) cluster(o *unstructured.Unstructured) {
+// Cluster adds what TiDB Operator makes for a TidbCluster, but for the claims of TiKV, which the restore makes.
+func (d Demand) Cluster(o *unstructured.Unstructured) {
 	d.count("count/tidbclusters.pingcap.com", 1)
 	d.count("count/deployments.apps", 1) // of discovery
 	d.count(corev1.ResourcePods, 1)
 	d.count(corev1.ResourceServices, 1)
 	spec, _ := o.Object["spec"].(map[string]any)
-	for _, component := range []string{"pd", tikvComponent, "tidb", "tiflash", "ticdc", "pump", "tiproxy"} {
+	for _, component := range []string{"pd", TiKV, "tidb", "tiflash", "ticdc", "pump", "tiproxy"} {
 		if part, ok := spec[component].(map[string]any); ok {
 			replicas, _ := part["replicas"].(int64)
 			if component == "tidb" { // which come at the end
@@ -57,7 +57,7 @@ func (d demand) cluster(o *unstructured.Unstructured) {
 	}
 }
 
-func (d demand) component(name string, part map[string]any, replicas int64) {
+func (d Demand) component(name string, part map[string]any, replicas int64) {
 	d.count("count/statefulsets.apps", 1)
 	d.count(corev1.ResourcePods, replicas)
 	d.count(corev1.ResourceServices, 1) // of its peers
@@ -84,13 +84,13 @@ func (d demand) component(name string, part map[string]any, replicas int64) {
 		d.add(request, replicas, asked)
 		d.add("limits."+corev1.ResourceName(resourceName), replicas, limit)
 	}
-	if name != tikvComponent {
+	if name != TiKV {
 		d.storage(name, part, replicas, quantity(requests["storage"]))
 	}
 }
 
 // storage adds the claims of a component.
-func (d demand) storage(name string, part map[string]any, replicas int64, own resource.Quantity) {
+func (d Demand) storage(name string, part map[string]any, replicas int64, own resource.Quantity) {
 	class, _ := part["storageClassName"].(string)
 	classOf := func(fields map[string]any) string {
 		if named, _ := fields["storageClassName"].(string); named != "" {
@@ -99,19 +99,19 @@ func (d demand) storage(name string, part map[string]any, replicas int64, own re
 		return class
 	}
 	if name == "pd" || name == "pump" {
-		d.claims(replicas, own, class)
+		d.Claims(replicas, own, class)
 	}
 	volumes, _ := part["storageVolumes"].([]any)
 	for _, v := range volumes {
 		if fields, ok := v.(map[string]any); ok {
-			d.claims(replicas, quantity(fields["storageSize"]), classOf(fields))
+			d.Claims(replicas, quantity(fields["storageSize"]), classOf(fields))
 		}
 	}
 	claims, _ := part["storageClaims"].([]any) // TiFlash's
 	for _, v := range claims {
 		if fields, ok := v.(map[string]any); ok {
 			size, _, _ := unstructured.NestedFieldNoCopy(fields, "resources", "requests", "storage")
-			d.claims(replicas, quantity(size), classOf(fields))
+			d.Claims(replicas, quantity(size), classOf(fields))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"encoding/json"
@@ -40,13 +40,13 @@ func TestTiDB_NoneDuringTheRestore_IsPutBackAsItWas(t *testing.T) {
 			if c.patch != "" {
 				to.Changes.Patches = append(to.Changes.Patches, json.RawMessage(c.patch))
 			}
-			made, err := targetCluster(json.RawMessage(fmt.Sprintf(`{"spec": {"tikv": {"replicas": 3}%s}}`, c.source)), to)
+			made, err := Make(json.RawMessage(fmt.Sprintf(`{"spec": {"tikv": {"replicas": 3}%s}}`, c.source)), to)
 			require.NoError(t, err)
-			require.Equal(t, c.during, tidb(t, made.object))
-			require.Equal(t, c.kept, made.object.GetAnnotations()[tidbReplicasKey])
-			withTiDB(made.object)
-			require.Equal(t, c.then, tidb(t, made.object))
-			require.NotContains(t, made.object.GetAnnotations(), tidbReplicasKey)
+			require.Equal(t, c.during, tidb(t, made.Object))
+			require.Equal(t, c.kept, made.Object.GetAnnotations()[tidbReplicasKey])
+			require.Equal(t, c.kept != "", StartTiDB(made.Object))
+			require.Equal(t, c.then, tidb(t, made.Object))
+			require.NotContains(t, made.Object.GetAnnotations(), tidbReplicasKey)
 		})
 	}
 }
@@ -54,12 +54,12 @@ func TestTiDB_NoneDuringTheRestore_IsPutBackAsItWas(t *testing.T) {
 // Who scales TiDB up while the restore runs keeps the number.
 func TestTiDB_ScaledMeanwhile_IsLeft(t *testing.T) {
 	t.Parallel()
-	made, err := targetCluster(json.RawMessage(`{"spec": {"tikv": {"replicas": 3}, "tidb": {"replicas": 2}}}`),
+	made, err := Make(json.RawMessage(`{"spec": {"tikv": {"replicas": 3}, "tidb": {"replicas": 2}}}`),
 		Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
 	require.NoError(t, err)
-	require.NoError(t, unstructured.SetNestedField(made.object.Object, int64(3), "spec", "tidb", "replicas"))
-	withTiDB(made.object)
-	n, _, err := unstructured.NestedInt64(made.object.Object, "spec", "tidb", "replicas")
+	require.NoError(t, unstructured.SetNestedField(made.Object.Object, int64(3), "spec", "tidb", "replicas"))
+	withTiDB(made.Object)
+	n, _, err := unstructured.NestedInt64(made.Object.Object, "spec", "tidb", "replicas")
 	require.NoError(t, err)
 	require.Equal(t, int64(3), n)
 }
@@ -69,15 +69,15 @@ func TestTiDB_PrintedManifest_HasItsNumber(t *testing.T) {
 	t.Parallel()
 	to := Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"}
 	source := json.RawMessage(`{"spec": {"tikv": {"replicas": 3, "maxFailoverCount": 2}, "tidb": {"replicas": 2}}}`)
-	printed, err := targetCluster(source, to)
+	printed, err := Make(source, to)
 	require.NoError(t, err)
-	to.Changes.Manifest, err = printed.object.MarshalJSON()
+	to.Changes.Manifest, err = printed.Object.MarshalJSON()
 	require.NoError(t, err)
-	made, err := targetCluster(source, to)
+	made, err := Make(source, to)
 	require.NoError(t, err)
-	require.Equal(t, "2", made.object.GetAnnotations()[tidbReplicasKey])
-	require.Equal(t, "2", made.object.GetAnnotations()[failoverKey])
-	n, _, err := unstructured.NestedInt64(made.object.Object, "spec", "tidb", "replicas")
+	require.Equal(t, "2", made.Object.GetAnnotations()[tidbReplicasKey])
+	require.Equal(t, "2", made.Object.GetAnnotations()[failoverKey])
+	n, _, err := unstructured.NestedInt64(made.Object.Object, "spec", "tidb", "replicas")
 	require.NoError(t, err)
 	require.Zero(t, n)
 }

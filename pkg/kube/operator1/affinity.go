@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import "slices"
 
@@ -11,10 +11,10 @@ func retarget(value any, source, target string) {
 			retarget(item, source, target)
 		}
 	case map[string]any:
-		if labels, ok := v["matchLabels"].(map[string]any); ok && labels[instanceLabel] == source {
-			labels[instanceLabel] = target
+		if labels, ok := v["matchLabels"].(map[string]any); ok && labels[InstanceLabel] == source {
+			labels[InstanceLabel] = target
 		}
-		if values, ok := v["values"].([]any); ok && v["key"] == instanceLabel {
+		if values, ok := v["values"].([]any); ok && v["key"] == InstanceLabel {
 			if i := slices.Index(values, any(source)); i >= 0 {
 				values[i] = target
 			}

@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"encoding/json"

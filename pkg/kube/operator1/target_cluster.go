@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // Target is the cluster that a restore makes.
@@ -25,16 +26,16 @@ type Target struct {
 	Changes             Changes
 }
 
-// madeCluster is a TidbCluster made from the source's.
-type madeCluster struct {
-	object *unstructured.Unstructured
-	// dropped are the settings of the source that it does not have, as paths in the spec.
-	dropped []string
+// Made is a TidbCluster made from the source's.
+type Made struct {
+	Object *unstructured.Unstructured
+	// Dropped are the settings of the source that it does not have, as paths in the spec.
+	Dropped []string
 }
 
-// targetCluster turns the source's object, or the user's own, into the target's. It keeps the spec but for what Target
+// Make turns the source's object, or the user's own, into the target's. It keeps the spec but for what Target
 // says.
-func targetCluster(source json.RawMessage, to Target) (madeCluster, error) {
+func Make(source json.RawMessage, to Target) (Made, error) {
 	if !to.Changes.Any() {
 		return copiedCluster(source, to)
 	}
@@ -42,52 +43,52 @@ func targetCluster(source json.RawMessage, to Target) (madeCluster, error) {
 	if own {
 		from = to.Changes.Manifest
 		if err := checkOwn(source, to); err != nil {
-			return madeCluster{}, err
+			return Made{}, err
 		}
 	}
 	made, err := copiedCluster(from, to)
 	if err != nil {
-		return madeCluster{}, err
+		return Made{}, err
 	}
-	content, err := to.Changes.patched(made.object.Object, to.Name)
+	content, err := to.Changes.patched(made.Object.Object, to.Name)
 	if err != nil {
-		return madeCluster{}, err
+		return Made{}, err
 	}
-	made.object = &unstructured.Unstructured{Object: content}
+	made.Object = &unstructured.Unstructured{Object: content}
 	if err := checkChanged(source, content, to); err != nil {
-		return madeCluster{}, err
+		return Made{}, err
 	}
 	spec, _ := content["spec"].(map[string]any)
 	if failover, taken := withoutFailover(spec); taken { // a patch has set it
-		annotations := made.object.GetAnnotations()
+		annotations := made.Object.GetAnnotations()
 		annotations[failoverKey] = failover
-		made.object.SetAnnotations(annotations)
+		made.Object.SetAnnotations(annotations)
 	}
 	if replicas, taken := withoutTiDB(spec); taken {
-		annotations := made.object.GetAnnotations()
+		annotations := made.Object.GetAnnotations()
 		annotations[tidbReplicasKey] = replicas
-		made.object.SetAnnotations(annotations)
+		made.Object.SetAnnotations(annotations)
 	}
 	return made, nil
 }
 
-// copiedCluster is targetCluster before patches.
-func copiedCluster(from json.RawMessage, to Target) (madeCluster, error) {
+// copiedCluster is Make before patches.
+func copiedCluster(from json.RawMessage, to Target) (Made, error) {
 	const op = "make tidbcluster"
 	target, own := to.Name, to.Changes.Manifest != nil
 	var content map[string]any
 	if err := decodeObject(from, &content); err != nil {
-		return madeCluster{}, failure.Wrap(err, failure.Corrupt, op, target.String())
+		return Made{}, failure.Wrap(err, failure.Corrupt, op, target.String())
 	}
 	spec, ok := content["spec"].(map[string]any)
 	if !ok {
-		return madeCluster{}, failure.New(failure.Corrupt, op, target.String(), "the source's tidbcluster has no spec")
+		return Made{}, failure.New(failure.Corrupt, op, target.String(), "the source's tidbcluster has no spec")
 	}
 	if err := checkAlone(spec, target); err != nil {
-		return madeCluster{}, err
+		return Made{}, err
 	}
 	if err := checkNameLength(spec, target); err != nil {
-		return madeCluster{}, err
+		return Made{}, err
 	}
 	// A cluster that was paused or suspended when it was backed up would never come up.
 	delete(spec, "paused")
@@ -99,16 +100,16 @@ func copiedCluster(from json.RawMessage, to Target) (madeCluster, error) {
 	failover, taken := withoutFailover(spec)
 	replicas, later := withoutTiDB(spec)
 	if err := setStores(spec, to); err != nil {
-		return madeCluster{}, err
+		return Made{}, err
 	}
-	made := madeCluster{object: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
+	made := Made{Object: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
 	if !to.KeepServiceSettings && !own {
-		made.dropped = dropServiceSettings(spec)
+		made.Dropped = dropServiceSettings(spec)
 	}
-	retarget(spec, cmp.Or(was.GetLabels()[instanceLabel], was.GetName()), target.Name)
-	o := made.object
+	retarget(spec, cmp.Or(was.GetLabels()[InstanceLabel], was.GetName()), target.Name)
+	o := made.Object
 	// br's clustermeta leaves out version and kind.
-	o.SetAPIVersion(tidbClusterResource().GroupVersion().String())
+	o.SetAPIVersion(Resource().GroupVersion().String())
 	o.SetKind("TidbCluster")
 	o.SetName(target.Name)
 	o.SetNamespace(target.Namespace)
@@ -121,7 +122,7 @@ func copiedCluster(from json.RawMessage, to Target) (madeCluster, error) {
 		annotations[tidbReplicasKey] = replicas
 	}
 	o.SetAnnotations(annotations)
-	markRun(o, to.Run)
+	runmark.Put(o, to.Run)
 	return made, nil
 }
 
@@ -143,10 +144,10 @@ func keptLabels(labels map[string]string, target cluster.Name, own bool) map[str
 	kept := map[string]string{}
 	for k, v := range labels {
 		switch {
-		case own && k != RunKey:
-		case k == RunKey || toolsOwn(k) || (k == "app.kubernetes.io/managed-by" && v == "Helm"):
+		case own && k != runmark.Key:
+		case k == runmark.Key || toolsOwn(k) || (k == "app.kubernetes.io/managed-by" && v == "Helm"):
 			continue
-		case k == instanceLabel:
+		case k == InstanceLabel:
 			v = target.Name
 		}
 		kept[k] = v
@@ -159,7 +160,7 @@ func keptLabels(labels map[string]string, target cluster.Name, own bool) map[str
 func keptAnnotations(annotations map[string]string, own bool) map[string]string {
 	kept := map[string]string{}
 	for k, v := range annotations {
-		if k == RunKey || k == leftRecoveryKey || k == failoverKey || k == tidbReplicasKey || k == lastAppliedKey || k == volumesReadyKey ||
+		if k == runmark.Key || k == leftRecoveryKey || k == failoverKey || k == tidbReplicasKey || k == lastAppliedKey || k == volumesReadyKey ||
 			strings.HasSuffix(k, deleteSlotsSuffix) || !own && toolsOwn(k) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package kube
+package operator1
 
 import (
 	"encoding/json"
@@ -21,9 +21,9 @@ func TestFailover_OffDuringTheRestore_IsPutBackAsItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := fmt.Sprintf(`{"spec": {"tikv": {"replicas": 3%s}}}`, c.field)
-			made, err := targetCluster(json.RawMessage(source), Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
+			made, err := Make(json.RawMessage(source), Target{Name: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1"})
 			require.NoError(t, err)
-			o := made.object
+			o := made.Object
 			n, there, err := unstructured.NestedInt64(o.Object, "spec", "tikv", "maxFailoverCount")
 			require.NoError(t, err)
 			require.True(t, there)

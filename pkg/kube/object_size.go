@@ -1,0 +1,24 @@
+package kube
+
+import (
+	"encoding/json"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// maxObjectBytes bounds what is written as one object: etcd takes 1.5 MiB in a request, and a restore of
+// many stores shares it.
+const maxObjectBytes = 200 << 10
+
+// checkSize refuses objects that would not fit etcd, before anything is sent.
+func checkSize(o any, target string) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return failure.Wrap(err, failure.Usage, "encode object", target)
+	}
+	if len(b) > maxObjectBytes {
+		return failure.New(failure.Usage, "write object", target, "it has %d bytes, more than %d", len(b), maxObjectBytes).
+			WithHint("make the source's TidbCluster smaller")
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package operator1
+
+import (
+	"encoding/json"
+	"sort"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
+)
+
+// TidbCluster is the part of a TidbCluster object that tisnap reads, and the whole object as it is.
+type TidbCluster struct {
+	Name         cluster.Name
+	Version      string
+	RecoveryMode bool
+	Run          cluster.RunID // that made it; "" for one that tisnap did not make
+	PDReplicas   int
+	TiKVReplicas int
+	TiDBReplicas int
+	// Instance is the value of the label app.kubernetes.io/instance on everything that belongs to the cluster: that
+	// label of the TidbCluster itself, which Helm and Argo CD set, else its name.
+	Instance string
+	// TLS is spec.tlsCluster.enabled: PD and the stores take clients with a certificate of the cluster's CA alone.
+	TLS bool
+	// FailureStores is how many stores the Operator added, beside the replicas, since others failed.
+	FailureStores int
+	// Scaling is true while the Operator adds or removes TiKV pods.
+	Scaling     bool
+	PDAddresses []string                   // client URLs of the healthy members, from the status
+	Stores      map[cluster.StoreID]string // pod by store id, from the status
+	// Elsewhere are stores of the same TiDB cluster whose pods are in other Kubernetes clusters: each of those is backed up
+	// by a run of its own. Nil is none, as for every cluster that is read from an API server.
+	Elsewhere map[cluster.StoreID]bool
+	TiDBReady int             // healthy TiDB members, from the status
+	Object    json.RawMessage // unchanged, unknown fields included
+}
+
+// document is the part of a TidbCluster that is read.
+type document struct {
+	Spec struct {
+		Version      string `json:"version"`
+		RecoveryMode bool   `json:"recoveryMode"`
+		TLSCluster   struct {
+			Enabled bool `json:"enabled"`
+		} `json:"tlsCluster"`
+		PD struct {
+			Replicas int `json:"replicas"`
+		} `json:"pd"`
+		TiKV struct {
+			Replicas int    `json:"replicas"`
+			Version  string `json:"version"` // of this component, if it differs
+			Config   any    `json:"config"`
+		} `json:"tikv"`
+		TiDB struct {
+			Replicas int `json:"replicas"`
+		} `json:"tidb"`
+	} `json:"spec"`
+	Status struct {
+		PD struct {
+			Members map[string]struct {
+				ClientURL string `json:"clientURL"`
+				Health    bool   `json:"health"`
+			} `json:"members"`
+		} `json:"pd"`
+		TiKV struct {
+			Phase         string                     `json:"phase"`
+			FailureStores map[string]json.RawMessage `json:"failureStores"`
+			Stores        map[string]struct {
+				PodName string `json:"podName"`
+			} `json:"stores"`
+		} `json:"tikv"`
+		TiDB struct {
+			Members map[string]struct {
+				Health bool `json:"health"`
+			} `json:"members"`
+		} `json:"tidb"`
+	} `json:"status"`
+}
+
+// Read reads a TidbCluster, and spec.tikv.config as it is there. One that cannot be read is Corrupt.
+func Read(name cluster.Name, o *unstructured.Unstructured) (tc TidbCluster, config any, err error) {
+	raw, err := o.MarshalJSON()
+	if err != nil {
+		return TidbCluster{}, nil, failure.Wrap(err, failure.Corrupt, "read tidbcluster", name.String())
+	}
+	var doc document
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return TidbCluster{}, nil, failure.Wrap(err, failure.Corrupt, "read tidbcluster", name.String())
+	}
+	tc = TidbCluster{
+		Name: name, Version: doc.Spec.Version, RecoveryMode: doc.Spec.RecoveryMode,
+		PDReplicas: doc.Spec.PD.Replicas, TiKVReplicas: doc.Spec.TiKV.Replicas, TiDBReplicas: doc.Spec.TiDB.Replicas,
+		Stores: map[cluster.StoreID]string{}, Object: raw,
+		Instance:      Instance(o),
+		Run:           cluster.RunID(o.GetAnnotations()[runmark.Key]),
+		FailureStores: len(doc.Status.TiKV.FailureStores),
+		TLS:           doc.Spec.TLSCluster.Enabled,
+		Scaling:       doc.Status.TiKV.Phase == "Scale",
+	}
+	if v := doc.Spec.TiKV.Version; v != "" {
+		tc.Version = v
+	}
+	for _, m := range doc.Status.PD.Members {
+		if m.Health && m.ClientURL != "" {
+			tc.PDAddresses = append(tc.PDAddresses, m.ClientURL)
+		}
+	}
+	sort.Strings(tc.PDAddresses)
+	for text, s := range doc.Status.TiKV.Stores {
+		id, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return TidbCluster{}, nil, failure.New(failure.Corrupt, "read tidbcluster", name.String(), "store id %q in its status", text)
+		}
+		tc.Stores[cluster.StoreID(id)] = s.PodName
+	}
+	for _, m := range doc.Status.TiDB.Members {
+		if m.Health {
+			tc.TiDBReady++
+		}
+	}
+	return tc, doc.Spec.TiKV.Config, nil
+}
