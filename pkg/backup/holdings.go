@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -13,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // journalAge is how old a journal may be to be read: pauses expire long before.
@@ -41,20 +41,16 @@ func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cl
 	if err != nil {
 		return nil, time.Time{}, failure.Annotate(err, "read cluster id", name.String())
 	}
-	objects, err := store.List(ctx, manifest.RunsPrefix)
+	found, err := runs.All(ctx, store)
 	if err != nil {
-		return nil, time.Time{}, failure.Annotate(err, "list runs", name.String())
+		return nil, time.Time{}, err
 	}
-	var runs []cluster.RunID
-	for _, o := range objects {
-		run, _, ok := manifest.SplitJournalKey(o.Key)
-		if ok && time.Since(o.Modified) < journalAge && !slices.Contains(runs, run) {
-			runs = append(runs, run)
+	until, unclear := time.Unix(0, 0), len(found) == 0
+	for _, f := range found {
+		if time.Since(f.Modified) >= journalAge {
+			continue
 		}
-	}
-	until, unclear := time.Unix(0, 0), len(objects) == 0
-	for _, run := range runs {
-		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
+		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(f.ID)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {
 			unclear = true
 			continue // it names nothing that can be trusted: what stays paused is shown
@@ -65,7 +61,7 @@ func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cl
 		h, holds := pausedBy(records, name, id)
 		unclear = unclear || h.unclear
 		if holds || len(h.early) > 0 {
-			h.run = run
+			h.run = f.ID
 			held = append(held, h)
 			until = later(until, h.until)
 		}

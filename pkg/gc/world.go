@@ -19,6 +19,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runs"
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
@@ -131,20 +132,13 @@ func (w *world) readRuns(ctx context.Context, d Deps, ids []cluster.RunID) error
 
 // listRuns notes which runs have a journal in the storage.
 func (w *world) listRuns(ctx context.Context, d Deps) error {
-	objects, err := d.Store.List(ctx, manifest.RunsPrefix)
+	found, err := runs.All(ctx, d.Store)
 	if err != nil {
-		return failure.Annotate(err, "list runs", d.Store.URL())
+		return err
 	}
 	w.known, w.written = map[cluster.RunID]bool{}, map[cluster.RunID]time.Time{}
-	for _, o := range objects {
-		id, seq, ok := manifest.SplitJournalKey(o.Key)
-		if !ok {
-			continue
-		}
-		w.known[id] = true
-		if seq > 0 && o.Modified.After(w.written[id]) {
-			w.written[id] = o.Modified
-		}
+	for _, f := range found {
+		w.known[f.ID], w.written[f.ID] = true, f.Recorded
 	}
 	return nil
 }

@@ -64,11 +64,10 @@ const maxReaders = 8
 
 // List reads all runs, the newest first. Nothing is changed.
 func List(ctx context.Context, store objstore.Store) ([]Run, error) {
-	objects, err := store.List(ctx, manifest.RunsPrefix)
+	found, err := All(ctx, store)
 	if err != nil {
-		return nil, failure.Annotate(err, "list runs", store.URL())
+		return nil, err
 	}
-	found := byRun(objects)
 	out := make([]Run, len(found))
 	err = parallel.Each(ctx, maxReaders, found, func(ctx context.Context, i int, f Found) error {
 		r, err := readJournal(ctx, store, f.ID)

@@ -14,12 +14,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Found is a run of a listing, and when its journal was written last, by the storage's clock.
-type Found struct {
-	ID       cluster.RunID
-	Modified time.Time
-}
-
 // Since lists the runs that began at or after a time, and reads no part of the listing before it: a storage may hold the
 // journals of years. When a run began its id says. One that a person chose says nothing: those that begin with a letter are
 // listed whenever they began, and those with a digit where they sort. So it is for who can miss a run; who cannot lists all.
@@ -29,22 +23,6 @@ func Since(ctx context.Context, store objstore.Store, at time.Time) ([]Found, er
 		return nil, failure.Annotate(err, "list runs", store.URL())
 	}
 	return byRun(objects), nil
-}
-
-// byRun lists the runs of journals' objects, in order of their ids.
-func byRun(objects []objstore.Object) []Found {
-	var out []Found
-	for _, o := range objects {
-		id, _, ok := manifest.SplitJournalKey(o.Key)
-		switch last := len(out) - 1; {
-		case !ok:
-		case last < 0 || out[last].ID != id: // keys are in order
-			out = append(out, Found{ID: id, Modified: o.Modified})
-		case o.Modified.After(out[last].Modified):
-			out[last].Modified = o.Modified
-		}
-	}
-	return out
 }
 
 // maxSkew is how much later than its successors a run may have begun by its own clock.

@@ -38,5 +38,11 @@ func journalGuards() []Mutant {
 		in("pkg/phase/remove.go", "the journal of a run that runs is deleted", knownAndKept,
 			"	case records[len(records)-1].Type != RecordEnd:\n", "	case false:\n",
 			"TestRemove_RunHasNotEnded_StaysAsItIs"),
+		in("pkg/journal/backup_facts.go", "what a run could not let go counts as let go", releasedOrSaid,
+			"record.Step == StepRelease && !f.StillHeld || ", "record.Step == StepRelease || ",
+			"TestReadFacts_Held"),
+		in("pkg/journal/facts.go", "volumes that were handed over count as those of nobody", knownAndKept,
+			" || record.Step == StepBindVolumes || record.Step == StepHandOver\n", " || record.Step == StepBindVolumes\n",
+			"TestReadFacts_Restore"),
 	}
 }
