@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -38,6 +39,12 @@ func TestDeleteCluster_StatefulSetsOutliveTheTidbCluster_NothingIsMadeAgain(t *t
 	t.Parallel()
 	l := newLabWith(t, kubetest.OperatorConfig{Collect: 24 * time.Hour})
 	target, volumes := l.started(t)
+	l.faults.Watch(func(point string) *fault.Rule {
+		if point == "kube.delete.persistentvolumeclaims" {
+			assert.Nil(t, l.server.Get("statefulsets", "tidb", "dst-tikv"), "it makes a deleted claim again")
+		}
+		return nil
+	})
 	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
 	require.Nil(t, l.server.Get("statefulsets", "tidb", "dst-tikv"))
 	require.Len(t, l.server.List("persistentvolumeclaims", ""), 3, "the source's")
