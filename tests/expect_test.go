@@ -98,7 +98,7 @@ func (p *place) reported(t *testing.T, args ...string) (ending, *report.Report) 
 func (p *place) sameAsJournalled(t *testing.T, r *report.Report) {
 	t.Helper()
 	require.NotNil(t, r.Expected)
-	h, err := phase.ReadHistory(t.Context(), phase.NewStoreJournal(p.storage(t, whole), manifest.JournalPrefix(r.Run)))
+	h, err := phase.ReadHistory(t.Context(), journal.NewStoreJournal(p.storage(t, whole), manifest.JournalPrefix(r.Run)))
 	require.NoError(t, err)
 	said, err := json.Marshal(r.Expected)
 	require.NoError(t, err)

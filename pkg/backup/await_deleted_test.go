@@ -91,7 +91,7 @@ func (r *rig) journalOf(ctx context.Context, o backup.Options, run cluster.RunID
 	if sealed {
 		records = append(records, phase.Record{Type: phase.RecordDone, Step: journal.StepSeal})
 	}
-	j := phase.NewStoreJournal(r.store, manifest.JournalPrefix(run))
+	j := journal.NewStoreJournal(r.store, manifest.JournalPrefix(run))
 	for i, record := range records {
 		record.Seq, record.Time, record.Run = i+1, at, run
 		if err := j.Append(ctx, record); err != nil {

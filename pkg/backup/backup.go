@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/marks"
@@ -168,7 +169,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		Resume:  r.resumption(),
 		Fence:   r.fence,
 		Run:     opts.Run,
-		Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
+		Journal: journal.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
 		Sink:    r.Sink,
 		Log:     r.Log,
 		Begin:   r.begin,

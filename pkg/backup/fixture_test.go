@@ -19,6 +19,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -176,7 +177,7 @@ func (r *rig) requireSealed(t *testing.T, o backup.Options) {
 
 func (r *rig) journal(t *testing.T, o backup.Options) []phase.Record {
 	t.Helper()
-	records, err := phase.NewStoreJournal(r.store, manifest.JournalPrefix(o.Run)).Records(t.Context())
+	records, err := journal.NewStoreJournal(r.store, manifest.JournalPrefix(o.Run)).Records(t.Context())
 	require.NoError(t, err)
 	return records
 }

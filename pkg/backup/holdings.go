@@ -50,7 +50,7 @@ func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cl
 		if time.Since(f.Modified) >= journalAge {
 			continue
 		}
-		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(f.ID)).Records(ctx)
+		records, err := journal.NewStoreJournal(store, manifest.JournalPrefix(f.ID)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {
 			unclear = true
 			continue // it names nothing that can be trusted: what stays paused is shown

@@ -9,7 +9,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
-	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -53,7 +52,7 @@ func recentJournals(ctx context.Context, store objstore.Store, name cluster.Name
 		if run == self || f.Modified.Before(since.Add(-maxClockDifference)) {
 			continue
 		}
-		records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
+		records, err := journal.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
 		if failure.Is(err, failure.Corrupt) {
 			continue
 		}

@@ -69,7 +69,7 @@ func TestRightAfterAFailedRun_WaitsBeforeTheHold(t *testing.T) {
 	about, err := json.Marshal(journal.About{Operation: journal.Backup, Cluster: o.Cluster})
 	require.NoError(t, err)
 	r.deps.EBS = justFailed{r.deps.EBS, func(ctx context.Context) error {
-		earlier := phase.NewStoreJournal(r.store, manifest.JournalPrefix("earlier"))
+		earlier := journal.NewStoreJournal(r.store, manifest.JournalPrefix("earlier"))
 		for i, record := range []phase.Record{
 			{Type: phase.RecordRun, Data: about}, {Type: phase.RecordIntent, Step: "cut", Name: journal.IntentCreateSnapshots, Data: json.RawMessage("{}")},
 			{Type: phase.RecordFailed, Step: "cut"},

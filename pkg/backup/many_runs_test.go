@@ -78,7 +78,7 @@ func TestRun_StorageHasTheJournalsOfAYear_ReadsTheRecentOnesAlone(t *testing.T) 
 	made, err := journal.NewRunID(time.Now().Add(-23 * time.Hour)) // it took as long to make its snapshots
 	require.NoError(t, err)
 	for n, id := range []cluster.RunID{made, "chosen-by-a-person"} {
-		earlier := phase.NewStoreJournal(r.store, manifest.JournalPrefix(id))
+		earlier := journal.NewStoreJournal(r.store, manifest.JournalPrefix(id))
 		at := time.Now().Add(time.Duration(n+1) * time.Minute)
 		for i, record := range []phase.Record{
 			{Type: phase.RecordRun, Data: about}, {Type: phase.RecordIntent, Step: "cut", Name: journal.IntentCreateSnapshots, Data: json.RawMessage("{}")},

@@ -13,7 +13,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
-	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -68,7 +67,7 @@ func TestRun_OlderRunOfANamesake_IsNeitherContinuedNorUndone(t *testing.T) {
 // forgetCluster makes the journal of a run one of a version that did not note its cluster.
 func forgetCluster(t *testing.T, store objstore.Store, o backup.Options) {
 	t.Helper()
-	j := phase.NewStoreJournal(store, manifest.JournalPrefix(o.Run))
+	j := journal.NewStoreJournal(store, manifest.JournalPrefix(o.Run))
 	records, err := j.Records(t.Context())
 	require.NoError(t, err)
 	about, err := journal.ReadAbout(o.Run, records[0])
@@ -90,7 +89,7 @@ func TestRelease_LockOfANamesake_StaysAsItIs(t *testing.T) {
 	r.died(t, "namesake", prod, []string{scheduler})
 	o := r.options()
 	o.Run = "namesake"
-	j := phase.NewStoreJournal(r.store, manifest.JournalPrefix(o.Run))
+	j := journal.NewStoreJournal(r.store, manifest.JournalPrefix(o.Run))
 	records, err := j.Records(t.Context())
 	require.NoError(t, err)
 	records[0].Data, err = json.Marshal(journal.About{Operation: journal.Backup, Cluster: prod, ClusterID: namesakeID})

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -18,7 +19,7 @@ import (
 // died writes what a run leaves in storage that is killed within its hold.
 func (r *rig) died(t *testing.T, run cluster.RunID, of cluster.Name, paused []string, then ...phase.Record) {
 	t.Helper()
-	journal := phase.NewStoreJournal(r.store, manifest.JournalPrefix(run))
+	journal := journal.NewStoreJournal(r.store, manifest.JournalPrefix(run))
 	about, err := json.Marshal(map[string]any{"operation": "backup", "cluster": of})
 	require.NoError(t, err)
 	names, err := json.Marshal(paused)

@@ -25,7 +25,7 @@ func (r *rig) heldAt(t *testing.T, run cluster.RunID, ago time.Duration, then ..
 	records := append([]phase.Record{{Type: phase.RecordRun, Data: about}, {Type: phase.RecordBegin, Step: journal.StepHold}}, then...)
 	for i, record := range records {
 		record.Seq, record.Run, record.Time = i+1, run, time.Now().Add(-ago)
-		require.NoError(t, phase.NewStoreJournal(r.store, manifest.JournalPrefix(run)).Append(t.Context(), record))
+		require.NoError(t, journal.NewStoreJournal(r.store, manifest.JournalPrefix(run)).Append(t.Context(), record))
 	}
 }
 

@@ -209,7 +209,7 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 		return nil
 	}
 	engine := phase.New(phase.Config{
-		Run: opts.Run, Journal: phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)), Sink: r.Sink, Log: r.Log,
+		Run: opts.Run, Journal: journal.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)), Sink: r.Sink, Log: r.Log,
 		Resume: rule, Fence: r.fence, Group: r.holdGroup(),
 	})
 	if err := engine.Run(ctx, slices.DeleteFunc(r.steps(), func(s phase.Step) bool { return s.ReadOnly })); err != nil {

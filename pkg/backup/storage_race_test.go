@@ -10,7 +10,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
-	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
@@ -38,7 +37,7 @@ func TestRun_AnotherCommandGivesTheStorageItsIdentity_RunHasThatOne(t *testing.T
 	stored, err := storage.Read(t.Context(), r.store)
 	require.NoError(t, err)
 	require.NotEmpty(t, stored.ID)
-	records, err := phase.NewStoreJournal(r.store, manifest.JournalPrefix(o.Run)).Records(t.Context())
+	records, err := journal.NewStoreJournal(r.store, manifest.JournalPrefix(o.Run)).Records(t.Context())
 	require.NoError(t, err)
 	about, err := journal.ReadAbout(o.Run, records[0])
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -25,7 +26,7 @@ func (a *app) settleEarlier(ctx context.Context, deps backup.Deps, opts *backup.
 	if err != nil || held == nil || held.Cluster != opts.Cluster {
 		return err
 	}
-	history, err := phase.ReadHistory(ctx, phase.NewStoreJournal(deps.Store, manifest.JournalPrefix(held.Run)))
+	history, err := phase.ReadHistory(ctx, journal.NewStoreJournal(deps.Store, manifest.JournalPrefix(held.Run)))
 	if err != nil || !history.Unfinished() {
 		return err
 	}

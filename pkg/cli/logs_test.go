@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -21,7 +22,7 @@ import (
 func appendRecord(t *testing.T, store objstore.Store, r phase.Record) {
 	t.Helper()
 	r.Run, r.Time = "r", time.Date(2026, 1, 1, 0, 0, r.Seq, 0, time.UTC)
-	require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("r")).Append(t.Context(), r))
+	require.NoError(t, journal.NewStoreJournal(store, manifest.JournalPrefix("r")).Append(t.Context(), r))
 }
 
 // A run is followed to its end by its journal alone; what it failed with is the command's error.

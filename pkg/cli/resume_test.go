@@ -40,7 +40,7 @@ func TestContinued_BackupOfTheNightBefore_IsNotContinuedUnasked(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
 			about := journal.About{Operation: row.operation, Cluster: name, Backup: "b", ClusterID: 7}
-			j := phase.NewStoreJournal(store, manifest.JournalPrefix("dead"))
+			j := journal.NewStoreJournal(store, manifest.JournalPrefix("dead"))
 			require.NoError(t, j.Append(t.Context(), phase.Record{
 				Seq: 1, Run: "dead", Time: time.Now().Add(-row.age), Type: phase.RecordRun,
 				Data: []byte(`{"operation":"` + string(row.operation) + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","clusterID":"7","request":{"tag":""}}`),
@@ -83,7 +83,7 @@ func TestContinued_AnotherRequest_IsNotContinuedAndTheDifferenceIsSaid(t *testin
 			about := journal.About{Operation: journal.Restore, Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b", KubernetesUID: "u", Request: was.Request()}
 			data, err := json.Marshal(about)
 			require.NoError(t, err)
-			require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("dead")).
+			require.NoError(t, journal.NewStoreJournal(store, manifest.JournalPrefix("dead")).
 				Append(t.Context(), phase.Record{Seq: 1, Run: "dead", Time: time.Now(), Type: phase.RecordRun, Data: data}))
 			lock, err := runlock.Acquire(t.Context(), store, about.Cluster, runlock.Owner{Run: "dead"}, time.Minute)
 			require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestRunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
 			store := objstoretest.NewMemory(nil)
 			data, err := json.Marshal(row.was)
 			require.NoError(t, err)
-			require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("dead")).
+			require.NoError(t, journal.NewStoreJournal(store, manifest.JournalPrefix("dead")).
 				Append(t.Context(), phase.Record{Seq: 1, Run: "dead", Time: time.Now(), Type: phase.RecordRun, Data: data}))
 			_, err = runlock.Acquire(t.Context(), store, row.was.Cluster, runlock.Owner{Run: "dead"}, time.Minute)
 			require.NoError(t, err)

@@ -51,7 +51,7 @@ func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record,
 		return nil, failure.Annotate(err, "list journal", string(run))
 	}
 	if len(objects) > 0 && objects[0].Key == manifest.JournalKey(run, 0) { // it has ended, and is one object
-		return phase.NewStoreJournal(j.store, manifest.JournalPrefix(run)).Records(ctx)
+		return journal.NewStoreJournal(j.store, manifest.JournalPrefix(run)).Records(ctx)
 	}
 	if len(objects) > maxRecords {
 		objects = objects[:maxRecords]

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/parallel"
-	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -28,7 +28,7 @@ func compactJournals(ctx context.Context, d Deps, o Options, before time.Time) (
 	})
 	var done atomic.Int64
 	err = parallel.Each(ctx, maxCompactions, found, func(ctx context.Context, _ int, f runs.Found) error {
-		one := phase.NewStoreJournal(d.Store, manifest.JournalPrefix(f.ID))
+		one := journal.NewStoreJournal(d.Store, manifest.JournalPrefix(f.ID))
 		removed := 0
 		asked, err := o.asksOf(ctx, one, f.ID)
 		if asked {

@@ -16,7 +16,7 @@ import (
 // adds appends records to the journal of a run that died, up to number n.
 func (p *place) adds(t *testing.T, run cluster.RunID, n int, last phase.RecordType) {
 	t.Helper()
-	j := phase.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run))
+	j := journal.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run))
 	for seq := 2; seq <= n; seq++ {
 		r := phase.Record{Seq: seq, Run: run, Time: time.Now(), Type: phase.RecordBegin, Step: "wait"}
 		if seq == n {
@@ -54,7 +54,7 @@ func TestCollect_JournalsOfEndedRuns_AreCompacted(t *testing.T) {
 		assert.Equal(t, 2, p.records(t, "ended"))
 		assert.Equal(t, 9, p.records(t, "unfinished"), "it may be continued")
 	}
-	h, err := phase.ReadHistory(t.Context(), phase.NewStoreJournal(p.deps.Store, manifest.JournalPrefix("ended")))
+	h, err := phase.ReadHistory(t.Context(), journal.NewStoreJournal(p.deps.Store, manifest.JournalPrefix("ended")))
 	require.NoError(t, err)
 	assert.Len(t, h.Records, 9)
 	assert.True(t, h.Ended)

@@ -132,7 +132,7 @@ func (p *place) died(t *testing.T, run cluster.RunID, about journal.About) {
 	t.Helper()
 	data, err := json.Marshal(about)
 	require.NoError(t, err)
-	require.NoError(t, phase.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run)).Append(t.Context(),
+	require.NoError(t, journal.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run)).Append(t.Context(),
 		phase.Record{Seq: 1, Run: run, Time: time.Now().Add(-time.Hour), Type: phase.RecordRun, Data: data}))
 }
 

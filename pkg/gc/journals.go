@@ -10,7 +10,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
-	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -135,5 +134,5 @@ func (s *sweep) removeJournal(ctx context.Context, id cluster.RunID) error {
 	if err := ctx.Err(); err != nil {
 		return failure.Wrap(err, failure.Limited, "delete journal", string(id))
 	}
-	return failure.Annotate(phase.NewStoreJournal(s.Store, manifest.JournalPrefix(id)).Remove(ctx), "delete journal", string(id))
+	return failure.Annotate(journal.NewStoreJournal(s.Store, manifest.JournalPrefix(id)).Remove(ctx), "delete journal", string(id))
 }

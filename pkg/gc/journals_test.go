@@ -25,7 +25,7 @@ func keep400() Options { return Options{Rate: fast, KeepRuns: retention.Span{Day
 func (p *place) ended(t *testing.T, id cluster.RunID, about journal.About, problem string, more ...phase.Record) {
 	t.Helper()
 	p.died(t, id, about)
-	j := phase.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(id))
+	j := journal.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(id))
 	more = append(more, phase.Record{Type: phase.RecordIntent, Step: "cut", Name: journal.IntentCreateSnapshots}, phase.Record{Type: phase.RecordEnd, Error: problem})
 	for i, r := range more {
 		r.Seq, r.Run, r.Time = i+2, id, time.Now()

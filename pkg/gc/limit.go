@@ -7,7 +7,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // Limited reports whether a part only of what runs left is asked for.
@@ -33,7 +32,7 @@ func (o Options) limit(r *Report, w *world) {
 }
 
 // asksOf reports whether a journal's run is of the clusters that are asked for.
-func (o Options) asksOf(ctx context.Context, of *phase.StoreJournal, id cluster.RunID) (bool, error) {
+func (o Options) asksOf(ctx context.Context, of *journal.StoreJournal, id cluster.RunID) (bool, error) {
 	if len(o.Of) == 0 {
 		return true, nil
 	}

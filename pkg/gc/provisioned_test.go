@@ -90,7 +90,7 @@ func (p *place) began(t *testing.T, run cluster.RunID, target cluster.Name, ago 
 		Operation: journal.Restore, Cluster: target, Backup: "b", Region: in, Kubernetes: "https://k", KubernetesUID: "uid-k",
 	})
 	require.NoError(t, err)
-	require.NoError(t, phase.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run)).Append(t.Context(),
+	require.NoError(t, journal.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run)).Append(t.Context(),
 		phase.Record{Seq: 1, Run: run, Time: time.Now().Add(ago), Type: phase.RecordRun, Data: data}))
 }
 

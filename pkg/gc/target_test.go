@@ -91,7 +91,7 @@ func (p *place) killed(t *testing.T) *kubernetes {
 func (p *place) record(t *testing.T, run cluster.RunID, seq int, r phase.Record) {
 	t.Helper()
 	r.Seq, r.Run, r.Time = seq, run, time.Now().Add(-time.Hour)
-	require.NoError(t, phase.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run)).Append(t.Context(), r))
+	require.NoError(t, journal.NewStoreJournal(p.deps.Store, manifest.JournalPrefix(run)).Append(t.Context(), r))
 }
 
 // resolved adds a resolve "x" of tidb/copy.

@@ -173,7 +173,7 @@ func (w *world) operations(ctx context.Context, d Deps) ([]cluster.RunID, error)
 }
 
 func loadRun(ctx context.Context, d Deps, id cluster.RunID) (*run, error) {
-	records, err := phase.NewStoreJournal(d.Store, manifest.JournalPrefix(id)).Records(ctx)
+	records, err := journal.NewStoreJournal(d.Store, manifest.JournalPrefix(id)).Records(ctx)
 	if err != nil {
 		return nil, err
 	}

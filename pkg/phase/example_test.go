@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -14,7 +15,7 @@ import (
 // the journal, so that the next run of that id resumes after the steps that are done.
 func ExampleEngine_Run() {
 	ctx := context.Background()
-	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/example")
+	kept := journal.NewStoreJournal(objstoretest.NewMemory(nil), "runs/example")
 	step := func(name string, do error) phase.Step {
 		return phase.Step{
 			Phase: "hold", Name: name, Deadline: time.Minute,
@@ -22,7 +23,7 @@ func ExampleEngine_Run() {
 			Undo: phase.Undo{Do: func(context.Context, *phase.Scope) error { fmt.Println("undo", name); return nil }},
 		}
 	}
-	err := phase.New(phase.Config{Run: "example", Journal: journal}).Run(ctx, []phase.Step{
+	err := phase.New(phase.Config{Run: "example", Journal: kept}).Run(ctx, []phase.Step{
 		step("pause schedulers", nil),
 		step("take leases", errors.New("store 3 does not answer")),
 		step("read the backup ts", nil),

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -44,7 +45,7 @@ func TestStoreTimes_Nil_CollectsNothing(t *testing.T) {
 func TestStoreTimes_ProcessDied_TheNextOneHasItsParts(t *testing.T) {
 	t.Parallel()
 	memory := objstoretest.NewMemory(nil)
-	journal := phase.NewStoreJournal(memory, "runs/r/journal/")
+	kept := journal.NewStoreJournal(memory, "runs/r/journal/")
 	steps := func(times *phase.StoreTimes, volumes func(*phase.Scope) error, serve func() error) []phase.Step {
 		return []phase.Step{
 			{Phase: "restore", Name: "lock", Deadline: time.Minute, Resume: phase.Resumption{Repeat: true}, Do: func(context.Context, *phase.Scope) error { return nil }},
@@ -60,15 +61,15 @@ func TestStoreTimes_ProcessDied_TheNextOneHasItsParts(t *testing.T) {
 		}
 	}
 	first, dies := new(phase.StoreTimes), errors.New("killed")
-	cfg := continuing(journal, nil, func() {})
+	cfg := continuing(kept, nil, func() {})
 	cfg.Times = first
 	err := phase.New(cfg).Run(t.Context(), steps(first, func(s *phase.Scope) error { s.Part("ask")(); return nil }, func() error { return dies }))
 	require.ErrorIs(t, err, dies)
-	records, err := journal.Records(t.Context())
+	records, err := kept.Records(t.Context())
 	require.NoError(t, err)
 	// What a process that was killed leaves: the records up to the begin of its last step.
 	last := slices.IndexFunc(records, func(r phase.Record) bool { return r.Type == phase.RecordFailed })
-	killed := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/r/journal/")
+	killed := journal.NewStoreJournal(objstoretest.NewMemory(nil), "runs/r/journal/")
 	for _, r := range records[:last] {
 		require.NoError(t, killed.Append(t.Context(), r))
 	}
@@ -95,5 +96,9 @@ func TestStoreTimes_ProcessDied_TheNextOneHasItsParts(t *testing.T) {
 	require.NoError(t, err)
 	after, err := killed.Records(t.Context())
 	require.NoError(t, err)
-	same(t, before, after)
+	require.Len(t, after, len(before))
+	for i := range before {
+		before[i].Sum, after[i].Sum = "", "" // the checksum of one is that of its own object
+	}
+	require.Equal(t, before, after)
 }

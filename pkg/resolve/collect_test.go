@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -114,7 +115,7 @@ func (k *rack) plan(t *testing.T, change ...func(*resolve.Config)) (*plan.Plan, 
 	}
 	r := resolve.New(k, k.log)
 	r.Target(cfg, k)
-	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "run/")
+	journal := journal.NewStoreJournal(objstoretest.NewMemory(nil), "run/")
 	err := phase.New(phase.Config{Run: cfg.Run, Journal: journal}).Run(t.Context(), r.PlanSteps("resolve data", resolve.StepOptions{}))
 	return r.Plan(), err
 }

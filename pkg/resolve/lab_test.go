@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
@@ -256,7 +257,7 @@ func (l *lab) run(t *testing.T, cfg resolve.Config, before map[string]func()) (*
 			return do(ctx, s)
 		}
 	}
-	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/"+string(cfg.Run))
+	journal := journal.NewStoreJournal(objstoretest.NewMemory(nil), "runs/"+string(cfg.Run))
 	return r, phase.New(phase.Config{Run: cfg.Run, Journal: journal}).Run(within(t), steps)
 }
 

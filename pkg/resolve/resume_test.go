@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -89,7 +90,7 @@ func (l *lab) abort(t *testing.T, cfg resolve.Config, point string, nth int, und
 		}
 		t.Cleanup(func() { _ = r.Thaw(t.Context(), nil) }) // ends what the dead process would have taken with it
 	}
-	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/"+string(cfg.Run))
+	journal := journal.NewStoreJournal(objstoretest.NewMemory(nil), "runs/"+string(cfg.Run))
 	err := phase.New(phase.Config{Run: cfg.Run, Journal: journal}).Run(ctx, steps)
 	require.ErrorIs(t, err, context.Canceled)
 	l.faults.Clear()

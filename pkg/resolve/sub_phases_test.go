@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
@@ -34,7 +35,7 @@ func countedSubPhases(t *testing.T, o *original) {
 	r.Target(cfg, l.oracle)
 	t.Cleanup(func() { _ = r.Thaw(t.Context(), nil) })
 	sink := &seen{last: map[string]phase.Event{}}
-	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/run")
+	journal := journal.NewStoreJournal(objstoretest.NewMemory(nil), "runs/run")
 	require.NoError(t, phase.New(phase.Config{Run: "run", Journal: journal, Sink: sink}).Run(within(t), r.Steps("resolve data", resolve.StepOptions{})))
 	regions := int64(r.Stats().Regions)
 	want := map[string]struct {

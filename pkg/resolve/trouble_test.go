@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -125,7 +126,7 @@ func limitsNotKept(t *testing.T, o *original) {
 	for i := range steps {
 		steps[i].Retry = false // it would be retried for minutes
 	}
-	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/run")
+	journal := journal.NewStoreJournal(objstoretest.NewMemory(nil), "runs/run")
 	err := phase.New(phase.Config{Run: "run", Journal: journal}).Run(within(t), steps)
 	require.ErrorContains(t, err, "PD took schedule.leader-schedule-limit and has")
 	require.Zero(t, l.calls("RecoverRegion"), "no leader is made before PD keeps its hands off")

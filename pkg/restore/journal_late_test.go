@@ -44,7 +44,7 @@ func TestRun_JournalIsAwayWhileTheDataAreResolved_IsRestored(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, result.Restored)
 	require.True(t, store.refused.Load())
-	records, err := phase.NewStoreJournal(l.store, manifest.JournalPrefix(opts.Run)).Records(t.Context())
+	records, err := journal.NewStoreJournal(l.store, manifest.JournalPrefix(opts.Run)).Records(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, phase.RecordEnd, records[len(records)-1].Type, "nothing is missing in the end")
 }

@@ -31,7 +31,7 @@ func diedIn(t *testing.T, store objstore.Store, operation journal.Operation, o O
 		Operation: operation, Cluster: o.Target, Backup: o.Backup, KubernetesUID: "uid-a", Request: request,
 	})
 	require.NoError(t, err)
-	j := phase.NewStoreJournal(store, manifest.JournalPrefix(o.Run))
+	j := journal.NewStoreJournal(store, manifest.JournalPrefix(o.Run))
 	for i, record := range []phase.Record{
 		{Type: phase.RecordRun, Data: data}, {Type: phase.RecordDone, Step: journal.StepLock},
 		{Type: phase.RecordBegin, Step: journal.StepCreateVolumes}, {Type: phase.RecordUndo, Step: journal.StepCreateVolumes},

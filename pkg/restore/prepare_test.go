@@ -115,7 +115,7 @@ func TestPrepare_ThenResolveData_ClusterServesAfterTheRestart(t *testing.T) {
 		})
 		require.NotContains(t, made.Tags, "CSIVolumeName", "the Operator sets it")
 	}
-	first, err := phase.NewStoreJournal(h.store, manifest.JournalPrefix("restore-2")).First(t.Context())
+	first, err := journal.NewStoreJournal(h.store, manifest.JournalPrefix("restore-2")).First(t.Context())
 	require.NoError(t, err)
 	about, err := journal.ReadAbout("restore-2", *first)
 	require.NoError(t, err)

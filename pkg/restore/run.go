@@ -106,7 +106,7 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 		Resume:  resume,
 		Fence:   r.fence,
 		Run:     r.opts.Run,
-		Journal: phase.NewStoreJournal(r.Store, manifest.JournalPrefix(r.opts.Run)),
+		Journal: journal.NewStoreJournal(r.Store, manifest.JournalPrefix(r.opts.Run)),
 		Sink:    r.Sink,
 		Log:     r.Log,
 		Begin:   func(ctx context.Context) (any, error) { return r.begin(ctx, about) },

@@ -67,7 +67,7 @@ func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 
 // fromJournal is a run by its journal alone: a run without an end is Unfinished.
 func fromJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
-	h, err := phase.ReadHistory(ctx, phase.NewStoreJournal(store, manifest.JournalPrefix(id)))
+	h, err := phase.ReadHistory(ctx, journal.NewStoreJournal(store, manifest.JournalPrefix(id)))
 	if err != nil {
 		return nil, failure.Annotate(err, "read run", string(id))
 	}

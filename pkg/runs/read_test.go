@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -52,7 +53,7 @@ func TestRead_RunEndsMeanwhile_IsNotUnfinished(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := &ending{Store: objstoretest.NewMemory(nil)}
-				j := phase.NewStoreJournal(store, manifest.JournalPrefix("r"))
+				j := journal.NewStoreJournal(store, manifest.JournalPrefix("r"))
 				add := func(seq int, r phase.Record) {
 					r.Seq, r.Run, r.Time = seq, "r", time.Now()
 					require.NoError(t, j.Append(t.Context(), r))

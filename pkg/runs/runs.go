@@ -152,7 +152,7 @@ func CheckOwner(ctx context.Context, store objstore.Store, name cluster.Name, mi
 // End closes the journal of a run that was undone by another command, so that nobody continues it. A run that has ended,
 // or has no journal, stays as it is. It is a Conflict if a process of the run writes its journal.
 func End(ctx context.Context, store objstore.Store, id cluster.RunID, reason string) error {
-	j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
+	j := journal.NewStoreJournal(store, manifest.JournalPrefix(id))
 	h, err := phase.ReadHistory(ctx, j)
 	if err != nil || !h.Unfinished() {
 		return failure.Annotate(err, "end run", string(id))

@@ -28,7 +28,7 @@ func wrote(t *testing.T, store objstore.Store, id cluster.RunID, records ...phas
 
 func wroteAs(t *testing.T, store objstore.Store, id cluster.RunID, operation string, records ...phase.Record) {
 	t.Helper()
-	j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
+	j := journal.NewStoreJournal(store, manifest.JournalPrefix(id))
 	about := phase.Record{Type: phase.RecordRun, Data: []byte(`{"operation":"` + operation + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v"}`)}
 	for i, r := range append([]phase.Record{about}, records...) {
 		r.Seq, r.Run, r.Time = i+1, id, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
@@ -196,7 +196,7 @@ func TestList_RestoreThatAResolveFinished_IsDone(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
 			put := func(id cluster.RunID, second int, about string, last phase.Record) {
-				j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
+				j := journal.NewStoreJournal(store, manifest.JournalPrefix(id))
 				for i, r := range []phase.Record{{Type: phase.RecordRun, Data: []byte(about)}, {Type: phase.RecordDone, Step: "lock"}, last} {
 					r.Seq, r.Run, r.Time = i+1, id, time.Date(2026, 1, 1, 0, 0, second+i, 0, time.UTC)
 					require.NoError(t, j.Append(t.Context(), r))

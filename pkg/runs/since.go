@@ -11,7 +11,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
-	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // Since lists the runs that began at or after a time, and reads no part of the listing before it: a storage may hold the
@@ -62,7 +61,7 @@ func Resolves(ctx context.Context, store objstore.Store, name cluster.Name, back
 
 // isResolve reads a journal's first record, which is there also if the rest is compacted.
 func isResolve(ctx context.Context, store objstore.Store, id cluster.RunID, name cluster.Name, backup cluster.BackupID) (bool, error) {
-	first, err := phase.NewStoreJournal(store, manifest.JournalPrefix(id)).First(ctx)
+	first, err := journal.NewStoreJournal(store, manifest.JournalPrefix(id)).First(ctx)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
 		return false, nil
 	}

@@ -89,7 +89,7 @@ func TestRead_ResolvedSince_IsDone(t *testing.T) {
 // resolved writes the journal of a resolve that began a minute after the others and is done.
 func resolved(t *testing.T, store objstore.Store, id cluster.RunID) {
 	t.Helper()
-	j := phase.NewStoreJournal(store, manifest.JournalPrefix(id))
+	j := journal.NewStoreJournal(store, manifest.JournalPrefix(id))
 	about := []byte(`{"operation":"resolve","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v"}`)
 	for i, r := range []phase.Record{{Type: phase.RecordRun, Data: about}, {Type: phase.RecordDone, Step: "lock"}, {Type: phase.RecordEnd}} {
 		r.Seq, r.Run, r.Time = i+1, id, wroteAt().Add(time.Minute)

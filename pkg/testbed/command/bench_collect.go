@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -59,7 +60,7 @@ func benchCollect(ctx context.Context, o benchOptions, add func(figure)) error {
 		return err
 	}
 	heap := watchHeap()
-	engine := phase.New(phase.Config{Run: cfg.Run, Journal: phase.NewStoreJournal(objstoretest.NewMemory(nil), "bench/")})
+	engine := phase.New(phase.Config{Run: cfg.Run, Journal: journal.NewStoreJournal(objstoretest.NewMemory(nil), "bench/")})
 	if err := engine.Run(ctx, steps); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tikv/client-go/v2/util/codec"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
@@ -253,7 +254,7 @@ func (lab flashLab) resolve(ctx context.Context, p *pd.Client, stores []*flashst
 			return do(ctx, s)
 		}
 	}
-	engine := phase.New(phase.Config{Run: cfg.Run, Journal: phase.NewStoreJournal(objstoretest.NewMemory(nil), "bench/")})
+	engine := phase.New(phase.Config{Run: cfg.Run, Journal: journal.NewStoreJournal(objstoretest.NewMemory(nil), "bench/")})
 	if err := engine.Run(ctx, steps); err != nil {
 		return nil, err
 	}

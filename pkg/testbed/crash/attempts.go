@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -21,7 +22,7 @@ func (s *scene) journalOfDead(ctx context.Context) (*phase.History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := phase.ReadHistory(ctx, phase.NewStoreJournal(s.store, manifest.JournalPrefix(lock.Owner.Run)))
+	h, err := phase.ReadHistory(ctx, journal.NewStoreJournal(s.store, manifest.JournalPrefix(lock.Owner.Run)))
 	if err != nil || len(h.Records) == 0 {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -15,7 +16,7 @@ import (
 // diedInWait is the journal of a run whose process died in its step "wait": "load" and "make" are done.
 func diedInWait(t *testing.T, start time.Time) *phase.History {
 	t.Helper()
-	journal := phase.NewStoreJournal(objstoretest.NewMemory(nil), "runs/r/")
+	journal := journal.NewStoreJournal(objstoretest.NewMemory(nil), "runs/r/")
 	for i, r := range []phase.Record{
 		{Type: phase.RecordRun},
 		{Type: phase.RecordBegin, Step: "load"},

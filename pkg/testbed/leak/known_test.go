@@ -37,7 +37,7 @@ func TestKnown_VolumeOfARunWithoutAJournal_IsNamed(t *testing.T) {
 			about, err := json.Marshal(journal.About{Operation: journal.Restore, Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b", Tool: "test"})
 			require.NoError(t, err)
 			first := phase.Record{Seq: 1, Run: "r-1", Time: time.Now(), Type: phase.RecordRun, Data: about}
-			require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix("r-1")).Append(t.Context(), first))
+			require.NoError(t, journal.NewStoreJournal(store, manifest.JournalPrefix("r-1")).Append(t.Context(), first))
 			id, err := bed.EC2.CreateVolumeDirect(testbed.Region+"a", cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, row.tags)
 			require.NoError(t, err)
 			err = Known(t.Context(), bed, store)

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/testbed"
@@ -47,7 +48,7 @@ func (w *whole) cut(t *testing.T, i cluster.InstanceID, run, backup string) {
 // journal writes the journal of a backup that ended so.
 func (w *whole) journal(t *testing.T, run cluster.RunID, backup cluster.BackupID, ending string) {
 	t.Helper()
-	j := phase.NewStoreJournal(w.store(t), manifest.JournalPrefix(run))
+	j := journal.NewStoreJournal(w.store(t), manifest.JournalPrefix(run))
 	about := fmt.Appendf(nil, `{"operation":"backup","cluster":{"namespace":"tidb","name":"prod"},"backup":%q,"tool":"test"}`, backup)
 	for seq, r := range []phase.Record{{Type: phase.RecordRun, Data: about}, {Type: phase.RecordEnd, Error: ending}} {
 		r.Seq, r.Run, r.Time = seq+1, run, time.Now().Add(-2*time.Hour)

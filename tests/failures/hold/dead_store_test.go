@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
-	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
@@ -20,7 +20,7 @@ func (p *place) pass(t *testing.T, run cluster.RunID, by time.Duration) {
 	for _, r := range p.journal(t, run) {
 		r.Time = r.Time.Add(-by)
 		require.NoError(t, store.Delete(ctx, manifest.JournalKey(run, r.Seq)))
-		require.NoError(t, phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Append(ctx, r))
+		require.NoError(t, journal.NewStoreJournal(store, manifest.JournalPrefix(run)).Append(ctx, r))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -202,7 +203,7 @@ func (p *place) journal(t *testing.T, run cluster.RunID) []phase.Record {
 	ctx := within(t, 20*time.Second)
 	store, err := objstore.Open(ctx, storage, objstore.Config{Region: testbed.Region, Endpoint: p.AWS()})
 	require.NoError(t, err)
-	records, err := phase.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
+	records, err := journal.NewStoreJournal(store, manifest.JournalPrefix(run)).Records(ctx)
 	require.NoError(t, err)
 	return records
 }

@@ -1,4 +1,4 @@
-package phase
+package journal
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // StoreJournal keeps a journal in object storage, one object a record, each created conditionally: two
@@ -36,7 +37,7 @@ func (j *StoreJournal) key(seq int) string { return fmt.Sprintf("%s%06d.json", j
 
 // Append writes the record as a new object. It succeeds if exactly this record is there: an earlier try whose answer was
 // lost has written it.
-func (j *StoreJournal) Append(ctx context.Context, r Record) error {
+func (j *StoreJournal) Append(ctx context.Context, r phase.Record) error {
 	body, err := seal(r)
 	if err != nil {
 		return failure.Wrap(err, failure.Unknown, "encode journal record", r.Step)
@@ -53,21 +54,12 @@ func (j *StoreJournal) Append(ctx context.Context, r Record) error {
 	return failure.Annotate(err, "write journal record", j.key(r.Seq))
 }
 
-// NoJournal keeps nothing: for dry runs.
-type NoJournal struct{}
-
-// Append drops the record.
-func (NoJournal) Append(context.Context, Record) error { return nil }
-
-// Records is always empty.
-func (NoJournal) Records(context.Context) ([]Record, error) { return nil, nil }
-
 // readers is how many records are read at the same time: a restore of 300 stores has a thousand.
 const readers = 16
 
 // Records reads all records; a gap or a damaged one is Corrupt. What a listing does not show yet is read all the same,
 // and so is a journal that is compacted meanwhile.
-func (j *StoreJournal) Records(ctx context.Context) ([]Record, error) {
+func (j *StoreJournal) Records(ctx context.Context) ([]phase.Record, error) {
 	if whole, err := j.whole(ctx); whole != nil || err != nil {
 		return whole, err
 	}
@@ -79,16 +71,18 @@ func (j *StoreJournal) Records(ctx context.Context) ([]Record, error) {
 }
 
 // First reads the first record, which stays beside the object of Compact. It is NotFound if there is none.
-func (j *StoreJournal) First(ctx context.Context) (*Record, error) { return j.read(ctx, j.key(1)) }
+func (j *StoreJournal) First(ctx context.Context) (*phase.Record, error) {
+	return j.read(ctx, j.key(1))
+}
 
 // separate reads the records of a journal that is not compacted.
-func (j *StoreJournal) separate(ctx context.Context) ([]Record, error) {
+func (j *StoreJournal) separate(ctx context.Context) ([]phase.Record, error) {
 	objects, err := j.store.List(ctx, j.prefix)
 	if err != nil {
 		return nil, failure.Annotate(err, "list journal", j.prefix)
 	}
 	objects = slices.DeleteFunc(objects, func(o objstore.Object) bool { return o.Key == j.key(0) })
-	listed := make([]*Record, len(objects))
+	listed := make([]*phase.Record, len(objects))
 	last := 0
 	err = parallel.Each(ctx, readers, objects, func(ctx context.Context, i int, o objstore.Object) error {
 		r, err := j.read(ctx, o.Key)
@@ -98,7 +92,7 @@ func (j *StoreJournal) separate(ctx context.Context) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	bySeq := map[int]*Record{}
+	bySeq := map[int]*phase.Record{}
 	for i, r := range listed {
 		if objects[i].Key != j.key(r.Seq) {
 			return nil, failure.New(failure.Corrupt, "read journal", objects[i].Key, "it holds record %d", r.Seq)
@@ -109,8 +103,8 @@ func (j *StoreJournal) separate(ctx context.Context) ([]Record, error) {
 }
 
 // inOrder asks for what is not listed, by its key: until there is none, as a list may be older than the last records.
-func (j *StoreJournal) inOrder(ctx context.Context, bySeq map[int]*Record, last int) ([]Record, error) {
-	var records []Record
+func (j *StoreJournal) inOrder(ctx context.Context, bySeq map[int]*phase.Record, last int) ([]phase.Record, error) {
+	var records []phase.Record
 	for seq, epoch := 1, int64(0); ; seq++ {
 		r := bySeq[seq]
 		if r == nil {
@@ -132,21 +126,36 @@ func (j *StoreJournal) inOrder(ctx context.Context, bySeq map[int]*Record, last 
 	}
 }
 
-func (j *StoreJournal) read(ctx context.Context, key string) (*Record, error) {
+func (j *StoreJournal) read(ctx context.Context, key string) (*phase.Record, error) {
 	body, _, err := j.store.Get(ctx, key)
 	if err != nil {
 		return nil, failure.Annotate(err, "read journal record", key)
 	}
-	r := new(Record)
+	r := new(phase.Record)
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(r); err != nil {
 		return nil, failure.Wrap(err, failure.Corrupt, "decode journal record", key)
 	}
-	return r, failure.Annotate(r.check(), "read journal record", key)
+	return r, failure.Annotate(check(r), "read journal record", key)
+}
+
+// The formats that are written: a record with parts has a newer one, as versions that do not know them would take its
+// checksum for one of other bytes. A reader refuses what is newer.
+const (
+	plainVersion  = 1
+	recordVersion = 2
+)
+
+// format is the version that the record is written in.
+func format(r *phase.Record) int {
+	if len(r.Parts)+len(r.Stores) > 0 {
+		return recordVersion
+	}
+	return plainVersion
 }
 
 // seal is the record's bytes with its version and checksum.
-func seal(r Record) ([]byte, error) {
-	r.Version, r.Sum = r.format(), ""
+func seal(r phase.Record) ([]byte, error) {
+	r.Version, r.Sum = format(&r), ""
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -156,7 +165,7 @@ func seal(r Record) ([]byte, error) {
 }
 
 // check is Corrupt for a record that was changed after it was written, and Usage for one of a newer format.
-func (r *Record) check() error {
+func check(r *phase.Record) error {
 	if r.Version > recordVersion {
 		return failure.New(failure.Usage, "check record", "", "it has format %d, and %d is the newest that is known", r.Version, recordVersion).
 			WithHint("use the version of tisnap that wrote it")

@@ -1,4 +1,4 @@
-package phase_test
+package journal_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -25,7 +26,7 @@ const journalPrefix = "runs/r/journal/"
 func ended(t *testing.T, n int) (objstore.Store, []phase.Record) {
 	t.Helper()
 	store := objstoretest.NewMemory(nil)
-	j := phase.NewStoreJournal(store, journalPrefix)
+	j := journal.NewStoreJournal(store, journalPrefix)
 	for seq := 1; seq <= n; seq++ {
 		r := phase.Record{Seq: seq, Run: "20260101t000000-0011aabb", Time: time.Unix(int64(seq), 7).UTC(), Type: phase.RecordResult, Step: "create-volumes", Name: "volume", Epoch: 2}
 		r.Data = json.RawMessage(fmt.Sprintf(`{"generation":0,"snapshot":"snap-0%016x","volume":"vol-0%016x"}`, seq, seq))
@@ -69,17 +70,17 @@ func TestCompact_RestoreOf300Stores_IsTwoObjectsWithAllRecords(t *testing.T) {
 	const volumes = 3 * 300
 	store, want := ended(t, volumes+100)
 	before, bytesBefore := objects(t, store)
-	removed, err := phase.NewStoreJournal(store, journalPrefix).Compact(t.Context())
+	removed, err := journal.NewStoreJournal(store, journalPrefix).Compact(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, before-1, removed)
 	after, bytesAfter := objects(t, store)
 	t.Logf("before: %d objects of %d bytes; compacted: %d objects of %d bytes", before, bytesBefore, after, bytesAfter)
 	assert.Equal(t, 2, after)
 	assert.Less(t, bytesAfter, bytesBefore*3/4)
-	got, err := phase.NewStoreJournal(store, journalPrefix).Records(t.Context())
+	got, err := journal.NewStoreJournal(store, journalPrefix).Records(t.Context())
 	require.NoError(t, err)
 	same(t, want, got)
-	removed, err = phase.NewStoreJournal(store, journalPrefix).Compact(t.Context())
+	removed, err = journal.NewStoreJournal(store, journalPrefix).Compact(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, removed)
 }
@@ -87,7 +88,7 @@ func TestCompact_RestoreOf300Stores_IsTwoObjectsWithAllRecords(t *testing.T) {
 func TestCompact_RunHasNotEnded_StaysAsItIs(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
-	j := phase.NewStoreJournal(store, journalPrefix)
+	j := journal.NewStoreJournal(store, journalPrefix)
 	for seq := 1; seq <= 5; seq++ {
 		require.NoError(t, j.Append(t.Context(), phase.Record{Seq: seq, Type: phase.RecordBegin}))
 	}
@@ -137,16 +138,16 @@ func TestCompact_Interrupted_NothingIsLostAndItCanBeFinished(t *testing.T) {
 		t.Run(fmt.Sprint(changes), func(t *testing.T) {
 			t.Parallel()
 			store, want := ended(t, records)
-			_, err := phase.NewStoreJournal(&interrupted{Store: store, left: changes}, journalPrefix).Compact(t.Context())
+			_, err := journal.NewStoreJournal(&interrupted{Store: store, left: changes}, journalPrefix).Compact(t.Context())
 			require.ErrorIs(t, err, errInterrupted)
-			got, err := phase.NewStoreJournal(store, journalPrefix).Records(t.Context())
+			got, err := journal.NewStoreJournal(store, journalPrefix).Records(t.Context())
 			require.NoError(t, err)
 			same(t, want, got)
-			_, err = phase.NewStoreJournal(store, journalPrefix).Compact(t.Context())
+			_, err = journal.NewStoreJournal(store, journalPrefix).Compact(t.Context())
 			require.NoError(t, err)
 			n, _ := objects(t, store)
 			assert.Equal(t, 2, n)
-			got, err = phase.NewStoreJournal(store, journalPrefix).Records(t.Context())
+			got, err = journal.NewStoreJournal(store, journalPrefix).Records(t.Context())
 			require.NoError(t, err)
 			same(t, want, got)
 		})
@@ -180,10 +181,10 @@ func TestCompact_WhileItIsRead_TheReaderSeesAll(t *testing.T) {
 				t.Parallel()
 				store, want := ended(t, 12)
 				compact := func() {
-					_, err := phase.NewStoreJournal(&interrupted{Store: store, left: stops}, journalPrefix).Compact(context.WithoutCancel(t.Context()))
+					_, err := journal.NewStoreJournal(&interrupted{Store: store, left: stops}, journalPrefix).Compact(context.WithoutCancel(t.Context()))
 					assert.True(t, err == nil || errors.Is(err, errInterrupted))
 				}
-				got, err := phase.NewStoreJournal(&during{Store: store, at: at, do: compact}, journalPrefix).Records(t.Context())
+				got, err := journal.NewStoreJournal(&during{Store: store, at: at, do: compact}, journalPrefix).Records(t.Context())
 				require.NoError(t, err)
 				same(t, want, got)
 			})
@@ -196,12 +197,12 @@ func TestCompact_ListIsOldOrEmpty_ReadsAllTheSame(t *testing.T) {
 	store, want := ended(t, 12)
 	old, err := store.List(t.Context(), journalPrefix)
 	require.NoError(t, err)
-	_, err = phase.NewStoreJournal(store, journalPrefix).Compact(t.Context())
+	_, err = journal.NewStoreJournal(store, journalPrefix).Compact(t.Context())
 	require.NoError(t, err)
 	for name, list := range map[string][]objstore.Object{"old": old, "empty": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := phase.NewStoreJournal(&stale{Store: store, objects: list}, journalPrefix).Records(t.Context())
+			got, err := journal.NewStoreJournal(&stale{Store: store, objects: list}, journalPrefix).Records(t.Context())
 			require.NoError(t, err)
 			same(t, want, got)
 		})
@@ -212,15 +213,15 @@ func TestCompact_ListIsOldOrEmpty_ReadsAllTheSame(t *testing.T) {
 func TestCompact_AnotherRunnerComesBack_CannotWrite(t *testing.T) {
 	t.Parallel()
 	store, want := ended(t, 12)
-	_, err := phase.NewStoreJournal(store, journalPrefix).Compact(t.Context())
+	_, err := journal.NewStoreJournal(store, journalPrefix).Compact(t.Context())
 	require.NoError(t, err)
 	for _, seq := range []int{2, 7, 12, 13} {
-		err = phase.NewStoreJournal(store, journalPrefix).Append(t.Context(), phase.Record{Seq: seq, Type: phase.RecordBegin, Step: "cut"})
+		err = journal.NewStoreJournal(store, journalPrefix).Append(t.Context(), phase.Record{Seq: seq, Type: phase.RecordBegin, Step: "cut"})
 		require.Equal(t, failure.Conflict, failure.KindOf(err), "record %d", seq)
 	}
 	n, _ := objects(t, store)
 	assert.Equal(t, 2, n, "nothing of it stays")
-	got, err := phase.NewStoreJournal(store, journalPrefix).Records(t.Context())
+	got, err := journal.NewStoreJournal(store, journalPrefix).Records(t.Context())
 	require.NoError(t, err)
 	same(t, want, got)
 }
@@ -240,7 +241,7 @@ func TestCompact_Damaged_IsCorrupt(t *testing.T) {
 			store := objstoretest.NewMemory(nil)
 			_, err := store.Create(t.Context(), journalPrefix+"000000.json", []byte(c.body))
 			require.NoError(t, err)
-			_, err = phase.NewStoreJournal(store, journalPrefix).Records(t.Context())
+			_, err = journal.NewStoreJournal(store, journalPrefix).Records(t.Context())
 			assert.Equal(t, c.kind, failure.KindOf(err))
 		})
 	}

@@ -1,4 +1,4 @@
-package phase
+package journal
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // compactVersion is the format of the object that holds a whole journal. Versions of tisnap that do not know it say so.
@@ -30,16 +31,16 @@ const typeCompacted = "compacted"
 
 // compactRecord is a record without what the head says of all of them.
 type compactRecord struct {
-	Time    time.Time       `json:"time"`
-	Type    RecordType      `json:"type"`
-	Step    string          `json:"step,omitempty"`
-	Name    string          `json:"name,omitempty"`
-	Data    json.RawMessage `json:"data,omitempty"`
-	Error   string          `json:"error,omitempty"`
-	Epoch   int64           `json:"epoch,omitempty"`
-	Seconds float64         `json:"seconds,omitempty"`
-	Parts   []Part          `json:"parts,omitempty"`
-	Stores  []StoreParts    `json:"stores,omitempty"`
+	Time    time.Time          `json:"time"`
+	Type    phase.RecordType   `json:"type"`
+	Step    string             `json:"step,omitempty"`
+	Name    string             `json:"name,omitempty"`
+	Data    json.RawMessage    `json:"data,omitempty"`
+	Error   string             `json:"error,omitempty"`
+	Epoch   int64              `json:"epoch,omitempty"`
+	Seconds float64            `json:"seconds,omitempty"`
+	Parts   []phase.Part       `json:"parts,omitempty"`
+	Stores  []phase.StoreParts `json:"stores,omitempty"`
 }
 
 // Compact puts the journal of a run that has ended into one object, and deletes its records but the first, which says
@@ -48,7 +49,7 @@ type compactRecord struct {
 // written, once, and read back, before the first record is deleted, and readers find it whenever a record is gone.
 func (j *StoreJournal) Compact(ctx context.Context) (int, error) {
 	records, err := j.Records(ctx)
-	if err != nil || len(records) <= 2 || records[len(records)-1].Type != RecordEnd {
+	if err != nil || len(records) <= 2 || records[len(records)-1].Type != phase.RecordEnd {
 		return 0, err
 	}
 	if _, err := j.putTogether(ctx, records); err != nil {
@@ -58,7 +59,7 @@ func (j *StoreJournal) Compact(ctx context.Context) (int, error) {
 }
 
 // putTogether writes all records into one object, reads it back, and returns its version.
-func (j *StoreJournal) putTogether(ctx context.Context, records []Record) (objstore.Version, error) {
+func (j *StoreJournal) putTogether(ctx context.Context, records []phase.Record) (objstore.Version, error) {
 	body, err := encodeWhole(records)
 	if err != nil {
 		return "", failure.Wrap(err, failure.Unknown, "encode journal", j.prefix)
@@ -91,7 +92,7 @@ func (j *StoreJournal) deleteRecords(ctx context.Context) (int, error) {
 }
 
 // whole reads the object of Compact; nil if there is none.
-func (j *StoreJournal) whole(ctx context.Context) ([]Record, error) {
+func (j *StoreJournal) whole(ctx context.Context) ([]phase.Record, error) {
 	body, _, err := j.store.Get(ctx, j.key(0))
 	if failure.Is(err, failure.NotFound) {
 		return nil, nil
@@ -103,7 +104,7 @@ func (j *StoreJournal) whole(ctx context.Context) ([]Record, error) {
 	return records, failure.Annotate(err, "read compacted journal", j.key(0))
 }
 
-func encodeWhole(records []Record) ([]byte, error) {
+func encodeWhole(records []phase.Record) ([]byte, error) {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, r := range records {
@@ -118,7 +119,7 @@ func encodeWhole(records []Record) ([]byte, error) {
 	return slices.Concat(head, []byte("\n"), lines.Bytes()), nil
 }
 
-func decodeWhole(body []byte) ([]Record, error) {
+func decodeWhole(body []byte) ([]phase.Record, error) {
 	first, lines, _ := bytes.Cut(body, []byte("\n"))
 	var head compactHead
 	if err := json.Unmarshal(first, &head); err != nil || head.Type != typeCompacted {
@@ -131,18 +132,18 @@ func decodeWhole(body []byte) ([]Record, error) {
 	if sum(lines) != head.Sum {
 		return nil, failure.New(failure.Corrupt, "decode journal", "", "its checksum is not that of its bytes")
 	}
-	var records []Record
+	var records []phase.Record
 	for line := range strings.Lines(string(lines)) {
 		var c compactRecord
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			return nil, failure.Wrap(err, failure.Corrupt, "decode journal", "")
 		}
-		r := Record{
+		r := phase.Record{
 			Seq: len(records) + 1, Run: head.Run,
 			Time: c.Time, Type: c.Type, Step: c.Step, Name: c.Name, Data: c.Data, Error: c.Error, Epoch: c.Epoch, Seconds: c.Seconds,
 			Parts: c.Parts, Stores: c.Stores,
 		}
-		r.Version = r.format()
+		r.Version = format(&r)
 		records = append(records, r)
 	}
 	if len(records) != head.Records {
@@ -153,7 +154,7 @@ func decodeWhole(body []byte) ([]Record, error) {
 
 // notCompacted is a Conflict if the journal was compacted: the run has ended then, and the key of a record that was
 // deleted is free again. A record that was written a moment before this one is proof enough that it was not.
-func (j *StoreJournal) notCompacted(ctx context.Context, r Record) error {
+func (j *StoreJournal) notCompacted(ctx context.Context, r phase.Record) error {
 	j.mu.Lock()
 	last := j.appended
 	j.mu.Unlock()

@@ -1,4 +1,4 @@
-package phase
+package journal
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // Remove deletes the journal of a run that has ended; that of one that has not is a Conflict and stays. The whole journal is
@@ -20,7 +21,7 @@ func (j *StoreJournal) Remove(ctx context.Context) error {
 		return err
 	case len(records) == 0:
 		return nil // another process was faster
-	case records[len(records)-1].Type != RecordEnd:
+	case records[len(records)-1].Type != phase.RecordEnd:
 		return failure.New(failure.Conflict, "remove journal", j.prefix, "its run has not ended")
 	}
 	version, err := j.putTogether(ctx, records)

@@ -1,4 +1,4 @@
-package phase_test
+package journal_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -30,20 +31,20 @@ func TestRemove_Interrupted_TheJournalIsWholeOrGone(t *testing.T) {
 					t.Parallel()
 					store, want := ended(t, records)
 					if compacted {
-						_, err := phase.NewStoreJournal(store, journalPrefix).Compact(t.Context())
+						_, err := journal.NewStoreJournal(store, journalPrefix).Compact(t.Context())
 						require.NoError(t, err)
 					}
-					err := phase.NewStoreJournal(&interrupted{Store: store, left: changes}, journalPrefix).Remove(t.Context())
-					got, readErr := phase.NewStoreJournal(store, journalPrefix).Records(t.Context())
+					err := journal.NewStoreJournal(&interrupted{Store: store, left: changes}, journalPrefix).Remove(t.Context())
+					got, readErr := journal.NewStoreJournal(store, journalPrefix).Records(t.Context())
 					require.NoError(t, readErr)
 					if err != nil {
 						require.ErrorIs(t, err, errInterrupted)
 						same(t, want, got)
 					}
-					require.NoError(t, phase.NewStoreJournal(store, journalPrefix).Remove(t.Context()))
+					require.NoError(t, journal.NewStoreJournal(store, journalPrefix).Remove(t.Context()))
 					n, _ := objects(t, store)
 					require.Zero(t, n)
-					require.NoError(t, phase.NewStoreJournal(store, journalPrefix).Remove(t.Context()), "it is gone")
+					require.NoError(t, journal.NewStoreJournal(store, journalPrefix).Remove(t.Context()), "it is gone")
 				})
 			}
 		}
@@ -53,7 +54,7 @@ func TestRemove_Interrupted_TheJournalIsWholeOrGone(t *testing.T) {
 func TestRemove_RunHasNotEnded_StaysAsItIs(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
-	j := phase.NewStoreJournal(store, journalPrefix)
+	j := journal.NewStoreJournal(store, journalPrefix)
 	for seq := 1; seq <= 5; seq++ {
 		require.NoError(t, j.Append(t.Context(), phase.Record{Seq: seq, Type: phase.RecordBegin}))
 	}
