@@ -34,7 +34,7 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 				r.checkTags(ctx, s, found)
 				tagged = true
 			}
-			done, sum, err := r.judge(s, wanted, found, warned)
+			done, sum, err := r.classify(s, wanted, found, warned)
 			if err != nil || done {
 				return err
 			}
@@ -72,8 +72,8 @@ func (r *run) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapshot, unse
 	return nil
 }
 
-// judge decides by state; see ebs.SnapshotState.Outcome. A strange state is warned of once.
-func (r *run) judge(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, warned map[cluster.SnapshotID]bool) (done bool, sum int64, err error) {
+// classify decides by state; see ebs.SnapshotState.Outcome. A strange state is warned of once.
+func (r *run) classify(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, warned map[cluster.SnapshotID]bool) (done bool, sum int64, err error) {
 	var completed, largest, bytes int64
 	for _, snap := range found {
 		switch snap.State.Outcome() {

@@ -118,7 +118,7 @@ func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
 	if err := ctx.Err(); err != nil {
 		return failure.Annotate(context.Cause(ctx), "turn off early apply", r.opts.Cluster.String())
 	}
-	return r.judgeEarlyApply(s)
+	return r.checkEarlyApply(s)
 }
 
 // recordEarly writes down in PD what the run is about to turn off, and returns that with what a dead run has left off, but not
@@ -143,8 +143,8 @@ func recordEarly(
 	return append(old, survey.On...), err
 }
 
-// judgeEarlyApply warns of stores where early apply may be on, or refuses them.
-func (r *run) judgeEarlyApply(s *phase.Scope) error {
+// checkEarlyApply warns of stores where early apply may be on, or refuses them.
+func (r *run) checkEarlyApply(s *phase.Scope) error {
 	err := earlyApplyOn(r.opts.Cluster, r.early.failed)
 	if err == nil || r.opts.EarlyApply == RequireNoEarlyApply {
 		return err

@@ -18,9 +18,9 @@ type Waker interface {
 }
 
 const (
-	// settle is how long a leader that is awake may take to adopt the setting: a tick, of a second by default. One that has
+	// adoptTime is how long a leader that is awake may take to adopt the setting: a tick, of a second by default. One that has
 	// just been elected does not count as applying early yet, and does so a moment later if it has not ticked before.
-	settle = 2 * time.Second
+	adoptTime = 2 * time.Second
 	// wakeEvery is how often leaders that still apply early are woken: those of a region without traffic sleep, and look at
 	// the setting only every five minutes.
 	wakeEvery = 10 * time.Second
@@ -36,7 +36,7 @@ func AwaitAdopted(
 	for _, s := range stores {
 		left[s.ID] = failure.New(failure.Limited, "wait for early apply to end", name(s.ID), "it was not asked")
 	}
-	if wait.For(ctx, settle) != nil {
+	if wait.For(ctx, adoptTime) != nil {
 		return left
 	}
 	for next := time.Now(); ; {

@@ -23,8 +23,8 @@ const (
 	ambiguous              // it may have happened
 )
 
-// verdict is what a caller can do about one of EC2's codes.
-type verdict struct {
+// class is what a caller can do about one of EC2's codes.
+type class struct {
 	kind  failure.Kind
 	retry retry
 	hint  string
@@ -40,7 +40,7 @@ const (
 // codes is the whole knowledge of EC2's, STS's, Service Quotas' and KMS' error codes. A code that is missing is read
 // by its name, and Unknown if that says nothing.
 // Sources: AWS's list of EC2 error codes, and what others met.
-var codes = map[string]verdict{
+var codes = map[string]class{
 	"RequestLimitExceeded":      {failure.Limited, throttled, "run fewer tools against this account and region, or ask AWS for a larger bucket"},
 	"Throttling":                {failure.Limited, throttled, ""},
 	"ThrottlingException":       {failure.Limited, throttled, ""},
@@ -140,13 +140,13 @@ func codeOf(err error) string {
 }
 
 // classify looks an error of the SDK up. Errors that are classified already keep their kind.
-func classify(err error) verdict {
+func classify(err error) class {
 	if err == nil {
-		return verdict{}
+		return class{}
 	}
 	var known *failure.Error
 	if errors.As(err, &known) {
-		return verdict{kind: failure.KindOf(err), hint: failure.HintOf(err)}
+		return class{kind: failure.KindOf(err), hint: failure.HintOf(err)}
 	}
 	if code := codeOf(err); code != "" {
 		if v, ok := codes[code]; ok {
@@ -157,28 +157,28 @@ func classify(err error) verdict {
 		}
 		var api smithy.APIError
 		if errors.As(err, &api); api.ErrorFault() == smithy.FaultServer || serverStatus(err) {
-			return verdict{retry: ambiguous}
+			return class{retry: ambiguous}
 		}
-		return verdict{}
+		return class{}
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		return verdict{retry: unsent, hint: "check the network and the endpoint URL"}
+		return class{retry: unsent, hint: "check the network and the endpoint URL"}
 	}
-	return verdict{retry: ambiguous} // no answer, half an answer, or the caller went away
+	return class{retry: ambiguous} // no answer, half an answer, or the caller went away
 }
 
 // byName reads a code that is not in the table by the way in which EC2 names its codes.
-func byName(code string) (verdict, bool) {
+func byName(code string) (class, bool) {
 	switch {
 	case strings.HasSuffix(code, "LimitExceeded"):
-		return verdict{failure.Limited, never, hintQuota}, true
+		return class{failure.Limited, never, hintQuota}, true
 	case strings.HasSuffix(code, ".NotFound"):
-		return verdict{failure.NotFound, never, ""}, true
+		return class{failure.NotFound, never, ""}, true
 	case strings.HasSuffix(code, ".Malformed"):
-		return verdict{failure.Usage, never, ""}, true
+		return class{failure.Usage, never, ""}, true
 	default:
-		return verdict{}, false
+		return class{}, false
 	}
 }
 

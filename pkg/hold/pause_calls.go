@@ -71,8 +71,8 @@ func (p *pauseCalls) end() {
 	}
 }
 
-// settle waits until no call that pauses something is under way; at most for twice the grace.
-func (p *pauseCalls) settle() {
+// drain waits until no call that pauses something is under way; at most for twice the grace.
+func (p *pauseCalls) drain() {
 	p.mu.Lock()
 	idle, under := p.idle, p.under
 	p.mu.Unlock()

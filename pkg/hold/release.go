@@ -71,7 +71,7 @@ func (h *Hold) letGo(ctx context.Context) error {
 	if h.seen != nil {
 		return nil // it is another process's
 	}
-	h.asking.settle()
+	h.asking.drain()
 	h.leaveExpired(ctx)
 	var broken error
 	err := parallel.Each(ctx, 0, []func(context.Context) error{

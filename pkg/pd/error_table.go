@@ -17,8 +17,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// verdict is what an error of PD means to a caller.
-type verdict struct {
+// class is what an error of PD means to a caller.
+type class struct {
 	kind failure.Kind
 	hint string
 }
@@ -37,44 +37,44 @@ const (
 // The first row that is found in the text counts.
 func textTable() []struct {
 	text string
-	verdict
+	class
 } {
 	type row = struct {
 		text string
-		verdict
+		class
 	}
 	return []row{
-		{"no such host", verdict{failure.Limited, hintInside}},
-		{`cannot create resource "pods/portforward"`, verdict{failure.Denied, hintForward}},
-		{"[PD:cluster:ErrNotBootstrapped]", verdict{failure.Unready, hintStart}},
-		{"NOT_BOOTSTRAPPED", verdict{failure.Unready, hintStart}},
-		{"cluster is not bootstrapped", verdict{failure.Unready, hintStart}},
-		{"[PD:server:ErrServerNotStarted]", verdict{failure.Limited, hintReach}},
-		{"[PD:scheduler:ErrSchedulerNotFound]", verdict{failure.NotFound, "list the schedulers: PD has none until its coordinator has started"}},
-		{"[PD:operator:ErrAddOperator]", verdict{failure.Limited, "wait until PD's other operator on the region has ended"}},
-		{"[PD:core:ErrRegionNotFound]", verdict{failure.NotFound, ""}},
-		{"need to clean up TTL first", verdict{failure.Conflict, "wait until the TTL config has run out, or drop it"}},
-		{"unsupported ttl config", verdict{failure.Usage, hintVersion}},
-		{"can only recover alloc id when recovering mark marked", verdict{failure.Unready, "set PD's snapshot-recovering mark first"}},
-		{"[PD:tso:ErrResetUserTimestamp]", verdict{failure.Conflict, "compare PD's clock with the data's largest timestamp"}},
-		{"mismatch cluster id", verdict{failure.Conflict, hintCluster}},
-		{"unmatched cluster id", verdict{failure.Conflict, hintCluster}},
-		{"cluster id does not match", verdict{failure.Conflict, hintCluster}},
-		{"INCOMPATIBLE_VERSION", verdict{failure.Unready, hintVersion}},
-		{"etcdserver: leader changed", verdict{failure.Limited, hintReach}}, // with status 500, of a write
-		{"etcdserver: request timed out", verdict{failure.Limited, hintReach}},
-		{"no leader", verdict{failure.Limited, hintReach}},
-		{"not leader", verdict{failure.Limited, hintReach}},
-		{"[PD:apiutil:ErrRedirect", verdict{failure.Limited, hintReach}},
-		{"[PD:tso:", verdict{failure.Limited, hintReach}},
-		{"failed to get cluster id", verdict{failure.Limited, hintReach}},
-		{"[PD:client:", verdict{failure.Limited, hintReach}},
+		{"no such host", class{failure.Limited, hintInside}},
+		{`cannot create resource "pods/portforward"`, class{failure.Denied, hintForward}},
+		{"[PD:cluster:ErrNotBootstrapped]", class{failure.Unready, hintStart}},
+		{"NOT_BOOTSTRAPPED", class{failure.Unready, hintStart}},
+		{"cluster is not bootstrapped", class{failure.Unready, hintStart}},
+		{"[PD:server:ErrServerNotStarted]", class{failure.Limited, hintReach}},
+		{"[PD:scheduler:ErrSchedulerNotFound]", class{failure.NotFound, "list the schedulers: PD has none until its coordinator has started"}},
+		{"[PD:operator:ErrAddOperator]", class{failure.Limited, "wait until PD's other operator on the region has ended"}},
+		{"[PD:core:ErrRegionNotFound]", class{failure.NotFound, ""}},
+		{"need to clean up TTL first", class{failure.Conflict, "wait until the TTL config has run out, or drop it"}},
+		{"unsupported ttl config", class{failure.Usage, hintVersion}},
+		{"can only recover alloc id when recovering mark marked", class{failure.Unready, "set PD's snapshot-recovering mark first"}},
+		{"[PD:tso:ErrResetUserTimestamp]", class{failure.Conflict, "compare PD's clock with the data's largest timestamp"}},
+		{"mismatch cluster id", class{failure.Conflict, hintCluster}},
+		{"unmatched cluster id", class{failure.Conflict, hintCluster}},
+		{"cluster id does not match", class{failure.Conflict, hintCluster}},
+		{"INCOMPATIBLE_VERSION", class{failure.Unready, hintVersion}},
+		{"etcdserver: leader changed", class{failure.Limited, hintReach}}, // with status 500, of a write
+		{"etcdserver: request timed out", class{failure.Limited, hintReach}},
+		{"no leader", class{failure.Limited, hintReach}},
+		{"not leader", class{failure.Limited, hintReach}},
+		{"[PD:apiutil:ErrRedirect", class{failure.Limited, hintReach}},
+		{"[PD:tso:", class{failure.Limited, hintReach}},
+		{"failed to get cluster id", class{failure.Limited, hintReach}},
+		{"[PD:client:", class{failure.Limited, hintReach}},
 	}
 }
 
 // statusTable holds the HTTP statuses whose text is in no row above.
-func statusTable() map[int]verdict {
-	return map[int]verdict{
+func statusTable() map[int]class {
+	return map[int]class{
 		http.StatusBadRequest:         {failure.Usage, ""},
 		http.StatusUnauthorized:       {failure.Denied, hintTLS},
 		http.StatusForbidden:          {failure.Denied, ""},
@@ -89,8 +89,8 @@ func statusTable() map[int]verdict {
 }
 
 // codeTable holds the gRPC codes whose text is in no row above.
-func codeTable() map[codes.Code]verdict {
-	return map[codes.Code]verdict{
+func codeTable() map[codes.Code]class {
+	return map[codes.Code]class{
 		codes.Unavailable:        {failure.Limited, hintReach},
 		codes.DeadlineExceeded:   {failure.Limited, hintReach},
 		codes.ResourceExhausted:  {failure.Limited, ""},
@@ -105,11 +105,11 @@ func codeTable() map[codes.Code]verdict {
 }
 
 // classify finds what err means. What no table knows is Unknown.
-func classify(err error) verdict {
+func classify(err error) class {
 	text := err.Error()
 	for _, row := range textTable() {
 		if strings.Contains(text, row.text) {
-			return row.verdict
+			return row.class
 		}
 	}
 	var refused *statusError
@@ -125,15 +125,15 @@ func classify(err error) verdict {
 	)
 	if errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid) ||
 		errors.As(err, &alert) || errors.As(err, &record) || strings.Contains(text, "x509:") || strings.Contains(text, "tls:") {
-		return verdict{failure.Denied, hintTLS}
+		return class{failure.Denied, hintTLS}
 	}
 	if st, ok := status.FromError(err); ok {
 		return codeTable()[st.Code()]
 	}
 	if isTransport(err) {
-		return verdict{failure.Limited, hintReach}
+		return class{failure.Limited, hintReach}
 	}
-	return verdict{}
+	return class{}
 }
 
 // translate gives err an operation, a target, a kind and a hint. If ctx ended, its error is the cause.

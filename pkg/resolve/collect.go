@@ -32,7 +32,7 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 	defer r.collecting.Store(false)
 	for {
 		g.coming = r.cfg.Coming() // before what is found: what comes later is judged the next time
-		g.settle()
+		g.takeEnded()
 		found, foreign, err := r.findStores(ctx)
 		if len(foreign) > 0 && !g.coming {
 			return failure.New(failure.Unready, "match stores with the backup", r.cfg.Cluster.String(), "%s", strings.Join(foreign, ", "))
@@ -45,7 +45,7 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) error {
 		if read == len(r.cfg.Stores) && err == nil {
 			break
 		}
-		if err := g.judge(err); err != nil { //nolint:contextcheck // a plan is computed, and waits for nobody
+		if err := g.decide(err); err != nil { //nolint:contextcheck // a plan is computed, and waits for nobody
 			return err
 		}
 		if err := g.await(ctx); err != nil {

@@ -62,8 +62,8 @@ func (g *gathering) stop() {
 	g.absences.end()
 }
 
-// settle takes the results of the streams that have ended.
-func (g *gathering) settle() {
+// takeEnded takes the results of the streams that have ended.
+func (g *gathering) takeEnded() {
 	for _, rd := range g.readers {
 		if rd.result == nil {
 			continue
@@ -149,7 +149,7 @@ func (g *gathering) await(ctx context.Context) error {
 	case <-timer.C:
 	case <-g.ended:
 	case q := <-g.r.asked:
-		g.settle()
+		g.takeEnded()
 		q.answer <- g.without(q.late) //nolint:contextcheck // see judge
 	case <-ctx.Done():
 		return context.Cause(ctx)

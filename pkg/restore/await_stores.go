@@ -98,7 +98,7 @@ func (r *run) resolverConfig() resolve.Config {
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
 		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: r.progress(), Fence: r.fence, Times: r.times,
 		FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
-		NoneAhead: r.manifest.EarlyApplyRuledOut(), Rebuilds: !r.parts,
+		NoneAhead: r.manifest.EarlyApplyRuledOut(), Rebuilds: !r.multiCluster,
 		Coming: func() bool { return !r.up.Load() },
 	}
 }

@@ -33,7 +33,7 @@ func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			return false, err
 		}
-		ready, err := r.sort(s, a, found, start)
+		ready, err := r.classify(s, a, found, start)
 		if err != nil {
 			return false, err
 		}
@@ -50,8 +50,8 @@ func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// sort decides for every state of every volume that EC2 shows, and counts those that are usable.
-func (r *run) sort(s *phase.Scope, a *awaited, found []ebs.Volume, start time.Time) (ready int, err error) {
+// classify decides for every state of every volume that EC2 shows, and counts those that are usable.
+func (r *run) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start time.Time) (ready int, err error) {
 	a.failed = map[cluster.VolumeID]ebs.VolumeState{}
 	for _, v := range found {
 		want := a.wanted[v.ID]

@@ -139,7 +139,7 @@ func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 		want, refused bool
 	}{
 		"it was to keep what it made":       {&run{earlier: earlier{keep: true}}, false, false},
-		"the target has left recovery mode": {&run{left: true}, false, true},
+		"the target has left recovery mode": {&run{leftRecovery: true}, false, true},
 		"else":                              {&run{}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestStartOver_NobodyHasLookedForReplicasAhead(t *testing.T) {
 		"the backup has ruled it out": {records: whole, change: func(r *run) {
 			r.manifest = &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
 		}},
-		"the target has left recovery mode":    {records: whole, change: func(r *run) { r.left = true }},
+		"the target has left recovery mode":    {records: whole, change: func(r *run) { r.leftRecovery = true }},
 		"it was to keep what it made":          {records: whole, change: func(r *run) { r.earlier.keep = true }, refused: true},
 		"the target was made by somebody else": {records: whole, change: func(r *run) { r.existing = true }, refused: true},
 	} {

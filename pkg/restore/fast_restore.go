@@ -55,7 +55,7 @@ func (r *run) snapshotSize(id cluster.SnapshotID) int64 {
 // fastVolumes are those that fast snapshot restore is for: all, or those with TiKV's data where br's words hold, which
 // asks for no others.
 func (r *run) fastVolumes() []Volume {
-	if !r.handsOver {
+	if !r.externalBinder {
 		return r.volumes
 	}
 	return ScopeData.of(slices.Clone(r.volumes))

@@ -138,7 +138,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		return true, nil
 	})
 	if err == nil {
-		r.led = true
+		r.leadersReady = true
 		r.noteServes(s)
 	}
 	return err

@@ -20,7 +20,7 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "load backup", string(m.ID))
 	}
-	if len(elsewhere) > 0 && !r.parts {
+	if len(elsewhere) > 0 && !r.multiCluster {
 		return failure.New(failure.Unready, "load backup", string(m.ID), "it is of %d stores, and %d more of the cluster are in other Kubernetes clusters",
 			len(m.Source.Stores), len(elsewhere)).
 			WithHint("restore all parts by a VolumeRestore of TiDB Operator, with the image of br that made them")

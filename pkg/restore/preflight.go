@@ -37,7 +37,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		if err := r.checkFast(ctx, ebs.AccountQuotas{}); err != nil {
 			return err
 		}
-		r.announce(s)
+		r.noteExpected(s)
 		return r.findTarget(ctx)
 	}
 	if err := r.checkTarget(ctx); err != nil {
@@ -72,7 +72,7 @@ func (r *run) probeEBS(ctx context.Context, s *phase.Scope) error {
 		s.Note("EC2 fills them at %d MiB/s each, in %d wave(s): about %s", r.fill.rate, r.fill.waves(len(r.volumes)),
 			time.Duration(r.fill.seconds(len(r.volumes), r.result.LargestBytes)*float64(time.Second)).Round(time.Second))
 	}
-	r.announce(s)
+	r.noteExpected(s)
 	return nil
 }
 

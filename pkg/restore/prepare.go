@@ -21,7 +21,7 @@ import (
 // Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.existing, r.handsOver, r.parts = true, true, true
+	r.existing, r.externalBinder, r.multiCluster = true, true, true
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
 	err := r.execute(ctx, about, r.prepareSteps(), nil)
 	return &r.result, r.conclude(err)

@@ -23,7 +23,7 @@ import (
 // Of Deps, EBS, Kube and HandOver are not used; of Options, those about volumes and Kubernetes are not.
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.existing, r.parts = true, true
+	r.existing, r.multiCluster = true, true
 	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps(), nil)
 	return &r.result, r.conclude(err)
 }

@@ -76,8 +76,8 @@ func (r *run) plan() *Plan {
 	}
 }
 
-// announce says how long the run should take, and journals it if no earlier process has: the report says how wrong it was.
-func (r *run) announce(s *phase.Scope) {
+// noteExpected says how long the run should take, and journals it if no earlier process has: the report says how wrong it was.
+func (r *run) noteExpected(s *phase.Scope) {
 	if r.Announce == nil {
 		return
 	}

@@ -64,7 +64,7 @@ func (r *run) conclude(err error) error {
 	switch {
 	case err != nil && (!r.serves.Load() || r.fence.Loss() != nil):
 		return err
-	case err != nil && !r.led:
+	case err != nil && !r.leadersReady:
 		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),
 			"not all of its data were seen to be there; the cluster is kept, as a TiDB of it answers: %w", err).WithHint("finish it with: %s", r.finish())
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:

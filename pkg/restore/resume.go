@@ -68,7 +68,7 @@ func (r *run) resumption(about journal.About) *phase.Resume {
 			if err := r.sameStorage(&was); err != nil {
 				return err
 			}
-			r.resumed, r.tikvBegan = true, h.Began(stepStartTiKV)
+			r.resumed, r.tikvMayRun = true, h.Began(stepStartTiKV)
 			r.earlier = readEarlier(h, was.Keep)
 			r.result.Expected = journal.ReadFacts(h.Records).Expected
 			return was.SameRequest(r.opts.Run, &about)
@@ -98,8 +98,8 @@ func (r *run) findTarget(ctx context.Context) error {
 			return err
 		}
 	}
-	r.left = r.started && !tc.RecoveryMode
-	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.left
+	r.leftRecovery = r.started && !tc.RecoveryMode
+	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.leftRecovery
 	r.existing, r.instance = tc.Run != r.opts.Run, ""
 	if r.existing {
 		r.instance = tc.Instance
@@ -123,7 +123,7 @@ func (r *run) checkGiven(ctx context.Context, tc kube.TidbCluster) error {
 
 // findProgress says, in a resumed run, how far the cluster has come.
 func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
-	if !r.resumed || !r.tikvBegan {
+	if !r.resumed || !r.tikvMayRun {
 		return nil
 	}
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)

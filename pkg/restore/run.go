@@ -31,33 +31,33 @@ type run struct {
 	kubernetesUID string // of the target's Kubernetes cluster; "" if it is not known
 	manifest      *manifest.Manifest
 	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
-	// that run side by side set it. led is the first of the two: only then is the cluster restored.
-	led      bool
-	serves   atomic.Bool
-	resolved bool // the data are at the backup ts already: an earlier run was killed after that
-	existing bool // the target was made by somebody else, for this restore
-	// parts says that other runs restore the cluster's stores elsewhere, which are in other Kubernetes clusters.
-	parts     bool
-	elsewhere []cluster.StoreID
-	// handsOver: somebody else binds the volumes, so the names of their PVs and claims are not known.
-	handsOver bool
-	instance  string   // of a target that somebody else made: the value of its instance label
-	dropped   []string // settings of the source's services that the target does not get
-	volumes   []Volume
-	created   createdVolumes
-	asked     bool // volumes were asked for, so some may exist that no answer named
-	replaced  int  // volumes that were lost and asked for again
-	bound     bool // claims of a target that is kept are bound to the volumes
-	started   bool // TiKV may start, so pods may use the volumes
-	// resumed says that an earlier process of the run died, tikvBegan that it may have started TiKV.
-	resumed, tikvBegan bool
-	left               bool // the target has left recovery mode before this process began
-	leaving            bool // it has, or may have, by this process
-	earlier            earlier
-	keepAgain          bool // what the user chose, while the rest of a run is undone all the same
-	given              journal.GivenTarget
-	made               map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
-	fill               fill
+	// that run side by side set it. leadersReady is the first of the two: only then is the cluster restored.
+	leadersReady bool
+	serves       atomic.Bool
+	resolved     bool // the data are at the backup ts already: an earlier run was killed after that
+	existing     bool // the target was made by somebody else, for this restore
+	// multiCluster says that other runs restore the cluster's stores elsewhere, which are in other Kubernetes clusters.
+	multiCluster bool
+	elsewhere    []cluster.StoreID
+	// externalBinder: somebody else binds the volumes, so the names of their PVs and claims are not known.
+	externalBinder bool
+	instance       string   // of a target that somebody else made: the value of its instance label
+	dropped        []string // settings of the source's services that the target does not get
+	volumes        []Volume
+	created        createdVolumes
+	asked          bool // volumes were asked for, so some may exist that no answer named
+	replaced       int  // volumes that were lost and asked for again
+	bound          bool // claims of a target that is kept are bound to the volumes
+	started        bool // TiKV may start, so pods may use the volumes
+	// resumed says that an earlier process of the run died, tikvMayRun that it may have started TiKV.
+	resumed, tikvMayRun bool
+	leftRecovery        bool // the target has left recovery mode before this process began
+	leaving             bool // it has, or may have, by this process
+	earlier             earlier
+	keepAfterUndo       bool // what the user chose, while the rest of a run is undone all the same
+	given               journal.GivenTarget
+	made                map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
+	fill                fill
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.
 	fastBefore map[pair]bool
 	fastMine   map[cluster.Zone][]cluster.SnapshotID

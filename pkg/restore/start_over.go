@@ -18,7 +18,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 	case !h.Undoing():
 		why, err = r.aheadLost(ctx, h)
 	case r.earlier.keep:
-	case r.left:
+	case r.leftRecovery:
 		err = failure.New(failure.Conflict, "resume restore", r.opts.Target.String(),
 			"run %s was being undone when its process died, and the cluster has left recovery mode: it may serve", r.opts.Run).
 			WithHint("if nobody needs the cluster, delete its TidbCluster and run `tisnap runs abort %s --yes`", r.opts.Run)
@@ -26,7 +26,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 		why = "the run was being undone when its process died"
 	}
 	if why != "" {
-		r.keepAgain, r.opts.KeepOnFailure = r.opts.KeepOnFailure, false
+		r.keepAfterUndo, r.opts.KeepOnFailure = r.opts.KeepOnFailure, false
 	}
 	return why, err
 }
@@ -35,7 +35,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 // leaders, and what it wrote down before is not there. Fresh volumes have them as they were. What the run was to keep, or
 // somebody else made, is not taken away: then that is an error.
 func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
-	if !h.Began(stepStartTiKV) || r.left || r.manifest.EarlyApplyRuledOut() {
+	if !h.Began(stepStartTiKV) || r.leftRecovery || r.manifest.EarlyApplyRuledOut() {
 		return "", nil
 	}
 	why := ""
@@ -64,8 +64,8 @@ func (r *run) progress() *resolve.ProgressFile {
 
 // reset forgets what earlier processes of the run made: it is taken away.
 func (r *run) reset() error {
-	r.opts.KeepOnFailure = r.keepAgain
-	r.resumed, r.tikvBegan, r.started = false, false, false
+	r.opts.KeepOnFailure = r.keepAfterUndo
+	r.resumed, r.tikvMayRun, r.started = false, false, false
 	r.up.Store(false)
 	r.asked, r.replaced, r.bound, r.created, r.made = false, 0, false, createdVolumes{}, nil
 	r.existing, r.instance, r.given = false, "", journal.GivenTarget{}

@@ -24,7 +24,7 @@ func (r *run) tags(v *Volume) ebs.Tags {
 	if r.storageID != "" {
 		own[ebs.TagStorage] = r.storageID
 	}
-	if r.handsOver {
+	if r.externalBinder {
 		addBRTags(own, v)
 		return own
 	}

@@ -28,14 +28,14 @@ const (
 	hintTLS         = "check the CA, certificate and key (--ca, --cert and --key, or the secret NAME-cluster-client-secret) against those of the cluster"
 )
 
-// verdict is what a caller can do about a gRPC code.
-type verdict struct {
+// class is what a caller can do about a gRPC code.
+type class struct {
 	kind failure.Kind
 	hint string
 }
 
-// verdicts is what TiKV's gRPC codes mean. A code that is missing is Unknown.
-var verdicts = map[codes.Code]verdict{
+// classes is what TiKV's gRPC codes mean. A code that is missing is Unknown.
+var classes = map[codes.Code]class{
 	// Another stream took the store over, which ends ours: "the loop has been aborted by server".
 	codes.Canceled: {failure.Conflict, hintOtherBackup},
 	// Another RecoverRegion or ReadRegionMeta took the store over.
@@ -67,20 +67,20 @@ const handshakeText = "authentication handshake failed"
 var badTLSTexts = []string{"x509:", "tls:"}
 
 // classify looks a gRPC error up.
-func classify(err error) verdict {
+func classify(err error) class {
 	s := status.Convert(err)
 	if _, why, found := strings.Cut(s.Message(), handshakeText); found && s.Code() == codes.Unavailable {
 		if slices.ContainsFunc(badTLSTexts, func(text string) bool { return strings.Contains(why, text) }) {
-			return verdict{failure.Denied, hintTLS}
+			return class{failure.Denied, hintTLS}
 		}
 	}
 	if s.Code() == codes.Unavailable && strings.Contains(s.Message(), forwardDenied) {
-		return verdict{failure.Denied, hintForward}
+		return class{failure.Denied, hintForward}
 	}
-	if v := verdicts[s.Code()]; s.Code() != codes.Unavailable || !unresolved(s.Message()) {
+	if v := classes[s.Code()]; s.Code() != codes.Unavailable || !unresolved(s.Message()) {
 		return v
 	}
-	return verdict{verdicts[codes.Unavailable].kind, hintInside}
+	return class{classes[codes.Unavailable].kind, hintInside}
 }
 
 // forwardDenied is what the API server answers to a port forward that the role does not allow.

@@ -25,7 +25,7 @@ func TestTranslate_EachCode_HasItsKind(t *testing.T) {
 		codes.Unimplemented: failure.Unready, codes.Internal: failure.Unknown, codes.Unavailable: failure.Unknown,
 		codes.DataLoss: failure.Corrupt, codes.Unauthenticated: failure.Denied,
 	}
-	require.Len(t, verdicts, len(kinds))
+	require.Len(t, classes, len(kinds))
 	for code, kind := range kinds {
 		err := translate(t.Context(), status.Error(code, "text"), "do", "s:1", hintRecovery)
 		require.Equal(t, kind, failure.KindOf(err), code.String())

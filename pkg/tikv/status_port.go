@@ -36,7 +36,7 @@ func (e *statusError) Error() string {
 }
 
 // statusVerdicts is what an answer of a status port means. A status that is missing is Unknown.
-var statusVerdicts = map[int]verdict{
+var statusVerdicts = map[int]class{
 	http.StatusUnauthorized:     {failure.Denied, hintCN},
 	http.StatusForbidden:        {failure.Denied, hintCN}, // "certificate role error"
 	http.StatusNotFound:         {failure.Unready, hintStatus},
@@ -100,7 +100,7 @@ func translateStatus(ctx context.Context, err error, op, address string) error {
 	return e
 }
 
-func classifyStatus(err error) verdict {
+func classifyStatus(err error) class {
 	var answer *statusError
 	if errors.As(err, &answer) {
 		return statusVerdicts[answer.code]
@@ -108,11 +108,11 @@ func classifyStatus(err error) verdict {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, forwardDenied):
-		return verdict{failure.Denied, hintForward}
+		return class{failure.Denied, hintForward}
 	case strings.Contains(text, "x509:") || strings.Contains(text, "tls:"):
-		return verdict{failure.Denied, hintTLS}
+		return class{failure.Denied, hintTLS}
 	case unresolved(text):
-		return verdict{failure.Unready, hintInside}
+		return class{failure.Unready, hintInside}
 	}
-	return verdict{failure.Unready, hintStatus}
+	return class{failure.Unready, hintStatus}
 }

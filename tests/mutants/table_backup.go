@@ -89,7 +89,7 @@ func phaseGuards() []Mutant {
 			"		if err := r.checkGiven(ctx, tc); err != nil {", "		if err := error(nil); err != nil {",
 			"TestFindTarget_ClusterOfSomebodyElse_IsRefused"),
 		in("pkg/restore/resume.go", "a resumed restore that fails deletes a cluster that has left recovery mode", othersStay,
-			"	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.left\n", "",
+			"	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.leftRecovery\n", "",
 			"TestFindTarget_LeftRecoveryMode_IsKeptWhateverFails"),
 		in("pkg/phase/resume.go", "two processes continue one run", oneRun,
 			"	if len(now.Records) != e.writer.base {", "	if false {",

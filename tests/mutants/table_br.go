@@ -51,7 +51,7 @@ func brGuards() []Mutant {
 			"|| h.Undoing() || !h.Done(journal.StepRelease)", "|| h.Undoing()",
 			"TestContinues_OnlyTheSameBackupWithAProvenCut"),
 		in("pkg/restore/load.go", "a part of a cluster is restored as if it were the whole", sealedIsWhole,
-			"	if len(elsewhere) > 0 && !r.parts {", "	if false && !r.parts {",
+			"	if len(elsewhere) > 0 && !r.multiCluster {", "	if false && !r.multiCluster {",
 			"TestLoad_PartOfACluster_IsNotTakenForTheWhole"),
 		in("pkg/restore/await_stores.go", "the data are resolved without the stores of the other parts", sealedIsWhole,
 			"	return append(all, r.elsewhere...)", "	return all",

@@ -19,7 +19,7 @@ func earlyApplyGuards() []Mutant {
 		in(setting, "a store that cannot be read has no early apply", notAhead, "len(s.On)+len(s.Off)+len(s.Failed) == 0", "len(s.On)+len(s.Off) == 0",
 			"TestSurvey_NotApplicable_OnlyWhereEveryStoreSaysSo"),
 		in(setting, "what somebody else has set is put back", othersStay, "if err != nil || !got.Known || got.Limit != 0 {", "if err != nil || !got.Known {", "TestPutBack_OnlyWhatIsStillOff"),
-		in("pkg/earlyapply/adopt.go", "the gauge is believed before a tick", notAhead, "	if wait.For(ctx, settle) != nil {", "	if ctx.Err() != nil {",
+		in("pkg/earlyapply/adopt.go", "the gauge is believed before a tick", notAhead, "	if wait.For(ctx, adoptTime) != nil {", "	if ctx.Err() != nil {",
 			"TestAwaitAdopted_FirstAnswerOfNone_IsNotBelievedBeforeATick"),
 		in(off, "a store that cannot be set passes although that is required", notAhead, "if err == nil || r.opts.EarlyApply == RequireNoEarlyApply {", "if err == nil {",
 			"TestRun_EarlyApply_StoreThatCannotBeSet"),

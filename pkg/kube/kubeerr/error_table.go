@@ -15,17 +15,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// verdict is what a caller can do about an answer of the API server.
-type verdict struct {
+// class is what a caller can do about an answer of the API server.
+type class struct {
 	kind failure.Kind
 	hint string
 }
 
 // reasons maps the reasons of a Status. One that is not here is Unknown, which is tried again until the step's deadline.
-func reasons() map[metav1.StatusReason]verdict {
+func reasons() map[metav1.StatusReason]class {
 	const slow = "run it again when the API server is less busy"
 	const invalid = "report this as a bug: the API server does not take the object"
-	return map[metav1.StatusReason]verdict{
+	return map[metav1.StatusReason]class{
 		metav1.StatusReasonUnauthorized:          {failure.Denied, "renew the credentials of the kubeconfig"},
 		metav1.StatusReasonForbidden:             {failure.Denied, "grant the verb on the resource that the message names"},
 		metav1.StatusReasonNotFound:              {failure.NotFound, ""},
@@ -57,7 +57,7 @@ func Wrap(err error, op, target string) error {
 	if errors.As(err, &known) {
 		return failure.Annotate(err, op, target)
 	}
-	v := judge(err)
+	v := classify(err)
 	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: failure.Remote(err)}
 }
 
@@ -70,69 +70,69 @@ func Usage(err error) error {
 // RBACText is in `User "x" cannot get resource "pods" …`, in JSON and in protobuf: what RBAC refuses says so, and admission does not.
 const RBACText = `" cannot `
 
-func judge(err error) verdict {
+func classify(err error) class {
 	if errors.Is(err, context.Canceled) {
-		return verdict{failure.Unknown, ""}
+		return class{failure.Unknown, ""}
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		if v, found := admission(status.Status()); found {
 			return v
 		}
 		if noSuchResource(status.Status()) {
-			return verdict{failure.Unready, "install TiDB Operator 1.6, or point to the Kubernetes cluster that has it"}
+			return class{failure.Unready, "install TiDB Operator 1.6, or point to the Kubernetes cluster that has it"}
 		}
 		return reasons()[status.Status().Reason]
 	}
 	// The last is client-go's own limiter, whose error has no type.
 	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) || strings.Contains(err.Error(), "would exceed context deadline") {
-		return verdict{failure.Limited, "check the way to the API server and run it again"}
+		return class{failure.Limited, "check the way to the API server and run it again"}
 	}
 	if strings.Contains(err.Error(), "getting credentials") || strings.Contains(err.Error(), "x509: ") {
-		return verdict{failure.Denied, "make `kubectl get nodes` work with this kubeconfig first"}
+		return class{failure.Denied, "make `kubectl get nodes` work with this kubeconfig first"}
 	}
 	var request *url.Error
 	if errors.As(err, &request) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) {
-		return verdict{failure.Unknown, "check that the API server of the kubeconfig is up and can be reached"}
+		return class{failure.Unknown, "check that the API server of the kubeconfig is up and can be reached"}
 	}
-	return verdict{failure.Unknown, ""}
+	return class{failure.Unknown, ""}
 }
 
 // admissionTexts are in the refusals of objects by the server's own checks, with 403, 404 or 422. The policy's own
 // message is the cause, and no role helps.
 func admissionTexts() []struct {
 	text string
-	verdict
+	class
 } {
 	type row = struct {
 		text string
-		verdict
+		class
 	}
 	return []row{
-		{"exceeded quota", verdict{failure.Unready, "raise the ResourceQuota that the message names, or delete what uses it up"}},
-		{"because it is being terminated", verdict{failure.Unready, "wait until the namespace is gone and create it again, or name another one"}},
-		{"admission webhook", verdict{failure.Unready, "see that the webhook that the message names allows the object: it is no question of the role"}},
-		{"ValidatingAdmissionPolicy", verdict{failure.Unready, "see that the policy that the message names allows the object: it is no question of the role"}},
-		{"violates PodSecurity", verdict{failure.Unready, "see that the namespace's pod security level allows the object"}},
+		{"exceeded quota", class{failure.Unready, "raise the ResourceQuota that the message names, or delete what uses it up"}},
+		{"because it is being terminated", class{failure.Unready, "wait until the namespace is gone and create it again, or name another one"}},
+		{"admission webhook", class{failure.Unready, "see that the webhook that the message names allows the object: it is no question of the role"}},
+		{"ValidatingAdmissionPolicy", class{failure.Unready, "see that the policy that the message names allows the object: it is no question of the role"}},
+		{"violates PodSecurity", class{failure.Unready, "see that the namespace's pod security level allows the object"}},
 	}
 }
 
 // admission recognizes the refusal of an object by a quota, a policy, a webhook or the state of its namespace.
-func admission(s metav1.Status) (verdict, bool) {
+func admission(s metav1.Status) (class, bool) {
 	if s.Status == metav1.StatusSuccess {
-		return verdict{}, false
+		return class{}, false
 	}
 	for _, row := range admissionTexts() {
 		if strings.Contains(s.Message, row.text) {
-			return row.verdict, true
+			return row.class, true
 		}
 	}
 	if s.Reason == metav1.StatusReasonNotFound && s.Details != nil && s.Details.Kind == "namespaces" {
-		return verdict{failure.Unready, "create the namespace: kubectl create namespace " + s.Details.Name}, true
+		return class{failure.Unready, "create the namespace: kubectl create namespace " + s.Details.Name}, true
 	}
 	if s.Reason == metav1.StatusReasonForbidden && !strings.Contains(s.Message, RBACText) {
-		return verdict{failure.Unready, "change what the message names: it is no question of the role"}, true
+		return class{failure.Unready, "change what the message names: it is no question of the role"}, true
 	}
-	return verdict{}, false
+	return class{}, false
 }
 
 // noSuchResource distinguishes the 404 of a path that is not served, as of a custom resource that is not installed,

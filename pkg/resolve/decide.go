@@ -18,10 +18,10 @@ func permanent(err error) bool {
 	return err != nil && !failure.Transient(err) && !errors.Is(err, context.Canceled)
 }
 
-// judge ends the run when a store answers what will not change, or when nothing came from one for
+// decide ends the run when a store answers what will not change, or when nothing came from one for
 // Config.Stall since nobody else waits for the stores any more: a process that dies on its volumes each time would hold up the run for ever. pdErr is why PD
 // does not list the stores, if it does not: it may have no leader, or be without a store yet.
-func (g *gathering) judge(pdErr error) error {
+func (g *gathering) decide(pdErr error) error {
 	now := time.Now()
 	if g.coming {
 		g.listed = now
