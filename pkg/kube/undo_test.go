@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -81,7 +83,15 @@ func TestUndo_ReclaimPolicyDeleteByTheOperator_KeepsTheEBSVolumes(t *testing.T) 
 	require.NoError(t, l.client.StartTiKV(t.Context(), target))
 	l.awaitReady(t, target, 3)
 	require.Eventually(t, func() bool { return l.policies("tisnap-") == "Delete Delete Delete" }, patience, 5*time.Millisecond)
+	claims, deleted := len(l.server.List("persistentvolumeclaims", ""))-3, atomic.Int64{} // but the source's
+	l.faults.Watch(func(point string) *fault.Rule {
+		if point == "kube.delete.persistentvolumeclaims" && int(deleted.Add(1)) == claims {
+			assert.Equal(t, "Retain Retain Retain", l.policies("tisnap-"), "a claim takes its EBS volume along")
+		}
+		return nil
+	})
 	require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false))
+	require.GreaterOrEqual(t, int(deleted.Load()), claims)
 	l.awaitDetached(t, 3)
 	for _, v := range volumes {
 		require.NotEmpty(t, l.disks.Zone(v.Volume), "the run deletes it, not Kubernetes")
