@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -168,12 +169,19 @@ func TestBindVolume_Claim_IsMadeOnceItsVolumeIsAvailable(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	var phase string
+	var calls []string
+	l.faults.Watch(func(point string) *fault.Rule {
+		calls = append(calls, point) // of one call after the other
+		return nil
+	})
 	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.create.persistentvolumeclaims", Position: fault.Slow, Do: func() {
 		for _, pv := range l.server.List("persistentvolumes", "") {
 			phase, _, _ = unstructured.NestedString(pv.Object, "status", "phase")
 		}
 	}}))
 	require.NoError(t, l.client.BindVolume(t.Context(), recordedVolume(t, source("dst"))))
+	made, claimed := slices.Index(calls, "kube.create.persistentvolumes"), slices.Index(calls, "kube.create.persistentvolumeclaims")
+	require.Contains(t, calls[made:claimed], "kube.get.persistentvolumes", "it looks, however soon the volume is available")
 	require.Eventually(t, func() bool {
 		phase, _, _ := unstructured.NestedString(l.server.Get("persistentvolumeclaims", "tidb", "tikv-dst-tikv-0").Object, "status", "phase")
 		return phase == "Bound"
