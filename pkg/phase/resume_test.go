@@ -180,7 +180,12 @@ func TestResume_RunWasBeingUndone_RestIsUndoneAndAllIsDoneAgain(t *testing.T) {
 			lock := tr.step("lock", nil)
 			lock.Resume.Repeat = true
 			cfg := continuing(j, nil, func() {})
-			cfg.Resume.StartOver = func(context.Context, *phase.History) (string, error) { return "it was being undone", nil }
+			cfg.Resume.StartOver = func(_ context.Context, h *phase.History) (string, error) {
+				if !h.Undoing() {
+					return "", nil
+				}
+				return "it was being undone", nil
+			}
 			cfg.Resume.Reset = func() error { tr.did = append(tr.did, "reset"); return nil }
 			check := tr.step("check", nil)
 			check.Undo.Do = nil
