@@ -85,8 +85,8 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 		if err := w.all(ctx, s, w.remains); err != nil {
 			return err
 		}
-		r.early = &EarlyApply{Affected: r.early.Affected, Rebuild: r.early.Rebuild, Removed: true}
-		if err := r.noteRebuild(ctx); err != nil {
+		removed := &EarlyApply{Affected: r.early.Affected, Rebuild: r.early.Rebuild, Removed: true}
+		if err := r.noteRebuild(ctx, removed); err != nil {
 			return err
 		}
 	}

@@ -38,12 +38,12 @@ func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error 
 	if !found {
 		return nil
 	}
-	w.r.early = &EarlyApply{Affected: w.r.early.Affected, Rebuild: list} // of which some are left
-	return w.r.noteRebuild(ctx)
+	return w.r.noteRebuild(ctx, &EarlyApply{Affected: w.r.early.Affected, Rebuild: list}) // of which some are left
 }
 
-// noteRebuild writes the list into the progress, of this run or of the one that it resumes.
-func (r *Resolver) noteRebuild(ctx context.Context) error {
+// noteRebuild writes into the progress, of this run or of the one that it resumes, what has come of the replicas that are
+// ahead, and goes by that from then on.
+func (r *Resolver) noteRebuild(ctx context.Context, now *EarlyApply) error {
 	p, found, err := r.cfg.Progress.Load(ctx)
 	if err != nil {
 		return failure.Annotate(err, "read progress", r.cfg.Cluster.String())
@@ -51,8 +51,12 @@ func (r *Resolver) noteRebuild(ctx context.Context) error {
 	if !found {
 		p = r.snapshot()
 	}
-	p.Run, p.EarlyApply = r.cfg.Run, r.early
-	return failure.Annotate(r.save(ctx, p), "write down which peers are replaced", r.cfg.Cluster.String())
+	p.Run, p.EarlyApply = r.cfg.Run, now
+	if err := r.save(ctx, p); err != nil {
+		return failure.Annotate(err, "write down which peers are replaced", r.cfg.Cluster.String())
+	}
+	r.early = now
+	return nil
 }
 
 // lacks says what is missing until the region has all its peers; "" is nothing.
