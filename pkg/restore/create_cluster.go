@@ -10,10 +10,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// createCluster makes the target in recovery mode, unless it was made for this restore.
+// createCluster makes the target in recovery mode, unless it was made for this restore. What the resolver wrote down of a
+// cluster that had the name before, which may be damaged, is removed.
 func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	if r.existing {
 		return nil
+	}
+	if err := r.progress().Clear(ctx); err != nil {
+		return err
 	}
 	r.noteCluster()
 	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target())

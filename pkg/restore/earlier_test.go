@@ -182,6 +182,8 @@ func TestStartOver_NobodyHasLookedForReplicasAhead(t *testing.T) {
 			r.manifest = &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
 		}},
 		"the target has left recovery mode":    {records: whole, change: func(r *run) { r.leftRecovery = true }},
+		"it has served, and is gone":           {records: whole, change: func(r *run) { r.earlier.Served = true }},
+		"it may have left recovery mode":       {records: whole, change: func(r *run) { r.earlier.Left = &journal.LeftRecovery{} }},
 		"it was to keep what it made":          {records: whole, change: func(r *run) { r.earlier.keep = true }, refused: true},
 		"the target was made by somebody else": {records: whole, change: func(r *run) { r.existing = true }, refused: true},
 	} {

@@ -169,11 +169,40 @@ func TestResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.T) {
 	require.True(t, h.pd.PD.Recovering(), "the mark stays")
 }
 
-// The process of an older version has died while it resolved the data: nobody can see any more which replicas were ahead. The
-// run begins again, with volumes that have them as they were at the backup.
+// A process has died while it resolved the data, and nobody can see any more which replicas were ahead: it was an older version's,
+// or what it wrote down is damaged. The run begins again, with volumes that have them as they were at the backup.
 // Catalogue: G16.
 func TestRestore_ResumesOneThatHasNotLooked_OntoFreshVolumes(t *testing.T) {
 	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, l *lab, opts restore.Options){
+		"an older version": func(t *testing.T, l *lab, opts restore.Options) {
+			t.Helper()
+			progress := resolve.NewProgressFile(l.store, opts.Target, opts.Backup)
+			p, found, err := progress.Load(t.Context())
+			require.NoError(t, err)
+			require.True(t, found)
+			require.NotNil(t, p.EarlyApply)
+			p.EarlyApply = nil
+			require.NoError(t, progress.Save(t.Context(), p))
+		},
+		"damaged": func(t *testing.T, l *lab, opts restore.Options) {
+			t.Helper()
+			key := manifest.ResolveKey(opts.Target, opts.Backup)
+			_, version, err := l.store.Get(t.Context(), key)
+			require.NoError(t, err)
+			_, err = l.store.Replace(t.Context(), key, []byte("{"), version)
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			startsOver(t, change)
+		})
+	}
+}
+
+func startsOver(t *testing.T, change func(t *testing.T, l *lab, opts restore.Options)) {
+	t.Helper()
 	l := newLab(t)
 	deps, opts := l.next(t, nil)
 	ctx, cancel := context.WithCancel(within(t))
@@ -192,14 +221,7 @@ func TestRestore_ResumesOneThatHasNotLooked_OntoFreshVolumes(t *testing.T) {
 	l.forgetJournal(t, opts.Run, written)
 	first := l.volumes()
 	require.Len(t, first, 6)
-
-	progress := resolve.NewProgressFile(l.store, opts.Target, opts.Backup)
-	p, found, err := progress.Load(t.Context())
-	require.NoError(t, err)
-	require.True(t, found)
-	require.NotNil(t, p.EarlyApply)
-	p.EarlyApply = nil
-	require.NoError(t, progress.Save(t.Context(), p))
+	change(t, l, opts)
 
 	deps.Sink = nil
 	result, err := restore.Run(within(t), deps, opts)

@@ -33,9 +33,11 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 
 // aheadLost says why nobody can find out any more which replicas were ahead of their logs: an earlier process may have made
 // leaders, and what it wrote down before is not there. Fresh volumes have them as they were. What the run was to keep, or
-// somebody else made, is not taken away: then that is an error.
+// somebody else made, is not taken away: then that is an error. Nor is what has served, or may have, by the journal: the
+// resolver removes its progress at the end, and the TidbCluster may be gone since.
 func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
-	if !h.Began(stepStartTiKV) || r.leftRecovery || r.manifest.EarlyApplyRuledOut() {
+	served := r.leftRecovery || r.earlier.Served || r.earlier.Left != nil
+	if !h.Began(stepStartTiKV) || served || r.manifest.EarlyApplyRuledOut() {
 		return "", nil
 	}
 	why := ""
