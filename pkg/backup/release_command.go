@@ -72,7 +72,7 @@ func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runl
 	return runlock.Finding{Record: record}, err
 }
 
-// PlanRelease finds out what a release would release, and changes nothing. It is Conflict while the lock of a
+// PlanRelease finds out what a release would end, and changes nothing. It is Conflict while the lock of a
 // run is alive, unless Force is to break it. A lock that is not renewed is watched first, as a backup does that
 // takes it over.
 func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseOptions) (*Leftover, error) {
@@ -209,7 +209,7 @@ func describePauses(ctx context.Context, p hold.PD, held []holding, recorded []e
 	return status, nil
 }
 
-// Release releases what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
+// Release ends what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
 // unless Force breaks it: a run that lives after all then ends. The lock of a dead run is freed, and notes that the cluster
 // was released.
 func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {

@@ -24,13 +24,13 @@ func (h *Hold) guard(ctx context.Context) {
 		h.breakWith(failure.New(failure.Limited, "", "", "it took longer than %s %s: %w", h.cfg.Budget, h.cfg.MaxHold, ErrBudget))
 	}
 	for wait.For(ctx, h.cfg.Grace) == nil {
-		h.log.Warn("the broken hold is not released yet: it is released by the guard")
+		h.log.Warn("the broken hold is not released yet: the guard releases it")
 		h.stopKeeper()
 		err := h.letGo(ctx)
 		if err == nil {
 			return
 		}
-		h.log.Warn("releasing failed", zap.Error(err))
+		h.log.Warn("the guard could not release the hold", zap.Error(err))
 	}
 }
 

@@ -143,7 +143,7 @@ func (h *Hold) begin(ctx context.Context) {
 	h.guarding.Go(func() { h.watchOver("guard", func() { h.guard(watched) }) })
 }
 
-// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to release.
+// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to release the cluster.
 func (h *Hold) watchOver(what string, f func()) {
 	err := func() (err error) {
 		defer failure.Catch(&err, what)
