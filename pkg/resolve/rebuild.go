@@ -108,8 +108,16 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 // changed for Config.Stall.
 func (w *rebuild) all(ctx context.Context, s *phase.Scope, round func(context.Context) ([]string, error)) error {
 	w.moved = time.Now()
+	var known []string // what was waited for when PD answered last
+	for i := range w.r.early.Rebuild {
+		known = append(known, w.r.early.Rebuild[i].name("PD has not answered"))
+	}
 	for {
 		waiting, err := round(ctx)
+		if err != nil && len(waiting) == 0 {
+			waiting = known
+		}
+		known = waiting
 		n := len(w.r.early.Rebuild)
 		s.Expect(int64(2*n), "removals and new replicas") // both for each
 		switch {

@@ -27,6 +27,7 @@ type shownPD struct {
 	refuse  error                            // of the next removal
 	after   func(p *shownPD, removal string) // what becomes of the regions; nil is that the peer goes
 	poor    bool                             // it makes up for nothing
+	away    bool                             // it lists no regions
 	removed []string                         // "region/store"
 	limits  map[string]string
 	ttl     time.Duration
@@ -45,6 +46,9 @@ func (p *shownPD) HoldGC(context.Context, string, cluster.TS, time.Duration) (cl
 func (p *shownPD) Regions(_ context.Context, _ cluster.KeyRange) ([]cluster.Region, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.away {
+		return nil, failure.New(failure.Limited, "list regions", "PD", "no leader")
+	}
 	return slices.Clone(p.regions), nil
 }
 
@@ -308,6 +312,19 @@ func TestRebuild_FailsWhileAReplicaIsAhead_PDStaysFrozen(t *testing.T) {
 			require.Contains(t, failure.HintOf(err), "fresh volumes")
 			require.Equal(t, []string{"1/1"}, distinct(p.removed))
 		}
+	})
+}
+
+// The error of a PD that answers no more names what it is to remove.
+func TestRebuild_PDIsAway_NamesTheReplicas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &shownPD{away: true}
+		_, err := p.rebuild(t.Context(), t, &memoryProgress{saved: foundAhead(1, 2), found: true}, nil)
+		require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "2 of 2 are not rebuilt")
+		require.ErrorContains(t, err, "region 1 on store 2 (PD has not answered)")
+		require.ErrorContains(t, err, "no leader")
 	})
 }
 
