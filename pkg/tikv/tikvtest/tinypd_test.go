@@ -2,6 +2,7 @@ package tikvtest_test
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type tinyPD struct {
 	stores       map[uint64]*metapb.Store
 	leaders      map[uint64]*pdpb.RegionHeartbeatRequest
 	resolved     map[uint64]uint64
+	reports      map[uint64]int // of a resolved ts, by store
 	operators    map[uint64]*pdpb.RegionHeartbeatResponse
 }
 
@@ -27,7 +29,7 @@ func newTinyPD(clusterID uint64) *tinyPD {
 	return &tinyPD{
 		clusterID: clusterID, nextID: 1, stores: map[uint64]*metapb.Store{},
 		leaders: map[uint64]*pdpb.RegionHeartbeatRequest{}, resolved: map[uint64]uint64{},
-		operators: map[uint64]*pdpb.RegionHeartbeatResponse{},
+		reports: map[uint64]int{}, operators: map[uint64]*pdpb.RegionHeartbeatResponse{},
 	}
 }
 
@@ -93,6 +95,7 @@ func (p *tinyPD) ReportMinResolvedTS(_ context.Context, req *pdpb.ReportMinResol
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.resolved[req.StoreId] = req.MinResolvedTs
+	p.reports[req.StoreId]++
 	return &pdpb.ReportMinResolvedTsResponse{Header: p.header()}, nil
 }
 
@@ -132,6 +135,13 @@ func (p *tinyPD) minResolved(n int) uint64 {
 		lowest = min(lowest, ts)
 	}
 	return lowest
+}
+
+// reported is how often each store has reported its resolved ts.
+func (p *tinyPD) reported() map[uint64]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.reports)
 }
 
 func (p *tinyPD) setRecovering(marked bool) {
