@@ -16,5 +16,7 @@ var (
 
 func main() {
 	streams := brcompat.Streams{Out: os.Stdout, Err: os.Stderr}
-	os.Exit(int(brcompat.Main(context.Background(), os.Args[1:], streams, brcompat.Version{Version: version, Commit: commit})))
+	os.Exit(
+		int(brcompat.Main(context.Background(), os.Args[1:], streams,
+			brcompat.Version{Version: version, Commit: commit})))
 }

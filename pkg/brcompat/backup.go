@@ -47,7 +47,8 @@ func (a *app) backupCommand() *cobra.Command {
 	fl.StringVar(&f.Type, "type", "kv", "full backup type: "+typeEBS)
 	fl.StringVar(&f.VolumeFile, "volume-file", "./backup.json", "file that names the stores and their volumes")
 	fl.StringVar(&f.ProgressFile, "progress-file", "progress.txt", "file for the progress")
-	fl.BoolVar(&f.OtherHolds, "operator-paused-gc-and-scheduler", false, "another process holds the cluster, by br operator pause-gc-and-schedulers")
+	fl.BoolVar(&f.OtherHolds, "operator-paused-gc-and-scheduler", false,
+		"another process holds the cluster, by br operator pause-gc-and-schedulers")
 	earlyApplyFlag(fl, &f.EarlyApply)
 	defineOthers(fl, backupOthers())
 	return cmd
@@ -85,11 +86,12 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	return a.concludeBackup(p, opts.Backup, result, err)
 }
 
-// concludeBackup says how the backup ended. One that is not sealed is an error whatever its run says: the Operator takes the
-// end with 0 for a backup.
+// concludeBackup says how the backup ended. One that is not sealed is an error whatever its run says: the Operator
+// takes the end with 0 for a backup.
 func (a *app) concludeBackup(p *progress, id cluster.BackupID, result *backup.Result, err error) error {
 	if err == nil && !result.Sealed {
-		err = failure.New(failure.Unready, "back up", string(id), "the run ended without an error, and the backup is not sealed").
+		err = failure.New(failure.Unready, "back up", string(id),
+			"the run ended without an error, and the backup is not sealed").
 			WithHint("take another backup, and report this")
 	}
 	done := result.Sealed && (err == nil || failure.Is(err, failure.Partial))
@@ -102,20 +104,24 @@ func (a *app) concludeBackup(p *progress, id cluster.BackupID, result *backup.Re
 		a.log.Warn("the backup is complete, and a person has to see to something", zap.Error(err))
 	}
 	// As br's, the size is that of the volumes in GiB: the Operator makes bytes of it.
-	a.log.say("EBS backup success", zap.Int64("size", result.Manifest.SizeGiB()), zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
+	a.log.say("EBS backup success", zap.Int64("size", result.Manifest.SizeGiB()),
+		zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
 		zap.Duration("cut", result.Hold.Cut), zap.String("backup", string(id)))
 	return nil
 }
 
-// checkMember says what was read, and refuses to back up a part of a cluster without a hold of all of it: the parts would
-// be of different times.
+// checkMember says what was read, and refuses to back up a part of a cluster without a hold of all of it: the parts
+// would be of different times.
 func (a *app) checkMember(file *volumeFile, f backupFlags) error {
-	a.log.Info("volume file read", zap.Stringer("cluster", file.name), zap.Int("stores", len(file.TiKV.Stores)), zap.Int("stores-elsewhere", len(file.elsewhere)))
+	a.log.Info("volume file read", zap.Stringer("cluster", file.name), zap.Int("stores", len(file.TiKV.Stores)),
+		zap.Int("stores-elsewhere", len(file.elsewhere)))
 	if len(file.dropped) > 0 {
-		a.log.Warn("what no store uses is left out of the backup's document: a restore would fail on it", zap.Strings("dropped", file.dropped))
+		a.log.Warn("what no store uses is left out of the backup's document: a restore would fail on it",
+			zap.Strings("dropped", file.dropped))
 	}
 	if len(file.elsewhere) > 0 && !f.OtherHolds {
-		return failure.New(failure.Unready, "backup", file.name.String(), "%d of its stores are in other Kubernetes clusters", len(file.elsewhere)).
+		return failure.New(failure.Unready, "backup", file.name.String(),
+			"%d of its stores are in other Kubernetes clusters", len(file.elsewhere)).
 			WithHint("use a VolumeBackup, which holds the whole cluster by --operator-paused-gc-and-scheduler")
 	}
 	return nil
@@ -154,7 +160,8 @@ func (a *app) backupOptions(file *volumeFile, f backupFlags) (backup.Options, er
 		return backup.Options{}, err
 	}
 	opts := backup.Options{
-		Cluster: file.name, Backup: cluster.BackupID("br-" + string(run)), Run: run, Owner: runlock.NewOwner(run, "br backup"), Tool: a.version.Version,
+		Cluster: file.name, Backup: cluster.BackupID("br-" + string(run)), Run: run,
+		Owner: runlock.NewOwner(run, "br backup"), Tool: a.version.Version,
 		OtherHolds: f.OtherHolds, ClusterMeta: doc, EarlyApply: policy,
 	}
 	if f.OtherHolds {

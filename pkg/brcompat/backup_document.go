@@ -24,7 +24,8 @@ func loadDocument(ctx context.Context, store objstore.Store) (*document, error) 
 	c := catalog.Catalog{Store: store}
 	m, err := c.LoadBR(ctx)
 	if failure.Is(err, failure.NotFound) {
-		return nil, failure.New(failure.NotFound, "load backup", store.URL(), "there is no %s: no backup was finished there", manifest.BRBackupMeta).
+		return nil, failure.New(failure.NotFound, "load backup", store.URL(),
+			"there is no %s: no backup was finished there", manifest.BRBackupMeta).
 			WithHint("see that --storage is that of a Backup that is complete")
 	}
 	if err != nil {
@@ -65,7 +66,8 @@ func ownManifest(ctx context.Context, c catalog.Catalog, br *manifest.Manifest) 
 		return nil, err
 	}
 	if !slices.Equal(sortedSnapshots(own), sortedSnapshots(br)) {
-		return nil, failure.New(failure.Corrupt, "load backup", string(own.ID), "%s names other snapshots than its manifest", manifest.BRBackupMeta).
+		return nil, failure.New(failure.Corrupt, "load backup", string(own.ID),
+			"%s names other snapshots than its manifest", manifest.BRBackupMeta).
 			WithHint("restore another backup")
 	}
 	return own, nil

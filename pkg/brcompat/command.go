@@ -49,7 +49,10 @@ on the command line of a person, tisnap itself does the same and more.`,
 
 // parent is a command that only has others below it: one that is supported, and br's other ones, which are refused.
 func parent(root *cobra.Command, name, short string, child *cobra.Command, others ...string) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Args: root.Args, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{
+		Use: name, Short: short, Args: root.Args,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cmd.AddCommand(child)
 	for _, other := range others {
 		cmd.AddCommand(unsupported(other))
@@ -67,7 +70,8 @@ func unsupported(name string) *cobra.Command {
 }
 
 func refuseCommand(path string) error {
-	return failure.New(failure.Usage, "", "", "%q is not supported: this br is tisnap, for volume snapshots only", path).
+	return failure.New(failure.Usage, "", "", "%q is not supported: this br is tisnap, for volume snapshots only",
+		path).
 		WithHint("use PingCAP's br for it; see: br --help")
 }
 
@@ -76,7 +80,8 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return failure.New(failure.Usage, "", "", "unknown command %q", cmd.CommandPath()+" "+args[0]).WithHint("see: br --help")
+	return failure.New(failure.Usage, "", "", "unknown command %q", cmd.CommandPath()+" "+args[0]).
+		WithHint("see: br --help")
 }
 
 // prepare opens the log and settles what the flags say, before any command runs.
@@ -95,7 +100,8 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	a.said.Store(log)
 	a.sayAside()
 	if names := ignoredFlags(cmd); len(names) > 0 {
-		a.log.Sugar().Warnf("flags that make no difference to a volume snapshot are ignored: --%s", strings.Join(names, ", --"))
+		a.log.Sugar().Warnf("flags that make no difference to a volume snapshot are ignored: --%s",
+			strings.Join(names, ", --"))
 	}
 	return nil
 }
@@ -134,7 +140,8 @@ func wantType(value string) error {
 	if value == typeEBS {
 		return nil
 	}
-	return failure.New(failure.Usage, "", "", "--type=%s is not supported: this br is tisnap, for --type=%s only", value, typeEBS).
+	return failure.New(failure.Usage, "", "", "--type=%s is not supported: this br is tisnap, for --type=%s only",
+		value, typeEBS).
 		WithHint("%s", fmt.Sprintf("give --type=%s, or use PingCAP's br", typeEBS))
 }
 

@@ -36,17 +36,22 @@ type S3Flags struct {
 
 // define declares the flags. A flag that is given again replaces what was given before.
 func (c *Common) define(f *pflag.FlagSet) {
-	f.StringVarP(&c.Storage, "storage", "s", "", "where the backup is: s3://bucket/prefix, local:///folder or file:///folder")
+	f.StringVarP(&c.Storage, "storage", "s", "",
+		"where the backup is: s3://bucket/prefix, local:///folder or file:///folder")
 	c.PD = []string{"127.0.0.1:2379"}
 	f.VarP((*addresses)(&c.PD), "pd", "u", "PD's addresses, separated by commas")
 	f.StringVar(&c.TLS.CA, "ca", "", "CA certificate of the cluster, for TLS")
 	f.StringVar(&c.TLS.Cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&c.TLS.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&c.LogLevel, "log-level", "L", "info", "log level: debug, info, warn, error")
-	f.StringVar(&c.LogFile, "log-file", "", "write the log there, not to a temporary file; "+logToTerm+" sends it to stdout")
-	f.StringVar(&c.LogFormat, "log-format", "text", "log format: text, json; the lines that TiDB Operator reads are text in either")
-	f.Var(&keepalive{&c.KeepaliveTime, "10s"}, "grpc-keepalive-time", "how often a silent connection to a store is pinged; if not given, 30s")
-	f.Var(&keepalive{&c.KeepaliveTimeout, "3s"}, "grpc-keepalive-timeout", "how long a ping may stay unanswered; if not given, 5m0s")
+	f.StringVar(&c.LogFile, "log-file", "",
+		"write the log there, not to a temporary file; "+logToTerm+" sends it to stdout")
+	f.StringVar(&c.LogFormat, "log-format", "text",
+		"log format: text, json; the lines that TiDB Operator reads are text in either")
+	f.Var(&keepalive{&c.KeepaliveTime, "10s"}, "grpc-keepalive-time",
+		"how often a silent connection to a store is pinged; if not given, 30s")
+	f.Var(&keepalive{&c.KeepaliveTimeout, "3s"}, "grpc-keepalive-timeout",
+		"how long a ping may stay unanswered; if not given, 5m0s")
 	s := &c.S3
 	f.StringVar(&s.Endpoint, "s3.endpoint", "", "URL of an S3 that is not Amazon's")
 	f.StringVar(&s.Region, "s3.region", "", "region of the bucket, of the cluster and its volumes")

@@ -24,8 +24,10 @@ var _ kube.Clusters = (*described)(nil)
 // Cluster implements kube.Clusters.
 func (d *described) Cluster(context.Context, cluster.Name) (kube.TidbCluster, error) {
 	tc := kube.TidbCluster{
-		Name: d.file.name, PDReplicas: d.file.PD.Replicas, TiDBReplicas: d.file.TiDB.Replicas, TiKVReplicas: len(d.file.TiKV.Stores),
-		PDAddresses: d.pd, Stores: map[cluster.StoreID]string{}, Elsewhere: d.file.elsewhere, Object: d.file.Kubernetes.TidbCluster,
+		Name: d.file.name, PDReplicas: d.file.PD.Replicas, TiDBReplicas: d.file.TiDB.Replicas,
+		TiKVReplicas: len(d.file.TiKV.Stores),
+		PDAddresses:  d.pd, Stores: map[cluster.StoreID]string{}, Elsewhere: d.file.elsewhere,
+		Object: d.file.Kubernetes.TidbCluster,
 	}
 	pods, err := d.pods()
 	for id, pod := range pods {
@@ -59,8 +61,10 @@ func (d *described) TiKVPods(ctx context.Context, _ cluster.Name) ([]kube.Pod, e
 		pod := pods[cluster.StoreID(s.ID)]
 		first := attached[pod.Mounts[0].Volume] // that the others are on the same instance is checked by preflight
 		if first.Instance == "" {
-			return nil, failure.New(failure.Unready, "find the instance of store "+pod.Name, string(pod.Mounts[0].Volume), "the volume is not attached, or EC2 does not know it").
-				WithHint("check that the store runs, and that --s3.region and the credentials are those of the cluster's account")
+			return nil, failure.New(failure.Unready, "find the instance of store "+pod.Name,
+				string(pod.Mounts[0].Volume), "the volume is not attached, or EC2 does not know it").
+				WithHint("check that the store runs, and that --s3.region and the credentials are those of the " +
+					"cluster's account")
 		}
 		pod.Instance, pod.Zone, pod.Node = first.Instance, first.Zone, string(first.Instance)
 		out = append(out, pod)

@@ -29,8 +29,9 @@ type logger struct {
 
 // openLog opens the log as br does: stdout if BR_LOG_TO_TERM is set, else the file of --log-file.
 func openLog(c *Common, streams Streams) (*logger, error) {
-	// The lines that the Operator reads are written whatever the level is, and as text whatever the format is: it looks for
-	// "resolved_ts=N" and for "[ERROR]", which JSON has not. PingCAP's br with --log-format=json leaves its Backup without a ts.
+	// The lines that the Operator reads are written whatever the level is, and as text whatever the format is: it looks
+	// for "resolved_ts=N" and for "[ERROR]", which JSON has not. PingCAP's br with --log-format=json leaves its Backup
+	// without a ts.
 	out := zapcore.Lock(zapcore.AddSync(streams.Out))
 	said, err := newLogger(&Common{LogLevel: "info", LogFormat: "text"}, out)
 	if err != nil {
@@ -64,7 +65,9 @@ func newLogger(c *Common, out zapcore.WriteSyncer) (*zap.Logger, error) {
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		return nil, failure.New(failure.Usage, "read --log-format", c.LogFormat, "want text or json")
 	}
-	made, _, err := log.InitLoggerWithWriteSyncer(&log.Config{Level: c.LogLevel, Format: c.LogFormat, DisableStacktrace: true}, out, out)
+	made, _, err := log.InitLoggerWithWriteSyncer(&log.Config{
+		Level: c.LogLevel, Format: c.LogFormat, DisableStacktrace: true,
+	}, out, out)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read --log-level", c.LogLevel)
 	}

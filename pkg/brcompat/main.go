@@ -26,7 +26,8 @@ type Streams struct {
 	// EC2 is the endpoint of EC2, in place of what AWS_ENDPOINT_URL says; empty is that.
 	EC2 string
 
-	// MaxPause is how long `operator pause-gc-and-schedulers` holds a cluster at most, in place of 10 minutes; zero is these.
+	// MaxPause is how long `operator pause-gc-and-schedulers` holds a cluster at most, in place of 10 minutes; zero is
+	// these.
 	MaxPause time.Duration
 }
 
@@ -44,8 +45,9 @@ const (
 var errStopped = errors.New("stopped by a signal")
 
 // Main runs the command line and returns the exit code. The first SIGTERM or SIGINT ends the run, which then undoes
-// what it did; so does the end of the process that started this one. The second signal makes Main return at once, with the run still going, and so does the end of the time that the
-// Operator's Job has: what is left is named, and the caller has to end the process.
+// what it did; so does the end of the process that started this one. The second signal makes Main return at once, with
+// the run still going, and so does the end of the time that the Operator's Job has: what is left is named, and the
+// caller has to end the process.
 func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -121,12 +123,13 @@ type app struct {
 	aside   aside
 
 	// What the goroutine that waits for signals reads.
-	said  atomic.Pointer[logger] // log
-	grace atomic.Int64           // a time.Duration; zero is that of a Backup, and no end of the process before the run's
+	said atomic.Pointer[logger] // log
+	// a time.Duration; zero is that of a Backup, and no end of the process before the run's
+	grace atomic.Int64
 }
 
-// end reports the error and closes the log. The Operator puts lines with [ERROR] of stdout and all of stderr into the CR, so that an
-// error that is on stdout is on stderr no more.
+// end reports the error and closes the log. The Operator puts lines with [ERROR] of stdout and all of stderr into the
+// CR, so that an error that is on stdout is on stderr no more.
 func (a *app) end(err error) {
 	if err != nil {
 		message := strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -14,8 +14,8 @@ import (
 type other struct {
 	name, short string
 	fallback    string // br's default; "true" or "false" makes it a boolean flag
-	// refused says why any other value than the default cannot be honoured; empty is a flag that makes no difference to a
-	// volume snapshot, whatever its value is.
+	// refused says why any other value than the default cannot be honoured; empty is a flag that makes no difference to
+	// a volume snapshot, whatever its value is.
 	refused string
 }
 
@@ -147,7 +147,8 @@ func (v *otherValue) Type() string {
 	return "string"
 }
 
-// checkFlags refuses, by name, the flags that ask for what cannot be done. Their values are not repeated: one may be a key.
+// checkFlags refuses, by name, the flags that ask for what cannot be done. Their values are not repeated: one may be a
+// key.
 func checkFlags(cmd *cobra.Command) error {
 	for _, v := range otherFlags(cmd) {
 		if v.refused != "" && v.value != v.fallback {

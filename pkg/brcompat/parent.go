@@ -9,10 +9,10 @@ import (
 // parentPoll is how often a process looks whether its parent lives.
 const parentPoll = time.Second
 
-// watchParent closes the channel that it returns when the process that started this one has ended: nobody reads what this one
-// says any more, or would end it. It polls, as the kernel's own notice (PR_SET_PDEATHSIG) is of the end of the thread that
-// started the process, which in a Go program may end at any time. A process whose parent is the first one of its pod, or none
-// that it can see, is watched by nobody: then the channel stays open. ctx ends the watch.
+// watchParent closes the channel that it returns when the process that started this one has ended: nobody reads what
+// this one says any more, or would end it. It polls, as the kernel's own notice (PR_SET_PDEATHSIG) is of the end of the
+// thread that started the process, which in a Go program may end at any time. A process whose parent is the first one
+// of its pod, or none that it can see, is watched by nobody: then the channel stays open. ctx ends the watch.
 func watchParent(ctx context.Context, parent func() int) <-chan struct{} {
 	gone := make(chan struct{})
 	was := parent()

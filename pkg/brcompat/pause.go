@@ -44,7 +44,8 @@ func (a *app) pauseCommand() *cobra.Command {
 // earlyApplyFlag is that of `tisnap backup`, with the same default.
 func earlyApplyFlag(fl *pflag.FlagSet, into *string) {
 	fl.StringVar(into, "early-apply", string(backup.PreventEarlyApply),
-		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not: "+strings.Join(backup.EarlyApplyPolicies(), ", "))
+		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not: "+
+			strings.Join(backup.EarlyApplyPolicies(), ", "))
 }
 
 // maxPause is how long a cluster is held at most, whatever the Operator does: as long as its job may run.
@@ -71,10 +72,12 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	}
 	hostname, _ := os.Hostname() // without one nothing is said of it
 	o := backup.PauseOptions{
-		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: cmp.Or(a.streams.MaxPause, maxPause), SafePoint: cluster.TS(f.SafePoint),
-		Ready: func() { a.sayReady(run) }, Holder: hold.Here(os.Getenv, hostname), EarlyApply: policy,
+		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: cmp.Or(a.streams.MaxPause, maxPause),
+		SafePoint: cluster.TS(f.SafePoint),
+		Ready:     func() { a.sayReady(run) }, Holder: hold.Here(os.Getenv, hostname), EarlyApply: policy,
 	}
-	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)), zap.Duration("ttl", f.TTL),
+	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)),
+		zap.Duration("ttl", f.TTL),
 		zap.Duration("at-most", o.MaxHold))
 	if err := backup.Pause(ctx, backup.PauseDeps{
 		PD: p, TiKV: c.tikv(), EarlyApply: c.tikv(), Log: a.log.Logger, Remains: &a.left,

@@ -58,7 +58,8 @@ func (a *app) restoreCommand() *cobra.Command {
 	fl.StringVar(&f.ProgressFile, "progress-file", "progress.txt", "file for the progress")
 	fl.StringVar(&f.VolumeType, "volume-type", "gp3", "type of the new volumes: gp3, io1, io2")
 	fl.Int64Var(&f.VolumeIOPS, "volume-iops", 0, "IOPS of the new volumes; 0 is the type's default")
-	fl.Int64Var(&f.VolumeThroughput, "volume-throughput", 0, "throughput of the new volumes, in MiB/s; 0 is the type's default")
+	fl.Int64Var(&f.VolumeThroughput, "volume-throughput", 0,
+		"throughput of the new volumes, in MiB/s; 0 is the type's default")
 	fl.BoolVar(&f.VolumeEncrypted, "volume-encrypted", false, "encrypt the new volumes")
 	fl.IntVar(&f.VolumeScope, "volume-scope", 0, "which volumes: 0 all, 1 those with TiKV's data, 2 the others")
 	defineOthers(fl, restoreOthers())
@@ -68,7 +69,8 @@ func (a *app) restoreCommand() *cobra.Command {
 // validate refuses what no restore could do, before anything is contacted.
 func (f *restoreFlags) validate() error {
 	if f.VolumeScope < int(restore.ScopeAll) || f.VolumeScope > int(restore.ScopeOther) {
-		return failure.New(failure.Usage, "read --volume-scope", strconv.Itoa(f.VolumeScope), "want 0 (all volumes), 1 (those with TiKV's data) or 2 (the others)")
+		return failure.New(failure.Usage, "read --volume-scope", strconv.Itoa(f.VolumeScope),
+			"want 0 (all volumes), 1 (those with TiKV's data) or 2 (the others)")
 	}
 	if f.VolumeIOPS < 0 || f.VolumeThroughput < 0 {
 		return failure.New(failure.Usage, "read --volume-iops and --volume-throughput", "", "they cannot be negative")

@@ -23,11 +23,13 @@ type aside struct {
 	err error  // it may still be there
 }
 
-// setAside takes the restoremeta of an earlier Restore away before `restore full --prepare` can fail of anything: then TiDB
-// Operator deletes the volumes that it names. So it comes before the command line is judged, and needs of it no more than
-// where the storage is. It is never this run's own: a run of --prepare is never continued, and its document is written after it.
+// setAside takes the restoremeta of an earlier Restore away before `restore full --prepare` can fail of anything: then
+// TiDB Operator deletes the volumes that it names. So it comes before the command line is judged, and needs of it no
+// more than where the storage is. It is never this run's own: a run of --prepare is never continued, and its document
+// is written after it.
 //
-// An error does not end the run, as then the Operator would delete those volumes at once: a run that succeeds replaces it.
+// An error does not end the run, as then the Operator would delete those volumes at once: a run that succeeds replaces
+// it.
 func (a *app) setAside(ctx context.Context, args []string) {
 	asked := (&app{streams: a.streams}).prepareAsked(args)
 	if asked == nil {
@@ -47,10 +49,12 @@ func (a *app) setAside(ctx context.Context, args []string) {
 	a.aside.key, a.aside.err = catalog.Catalog{Store: store}.SetRestoredAside(ctx)
 }
 
-// prepareAsked are the flags of a command line of `restore full --prepare`, as far as they can be read; nil if it is another.
+// prepareAsked are the flags of a command line of `restore full --prepare`, as far as they can be read; nil if it is
+// another.
 func (a *app) prepareAsked(args []string) *Common {
 	cmd, flags, err := a.root().Find(args)
-	if err != nil || cmd.CommandPath() != "br restore full" || slices.Contains(flags, "--help") || slices.Contains(flags, "-h") {
+	if err != nil || cmd.CommandPath() != "br restore full" || slices.Contains(flags, "--help") ||
+		slices.Contains(flags, "-h") {
 		return nil
 	}
 	cmd.FParseErrWhitelist = cobra.FParseErrWhitelist{UnknownFlags: true}
@@ -72,7 +76,8 @@ func (a *app) sayAside() {
 	case a.aside.err != nil:
 		a.log.Warn("the "+manifest.BRRestoreMeta+" of an earlier Restore may still be there", zap.Error(a.aside.err))
 	case a.aside.key != "":
-		a.log.Info("the document of an earlier Restore's volumes was set aside: TiDB Operator would delete them if this one failed", zap.String("kept-as", a.aside.key))
+		a.log.Info("the document of an earlier Restore's volumes was set aside: TiDB Operator would delete them if "+
+			"this one failed", zap.String("kept-as", a.aside.key))
 	}
 }
 
@@ -81,7 +86,8 @@ func (a *app) notAside(err error) error {
 	if err == nil || a.aside.err == nil {
 		return err
 	}
-	left := failure.New(failure.KindOf(a.aside.err), "set aside "+manifest.BRRestoreMeta, a.common.Storage, "%w", a.aside.err).
+	left := failure.New(failure.KindOf(a.aside.err), "set aside "+manifest.BRRestoreMeta, a.common.Storage, "%w",
+		a.aside.err).
 		WithHint("delete it before TiDB Operator deletes the volumes of the earlier Restore that it names")
 	return failure.Join(err, left)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// aliveWait is how long a restore waits for the lock of another one that is alive: when a Job is made again, the pod of the
-// first one may still undo what it did, and no person is there to run it again.
+// aliveWait is how long a restore waits for the lock of another one that is alive: when a Job is made again, the pod of
+// the first one may still undo what it did, and no person is there to run it again.
 const aliveWait = 3 * time.Minute
 
 // restoreWait bounds each wait of a restore for other systems; br has no flag for it.
@@ -56,7 +56,8 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 	}
 	a.sayStarted(run, "restore full")
 	c.log.Info("backup found", zap.String("backup", string(doc.manifest.ID)), zap.String("made-by", doc.manifest.Tool),
-		zap.Int("stores", len(doc.manifest.Source.Stores)), zap.Int("stores-elsewhere", len(elsewhere)), zap.Int("volumes", len(doc.manifest.Snapshots)),
+		zap.Int("stores", len(doc.manifest.Source.Stores)), zap.Int("stores-elsewhere", len(elsewhere)),
+		zap.Int("volumes", len(doc.manifest.Snapshots)),
 		zap.Uint64("resolved_ts", uint64(doc.manifest.BackupTS)), zap.String("run", string(run)))
 	return r, nil
 }
@@ -77,6 +78,7 @@ func (a *app) carryOut(ctx context.Context, r *restoreRun, file string, weights 
 	if err != nil {
 		a.log.Warn("the restore is done, and a person has to see to something", zap.Error(err))
 	}
-	a.log.say("EBS restore success", zap.Int64("size", r.document.size()), zap.Uint64("resolved_ts", uint64(r.document.manifest.BackupTS)))
+	a.log.say("EBS restore success", zap.Int64("size", r.document.size()),
+		zap.Uint64("resolved_ts", uint64(r.document.manifest.BackupTS)))
 	return nil
 }

@@ -59,7 +59,8 @@ func (d *document) matchObjects(log *zap.Logger) error {
 		return failure.Annotate(err, "check "+manifest.BRBackupMeta, string(d.manifest.ID))
 	}
 	if len(f.dropped) > 0 {
-		log.Warn("the backup names objects that are of none of its volumes; they are left out", zap.Strings("objects", f.dropped))
+		log.Warn("the backup names objects that are of none of its volumes; they are left out",
+			zap.Strings("objects", f.dropped))
 	}
 	return nil
 }
@@ -68,7 +69,8 @@ func (d *document) matchObjects(log *zap.Logger) error {
 func (d *document) writeRestored(file string, volumes []restore.Volume) error {
 	for _, v := range volumes {
 		if !d.SetRestoreVolume(v.Snapshot, v.ID, v.Zone) {
-			return failure.New(failure.Corrupt, "write restored volumes", file, "the document does not name snapshot %s", v.Snapshot)
+			return failure.New(failure.Corrupt, "write restored volumes", file,
+				"the document does not name snapshot %s", v.Snapshot)
 		}
 	}
 	content, err := d.Encode()

@@ -28,8 +28,8 @@ func endTime(grace time.Duration) time.Duration { return grace - lastWords }
 // undoTime is how long the run is undone. Of what is left then each undo gets a second.
 func undoTime(grace time.Duration) time.Duration { return endTime(grace) * 17 / 20 }
 
-// stop is the cause of the end of a run whose process got a signal, and over says when the process has to end; nil is when
-// the run has ended. A pause has only few calls to make, each with a bound of its own.
+// stop is the cause of the end of a run whose process got a signal, and over says when the process has to end; nil is
+// when the run has ended. A pause has only few calls to make, each with a bound of its own.
 func (a *app) stop(s os.Signal) (cause *phase.StopError, over <-chan time.Time) {
 	grace := a.period()
 	if a.grace.Load() != 0 {
@@ -54,8 +54,9 @@ func (a *app) period() time.Duration {
 	return cmp.Or(time.Duration(a.grace.Load()), BackupGrace)
 }
 
-// leave says what is left of a run that still works, once and on stderr, and gives the code to end with at once. The log has
-// why the run ended, and a log that is a file what is left, too: TiDB Operator puts both of its Job's streams together.
+// leave says what is left of a run that still works, once and on stderr, and gives the code to end with at once. The
+// log has why the run ended, and a log that is a file what is left, too: TiDB Operator puts both of its Job's streams
+// together.
 func (a *app) leave(why string) ExitCode {
 	lines, held := a.left.Lines()
 	text := "nothing is held and nothing is left to undo"

@@ -20,7 +20,8 @@ func (c *Common) openStorage(ctx context.Context, cfg objstore.Config) (objstore
 		return nil, err
 	}
 	if c := strings.ToUpper(s3.StorageClass); c == "GLACIER" || c == "DEEP_ARCHIVE" {
-		return nil, failure.New(failure.Usage, "read --s3.storage-class", s3.StorageClass, "what is in it cannot be read back at once").
+		return nil, failure.New(failure.Usage, "read --s3.storage-class", s3.StorageClass,
+			"what is in it cannot be read back at once").
 			WithHint("take STANDARD, STANDARD_IA or GLACIER_IR")
 	}
 	cfg.Region, cfg.Endpoint = s3.Region, strings.TrimSuffix(s3.Endpoint, "/")
@@ -61,7 +62,8 @@ func (s *S3Flags) readURL(storage string) (string, error) {
 // settings are those that the URL may have, too.
 func (s *S3Flags) settings() map[string]*string {
 	return map[string]*string{
-		"endpoint": &s.Endpoint, "region": &s.Region, "provider": &s.Provider, "storage-class": &s.StorageClass, "acl": &s.ACL,
+		"endpoint": &s.Endpoint, "region": &s.Region, "provider": &s.Provider, "storage-class": &s.StorageClass,
+		"acl": &s.ACL,
 		"sse": &s.SSE, "sse-kms-key-id": &s.SSEKMSKeyID, "role-arn": &s.RoleARN, "external-id": &s.ExternalID,
 	}
 }

@@ -20,8 +20,8 @@ type volumeFile struct {
 }
 
 // readVolumeFile reads it and checks, before anything is changed, what its restore would fail on: it names no stores or
-// volumes, other numbers of them than it says, or a volume without its persistent volume and claim. Claims and persistent
-// volumes of no store, which scaling in leaves behind, are dropped from it. Kinds: NotFound, Corrupt.
+// volumes, other numbers of them than it says, or a volume without its persistent volume and claim. Claims and
+// persistent volumes of no store, which scaling in leaves behind, are dropped from it. Kinds: NotFound, Corrupt.
 func readVolumeFile(path string, fallback cluster.Name) (*volumeFile, error) {
 	doc, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
@@ -70,7 +70,8 @@ func (f *volumeFile) checkStores() error {
 	case stores == 0:
 		return failure.New(failure.Corrupt, "", "", "it names no TiKV store: there is nothing to back up")
 	case f.TiKV.Replicas != stores && f.TiKV.Replicas != stores+len(f.elsewhere):
-		return failure.New(failure.Corrupt, "", "", "it names %d TiKV stores and says that there are %d", stores, f.TiKV.Replicas).
+		return failure.New(failure.Corrupt, "", "", "it names %d TiKV stores and says that there are %d", stores,
+			f.TiKV.Replicas).
 			WithHint("wait until scaling is over and PD's stores are the cluster's pods, and back up again")
 	}
 	for _, s := range f.TiKV.Stores {
@@ -100,8 +101,8 @@ type boundVolume struct {
 	raw json.RawMessage
 }
 
-// matchObjects drops persistent volumes and claims of no store. A document without any is left as it is: then a restore by
-// TiDB Operator is not what it is for.
+// matchObjects drops persistent volumes and claims of no store. A document without any is left as it is: then a restore
+// by TiDB Operator is not what it is for.
 func (f *volumeFile) matchObjects() error {
 	if len(f.Kubernetes.PVs) == 0 && len(f.Kubernetes.PVCs) == 0 {
 		return nil
@@ -116,7 +117,8 @@ func (f *volumeFile) matchObjects() error {
 		for _, v := range s.Volumes {
 			pv, ok := bound[v.ID]
 			if !ok {
-				return failure.New(failure.Corrupt, "match volumes", v.ID, "store %d has it, and no persistent volume is of it", s.ID)
+				return failure.New(failure.Corrupt, "match volumes", v.ID,
+					"store %d has it, and no persistent volume is of it", s.ID)
 			}
 			wanted[pv.Metadata.Name] = true
 		}
@@ -144,7 +146,8 @@ func (f *volumeFile) matchObjects() error {
 		f.dropped = append(f.dropped, "claim "+claim.Metadata.Name)
 	}
 	if len(pvs) != len(pvcs) {
-		return failure.New(failure.Corrupt, "match volumes", "", "the stores' volumes have %d persistent volumes and %d claims", len(pvs), len(pvcs)).
+		return failure.New(failure.Corrupt, "match volumes", "",
+			"the stores' volumes have %d persistent volumes and %d claims", len(pvs), len(pvcs)).
 			WithHint("TiDB Operator's restore refuses that: find out which claim is missing")
 	}
 	f.Kubernetes.PVs, f.Kubernetes.PVCs = pvs, pvcs

@@ -9,8 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// fillRoles gives each volume without a type that of the folder of TiKV below its mount path. TiDB Operator writes none where
-// the folder is not the mount path itself, or where its key is in a table: "dir" of [raft-engine], say. Kinds: Corrupt.
+// fillRoles gives each volume without a type that of the folder of TiKV below its mount path. TiDB Operator writes none
+// where the folder is not the mount path itself, or where its key is in a table: "dir" of [raft-engine], say. Kinds:
+// Corrupt.
 func fillRoles(d *manifest.BRMeta) error {
 	var object struct {
 		Spec struct {
@@ -30,7 +31,8 @@ func fillRoles(d *manifest.BRMeta) error {
 			}
 			role, err := operator1.VolumeRole(object.Spec.TiKV.Config, v.MountPath)
 			if err != nil {
-				return failure.Annotate(err, "find the type of volume", v.ID+" of store "+cluster.StoreID(s.ID).String())
+				return failure.Annotate(err, "find the type of volume",
+					v.ID+" of store "+cluster.StoreID(s.ID).String())
 			}
 			v.Role = string(role)
 		}

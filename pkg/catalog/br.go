@@ -95,8 +95,8 @@ func (c Catalog) PutForBR(ctx context.Context, m *manifest.Manifest) error {
 	return nil
 }
 
-// ForgetForBR deletes br's document of a backup whose run failed: it names snapshots that are deleted. One of another run
-// stays. Idempotent.
+// ForgetForBR deletes br's document of a backup whose run failed: it names snapshots that are deleted. One of another
+// run stays. Idempotent.
 func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
 	held, err := c.HolderForBR(ctx)
 	if err != nil {
@@ -110,8 +110,10 @@ func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run clust
 		if err != nil {
 			return err
 		}
-		_ = c.putCut(ctx, doc)                                            // until its snapshots are deleted; else gc alone finds those of a run that is killed now
-		return c.Store.DeleteVersion(ctx, manifest.BRBackupMeta, version) // the run has the prefix: no one else wrote it
+		// until its snapshots are deleted; else gc alone finds those of a run that is killed now
+		_ = c.putCut(ctx, doc)
+		// the run has the prefix: no one else wrote it
+		return c.Store.DeleteVersion(ctx, manifest.BRBackupMeta, version)
 	}
 	return c.removeMeta(ctx, id)
 }

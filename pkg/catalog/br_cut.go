@@ -10,10 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// PutCutForBR names all snapshots of a cut that is not proven yet where nothing but the Operator's deletion of a Backup looks:
-// by it the snapshots of a run that is killed are deleted with the Backup. It has to name all snapshots of the run, as that
-// deletion removes the run's journal, too. It is no backupmeta to anybody: the Operator ends no hold by it, and neither it nor
-// br restores it; its backup ts is 0, which br refuses. Deletes by ForgetCutForBR come after those of the snapshots.
+// PutCutForBR names all snapshots of a cut that is not proven yet where nothing but the Operator's deletion of a Backup
+// looks: by it the snapshots of a run that is killed are deleted with the Backup. It has to name all snapshots of the
+// run, as that deletion removes the run's journal, too. It is no backupmeta to anybody: the Operator ends no hold by
+// it, and neither it nor br restores it; its backup ts is 0, which br refuses. Deletes by ForgetCutForBR come after
+// those of the snapshots.
 func (c Catalog) PutCutForBR(ctx context.Context, m *manifest.Manifest) error {
 	doc, err := manifest.BackupMeta(m)
 	if err != nil {

@@ -27,10 +27,10 @@ func (c Catalog) LoadBR(ctx context.Context) (*manifest.Manifest, error) {
 	return manifest.FromBackupMeta(cluster.BackupID(fmt.Sprintf("br-%d", d.Cluster.ResolvedTS)), doc)
 }
 
-// LoadOwn returns the sealed manifest of the backup that the backupmeta at the root of the prefix is of; nil if br made it. A
-// backup of this program is known by the lock of the prefix, by its backup ts among the backups below it, or by its files if
-// the prefix is a backup's own folder. One that is not sealed is Unready: its backupmeta is there before its snapshots are
-// completed.
+// LoadOwn returns the sealed manifest of the backup that the backupmeta at the root of the prefix is of; nil if br made
+// it. A backup of this program is known by the lock of the prefix, by its backup ts among the backups below it, or by
+// its files if the prefix is a backup's own folder. One that is not sealed is Unready: its backupmeta is there before
+// its snapshots are completed.
 func (c Catalog) LoadOwn(ctx context.Context, ts cluster.TS) (*manifest.Manifest, error) {
 	if m, err := c.loadFolder(ctx); m != nil || err != nil {
 		return m, err

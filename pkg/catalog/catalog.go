@@ -128,6 +128,7 @@ func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []stri
 }
 
 func (c Catalog) taken(id cluster.BackupID) error {
-	return failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s", c.Store.URL()).
+	return failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s",
+		c.Store.URL()).
 		WithHint("choose another --name; `tisnap list` shows those that are taken")
 }

@@ -18,12 +18,12 @@ const (
 	announceInterval = 20 * time.Millisecond
 )
 
-// AnnounceDeletion records that a sealed backup of the cluster is about to be buried; Bury it only after this succeeded.
-// Before the record is written, check gets the backups that others announced and that are still sealed: an error of it is
-// returned, and nothing is recorded. Of two that announce at the same time, one sees the other's backup: it reads the
-// record before it checks, and writes only over what it read. What is announced and never buried stays sealed, can be
-// restored, and can be announced again. Kinds: those of check and of the store; Corrupt or Usage for a record that cannot be
-// read; Limited after too many others were faster.
+// AnnounceDeletion records that a sealed backup of the cluster is about to be buried; Bury it only after this
+// succeeded. Before the record is written, check gets the backups that others announced and that are still sealed: an
+// error of it is returned, and nothing is recorded. Of two that announce at the same time, one sees the other's backup:
+// it reads the record before it checks, and writes only over what it read. What is announced and never buried stays
+// sealed, can be restored, and can be announced again. Kinds: those of check and of the store; Corrupt or Usage for a
+// record that cannot be read; Limited after too many others were faster.
 func (c Catalog) AnnounceDeletion(ctx context.Context, name cluster.Name, one manifest.Deletion,
 	check func(ctx context.Context, announced map[cluster.BackupID]bool) error,
 ) error {
@@ -43,7 +43,8 @@ func (c Catalog) AnnounceDeletion(ctx context.Context, name cluster.Name, one ma
 			return failure.Annotate(err, "announce deletion", string(one.ID))
 		}
 	}
-	return failure.New(failure.Limited, "announce deletion", string(one.ID), "others delete backups of %s all the time", name).
+	return failure.New(failure.Limited, "announce deletion", string(one.ID), "others delete backups of %s all the time",
+		name).
 		WithHint("run it again")
 }
 
@@ -85,8 +86,8 @@ func (c Catalog) readDeletions(ctx context.Context, name cluster.Name) (manifest
 	return known, version, nil
 }
 
-// stillSealed reports whether the backup is neither buried nor gone. A seal that cannot be read counts as one; that of another
-// run is of a later backup of the same name.
+// stillSealed reports whether the backup is neither buried nor gone. A seal that cannot be read counts as one; that of
+// another run is of a later backup of the same name.
 func (c Catalog) stillSealed(ctx context.Context, d manifest.Deletion) (bool, error) {
 	seal, _, err := c.Store.Get(ctx, manifest.SealKey(d.ID))
 	switch {

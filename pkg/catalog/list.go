@@ -85,10 +85,11 @@ func (c Catalog) List(ctx context.Context) ([]Entry, error) {
 // readAll reads the entries of all backups. A store that cannot be read is an error, not a shorter list.
 func (c Catalog) readAll(ctx context.Context, files map[cluster.BackupID]map[string]objstore.Object) ([]Entry, error) {
 	found := make([]*Entry, len(files))
-	err := parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(files)), func(ctx context.Context, i int, id cluster.BackupID) (err error) {
-		found[i], err = c.entry(ctx, id, files[id])
-		return err
-	})
+	err := parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(files)),
+		func(ctx context.Context, i int, id cluster.BackupID) (err error) {
+			found[i], err = c.entry(ctx, id, files[id])
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,8 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	}
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if failure.Is(err, failure.NotFound) {
-		return nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).WithHint(damaged)
+		return nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).
+			WithHint(damaged)
 	}
 	if err != nil {
 		return nil, failure.Annotate(err, "load backup", string(id))
@@ -80,9 +81,11 @@ func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
 	return failure.Annotate(err, "store manifest", string(m.ID))
 }
 
-// PutMarks stores the marks of a backup that is not recorded yet, over those of an earlier attempt at it, and returns what
-// the manifest says of them.
-func (c Catalog) PutMarks(ctx context.Context, id cluster.BackupID, set *marks.Set, ts cluster.TS) (*manifest.Marks, error) {
+// PutMarks stores the marks of a backup that is not recorded yet, over those of an earlier attempt at it, and returns
+// what the manifest says of them.
+func (c Catalog) PutMarks(
+	ctx context.Context, id cluster.BackupID, set *marks.Set, ts cluster.TS,
+) (*manifest.Marks, error) {
 	body, err := set.Encode()
 	if err == nil {
 		err = c.putOver(ctx, manifest.MarksKey(id), body)
@@ -93,11 +96,12 @@ func (c Catalog) PutMarks(ctx context.Context, id cluster.BackupID, set *marks.S
 	return manifest.NewMarks(body, set.Len(), ts), nil
 }
 
-// Marks returns the marks of a backup. They are Corrupt, or NotFound, if they are not those that the manifest was sealed
-// with: the backup is as good without them.
+// Marks returns the marks of a backup. They are Corrupt, or NotFound, if they are not those that the manifest was
+// sealed with: the backup is as good without them.
 func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, error) {
 	body, _, err := c.Store.Get(ctx, manifest.MarksKey(m.ID))
-	if failure.Is(err, failure.NotFound) { // the prefix may be the backup's own folder: the digest says whether they are its marks
+	if failure.Is(err, failure.NotFound) {
+		// the prefix may be the backup's own folder: the digest says whether they are its marks
 		body, _, err = c.Store.Get(ctx, manifest.MarksFile)
 	}
 	if err != nil {
@@ -198,5 +202,6 @@ func (c Catalog) unsealed(ctx context.Context, id cluster.BackupID) error {
 	if near := failure.Nearest(string(id), ids, 3); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %s? see `tisnap list`", strings.Join(near, ", "))
 	}
-	return failure.New(failure.NotFound, "load backup", string(id), "no such backup in %s", c.Store.URL()).WithHint("%s", hint)
+	return failure.New(failure.NotFound, "load backup", string(id), "no such backup in %s", c.Store.URL()).
+		WithHint("%s", hint)
 }

@@ -15,7 +15,9 @@ import (
 // With onlyUnsealed a backup that has a seal is a Conflict and stays as it is, however the race with its run
 // ends. So does the backup of another run than the one named, a later one of the same name; "" is any. Burying again
 // succeeds.
-func (c Catalog) Bury(ctx context.Context, id cluster.BackupID, run cluster.RunID, reason string, onlyUnsealed bool) error {
+func (c Catalog) Bury(
+	ctx context.Context, id cluster.BackupID, run cluster.RunID, reason string, onlyUnsealed bool,
+) error {
 	stone, err := manifest.Tombstone(id, reason, time.Now())
 	if err != nil {
 		return err
@@ -78,7 +80,8 @@ func sealedBy(seal []byte, id cluster.BackupID, run cluster.RunID) error {
 }
 
 func ofAnotherRun(id cluster.BackupID, got, want cluster.RunID) error {
-	return failure.New(failure.Conflict, "", string(id), "there is another backup of that name by now: of run %s, and not of %s", got, want).
+	return failure.New(failure.Conflict, "", string(id),
+		"there is another backup of that name by now: of run %s, and not of %s", got, want).
 		WithHint("look at it with `tisnap describe %s`, and run the command again", id)
 }
 
@@ -96,17 +99,18 @@ func (c Catalog) Buried(ctx context.Context, id cluster.BackupID) (bool, error) 
 	if failure.Is(err, failure.NotFound) {
 		return false, nil
 	}
-	return err == nil && manifest.DecodeTombstone(seal) != nil, failure.Annotate(err, "check for a tombstone", string(id))
+	return err == nil && manifest.DecodeTombstone(seal) != nil, failure.Annotate(err, "check for a tombstone",
+		string(id))
 }
 
-// Remove deletes all objects of a backup, and br's of the same backup, the tombstone last, so that what is half removed stays
-// buried. The snapshots have to be deleted before. A backup without a seal is buried first; a sealed one, and one of another run
-// than the one named, is a Conflict and stays. Removing what is not there succeeds.
+// Remove deletes all objects of a backup, and br's of the same backup, the tombstone last, so that what is half removed
+// stays buried. The snapshots have to be deleted before. A backup without a seal is buried first; a sealed one, and one
+// of another run than the one named, is a Conflict and stays. Removing what is not there succeeds.
 //
-// No lock keeps two removals of a backup apart, and the name is free again once one of them is done: the other one, if it was
-// suspended meanwhile, must not touch the next backup of that name. Nobody claims the name while the tombstone is there; so each
-// object is deleted only in the version that it had beside the tombstone, and only while that one is there. Where S3 does not
-// compare versions, what was asked for at that moment may still arrive late.
+// No lock keeps two removals of a backup apart, and the name is free again once one of them is done: the other one, if
+// it was suspended meanwhile, must not touch the next backup of that name. Nobody claims the name while the tombstone
+// is there; so each object is deleted only in the version that it had beside the tombstone, and only while that one is
+// there. Where S3 does not compare versions, what was asked for at that moment may still arrive late.
 func (c Catalog) Remove(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
 	if err := manifest.CheckID(id); err != nil {
 		return err
@@ -160,7 +164,8 @@ func (c Catalog) removeBuried(ctx context.Context, id cluster.BackupID, run clus
 	return nil
 }
 
-// hasStone reports whether this tombstone is still in its place: if not, another removal has deleted all that it was for.
+// hasStone reports whether this tombstone is still in its place: if not, another removal has deleted all that it was
+// for.
 func (c Catalog) hasStone(ctx context.Context, id cluster.BackupID, stone objstore.Version) (bool, error) {
 	_, version, err := c.Store.Get(ctx, manifest.SealKey(id))
 	if failure.Is(err, failure.NotFound) {
@@ -169,8 +174,11 @@ func (c Catalog) hasStone(ctx context.Context, id cluster.BackupID, stone objsto
 	return err == nil && version == stone, err
 }
 
-// removalOrder puts what identifies the backup behind the rest, and the tombstone last, whether a listing shows them yet or not.
-func (c Catalog) removalOrder(ctx context.Context, id cluster.BackupID, stone objstore.Version) ([]objstore.Object, error) {
+// removalOrder puts what identifies the backup behind the rest, and the tombstone last, whether a listing shows them
+// yet or not.
+func (c Catalog) removalOrder(
+	ctx context.Context, id cluster.BackupID, stone objstore.Version,
+) ([]objstore.Object, error) {
 	listed, err := c.Store.List(ctx, manifest.BackupPrefix(id))
 	if err != nil {
 		return nil, err

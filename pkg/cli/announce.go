@@ -42,12 +42,15 @@ func (d *gcDoc) garbage() *gc.Report        { return d.Report }
 
 // notifyFlag and metricsFlags are the same for every command that has them.
 func (a *app) notifyFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.announce.notify, "notify", "", "URL that gets a CloudEvents 1.0 summary as JSON at the end; it never changes the exit code")
+	cmd.Flags().StringVar(&a.announce.notify, "notify", "",
+		"URL that gets a CloudEvents 1.0 summary as JSON at the end; it never changes the exit code")
 }
 
 func (a *app) metricsFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.announce.push, "metrics-push", "", "URL of a Prometheus Pushgateway that gets metrics at the end; it never changes the exit code")
-	cmd.Flags().StringVar(&a.announce.file, "metrics-file", "", "file for node_exporter's textfile collector (NAME.prom) that gets metrics at the end")
+	cmd.Flags().StringVar(&a.announce.push, "metrics-push", "",
+		"URL of a Prometheus Pushgateway that gets metrics at the end; it never changes the exit code")
+	cmd.Flags().StringVar(&a.announce.file, "metrics-file", "",
+		"file for node_exporter's textfile collector (NAME.prom) that gets metrics at the end")
 }
 
 func (f *announceFlags) validate() error {
@@ -103,7 +106,11 @@ func (a *app) announceEnd(ctx context.Context, err error, code ExitCode) {
 
 // about is the report of a run that did not come as far as one: what its command line says.
 func about(cmd *cobra.Command, err error) *report.Report {
-	r := &report.Report{Header: report.Header{Operation: report.Operation(cmd.Name()), Outcome: outcome(err), Finished: time.Now().UTC()}}
+	r := &report.Report{
+		Header: report.Header{
+			Operation: report.Operation(cmd.Name()), Outcome: outcome(err), Finished: time.Now().UTC(),
+		},
+	}
 	arg, namespace := cmd.Flags().Arg(0), cmd.Flag("namespace").Value.String()
 	if cmd.Name() == "restore" || cmd.Name() == "delete" {
 		r.Backup = cluster.BackupID(arg)

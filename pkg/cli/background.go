@@ -28,7 +28,9 @@ const (
 )
 
 func (a *app) waitFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&a.wait, "wait", true, "wait for the end; --wait=false returns once the run has begun, and a process in the background does the work (see: tisnap logs, tisnap status)")
+	cmd.Flags().BoolVar(&a.wait, "wait", true,
+		"wait for the end; --wait=false returns once the run has begun, and a process in the background does the "+
+			"work (see: tisnap logs, tisnap status)")
 }
 
 // startedDoc is the output of a command with --wait=false.
@@ -40,7 +42,8 @@ type startedDoc struct {
 }
 
 func (d *startedDoc) table(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "run %s has begun (pid %d, output in %s)\nfollow it with: tisnap logs -f %s\n", d.Run, d.PID, d.Log, d.Run)
+	_, err := fmt.Fprintf(w, "run %s has begun (pid %d, output in %s)\nfollow it with: tisnap logs -f %s\n", d.Run,
+		d.PID, d.Log, d.Run)
 	return err
 }
 
@@ -49,7 +52,9 @@ func (d *startedDoc) names() []string { return []string{"run/" + string(d.Run)} 
 // background does the work in another process that outlives this one, and returns once the run has begun: its checks
 // are over, and its journal is in the storage. A run that does not come that far is an error here, with its output. An
 // interrupted wait ends the process, which undoes what it did.
-func (a *app) background(ctx context.Context, cmd *cobra.Command, store objstore.Store, run cluster.RunID) (document, error) {
+func (a *app) background(
+	ctx context.Context, cmd *cobra.Command, store objstore.Store, run cluster.RunID,
+) (document, error) {
 	before, err := lastRecord(ctx, store, run)
 	if err != nil {
 		return nil, err
@@ -115,8 +120,8 @@ func start(args []string, out io.Writer) (*exec.Cmd, error) {
 	return process, process.Start()
 }
 
-// backgroundArgs is the command line of the process in the background: this one's, and what outranks there what this one
-// has, in flags (the last one counts) or in the environment.
+// backgroundArgs is the command line of the process in the background: this one's, and what outranks there what this
+// one has, in flags (the last one counts) or in the environment.
 func backgroundArgs(args []string, flags *pflag.FlagSet, run cluster.RunID) []string {
 	end := len(args)
 	if dash := flags.ArgsLenAtDash(); dash >= 0 { // behind "--" there are no flags
@@ -126,7 +131,9 @@ func backgroundArgs(args []string, flags *pflag.FlagSet, run cluster.RunID) []st
 }
 
 // awaitBegin waits until the run's journal has more records than before.
-func awaitBegin(ctx context.Context, store objstore.Store, run cluster.RunID, before int, process *os.Process, ended <-chan error) error {
+func awaitBegin(
+	ctx context.Context, store objstore.Store, run cluster.RunID, before int, process *os.Process, ended <-chan error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	for {

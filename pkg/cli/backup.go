@@ -74,37 +74,55 @@ their cut was proven; else they are thrown away and the cluster is held again.` 
 			return a.backup(cmd, f, args[0])
 		},
 	}
+	f.add(cmd)
+	a.waitFlag(cmd)
+	a.notifyFlag(cmd)
+	a.metricsFlags(cmd)
+	return cmd
+}
+
+// add adds the flags to the command.
+func (f *backupFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.name, "name", "", "name of the backup (default: CLUSTER and the time)")
-	fl.StringVar(&f.run, "run-id", "", "id of the run: one that died is continued (default: the cluster's last run, if it died and was of the same request; else made from the time)")
+	fl.StringVar(&f.run, "run-id", "",
+		"id of the run: one that died is continued (default: the cluster's last run, if it died and was of the same "+
+			"request; else made from the time)")
 	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "how long the cluster may be held at most, each time")
-	fl.DurationVar(&f.lease, "lease", 30*time.Second, "how long it stays held if this process dies; at least 3s and less than --max-hold")
+	fl.DurationVar(&f.lease, "lease", 30*time.Second,
+		"how long it stays held if this process dies; at least 3s and less than --max-hold")
 	fl.IntVar(&f.attempts, "hold-attempts", 3, "how often the cluster is held at most if the hold breaks")
-	fl.DurationVar(&f.steady, "steady", 16*time.Second, "how long all stores have to be up, without a restart, before it is held again; EC2 takes no second snapshot of a volume within 15s, so less is waited for within the hold")
+	fl.DurationVar(&f.steady, "steady", 16*time.Second,
+		"how long all stores have to be up, without a restart, before it is held again; EC2 takes no second snapshot "+
+			"of a volume within 15s, so less is waited for within the hold")
 	fl.DurationVar(&f.steadyTimeout, "steady-timeout", 5*time.Minute, "how long to wait for that")
-	fl.BoolVar(&f.consistentNow, "consistent-now", false, "first wait until all that was committed before the start is in the backup")
+	fl.BoolVar(&f.consistentNow, "consistent-now", false,
+		"first wait until all that was committed before the start is in the backup")
 	fl.DurationVar(&f.consistentTimeout, "consistent-timeout", 10*time.Minute, "how long --consistent-now may wait")
-	choose(cmd, fl, &f.onImport, "on-import", preflight.ImportPolicies(), "if TiDB Lightning, br restore or IMPORT INTO runs")
-	fl.DurationVar(&f.pendingTimeout, "pending-timeout", time.Hour, "how long to wait, before the hold, for a volume with too many snapshots in progress")
+	choose(cmd, fl, &f.onImport, "on-import", preflight.ImportPolicies(),
+		"if TiDB Lightning, br restore or IMPORT INTO runs")
+	fl.DurationVar(&f.pendingTimeout, "pending-timeout", time.Hour,
+		"how long to wait, before the hold, for a volume with too many snapshots in progress")
 	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
 	tiflashFlag(cmd, &f.tiflash)
 	choose(cmd, fl, &f.marks, "marks", backup.MarksPolicies(),
-		"before the hold, read where the regions' raft logs end, so that a restore takes back only what has changed; off if not")
+		"before the hold, read where the regions' raft logs end, so that a restore takes back only what has changed; "+
+			"off if not")
 	choose(cmd, fl, &f.earlyApply, "early-apply", backup.EarlyApplyPolicies(),
 		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not")
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
 	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stay the same")
 	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
-	fl.IntVar(&f.pending, "pending-quota", 0, "how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
-	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the volumes that their snapshots get too; no others are copied")
-	fl.StringSliceVar(&f.tags, "tag", nil, "your own word for the backup, as release-8.5; tisnap prune --keep-tag goes by it; may be repeated")
-	fl.StringVar(&f.signKey, "sign-key", "", "file with a secret key of minisign to sign the seal with; "+signPassword+" has its password, if it has one")
+	fl.IntVar(&f.pending, "pending-quota", 0,
+		"how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
+	fl.StringSliceVar(&f.keepTags, "keep-tags", nil,
+		"tag keys of the volumes that their snapshots get too; no others are copied")
+	fl.StringSliceVar(&f.tags, "tag", nil,
+		"your own word for the backup, as release-8.5; tisnap prune --keep-tag goes by it; may be repeated")
+	fl.StringVar(&f.signKey, "sign-key", "",
+		"file with a secret key of minisign to sign the seal with; "+signPassword+" has its password, if it has one")
 	f.lockWait.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
-	a.waitFlag(cmd)
-	a.notifyFlag(cmd)
-	a.metricsFlags(cmd)
-	return cmd
 }
 
 func (f *backupFlags) validate() error {
@@ -139,7 +157,8 @@ func (f *backupFlags) validate() error {
 func (f *backupFlags) options() *backup.Options {
 	return &backup.Options{
 		LockWait: f.lockWait.limit(),
-		MaxLag:   f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags, Tags: f.tags, Stuck: f.stuck, Timeout: f.timeout,
+		MaxLag:   f.maxLag, MaxHold: f.maxHold, Lease: f.lease, PendingQuota: f.pending, KeepTags: f.keepTags,
+		Tags: f.tags, Stuck: f.stuck, Timeout: f.timeout,
 		HoldAttempts: f.attempts, Steady: max(f.steady, time.Nanosecond), SteadyTimeout: f.steadyTimeout,
 		ConsistentNow: f.consistentNow, ConsistentTimeout: f.consistentTimeout,
 		OnImport: f.onImport, ImportTimeout: f.importTimeout, PendingTimeout: f.pendingTimeout,
@@ -170,7 +189,8 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				doc := backupResult(opts, result, err)
 				doc.Report.Forward = c.forwarded(doc.Report.Hold)
 				switch {
-				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
+				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)):
+					// that process reports
 				case result.Sealed:
 					doc.Report.Changed = changedSince(ctx, deps.Store, past, result)
 					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
@@ -191,7 +211,9 @@ func joinReport(err, reportErr error) error {
 	return failure.Wrap(reportErr, failure.Partial, "write the report of a sealed backup", "")
 }
 
-func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f backupFlags, arg string) (backup.Deps, backup.Options, error) {
+func (a *app) backupDeps(
+	ctx context.Context, cmd *cobra.Command, c *connections, s *session, f backupFlags, arg string,
+) (backup.Deps, backup.Options, error) {
 	var deps backup.Deps
 	var opts backup.Options
 	k, err := c.kube()
@@ -236,7 +258,10 @@ func (a *app) backupDeps(ctx context.Context, cmd *cobra.Command, c *connections
 	if id = cmp.Or(id, before); id == "" {
 		id = cluster.BackupID(name.Name + "-" + time.Now().UTC().Format("20060102-150405"))
 	}
-	deps = backup.Deps{Kube: k, PD: p, TiKV: c.tikv(), EarlyApply: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log, Remains: a.remains()}
+	deps = backup.Deps{
+		Kube: k, PD: p, TiKV: c.tikv(), EarlyApply: c.tikv(), EBS: e, Store: store, Sink: s.progress, Log: s.log,
+		Remains: a.remains(),
+	}
 	opts.Cluster, opts.Backup, opts.Run, opts.Owner, opts.Tool = name, id, run, owner(cmd, run), a.version.Version
 	return deps, opts, nil
 }

@@ -32,7 +32,8 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 	h := report.Header{
 		Operation: report.Backup, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Cluster,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before,
-		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Warnings: r.Warnings,
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err),
+		Warnings: r.Warnings,
 		Expected: announced(r.Expected),
 	}
 	if r.Source != nil {
@@ -99,13 +100,16 @@ func (d *backupDoc) table(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "\ncluster %s is STILL HELD; no backup was made\n", d.Cluster)
 		return err
 	case !d.Sealed && d.kind == failure.Partial:
-		_, err := fmt.Fprintf(w, "\ncluster %s is released; see whether backup %s is sealed: tisnap describe %s\n", d.Cluster, d.Backup, d.Backup)
+		_, err := fmt.Fprintf(w, "\ncluster %s is released; see whether backup %s is sealed: tisnap describe %s\n",
+			d.Cluster, d.Backup, d.Backup)
 		return err
 	case !d.Sealed:
 		_, err := fmt.Fprintf(w, "\nno backup was made; this run holds nothing of cluster %s\n", d.Cluster)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ncluster %s is released; backup %s is sealed at ts %s (%s)\nrestore it with: tisnap restore %s --to CLUSTER\n",
+	_, err := fmt.Fprintf(w,
+		"\ncluster %s is released; backup %s is sealed at ts %s (%s)\nrestore it with: tisnap restore %s --to "+
+			"CLUSTER\n",
 		d.Cluster, d.Backup, d.BackupTS, d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"), d.Backup)
 	return err
 }
@@ -141,7 +145,8 @@ func (d *planDoc) table(w io.Writer) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nwould take backup %s of %s: %d CreateSnapshots calls, %d snapshots; nothing was changed\n",
+	_, err := fmt.Fprintf(w,
+		"\nwould take backup %s of %s: %d CreateSnapshots calls, %d snapshots; nothing was changed\n",
 		d.Backup, d.Cluster, len(d.Source.Stores), len(d.Source.VolumeIDs()))
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// changedSince compares where the regions' raft logs ended at the backup and at the one before it, by the marks of both.
-// It is nil without a backup before or without its marks: a report is as good without it.
+// changedSince compares where the regions' raft logs ended at the backup and at the one before it, by the marks of
+// both. It is nil without a backup before or without its marks: a report is as good without it.
 func changedSince(ctx context.Context, store objstore.Store, runs []history.Run, r *backup.Result) *report.Changed {
 	if r.Manifest == nil || r.Marks.Len() == 0 {
 		return nil
@@ -41,7 +41,8 @@ func changedSince(ctx context.Context, store objstore.Store, runs []history.Run,
 func backupBefore(runs []history.Run, r *backup.Result) *history.Run {
 	for i := len(runs) - 1; i >= 0; i-- {
 		b := &runs[i]
-		if b.Operation == report.Backup && b.Outcome == phase.Done && b.Cluster == r.Manifest.Source.Cluster && b.Backup != r.Manifest.ID && b.Started.Before(r.Started) {
+		if b.Operation == report.Backup && b.Outcome == phase.Done && b.Cluster == r.Manifest.Source.Cluster &&
+			b.Backup != r.Manifest.ID && b.Started.Before(r.Started) {
 			return b
 		}
 	}

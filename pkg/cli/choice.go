@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// choice is the value of a flag that takes one of several words, the first of which is the default; so is an empty word.
+// choice is the value of a flag that takes one of several words, the first of which is the default; so is an empty
+// word.
 type choice[T ~string] struct {
 	value *T
 	words []string

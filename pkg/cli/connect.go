@@ -108,7 +108,8 @@ func (c *connections) kube() (*kube.Client, error) {
 }
 
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
-	client, err := ebs.Open(ctx, ebs.Config{Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log})
+	client, err := ebs.Open(ctx,
+		ebs.Config{Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,8 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 		addresses = c.global.pd
 	}
 	if len(addresses) == 0 {
-		return nil, failure.New(failure.Unready, "connect to PD", name.String(), "the TidbCluster's status names no healthy member").
+		return nil, failure.New(failure.Unready, "connect to PD", name.String(),
+			"the TidbCluster's status names no healthy member").
 			WithHint("wait until PD is up, or name it by --pd")
 	}
 	c.openWay(ctx, addresses)
@@ -141,14 +143,16 @@ func (c *connections) tikv() *tikv.Client {
 	return client
 }
 
-// clusterName reads NAMESPACE/NAME, or NAME in the namespace of --namespace, or else of the kubeconfig's context or of the pod: the
-// cluster that a backup of the same words is of. It is for commands that need no Kubernetes, and contacts nobody.
+// clusterName reads NAMESPACE/NAME, or NAME in the namespace of --namespace, or else of the kubeconfig's context or of
+// the pod: the cluster that a backup of the same words is of. It is for commands that need no Kubernetes, and contacts
+// nobody.
 func (g *globalFlags) clusterName(arg string) (cluster.Name, error) {
 	namespace := g.namespace
 	if namespace == "" && !strings.Contains(arg, "/") {
 		var err error
 		if namespace, err = kube.Namespace(kube.Config{Kubeconfig: g.kubeconfig, Context: g.context}); err != nil {
-			return cluster.Name{}, failure.New(failure.Usage, "parse cluster name", arg, "its namespace is not known: %w", err).
+			return cluster.Name{}, failure.New(failure.Usage, "parse cluster name", arg,
+				"its namespace is not known: %w", err).
 				WithHint("write it as NAMESPACE/NAME")
 		}
 	}

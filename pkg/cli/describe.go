@@ -76,7 +76,8 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 		return nil, err
 	}
 	doc := &describeDoc{
-		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version, Region: m.Region,
+		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version,
+		Region:   m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
 		EarlyApply: earlyApplyOf(m),
 	}
@@ -110,8 +111,11 @@ func (d *describeDoc) readReports(ctx context.Context, cat catalog.Catalog) erro
 }
 
 func (d *describeDoc) table(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "backup       %s\ncluster      %s, TiKV %s, region %s\nbackup ts    %s (%s)\nsealed       %s\nearly apply  %s\n\n",
-		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), oneLine(d.Region), d.BackupTS, d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"),
+	_, err := fmt.Fprintf(w,
+		"backup       %s\ncluster      %s, TiKV %s, region %s\nbackup ts    %s (%s)\nsealed       %s\nearly apply  "+
+			"%s\n\n",
+		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), oneLine(d.Region), d.BackupTS,
+		d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"),
 		d.SealedAt.Format("2006-01-02 15:04:05 MST"), d.EarlyApply.Text())
 	if err != nil {
 		return err

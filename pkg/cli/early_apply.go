@@ -6,8 +6,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// earlyApplyOf is what the backup proved about replicas that are ahead of their logs; nil without a manifest. One that says
-// nothing, or what this version does not know, is unproven.
+// earlyApplyOf is what the backup proved about replicas that are ahead of their logs; nil without a manifest. One that
+// says nothing, or what this version does not know, is unproven.
 func earlyApplyOf(m *manifest.Manifest) *report.EarlyApply {
 	switch {
 	case m == nil:
@@ -18,7 +18,8 @@ func earlyApplyOf(m *manifest.Manifest) *report.EarlyApply {
 		return &report.EarlyApply{State: string(m.EarlyApply.State)}
 	}
 	return &report.EarlyApply{
-		State: string(manifest.EarlyApplyUnproven), Stores: len(m.EarlyApply.Stores), Regions: len(m.EarlyApply.Regions),
+		State: string(manifest.EarlyApplyUnproven), Stores: len(m.EarlyApply.Stores),
+		Regions: len(m.EarlyApply.Regions),
 	}
 }
 

@@ -42,24 +42,30 @@ storage they are scaled to these. Nothing is changed, and without --storage noth
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.stores == 0 || f.data == "" {
-				return usage(cmd, fmt.Errorf("--stores and --data are missing: or say what to estimate, with `tisnap estimate backup CLUSTER` or `restore BACKUP`"))
+				return usage(cmd,
+					fmt.Errorf("--stores and --data are missing: or say what to estimate, with `tisnap estimate "+
+						"backup CLUSTER` or `restore BACKUP`"))
 			}
-			return a.estimate(cmd, f, []report.Operation{report.Backup, report.Restore}, func(context.Context, objstore.Store, *history.Reader) (estimate.Input, error) {
-				return estimate.Input{}, nil
-			})
+			return a.estimate(cmd, f, []report.Operation{report.Backup, report.Restore},
+				func(context.Context, objstore.Store, *history.Reader) (estimate.Input, error) {
+					return estimate.Input{}, nil
+				})
 		},
 	}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "backup CLUSTER", Short: "Estimate the next backup of a cluster, from its last one", Args: exactly("CLUSTER"), ValidArgsFunction: a.completeClusters,
+			Use: "backup CLUSTER", Short: "Estimate the next backup of a cluster, from its last one",
+			Args: exactly("CLUSTER"), ValidArgsFunction: a.completeClusters,
 			Example: "  tisnap estimate backup tidb/prod --storage s3://backups/prod --changed 200GiB",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.estimate(cmd, f, []report.Operation{report.Backup}, a.lastBackup(args[0]))
 			},
 		},
 		&cobra.Command{
-			Use: "restore BACKUP", Short: "Estimate the restore of a backup", Args: exactly("BACKUP"), ValidArgsFunction: a.completeBackups,
-			Example: "  tisnap estimate restore prod-20261121-100000 --storage s3://backups/prod --volume-iops 7000 --volume-throughput 400",
+			Use: "restore BACKUP", Short: "Estimate the restore of a backup", Args: exactly("BACKUP"),
+			ValidArgsFunction: a.completeBackups,
+			Example: "  tisnap estimate restore prod-20261121-100000 --storage s3://backups/prod " +
+				"--volume-iops 7000 --volume-throughput 400",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.estimate(cmd, f, []report.Operation{report.Restore}, restoreInput(cluster.BackupID(args[0])))
 			},
@@ -73,14 +79,18 @@ func (f *estimateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.stores, "stores", 0, "TiKV stores (default: the backup's)")
 	fl.IntVar(&f.volumes, "volumes", 0, "volumes of all stores together (default: the backup's, or one a store)")
 	fl.StringVar(&f.data, "data", "", "data on each store, as 1TiB or 500GB (default: the backup's)")
-	fl.StringVar(&f.changed, "changed", "", "data on each store that changed since the last backup (default: as much as between its last two, by their marks, or all)")
+	fl.StringVar(&f.changed, "changed", "",
+		"data on each store that changed since the last backup (default: as much as between its last two, by their "+
+			"marks, or all)")
 	fl.StringVar(&f.kind, "volume-type", "", "type of the volumes: gp3|io1|io2 (default: the backup's, or gp3)")
 	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each volume (default: the backup's, or the type's)")
-	fl.Int64Var(&f.throughput, "volume-throughput", 0, "MiB/s of each gp3 volume (default: the backup's, or the type's)")
+	fl.Int64Var(&f.throughput, "volume-throughput", 0,
+		"MiB/s of each gp3 volume (default: the backup's, or the type's)")
 	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each volume (default: the backup's, or three times its data)")
 	fl.Int64Var(&f.rate, "initialization-rate", 0, "MiB/s at which EC2 fills each volume (default: as it is read)")
 	fl.BoolVar(&f.fsr, "fsr", false, "with fast snapshot restore")
-	fl.BoolVar(&f.writes, "writes", true, "the cluster is written to during the backup, so that RocksDB recovers its logs")
+	fl.BoolVar(&f.writes, "writes", true,
+		"the cluster is written to during the backup, so that RocksDB recovers its logs")
 	fl.BoolVar(&f.otherRegion, "other-region", false, "the snapshots are copied to another region")
 	fl.StringVar(&f.prices, "prices", "", "TOML file of prices (default: the shipped ones of us-east-1)")
 	complete(cmd, "volume-type", volumeTypes()...)

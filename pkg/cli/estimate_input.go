@@ -21,15 +21,19 @@ import (
 // data that nobody wrote to. It is assumed.
 const minChangedShare = 20
 
-// lastBackupOf is what the next backup of the cluster works on, as far as the last one says. Without one it is NotFound.
-func lastBackupOf(ctx context.Context, store objstore.Store, reader *history.Reader, name cluster.Name) (estimate.Input, error) {
+// lastBackupOf is what the next backup of the cluster works on, as far as the last one says. Without one it is
+// NotFound.
+func lastBackupOf(
+	ctx context.Context, store objstore.Store, reader *history.Reader, name cluster.Name,
+) (estimate.Input, error) {
 	state, err := reader.Runs(ctx, time.Time{})
 	if err != nil {
 		return estimate.Input{}, err
 	}
 	last := lastBackupIn(state.Runs, name)
 	if last == nil {
-		return estimate.Input{}, failure.New(failure.NotFound, "estimate backup", name.String(), "the storage has no backup of it that says how much data there is").
+		return estimate.Input{}, failure.New(failure.NotFound, "estimate backup", name.String(),
+			"the storage has no backup of it that says how much data there is").
 			WithHint("say it yourself: tisnap estimate --stores 3 --data 1TiB")
 	}
 	in := inputOf(last)
@@ -40,10 +44,12 @@ func lastBackupOf(ctx context.Context, store objstore.Store, reader *history.Rea
 	return onVolumes(in, len(m.Source.Stores), sourceSpecs(&m.Source)), nil
 }
 
-// lastBackupIn is the youngest backup of the cluster that was done and says how much data there is; nil if there is none.
+// lastBackupIn is the youngest backup of the cluster that was done and says how much data there is; nil if there is
+// none.
 func lastBackupIn(runs []history.Run, name cluster.Name) *history.Run {
 	for i := len(runs) - 1; i >= 0; i-- {
-		if run := &runs[i]; run.Operation == report.Backup && run.Outcome == phase.Done && run.Cluster == name && run.DataBytes > 0 {
+		if run := &runs[i]; run.Operation == report.Backup && run.Outcome == phase.Done && run.Cluster == name &&
+			run.DataBytes > 0 {
 			return run
 		}
 	}
@@ -122,11 +128,13 @@ func specsOf(volumes []restore.Volume) []cluster.VolumeSpec {
 	return out
 }
 
-// inputOf is what a past run worked on. Restored volumes have the data of a backup under load, unless nobody wrote. What
-// a backup's snapshots had to copy is what changed since the one before, by the marks of both; all, where that is not known.
+// inputOf is what a past run worked on. Restored volumes have the data of a backup under load, unless nobody wrote.
+// What a backup's snapshots had to copy is what changed since the one before, by the marks of both; all, where that is
+// not known.
 func inputOf(run *history.Run) estimate.Input {
 	in := estimate.Input{
-		Operation: run.Operation, Stores: run.TiKVs, Volumes: run.Volumes, DataBytes: run.DataBytes, LargestBytes: run.PerVolumeBytes, Writes: true,
+		Operation: run.Operation, Stores: run.TiKVs, Volumes: run.Volumes, DataBytes: run.DataBytes,
+		LargestBytes: run.PerVolumeBytes, Writes: true,
 	}
 	if c := run.Changed; c != nil {
 		in.ChangedBytes = max(c.DataBytes, run.DataBytes/minChangedShare, 1)
@@ -154,7 +162,9 @@ func fitOf(runs []history.Run) *estimate.Fit {
 		if runs[i].Outcome != phase.Done || runs[i].Problem != "" {
 			continue
 		}
-		s := estimate.Sample{Input: inputOf(&runs[i]), Phases: map[string]float64{}, UnchangedShare: runs[i].Regions.UnchangedShare()}
+		s := estimate.Sample{
+			Input: inputOf(&runs[i]), Phases: map[string]float64{}, UnchangedShare: runs[i].Regions.UnchangedShare(),
+		}
 		for _, p := range runs[i].Phases {
 			s.Phases[p.Name] = p.Seconds
 		}

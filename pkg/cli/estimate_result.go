@@ -52,11 +52,13 @@ func (d *estimateDoc) table(w io.Writer) error {
 
 func estimateTable(b *strings.Builder, e *estimate.Estimate) error {
 	in := e.Input
-	fmt.Fprintf(b, "%s of %d stores, %d volumes, %s of data, at most %s a volume\n", in.Operation, in.Stores, in.Volumes, report.Bytes(in.DataBytes), report.Bytes(in.LargestBytes))
+	fmt.Fprintf(b, "%s of %d stores, %d volumes, %s of data, at most %s a volume\n", in.Operation, in.Stores,
+		in.Volumes, report.Bytes(in.DataBytes), report.Bytes(in.LargestBytes))
 	fmt.Fprintf(b, "volumes: %s; times from %s\n\n", in.Spec.Text(), e.Model)
 	t := newTable("PHASE", "TIME", "RANGE", "SHARE")
 	for _, p := range append(e.Phases, e.Total) {
-		t.row(p.Name, report.Duration(p.Seconds), report.Duration(p.Low)+" - "+report.Duration(p.High), report.Percent(p.Seconds/max(e.Total.Seconds, 1e-9)))
+		t.row(p.Name, report.Duration(p.Seconds), report.Duration(p.Low)+" - "+report.Duration(p.High),
+			report.Percent(p.Seconds/max(e.Total.Seconds, 1e-9)))
 	}
 	if err := t.write(b); err != nil {
 		return err
@@ -95,7 +97,8 @@ func choicesTable(b *strings.Builder, choices []estimate.Choice) error {
 		if !e.Cost.Known() {
 			once += " + ?"
 		}
-		t.row(c.Name, report.Duration(e.Total.Seconds), report.Duration(e.Total.Low)+" - "+report.Duration(e.Total.High), once, usd(&e.Cost.MonthUSD),
+		t.row(c.Name, report.Duration(e.Total.Seconds),
+			report.Duration(e.Total.Low)+" - "+report.Duration(e.Total.High), once, usd(&e.Cost.MonthUSD),
 			dash(strings.Join(marks, ", ")))
 	}
 	return t.write(b)

@@ -78,6 +78,7 @@ func exitStatus() string {
 	for _, row := range exitCodes {
 		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.meaning)
 	}
-	fmt.Fprintf(&b, "  %3d  interrupted by Ctrl-C (%d: by SIGTERM); what was held is released\n", ExitInterrupted, ExitTerminated)
+	fmt.Fprintf(&b, "  %3d  interrupted by Ctrl-C (%d: by SIGTERM); what was held is released\n", ExitInterrupted,
+		ExitTerminated)
 	return b.String()
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// expectDeadline bounds how long the begin and the end of a run wait for the runs before it; fitDays is how old those may be.
+// expectDeadline bounds how long the begin and the end of a run wait for the runs before it; fitDays is how old those
+// may be.
 const (
 	expectDeadline = 5 * time.Second
 	fitDays        = 90
@@ -50,8 +51,8 @@ func newAnnouncer(sink phase.Sink, past []history.Run) *announcer {
 	return &announcer{Sink: sink, past: past}
 }
 
-// ofBackup announces a backup of the source. How much data there is, and how much of it changes between two backups, only
-// the cluster's last backup says: without one, nothing is announced.
+// ofBackup announces a backup of the source. How much data there is, and how much of it changes between two backups,
+// only the cluster's last backup says: without one, nothing is announced.
 func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) (json.RawMessage, string) {
 	in := estimate.Input{}
 	if last := lastBackupIn(a.past, source.Topology.Cluster); last != nil {
@@ -112,6 +113,7 @@ func (a *announcer) Emit(e phase.Event) {
 		return // not known, or over before it is read
 	}
 	note := e
-	note.Type, note.Message = phase.Note, "expected to take "+report.Duration(mine)+", the run "+report.Duration(left)+" from here, by "+expected.Model
+	note.Type, note.Message = phase.Note, "expected to take "+report.Duration(mine)+", the run "+report.Duration(left)+
+		" from here, by "+expected.Model
 	a.Sink.Emit(note)
 }

@@ -53,9 +53,11 @@ network whose members may all read names of clusters and backups, and error text
 	fl := cmd.Flags()
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:9090", "address to serve on; :9090 is all of this machine's")
 	fl.DurationVar(&f.interval, "interval", time.Minute, "how often the storage is read")
-	fl.IntVar(&f.clusters, "max-clusters", 200, "how many clusters have metrics at most, those that were active last; each has some 150 time series")
+	fl.IntVar(&f.clusters, "max-clusters", 200,
+		"how many clusters have metrics at most, those that were active last; each has some 150 time series")
 	fl.BoolVar(&f.page, "page", true, "serve the page too; --page=false serves metrics alone")
-	fl.StringVar(&f.prices, "prices", "", "TOML file of prices, for what snapshots cost (default: the shipped ones of us-east-1)")
+	fl.StringVar(&f.prices, "prices", "",
+		"TOML file of prices, for what snapshots cost (default: the shipped ones of us-east-1)")
 	return cmd
 }
 
@@ -98,11 +100,14 @@ func (a *app) exporter(ctx context.Context, f exporterFlags) error {
 	}
 	public := !onlyThisMachine(listener.Addr())
 	x := exporter.New(store, exporter.Options{
-		Interval: f.interval, MaxClusters: f.clusters, NoPage: !f.page, Public: public, Version: a.version.Version, Log: s.log, Prices: prices,
+		Interval: f.interval, MaxClusters: f.clusters, NoPage: !f.page, Public: public, Version: a.version.Version,
+		Log: s.log, Prices: prices,
 	})
 	fmt.Fprintf(a.streams.Err, "serving %s at http://%s/ and /metrics\n", store.URL(), listener.Addr())
 	if public {
-		fmt.Fprintln(a.streams.Err, "warning: everyone who reaches this address can read names of clusters and backups, and error texts; nothing can be changed there")
+		fmt.Fprintln(a.streams.Err,
+			"warning: everyone who reaches this address can read names of clusters and backups, and error texts; "+
+				"nothing can be changed there")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup

@@ -18,7 +18,8 @@ func (f *flashbackFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	choose(cmd, fl, &f.flashback, "flashback", restore.FlashbackPolicies(),
 		"which regions are taken back to the backup ts; auto leaves those that provably nothing was written to since")
-	fl.IntVar(&f.checkUnchanged, "check-unchanged", 0, "take so many of the unchanged regions, chosen at random, back all the same, and fail if a row changes")
+	fl.IntVar(&f.checkUnchanged, "check-unchanged", 0,
+		"take so many of the unchanged regions, chosen at random, back all the same, and fail if a row changes")
 }
 
 func (f *flashbackFlags) validate() error {

@@ -73,18 +73,23 @@ their end, unless the run's backup, or anything else that it made, is still ther
 		},
 	}
 	fl := cmd.Flags()
-	fl.DurationVar(&f.olderThan, "older-than", time.Hour, "keep what runs left that wrote their journal less than so long ago")
+	fl.DurationVar(&f.olderThan, "older-than", time.Hour,
+		"keep what runs left that wrote their journal less than so long ago")
 	fl.Var(&f.keepRuns, "keep-runs", "keep the journals of runs that ended within this time, as 1y6m or 400d")
 	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
-	fl.BoolVar(&f.clusters, "cluster", false, "delete also what restores that did not finish left in this Kubernetes cluster")
+	fl.BoolVar(&f.clusters, "cluster", false,
+		"delete also what restores that did not finish left in this Kubernetes cluster")
 	fl.StringVar(&f.run, "run-id", "", "only what this run left")
-	fl.StringVar(&f.adopt, "adopt-storage", "", "make a storage that is a copy one of its own first: moved, if the original is gone; copied, if both are used from now on")
+	fl.StringVar(&f.adopt, "adopt-storage", "",
+		"make a storage that is a copy one of its own first: moved, if the original is gone; copied, if both are "+
+			"used from now on")
 	complete(cmd, "adopt-storage", storage.Moved, storage.Copied)
 	f.add(fl)
 	a.metricsFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("run-id", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		return a.completeRuns(cmd, nil, toComplete) // whatever cluster is named before it
-	}) // fails only for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("run-id",
+		func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return a.completeRuns(cmd, nil, toComplete) // whatever cluster is named before it
+		}) // fails only for a flag that does not exist
 	return cmd
 }
 
@@ -109,7 +114,8 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		return usage(cmd, err)
 	}
 	o := gc.Options{
-		OlderThan: f.olderThan, KeepRuns: f.keepRuns, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
+		OlderThan: f.olderThan, KeepRuns: f.keepRuns, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run),
+		Of: f.of, Rate: f.rate, DryRun: f.dryRun,
 	}
 	if !o.Limited() {
 		a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric
@@ -155,7 +161,10 @@ func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error)
 		c.close()
 		return gc.Deps{}, nil, err
 	}
-	return gc.Deps{EBS: e, Store: store, Tool: a.version.Version, Kube: func() (gc.Kube, error) { return c.kube() }, Watching: a.watching}, c.close, nil
+	return gc.Deps{
+		EBS: e, Store: store, Tool: a.version.Version, Kube: func() (gc.Kube, error) { return c.kube() },
+		Watching: a.watching,
+	}, c.close, nil
 }
 
 // printGC prints what was found also if not all of it could be deleted.

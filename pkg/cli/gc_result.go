@@ -52,17 +52,20 @@ func (d *gcDoc) table(w io.Writer) error {
 		}
 	}
 	for _, m := range d.Missing {
-		if _, err := fmt.Fprintf(w, "BROKEN: backup %s is sealed, and %d of its snapshots are gone: %s\n", oneLine(m.Backup), len(m.Snapshots), oneLine(list(m.Snapshots))); err != nil {
+		if _, err := fmt.Fprintf(w, "BROKEN: backup %s is sealed, and %d of its snapshots are gone: %s\n",
+			oneLine(m.Backup), len(m.Snapshots), oneLine(list(m.Snapshots))); err != nil {
 			return err
 		}
 	}
 	if d.Kubernetes != "" {
-		if _, err := fmt.Fprintf(w, "what restores left in Kubernetes is not known: %s\n", oneLine(strings.ReplaceAll(d.Kubernetes, "\n", "; "))); err != nil {
+		if _, err := fmt.Fprintf(w, "what restores left in Kubernetes is not known: %s\n",
+			oneLine(strings.ReplaceAll(d.Kubernetes, "\n", "; "))); err != nil {
 			return err
 		}
 	}
 	if d.Compacted > 0 {
-		if _, err := fmt.Fprintf(w, "the journals of %d ended runs were put into one object each\n", d.Compacted); err != nil {
+		if _, err := fmt.Fprintf(w, "the journals of %d ended runs were put into one object each\n",
+			d.Compacted); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,9 @@ their run. The stores are asked whether early apply is off. Nothing is changed.`
   tisnap hold status prod -n tidb -o json`,
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.holdStatus(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.holdStatus(cmd.Context(), args[0])
+		},
 	})
 	return cmd
 }
@@ -88,9 +90,11 @@ func (a *app) holdStatus(ctx context.Context, arg string) error {
 	return errors.Join(a.print(doc), err)
 }
 
-// lockOf is the lock of a run that is alive, or nil. Who is alive is found out as by a run that wants the lock: one that
-// is not renewed is watched for about a minute, and watching is called first.
-func lockOf(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*runlock.Record)) (*lockDoc, error) {
+// lockOf is the lock of a run that is alive, or nil. Who is alive is found out as by a run that wants the lock: one
+// that is not renewed is watched for about a minute, and watching is called first.
+func lockOf(
+	ctx context.Context, store objstore.Store, name cluster.Name, watching func(*runlock.Record),
+) (*lockDoc, error) {
 	found, err := runlock.Observe(ctx, store, name, watching)
 	if err != nil || !found.Held(time.Now()) {
 		return nil, err
@@ -102,12 +106,14 @@ func lockOf(ctx context.Context, store objstore.Store, name cluster.Name, watchi
 func (d *holdDoc) table(w io.Writer) error {
 	if d.Lock != nil {
 		if _, err := fmt.Fprintf(w, "run %s (%s, pid %d on host %s) has the lock until %s\n",
-			oneLine(d.Lock.Run), oneLine(d.Lock.Command), d.Lock.PID, oneLine(d.Lock.Host), d.Lock.Until.Format(time.RFC3339)); err != nil {
+			oneLine(d.Lock.Run), oneLine(d.Lock.Command), d.Lock.PID, oneLine(d.Lock.Host),
+			d.Lock.Until.Format(time.RFC3339)); err != nil {
 			return err
 		}
 	}
 	if !d.Held() {
-		if _, err := fmt.Fprintf(w, "nothing is paused in PD of cluster %s\n", d.Cluster); err != nil || len(d.EarlyApply) == 0 {
+		if _, err := fmt.Fprintf(w, "nothing is paused in PD of cluster %s\n", d.Cluster); err != nil ||
+			len(d.EarlyApply) == 0 {
 			return err
 		}
 	}
@@ -132,7 +138,8 @@ func statusTable(s *hold.Status) *table {
 	}
 	for _, e := range s.EarlyApply {
 		if e.By == "" {
-			t.row("early apply", "store "+e.Store.String(), "0", "its configuration, or somebody else", "set again, or the store's restart")
+			t.row("early apply", "store "+e.Store.String(), "0", "its configuration, or somebody else",
+				"set again, or the store's restart")
 			continue
 		}
 		was := "0, was " + strconv.FormatUint(e.Limit, 10)

@@ -44,12 +44,15 @@ func (a *app) completeFromLive(root *cobra.Command) {
 			return contexts, cobra.ShellCompDirectiveNoFileComp
 		},
 	} {
-		_ = root.RegisterFlagCompletionFunc(flag, offer) // fails only for a flag that does not exist, which a test would show
+		// fails only for a flag that does not exist, which a test would show
+		_ = root.RegisterFlagCompletionFunc(flag, offer)
 	}
 }
 
 // completeClusters offers the TidbClusters of the namespace, or with their namespaces those of all.
-func (a *app) completeClusters(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeClusters(
+	cmd *cobra.Command, args []string, toComplete string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -57,7 +60,9 @@ func (a *app) completeClusters(cmd *cobra.Command, args []string, toComplete str
 }
 
 // completeMoreClusters is completeClusters for a command that takes several.
-func (a *app) completeMoreClusters(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeMoreClusters(
+	cmd *cobra.Command, _ []string, toComplete string,
+) ([]string, cobra.ShellCompDirective) {
 	everywhere := strings.Contains(toComplete, "/")
 	names, directive := a.liveClusters(cmd, everywhere)
 	out := make([]string, len(names))

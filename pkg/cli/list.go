@@ -41,8 +41,9 @@ tisnap gc does: a backup that misses any is broken, and the command ends with 10
 list shows what the last --check on this machine found. With --verify-key each manifest is read
 as well: a sealed backup that this key did not sign is untrusted, and the command ends with 10.
 Nothing is changed.`,
-		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json\n  tisnap list --storage s3://backups/prod --check",
-		Args:    exactly(),
+		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json\n  " +
+			"tisnap list --storage s3://backups/prod --check",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			match, err := filter.matcher(cmd, a.global.namespace)
 			if err != nil {
@@ -80,8 +81,10 @@ Nothing is changed.`,
 		},
 	}
 	filter.add(cmd, "namespace, cluster, state, and the backup's tags")
-	cmd.Flags().BoolVar(&check, "check", false, "ask EC2 whether the snapshots of sealed backups are there; a backup without one of them is broken")
-	cmd.Flags().StringVar(&verifyKey, "verify-key", "", "public key of minisign, or the file with it: sealed backups that this key did not sign are untrusted")
+	cmd.Flags().BoolVar(&check, "check", false,
+		"ask EC2 whether the snapshots of sealed backups are there; a backup without one of them is broken")
+	cmd.Flags().StringVar(&verifyKey, "verify-key", "",
+		"public key of minisign, or the file with it: sealed backups that this key did not sign are untrusted")
 	return cmd
 }
 
@@ -113,7 +116,8 @@ func untrusted(items []catalog.Entry, key *manifest.VerifyKey) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return failure.New(failure.Corrupt, "verify backups", "", "%d are not signed with key %s, or were changed since: %s", len(ids), key.ID(), failure.List(ids)).
+	return failure.New(failure.Corrupt, "verify backups", "",
+		"%d are not signed with key %s, or were changed since: %s", len(ids), key.ID(), failure.List(ids)).
 		WithHint("restore none of them before you know why: tisnap describe BACKUP --verify-key KEY says what to do")
 }
 

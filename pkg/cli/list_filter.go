@@ -17,12 +17,15 @@ type listFilter struct {
 }
 
 func (f *listFilter) add(cmd *cobra.Command, keys string) {
-	cmd.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false, "of clusters in all namespaces, also if --namespace is set")
+	cmd.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false,
+		"of clusters in all namespaces, also if --namespace is set")
 	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only what has these labels, as in kubectl: "+keys)
 }
 
 // matcher is the filter of one command. Without --namespace all namespaces match.
-func (f *listFilter) matcher(cmd *cobra.Command, namespace string) (func(of cluster.Name, set map[string]string) bool, error) {
+func (f *listFilter) matcher(
+	cmd *cobra.Command, namespace string,
+) (func(of cluster.Name, set map[string]string) bool, error) {
 	selected, err := kube.ParseSelector(f.selector)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read --selector", f.selector)

@@ -15,7 +15,8 @@ type lockWait time.Duration
 // add is the same for every command that takes a cluster's lock.
 func (w *lockWait) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar((*time.Duration)(w), "lock-wait", runlock.DefaultWait,
-		"how long to watch the lock of another run, which is taken over if it is not renewed for a minute; 0 refuses at once")
+		"how long to watch the lock of another run, which is taken over if it is not renewed for a minute; 0 refuses "+
+			"at once")
 }
 
 func (w lockWait) validate() error {

@@ -51,7 +51,8 @@ the run is under way and afterwards. With --follow the exit status says how the 
 			return l.print(cmd.Context(), a.streams.Out, follow)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until the run ends; then its failure is this command's")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false,
+		"wait for more until the run ends; then its failure is this command's")
 	return cmd
 }
 
@@ -81,8 +82,11 @@ func (l *runLog) print(ctx context.Context, w io.Writer, follow bool) error {
 		case r.State == runs.Failed:
 			return failure.New(failure.Unknown, "run", string(l.run), "%s", r.Error)
 		case r.State == runs.Unfinished:
-			return failure.New(failure.Unready, "follow run", string(l.run), "its process died, or lost its lock, in step %s", r.Step).
-				WithHint("continue it with the command that started it and --run-id %s, or undo it: tisnap runs abort %s", l.run, l.run)
+			return failure.New(failure.Unready, "follow run", string(l.run),
+				"its process died, or lost its lock, in step %s", r.Step).
+				WithHint(
+					"continue it with the command that started it and --run-id %s, or undo it: tisnap runs abort %s",
+					l.run, l.run)
 		}
 		if err := wait.For(ctx, followInterval); err != nil {
 			return failure.Annotate(err, "follow run", string(l.run))

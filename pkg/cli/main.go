@@ -28,9 +28,9 @@ type Streams struct {
 	limits     outbound.Limits // for tests: of a notification; zero is the package's own
 }
 
-// Main runs the command line and returns the exit code. The first SIGINT or SIGTERM ends the run, which
-// then undoes what it did. The second one, or the end of the grace period after SIGTERM, makes Main say what is left and
-// return at once, with the run still going: the caller has to end the process.
+// Main runs the command line and returns the exit code. The first SIGINT or SIGTERM ends the run, which then undoes
+// what it did. The second one, or the end of the grace period after SIGTERM, makes Main say what is left and return at
+// once, with the run still going: the caller has to end the process.
 func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -23,7 +23,9 @@ type work struct {
 
 // operate connects, and then prints the plan (--dry-run), or does the work with its progress and prints what became
 // of it. The progress has ended before anything is printed.
-func (a *app) operate(cmd *cobra.Command, dryRun bool, prepare func(context.Context, *connections, *session) (work, error)) (err error) {
+func (a *app) operate(
+	cmd *cobra.Command, dryRun bool, prepare func(context.Context, *connections, *session) (work, error),
+) (err error) {
 	if err := a.announce.validate(); err != nil {
 		return usage(cmd, err)
 	}

@@ -63,8 +63,10 @@ those. A prune that fails or is killed is ended by running it again.` + "\n" + e
 	} {
 		fl.IntVar(rule.value, "keep-"+rule.name, 0, "keep "+rule.what)
 	}
-	fl.Var(&p.Within, "keep-within", "keep all backups made within this time before the newest one, as 1y6m, 14d or 2d12h")
-	fl.StringSliceVar(&p.Tags, "keep-tag", nil, "keep all backups with this tag; of several tags, those with any of them")
+	fl.Var(&p.Within, "keep-within",
+		"keep all backups made within this time before the newest one, as 1y6m, 14d or 2d12h")
+	fl.StringSliceVar(&p.Tags, "keep-tag", nil,
+		"keep all backups with this tag; of several tags, those with any of them")
 	f.add(fl)
 	return cmd
 }
@@ -96,6 +98,7 @@ func (a *app) prune(ctx context.Context, f pruneFlags, clusters []cluster.Name) 
 	}
 	defer done()
 	defer a.removing(&f.removal)()
-	report, err := gc.Prune(ctx, deps, gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: f.dryRun})
+	report, err := gc.Prune(ctx, deps,
+		gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: f.dryRun})
 	return a.printPrune(newPruneDoc(f.dryRun, report), err)
 }

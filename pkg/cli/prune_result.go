@@ -44,7 +44,8 @@ func (d *pruneDoc) table(w io.Writer) error {
 		if b.Error != "" {
 			reason = strings.ReplaceAll(b.Error, "\n", "; ")
 		}
-		t.row(b.Action, b.ID, b.Cluster, b.CreatedAt.UTC().Format("2006-01-02 15:04"), size, strings.Join(b.Tags, " "), reason)
+		t.row(b.Action, b.ID, b.Cluster, b.CreatedAt.UTC().Format("2006-01-02 15:04"), size, strings.Join(b.Tags, " "),
+			reason)
 	}
 	if err := t.write(w); err != nil {
 		return err

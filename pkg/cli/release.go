@@ -68,7 +68,8 @@ lock: use it only if you know that the run is dead, as one that lives loses its 
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
 	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
-	fl.BoolVar(&f.all, "all", false, "resume all paused schedulers and drop all limits that a backup lowers, whoever did it")
+	fl.BoolVar(&f.all, "all", false,
+		"resume all paused schedulers and drop all limits that a backup lowers, whoever did it")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be released; change nothing")
 	return cmd
 }
@@ -105,7 +106,8 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 			return err
 		}
 	}
-	defer a.unfinished(phase.RemainsHold, fmt.Sprintf("what is held of cluster %s may not be released: run tisnap release %s --yes, again", name, name))()
+	defer a.unfinished(phase.RemainsHold,
+		fmt.Sprintf("what is held of cluster %s may not be released: run tisnap release %s --yes, again", name, name))()
 	done, err := backup.Release(ctx, store, p, c.tikv(), o)
 	if done == nil {
 		return err
@@ -155,7 +157,9 @@ func (d *releasePlan) table(w io.Writer) error {
 		}
 		fmt.Fprintln(w)
 	}
-	_, err := fmt.Fprintf(w, "would put back %d schedulers and %d limits, drop %d GC safe points, and end all leases and suspensions of imports on the stores of %s\n",
+	_, err := fmt.Fprintf(w,
+		"would put back %d schedulers and %d limits, drop %d GC safe points, and end all leases and suspensions of "+
+			"imports on the stores of %s\n",
 		len(d.Schedulers), len(d.Limits), len(d.Status.SafePoints), d.Cluster)
 	return err
 }
@@ -189,7 +193,8 @@ func (d *releasedDoc) table(w io.Writer) error {
 		names []string
 	}{
 		{"scheduler", d.Schedulers}, {"limit", d.Limits}, {"GC safe point", d.SafePoints},
-		{"lease", storeNames(d.Leases)}, {"imports", storeNames(d.Imports)}, {"early apply", storeNames(d.EarlyApply)}, {"KEPT: scheduler", d.Kept}, {"KEPT: limit", d.KeptLimits},
+		{"lease", storeNames(d.Leases)}, {"imports", storeNames(d.Imports)}, {"early apply", storeNames(d.EarlyApply)},
+		{"KEPT: scheduler", d.Kept}, {"KEPT: limit", d.KeptLimits},
 		{"NOT REACHED", storeNames(d.Unreached)},
 	} {
 		for _, name := range row.names {
@@ -200,7 +205,8 @@ func (d *releasedDoc) table(w io.Writer) error {
 		return err
 	}
 	if len(d.Unreached) > 0 {
-		if _, err := fmt.Fprintln(w, "\nwhat a dead run held on a store that was not reached has run out by itself"); err != nil {
+		if _, err := fmt.Fprintln(w,
+			"\nwhat a dead run held on a store that was not reached has run out by itself"); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,8 @@ func (r *removal) add(fl *pflag.FlagSet) {
 }
 
 // unfinishedRemoval is what is left of a command that deletes and has to end before it has.
-const unfinishedRemoval = "what was not deleted stays: run it again; if a cluster was being taken away, its lock ends after 10 minutes at most"
+const unfinishedRemoval = "what was not deleted stays: run it again; if a cluster was being taken away, its lock " +
+	"ends after 10 minutes at most"
 
 // unfinished says what is left if the process has to end before the function returned is called.
 func (a *app) unfinished(name, left string) (finished func()) {

@@ -48,10 +48,12 @@ and what became slower than its own median. HTML is one file that needs nothing 
 	fl := cmd.Flags()
 	choose(cmd, fl, &f.format, "format", []string{"table", "json", "markdown", "html"}, "what the report is written as")
 	fl.StringVar(&f.out, "out", "", "write the report to this file instead of stdout")
-	fl.StringVar(&f.since, "since", "", "the trend of the runs since then: 30d, 12h, or 2026-11-01 (default without an argument: 30d)")
+	fl.StringVar(&f.since, "since", "",
+		"the trend of the runs since then: 30d, 12h, or 2026-11-01 (default without an argument: 30d)")
 	fl.BoolVar(&f.open, "open", false, "write HTML to a file and open it in the browser")
 	fl.BoolVar(&f.compare, "compare", false, "show the published figures beside the run's")
-	fl.BoolVar(&f.details, "details", false, "show the steps of each phase and the parts of the hold; table and markdown")
+	fl.BoolVar(&f.details, "details", false,
+		"show the steps of each phase and the parts of the hold; table and markdown")
 	return cmd
 }
 

@@ -34,7 +34,8 @@ func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) er
 		return nil //nolint:nilerr // the report is written, and nobody waits for the browser
 	}
 	if err := openBrowser(file.Name()); err != nil {
-		return failure.New(failure.Unready, "open browser", file.Name(), "%w", err).WithHint("open the file yourself: %s", file.Name())
+		return failure.New(failure.Unready, "open browser", file.Name(), "%w", err).
+			WithHint("open the file yourself: %s", file.Name())
 	}
 	return nil
 }
@@ -47,7 +48,8 @@ func openBrowser(path string) error {
 	}
 	for _, program := range []string{"xdg-open", "x-www-browser", "www-browser", "wslview", "open"} {
 		if program, err = exec.LookPath(program); err == nil {
-			return exec.Command(program, "file://"+path).Run() //nolint:gosec,noctx // a fixed name; it may outlive this process
+			return exec.Command(program, "file://"+path).
+				Run() //nolint:gosec,noctx // a fixed name; it may outlive this process
 		}
 	}
 	return err

@@ -55,7 +55,8 @@ func (d *runReportDoc) each(write func(io.Writer, *report.Report) error) (string
 		}
 	}
 	if others := len(d.Items) - len(d.shown()); others > 0 {
-		fmt.Fprintf(&b, "\n%d more runs of backup %s: tisnap report %s\n", others, report.Name(string(d.Backup)), report.Name(string(d.Backup)))
+		fmt.Fprintf(&b, "\n%d more runs of backup %s: tisnap report %s\n", others, report.Name(string(d.Backup)),
+			report.Name(string(d.Backup)))
 	}
 	return b.String(), nil
 }

@@ -62,7 +62,8 @@ func cells(p history.Point) []any {
 		data = report.Bytes(p.DataBytes)
 	}
 	return []any{
-		p.Started.UTC().Format("2006-01-02 15:04"), report.Name(string(p.Run)), report.Name(string(p.Outcome)), report.Duration(p.Seconds), hold, data, history.Grown(p.GrownBytes), p.Changed.Size(),
+		p.Started.UTC().Format("2006-01-02 15:04"), report.Name(string(p.Run)), report.Name(string(p.Outcome)),
+		report.Duration(p.Seconds), hold, data, history.Grown(p.GrownBytes), p.Changed.Size(),
 	}
 }
 
@@ -75,7 +76,8 @@ func seriesTitle(s history.Series) string {
 	if s.Operation != report.Backup {
 		preposition = "to"
 	}
-	return fmt.Sprintf("%ss %s %s: %d done, %d failed", report.Name(string(s.Operation)), preposition, report.Name(s.Cluster.String()),
+	return fmt.Sprintf("%ss %s %s: %d done, %d failed", report.Name(string(s.Operation)), preposition,
+		report.Name(s.Cluster.String()),
 		s.Done, len(s.Points)-s.Done)
 }
 
@@ -95,7 +97,9 @@ func seriesFacts(s history.Series) []string {
 		out = append(out, "failed: "+strings.Join(kinds, ", "))
 	}
 	for _, slow := range s.Slower {
-		out = append(out, fmt.Sprintf("slower: %s took %s in the last run, its median is %s", report.Name(slow.Phase), report.Duration(slow.Seconds), report.Duration(slow.Median)))
+		out = append(out,
+			fmt.Sprintf("slower: %s took %s in the last run, its median is %s", report.Name(slow.Phase),
+				report.Duration(slow.Seconds), report.Duration(slow.Median)))
 	}
 	if n := len(s.Points); n > 0 && s.Points[n-1].Outcome != phase.Done {
 		out = append(out, "the last run failed")
@@ -104,7 +108,8 @@ func seriesFacts(s history.Series) []string {
 }
 
 func spreadText(s history.Spread) string {
-	return fmt.Sprintf("last %s, median %s, at most %s", report.Duration(s.Last), report.Duration(s.Median), report.Duration(s.Most))
+	return fmt.Sprintf("last %s, median %s, at most %s", report.Duration(s.Last), report.Duration(s.Median),
+		report.Duration(s.Most))
 }
 
 func (d *trendDoc) markdown() (string, error) {
@@ -115,7 +120,8 @@ func (d *trendDoc) markdown() (string, error) {
 		for _, line := range seriesFacts(s) {
 			b.WriteString("- " + report.Escape(line) + "\n")
 		}
-		b.WriteString("\n| started | run | outcome | total | hold | data | grown | written to |\n|---|---|---|--:|--:|--:|--:|--:|\n")
+		b.WriteString("\n| started | run | outcome | total | hold | data | grown | written to " +
+			"|\n|---|---|---|--:|--:|--:|--:|--:|\n")
 		for _, p := range youngest(s.Points) {
 			for _, c := range cells(p) {
 				b.WriteString("| " + report.Escape(fmt.Sprint(c)) + " ")

@@ -63,7 +63,8 @@ lost.` + "\n" + exitStatus(),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.backup, "backup", "", "the sealed backup that the cluster's volumes were made from (required)")
-	fl.StringVar(&f.run, "run-id", "", "id of the run; that of one whose process died continues it (default: made from the time)")
+	fl.StringVar(&f.run, "run-id", "",
+		"id of the run; that of one whose process died continues it (default: made from the time)")
 	tolerateFlag(cmd, &f.tolerate)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for stores and TiDB each")
 	f.lockWait.add(cmd)
@@ -77,31 +78,36 @@ lost.` + "\n" + exitStatus(),
 	verifyKeyFlag(cmd, &f.verifyKey)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("backup", func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		return a.completeBackups(cmd, nil, toComplete) // whatever cluster is named before it
-	}) // fails only for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("backup",
+		func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return a.completeBackups(cmd, nil, toComplete) // whatever cluster is named before it
+		}) // fails only for a flag that does not exist
 	return cmd
 }
 
 // onTasksFlag is the same for every command that flashes back.
 func onTasksFlag(cmd *cobra.Command, value *restore.OnTasks) {
-	choose(cmd, cmd.Flags(), value, "on-tasks", restore.TaskChoices(), "if a log backup or a changefeed reads the restored cluster's changes")
+	choose(cmd, cmd.Flags(), value, "on-tasks", restore.TaskChoices(),
+		"if a log backup or a changefeed reads the restored cluster's changes")
 }
 
 // waitApplyFlag is the same for every command that flashes back.
 func waitApplyFlag(cmd *cobra.Command, value *bool) {
 	cmd.Flags().BoolVar(value, "wait-apply", false,
-		"before the flashback, wait until every store says that it has applied all logs (10 s and more); the data are the same without")
+		"before the flashback, wait until every store says that it has applied all logs (10 s and more); the data "+
+			"are the same without")
 }
 
 // serialFlag is the same for every command that restores.
 func serialFlag(cmd *cobra.Command, value *bool) {
-	cmd.Flags().BoolVar(value, "serial", false, "do one step after the other, where otherwise steps that need not wait for each other overlap")
+	cmd.Flags().BoolVar(value, "serial", false,
+		"do one step after the other, where otherwise steps that need not wait for each other overlap")
 }
 
 // tolerateFlag is the same for every command that waits for the stores of a backup.
 func tolerateFlag(cmd *cobra.Command, value *[]uint) {
-	cmd.Flags().UintSliceVar(value, "tolerate-store", nil, "id of a store to do without, if every region has a quorum on the others; may be repeated")
+	cmd.Flags().UintSliceVar(value, "tolerate-store", nil,
+		"id of a store to do without, if every region has a quorum on the others; may be repeated")
 }
 
 // tolerated are the stores of --tolerate-store.
@@ -150,7 +156,8 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 				result, err := restore.Resolve(ctx, deps, opts)
 				doc := resolveResult(opts, result, err)
 				switch {
-				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
+				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)):
+					// that process reports
 				case result.Restored:
 					err = errors.Join(err, storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc))
 				default:
@@ -162,7 +169,9 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 	})
 }
 
-func (a *app) resolveDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f resolveFlags, arg string) (restore.Deps, restore.Options, error) {
+func (a *app) resolveDeps(
+	ctx context.Context, cmd *cobra.Command, c *connections, s *session, f resolveFlags, arg string,
+) (restore.Deps, restore.Options, error) {
 	var deps restore.Deps
 	var opts restore.Options
 	k, err := c.kube()

@@ -33,7 +33,8 @@ type resolveDoc struct {
 func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveDoc {
 	h := report.Header{
 		Operation: report.Resolve, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
-		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Error: text(err), ErrorKind: errorKind(err), Stores: r.Stores, Warnings: append(r.Warnings, r.Left...),
+		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Error: text(err),
+		ErrorKind: errorKind(err), Stores: r.Stores, Warnings: append(r.Warnings, r.Left...),
 	}
 	doc := &resolveDoc{
 		header: newHeader("ResolveResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
@@ -65,7 +66,8 @@ func withoutWarning(stores []uint64) string {
 // unevenWarning is what a broken hold of the backup shows as.
 func unevenWarning(regions int, backup cluster.BackupID) string {
 	return fmt.Sprintf(
-		"the peers of %d regions disagreed about their range: the cluster was not still while backup %s was cut, so check the data and restore another backup if in doubt",
+		"the peers of %d regions disagreed about their range: the cluster was not still while backup %s was cut, so "+
+			"check the data and restore another backup if in doubt",
 		regions, backup)
 }
 
@@ -77,11 +79,13 @@ func (d *resolveDoc) table(w io.Writer) error {
 		return err
 	}
 	if !d.Resolved && d.kind == failure.Conflict {
-		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved: it is another run's, or it serves already\n", d.Cluster)
+		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved: it is another run's, or it serves already\n",
+			d.Cluster)
 		return err
 	}
 	if !d.Resolved {
-		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved; it can be retried: tisnap resolve %s --backup %s\n", d.Cluster, d.Cluster, d.Backup)
+		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved; it can be retried: tisnap resolve %s --backup %s\n",
+			d.Cluster, d.Cluster, d.Backup)
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s\n", d.Cluster, d.Backup, d.BackupTS)
@@ -113,7 +117,9 @@ func resolvePlan(opts restore.Options, p *restore.ResolvePlan) *resolvePlanDoc {
 
 func (d *resolvePlanDoc) table(w io.Writer) error {
 	if d.Resolved {
-		_, err := fmt.Fprintf(w, "the data of %s are at the backup ts already; would take its stores out of recovery mode and start TiDB; nothing was changed\n", d.Cluster)
+		_, err := fmt.Fprintf(w,
+			"the data of %s are at the backup ts already; would take its stores out of recovery mode and start TiDB; "+
+				"nothing was changed\n", d.Cluster)
 		return err
 	}
 	p := d.Plan
@@ -145,7 +151,9 @@ func (d *resolvePlanDoc) table(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "\nwould resolve %s to backup %s at ts %s, and give up every write after it; nothing was changed\n", d.Cluster, d.Backup, d.BackupTS)
+	_, err := fmt.Fprintf(w,
+		"\nwould resolve %s to backup %s at ts %s, and give up every write after it; nothing was changed\n", d.Cluster,
+		d.Backup, d.BackupTS)
 	return err
 }
 

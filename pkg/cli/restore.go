@@ -66,14 +66,18 @@ whose process died is continued by the same command: what it made is taken over.
 				return usage(cmd, err)
 			}
 			if !a.wait && f.object.readsInput() {
-				return usage(cmd, fmt.Errorf("with --wait=false, --from-manifest and --patch take files: standard input ends with this process"))
+				return usage(cmd,
+					fmt.Errorf("with --wait=false, --from-manifest and --patch take files: standard input ends with "+
+						"this process"))
 			}
 			return a.restore(cmd, f, args[0])
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.to, "to", "", "cluster to make: NAME or NAMESPACE/NAME (required)")
-	fl.StringVar(&f.run, "run-id", "", "id of the run: one that died is continued (default: the target's last run, if it died and was of the same request; else made from the time)")
+	fl.StringVar(&f.run, "run-id", "",
+		"id of the run: one that died is continued (default: the target's last run, if it died and was of the same "+
+			"request; else made from the time)")
 	f.add(cmd)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
 	f.lockWait.add(cmd)
@@ -117,48 +121,52 @@ func (f *restoreFlags) validate() error {
 }
 
 func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
-	return a.operate(cmd, f.dryRun || f.object.print, func(ctx context.Context, c *connections, s *session) (work, error) {
-		deps, opts, err := a.restoreDeps(ctx, cmd, c, s, f, id)
-		if err != nil {
-			return work{}, err
-		}
-		return work{
-			id: opts.Run, store: deps.Store,
-			plan: func(ctx context.Context) (document, error) {
-				plan, err := restore.MakePlan(ctx, deps, opts)
-				if err != nil {
-					return nil, err
-				}
-				if f.object.print {
-					return printedManifest(opts, plan)
-				}
-				doc := restorePlan(opts, plan)
-				return doc, doc.estimate(ctx, deps.Store, opts, plan)
-			},
-			run: func(ctx context.Context) (document, error) {
-				eta := newAnnouncer(deps.Sink, a.global.pastRuns(ctx, deps.Store))
-				deps.Sink = eta
-				deps.Announce = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
-					return eta.announce(plannedRestore(opts, plan), earlier)
-				}
-				result, err := restore.Run(ctx, deps, opts)
-				doc := restoreResult(opts, result, err)
-				doc.Report.Forward = c.forwarded(nil)
-				doc.compare = f.compare
-				switch {
-				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)): // that process reports
-				case result.Restored:
-					err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
-				default:
-					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
-				}
-				return doc, err
-			},
-		}, nil
-	})
+	return a.operate(cmd, f.dryRun || f.object.print,
+		func(ctx context.Context, c *connections, s *session) (work, error) {
+			deps, opts, err := a.restoreDeps(ctx, cmd, c, s, f, id)
+			if err != nil {
+				return work{}, err
+			}
+			return work{
+				id: opts.Run, store: deps.Store,
+				plan: func(ctx context.Context) (document, error) {
+					plan, err := restore.MakePlan(ctx, deps, opts)
+					if err != nil {
+						return nil, err
+					}
+					if f.object.print {
+						return printedManifest(opts, plan)
+					}
+					doc := restorePlan(opts, plan)
+					return doc, doc.estimate(ctx, deps.Store, opts, plan)
+				},
+				run: func(ctx context.Context) (document, error) {
+					eta := newAnnouncer(deps.Sink, a.global.pastRuns(ctx, deps.Store))
+					deps.Sink = eta
+					deps.Announce = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
+						return eta.announce(plannedRestore(opts, plan), earlier)
+					}
+					result, err := restore.Run(ctx, deps, opts)
+					doc := restoreResult(opts, result, err)
+					doc.Report.Forward = c.forwarded(nil)
+					doc.compare = f.compare
+					switch {
+					case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)):
+						// that process reports
+					case result.Restored:
+						err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
+					default:
+						storeFailedReport(ctx, deps.Store, s.log, doc.Report)
+					}
+					return doc, err
+				},
+			}, nil
+		})
 }
 
-func (a *app) restoreDeps(ctx context.Context, cmd *cobra.Command, c *connections, s *session, f restoreFlags, id string) (restore.Deps, restore.Options, error) {
+func (a *app) restoreDeps(
+	ctx context.Context, cmd *cobra.Command, c *connections, s *session, f restoreFlags, id string,
+) (restore.Deps, restore.Options, error) {
 	var deps restore.Deps
 	var opts restore.Options
 	k, err := c.kube()

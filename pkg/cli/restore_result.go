@@ -32,8 +32,9 @@ type restoreDoc struct {
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
 	Account  string           `json:"account,omitempty"`
 	Without  []uint64         `json:"withoutStores,omitempty"` // of --tolerate-store
-	Left     []string         `json:"left,omitempty"`          // what the run could not do or undo: a person has to see to it
-	Report   *report.Report   `json:"report"`
+	// what the run could not do or undo: a person has to see to it
+	Left   []string       `json:"left,omitempty"`
+	Report *report.Report `json:"report"`
 
 	compare bool
 }
@@ -42,7 +43,8 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	h := report.Header{
 		Operation: report.Restore, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Volumes: len(r.Volumes),
-		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err), Stores: r.Stores,
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err),
+		Stores:   r.Stores,
 		Expected: announced(r.Expected),
 	}
 	if h.VolumeSettings = report.SettingsOf(specsOf(r.Volumes)); h.VolumeSettings != nil {
@@ -78,7 +80,9 @@ func regionsOf(s journal.ResolvedRegions) *report.Regions {
 	if s.Unchanged+s.Flashed == 0 {
 		return nil
 	}
-	return &report.Regions{Total: s.Total, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds}
+	return &report.Regions{
+		Total: s.Total, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds,
+	}
 }
 
 func (d *restoreDoc) table(w io.Writer) error {
@@ -92,7 +96,8 @@ func (d *restoreDoc) table(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "\nbackup %s was not restored\n", d.Backup)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s (%d regions)\n", d.Cluster, d.Backup, d.BackupTS, d.Resolve.Regions)
+	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s (%d regions)\n", d.Cluster, d.Backup,
+		d.BackupTS, d.Resolve.Regions)
 	return err
 }
 
@@ -131,7 +136,9 @@ type restorePlanDoc struct {
 }
 
 // estimate adds how long the restore takes, by the model scaled to the storage's runs, and what AWS bills.
-func (d *restorePlanDoc) estimate(ctx context.Context, store objstore.Store, opts restore.Options, p *restore.Plan) error {
+func (d *restorePlanDoc) estimate(
+	ctx context.Context, store objstore.Store, opts restore.Options, p *restore.Plan,
+) error {
 	if p.DataBytes <= 0 || len(p.Volumes) == 0 {
 		return nil
 	}
@@ -149,8 +156,9 @@ func (d *restorePlanDoc) estimate(ctx context.Context, store objstore.Store, opt
 
 func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {
 	d := &restorePlanDoc{
-		header: newHeader("RestorePlan"), Backup: opts.Backup, Cluster: opts.Target, BackupTS: p.Manifest.BackupTS, Volumes: p.Volumes,
-		Region: p.Region, Account: p.Account,
+		header: newHeader("RestorePlan"), Backup: opts.Backup, Cluster: opts.Target, BackupTS: p.Manifest.BackupTS,
+		Volumes: p.Volumes,
+		Region:  p.Region, Account: p.Account,
 	}
 	if p.InitializationMiB > 0 {
 		d.InitializationMiB, d.Waves = p.InitializationMiB, p.Waves
@@ -168,11 +176,13 @@ func (d *restorePlanDoc) table(w io.Writer) error {
 		return err
 	}
 	if d.Waves > 0 {
-		if _, err := fmt.Fprintf(w, "\nEC2 would fill each volume at %d MiB/s, in %d wave(s)\n", d.InitializationMiB, d.Waves); err != nil {
+		if _, err := fmt.Fprintf(w, "\nEC2 would fill each volume at %d MiB/s, in %d wave(s)\n", d.InitializationMiB,
+			d.Waves); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "\nwould restore backup %s to %s in account %s, %s: %d CreateVolume calls; nothing was changed\n",
+	_, err := fmt.Fprintf(w,
+		"\nwould restore backup %s to %s in account %s, %s: %d CreateVolume calls; nothing was changed\n",
 		d.Backup, d.Cluster, d.Account, d.Region, len(d.Volumes))
 	if err != nil || d.Estimate == nil {
 		return err

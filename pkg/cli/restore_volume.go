@@ -27,18 +27,29 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.volumeType, "volume-type", "", "type of the new volumes: gp3|io1|io2 (default: the source's)")
 	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each new volume (default: the source's, or the type's)")
-	fl.Int64Var(&f.throughput, "volume-throughput", 0, "MiB/s of each new gp3 volume (default: the source's, or the type's)")
+	fl.Int64Var(&f.throughput, "volume-throughput", 0,
+		"MiB/s of each new gp3 volume (default: the source's, or the type's)")
 	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each new volume, not less than the source's (default: the source's)")
-	fl.StringVar(&f.zone, "target-az", "", "availability zone of all new volumes, by name or id (default: each volume's own)")
-	fl.StringSliceVar(&f.azMap, "az-map", nil, "zones of the backup and where their volumes go, by name or id: 2a=2b,2c=2d")
-	fl.StringVar(&f.kmsKey, "kms-key", "", "KMS key to encrypt the new volumes with: id, alias or ARN (default: each snapshot's)")
-	fl.StringVar(&f.account, "account", "", "AWS account that the restore has to be in, by its 12 digits (default: that of the credentials)")
-	fl.Int64Var(&f.initialization, "initialization-rate", 0, "MiB/s at most at which EC2 fills each volume, 100 to 300, billed by AWS (default: as it is read)")
-	fl.BoolVar(&f.fsr, "fsr", false, "enable fast snapshot restore while the volumes are made, billed by AWS; takes an hour a TiB and more")
-	fl.StringVar(&f.afterType, "after-restore-type", "", "type of the volumes once the cluster serves: gp3|io1|io2 (default: as restored)")
-	fl.Int64Var(&f.afterIOPS, "after-restore-iops", 0, "IOPS of each volume once the cluster serves (default: as restored)")
-	fl.Int64Var(&f.afterThroughput, "after-restore-throughput", 0, "MiB/s of each gp3 volume once the cluster serves (default: as restored)")
-	fl.StringSliceVar(&f.keepTags, "keep-tags", nil, "tag keys of the snapshots that their volumes get too; no others are copied")
+	fl.StringVar(&f.zone, "target-az", "",
+		"availability zone of all new volumes, by name or id (default: each volume's own)")
+	fl.StringSliceVar(&f.azMap, "az-map", nil,
+		"zones of the backup and where their volumes go, by name or id: 2a=2b,2c=2d")
+	fl.StringVar(&f.kmsKey, "kms-key", "",
+		"KMS key to encrypt the new volumes with: id, alias or ARN (default: each snapshot's)")
+	fl.StringVar(&f.account, "account", "",
+		"AWS account that the restore has to be in, by its 12 digits (default: that of the credentials)")
+	fl.Int64Var(&f.initialization, "initialization-rate", 0,
+		"MiB/s at most at which EC2 fills each volume, 100 to 300, billed by AWS (default: as it is read)")
+	fl.BoolVar(&f.fsr, "fsr", false,
+		"enable fast snapshot restore while the volumes are made, billed by AWS; takes an hour a TiB and more")
+	fl.StringVar(&f.afterType, "after-restore-type", "",
+		"type of the volumes once the cluster serves: gp3|io1|io2 (default: as restored)")
+	fl.Int64Var(&f.afterIOPS, "after-restore-iops", 0,
+		"IOPS of each volume once the cluster serves (default: as restored)")
+	fl.Int64Var(&f.afterThroughput, "after-restore-throughput", 0,
+		"MiB/s of each gp3 volume once the cluster serves (default: as restored)")
+	fl.StringSliceVar(&f.keepTags, "keep-tags", nil,
+		"tag keys of the snapshots that their volumes get too; no others are copied")
 	complete(cmd, "volume-type", volumeTypes()...)
 	complete(cmd, "after-restore-type", volumeTypes()...)
 }
@@ -57,8 +68,10 @@ func (f *volumeFlags) validate() error {
 			return fmt.Errorf("--%s %d: it cannot be negative", row.flag, row.value)
 		}
 	}
-	if f.initialization != 0 && (f.initialization < ebs.MinInitializationRate || f.initialization > ebs.MaxInitializationRate) {
-		return fmt.Errorf("--initialization-rate %d: want %d to %d", f.initialization, ebs.MinInitializationRate, ebs.MaxInitializationRate)
+	if f.initialization != 0 &&
+		(f.initialization < ebs.MinInitializationRate || f.initialization > ebs.MaxInitializationRate) {
+		return fmt.Errorf("--initialization-rate %d: want %d to %d", f.initialization, ebs.MinInitializationRate,
+			ebs.MaxInitializationRate)
 	}
 	if f.afterType != "" && !slices.Contains(volumeTypes(), f.afterType) {
 		return fmt.Errorf("--after-restore-type %q: want gp3, io1 or io2", f.afterType)
@@ -68,7 +81,8 @@ func (f *volumeFlags) validate() error {
 	}
 	switch {
 	case f.fsr && f.initialization != 0:
-		return fmt.Errorf("--fsr and --initialization-rate exclude each other: EC2 takes the rate and ignores fast snapshot restore")
+		return fmt.Errorf("--fsr and --initialization-rate exclude each other: EC2 takes the rate and ignores fast " +
+			"snapshot restore")
 	case f.zone != "" && len(f.azMap) > 0:
 		return fmt.Errorf("--target-az and --az-map exclude each other")
 	}

@@ -19,10 +19,12 @@ import (
 const maxResumeAge = 12 * time.Hour
 
 // continued is the run that the command is of: the one that the user chose, or the cluster's last one if that is of the
-// same request and not over, or a new one. Clusters of one name in several Kubernetes clusters may share a storage, and with it
-// their lock: a run that is not proven to be of this one is continued only if it is chosen. It names the run's backup too, unless the run is new. A request without a
-// backup's name takes that of the run.
-func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chosen string, request journal.About) (cluster.RunID, cluster.BackupID, error) {
+// same request and not over, or a new one. Clusters of one name in several Kubernetes clusters may share a storage, and
+// with it their lock: a run that is not proven to be of this one is continued only if it is chosen. It names the run's
+// backup too, unless the run is new. A request without a backup's name takes that of the run.
+func continued(
+	ctx context.Context, store objstore.Store, log *zap.Logger, chosen string, request journal.About,
+) (cluster.RunID, cluster.BackupID, error) {
 	if chosen != "" {
 		id, err := runID(chosen)
 		if err != nil {
@@ -47,20 +49,24 @@ func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chose
 		}
 		differs := last.About.SameRequest(last.ID, &request)
 		if proven, _ := last.About.SameCluster(last.ID, &request); differs == nil && !proven {
-			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "that it is of this cluster, and of no other one called %s, is not proven", request.Cluster).
+			differs = failure.New(failure.Conflict, "resume run", string(last.ID),
+				"that it is of this cluster, and of no other one called %s, is not proven", request.Cluster).
 				WithHint("continue it with --run-id %s, or undo it: tisnap runs abort %s", last.ID, last.ID)
 		}
 		if age := time.Since(last.Last); differs == nil && request.Operation == journal.Backup && age > maxResumeAge {
-			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "it wrote its journal %s ago", age.Truncate(time.Minute)).
+			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "it wrote its journal %s ago",
+				age.Truncate(time.Minute)).
 				WithHint("continue it with --run-id %s, or undo it: tisnap runs abort %s", last.ID, last.ID)
 		}
 		if differs == nil && last.History.Undoing() && last.History.Done(journal.StepSeal) {
-			differs = failure.New(failure.Conflict, "resume run", string(last.ID), "its backup is sealed, and it was being ended when its process died")
+			differs = failure.New(failure.Conflict, "resume run", string(last.ID),
+				"its backup is sealed, and it was being ended when its process died")
 		}
 		if differs == nil {
 			return last.ID, last.Backup, nil
 		}
-		log.Warn("the last run of the cluster is not over, and is not continued", zap.String("run", string(last.ID)), zap.Error(differs))
+		log.Warn("the last run of the cluster is not over, and is not continued", zap.String("run", string(last.ID)),
+			zap.Error(differs))
 	}
 	id, err := journal.NewRunID(time.Now())
 	return id, "", err
@@ -70,7 +76,9 @@ func continued(ctx context.Context, store objstore.Store, log *zap.Logger, chose
 func kubernetesUID(ctx context.Context, k kube.Identity, log *zap.Logger) string {
 	uid, err := k.ClusterUID(ctx)
 	if err != nil {
-		log.Warn("the uid of the Kubernetes cluster is not known: a run that died is continued only if --run-id names it", zap.Error(err))
+		log.Warn(
+			"the uid of the Kubernetes cluster is not known: a run that died is continued only if --run-id names it",
+			zap.Error(err))
 	}
 	return uid
 }

@@ -80,11 +80,15 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.endpoint, "endpoint-url", "", "URL for EC2 and S3 in place of Amazon's (default: AWS_ENDPOINT_URL)")
 	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
 	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the TidbCluster's status)")
-	f.StringSliceVar(&g.resolve, "resolve", nil, "from outside the Kubernetes cluster: where a name of PD or a store is, as NAME=IP or NAME:PORT=HOST:PORT; may be repeated")
+	f.StringSliceVar(&g.resolve, "resolve", nil,
+		"from outside the Kubernetes cluster: where a name of PD or a store is, as NAME=IP or NAME:PORT=HOST:PORT; "+
+			"may be repeated")
 	choose(cmd, f, &g.via, "via", reach.Ways(),
-		"how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct unless they cannot be reached so")
+		"how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct "+
+			"unless they cannot be reached so")
 	f.StringVar(&g.addressFile, "address-map", "", "file with lines as for --resolve")
-	f.StringVar(&g.tls.CA, "ca", "", "CA certificate of the TiDB cluster, for TLS (default: from the secret NAME-cluster-client-secret)")
+	f.StringVar(&g.tls.CA, "ca", "",
+		"CA certificate of the TiDB cluster, for TLS (default: from the secret NAME-cluster-client-secret)")
 	f.StringVar(&g.tls.Cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&g.tls.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…")
@@ -94,11 +98,14 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
 	complete(cmd, "output", append(outputs(), jsonPath)...)
 	a.completeFromLive(cmd)
-	f.DurationVar(&g.grace, "grace-period", defaultGrace, "after SIGTERM, how long the process may take to undo its run and end, what is left then is named; a pod's terminationGracePeriodSeconds")
+	f.DurationVar(&g.grace, "grace-period", defaultGrace,
+		"after SIGTERM, how long the process may take to undo its run and end, what is left then is named; a pod's "+
+			"terminationGracePeriodSeconds")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
 	cmd.AddCommand(a.exporterCommand())
-	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(), a.reportCommand(), a.estimateCommand(), a.versionCommand())
+	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(),
+		a.reportCommand(), a.estimateCommand(), a.versionCommand())
 	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand())
 	return cmd
 }
@@ -124,7 +131,8 @@ func envName(flag string) string { return strings.ToUpper(strings.ReplaceAll(fla
 
 // complete offers fixed values for a flag in the shell.
 func complete(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist, which a test would show
+	// fails only for a flag that does not exist, which a test would show
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (g *globalFlags) validate() error {

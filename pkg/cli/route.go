@@ -21,8 +21,8 @@ func (c *connections) forwards(ctx context.Context) bool {
 	return c.route != nil && c.route.WillForward(ctx, inEveryCluster)
 }
 
-// routeBy lets PD and the stores be reached by port forwards of the client, if --via says so or, by auto, if they cannot
-// be reached directly. A pod of the same Kubernetes cluster needs none.
+// routeBy lets PD and the stores be reached by port forwards of the client, if --via says so or, by auto, if they
+// cannot be reached directly. A pod of the same Kubernetes cluster needs none.
 func (c *connections) routeBy(client *kube.Client) error {
 	if c.route != nil {
 		return nil
@@ -43,7 +43,9 @@ func (c *connections) routeBy(client *kube.Client) error {
 
 // sayForward says that the addresses of PD and the stores lead nowhere from here.
 func (c *connections) sayForward(why error) {
-	c.say("PD and the stores cannot be reached from here (" + why.Error() + "): connecting through port forwards of Kubernetes' API server; --via direct does not")
+	c.say(
+		"PD and the stores cannot be reached from here (" + why.Error() +
+			"): connecting through port forwards of Kubernetes' API server; --via direct does not")
 }
 
 // forwarded is what the report says of port forwards; nil if there were none.
@@ -78,8 +80,8 @@ func (c *connections) dial(ctx context.Context, address string) (net.Conn, error
 // wayTimeout bounds the first connection to PD.
 const wayTimeout = 15 * time.Second
 
-// openWay connects to PD once, if that may take port forwards: to find out that it does, and to open the first, takes longer than
-// PD's client gives a connection. What fails here fails again there, and is said there.
+// openWay connects to PD once, if that may take port forwards: to find out that it does, and to open the first, takes
+// longer than PD's client gives a connection. What fails here fails again there, and is said there.
 func (c *connections) openWay(ctx context.Context, addresses []string) {
 	if c.forwarder == nil {
 		return

@@ -46,8 +46,9 @@ func (a *app) runsListCommand() *cobra.Command {
 		Long: `List the runs in a storage, the newest first, with their state: running ones hold their
 cluster's lock, those shown as "dead?" hold it and do not renew it; unfinished ones died, and can be
 continued or aborted. Nothing is changed.`,
-		Example: "  tisnap runs list --storage s3://backups/prod\n  tisnap runs list --storage s3://backups/prod -o json",
-		Args:    exactly(),
+		Example: "  tisnap runs list --storage s3://backups/prod\n  tisnap runs list --storage s3://backups/prod -o " +
+			"json",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			match, err := filter.matcher(cmd, a.global.namespace)
 			if err != nil {
@@ -58,7 +59,10 @@ continued or aborted. Nothing is changed.`,
 				return err
 			}
 			chosen := slices.DeleteFunc(append([]runs.Run{}, items...), func(r runs.Run) bool {
-				return !match(r.Cluster, map[string]string{"state": string(r.State), "operation": string(r.Operation), "backup": string(r.Backup)})
+				return !match(r.Cluster,
+					map[string]string{
+						"state": string(r.State), "operation": string(r.Operation), "backup": string(r.Backup),
+					})
 			})
 			return a.print(&runsDoc{header: newHeader("RunList"), Items: chosen, now: time.Now()})
 		},
@@ -144,14 +148,17 @@ func (a *app) readRun(ctx context.Context, arg string) (*runs.Run, error) {
 func (a *app) describeRun(ctx context.Context, arg string) (*runs.Run, error) {
 	return a.withRun(ctx, arg, func(store objstore.Store, r *runs.Run) (*runs.Run, error) {
 		if r.Silent {
-			_, _ = fmt.Fprintf(a.streams.Err, "run %s has not renewed its lock since %s: looking once more, in some seconds\n",
+			_, _ = fmt.Fprintf(a.streams.Err,
+				"run %s has not renewed its lock since %s: looking once more, in some seconds\n",
 				oneLine(r.ID), r.RenewedAt.Format(time.RFC3339))
 		}
 		return runs.LookAgain(ctx, store, r)
 	})
 }
 
-func (a *app) withRun(ctx context.Context, arg string, then func(objstore.Store, *runs.Run) (*runs.Run, error)) (*runs.Run, error) {
+func (a *app) withRun(
+	ctx context.Context, arg string, then func(objstore.Store, *runs.Run) (*runs.Run, error),
+) (*runs.Run, error) {
 	id, err := runID(arg)
 	if err != nil {
 		return nil, err
@@ -169,13 +176,17 @@ func (a *app) withRun(ctx context.Context, arg string, then func(objstore.Store,
 }
 
 func (d *runDoc) table(w io.Writer) error {
-	fmt.Fprintf(w, "run %s: %s of %s, backup %s: %s\n", oneLine(d.ID), oneLine(d.Operation), oneLine(d.Cluster), oneLine(d.Backup), d.State)
+	fmt.Fprintf(w, "run %s: %s of %s, backup %s: %s\n", oneLine(d.ID), oneLine(d.Operation), oneLine(d.Cluster),
+		oneLine(d.Backup), d.State)
 	if d.Owner != "" {
 		fmt.Fprintf(w, "its lock is held by %s until %s\n", oneLine(d.Owner), d.Until.Format(time.RFC3339))
 	}
 	if d.Silent {
-		fmt.Fprintf(w, "the lock was not renewed since %s, by its owner's clock, nor while this command looked: the process is dead, "+
-			"or has stopped. The command that started it continues it, once it has watched the lock for a minute\n", d.RenewedAt.Format(time.RFC3339))
+		fmt.Fprintf(w,
+			"the lock was not renewed since %s, by its owner's clock, nor while this command looked: the process is "+
+				"dead, "+
+				"or has stopped. The command that started it continues it, once it has watched the lock for a minute\n",
+			d.RenewedAt.Format(time.RFC3339))
 	}
 	if d.ResolvedBy != "" {
 		fmt.Fprintf(w, "its process died, and run %s of tisnap resolve finished it\n", oneLine(d.ResolvedBy))
@@ -186,12 +197,15 @@ func (d *runDoc) table(w io.Writer) error {
 	fmt.Fprintln(w)
 	t := newTable("PROCESS", "START", "END", "IN STEPS", "GAP BEFORE", "ENDED IN")
 	for i, p := range d.Processes {
-		t.row(i+1, p.Start.Format(time.RFC3339), p.End.Format(time.RFC3339), seconds(p.Seconds), seconds(p.GapSeconds), cmp.Or(p.Step, "-"))
+		t.row(i+1, p.Start.Format(time.RFC3339), p.End.Format(time.RFC3339), seconds(p.Seconds), seconds(p.GapSeconds),
+			cmp.Or(p.Step, "-"))
 	}
 	if err := t.write(w); err != nil || d.State != runs.Unfinished {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ncontinue it with the command that started it and --run-id %s; undo it with: tisnap runs abort %s\n", oneLine(d.ID), oneLine(d.ID))
+	_, err := fmt.Fprintf(w,
+		"\ncontinue it with the command that started it and --run-id %s; undo it with: tisnap runs abort %s\n",
+		oneLine(d.ID), oneLine(d.ID))
 	return err
 }
 

@@ -51,14 +51,16 @@ that the process is dead; a run that is alive is refused (exit 6): end it by Ctr
 				return err
 			}
 			if r.ResolvedBy != "" {
-				return failure.New(failure.Conflict, "abort run", string(r.ID), "run %s of tisnap resolve has finished it", r.ResolvedBy)
+				return failure.New(failure.Conflict, "abort run", string(r.ID),
+					"run %s of tisnap resolve has finished it", r.ResolvedBy)
 			}
 			if r.History.Ended {
 				return failure.New(failure.Conflict, "abort run", string(r.ID), "it has ended").
 					WithHint("what it left, if anything, is deleted by: tisnap gc")
 			}
 			if !yes {
-				if err := a.confirm(cmd.Context(), fmt.Sprintf("undo run %s (%s of %s)?", r.ID, r.Operation, r.Cluster)); err != nil {
+				if err := a.confirm(cmd.Context(),
+					fmt.Sprintf("undo run %s (%s of %s)?", r.ID, r.Operation, r.Cluster)); err != nil {
 					return err
 				}
 			}
@@ -74,7 +76,9 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
 	switch r.Operation {
 	case journal.Backup:
 		return a.operate(cmd, false, func(ctx context.Context, c *connections, s *session) (work, error) {
-			deps, opts, err := a.backupDeps(ctx, cmd, c, s, backupFlags{run: string(r.ID), name: string(r.Backup), lockWait: lockWait(runlock.DefaultWait)}, r.Cluster.String())
+			deps, opts, err := a.backupDeps(ctx, cmd, c, s,
+				backupFlags{run: string(r.ID), name: string(r.Backup), lockWait: lockWait(runlock.DefaultWait)},
+				r.Cluster.String())
 			return work{run: func(ctx context.Context) (document, error) {
 				err := backup.Abort(ctx, deps, opts)
 				return &abortedDoc{header: newHeader("AbortedRun"), Run: *r, Aborted: err == nil}, err
@@ -83,7 +87,8 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
 	case journal.Restore:
 		return a.abortRestore(cmd, removal{yes: true, rate: abortRate}, r.ID)
 	default:
-		return failure.New(failure.Usage, "abort run", string(r.ID), "it is a %s, which makes nothing that could be undone", r.Operation).
+		return failure.New(failure.Usage, "abort run", string(r.ID),
+			"it is a %s, which makes nothing that could be undone", r.Operation).
 			WithHint("continue it with: tisnap resolve %s --backup %s", r.Cluster, r.Backup)
 	}
 }

@@ -75,7 +75,8 @@ func runID(chosen string) (cluster.RunID, error) {
 		return journal.NewRunID(time.Now())
 	}
 	if !runIDs().MatchString(chosen) {
-		return "", failure.New(failure.Usage, "read --run-id", chosen, "want up to 40 lower-case letters, digits and hyphens")
+		return "", failure.New(failure.Usage, "read --run-id", chosen,
+			"want up to 40 lower-case letters, digits and hyphens")
 	}
 	return cluster.RunID(chosen), nil
 }

@@ -42,9 +42,11 @@ func (a *app) remains() *phase.Remains {
 	return &a.shutdown.left
 }
 
-// await returns the run's code, or at the second signal that signal's, or the first one's at the end of the grace period.
-// A cluster that is still held then outranks the signal.
-func (e *shutdown) await(done <-chan ExitCode, signals <-chan os.Signal, cancel context.CancelCauseFunc, w io.Writer) ExitCode {
+// await returns the run's code, or at the second signal that signal's, or the first one's at the end of the grace
+// period. A cluster that is still held then outranks the signal.
+func (e *shutdown) await(
+	done <-chan ExitCode, signals <-chan os.Signal, cancel context.CancelCauseFunc, w io.Writer,
+) ExitCode {
 	var stopped ExitCode
 	var over <-chan time.Time
 	for {
@@ -55,7 +57,9 @@ func (e *shutdown) await(done <-chan ExitCode, signals <-chan os.Signal, cancel 
 			stop, code := &phase.StopError{Reason: errInterrupted}, ExitInterrupted
 			grace := e.period()
 			if s == syscall.SIGTERM {
-				stop, code = &phase.StopError{Reason: errTerminated, UndoBy: time.Now().Add(grace * 3 / 4)}, ExitTerminated
+				stop, code = &phase.StopError{
+					Reason: errTerminated, UndoBy: time.Now().Add(grace * 3 / 4),
+				}, ExitTerminated
 			}
 			if stopped != 0 {
 				return e.leave(w, "stopped at once by a second signal", code)
@@ -81,10 +85,12 @@ func (e *shutdown) period() time.Duration {
 func (e *shutdown) sayStopping(w io.Writer, stop *phase.StopError, grace time.Duration) {
 	text := "stopping: the run is being undone; a second signal stops at once"
 	if !stop.UndoBy.IsZero() {
-		text = fmt.Sprintf("stopping: the run is being undone, for %s at most (--grace-period); a second signal stops at once", grace)
+		text = fmt.Sprintf(
+			"stopping: the run is being undone, for %s at most (--grace-period); a second signal stops at once", grace)
 	}
 	if e.machine.Load() {
-		line, _ := json.Marshal(phase.Event{Type: phase.Note, Time: time.Now().UTC(), Message: text}) // strings cannot fail
+		// strings cannot fail
+		line, _ := json.Marshal(phase.Event{Type: phase.Note, Time: time.Now().UTC(), Message: text})
 		text = string(line)
 	}
 	ui.Say(w, text)

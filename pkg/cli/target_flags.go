@@ -25,10 +25,16 @@ type targetFlags struct {
 
 func (f *targetFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.BoolVar(&f.keepServices, "keep-service-settings", false, "keep the source's node ports, host names and load balancer addresses")
-	fl.StringVar(&f.manifest, "from-manifest", "", "make the cluster from the TidbCluster in this file (- for standard input), in place of the source's; what could not open the data is refused")
-	fl.StringArrayVar(&f.patches, "patch", nil, "file with a change of the TidbCluster: JSON Patch if a list, else a merge patch; in YAML or JSON; can be repeated")
-	fl.BoolVar(&f.print, "print-manifest", false, "check everything and print the TidbCluster that would be made; change nothing")
+	fl.BoolVar(&f.keepServices, "keep-service-settings", false,
+		"keep the source's node ports, host names and load balancer addresses")
+	fl.StringVar(&f.manifest, "from-manifest", "",
+		"make the cluster from the TidbCluster in this file (- for standard input), in place of the source's; what "+
+			"could not open the data is refused")
+	fl.StringArrayVar(&f.patches, "patch", nil,
+		"file with a change of the TidbCluster: JSON Patch if a list, else a merge patch; in YAML or JSON; can be "+
+			"repeated")
+	fl.BoolVar(&f.print, "print-manifest", false,
+		"check everything and print the TidbCluster that would be made; change nothing")
 }
 
 // readsInput reports whether a file is standard input.
@@ -88,7 +94,8 @@ type manifestDoc struct{ yaml []byte }
 
 func printedManifest(opts restore.Options, p *restore.Plan) (document, error) {
 	if p.TidbCluster == nil {
-		return nil, failure.New(failure.Conflict, "print manifest", opts.Target.String(), "the cluster exists, so none would be made").
+		return nil, failure.New(failure.Conflict, "print manifest", opts.Target.String(),
+			"the cluster exists, so none would be made").
 			WithHint("kubectl -n %s get tidbcluster %s -o yaml", opts.Target.Namespace, opts.Target.Name)
 	}
 	return &manifestDoc{yaml: p.TidbCluster}, nil

@@ -41,7 +41,9 @@ func (c *connections) sourcePD(ctx context.Context, k *kube.Client, tc *kube.Tid
 }
 
 // targetPD connects to the PD of a restore's target, which may have been made by this very run.
-func (c *connections) targetPD(ctx context.Context, k *kube.Client, addresses []string, name cluster.Name) (restore.PD, error) {
+func (c *connections) targetPD(
+	ctx context.Context, k *kube.Client, addresses []string, name cluster.Name,
+) (restore.PD, error) {
 	if c.clientTLS() == nil {
 		tc, err := k.Cluster(ctx, name)
 		if err != nil {

@@ -21,7 +21,8 @@ func ParseAddressMap(entries []string) (AddressMap, error) {
 		name, address, found := strings.Cut(strings.TrimSpace(entry), "=")
 		name, address = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(address)
 		if !found || !isAddress(name) || !isAddress(address) {
-			return AddressMap{}, failure.New(failure.Usage, "read address", entry, "want NAME=IP, or NAME:PORT=HOST:PORT")
+			return AddressMap{}, failure.New(failure.Usage, "read address", entry,
+				"want NAME=IP, or NAME:PORT=HOST:PORT")
 		}
 		if was, twice := m.to[name]; twice && was != address {
 			return AddressMap{}, failure.New(failure.Usage, "read address", entry, "%s is at %s already", name, was)
@@ -37,7 +38,8 @@ func isAddress(text string) bool {
 		return false
 	}
 	host, port := splitPort(text)
-	return host != "" && (port != "" || !strings.HasSuffix(text, ":")) && (!strings.Contains(host, ":") || net.ParseIP(host) != nil)
+	return host != "" && (port != "" || !strings.HasSuffix(text, ":")) &&
+		(!strings.Contains(host, ":") || net.ParseIP(host) != nil)
 }
 
 // splitPort is net.SplitHostPort for an address that may have no port, "" then.

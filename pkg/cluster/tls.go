@@ -14,8 +14,8 @@ type TLSFiles struct {
 	CA, Cert, Key string
 }
 
-// Config reads the files; nil without any, which is no TLS. A file that cannot be used, and a certificate or a key without
-// the other, are Usage.
+// Config reads the files; nil without any, which is no TLS. A file that cannot be used, and a certificate or a key
+// without the other, are Usage.
 func (f TLSFiles) Config() (*tls.Config, error) {
 	if f == (TLSFiles{}) {
 		return nil, nil // no TLS is a choice, not an error

@@ -14,7 +14,8 @@ const logicalBits = 18
 
 // MakeTS composes a timestamp from a wall-clock time and a logical counter.
 func MakeTS(t time.Time, logical uint32) TS {
-	return TS(uint64(t.UnixMilli())<<logicalBits | uint64(logical)&(1<<logicalBits-1)) // times before 1970 do not occur in PD
+	// times before 1970 do not occur in PD
+	return TS(uint64(t.UnixMilli())<<logicalBits | uint64(logical)&(1<<logicalBits-1))
 }
 
 // Time is the physical part, to the millisecond, in UTC.

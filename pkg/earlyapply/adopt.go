@@ -18,19 +18,21 @@ type Waker interface {
 }
 
 const (
-	// adoptTime is how long a leader that is awake may take to adopt the setting: a tick, of a second by default. One that has
-	// just been elected does not count as applying early yet, and does so a moment later if it has not ticked before.
+	// adoptTime is how long a leader that is awake may take to adopt the setting: a tick, of a second by default. One
+	// that has just been elected does not count as applying early yet, and does so a moment later if it has not ticked
+	// before.
 	adoptTime = 2 * time.Second
-	// wakeEvery is how often leaders that still apply early are woken: those of a region without traffic sleep, and look at
-	// the setting only every five minutes.
+	// wakeEvery is how often leaders that still apply early are woken: those of a region without traffic sleep, and
+	// look at the setting only every five minutes.
 	wakeEvery = 10 * time.Second
 	maxWakes  = 64 // calls at the same time
 )
 
-// AwaitAdopted returns when no leader of these stores applies early any more, or when ctx ends: with the stores where some
-// still may. Leaders that do not adopt the setting are woken: regions lists those of the cluster.
+// AwaitAdopted returns when no leader of these stores applies early any more, or when ctx ends: with the stores where
+// some still may. Leaders that do not adopt the setting are woken: regions lists those of the cluster.
 func AwaitAdopted(
-	ctx context.Context, t tikv.EarlyApplier, w Waker, stores []Store, regions func(context.Context) ([]cluster.Region, error),
+	ctx context.Context, t tikv.EarlyApplier, w Waker, stores []Store,
+	regions func(context.Context) ([]cluster.Region, error),
 ) Failures {
 	left := Failures{}
 	for _, s := range stores {
@@ -68,15 +70,19 @@ func askAll(ctx context.Context, t tikv.EarlyApplier, stores []Store, left Failu
 		case n == 0:
 			delete(left, id)
 		default:
-			left[id] = failure.New(failure.Limited, "wait for early apply to end", name(id), "%d of its leaders still apply early", n)
+			left[id] = failure.New(failure.Limited, "wait for early apply to end", name(id),
+				"%d of its leaders still apply early", n)
 		}
 		return nil
 	})
 }
 
-// wake has each region that one of the stores leads read: a leader that sleeps wakes up for that. What fails is tried again
-// at the next turn.
-func wake(ctx context.Context, w Waker, stores []Store, left Failures, regions func(context.Context) ([]cluster.Region, error)) {
+// wake has each region that one of the stores leads read: a leader that sleeps wakes up for that. What fails is tried
+// again at the next turn.
+func wake(
+	ctx context.Context, w Waker, stores []Store, left Failures,
+	regions func(context.Context) ([]cluster.Region, error),
+) {
 	all, err := regions(ctx)
 	if err != nil {
 		return

@@ -171,7 +171,8 @@ func putNote(ctx context.Context, n pd.Notes, name string, body []byte) error {
 			}
 			err = n.PutNote(ctx, name, body, revision)
 		}
-		if err == nil || !failure.Is(err, failure.Conflict) && !failure.Transient(err) || wait.For(ctx, interval) != nil {
+		if err == nil || !failure.Is(err, failure.Conflict) && !failure.Transient(err) ||
+			wait.For(ctx, interval) != nil {
 			return err
 		}
 	}
@@ -217,7 +218,8 @@ func decodeRegions(body []byte, count int) (regions []reading, whole bool) {
 		}
 		last += numbers[0]
 		regions = append(regions, reading{
-			id: cluster.RegionID(last), confVer: numbers[1], version: numbers[2], terms: numbers[3], read: true, level: true,
+			id: cluster.RegionID(last), confVer: numbers[1], version: numbers[2], terms: numbers[3], read: true,
+			level: true,
 		})
 	}
 	return regions, len(regions) == count

@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Recorded is a store on which a run turned early apply off and has not put it back, as PD keeps it: whoever comes after a
-// run that was killed can put it back, whenever that is, and also where the run had no journal.
+// Recorded is a store on which a run turned early apply off and has not put it back, as PD keeps it: whoever comes
+// after a run that was killed can put it back, whenever that is, and also where the run had no journal.
 type Recorded struct {
 	Setting
 	// StartedAt is of the process that was changed: a later one of the store begins with its configured limit.
@@ -34,7 +34,8 @@ func Record(ctx context.Context, n pd.Notes, run cluster.RunID, stores []Store, 
 	now := time.Now().UTC().Truncate(time.Second)
 	return editRecord(ctx, n, func(list []Recorded) []Recorded {
 		for _, s := range on {
-			list = slices.DeleteFunc(list, func(r Recorded) bool { return r.Store == s.Store }) // it is on: nothing is left to put back
+			// it is on: nothing is left to put back
+			list = slices.DeleteFunc(list, func(r Recorded) bool { return r.Store == s.Store })
 			list = append(list, Recorded{Setting: s, StartedAt: find(stores, s.Store).StartedAt, By: run, Since: now})
 		}
 		return list
@@ -50,8 +51,8 @@ func ReadRecord(ctx context.Context, n pd.Notes, stores []Store) ([]Recorded, er
 	return slices.DeleteFunc(list, func(r Recorded) bool { return r.stale(stores) }), err
 }
 
-// Strike takes these stores off the record, once they are put back, and those that were restarted or are gone. The record
-// goes with its last store. A record that cannot be read stays: Record has refused to add to it. Idempotent.
+// Strike takes these stores off the record, once they are put back, and those that were restarted or are gone. The
+// record goes with its last store. A record that cannot be read stays: Record has refused to add to it. Idempotent.
 func Strike(ctx context.Context, n pd.Notes, stores []Store, back []Setting) error {
 	err := editRecord(ctx, n, func(list []Recorded) []Recorded {
 		return slices.DeleteFunc(list, func(r Recorded) bool { return r.stale(stores) || Names(back, r.Store) })
@@ -62,8 +63,8 @@ func Strike(ctx context.Context, n pd.Notes, stores []Store, back []Setting) err
 	return err
 }
 
-// stale reports whether the process that was changed is not there any more. Where PD does not say when a process was started it
-// is taken for the same.
+// stale reports whether the process that was changed is not there any more. Where PD does not say when a process was
+// started it is taken for the same.
 func (r Recorded) stale(stores []Store) bool {
 	s := find(stores, r.Store)
 	if s.StartedAt.IsZero() || r.StartedAt.IsZero() {
@@ -103,7 +104,8 @@ func readRecord(ctx context.Context, n pd.Notes) (list []Recorded, revision int6
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, 0, failure.New(failure.Corrupt, "read what is written down of early apply", "PD", "%w", err).
-			WithHint("use the tisnap that wrote it, or delete the key /tisnap/%s in PD's etcd: restarting TiKV brings its configured limit back", recordName)
+			WithHint("use the tisnap that wrote it, or delete the key /tisnap/%s in PD's etcd: restarting TiKV "+
+				"brings its configured limit back", recordName)
 	}
 	return list, revision, nil
 }

@@ -39,8 +39,9 @@ type Replicas struct {
 type reading struct {
 	id               cluster.RegionID
 	confVer, version uint64
-	terms            uint64 // the sum of all replicas' terms: none of them ever falls, so that a sum that is the same says that all are
-	read, level      bool   // all replicas were read; none was ahead
+	// the sum of all replicas' terms: none of them ever falls, so that a sum that is the same says that all are
+	terms       uint64
+	read, level bool // all replicas were read; none was ahead
 }
 
 // Len is the number of regions.
@@ -55,8 +56,9 @@ func (r *Replicas) Asked(id cluster.StoreID) bool {
 	return asked
 }
 
-// ReadReplicas reads each replica of the regions that is on one of the stores, leader or not: one that led a moment ago may
-// be ahead, too. A replica that cannot be read, also as ctx ends, is no error: nothing is proven of its region then.
+// ReadReplicas reads each replica of the regions that is on one of the stores, leader or not: one that led a moment ago
+// may be ahead, too. A replica that cannot be read, also as ctx ends, is no error: nothing is proven of its region
+// then.
 func ReadReplicas(ctx context.Context, t tikv.Marker, stores []Store, regions []cluster.Region) *Replicas {
 	tallies := make([]tally, len(regions))
 	on := make(map[cluster.StoreID][]int, len(stores))
@@ -67,7 +69,9 @@ func ReadReplicas(ctx context.Context, t tikv.Marker, stores []Store, regions []
 	}
 	out := &Replicas{regions: make([]reading, len(regions)), started: make(map[cluster.StoreID]time.Time, len(stores))}
 	_ = parallel.Each(ctx, 0, stores, func(ctx context.Context, _ int, s Store) error {
-		reader := &storeReader{tikv: t, address: s.Address, regions: regions, tallies: tallies, pace: rate.NewLimiter(maxRate, maxCalls)}
+		reader := &storeReader{
+			tikv: t, address: s.Address, regions: regions, tallies: tallies, pace: rate.NewLimiter(maxRate, maxCalls),
+		}
 		return parallel.Each(ctx, maxCalls, on[s.ID], reader.read)
 	})
 	for _, s := range stores {
@@ -143,13 +147,13 @@ func (s *storeReader) ask(ctx context.Context, region cluster.RegionID) (tikv.Ra
 	return s.tikv.RaftState(ctx, s.address, region)
 }
 
-// Unproven compares what the replicas said before the cut, with early apply off on all stores that were asked, and what they
-// say after it. It gives the stores whose process is another one since, on which nothing is proven, and the regions of
-// which a replica may be ahead at the cut.
+// Unproven compares what the replicas said before the cut, with early apply off on all stores that were asked, and what
+// they say after it. It gives the stores whose process is another one since, on which nothing is proven, and the
+// regions of which a replica may be ahead at the cut.
 //
-// Of the others none is: it was not then, as its data were not ahead of its log; a replica with early apply off applies only
-// what its log has; and none has come to lead since, in which case it may have used the setting as it had been before it
-// slept: all its replicas' terms are what they were.
+// Of the others none is: it was not then, as its data were not ahead of its log; a replica with early apply off applies
+// only what its log has; and none has come to lead since, in which case it may have used the setting as it had been
+// before it slept: all its replicas' terms are what they were.
 func (r *Replicas) Unproven(after *Replicas) (stores []cluster.StoreID, regions []cluster.RegionID) {
 	for _, id := range r.Stores() {
 		if at, still := after.started[id]; at.IsZero() || !still || !at.Equal(r.started[id]) {
@@ -169,5 +173,6 @@ func (r *Replicas) Unproven(after *Replicas) (stores []cluster.StoreID, regions 
 }
 
 func (was reading) holds(now reading) bool {
-	return was.read && was.level && now.read && was.confVer == now.confVer && was.version == now.version && was.terms == now.terms
+	return was.read && was.level && now.read && was.confVer == now.confVer && was.version == now.version &&
+		was.terms == now.terms
 }

@@ -102,7 +102,8 @@ func Read(ctx context.Context, t tikv.EarlyApplier, stores []Store) *Survey {
 	})
 	for _, s := range stores { // those that the end of ctx, or a panic, has left out
 		if !out.has(s.ID) {
-			out.Failed[s.ID] = failure.New(failure.Unready, "read early apply", name(s.ID), "it was not asked: %v", context.Cause(ctx))
+			out.Failed[s.ID] = failure.New(failure.Unready, "read early apply", name(s.ID), "it was not asked: %v",
+				context.Cause(ctx))
 		}
 	}
 	slices.SortFunc(out.On, func(a, b Setting) int { return cmp.Compare(a.Store, b.Store) })
@@ -128,8 +129,8 @@ func read(ctx context.Context, t tikv.EarlyApplier, s Store) (tikv.EarlyApply, e
 	}
 }
 
-// answerTime is how long a store that was asked to change its setting is waited for after ctx has ended: it may carry out a
-// request that nobody waits for, and do so after the setting was put back.
+// answerTime is how long a store that was asked to change its setting is waited for after ctx has ended: it may carry
+// out a request that nobody waits for, and do so after the setting was put back.
 const answerTime = 2 * time.Second
 
 // TurnOff sets the limit of these stores to 0, and takes none for off that does not say so itself afterwards. The old
@@ -167,9 +168,12 @@ func set(ctx context.Context, t tikv.EarlyApplier, s Store, limit uint64) error 
 }
 
 // PutBack sets the stores to what they were, those that are at 0. One that is not has been restarted, which brings the
-// configured value back, or was set by somebody else; one that is not listed is gone. It returns the stores that it set.
-// It may be called again. What is turned on again comes into force in a leader only when the region's leader changes.
-func PutBack(ctx context.Context, t tikv.EarlyApplier, stores []Store, old []Setting) (done []cluster.StoreID, err error) {
+// configured value back, or was set by somebody else; one that is not listed is gone. It returns the stores that it
+// set. It may be called again. What is turned on again comes into force in a leader only when the region's leader
+// changes.
+func PutBack(
+	ctx context.Context, t tikv.EarlyApplier, stores []Store, old []Setting,
+) (done []cluster.StoreID, err error) {
 	var mu sync.Mutex
 	err = parallel.Each(ctx, 0, old, func(ctx context.Context, _ int, was Setting) error {
 		s := find(stores, was.Store)

@@ -16,9 +16,9 @@ import (
 // is refused for that.
 const probeModifyGiB = 16384
 
-// Probe asks EC2 by DryRun whether the action, with tags where the real call has them, would be allowed on
-// the target. A refusal is Denied and its hint names the action. Target is an instance for CreateSnapshots,
-// a snapshot for DeleteSnapshot, EnableFastSnapshotRestores and CreateVolume ("" there asks for an empty volume in zone), a volume for
+// Probe asks EC2 by DryRun whether the action, with tags where the real call has them, would be allowed on the target.
+// A refusal is Denied and its hint names the action. Target is an instance for CreateSnapshots, a snapshot for
+// DeleteSnapshot, EnableFastSnapshotRestores and CreateVolume ("" there asks for an empty volume in zone), a volume for
 // DeleteVolume and ModifyVolume; one that does not exist is NotFound.
 func (c *Client) Probe(ctx context.Context, action Action, target string, zone cluster.Zone) error {
 	probe, tagged := c.probe(action, target, zone)
@@ -42,7 +42,9 @@ func (c *Client) Probe(ctx context.Context, action Action, target string, zone c
 	})
 }
 
-func (c *Client) probe(action Action, target string, zone cluster.Zone) (send func(context.Context) error, tagged bool) {
+func (c *Client) probe(
+	action Action, target string, zone cluster.Zone,
+) (send func(context.Context) error, tagged bool) {
 	dry := aws.Bool(true)
 	tags := Tags{TagRun: "probe"}
 	switch action {
@@ -147,7 +149,9 @@ func (c *Client) ZoneIDs(ctx context.Context) (map[cluster.Zone]string, error) {
 }
 
 func (c *Client) zones(ctx context.Context) ([]types.AvailabilityZone, error) {
-	op := operation{verb: "describe availability zones", action: "ec2:DescribeAvailabilityZones", repeatable: true, priority: usual}
+	op := operation{
+		verb: "describe availability zones", action: "ec2:DescribeAvailabilityZones", repeatable: true, priority: usual,
+	}
 	var out *ec2.DescribeAvailabilityZonesOutput
 	err := c.call(ctx, op, c.region, func(ctx context.Context) (err error) {
 		out, err = c.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{

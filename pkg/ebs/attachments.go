@@ -52,8 +52,8 @@ func (c *Client) attached(ctx context.Context, id cluster.InstanceID) ([]Attachm
 	return found[id], err
 }
 
-// describeAttachments asks for one batch. It asks by filter and page: calls of that form have a bucket twice as large as
-// lists of ids, and do not fail as a whole for one unknown id.
+// describeAttachments asks for one batch. It asks by filter and page: calls of that form have a bucket twice as large
+// as lists of ids, and do not fail as a whole for one unknown id.
 func (c *Client) describeAttachments(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
 	op := operation{
 		verb: "describe instances", action: "ec2:DescribeInstances",
@@ -66,10 +66,11 @@ func (c *Client) describeAttachments(ctx context.Context, ids []cluster.Instance
 	_, err := pages(ctx, func(ctx context.Context, token *string) ([]Attachment, *string, error) {
 		in.NextToken = token
 		var out *ec2.DescribeInstancesOutput
-		err := c.call(ctx, op, strings.Join(texts(ids[:min(len(ids), 3)]), ", "), func(ctx context.Context) (err error) {
-			out, err = c.ec2.DescribeInstances(ctx, &in)
-			return err
-		})
+		err := c.call(ctx, op, strings.Join(texts(ids[:min(len(ids), 3)]), ", "),
+			func(ctx context.Context) (err error) {
+				out, err = c.ec2.DescribeInstances(ctx, &in)
+				return err
+			})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -99,7 +100,9 @@ func attachmentsOf(instance types.Instance) []Attachment {
 }
 
 // only is the specification that leaves out every attached volume but the wanted ones.
-func only(attached []Attachment, id cluster.InstanceID, wanted []cluster.VolumeID) (*types.InstanceSpecification, error) {
+func only(
+	attached []Attachment, id cluster.InstanceID, wanted []cluster.VolumeID,
+) (*types.InstanceSpecification, error) {
 	spec := &types.InstanceSpecification{InstanceId: aws.String(string(id)), ExcludeBootVolume: aws.Bool(true)}
 	ready := 0
 	for _, have := range attached {
@@ -109,7 +112,8 @@ func only(attached []Attachment, id cluster.InstanceID, wanted []cluster.VolumeI
 				spec.ExcludeDataVolumeIds = append(spec.ExcludeDataVolumeIds, string(have.Volume))
 			}
 		case have.State != string(types.AttachmentStatusAttached):
-			return nil, failure.New(failure.Conflict, "create snapshots", string(id), "%s is %s", have.Volume, have.State)
+			return nil, failure.New(failure.Conflict, "create snapshots", string(id), "%s is %s", have.Volume,
+				have.State)
 		default:
 			ready++
 			if have.Boot {
@@ -118,7 +122,8 @@ func only(attached []Attachment, id cluster.InstanceID, wanted []cluster.VolumeI
 		}
 	}
 	if ready != len(wanted) {
-		return nil, failure.New(failure.Conflict, "create snapshots", string(id), "wanted %s but only these are attached: %s",
+		return nil, failure.New(failure.Conflict, "create snapshots", string(id),
+			"wanted %s but only these are attached: %s",
 			strings.Join(texts(wanted), ", "), listed(attached)).
 			WithHint("run again when the store's pod is back with all its volumes on one instance")
 	}

@@ -50,10 +50,10 @@ func (op operation) reads() bool {
 	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Get")
 }
 
-// call sends a request until it is answered, refused for good, or ctx ends. What certainly had no effect
-// is sent again until ctx ends; what may have had one only if the operation is repeatable.
-// An error of a call that may have happened all the same is marked so; see MayHaveHappened. What changes something is not
-// sent, nor sent again, once the run's lock is lost; see package fenced.
+// call sends a request until it is answered, refused for good, or ctx ends. What certainly had no effect is sent again
+// until ctx ends; what may have had one only if the operation is repeatable. An error of a call that may have happened
+// all the same is marked so; see MayHaveHappened. What changes something is not sent, nor sent again, once the run's
+// lock is lost; see package fenced.
 func (c *Client) call(ctx context.Context, op operation, target string, send func(context.Context) error) error {
 	lost, err := c.tries(ctx, op, target, send)
 	if err != nil && lost > 0 && !op.reads() {
@@ -63,7 +63,9 @@ func (c *Client) call(ctx context.Context, op operation, target string, send fun
 }
 
 // tries sends a request and counts the tries of which nobody knows what became.
-func (c *Client) tries(ctx context.Context, op operation, target string, send func(context.Context) error) (lost int, err error) {
+func (c *Client) tries(
+	ctx context.Context, op operation, target string, send func(context.Context) error,
+) (lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	defer c.pace.gate.begin(op.priority)()
@@ -90,7 +92,8 @@ func (c *Client) tries(ctx context.Context, op operation, target string, send fu
 		if ctx.Err() != nil && before != nil { // the reason for the tries says more than their end
 			err = fmt.Errorf("%w; the try before: %w", err, before)
 		}
-		if v.retry == never || v.retry == later || ctx.Err() != nil || (v.retry == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
+		if v.retry == never || v.retry == later || ctx.Err() != nil ||
+			(v.retry == ambiguous && (!op.repeatable || lost >= maxAmbiguous)) {
 			return lost, hinted(translate(err, op, target), before)
 		}
 		if waitErr := c.pause(ctx, op, v.retry, try); waitErr != nil {

@@ -17,8 +17,8 @@ const (
 	TagStorage = "tisnap.io/storage" // id of the storage that has the run's journal: a copy of that has the journal too
 	TagStore   = "tisnap.io/store"   // StoreID
 	TagAttempt = "tisnap.io/attempt" // of a snapshot: number of the hold that it was cut in, from 1
-	// TagEpoch is the number of the run's lock when a process of the run asked for it, or took it over. An undo leaves what has a
-	// higher one than its own.
+	// TagEpoch is the number of the run's lock when a process of the run asked for it, or took it over. An undo leaves
+	// what has a higher one than its own.
 	TagEpoch = "tisnap.io/epoch"
 	// TagVolumeOf + role names the volume of that role: CreateSnapshots gives all snapshots of one call
 	// the same tags, so each carries the whole map of its store.

@@ -59,7 +59,9 @@ type Account interface {
 	SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID) (map[cluster.VolumeID]int, error)
 	// NewestSnapshots is when the newest own snapshot of each of these volumes was started, by EC2's clock, of those
 	// started since; a volume without any is left out.
-	NewestSnapshots(ctx context.Context, ids []cluster.VolumeID, since time.Time) (map[cluster.VolumeID]time.Time, error)
+	NewestSnapshots(
+		ctx context.Context, ids []cluster.VolumeID, since time.Time,
+	) (map[cluster.VolumeID]time.Time, error)
 	// Quotas asks Service Quotas. Kinds: Denied (servicequotas:ListServiceQuotas), Limited, Unknown.
 	Quotas(ctx context.Context) (AccountQuotas, error)
 	// Usage adds up all volumes of the account in the region, ours and others'.

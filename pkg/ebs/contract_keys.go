@@ -22,7 +22,7 @@ type Key struct {
 
 // Keys asks about KMS keys. A restore works without: it says more with it.
 type Keys interface {
-	// DescribeKey asks KMS for the state of a key: an id, an ARN, or an alias as alias/aws/ebs. It is asked once, for 10 s
-	// at most. Kinds: Denied (kms:DescribeKey), NotFound, Limited, Unknown.
+	// DescribeKey asks KMS for the state of a key: an id, an ARN, or an alias as alias/aws/ebs. It is asked once, for
+	// 10 s at most. Kinds: Denied (kms:DescribeKey), NotFound, Limited, Unknown.
 	DescribeKey(ctx context.Context, key string) (Key, error)
 }

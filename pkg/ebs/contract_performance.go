@@ -93,8 +93,8 @@ type Performance interface {
 	// Modifications returns the newest modification of each of these volumes; one that was never modified
 	// is left out.
 	Modifications(ctx context.Context, ids []cluster.VolumeID) ([]Modification, error)
-	// EnableFastRestore asks for fast snapshot restore for every snapshot in every zone and returns what EC2 answered; then it
-	// takes 60 minutes a TiB. The pairs that EC2 refused come as one joined error together with those that it
+	// EnableFastRestore asks for fast snapshot restore for every snapshot in every zone and returns what EC2 answered;
+	// then it takes 60 minutes a TiB. The pairs that EC2 refused come as one joined error together with those that it
 	// accepted: the caller has to disable what was accepted. Enabling what is enabled succeeds.
 	EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) ([]FastRestore, error)
 	// DisableFastRestore ends it, and its costs, for every snapshot in every zone. Disabling what is

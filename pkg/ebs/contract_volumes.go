@@ -16,11 +16,12 @@ type VolumeRequest struct {
 	// Encrypted asks for encryption with KMSKey (or the account's default key); false keeps the snapshot's.
 	Encrypted bool
 	KMSKey    string
-	// InitializationMiB asks EC2 to fill the volume at this rate, in MiB/s (100 to 300), which is billed by AWS; 0 does not.
+	// InitializationMiB asks EC2 to fill the volume at this rate, in MiB/s (100 to 300), which is billed by AWS; 0 does
+	// not.
 	InitializationMiB int64
 	Tags              Tags
-	// Before is called right before each try is sent, after all waiting for EC2's rate: an error of it ends the call, and
-	// nothing is sent. nil is not called.
+	// Before is called right before each try is sent, after all waiting for EC2's rate: an error of it ends the call,
+	// and nothing is sent. nil is not called.
 	Before func(context.Context) error `json:"-"`
 }
 

@@ -72,7 +72,9 @@ func (c *Client) Cut(ctx context.Context, req CutRequest) ([]Snapshot, error) {
 }
 
 // cut sends one CreateSnapshots that leaves out all of attached but the wanted volumes.
-func (c *Client) cut(ctx context.Context, req CutRequest, wanted []cluster.VolumeID, attached []Attachment) ([]Snapshot, error) {
+func (c *Client) cut(
+	ctx context.Context, req CutRequest, wanted []cluster.VolumeID, attached []Attachment,
+) ([]Snapshot, error) {
 	spec, err := only(attached, req.Instance, wanted)
 	if err != nil {
 		return nil, err
@@ -96,8 +98,8 @@ func (c *Client) cut(ctx context.Context, req CutRequest, wanted []cluster.Volum
 	return made, nil
 }
 
-// outdated reports whether a cut was refused, without any effect, because the attachments may have been outdated: a volume
-// that is excluded has gone since, or one that is wanted has come.
+// outdated reports whether a cut was refused, without any effect, because the attachments may have been outdated: a
+// volume that is excluded has gone since, or one that is wanted has come.
 func outdated(err error) bool {
 	if err == nil {
 		return false
@@ -115,12 +117,14 @@ func checkSet(target string, made []Snapshot, wanted []cluster.VolumeID) error {
 	for i, s := range made {
 		got[i] = s.Volume
 		if s.ID == "" {
-			return maybeHappened(failure.New(failure.Unknown, "create snapshots", target, "the answer has a snapshot without an id"))
+			return maybeHappened(
+				failure.New(failure.Unknown, "create snapshots", target, "the answer has a snapshot without an id"))
 		}
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, wanted) {
-		return failure.New(failure.Conflict, "create snapshots", target, "ec2 cut %s where %s were wanted: the attachments changed during the call",
+		return failure.New(failure.Conflict, "create snapshots", target,
+			"ec2 cut %s where %s were wanted: the attachments changed during the call",
 			strings.Join(texts(got), ", "), strings.Join(texts(wanted), ", ")).
 			WithHint("delete the snapshots and run again when the instance's volumes stay attached")
 	}

@@ -14,7 +14,9 @@ const deletesAtOnce = 100
 // the error of each that is not proven gone; an empty map means that all are. done is called for each that is gone,
 // never at the same time; it may be nil. One failure does not stop the others; the end of ctx does, and what
 // was not tried has ctx's error.
-func DeleteEach[ID ~string](ctx context.Context, ids []ID, remove func(context.Context, ID) error, done func(ID)) map[ID]error {
+func DeleteEach[ID ~string](
+	ctx context.Context, ids []ID, remove func(context.Context, ID) error, done func(ID),
+) map[ID]error {
 	var mu sync.Mutex // guards left and the calls of done
 	left := make(map[ID]error, len(ids))
 	for _, id := range ids {

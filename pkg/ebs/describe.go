@@ -18,7 +18,9 @@ const (
 
 // describeAll looks ids up in batches. EC2 fails the whole list for one id that it does not know, so such a
 // batch is asked for again by filter, which leaves the unknown ones out.
-func describeAll[T any](ctx context.Context, ids []string, byID, byFilter func(context.Context, []string) ([]T, error)) ([]T, error) {
+func describeAll[T any](
+	ctx context.Context, ids []string, byID, byFilter func(context.Context, []string) ([]T, error),
+) ([]T, error) {
 	var all []T
 	for batch := range slices.Chunk(unique(ids), describeBatch) {
 		found, err := byID(ctx, batch)
@@ -34,7 +36,9 @@ func describeAll[T any](ctx context.Context, ids []string, byID, byFilter func(c
 }
 
 // pages reads a paginated answer to its end. next is nil after the last page.
-func pages[T any](ctx context.Context, page func(ctx context.Context, token *string) (items []T, next *string, err error)) ([]T, error) {
+func pages[T any](
+	ctx context.Context, page func(ctx context.Context, token *string) (items []T, next *string, err error),
+) ([]T, error) {
 	var (
 		all   []T
 		token *string

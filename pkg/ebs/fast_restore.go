@@ -21,7 +21,9 @@ const fastRestoreBatch = 10
 
 // EnableFastRestore asks for fast snapshot restore for every snapshot in every zone; see FastRestores.
 // Kinds: Denied, Limited (the quota is used up), NotFound, Unready (a snapshot is pending), Usage, Unknown.
-func (c *Client) EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) ([]FastRestore, error) {
+func (c *Client) EnableFastRestore(
+	ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone,
+) ([]FastRestore, error) {
 	op := operation{
 		verb: "enable fast snapshot restore", action: ActionEnableFastRestore,
 		repeatable: true, queue: c.pace.enableFast, priority: usual,
@@ -103,7 +105,9 @@ func (c *Client) DisableFastRestore(ctx context.Context, ids []cluster.SnapshotI
 
 // stillEnabled turns refusals into success if nothing of the kind is enabled (any more): a snapshot that is
 // gone, or a pair that was never enabled.
-func (c *Client) stillEnabled(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone, refused error) error {
+func (c *Client) stillEnabled(
+	ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone, refused error,
+) error {
 	found, err := c.FastRestores(ctx, ids)
 	if err != nil {
 		return refused

@@ -13,11 +13,13 @@ import (
 )
 
 // changingCodes are those by which EC2 may refuse a modification that an earlier try has begun already.
-var changingCodes = []string{"IncorrectModificationState", "VolumeModificationRateExceeded", "InvalidParameterCombination"}
+var changingCodes = []string{
+	"IncorrectModificationState", "VolumeModificationRateExceeded", "InvalidParameterCombination",
+}
 
-// ModifyVolume asks for another type, size, IOPS or throughput; see Modifier. Zero fields of spec are kept from
-// the volume where its type allows it, by the rules of ResolveSpec. Before it asks, it describes the volume: what the volume
-// has already costs none of the few modifications that EC2 allows.
+// ModifyVolume asks for another type, size, IOPS or throughput; see Modifier. Zero fields of spec are kept from the
+// volume where its type allows it, by the rules of ResolveSpec. Before it asks, it describes the volume: what the
+// volume has already costs none of the few modifications that EC2 allows.
 func (c *Client) ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error) {
 	const verb = "modify volume"
 	if id == "" {

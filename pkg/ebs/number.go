@@ -2,8 +2,8 @@ package ebs
 
 import "math"
 
-// number is a number of a request: nil for zero, which leaves it to EC2. One that does not fit is the largest, which EC2
-// refuses by its own rules.
+// number is a number of a request: nil for zero, which leaves it to EC2. One that does not fit is the largest, which
+// EC2 refuses by its own rules.
 func number(n int64) *int32 {
 	if n == 0 {
 		return nil

@@ -5,10 +5,11 @@ type SnapshotOutcome uint8
 
 // The outcomes.
 const (
-	SnapshotWaits   SnapshotOutcome = iota // on its way: it is waited for as long as there is progress
-	SnapshotDone                           // completed
-	SnapshotFailed                         // will never complete, and with it no other of its set
-	SnapshotStrange                        // a state that nobody documented: it is waited for, reported once, and ends by lack of progress
+	SnapshotWaits  SnapshotOutcome = iota // on its way: it is waited for as long as there is progress
+	SnapshotDone                          // completed
+	SnapshotFailed                        // will never complete, and with it no other of its set
+	// a state that nobody documented: it is waited for, reported once, and ends by lack of progress
+	SnapshotStrange
 )
 
 // Outcome decides for every state, unknown ones too. "recoverable" is a snapshot that somebody deleted into
@@ -31,10 +32,11 @@ type VolumeOutcome uint8
 
 // The outcomes.
 const (
-	VolumeWaits   VolumeOutcome = iota // on its way
-	VolumeUsable                       // available, or attached already
-	VolumeFailed                       // will never be usable
-	VolumeStrange                      // a state that nobody documented: it is waited for, reported once, and ends by the deadline
+	VolumeWaits  VolumeOutcome = iota // on its way
+	VolumeUsable                      // available, or attached already
+	VolumeFailed                      // will never be usable
+	// a state that nobody documented: it is waited for, reported once, and ends by the deadline
+	VolumeStrange
 )
 
 // Outcome decides for every state, unknown ones too.

@@ -114,13 +114,15 @@ func (c *Client) MaxIOPS(ctx context.Context, volumeType string, zone cluster.Zo
 		return 0, failure.New(failure.Usage, "probe iops limit", volumeType, "iops cannot be set for this volume type")
 	}
 	op := operation{
-		verb: "probe iops limit", action: ActionCreateVolume, repeatable: true, queue: c.pace.createVolume, priority: usual,
+		verb: "probe iops limit", action: ActionCreateVolume, repeatable: true, queue: c.pace.createVolume,
+		priority: usual,
 	}
 	most := int64(0)
 	err := c.call(ctx, op, volumeType+" in "+string(zone), func(ctx context.Context) error {
 		_, err := c.ec2.CreateVolume(ctx, &ec2.CreateVolumeInput{
-			DryRun: aws.Bool(true), AvailabilityZone: aws.String(string(zone)), VolumeType: types.VolumeType(volumeType),
-			Size: aws.Int32(probeGiB), Iops: aws.Int32(math.MaxInt32),
+			DryRun: aws.Bool(true), AvailabilityZone: aws.String(string(zone)),
+			VolumeType: types.VolumeType(volumeType),
+			Size:       aws.Int32(probeGiB), Iops: aws.Int32(math.MaxInt32),
 		})
 		if classify(err).kind == failure.Usage || codeOf(err) == dryRunAllowed {
 			most = limitIn(err)

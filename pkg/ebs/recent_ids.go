@@ -6,8 +6,9 @@ import (
 )
 
 // VisibleWithin is how long EC2 may deny what it has just made, and show it neither by id nor by tags. Users saw 20 s;
-// AWS gives no bound, only the advice to ask again with waits that grow (Amazon EC2 Developer Guide, "Eventual consistency":
-// https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). A minute is three times what was seen.
+// AWS gives no bound, only the advice to ask again with waits that grow (Amazon EC2 Developer Guide, "Eventual
+// consistency": https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). A minute is three times
+// what was seen.
 const VisibleWithin = time.Minute
 
 // recentIDs remembers what this process made within the last minute, so that "not found" is not taken for

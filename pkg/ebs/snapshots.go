@@ -53,7 +53,8 @@ func (c *Client) PendingSnapshots(ctx context.Context) (int, error) {
 func (c *Client) SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID) (map[cluster.VolumeID]int, error) {
 	count := map[cluster.VolumeID]int{}
 	for batch := range slices.Chunk(unique(ids), describeBatch) {
-		found, err := c.ownSnapshots(ctx, filter("volume-id", batch...), filter("status", string(SnapshotPending), string(SnapshotError)))
+		found, err := c.ownSnapshots(ctx, filter("volume-id", batch...),
+			filter("status", string(SnapshotPending), string(SnapshotError)))
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +70,9 @@ const startMinutes = "2006-01-02T15:04*"
 
 // NewestSnapshots is when the newest own snapshot of each of these volumes was started, of those started since.
 // Kinds: Denied, Limited, Unknown.
-func (c *Client) NewestSnapshots(ctx context.Context, ids []cluster.VolumeID, since time.Time) (map[cluster.VolumeID]time.Time, error) {
+func (c *Client) NewestSnapshots(
+	ctx context.Context, ids []cluster.VolumeID, since time.Time,
+) (map[cluster.VolumeID]time.Time, error) {
 	var minutes []string
 	end := time.Now().UTC()
 	if end.Before(since) {

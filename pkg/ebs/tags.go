@@ -22,14 +22,16 @@ func (c *Client) PutTags(ctx context.Context, resources []string, tags Tags) err
 	spec := tagSpecification("", tags)
 	target := strings.Join(resources[:min(1, len(resources))], "")
 	if target == "" || len(resources) > maxTagged || len(spec) == 0 {
-		return failure.New(failure.Usage, op.verb, target, "%d resources are given, and %d tags: want 1 to %d, and one at least", len(resources), len(tags), maxTagged)
+		return failure.New(failure.Usage, op.verb, target,
+			"%d resources are given, and %d tags: want 1 to %d, and one at least", len(resources), len(tags), maxTagged)
 	}
 	for end := c.clock.Now().Add(VisibleWithin); ; {
 		err := c.call(ctx, op, target, func(ctx context.Context) error {
 			_, err := c.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: resources, Tags: spec[0].Tags})
 			return err
 		})
-		if !failure.Is(err, failure.NotFound) || !slices.ContainsFunc(resources, c.recent.has) || !c.clock.Now().Before(end) {
+		if !failure.Is(err, failure.NotFound) || !slices.ContainsFunc(resources, c.recent.has) ||
+			!c.clock.Now().Before(end) {
 			return err
 		}
 		if c.clock.Sleep(ctx, throttleStart) != nil {

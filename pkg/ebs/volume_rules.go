@@ -69,7 +69,8 @@ func ValidateSpec(s cluster.VolumeSpec) error {
 
 func validateRatios(s cluster.VolumeSpec, rule typeRule) error {
 	if limit := rule.iops.clamp(s.SizeGiB * rule.iopsPerGiB); s.IOPS > limit {
-		return refuse(s, "%d iops are too many for %d GiB of %s: %d per GiB are allowed", s.IOPS, s.SizeGiB, s.Type, rule.iopsPerGiB).
+		return refuse(s, "%d iops are too many for %d GiB of %s: %d per GiB are allowed", s.IOPS, s.SizeGiB, s.Type,
+			rule.iopsPerGiB).
 			WithHint("set iops to at most %d, or the size to at least %d GiB", limit, ceilDiv(s.IOPS, rule.iopsPerGiB))
 	}
 	if !rule.throughput.settable() {
@@ -98,7 +99,8 @@ func ResolveSpec(wanted, source cluster.VolumeSpec, snapshotSizeGiB int64) (clus
 		spec.ThroughputMiB = cmp.Or(spec.ThroughputMiB, source.ThroughputMiB)
 	}
 	if spec.SizeGiB < snapshotSizeGiB {
-		return cluster.VolumeSpec{}, refuse(spec, "a volume of %d GiB cannot hold a snapshot of %d GiB", spec.SizeGiB, snapshotSizeGiB).
+		return cluster.VolumeSpec{}, refuse(spec, "a volume of %d GiB cannot hold a snapshot of %d GiB", spec.SizeGiB,
+			snapshotSizeGiB).
 			WithHint("set the size to at least %d GiB, or leave it out", snapshotSizeGiB)
 	}
 	if err := ValidateSpec(spec); err != nil {

@@ -83,7 +83,8 @@ func (c *Client) mismatch(ctx context.Context, req VolumeRequest, op operation, 
 		}
 		for _, v := range found {
 			if v.Snapshot == req.Snapshot && v.State.Outcome() != VolumeFailed {
-				return failure.New(failure.Conflict, op.verb, target, "%w: %s is there with the same tags", refused, v.ID).
+				return failure.New(failure.Conflict, op.verb, target, "%w: %s is there with the same tags", refused,
+					v.ID).
 					WithHint("use the volume %s, or delete it first", v.ID)
 			}
 		}
@@ -135,7 +136,8 @@ func (r VolumeRequest) validate() error {
 		return refuse("the client token is not plain ascii")
 	case r.KMSKey != "" && !r.Encrypted:
 		return refuse("a kms key is given for a volume that is not to be encrypted")
-	case r.InitializationMiB != 0 && (r.InitializationMiB < MinInitializationRate || r.InitializationMiB > MaxInitializationRate):
+	case r.InitializationMiB != 0 &&
+		(r.InitializationMiB < MinInitializationRate || r.InitializationMiB > MaxInitializationRate):
 		return refuse("an initialization rate of %d MiB/s is not possible; %d to %d are",
 			r.InitializationMiB, MinInitializationRate, MaxInitializationRate)
 	}

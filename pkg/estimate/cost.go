@@ -84,7 +84,8 @@ func (p *Prices) restore(c *Cost, in Input, seconds float64) {
 		c.add("volumes' throughput", true, n*float64(extra), price.MiBMonth, "")
 	}
 	if in.FastRestore {
-		c.add("fast snapshot restore", false, n*max(seconds/3600, 1), p.FastRestore.Hour, "in one zone, until the volumes are there")
+		c.add("fast snapshot restore", false, n*max(seconds/3600, 1), p.FastRestore.Hour,
+			"in one zone, until the volumes are there")
 	}
 	if in.InitializationMiB > 0 {
 		c.add("initialization rate", false, float64(in.DataBytes)/(1<<30), p.Initialization.GB, "")

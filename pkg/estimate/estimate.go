@@ -39,7 +39,9 @@ func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
 		return nil, err
 	}
 	left := fit.unchanged(in)
-	e := &Estimate{Input: in, Model: fit.name(in.Operation), Phases: phases(in, left.median), Total: Phase{Name: "total"}}
+	e := &Estimate{
+		Input: in, Model: fit.name(in.Operation), Phases: phases(in, left.median), Total: Phase{Name: "total"},
+	}
 	fastest, slowest := phases(in, left.high), phases(in, left.low)
 	for i := range e.Phases {
 		ph := &e.Phases[i]
@@ -58,9 +60,12 @@ func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
 
 // Expected is the estimate as a report keeps it.
 func (e *Estimate) Expected() *report.Expected {
-	out := &report.Expected{Model: e.Model, Seconds: e.Total.Seconds, LowSeconds: e.Total.Low, HighSeconds: e.Total.High}
+	out := &report.Expected{
+		Model: e.Model, Seconds: e.Total.Seconds, LowSeconds: e.Total.Low, HighSeconds: e.Total.High,
+	}
 	for _, p := range e.Phases {
-		out.Phases = append(out.Phases, report.ExpectedPhase{Name: p.Name, Seconds: p.Seconds, LowSeconds: p.Low, HighSeconds: p.High})
+		out.Phases = append(out.Phases,
+			report.ExpectedPhase{Name: p.Name, Seconds: p.Seconds, LowSeconds: p.Low, HighSeconds: p.High})
 	}
 	return out
 }

@@ -28,8 +28,8 @@ type Input struct {
 	// FastRestore and InitializationMiB (MiB/s of each volume) are a restore's.
 	FastRestore       bool  `json:"fastRestore,omitempty"`
 	InitializationMiB int64 `json:"initializationMiB,omitempty"`
-	// MarkedShare is how many of the regions have a mark, 0 to 1: a restore need not flash back those of them that nothing
-	// was written to. How many these are is not known before. Zero is none: all regions are flashed back.
+	// MarkedShare is how many of the regions have a mark, 0 to 1: a restore need not flash back those of them that
+	// nothing was written to. How many these are is not known before. Zero is none: all regions are flashed back.
 	MarkedShare float64 `json:"markedShare,omitempty"`
 	// OtherRegion says that the snapshots are copied to another region.
 	OtherRegion bool `json:"otherRegion,omitempty"`
@@ -41,10 +41,12 @@ func (in Input) Complete() (Input, error) {
 		in.Volumes = in.Stores
 	}
 	if in.Stores < 1 || in.Volumes < in.Stores {
-		return in, failure.New(failure.Usage, "estimate", "", "%d stores with %d volumes: want at least one store, and a volume for each", in.Stores, in.Volumes)
+		return in, failure.New(failure.Usage, "estimate", "",
+			"%d stores with %d volumes: want at least one store, and a volume for each", in.Stores, in.Volumes)
 	}
 	if in.DataBytes <= 0 {
-		return in, failure.New(failure.Usage, "estimate", "", "how much data there is is not known").WithHint("say it with --data")
+		return in, failure.New(failure.Usage, "estimate", "", "how much data there is is not known").
+			WithHint("say it with --data")
 	}
 	if in.LargestBytes == 0 {
 		in.LargestBytes = in.DataBytes / int64(in.Volumes)

@@ -15,8 +15,8 @@ const (
 	smallVolumeGiB    = 512
 )
 
-// The published restore tables, in seconds. The case that explores the limit gives the parts for gp3 with 7,000 IOPS and
-// 400 MB/s without load; the table by volume, with load, gives what grows with the data.
+// The published restore tables, in seconds. The case that explores the limit gives the parts for gp3 with 7,000 IOPS
+// and 400 MB/s without load; the table by volume, with load, gives what grows with the data.
 const (
 	createClusterSeconds  = 60
 	restoreVolumesSeconds = 6
@@ -28,8 +28,8 @@ const (
 	recoverLogsPerGB      = 260.0 / 1050
 )
 
-// What the volumes' profile changes, from the published times of start TiKV (30 min at 3,000 IOPS and 125 MB/s, 5 min on
-// io2) and of resolve data (20 min there), as powers of how much less there is than in the case.
+// What the volumes' profile changes, from the published times of start TiKV (30 min at 3,000 IOPS and 125 MB/s, 5 min
+// on io2) and of resolve data (20 min there), as powers of how much less there is than in the case.
 const (
 	caseIOPS, caseMiB   = 7000, 400
 	gp3IOPS, gp3MiB     = 3000, 125

@@ -75,7 +75,8 @@ func parsePrices(body []byte, path string) (*Prices, error) {
 		return nil, failure.Wrap(err, failure.Usage, "read --prices", path)
 	}
 	if _, err := time.Parse(time.DateOnly, p.Date); err != nil {
-		return nil, failure.New(failure.Usage, "read --prices", path, "date %q: want the day of the prices, as 2026-11-22", p.Date)
+		return nil, failure.New(failure.Usage, "read --prices", path,
+			"date %q: want the day of the prices, as 2026-11-22", p.Date)
 	}
 	for _, price := range p.all() {
 		if price != nil && *price < 0 {
@@ -86,7 +87,10 @@ func parsePrices(body []byte, path string) (*Prices, error) {
 }
 
 func (p *Prices) all() []*float64 {
-	out := []*float64{p.Snapshot.GBMonth, p.Snapshot.CopyGB, p.FastRestore.Hour, p.Initialization.GB, p.Requests.Put1000, p.Requests.Get1000}
+	out := []*float64{
+		p.Snapshot.GBMonth, p.Snapshot.CopyGB, p.FastRestore.Hour, p.Initialization.GB, p.Requests.Put1000,
+		p.Requests.Get1000,
+	}
 	for _, v := range []VolumePrice{p.GP3, p.IO2, p.IO1} {
 		out = append(out, v.GBMonth, v.IOPSMonth, v.MiBMonth)
 	}

@@ -6,8 +6,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// unchanged is the share of the regions that the restore does not flash back: none without marks; with them as many as in
-// the restores before, and without enough of these anything from none, which the time itself is of, to all with a mark.
+// unchanged is the share of the regions that the restore does not flash back: none without marks; with them as many as
+// in the restores before, and without enough of these anything from none, which the time itself is of, to all with a
+// mark.
 func (f *Fit) unchanged(in Input) scale {
 	switch {
 	case in.Operation != report.Restore || in.MarkedShare <= 0:
@@ -19,14 +20,17 @@ func (f *Fit) unchanged(in Input) scale {
 	return scale{min(f.shares.low, most), min(f.shares.median, most), min(f.shares.high, most)}
 }
 
-// regionsNote says between which times the data phase lies, by how many of the regions were written to; "" without marks.
+// regionsNote says between which times the data phase lies, by how many of the regions were written to; "" without
+// marks.
 func (f *Fit) regionsNote(in Input, left scale) string {
 	if in.MarkedShare <= 0 || in.Operation != report.Restore {
 		return ""
 	}
 	by := f.scale(report.Restore, report.ResolveData).median
-	text := fmt.Sprintf("%s of the regions have marks: resolve data takes %s if nothing was written to these since, %s if all regions are flashed back",
-		report.Percent(in.MarkedShare), report.Duration(by*dataSeconds(in, in.MarkedShare)), report.Duration(by*dataSeconds(in, 0)))
+	text := fmt.Sprintf("%s of the regions have marks: resolve data takes %s if nothing was written to these since, "+
+		"%s if all regions are flashed back",
+		report.Percent(in.MarkedShare), report.Duration(by*dataSeconds(in, in.MarkedShare)),
+		report.Duration(by*dataSeconds(in, 0)))
 	if f != nil && f.shares != nil {
 		return text + fmt.Sprintf("; %s in the median of the storage's restores were", report.Percent(1-left.median))
 	}

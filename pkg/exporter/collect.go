@@ -42,7 +42,9 @@ func (x *Exporter) collect(s *state) *metrics.Set {
 }
 
 func addBackups(set *metrics.Set, name string, c *clusterState) {
-	for _, state := range []catalog.State{catalog.StateSealed, catalog.StateUnsealed, catalog.StateRemoving, catalog.StateDamaged} {
+	for _, state := range []catalog.State{
+		catalog.StateSealed, catalog.StateUnsealed, catalog.StateRemoving, catalog.StateDamaged,
+	} {
 		set.Add("tisnap_backups", float64(c.states[state]), name, string(state))
 	}
 	set.Add("tisnap_snapshots", float64(c.snapshots), name)
@@ -60,8 +62,8 @@ func addBackups(set *metrics.Set, name string, c *clusterState) {
 	}
 }
 
-// addCost shows between what and what the snapshots cost. EC2 shares blocks that did not change between the snapshots of a
-// volume, and only its bill says how many: at least the largest backup is stored, at most all of each.
+// addCost shows between what and what the snapshots cost. EC2 shares blocks that did not change between the snapshots
+// of a volume, and only its bill says how many: at least the largest backup is stored, at most all of each.
 func (x *Exporter) addCost(set *metrics.Set, name string, c *clusterState) {
 	price := x.options.Prices.MonthOfGB()
 	if price == nil || c.snapshots == 0 {
@@ -87,8 +89,10 @@ func addRuns(set *metrics.Set, name string, op report.Operation, c *clusterState
 func asReport(r *history.Run) *report.Report {
 	out := &report.Report{
 		Header: report.Header{
-			Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome, Started: r.Started, Finished: r.Finished,
-			TiKVs: r.TiKVs, Volumes: r.Volumes, DataBytes: r.DataBytes, EarlyApply: r.EarlyApply, Warnings: make([]string, min(max(r.Warnings, 0), maxWarnings)),
+			Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome,
+			Started: r.Started, Finished: r.Finished,
+			TiKVs: r.TiKVs, Volumes: r.Volumes, DataBytes: r.DataBytes, EarlyApply: r.EarlyApply,
+			Warnings: make([]string, min(max(r.Warnings, 0), maxWarnings)),
 		},
 		TotalSeconds: r.Seconds,
 	}

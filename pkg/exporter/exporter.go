@@ -59,12 +59,13 @@ type Exporter struct {
 // New makes an exporter that has read nothing yet.
 func New(store objstore.Store, o Options) *Exporter {
 	return &Exporter{
-		store: store, options: o.complete(), history: history.Open(store), journals: newJournals(store), first: make(chan struct{}),
+		store: store, options: o.complete(), history: history.Open(store), journals: newJournals(store),
+		first: make(chan struct{}),
 	}
 }
 
-// Run reads the storage now and then at each interval, until ctx ends; it returns nil then. A storage that cannot be read
-// is logged and read again: what was read before is served meanwhile.
+// Run reads the storage now and then at each interval, until ctx ends; it returns nil then. A storage that cannot be
+// read is logged and read again: what was read before is served meanwhile.
 func (x *Exporter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(x.options.Interval)
 	defer ticker.Stop()

@@ -11,16 +11,21 @@ import (
 )
 
 // guarded refuses what could change anything, and says to a browser what a page may do: nothing but show itself. A
-// listener that only this machine reaches serves only requests that name it so: a web site that makes its own name point
-// to 127.0.0.1 could read the page otherwise.
+// listener that only this machine reaches serves only requests that name it so: a web site that makes its own name
+// point to 127.0.0.1 could read the page otherwise.
 func guarded(next http.Handler, public bool) http.Handler {
 	policy := contentPolicy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		for name, value := range map[string]string{
-			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
-			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
-			"Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+			"Content-Security-Policy":      policy,
+			"X-Content-Type-Options":       "nosniff",
+			"X-Frame-Options":              "DENY",
+			"Referrer-Policy":              "no-referrer",
+			"Cross-Origin-Opener-Policy":   "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Cache-Control":                "no-store",
+			"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
 		} {
 			header.Set(name, value)
 		}
@@ -51,13 +56,15 @@ func Loopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// contentPolicy allows the style of the documents by its digest, and the exporter's own style and script by their origin.
+// contentPolicy allows the style of the documents by its digest, and the exporter's own style and script by their
+// origin.
 func contentPolicy() string {
 	var page strings.Builder
 	_ = htmlreport.Document("", nil).Render(&page) // a builder does not fail
 	_, rest, _ := strings.Cut(page.String(), "<style>")
 	style, _, _ := strings.Cut(rest, "</style>")
 	digest := sha256.Sum256([]byte(style))
-	return "default-src 'none'; style-src 'self' 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; script-src 'self'; connect-src 'self'; " +
+	return "default-src 'none'; style-src 'self' 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
+		"'; script-src 'self'; connect-src 'self'; " +
 		"img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }

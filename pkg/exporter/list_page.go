@@ -60,7 +60,9 @@ func counted(n int, question string) string {
 
 func search(question string) g.Node {
 	return h.Form(h.Class("search"), h.Role("search"), h.Method("get"), h.Action("/"),
-		h.Div(h.Label(h.For("q"), g.Text("Search backups, clusters, runs, states")), h.Input(h.Type("search"), h.ID("q"), h.Name("q"), h.Value(question), h.MaxLength(strconv.Itoa(maxQuestion)))),
+		h.Div(h.Label(h.For("q"), g.Text("Search backups, clusters, runs, states")),
+			h.Input(h.Type("search"), h.ID("q"), h.Name("q"), h.Value(question),
+				h.MaxLength(strconv.Itoa(maxQuestion)))),
 		h.Button(h.Type("submit"), g.Text("Search")))
 }
 
@@ -71,7 +73,8 @@ func (s *state) search(question string) []catalog.Entry {
 	}
 	var found []catalog.Entry
 	for _, e := range s.backups {
-		if strings.Contains(strings.ToLower(fmt.Sprintf("%s %s %s %s %s", e.ID, e.Cluster, e.Run, e.State, e.Version)), question) {
+		if strings.Contains(strings.ToLower(fmt.Sprintf("%s %s %s %s %s", e.ID, e.Cluster, e.Run, e.State, e.Version)),
+			question) {
 			found = append(found, e)
 		}
 	}
@@ -89,10 +92,11 @@ func (x *Exporter) cards(s *state) g.Node {
 		if c.name == (cluster.Name{}) {
 			continue // backups that cannot be read: they are in the list
 		}
-		cards = append(cards, h.Li(h.H3(g.Text(short(c.name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(s, c),
-			h.Div(h.Class("sparks"),
-				sparkline("hold", "hold", c.backups, func(r *history.Run) float64 { return r.HoldSeconds }),
-				sparkline("duration", "", c.backups, func(r *history.Run) float64 { return r.Seconds }))))
+		cards = append(cards,
+			h.Li(h.H3(g.Text(short(c.name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(s, c),
+				h.Div(h.Class("sparks"),
+					sparkline("hold", "hold", c.backups, func(r *history.Run) float64 { return r.HoldSeconds }),
+					sparkline("duration", "", c.backups, func(r *history.Run) float64 { return r.Seconds }))))
 	}
 	out := g.Group{h.Section(h.Aria("label", "Clusters"), h.Ul(h.Class("clusters"), cards))}
 	if more > 0 {
@@ -124,7 +128,8 @@ func newest(s *state, c *clusterState) g.Node {
 	if c.sealed == nil {
 		return h.P(g.Text("No sealed backup: nothing can be restored."))
 	}
-	return h.P(g.Text("Last sealed "), g.El("strong", g.Text(age(c.sealed.SealedAt, s.read)+" ago")), g.Text(": "), backupLink(string(c.sealed.ID)))
+	return h.P(g.Text("Last sealed "), g.El("strong", g.Text(age(c.sealed.SealedAt, s.read)+" ago")), g.Text(": "),
+		backupLink(string(c.sealed.ID)))
 }
 
 func underWay(s *state, c *clusterState) g.Node {
@@ -152,15 +157,21 @@ func table(s *state, entries []catalog.Entry) g.Node {
 				hold = report.Duration(run.HoldSeconds)
 			}
 		}
-		rows = append(rows, h.Tr(h.Th(h.Scope("row"), backupLink(string(e.ID))), h.Td(g.Text(short(of))), h.Td(stateBadge(e.State)),
-			num(age(e.CreatedAt, s.read)), num(size), num(strconv.Itoa(e.Snapshots)), num(hold), num(took)))
+		rows = append(rows,
+			h.Tr(h.Th(h.Scope("row"), backupLink(string(e.ID))), h.Td(g.Text(short(of))), h.Td(stateBadge(e.State)),
+				num(age(e.CreatedAt, s.read)), num(size), num(strconv.Itoa(e.Snapshots)), num(hold), num(took)))
 	}
-	return scroll("Backups", h.Table(h.THead(h.Tr(column("backup", ""), column("cluster", ""), column("state", ""), column("age", "num"),
-		column("size", "num"), column("snapshots", "num"), column("hold", "num"), column("took", "num"))), h.TBody(rows)))
+	return scroll("Backups",
+		h.Table(h.THead(h.Tr(column("backup", ""), column("cluster", ""), column("state", ""), column("age", "num"),
+			column("size", "num"), column("snapshots", "num"), column("hold", "num"), column("took", "num"))),
+			h.TBody(rows)))
 }
 
 func stateBadge(state catalog.State) g.Node {
-	class := map[catalog.State]string{catalog.StateSealed: "good", catalog.StateUnsealed: "warn", catalog.StateRemoving: "", catalog.StateDamaged: "bad"}[state]
+	class := map[catalog.State]string{
+		catalog.StateSealed: "good", catalog.StateUnsealed: "warn", catalog.StateRemoving: "",
+		catalog.StateDamaged: "bad",
+	}[state]
 	return badge(string(state), class)
 }
 
@@ -192,12 +203,17 @@ func failures(s *state, question string) g.Node {
 		if r.Outcome == "done" || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
 			continue
 		}
-		rows = append(rows, h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))), h.Td(g.Text(short(r.Cluster.String()))),
-			h.Td(badge(r.ErrorKind, "bad")), num(age(r.Finished, s.read)+" ago"), num(report.Duration(r.Seconds))))
+		rows = append(rows,
+			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))),
+				h.Td(g.Text(short(r.Cluster.String()))),
+				h.Td(badge(r.ErrorKind, "bad")), num(age(r.Finished, s.read)+" ago"), num(report.Duration(r.Seconds))))
 	}
 	if len(rows) == 0 {
 		return nil
 	}
 	return h.Section(h.Aria("label", "Runs that failed"), h.H2(h.Class("title"), g.Text("Runs that failed last")),
-		scroll("Runs that failed", h.Table(h.THead(h.Tr(column("run", ""), column("operation", ""), column("cluster", ""), column("kind", ""), column("ended", "num"), column("took", "num"))), h.TBody(rows))))
+		scroll("Runs that failed",
+			h.Table(h.THead(
+				h.Tr(column("run", ""), column("operation", ""), column("cluster", ""), column("kind", ""),
+					column("ended", "num"), column("took", "num"))), h.TBody(rows))))
 }

@@ -21,7 +21,8 @@ import (
 // Bounds of what is read of locks and journals.
 const (
 	maxReads = 32
-	// missedRenewals is how many renewals an owner may miss before it counts as dead, and minAlive how long it lives at least.
+	// missedRenewals is how many renewals an owner may miss before it counts as dead, and minAlive how long it lives at
+	// least.
 	missedRenewals = 4
 	minAlive       = 2 * time.Minute
 	// maxLive bounds the journals that are followed at the same time.
@@ -72,7 +73,9 @@ func alive(r *runlock.Record, modified, now time.Time) bool {
 
 // readLocks reads all locks, and the journals of those that own one and have not freed it. Those that cannot be
 // understood are counted.
-func (x *Exporter) readLocks(ctx context.Context, now time.Time) (locks map[cluster.Name]*lockState, problems int, err error) {
+func (x *Exporter) readLocks(
+	ctx context.Context, now time.Time,
+) (locks map[cluster.Name]*lockState, problems int, err error) {
 	objects, err := x.store.List(ctx, manifest.LocksPrefix)
 	if err != nil {
 		return nil, 0, failure.Annotate(err, "list locks", x.store.URL())

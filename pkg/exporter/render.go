@@ -43,7 +43,8 @@ func (x *Exporter) page(show func(*http.Request, *state) (content, error)) http.
 		w.WriteHeader(status)
 		var out g.Node = g.Group(c.nodes)
 		if !c.part {
-			out = htmlreport.Document(c.title, &htmlreport.Link{Text: "All backups", Href: "/"}, x.framed(s, c.nodes)...)
+			out = htmlreport.Document(c.title, &htmlreport.Link{Text: "All backups", Href: "/"},
+				x.framed(s, c.nodes)...)
 		}
 		if err := out.Render(w); err != nil {
 			x.options.Log.Debug("a page was not read to its end", zap.Error(err))
@@ -61,18 +62,26 @@ func (x *Exporter) wentWrong(err error) (int, content) {
 		status, title = http.StatusServiceUnavailable, "Not ready"
 	default: // as above
 	}
-	return status, content{title: title, nodes: []g.Node{h.H1(h.Class("title"), g.Text(title)), h.P(g.Text(failure.Line(err.Error())))}}
+	return status, content{
+		title: title, nodes: []g.Node{h.H1(h.Class("title"), g.Text(title)), h.P(g.Text(failure.Line(err.Error())))},
+	}
 }
 
 // framed is what stands around each page: the exporter's style, a word about who can read it, and how old it is.
 func (x *Exporter) framed(s *state, nodes []g.Node) []g.Node {
 	out := []g.Node{h.Link(h.Rel("stylesheet"), h.Href("/page.css"))}
 	if x.options.Public {
-		out = append(out, h.P(h.Class("notice"), h.Role("note"), g.Text("This page is open to everyone who can reach this address. Nothing can be changed here.")))
+		out = append(out,
+			h.P(h.Class("notice"), h.Role("note"),
+				g.Text("This page is open to everyone who can reach this address. Nothing can be changed here.")))
 	}
 	out = append(out, nodes...)
 	if s != nil {
-		out = append(out, h.P(h.Class("foot"), g.Text(fmt.Sprintf("Read from %s at %s. Nothing can be changed here.", short(x.store.URL()), when(s.read)))))
+		out = append(out,
+			h.P(h.Class("foot"),
+				g.Text(
+					fmt.Sprintf("Read from %s at %s. Nothing can be changed here.", short(x.store.URL()),
+						when(s.read)))))
 	}
 	return out
 }

@@ -55,7 +55,8 @@ func (x *Exporter) backupPage(r *http.Request, s *state) (content, error) {
 		}
 	}
 	if at < 0 && len(runs) == 0 {
-		return content{}, failure.New(failure.NotFound, "find backup", short(string(id)), "there is none in the storage, or not yet")
+		return content{}, failure.New(failure.NotFound, "find backup", short(string(id)),
+			"there is none in the storage, or not yet")
 	}
 	slices.SortStableFunc(runs, func(a, b *history.Run) int { return rank(a) - rank(b) })
 	reports, err := x.reports(r.Context(), runs)
@@ -129,17 +130,22 @@ func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
 			return content{}, err
 		}
 		return content{title: "Run " + short(string(id)), nodes: []g.Node{
-			h.H1(h.Class("title"), g.Text(fmt.Sprintf("%s of %s", short(string(lock.operation())), short(lock.record.Cluster.String())))),
+			h.H1(h.Class("title"),
+				g.Text(fmt.Sprintf("%s of %s", short(string(lock.operation())), short(lock.record.Cluster.String())))),
 			h.Div(h.ID("live"), h.Aria("live", "polite"), h.Data("from", "/live/"+url.PathEscape(string(id))), now),
 			h.Script(h.Src("/live.js"), h.Defer()),
 		}}, nil
 	}
 	run := s.made(id)
 	if run == nil {
-		return content{}, failure.New(failure.NotFound, "find run", short(string(id)), "it has no report, and holds no lock: it ended in its checks, or is not known yet")
+		return content{}, failure.New(failure.NotFound, "find run", short(string(id)),
+			"it has no report, and holds no lock: it ended in its checks, or is not known yet")
 	}
 	reports, err := x.reports(r.Context(), []*history.Run{run})
-	return content{title: "Run " + short(string(id)), nodes: []g.Node{related(s, run), htmlreport.Body(htmlreport.Page{Reports: reports})}}, err
+	return content{
+		title: "Run " + short(string(id)),
+		nodes: []g.Node{related(s, run), htmlreport.Body(htmlreport.Page{Reports: reports})},
+	}, err
 }
 
 // related links a run with its backup and with the other runs of that: the one that made it, those that restored it.
@@ -152,7 +158,8 @@ func related(s *state, run *history.Run) g.Node {
 	for i := range s.runs {
 		if other := &s.runs[i]; other.Backup == run.Backup && other.Run != run.Run && others < maxReports {
 			others++
-			nodes = append(nodes, g.Text(fmt.Sprintf("; its %s ", short(string(other.Operation)))), runLink(string(other.Run)))
+			nodes = append(nodes, g.Text(fmt.Sprintf("; its %s ", short(string(other.Operation)))),
+				runLink(string(other.Run)))
 		}
 	}
 	return h.P(h.Class("related"), nodes)
@@ -198,12 +205,17 @@ func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 		if end.IsZero() {
 			end, class = now, "now"
 		}
-		rows = append(rows, h.Tr(h.Class(class), h.Th(h.Scope("row"), g.Text(short(s.name))), h.Td(stepBadge(s.outcome)),
-			h.Td(g.Text(when(s.begin))), num(report.Duration(end.Sub(s.begin).Seconds())), h.Td(g.Text(s.err))))
+		rows = append(rows,
+			h.Tr(h.Class(class), h.Th(h.Scope("row"), g.Text(short(s.name))), h.Td(stepBadge(s.outcome)),
+				h.Td(g.Text(when(s.begin))), num(report.Duration(end.Sub(s.begin).Seconds())), h.Td(g.Text(s.err))))
 	}
 	return g.Group{
 		h.P(status), h.Dl(h.Class("facts"), facts),
-		scroll("Steps of the run", h.Table(h.Class("steps"), h.THead(h.Tr(column("step", ""), column("state", ""), column("began", ""), column("took", "num"), column("why", ""))), h.TBody(rows))),
+		scroll("Steps of the run",
+			h.Table(h.Class("steps"),
+				h.THead(
+					h.Tr(column("step", ""), column("state", ""), column("began", ""), column("took", "num"),
+						column("why", ""))), h.TBody(rows))),
 	}
 }
 

@@ -34,10 +34,14 @@ var liveScript []byte
 // Handler serves the metrics, two health checks and the page. Every request but GET and HEAD is refused with 405.
 func (x *Exporter) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(x, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(x, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", x.afterFirst(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 10, Timeout: pageTimeout})))
-	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") })
+	mux.Handle("GET /metrics",
+		x.afterFirst(
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 10, Timeout: pageTimeout})))
+	mux.HandleFunc("GET /-/healthy",
+		func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") })
 	mux.Handle("GET /-/ready", http.HandlerFunc(x.ready))
 	if !x.options.NoPage {
 		mux.Handle("GET /{$}", x.page(x.listPage))

@@ -39,12 +39,15 @@ func sparkline(what, class string, runs []*history.Run, value func(*history.Run)
 			g.Attr("y", coordinate(sparkHeight-height)), g.Attr("height", coordinate(height))))
 	}
 	last := report.Duration(values[len(values)-1])
-	label := fmt.Sprintf("%s of the last %d backups: the last took %s, the longest %s", what, len(values), last, report.Duration(top))
+	label := fmt.Sprintf("%s of the last %d backups: the last took %s, the longest %s", what, len(values), last,
+		report.Duration(top))
 	return g.El("figure",
 		h.FigCaption(h.Span(g.Text(what)), g.El("b", g.Text(last))),
-		h.SVG(h.Class("spark "+class), h.Role("img"), h.Aria("label", label), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", 4*maxSpark-1, sparkHeight)),
+		h.SVG(h.Class("spark "+class), h.Role("img"), h.Aria("label", label),
+			g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", 4*maxSpark-1, sparkHeight)),
 			g.Attr("preserveAspectRatio", "none"), bars,
-			g.El("line", g.Attr("x1", "0"), g.Attr("y1", strconv.Itoa(sparkHeight)), g.Attr("x2", strconv.Itoa(4*maxSpark)), g.Attr("y2", strconv.Itoa(sparkHeight)))))
+			g.El("line", g.Attr("x1", "0"), g.Attr("y1", strconv.Itoa(sparkHeight)),
+				g.Attr("x2", strconv.Itoa(4*maxSpark)), g.Attr("y2", strconv.Itoa(sparkHeight)))))
 }
 
 func coordinate(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }

@@ -36,7 +36,8 @@ type clusterState struct {
 
 	snapshots int
 	sizeGiB   int64
-	// largestBytes is the data of the largest sealed backup, dataBytes that of all; of one that does not say, its volumes' size.
+	// largestBytes is the data of the largest sealed backup, dataBytes that of all; of one that does not say, its
+	// volumes' size.
 	largestBytes, dataBytes int64
 }
 
@@ -53,7 +54,8 @@ func (s *state) held(c *clusterState) bool {
 	if lock == nil {
 		return true
 	}
-	return !lock.record.AcquiredAt.After(run.Finished) && !lock.record.LetGoAt.After(run.Finished) // nobody came after it
+	// nobody came after it
+	return !lock.record.AcquiredAt.After(run.Finished) && !lock.record.LetGoAt.After(run.Finished)
 }
 
 // holdAge is how long a run that ended without releasing its cluster counts: what it paused expires long before.
@@ -61,7 +63,8 @@ const holdAge = 24 * time.Hour
 
 func newState(now time.Time, read *history.State, locks map[cluster.Name]*lockState, problems int) *state {
 	s := &state{
-		read: now, backups: slices.Clone(read.Backups), locks: locks, problems: problems, clusters: map[cluster.Name]*clusterState{},
+		read: now, backups: slices.Clone(read.Backups), locks: locks, problems: problems,
+		clusters: map[cluster.Name]*clusterState{},
 	}
 	slices.Reverse(s.backups)
 	for i := range read.Runs {

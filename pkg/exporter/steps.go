@@ -42,7 +42,8 @@ func steps(records []phase.Record) []stepState {
 			end(r, "undone")
 		case phase.RecordUndoFail:
 			end(r, "undo failed")
-		case phase.RecordRun, phase.RecordIntent, phase.RecordResult, phase.RecordRetryGroup, phase.RecordResumed, phase.RecordEnd:
+		case phase.RecordRun, phase.RecordIntent, phase.RecordResult, phase.RecordRetryGroup, phase.RecordResumed,
+			phase.RecordEnd:
 		}
 	}
 	return out[max(len(out)-maxSteps, 0):]

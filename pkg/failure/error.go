@@ -15,8 +15,8 @@ type Error struct {
 	Kind   Kind
 	Hint   string // one imperative sentence, or empty
 	Err    error  // cause; Unwrap returns it
-	// Permanent says that the same call gets the same answer, whatever the kind: a quota is Limited, and waiting does not
-	// raise it.
+	// Permanent says that the same call gets the same answer, whatever the kind: a quota is Limited, and waiting does
+	// not raise it.
 	Permanent bool
 }
 
@@ -114,7 +114,8 @@ func HintOf(err error) string {
 
 // hintIn is the first hint in err's tree of an error that counts, joined errors included.
 func hintIn(err error, counts func(*Error) bool) string {
-	if e, ok := err.(*Error); ok && e.Hint != "" && counts(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
+	if e, ok := err.(*Error); ok && e.Hint != "" &&
+		counts(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
 		return e.Hint
 	}
 	switch u := err.(type) { //nolint:errorlint // as above
@@ -133,8 +134,8 @@ func hintIn(err error, counts func(*Error) bool) string {
 // maxHints is how many hints a person is shown at most.
 const maxHints = 3
 
-// HintsOf returns HintOf, and after it the hints of the errors that are joined to that one, each once and three at most: what
-// ended a run and what its undo left are seldom repaired by the same command.
+// HintsOf returns HintOf, and after it the hints of the errors that are joined to that one, each once and three at
+// most: what ended a run and what its undo left are seldom repaired by the same command.
 func HintsOf(err error) []string {
 	var hints []string
 	add := func(hint string) {
@@ -165,7 +166,8 @@ func held(err error) bool { return anyError(err, func(e *Error) bool { return e.
 
 // anyError reports whether is holds for an Error in err's tree, joined errors included.
 func anyError(err error, is func(*Error) bool) bool {
-	if e, ok := err.(*Error); ok && is(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
+	if e, ok := err.(*Error); ok &&
+		is(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
 		return true
 	}
 	switch u := err.(type) { //nolint:errorlint // as above

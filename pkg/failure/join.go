@@ -80,8 +80,8 @@ func sameFor(targets []string) string {
 // requestID is what AWS adds to each answer: it differs between answers that are alike.
 var requestID = regexp.MustCompile(`\(request [^)]*\)`)
 
-// reasonOf is the error's text without what differs between items: their targets and the ids of requests. Kubernetes quotes the
-// name of an object without its namespace.
+// reasonOf is the error's text without what differs between items: their targets and the ids of requests. Kubernetes
+// quotes the name of an object without its namespace.
 func reasonOf(err error) string {
 	text := requestID.ReplaceAllString(err.Error(), "")
 	for _, target := range targets(err) {

@@ -10,9 +10,9 @@ import (
 // MaxRemote is how many bytes of a text from another system a message holds.
 const MaxRemote = 2000
 
-// Line is a text from another system (EC2, PD, TiKV, object storage, a pod's log) as a message, the journal and the
-// log may hold it: one line, at most MaxRemote bytes, without control characters, which could clear a terminal or
-// begin a forged line of a log, and without secrets: see Redact. Line breaks and tabs become spaces. What is cut is said.
+// Line is a text from another system (EC2, PD, TiKV, object storage, a pod's log) as a message, the journal and the log
+// may hold it: one line, at most MaxRemote bytes, without control characters, which could clear a terminal or begin a
+// forged line of a log, and without secrets: see Redact. Line breaks and tabs become spaces. What is cut is said.
 func Line(text string) string {
 	if strings.IndexFunc(text, unprintable) >= 0 || !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(strings.Map(oneLine, text), "\uFFFD")

@@ -16,9 +16,9 @@ type AbortOptions struct {
 	DryRun bool
 }
 
-// Abort takes away all that a restore which died or failed has left: its TidbCluster, claims and persistent volumes, its
-// EBS volumes, and the fast snapshot restores that it enabled. It is Conflict, and deletes nothing, while the run is
-// alive, while another run has the cluster, and if the cluster may serve. It may be run again.
+// Abort takes away all that a restore which died or failed has left: its TidbCluster, claims and persistent volumes,
+// its EBS volumes, and the fast snapshot restores that it enabled. It is Conflict, and deletes nothing, while the run
+// is alive, while another run has the cluster, and if the cluster may serve. It may be run again.
 func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	w := &world{}
 	if err := w.listRuns(ctx, d); err != nil {
@@ -26,7 +26,8 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	}
 	report := &Report{Items: []Item{}, Missing: []Missing{}}
 	if !w.known[o.Run] {
-		return report, failure.New(failure.NotFound, "abort restore", string(o.Run), "no run of that id has a journal in %s", d.Store.URL()).
+		return report, failure.New(failure.NotFound, "abort restore", string(o.Run),
+			"no run of that id has a journal in %s", d.Store.URL()).
 			WithHint("name the run's id as the restore printed it, and the storage that it was given")
 	}
 	r, err := loadRun(ctx, d, o.Run)
@@ -37,7 +38,8 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 		return report, failure.New(failure.Usage, "abort restore", string(o.Run), "it is a %s", r.Operation).
 			WithHint("name a restore; what a backup left goes with tisnap gc, what it holds with tisnap release")
 	case r.Served, r.Ended && r.Error == "":
-		return report, failure.New(failure.Conflict, "abort restore", string(o.Run), "cluster %s served: it may hold newer data", r.Cluster).
+		return report, failure.New(failure.Conflict, "abort restore", string(o.Run),
+			"cluster %s served: it may hold newer data", r.Cluster).
 			WithHint("delete the cluster by hand if nobody needs it: kubectl delete tidbcluster")
 	}
 	if err := sameKubernetes(ctx, d, r); err != nil {
@@ -50,7 +52,8 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	return report, report.refused(o.Run)
 }
 
-// sameKubernetes is a Conflict if the restore's target is in another Kubernetes cluster: what it left there would stay, unseen.
+// sameKubernetes is a Conflict if the restore's target is in another Kubernetes cluster: what it left there would stay,
+// unseen.
 func sameKubernetes(ctx context.Context, d Deps, r *run) error {
 	if r.KubernetesUID == "" || d.Kube == nil {
 		return nil // nothing is deleted that Kubernetes has to be asked for
@@ -74,7 +77,8 @@ func (r *Report) refused(run cluster.RunID) error {
 			continue
 		}
 		if i.Action == ActionInUse || i.Action == ActionKeep {
-			return failure.New(failure.Conflict, "abort restore", string(run), "%s %s stays: %s", i.Kind, i.ID, i.Reason)
+			return failure.New(failure.Conflict, "abort restore", string(run), "%s %s stays: %s", i.Kind, i.ID,
+				i.Reason)
 		}
 	}
 	return nil

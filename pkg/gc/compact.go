@@ -16,8 +16,8 @@ import (
 // maxCompactions bounds the journals that are compacted at a time: each has many requests of its own.
 const maxCompactions = 2
 
-// compactJournals puts the journals of runs that have ended before a time, and are of the clusters asked for, into one object
-// each, and returns how many. A damaged journal stays as it is.
+// compactJournals puts the journals of runs that have ended before a time, and are of the clusters asked for, into one
+// object each, and returns how many. A damaged journal stays as it is.
 func compactJournals(ctx context.Context, d Deps, o Options, before time.Time) (int, error) {
 	found, err := runs.All(ctx, d.Store)
 	if err != nil {

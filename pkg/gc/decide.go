@@ -56,7 +56,8 @@ func (j *judge) snapshot(s ebs.Snapshot) (verdict Item, ok bool) {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
 	case r.Operation != journal.Backup || r.Backup != it.Backup:
-		return it.verdict(ActionKeep, "its tags say backup %s and the journal of its run says %s %s", it.Backup, r.Operation, r.Backup), true
+		return it.verdict(ActionKeep, "its tags say backup %s and the journal of its run says %s %s", it.Backup,
+			r.Operation, r.Backup), true
 	}
 	if e, there := j.backups[it.Backup]; there && e.Run != it.Run {
 		return it.verdict(ActionKeep, "backup %s is of run %s", it.Backup, e.Run), true
@@ -123,7 +124,8 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
 	case r.Operation != journal.Restore || r.Cluster.String() != it.Cluster:
-		return it.verdict(ActionKeep, "its tags say cluster %s and the journal of its run says %s %s", it.Cluster, r.Operation, r.Cluster), true
+		return it.verdict(ActionKeep, "its tags say cluster %s and the journal of its run says %s %s", it.Cluster,
+			r.Operation, r.Cluster), true
 	}
 	if because, alive := j.busy(r); alive {
 		return it.verdict(ActionInUse, "%s", because), true
@@ -139,7 +141,9 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	}
 	switch {
 	case r.Served, r.Ended && r.Error == "":
-		return it.verdict(ActionKeep, "its restore came so far that the cluster served, so it may hold newer data; delete it by hand if cluster %s is gone", r.Cluster), true
+		return it.verdict(ActionKeep,
+			"its restore came so far that the cluster served, so it may hold newer data; delete it by hand if "+
+				"cluster %s is gone", r.Cluster), true
 	case r.Keep && !j.kept:
 		return it.verdict(ActionKeep, "its run failed with --keep-on-failure"), true
 	}
@@ -155,10 +159,12 @@ func (j *judge) unnamed(it Item, id cluster.VolumeID, r *run) (Item, bool) {
 	case named:
 		return it.verdict(ActionKeep, "persistent volume %s names it; delete cluster %s first", pv, r.Cluster), true
 	case r.Bound && r.KubernetesUID == "":
-		return it.verdict(ActionKeep, "persistent volumes may name it, and its run did not note of which Kubernetes cluster (API server %s); "+
-			"delete it by hand if cluster %s is gone", orUnknown(r.Kubernetes), r.Cluster), true
+		return it.verdict(ActionKeep,
+			"persistent volumes may name it, and its run did not note of which Kubernetes cluster (API server %s); "+
+				"delete it by hand if cluster %s is gone", orUnknown(r.Kubernetes), r.Cluster), true
 	case r.Bound && r.KubernetesUID != j.kubernetesUID:
-		return it.verdict(ActionKeep, "persistent volumes of Kubernetes cluster %s (API server %s) may name it, and this one is %s (%s)",
+		return it.verdict(ActionKeep,
+			"persistent volumes of Kubernetes cluster %s (API server %s) may name it, and this one is %s (%s)",
 			r.KubernetesUID, orUnknown(r.Kubernetes), j.kubernetesUID, j.kubernetes), true
 	}
 	return it.verdict(ActionDelete, "%s", r.fate()), true

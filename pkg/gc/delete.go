@@ -114,7 +114,8 @@ func (x *deletion) pick(ctx context.Context) error {
 	var err error
 	x.manifest, err = x.catalog.Unsealed(ctx, x.opts.Backup)
 	switch {
-	case err == nil, failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt), failure.Is(err, failure.Usage):
+	case err == nil, failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt),
+		failure.Is(err, failure.Usage):
 	default:
 		return err
 	}
@@ -178,7 +179,10 @@ func (x *deletion) find(ctx context.Context) ([]Item, error) {
 		out = append(out, it.verdict(ActionDelete, "its backup is being removed"))
 	}
 	if x.there {
-		it := Item{Kind: KindBackup, ID: string(x.opts.Backup), Backup: x.opts.Backup, Run: x.entry.Run, Cluster: name(x.entry.Cluster), SizeGiB: x.entry.SizeGiB}
+		it := Item{
+			Kind: KindBackup, ID: string(x.opts.Backup), Backup: x.opts.Backup, Run: x.entry.Run,
+			Cluster: name(x.entry.Cluster), SizeGiB: x.entry.SizeGiB,
+		}
 		out = append(out, it.verdict(ActionDelete, "asked for"))
 	}
 	return out, nil
@@ -200,12 +204,14 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 		return failure.New(failure.Conflict, "delete backup", string(x.opts.Backup), format, args...)
 	}
 	if x.manifest != nil && x.manifest.Region != x.EBS.Region() {
-		return failure.New(failure.Usage, "delete backup", string(x.opts.Backup), "its snapshots are in %s", x.manifest.Region).
+		return failure.New(failure.Usage, "delete backup", string(x.opts.Backup), "its snapshots are in %s",
+			x.manifest.Region).
 			WithHint("delete it with --region %s", x.manifest.Region)
 	}
 	for _, it := range found {
 		if it.Kind == KindSnapshot && it.Action == ActionKeep {
-			return refuse("snapshot %s stays: %s", it.ID, it.Reason).WithHint("delete the backup in the storage that made it")
+			return refuse("snapshot %s stays: %s", it.ID, it.Reason).
+				WithHint("delete the backup in the storage that made it")
 		}
 	}
 	for _, r := range x.runs {

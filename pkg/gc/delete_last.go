@@ -13,9 +13,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// bury announces a sealed backup before it buries it: of two deletions at the same time of the last two backups of a cluster,
-// one sees the other's, and is refused. With Last it announces too, for the other's sake. A backup that had no seal when
-// it was checked and has one now is a Conflict: nobody checked whether it is the last one.
+// bury announces a sealed backup before it buries it: of two deletions at the same time of the last two backups of a
+// cluster, one sees the other's, and is refused. With Last it announces too, for the other's sake. A backup that had no
+// seal when it was checked and has one now is a Conflict: nobody checked whether it is the last one.
 func (x *deletion) bury(ctx context.Context) error {
 	if x.entry.State == catalog.StateSealed {
 		one := manifest.Deletion{ID: x.entry.ID, Run: x.entry.Run}
@@ -23,11 +23,12 @@ func (x *deletion) bury(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.catalog.Bury(ctx, x.opts.Backup, x.entry.Run, cmp.Or(x.opts.Reason, "deleted by a person"), x.entry.State == catalog.StateUnsealed)
+	return x.catalog.Bury(ctx, x.opts.Backup, x.entry.Run, cmp.Or(x.opts.Reason, "deleted by a person"),
+		x.entry.State == catalog.StateUnsealed)
 }
 
-// checkLast is Conflict if no backup of the cluster can be restored but this one and those that others are about to bury.
-// With Last it is nil.
+// checkLast is Conflict if no backup of the cluster can be restored but this one and those that others are about to
+// bury. With Last it is nil.
 func (x *deletion) checkLast(ctx context.Context, announced map[cluster.BackupID]bool) error {
 	if x.opts.Last {
 		return nil
@@ -54,8 +55,8 @@ func (x *deletion) checkLast(ctx context.Context, announced map[cluster.BackupID
 		WithHint("take another backup first, or say --last")
 }
 
-// source is the cluster that a backup is of. Names are alike in many Kubernetes clusters, and a cluster that is made again under
-// its name is another one, whose backups do not have the data of the first.
+// source is the cluster that a backup is of. Names are alike in many Kubernetes clusters, and a cluster that is made
+// again under its name is another one, whose backups do not have the data of the first.
 type source struct {
 	name cluster.Name
 	id   uint64
@@ -77,8 +78,8 @@ func (x *deletion) others() []catalog.Entry {
 	return out
 }
 
-// restorable reports whether the backup is sealed by now, whole, and has all its snapshots. Of one in another region EC2
-// is not asked here: its seal is believed.
+// restorable reports whether the backup is sealed by now, whole, and has all its snapshots. Of one in another region
+// EC2 is not asked here: its seal is believed.
 func (x *deletion) restorable(ctx context.Context, id cluster.BackupID) (bool, error) {
 	m, err := x.catalog.Load(ctx, id)
 	switch failure.KindOf(err) {

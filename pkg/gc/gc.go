@@ -173,7 +173,10 @@ func (r *Report) add(it Item, ours bool) {
 
 // read reads the storage, and of Kubernetes and the locks of snapshots only what decides something.
 // It reads also the journals that are older than before.
-func (w *world) read(ctx context.Context, d Deps, snapshots []ebs.Snapshot, volumes []ebs.Volume, fast []ebs.FastRestore, before time.Time) error {
+func (w *world) read(
+	ctx context.Context, d Deps, snapshots []ebs.Snapshot, volumes []ebs.Volume, fast []ebs.FastRestore,
+	before time.Time,
+) error {
 	if err := w.listRuns(ctx, d); err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ func (w *world) old(before time.Time) []cluster.RunID {
 	return out
 }
 
-// journals decides about the journals of runs that ended before a time. It comes last: a run with an item in the report has
-// left something in EC2, Kubernetes or the storage, which only its journal explains. Restores come before resolves.
+// journals decides about the journals of runs that ended before a time. It comes last: a run with an item in the report
+// has left something in EC2, Kubernetes or the storage, which only its journal explains. Restores come before resolves.
 func (j *judge) journals(r *Report, before time.Time) []Item {
 	left := map[cluster.RunID]bool{}
 	for _, i := range r.Items {
@@ -44,7 +44,8 @@ func (j *judge) journals(r *Report, before time.Time) []Item {
 			if old {
 				it = j.journal(one, left[id], len(r.Missing) > 0, before)
 			}
-			if restore := kept[one.Cluster]; it.Action == ActionDelete && operation == journal.Resolve && restore != "" {
+			if restore := kept[one.Cluster]; it.Action == ActionDelete && operation == journal.Resolve &&
+				restore != "" {
 				it = it.verdict(ActionKeep, "it may have finished restore %s, whose journal stays", restore)
 			}
 			if old {
@@ -64,7 +65,7 @@ func (j *judge) journals(r *Report, before time.Time) []Item {
 }
 
 // journal decides about one that is old enough to go.
-func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // a case for each reason
+func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // one case per reason
 	it := Item{Kind: KindJournal, ID: string(r.ID), Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String()}
 	switch {
 	case j.unread[r.Cluster] != nil:
@@ -80,10 +81,12 @@ func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { /
 	case r.unfinished() && r.Target && j.noLeftovers != nil:
 		return it.verdict(ActionKeep, "what its run left in Kubernetes is not known: %v", j.noLeftovers)
 	case r.unfinished() && r.Target && (r.KubernetesUID == "" || r.KubernetesUID != j.kubernetesUID):
-		return it.verdict(ActionKeep, "what its run left may be in Kubernetes cluster %s (API server %s)", orUnknown(r.KubernetesUID), orUnknown(r.Kubernetes))
+		return it.verdict(ActionKeep, "what its run left may be in Kubernetes cluster %s (API server %s)",
+			orUnknown(r.KubernetesUID), orUnknown(r.Kubernetes))
 	case !r.Effects: // EC2 has nothing of it
 	case r.Region != j.region:
-		return it.verdict(ActionKeep, "what its run may have left is in region %s, and this is %s", orUnknown(r.Region), j.region)
+		return it.verdict(ActionKeep, "what its run may have left is in region %s, and this is %s", orUnknown(r.Region),
+			j.region)
 	case elsewhere:
 		return it.verdict(ActionKeep, "snapshots of sealed backups are not here: this may be another account")
 	}
@@ -102,14 +105,15 @@ func (j *judge) backupOf(r *run) bool {
 	return there && r.Operation == journal.Backup && (e.Run == r.ID || e.Run == "")
 }
 
-// removeJournals deletes those that the report says. A journal whose run has the cluster's lock by now stays, and so does
-// that of a resolve beside a restore's that could not be deleted.
+// removeJournals deletes those that the report says. A journal whose run has the cluster's lock by now stays, and so
+// does that of a resolve beside a restore's that could not be deleted.
 func (s *sweep) removeJournals(ctx context.Context, r *Report) {
 	left := map[string]bool{} // clusters of restores
 	for _, resolves := range []bool{false, true} {
 		for i := range r.Items {
 			it := &r.Items[i]
-			if it.Kind != KindJournal || it.Action != ActionDelete || (s.world.runs[it.Run].Operation == journal.Resolve) != resolves {
+			if it.Kind != KindJournal || it.Action != ActionDelete ||
+				(s.world.runs[it.Run].Operation == journal.Resolve) != resolves {
 				continue
 			}
 			if resolves && left[it.Cluster] {
@@ -129,10 +133,12 @@ func (s *sweep) removeJournal(ctx context.Context, id cluster.RunID) error {
 	case err != nil:
 		return err
 	case lock.Owner.Run == id:
-		return failure.New(failure.Conflict, "delete journal", string(id), "its run has had the lock since: %s", lock.Owner)
+		return failure.New(failure.Conflict, "delete journal", string(id), "its run has had the lock since: %s",
+			lock.Owner)
 	}
 	if err := ctx.Err(); err != nil {
 		return failure.Wrap(err, failure.Limited, "delete journal", string(id))
 	}
-	return failure.Annotate(journal.NewStoreJournal(s.Store, manifest.JournalPrefix(id)).Remove(ctx), "delete journal", string(id))
+	return failure.Annotate(journal.NewStoreJournal(s.Store, manifest.JournalPrefix(id)).Remove(ctx), "delete journal",
+		string(id))
 }

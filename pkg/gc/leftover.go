@@ -74,7 +74,8 @@ func (j *judge) targets() []Item {
 		action, reason := j.target(r, found)
 		add := func(kind Kind, name string) {
 			out = append(out, Item{
-				Kind: kind, ID: name, Run: id, Backup: r.Backup, Cluster: r.Cluster.String(), Action: action, Reason: reason,
+				Kind: kind, ID: name, Run: id, Backup: r.Backup, Cluster: r.Cluster.String(), Action: action,
+				Reason: reason,
 			})
 		}
 		if found.UID != "" {
@@ -100,7 +101,10 @@ func (j *judge) target(r *run, found kube.Leftover) (Action, string) {
 	case found.Serves != "":
 		return ActionKeep, found.Serves
 	case r.KubernetesUID == "":
-		return ActionKeep, fmt.Sprintf("its run did not note in which Kubernetes cluster it made it (API server %s); delete it by hand", orUnknown(r.Kubernetes))
+		return ActionKeep,
+			fmt.Sprintf(
+				"its run did not note in which Kubernetes cluster it made it (API server %s); delete it by hand",
+				orUnknown(r.Kubernetes))
 	}
 	if lock := j.locks[r.Cluster]; lock.Held(j.now) {
 		return ActionInUse, "another run has the cluster: " + lock.Record.Owner.String()
@@ -114,7 +118,9 @@ func (j *judge) target(r *run, found kube.Leftover) (Action, string) {
 	case r.Keep && !j.kept:
 		return ActionKeep, "its run failed with --keep-on-failure"
 	case !j.clusters:
-		return ActionKeep, r.fate() + fmt.Sprintf("; finish it with tisnap resolve, or remove it: tisnap restore abort %s, or tisnap gc --cluster", r.ID)
+		return ActionKeep, r.fate() +
+			fmt.Sprintf(
+				"; finish it with tisnap resolve, or remove it: tisnap restore abort %s, or tisnap gc --cluster", r.ID)
 	}
 	return ActionDelete, r.fate()
 }
@@ -131,7 +137,8 @@ func (j *judge) resolving(restored *run) (because string, alive bool) {
 		case because != "":
 			return fmt.Sprintf("resolve %s: %s", r.ID, because), alive
 		case r.Served, r.Ended && r.Error == "":
-			return fmt.Sprintf("resolve %s finished it, so the cluster served, and it may hold newer data; delete it by hand if cluster %s is gone", r.ID, r.Cluster), false
+			return fmt.Sprintf("resolve %s finished it, so the cluster served, and it may hold newer data; delete it "+
+				"by hand if cluster %s is gone", r.ID, r.Cluster), false
 		}
 	}
 	return "", false

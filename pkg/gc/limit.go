@@ -12,8 +12,8 @@ import (
 // Limited reports whether a part only of what runs left is asked for.
 func (o Options) Limited() bool { return o.Only != "" || len(o.Of) > 0 }
 
-// limit takes out of a report what the options do not ask for. The cluster of an item is that of its run's journal: what
-// is stored of a backup and its snapshots stay together, whatever the snapshots' tags say.
+// limit takes out of a report what the options do not ask for. The cluster of an item is that of its run's journal:
+// what is stored of a backup and its snapshots stay together, whatever the snapshots' tags say.
 func (o Options) limit(r *Report, w *world) {
 	if !o.Limited() {
 		return

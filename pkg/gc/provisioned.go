@@ -33,8 +33,8 @@ func (w *world) unfinished() []*run {
 	return out
 }
 
-// readProvisioned lists what CSI drivers made in the namespaces of targets that never served. It comes before Kubernetes is
-// asked: a volume is there earlier than its persistent volume.
+// readProvisioned lists what CSI drivers made in the namespaces of targets that never served. It comes before
+// Kubernetes is asked: a volume is there earlier than its persistent volume.
 func (w *world) readProvisioned(ctx context.Context, d Deps) error {
 	w.provisioned = map[string][]ebs.Volume{}
 	if d.Kube == nil {
@@ -54,8 +54,8 @@ func (w *world) readProvisioned(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// orphans names the volumes that were made for claims of a restore's target that is gone, and that nothing in Kubernetes has any
-// more. All of them stay: tags do not prove whose a volume is.
+// orphans names the volumes that were made for claims of a restore's target that is gone, and that nothing in
+// Kubernetes has any more. All of them stay: tags do not prove whose a volume is.
 func (j *judge) orphans() []Item {
 	var out []Item
 	for namespace, volumes := range j.provisioned {
@@ -84,8 +84,8 @@ func (j *judge) inKubernetes(v ebs.Volume) bool {
 	return false
 }
 
-// madeDuring finds the last restore that had begun when the volume was made for a claim of its target, unless the claim may have it
-// still, or get it; nil if there is none.
+// madeDuring finds the last restore that had begun when the volume was made for a claim of its target, unless the claim
+// may have it still, or get it; nil if there is none.
 func (j *judge) madeDuring(v ebs.Volume, namespace string) *run {
 	claim := v.Tags[tagMadeForClaim]
 	var last *run
@@ -105,17 +105,22 @@ func (j *judge) madeDuring(v ebs.Volume, namespace string) *run {
 }
 
 func (j *judge) orphan(r *run, v ebs.Volume) Item {
-	it := Item{Kind: KindVolume, ID: string(v.ID), Zone: v.Zone, Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String()}
+	it := Item{
+		Kind: KindVolume, ID: string(v.ID), Zone: v.Zone, Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String(),
+	}
 	it.SizeGiB, it.stray = v.Spec.SizeGiB, true
 	if because, alive := j.busy(r); alive {
 		return it.verdict(ActionInUse, "%s", because)
 	} else if because != "" {
 		return it.verdict(ActionKeep, "%s", because)
 	}
-	return it.verdict(ActionKeep, "it was made at %s, after this restore began, for claim %s/%s, and neither a claim nor a persistent "+
-		"volume of this Kubernetes cluster (%s) has it; it carries no run, and %s; if nobody needs it, delete it by hand: "+
-		"aws ec2 delete-volume --region %s --volume-id %s",
-		v.CreatedAt.UTC().Format(time.RFC3339), r.Cluster.Namespace, v.Tags[tagMadeForClaim], j.kubernetes, madeIn(v.Tags), j.region, v.ID)
+	return it.verdict(ActionKeep,
+		"it was made at %s, after this restore began, for claim %s/%s, and neither a claim nor a persistent "+
+			"volume of this Kubernetes cluster (%s) has it; it carries no run, and %s; if nobody needs it, delete it "+
+			"by hand: "+
+			"aws ec2 delete-volume --region %s --volume-id %s",
+		v.CreatedAt.UTC().Format(time.RFC3339), r.Cluster.Namespace, v.Tags[tagMadeForClaim], j.kubernetes,
+		madeIn(v.Tags), j.region, v.ID)
 }
 
 // madeIn says what the tags say of the Kubernetes cluster. No journal knows that name, so it does not decide.

@@ -28,9 +28,9 @@ type PruneOptions struct {
 // Prune deletes the backups that the policy does not keep, one after the other, the oldest first, each as Delete does.
 // Only backups that can be restored count: one that is damaged, or whose snapshots are gone, neither uses up a rule nor
 // is deleted. Kept whatever the policy says: the newest good backup of each cluster, one that a run that is alive uses,
-// one with a locked snapshot, one whose snapshots are in another region. A removal that was interrupted is finished. The
-// report is complete also on an error; one of kind Partial (or Denied, Limited) names what is still there, and Prune can
-// be called again.
+// one with a locked snapshot, one whose snapshots are in another region. A removal that was interrupted is finished.
+// The report is complete also on an error; one of kind Partial (or Denied, Limited) names what is still there, and
+// Prune can be called again.
 func Prune(ctx context.Context, d Deps, o PruneOptions) (*PruneReport, error) {
 	report := &PruneReport{Backups: []PrunedBackup{}}
 	if err := o.Policy.Validate(); err != nil {
@@ -81,7 +81,8 @@ func (p *pruning) plan(ctx context.Context) error {
 		switch {
 		case len(p.opts.Clusters) > 0 && !slices.Contains(p.opts.Clusters, e.Cluster):
 		case e.State == catalog.StateSealed && p.world.broken[e.ID] == "":
-			good[sourceOf(e)] = append(good[sourceOf(e)], retention.Backup{ID: e.ID, Created: e.CreatedAt, Tags: e.Tags})
+			good[sourceOf(e)] = append(good[sourceOf(e)],
+				retention.Backup{ID: e.ID, Created: e.CreatedAt, Tags: e.Tags})
 		case e.State == catalog.StateRemoving:
 			if err := p.decide(ctx, e, ""); err != nil {
 				return err
@@ -154,7 +155,8 @@ func reason(err error) string {
 
 func (p *pruning) add(e catalog.Entry, a Action, reason string) {
 	p.report.Backups = append(p.report.Backups, PrunedBackup{
-		ID: e.ID, Cluster: name(e.Cluster), ClusterID: e.ClusterID, CreatedAt: e.CreatedAt, Tags: e.Tags, SizeGiB: e.SizeGiB, Action: a, Reason: reason,
+		ID: e.ID, Cluster: name(e.Cluster), ClusterID: e.ClusterID, CreatedAt: e.CreatedAt, Tags: e.Tags,
+		SizeGiB: e.SizeGiB, Action: a, Reason: reason,
 	})
 }
 
@@ -169,7 +171,8 @@ func (p *pruning) carryOut(ctx context.Context) {
 			b.left(failure.Annotate(context.Cause(ctx), "delete backup", string(b.ID)))
 			continue
 		}
-		done, err := Delete(ctx, p.Deps, DeleteOptions{Backup: b.ID, Rate: p.opts.Rate, Reason: "pruned: no rule keeps it"})
+		done, err := Delete(ctx, p.Deps,
+			DeleteOptions{Backup: b.ID, Rate: p.opts.Rate, Reason: "pruned: no rule keeps it"})
 		b.Snapshots = deletedSnapshots(done)
 		switch {
 		case err == nil:

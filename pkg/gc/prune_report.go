@@ -12,16 +12,17 @@ import (
 
 // PrunedBackup is a backup and what becomes of it.
 type PrunedBackup struct {
-	ID        cluster.BackupID `json:"id"`
-	Cluster   string           `json:"cluster,omitempty"`
-	ClusterID uint64           `json:"clusterID,string,omitempty"` // PD's: clusters of one name are pruned each by itself
-	CreatedAt time.Time        `json:"createdAt"`
-	Tags      []string         `json:"tags,omitempty"`
-	SizeGiB   int64            `json:"sizeGiB,omitempty"`
-	Snapshots int              `json:"snapshotsDeleted,omitempty"` // by this run
-	Action    Action           `json:"action"`
-	Reason    string           `json:"reason"`
-	Error     string           `json:"error,omitempty"`
+	ID      cluster.BackupID `json:"id"`
+	Cluster string           `json:"cluster,omitempty"`
+	// PD's: clusters of one name are pruned each by itself
+	ClusterID uint64    `json:"clusterID,string,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	Tags      []string  `json:"tags,omitempty"`
+	SizeGiB   int64     `json:"sizeGiB,omitempty"`
+	Snapshots int       `json:"snapshotsDeleted,omitempty"` // by this run
+	Action    Action    `json:"action"`
+	Reason    string    `json:"reason"`
+	Error     string    `json:"error,omitempty"`
 
 	err error
 }
@@ -46,7 +47,8 @@ func (r *PruneReport) Count(a Action) int {
 
 func (r *PruneReport) sort() {
 	slices.SortFunc(r.Backups, func(a, b PrunedBackup) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ClusterID, b.ClusterID), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ClusterID, b.ClusterID),
+			b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
 }
 
@@ -67,6 +69,7 @@ func (r *PruneReport) undeleted() error {
 	if kind == failure.Unknown {
 		kind = failure.Partial
 	}
-	return failure.New(kind, "prune", "", "%d backups were not deleted (%s): %w", len(names), strings.Join(names, " "), first).
+	return failure.New(kind, "prune", "", "%d backups were not deleted (%s): %w", len(names), strings.Join(names, " "),
+		first).
 		WithHint("run it again; what was deleted stays so")
 }

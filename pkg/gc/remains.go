@@ -14,7 +14,9 @@ import (
 func (j *judge) remains() []Item {
 	var out []Item
 	for id, e := range j.backups {
-		it := Item{Kind: KindBackup, ID: string(id), Backup: id, Run: e.Run, Cluster: name(e.Cluster), SizeGiB: e.SizeGiB}
+		it := Item{
+			Kind: KindBackup, ID: string(id), Backup: id, Run: e.Run, Cluster: name(e.Cluster), SizeGiB: e.SizeGiB,
+		}
 		switch e.State {
 		case catalog.StateSealed:
 			if problem, bad := j.broken[id]; bad {
@@ -26,7 +28,8 @@ func (j *judge) remains() []Item {
 			out = append(out, it.verdict(ActionDelete, "it is being removed"))
 		case catalog.StateUnsealed:
 			out = append(out, j.unsealed(it))
-		case catalog.StateBroken, catalog.StateUntrusted: // what `tisnap list` adds after it has asked EC2, or for a key
+		case catalog.StateBroken, catalog.StateUntrusted:
+			// what `tisnap list` adds after it has asked EC2, or for a key
 		}
 	}
 	return out

@@ -46,15 +46,18 @@ func (s *sweep) removeTargets(ctx context.Context, r *Report) bool {
 // removeTarget takes the cluster's lock first, so that no restore or resolve begins with the cluster meanwhile, and
 // finds out again what is there. It returns when all of it is gone and its volumes are detached.
 func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, targetDeadline, failure.New(failure.Limited, "remove target", r.Cluster.String(),
-		"it is not gone after %s", targetDeadline).WithHint("see which finalizer keeps it: kubectl describe tidbcluster,pvc,pv; then run it again"))
+	ctx, cancel := context.WithTimeoutCause(ctx, targetDeadline,
+		failure.New(failure.Limited, "remove target", r.Cluster.String(),
+			"it is not gone after %s", targetDeadline).
+			WithHint("see which finalizer keeps it: kubectl describe tidbcluster,pvc,pv; then run it again"))
 	defer cancel()
 	if err := s.world.locks[r.Cluster].Free(ctx, s.Store); err != nil {
 		return err
 	}
 	ctx, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
-	lock, err := runlock.Take(ctx, s.Store, r.Cluster, s.Owner, targetLockTTL, runlock.Notify{Lost: lose, Watching: s.Watching})
+	lock, err := runlock.Take(ctx, s.Store, r.Cluster, s.Owner, targetLockTTL,
+		runlock.Notify{Lost: lose, Watching: s.Watching})
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,8 @@ func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 	case found.Serves != "":
 		return failure.New(failure.Conflict, "remove target", r.Cluster.String(), "%s", found.Serves)
 	case found.UID != s.world.leftovers[r.ID].UID:
-		return failure.New(failure.Conflict, "remove target", r.Cluster.String(), "the TidbCluster was made again since")
+		return failure.New(failure.Conflict, "remove target", r.Cluster.String(),
+			"the TidbCluster was made again since")
 	}
 	if err := s.world.kube.DeleteLeftover(ctx, found); err != nil {
 		return err
@@ -90,7 +94,8 @@ func (s *sweep) awaitGone(ctx context.Context, found kube.Leftover) error {
 		err = wait.Until(ctx, wait.Every(targetPoll), func() (bool, error) {
 			volumes, err := s.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(found.Run)})
 			attached := slices.ContainsFunc(volumes, func(v ebs.Volume) bool { return v.Instance != "" })
-			return err == nil && !attached || err != nil && !failure.Transient(err), failure.Annotate(err, "find volumes", "run "+string(found.Run))
+			return err == nil && !attached || err != nil && !failure.Transient(err), failure.Annotate(err,
+				"find volumes", "run "+string(found.Run))
 		})
 	}
 	if ended := wait.EndOf(err); ended != nil {

@@ -131,6 +131,7 @@ func (r *Report) broken() error {
 		names = append(names, string(m.Backup))
 		n += len(m.Snapshots)
 	}
-	return failure.New(failure.Corrupt, "check backups", strings.Join(names, ", "), "%d snapshots that they name are gone", n).
+	return failure.New(failure.Corrupt, "check backups", strings.Join(names, ", "),
+		"%d snapshots that they name are gone", n).
 		WithHint("take a new backup, and remove a broken one with: tisnap delete %s", names[0])
 }

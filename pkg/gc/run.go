@@ -37,7 +37,8 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 	}
 	r := &run{ID: id, About: about}
 	if r.Operation != journal.Backup && r.Operation != journal.Restore && r.Operation != journal.Resolve {
-		return nil, failure.New(failure.Corrupt, "read journal", string(id), "operation %q is not known: a newer tisnap made it", r.Operation)
+		return nil, failure.New(failure.Corrupt, "read journal", string(id),
+			"operation %q is not known: a newer tisnap made it", r.Operation)
 	}
 	f := journal.ReadFacts(records)
 	if err := f.Restore.FastUnclear; err != nil {

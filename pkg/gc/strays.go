@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
-// strays are what is there in Kubernetes under the name of a target that is gone, and carries no run. The last of the runs
-// that did not finish speaks for it.
+// strays are what is there in Kubernetes under the name of a target that is gone, and carries no run. The last of the
+// runs that did not finish speaks for it.
 type strays struct {
 	run   cluster.RunID
 	found []kube.Stray
@@ -33,17 +33,20 @@ func (j *judge) strayed() []Item {
 }
 
 func strayItems(r *run, s kube.Stray) []Item {
-	reason := fmt.Sprintf("cluster %s is gone and it carries no run: a restore that failed may have left it, or somebody else; if nobody needs it, delete it by hand:",
+	reason := fmt.Sprintf("cluster %s is gone and it carries no run: a restore that failed may have left it, or "+
+		"somebody else; if nobody needs it, delete it by hand:",
 		r.Cluster)
 	it := Item{Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String(), stray: true}
 	var out []Item
 	if s.Claim != "" {
 		it.Kind, it.ID = KindClaim, r.Cluster.Namespace+"/"+s.Claim
-		out = append(out, it.verdict(ActionKeep, "%s kubectl -n %s delete pvc %s", reason, r.Cluster.Namespace, s.Claim))
+		out = append(out,
+			it.verdict(ActionKeep, "%s kubectl -n %s delete pvc %s", reason, r.Cluster.Namespace, s.Claim))
 	}
 	if s.Volume != "" {
 		it.Kind, it.ID = KindPV, s.Volume
-		out = append(out, it.verdict(ActionKeep, "%s kubectl delete pv %s, and then volume %s", reason, s.Volume, s.Handle))
+		out = append(out,
+			it.verdict(ActionKeep, "%s kubectl delete pv %s, and then volume %s", reason, s.Volume, s.Handle))
 	}
 	return out
 }

@@ -33,7 +33,9 @@ func newSweep(d Deps, w *world, perSecond float64) *sweep {
 	if perSecond <= 0 {
 		perSecond = defaultRate
 	}
-	return &sweep{Deps: d, catalog: catalog.Catalog{Store: d.Store}, world: w, pace: rate.NewLimiter(rate.Limit(perSecond), 1)}
+	return &sweep{
+		Deps: d, catalog: catalog.Catalog{Store: d.Store}, world: w, pace: rate.NewLimiter(rate.Limit(perSecond), 1),
+	}
 }
 
 // sweep deletes what the report says and writes into it what became of each item. It tries all, whatever
@@ -42,7 +44,8 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 	refused := s.refusals(ctx, r)
 	var doomed []*Item
 	for i := range r.Items {
-		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup && it.Kind != KindJournal && !it.inKubernetes() {
+		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup && it.Kind != KindJournal &&
+			!it.inKubernetes() {
 			doomed = append(doomed, it)
 		}
 	}
@@ -137,13 +140,15 @@ func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 	case lock.Owner.Run == id && lock.Held(time.Now()):
 		found := s.world.locks[r.Cluster]
 		if !found.Dead {
-			return failure.New(failure.Conflict, "delete", "what run "+string(id)+" left", "it is alive: %s", lock.Owner)
+			return failure.New(failure.Conflict, "delete", "what run "+string(id)+" left", "it is alive: %s",
+				lock.Owner)
 		}
 		if err := found.Free(ctx, s.Store); err != nil {
 			return failure.Annotate(err, "delete", "what run "+string(id)+" left")
 		}
 	}
-	if e, there := s.world.backups[r.Backup]; r.Operation == journal.Backup && there && e.State == catalog.StateUnsealed {
+	if e, there := s.world.backups[r.Backup]; r.Operation == journal.Backup && there &&
+		e.State == catalog.StateUnsealed {
 		return s.catalog.Bury(ctx, r.Backup, r.ID, "gc: "+r.fate(), true)
 	}
 	return nil

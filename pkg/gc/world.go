@@ -38,8 +38,8 @@ type world struct {
 	// broken maps backups whose objects cannot be trusted to the reason.
 	broken map[cluster.BackupID]string
 	known  map[cluster.RunID]bool // whose journal is in this storage
-	// written is when the youngest record of a journal was written, by the storage's clock; zero of one of which only the
-	// object of Compact is left.
+	// written is when the youngest record of a journal was written, by the storage's clock; zero of one of which only
+	// the object of Compact is left.
 	written map[cluster.RunID]time.Time
 	region  string                 // that EC2 was asked in
 	runs    map[cluster.RunID]*run // those of them that were asked for and understood
@@ -143,32 +143,33 @@ func (w *world) listRuns(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// operations lists the restores and resolves in the storage: the first may have left something in Kubernetes, the second
-// may have what the first made.
+// operations lists the restores and resolves in the storage: the first may have left something in Kubernetes, the
+// second may have what the first made.
 func (w *world) operations(ctx context.Context, d Deps) ([]cluster.RunID, error) {
 	var mu sync.Mutex
 	var out []cluster.RunID
-	err := parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(w.known)), func(ctx context.Context, _ int, id cluster.RunID) error {
-		body, _, err := d.Store.Get(ctx, manifest.JournalKey(id, 1))
-		if failure.Is(err, failure.NotFound) {
+	err := parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(w.known)),
+		func(ctx context.Context, _ int, id cluster.RunID) error {
+			body, _, err := d.Store.Get(ctx, manifest.JournalKey(id, 1))
+			if failure.Is(err, failure.NotFound) {
+				return nil
+			}
+			if err != nil {
+				return failure.Annotate(err, "read journal", string(id))
+			}
+			// Whoever depends on a run whose journal is damaged reads it, and keeps what it made.
+			var first phase.Record
+			if json.Unmarshal(body, &first) != nil {
+				return nil
+			}
+			about, err := journal.ReadAbout(id, first)
+			if err == nil && (about.Operation == journal.Restore || about.Operation == journal.Resolve) {
+				mu.Lock()
+				defer mu.Unlock()
+				out = append(out, id)
+			}
 			return nil
-		}
-		if err != nil {
-			return failure.Annotate(err, "read journal", string(id))
-		}
-		// Whoever depends on a run whose journal is damaged reads it, and keeps what it made.
-		var first phase.Record
-		if json.Unmarshal(body, &first) != nil {
-			return nil
-		}
-		about, err := journal.ReadAbout(id, first)
-		if err == nil && (about.Operation == journal.Restore || about.Operation == journal.Resolve) {
-			mu.Lock()
-			defer mu.Unlock()
-			out = append(out, id)
-		}
-		return nil
-	})
+		})
 	return out, err
 }
 
@@ -189,30 +190,33 @@ func (w *world) readLocks(ctx context.Context, d Deps) error {
 		names[r.Cluster] = true
 	}
 	var mu sync.Mutex
-	return parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(names)), func(ctx context.Context, _ int, name cluster.Name) error {
-		found, err := w.readLock(ctx, d, name, func(held *runlock.Record) {
+	return parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(names)),
+		func(ctx context.Context, _ int, name cluster.Name) error {
+			found, err := w.readLock(ctx, d, name, func(held *runlock.Record) {
+				mu.Lock()
+				defer mu.Unlock()
+				if d.Watching != nil {
+					d.Watching(held)
+				}
+			})
 			mu.Lock()
 			defer mu.Unlock()
-			if d.Watching != nil {
-				d.Watching(held)
+			switch {
+			case failure.Is(err, failure.Corrupt):
+				w.unread[name] = err
+			case err != nil:
+				return err
+			case found.Record != nil:
+				w.locks[name] = found
 			}
+			return nil
 		})
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case failure.Is(err, failure.Corrupt):
-			w.unread[name] = err
-		case err != nil:
-			return err
-		case found.Record != nil:
-			w.locks[name] = found
-		}
-		return nil
-	})
 }
 
 // readLock watches only a lock on which something depends: that of one of the runs.
-func (w *world) readLock(ctx context.Context, d Deps, name cluster.Name, watching func(*runlock.Record)) (runlock.Finding, error) {
+func (w *world) readLock(
+	ctx context.Context, d Deps, name cluster.Name, watching func(*runlock.Record),
+) (runlock.Finding, error) {
 	record, _, err := runlock.Read(ctx, d.Store, name)
 	switch {
 	case failure.Is(err, failure.NotFound):
@@ -232,7 +236,8 @@ func (w *world) alive(r *run) string {
 	}
 	lock := w.locks[r.Cluster]
 	if lock.Held(w.now) && lock.Record.Owner.Run == r.ID {
-		return fmt.Sprintf("its run is alive: %s holds the lock until %s", lock.Record.Owner, lock.Record.FreeAt().UTC().Format(time.RFC3339))
+		return fmt.Sprintf("its run is alive: %s holds the lock until %s", lock.Record.Owner,
+			lock.Record.FreeAt().UTC().Format(time.RFC3339))
 	}
 	return ""
 }

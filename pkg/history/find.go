@@ -120,7 +120,8 @@ func (r *Reader) identify(ctx context.Context, name string, objects []objstore.O
 
 // onlyFailed are the reports of failed runs.
 func onlyFailed(objects []objstore.Object) []objstore.Object {
-	return slices.DeleteFunc(slices.Clone(objects), func(o objstore.Object) bool { return !strings.HasPrefix(o.Key, manifest.ReportsPrefix) })
+	return slices.DeleteFunc(slices.Clone(objects),
+		func(o objstore.Object) bool { return !strings.HasPrefix(o.Key, manifest.ReportsPrefix) })
 }
 
 // inOrder puts the backup's own runs first, then the oldest, and leaves out the failure of a run that was done later.

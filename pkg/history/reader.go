@@ -193,7 +193,8 @@ func isReport(key string) bool {
 		return strings.HasSuffix(rest, ".json")
 	}
 	_, file, ok := manifest.SplitBackupKey(key)
-	return ok && (file == manifest.ReportFile || strings.HasPrefix(file, "restores/") && strings.HasSuffix(file, ".json"))
+	return ok &&
+		(file == manifest.ReportFile || strings.HasPrefix(file, "restores/") && strings.HasSuffix(file, ".json"))
 }
 
 // latest sorts by age and leaves out the failure of a run that a later process of it did.
@@ -204,7 +205,8 @@ func latest(runs []Run) []Run {
 			done[run.Run] = true
 		}
 	}
-	runs = slices.DeleteFunc(runs, func(run Run) bool { return strings.HasPrefix(run.Key, manifest.ReportsPrefix) && done[run.Run] })
+	runs = slices.DeleteFunc(runs,
+		func(run Run) bool { return strings.HasPrefix(run.Key, manifest.ReportsPrefix) && done[run.Run] })
 	slices.SortFunc(runs, func(a, b Run) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Key, b.Key))
 	})

@@ -52,9 +52,11 @@ type Phase struct {
 // Summarize is the part of a report that is kept.
 func Summarize(r *report.Report) Run {
 	run := Run{
-		Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome, ErrorKind: r.ErrorKind,
-		Started: r.Started, Finished: r.Finished, Seconds: r.TotalSeconds, TiKVs: r.TiKVs, Volumes: r.Volumes,
-		DataBytes: r.DataBytes, PerVolumeBytes: r.DataPerVolumeBytes, Settings: r.VolumeSettings, Changed: r.Changed, EarlyApply: r.EarlyApply, Regions: r.Regions, Warnings: len(r.Warnings),
+		Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome,
+		ErrorKind: r.ErrorKind,
+		Started:   r.Started, Finished: r.Finished, Seconds: r.TotalSeconds, TiKVs: r.TiKVs, Volumes: r.Volumes,
+		DataBytes: r.DataBytes, PerVolumeBytes: r.DataPerVolumeBytes, Settings: r.VolumeSettings, Changed: r.Changed,
+		EarlyApply: r.EarlyApply, Regions: r.Regions, Warnings: len(r.Warnings),
 	}
 	if r.Hold != nil {
 		run.HoldSeconds, run.CutSeconds, run.Attempts = r.Hold.Seconds, r.Hold.CutSeconds, r.Hold.Attempts

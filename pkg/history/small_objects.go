@@ -82,7 +82,8 @@ func (s *smallObjects) Get(ctx context.Context, key string) ([]byte, objstore.Ve
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read++
-	if err == nil && isOfBackup && (file == manifest.SealFile || file == manifest.ClaimFile) && len(body) <= maxSmallBytes {
+	if err == nil && isOfBackup && (file == manifest.SealFile || file == manifest.ClaimFile) &&
+		len(body) <= maxSmallBytes {
 		s.bodies[key] = small{body: bytes.Clone(body), version: version}
 	}
 	return body, version, err

@@ -159,7 +159,8 @@ func median(values []float64) float64 {
 // slower compares a run with those before.
 func slower(before []Run, last Run) []Slower {
 	var out []Slower
-	figures := append(slices.Clone(last.Phases), Phase{Name: "hold", Seconds: last.HoldSeconds}, Phase{Name: "total", Seconds: last.Seconds})
+	figures := append(slices.Clone(last.Phases), Phase{Name: "hold", Seconds: last.HoldSeconds},
+		Phase{Name: "total", Seconds: last.Seconds})
 	for _, p := range figures {
 		var values []float64
 		for _, r := range before {

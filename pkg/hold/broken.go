@@ -42,7 +42,8 @@ func (h *Hold) breakWith(reason error) {
 		broken.After = broken.At.Sub(h.started)
 	}
 	h.broken = &failure.Error{
-		Op: "hold", Target: h.cfg.Cluster.String(), Kind: failure.KindOf(reason), Hint: failure.HintOf(reason), Err: broken,
+		Op: "hold", Target: h.cfg.Cluster.String(), Kind: failure.KindOf(reason), Hint: failure.HintOf(reason),
+		Err: broken,
 	}
 	close(h.lost)
 	h.log.Sugar().Warnf("%v", h.broken)

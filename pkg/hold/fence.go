@@ -40,7 +40,8 @@ func (h *Hold) leaveExpired(ctx context.Context) {
 	cancel()
 	left := false
 	h.mu.Lock()
-	if held := len(h.paused)+len(h.items) > 0 || h.safePoint != 0; held && (replaced || time.Now().After(h.pdTill.Add(expiryMargin))) {
+	if held := len(h.paused)+len(h.items) > 0 || h.safePoint != 0; held &&
+		(replaced || time.Now().After(h.pdTill.Add(expiryMargin))) {
 		h.paused, h.items, h.theirs, h.safePoint, h.still, left = nil, nil, nil, 0, false, true
 	}
 	h.mu.Unlock()
@@ -73,8 +74,8 @@ func (h *Hold) lasts() {
 	h.pdTill = later(h.pdTill, time.Now().Add(h.cfg.Lease))
 }
 
-// leave forgets what the store held, if it has run out by itself or all of it is to be left; it reports whether that was
-// anything.
+// leave forgets what the store held, if it has run out by itself or all of it is to be left; it reports whether that
+// was anything.
 func (s *store) leave(all bool) bool {
 	expired := s.expired()
 	s.mu.Lock()

@@ -60,8 +60,10 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return failure.New(failure.Conflict, "check for other holds", name.String(), "another tool holds the cluster: %s", strings.Join(found, "; ")).
-		WithHint("wait until the other backup, restore or import has ended; what one that died, or a person, left in PD runs out by itself, or is ended by: tisnap release %s --all, or pd-ctl", name)
+	return failure.New(failure.Conflict, "check for other holds", name.String(), "another tool holds the cluster: %s",
+		strings.Join(found, "; ")).
+		WithHint("wait until the other backup, restore or import has ended; what one that died, or a person, left in "+
+			"PD runs out by itself, or is ended by: tisnap release %s --all, or pd-ctl", name)
 }
 
 // holdsOfRuns names the other runs of tisnap that hold GC by PD's own clock, by which their safe points expire.
@@ -70,7 +72,8 @@ func holdsOfRuns(services []pd.SafePoint, own cluster.RunID, now cluster.TS) []s
 	for _, s := range services {
 		run, ours := strings.CutPrefix(s.Service, servicePrefix)
 		if ours && run != string(own) && now.Time().Before(s.ExpiredAt) {
-			found = append(found, "run "+describeRun(cluster.RunID(run))+" of tisnap holds GC by service "+s.Service+until(s.ExpiredAt))
+			found = append(found,
+				"run "+describeRun(cluster.RunID(run))+" of tisnap holds GC by service "+s.Service+until(s.ExpiredAt))
 		}
 	}
 	return found

@@ -20,14 +20,15 @@ func (h *Hold) PauseGC(ctx context.Context, ts cluster.TS) error {
 	})
 }
 
-// CoversTS fails unless GC is held at or below ts: only then does Prove, which finds GC at or below what is held, say that
-// all versions that a restore to ts needs are in the set.
+// CoversTS fails unless GC is held at or below ts: only then does Prove, which finds GC at or below what is held, say
+// that all versions that a restore to ts needs are in the set.
 func (h *Hold) CoversTS(ts cluster.TS) error {
 	h.mu.Lock()
 	held := h.safePoint
 	h.mu.Unlock()
 	if held == 0 || held > ts {
-		return failure.New(failure.Conflict, "check gc", h.cfg.Cluster.String(), "GC is held at %d, and not at or below the backup ts %d", held, ts)
+		return failure.New(failure.Conflict, "check gc", h.cfg.Cluster.String(),
+			"GC is held at %d, and not at or below the backup ts %d", held, ts)
 	}
 	return nil
 }

@@ -21,7 +21,9 @@ func (h *Hold) guard(ctx context.Context) {
 		return
 	case <-h.lost:
 	case <-budget.C:
-		h.breakWith(failure.New(failure.Limited, "", "", "it took longer than %s %s: %w", h.cfg.Budget, h.cfg.MaxHold, ErrBudget))
+		h.breakWith(
+			failure.New(failure.Limited, "", "", "it took longer than %s %s: %w", h.cfg.Budget, h.cfg.MaxHold,
+				ErrBudget))
 	}
 	for wait.For(ctx, h.cfg.Grace) == nil {
 		h.log.Warn("the broken hold is not released yet: the guard releases it")

@@ -28,8 +28,8 @@ type Config struct {
 	// Lease is how long everything stays held after the process died; renewed at a third of it. Whole
 	// seconds, at least 3 s; zero is 30 s.
 	Lease time.Duration
-	// Beat is how often everything is renewed, if not at a third of the lease: another process that cuts under this hold
-	// waits for two renewals before it trusts its cut.
+	// Beat is how often everything is renewed, if not at a third of the lease: another process that cuts under this
+	// hold waits for two renewals before it trusts its cut.
 	Beat time.Duration
 	// MaxHold is the budget from the first pause to the release; zero is 2 min.
 	MaxHold time.Duration
@@ -101,7 +101,8 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 		cfg.Grace = 5 * time.Second
 	}
 	if cfg.Lease < 3*time.Second {
-		return nil, failure.New(failure.Usage, "hold", cfg.Cluster.String(), "a lease of %s is too short to be renewed", cfg.Lease)
+		return nil, failure.New(failure.Usage, "hold", cfg.Cluster.String(), "a lease of %s is too short to be renewed",
+			cfg.Lease)
 	}
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
@@ -143,7 +144,8 @@ func (h *Hold) begin(ctx context.Context) {
 	h.guarding.Go(func() { h.watchOver("guard", func() { h.guard(watched) }) })
 }
 
-// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to release the cluster.
+// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to release the
+// cluster.
 func (h *Hold) watchOver(what string, f func()) {
 	err := func() (err error) {
 		defer failure.Catch(&err, what)

@@ -9,8 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Holder is where a hold runs that has no journal, as that of br's `operator pause-gc-and-schedulers`, and when it ends at the
-// latest. It goes into the run's id (Holder.Sign), and with it into the names of all that the run holds: PD shows it to others.
+// Holder is where a hold runs that has no journal, as that of br's `operator pause-gc-and-schedulers`, and when it ends
+// at the latest. It goes into the run's id (Holder.Sign), and with it into the names of all that the run holds: PD
+// shows it to others.
 type Holder struct {
 	Host string    `json:"host"`          // in Kubernetes the pod
 	Pod  bool      `json:"pod,omitempty"` // Host is the name of a pod
@@ -69,8 +70,8 @@ func (o Holder) String() string {
 	return where + ", which ends it by " + o.Ends.UTC().Format(time.RFC3339)
 }
 
-// Here is the pod that this process runs in, or the host where that is not known. env is os.Getenv, hostname os.Hostname's: in
-// a pod that is the pod's name, but for one on the node's own network.
+// Here is the pod that this process runs in, or the host where that is not known. env is os.Getenv, hostname
+// os.Hostname's: in a pod that is the pod's name, but for one on the node's own network.
 func Here(env func(string) string, hostname string) Holder {
 	if pod := env("POD_NAME"); pod != "" {
 		return Holder{Host: pod, Pod: true}

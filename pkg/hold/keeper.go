@@ -42,8 +42,8 @@ func (h *Hold) renewOnce(ctx context.Context) error {
 	return patiently(ctx, h.renewGC)
 }
 
-// lastAnswers is how long a release waits for the answers of renewals that are under way: they may say that the hold had
-// broken, which the renewed lease does not show any more. A renewal without an answer makes the set worthless.
+// lastAnswers is how long a release waits for the answers of renewals that are under way: they may say that the hold
+// had broken, which the renewed lease does not show any more. A renewal without an answer makes the set worthless.
 const lastAnswers = time.Second
 
 func (h *Hold) renewStores(ctx context.Context) error {

@@ -25,8 +25,8 @@ type Leftover struct {
 	Limits     []string // overridden by runs that died
 	// All resumes every paused scheduler, and drops every override that a hold could have made, whoever did it.
 	All bool
-	// Expires is when all that dead runs held on stores has run out by itself, whichever clock says so; zero if that is not
-	// known. From then on a store that cannot be reached holds nothing of theirs.
+	// Expires is when all that dead runs held on stores has run out by itself, whichever clock says so; zero if that is
+	// not known. From then on a store that cannot be reached holds nothing of theirs.
 	Expires time.Time
 }
 
@@ -52,11 +52,11 @@ func (r *Released) Any() bool {
 	return len(r.Schedulers)+len(r.Limits)+len(r.SafePoints)+len(r.Leases)+len(r.Imports)+len(r.EarlyApply) > 0
 }
 
-// ReleaseLeftovers releases what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that
-// is alive loses its hold: the caller has to know that none is. A store that hangs is waited for for seconds. What could
-// not be released is an error of kind Held, and all else is released nevertheless; without PD, which knows the stores, nothing is.
-// A store that cannot be reached is Unreached, and no error, once all has run out there (Leftover.Expires) and PD shows
-// nothing that a hold of tisnap renews.
+// ReleaseLeftovers releases what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that is
+// alive loses its hold: the caller has to know that none is. A store that hangs is waited for for seconds. What could
+// not be released is an error of kind Held, and all else is released nevertheless; without PD, which knows the stores,
+// nothing is. A store that cannot be reached is Unreached, and no error, once all has run out there (Leftover.Expires)
+// and PD shows nothing that a hold of tisnap renews.
 func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
 	r := &leftovers{what: what, pd: p, tikv: t}
 	status, err := Describe(ctx, p)
@@ -73,7 +73,8 @@ func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (
 		Leases: []cluster.StoreID{}, Imports: []cluster.StoreID{},
 	}
 	err = errors.Join(
-		r.schedulers(ctx, status), r.limits(ctx, status), r.safePoints(ctx, status), parallel.Each(ctx, 0, stores, r.store),
+		r.schedulers(ctx, status), r.limits(ctx, status), r.safePoints(ctx, status),
+		parallel.Each(ctx, 0, stores, r.store),
 	)
 	slices.Sort(r.done.Leases)
 	slices.Sort(r.done.Imports)
@@ -86,7 +87,8 @@ func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (
 
 // held says what to do about what could not be released.
 func (r *leftovers) held(err error) error {
-	hint := "run: tisnap release " + r.what.Cluster.String() + " --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease"
+	hint := "run: tisnap release " + r.what.Cluster.String() +
+		" --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease"
 	if time.Now().Before(r.what.Expires) {
 		hint += "; from " + r.what.Expires.UTC().Format(time.RFC3339) + " on a store that is dead for good is left out"
 	}

@@ -36,9 +36,9 @@ type observation struct {
 // A store has one lease, and a second stream to it ends the first one and with it the other's hold, so the stores
 // cannot be asked. What is believed is what the other process writes into PD: it sets its safe point once all else is
 // held, renews it last in each round of renewals, in which every store has said that its lease was valid all the time,
-// and removes it when the hold breaks. Besides, schedulers, limits, GC, the stores' start times and the regions that the
-// stores lead are compared, in PD and on the stores. A hold of another program, as PingCAP's br, gives no such proof:
-// Unready. Several holds at once are Conflict.
+// and removes it when the hold breaks. Besides, schedulers, limits, GC, the stores' start times and the regions that
+// the stores lead are compared, in PD and on the stores. A hold of another program, as PingCAP's br, gives no such
+// proof: Unready. Several holds at once are Conflict.
 func Observe(ctx context.Context, cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	h, err := New(cfg, p, t)
 	if err != nil {
@@ -71,7 +71,8 @@ func (h *Hold) expectPauses(ctx context.Context) error {
 		return failure.Annotate(err, "list schedulers", h.cfg.Cluster.String())
 	}
 	if len(all) == 0 {
-		return failure.New(failure.Unready, "check the other hold", h.cfg.Cluster.String(), "PD lists no scheduler, so its coordinator has not started").
+		return failure.New(failure.Unready, "check the other hold", h.cfg.Cluster.String(),
+			"PD lists no scheduler, so its coordinator has not started").
 			WithHint("wait a minute after a restart or change of leader of PD, and hold the cluster again")
 	}
 	h.mu.Lock()
@@ -105,7 +106,8 @@ func (h *Hold) findOther(ctx context.Context) error {
 		case len(points) == 0:
 			return h.noOther(foreign)
 		case len(alive) > 1:
-			return failure.New(failure.Conflict, "find the hold", h.cfg.Cluster.String(), "two processes hold the cluster: %s and %s", alive[0].Service, alive[1].Service).
+			return failure.New(failure.Conflict, "find the hold", h.cfg.Cluster.String(),
+				"two processes hold the cluster: %s and %s", alive[0].Service, alive[1].Service).
 				WithHint("end one of them")
 		case len(alive) == 1:
 			run, _ := runOf(alive[0])
@@ -114,7 +116,8 @@ func (h *Hold) findOther(ctx context.Context) error {
 			return nil
 		}
 		if wait.For(ctx, beatInterval) != nil {
-			return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(), "nobody renewed the safe point %s within %s: its process is dead or stuck",
+			return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(),
+				"nobody renewed the safe point %s within %s: its process is dead or stuck",
 				strings.Join(slices.Sorted(maps.Keys(first)), ", "), maxBeatWait).
 				WithHint("see the log of `br operator pause-gc-and-schedulers`, and hold the cluster again")
 		}
@@ -144,7 +147,8 @@ func (h *Hold) noOther(foreign []string) error {
 		return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(), "no process holds the cluster").
 			WithHint("run `br operator pause-gc-and-schedulers` first, and until this one has ended")
 	}
-	return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(), "it is held by %s, and nothing that can be read proves that this hold is unbroken",
+	return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(),
+		"it is held by %s, and nothing that can be read proves that this hold is unbroken",
 		strings.Join(foreign, ", ")).WithHint("let the same image hold and cut: set toolImage to this one in both")
 }
 
@@ -165,7 +169,8 @@ func (h *Hold) readBeat(ctx context.Context) (time.Time, error) {
 		return time.Time{}, failure.Annotate(err, "list safe points", h.cfg.Cluster.String())
 	}
 	lost := func(format string, args ...any) (time.Time, error) {
-		return time.Time{}, failure.New(failure.Conflict, "check the other hold", h.cfg.Cluster.String(), format, args...).
+		return time.Time{}, failure.New(failure.Conflict, "check the other hold", h.cfg.Cluster.String(), format,
+			args...).
 			WithHint("see the log of `br operator pause-gc-and-schedulers`: it has ended, or its hold broke")
 	}
 	for _, s := range services {

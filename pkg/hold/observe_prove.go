@@ -64,7 +64,8 @@ func (h *Hold) awaitBeat(ctx context.Context, last time.Time) (time.Time, error)
 			continue
 		}
 		if ctx.Err() != nil {
-			return last, failure.Annotate(context.Cause(ctx), "wait for the other hold's renewal", h.cfg.Cluster.String())
+			return last, failure.Annotate(context.Cause(ctx), "wait for the other hold's renewal",
+				h.cfg.Cluster.String())
 		}
 		return last, failure.New(failure.Conflict, "wait for the other hold's renewal", h.cfg.Cluster.String(),
 			"%s did not renew its hold within %s after the cut", h.Service(), maxBeatWait).
@@ -81,11 +82,13 @@ func (h *Hold) compare(ctx context.Context) error {
 	}
 	for _, s := range h.stores {
 		if was, is := h.seen.starts[s.target.ID], starts[s.target.ID]; !is.Equal(was) {
-			return failure.New(failure.Conflict, "compare stores", s.name(), "it was started again at %s", is.UTC().Format(time.RFC3339))
+			return failure.New(failure.Conflict, "compare stores", s.name(), "it was started again at %s",
+				is.UTC().Format(time.RFC3339))
 		}
 	}
 	if len(starts) != len(h.seen.starts) {
-		return failure.New(failure.Conflict, "compare stores", h.cfg.Cluster.String(), "there were %d stores before the cut and are %d after it", len(h.seen.starts), len(starts))
+		return failure.New(failure.Conflict, "compare stores", h.cfg.Cluster.String(),
+			"there were %d stores before the cut and are %d after it", len(h.seen.starts), len(starts))
 	}
 	now, err := h.settledRegions(ctx)
 	if err != nil {
@@ -114,11 +117,14 @@ func sameRegions(before, now []cluster.Region) error {
 	for i := range max(len(before), len(now)) {
 		switch {
 		case i >= len(now) || i < len(before) && before[i].ID < now[i].ID:
-			return failure.New(failure.Conflict, "compare regions", "region "+before[i].ID.String(), "it is gone: it was merged during the cut")
+			return failure.New(failure.Conflict, "compare regions", "region "+before[i].ID.String(),
+				"it is gone: it was merged during the cut")
 		case i >= len(before) || now[i].ID < before[i].ID:
-			return failure.New(failure.Conflict, "compare regions", "region "+now[i].ID.String(), "it was not there before the cut")
+			return failure.New(failure.Conflict, "compare regions", "region "+now[i].ID.String(),
+				"it was not there before the cut")
 		case before[i].ConfVer != now[i].ConfVer || before[i].Version != now[i].Version:
-			return failure.New(failure.Conflict, "compare regions", "region "+now[i].ID.String(), "its epoch was %d/%d before the cut and is %d/%d after it",
+			return failure.New(failure.Conflict, "compare regions", "region "+now[i].ID.String(),
+				"its epoch was %d/%d before the cut and is %d/%d after it",
 				before[i].ConfVer, before[i].Version, now[i].ConfVer, now[i].Version)
 		}
 	}

@@ -102,7 +102,8 @@ func (p pausingPD) SetTTLConfig(ctx context.Context, items map[string]any, ttl t
 }
 
 func (p pausingPD) HoldGC(ctx context.Context, service string, ts cluster.TS, ttl time.Duration) (cluster.TS, error) {
-	return asked(ctx, p.calls, func(ctx context.Context) (cluster.TS, error) { return p.PD.HoldGC(ctx, service, ts, ttl) })
+	return asked(ctx, p.calls,
+		func(ctx context.Context) (cluster.TS, error) { return p.PD.HoldGC(ctx, service, ts, ttl) })
 }
 
 func (p pausingPD) finish(ctx context.Context, call func(context.Context) error) error {
@@ -118,5 +119,6 @@ type pausingStores struct {
 }
 
 func (p pausingStores) SuspendImport(ctx context.Context, address, caller string, ttl time.Duration) (bool, error) {
-	return asked(ctx, p.calls, func(ctx context.Context) (bool, error) { return p.Holder.SuspendImport(ctx, address, caller, ttl) })
+	return asked(ctx, p.calls,
+		func(ctx context.Context) (bool, error) { return p.Holder.SuspendImport(ctx, address, caller, ttl) })
 }

@@ -33,10 +33,10 @@ func (h *Hold) proveOwn(ctx context.Context) error {
 	return nil
 }
 
-// Release ends all that is held, at the same time, and puts back what was there before. It may be called again
-// and then releases what is left; a store's share that has run out meanwhile counts as released. It ends within
-// seconds also if a store hangs. Of a hold that was found by Observe it releases nothing. broken says that the hold had not held: the set cut under it is worth nothing.
-// err, of kind Held, says what could not be released and when it expires by itself.
+// Release ends all that is held, at the same time, and puts back what was there before. It may be called again and then
+// releases what is left; a store's share that has run out meanwhile counts as released. It ends within seconds also if
+// a store hangs. Of a hold that was found by Observe it releases nothing. broken says that the hold had not held: the
+// set cut under it is worth nothing. err, of kind Held, says what could not be released and when it expires by itself.
 func (h *Hold) Release(ctx context.Context) (broken, err error) {
 	if h.seen != nil {
 		h.seen.stop()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Remains says what is held at this moment, when it expires by itself at the latest, and what releases it; "" if nothing
-// is held. It asks nobody.
+// Remains says what is held at this moment, when it expires by itself at the latest, and what releases it; "" if
+// nothing is held. It asks nobody.
 func (h *Hold) Remains() string {
 	h.mu.Lock()
 	paused, items, safePoint := len(h.paused), len(h.items), h.safePoint

@@ -178,11 +178,13 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 	items := slices.Concat(h.items, h.theirs)
 	h.mu.Unlock()
 	if len(running) > 0 {
-		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s", strings.Join(running, ", ")).
+		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s",
+			strings.Join(running, ", ")).
 			WithHint("check whether PD restarted or changed its leader, or somebody resumed them; then run again")
 	}
 	if len(gone) > 0 {
-		return failure.New(failure.Unready, "hold schedulers", h.cfg.Cluster.String(), "PD no longer lists: %s", strings.Join(gone, ", ")).
+		return failure.New(failure.Unready, "hold schedulers", h.cfg.Cluster.String(), "PD no longer lists: %s",
+			strings.Join(gone, ", ")).
 			WithHint("check whether PD restarted or changed its leader; then run again")
 	}
 	overrides, err := h.pd.TTLConfig(ctx)
@@ -191,7 +193,8 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 	}
 	for _, item := range items {
 		if got, ok := overrides[item]; !ok || got != fmt.Sprint(limits[item]) {
-			return failure.New(failure.Conflict, "hold limits", h.cfg.Cluster.String(), "%s is %q and not %v", item, got, limits[item])
+			return failure.New(failure.Conflict, "hold limits", h.cfg.Cluster.String(), "%s is %q and not %v", item,
+				got, limits[item])
 		}
 	}
 	return nil

@@ -57,14 +57,18 @@ func (h *Hold) settle(ctx context.Context) error {
 		case why == nil:
 			why = err
 		}
-		return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(), "not within %s, half of %s %s: %w: %w",
+		return failure.New(failure.Limited, "settle regions", h.cfg.Cluster.String(),
+			"not within %s, half of %s %s: %w: %w",
 			limit, h.cfg.Budget, h.cfg.MaxHold, ErrBudget, why).
-			WithHint("find out what merges, splits or moves regions, or which store does not apply its logs, and run it again")
+			WithHint("find out what merges, splits or moves regions, or which store does not apply its logs, and run " +
+				"it again")
 	}
 }
 
 // settleOnce is one round: regions are those that have settled, nil while one has not. unsettled is why.
-func (h *Hold) settleOnce(ctx context.Context, applied map[cluster.RegionID]settled) (regions []cluster.Region, unsettled, err error) {
+func (h *Hold) settleOnce(
+	ctx context.Context, applied map[cluster.RegionID]settled,
+) (regions []cluster.Region, unsettled, err error) {
 	led, unsettled, err := h.ledRegions(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -144,7 +148,8 @@ func covered(regions []cluster.Region, held map[cluster.StoreID]bool) error {
 	for _, r := range regions {
 		for _, p := range r.Peers {
 			if !p.Learner && !held[p.Store] {
-				return failure.New(failure.Unready, "find replicas", "region "+r.ID.String(), "one is on store %s, which is not held: did a store join?", p.Store)
+				return failure.New(failure.Unready, "find replicas", "region "+r.ID.String(),
+					"one is on store %s, which is not held: did a store join?", p.Store)
 			}
 		}
 		ranges = append(ranges, r.Keys)
@@ -154,7 +159,9 @@ func covered(regions []cluster.Region, held map[cluster.StoreID]bool) error {
 
 // applyOnce asks the leaders of these regions to apply their logs, and notes those that did. failed names one that did
 // not: it is asked again in the next round, as its leader then says it stands.
-func (h *Hold) applyOnce(ctx context.Context, regions []cluster.Region, applied map[cluster.RegionID]settled) (failed, err error) {
+func (h *Hold) applyOnce(
+	ctx context.Context, regions []cluster.Region, applied map[cluster.RegionID]settled,
+) (failed, err error) {
 	if len(regions) == 0 {
 		return nil, nil
 	}

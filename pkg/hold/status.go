@@ -20,8 +20,8 @@ type Status struct {
 	Schedulers []PausedScheduler `json:"schedulers"`
 	Limits     []Limit           `json:"limits"`
 	SafePoints []SafePoint       `json:"safePoints"`
-	// EarlyApply are the stores on which runs turned early apply off and have not put it back, as their journals say, and those
-	// that say themselves that it is off. One that was restarted since has its configured limit again.
+	// EarlyApply are the stores on which runs turned early apply off and have not put it back, as their journals say,
+	// and those that say themselves that it is off. One that was restarted since has its configured limit again.
 	EarlyApply []EarlyApply `json:"earlyApply,omitempty"`
 }
 

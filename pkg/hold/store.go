@@ -65,11 +65,15 @@ func (s *store) renew(ctx context.Context, ttl time.Duration) error {
 	case err != nil:
 		return s.lapse(again, failure.Annotate(err, "renew lease", s.name()))
 	case again && !valid:
-		return s.lapse(again, failure.New(failure.Conflict, "renew lease", s.name(), "it had run out: the store restarted or was not reached in time"))
+		return s.lapse(again,
+			failure.New(failure.Conflict, "renew lease", s.name(),
+				"it had run out: the store restarted or was not reached in time"))
 	case !again && valid:
 		s.note(func() { s.leased = false })
-		return failure.New(failure.Conflict, "take lease", s.name(), "the store is held by somebody else: another backup runs, or died a moment ago").
-			WithHint("wait until the other backup has ended; if it is dead, its leases expire by themselves, at the latest %s from now", ttl)
+		return failure.New(failure.Conflict, "take lease", s.name(),
+			"the store is held by somebody else: another backup runs, or died a moment ago").
+			WithHint("wait until the other backup has ended; if it is dead, its leases expire by themselves, at the "+
+				"latest %s from now", ttl)
 	}
 	s.note(func() { s.answered.lease = true })
 	return nil
@@ -117,11 +121,15 @@ func (s *store) suspendImports(ctx context.Context, t tikv.Holder, caller string
 	case err != nil:
 		return s.lapse(again, failure.Annotate(err, "suspend imports", s.name()))
 	case again && !already:
-		return s.lapse(again, failure.New(failure.Conflict, "suspend imports", s.name(), "imports were allowed for a while: the store restarted, or somebody resumed them"))
+		return s.lapse(again,
+			failure.New(failure.Conflict, "suspend imports", s.name(),
+				"imports were allowed for a while: the store restarted, or somebody resumed them"))
 	case !again && already:
 		s.note(func() { s.imports = false })
-		return failure.New(failure.Conflict, "suspend imports", s.name(), "somebody else suspends them: another backup runs, or died a moment ago").
-			WithHint("wait until the other backup has ended; if it is dead, its suspension expires by itself, at the latest %s from now", ttl)
+		return failure.New(failure.Conflict, "suspend imports", s.name(),
+			"somebody else suspends them: another backup runs, or died a moment ago").
+			WithHint("wait until the other backup has ended; if it is dead, its suspension expires by itself, at the "+
+				"latest %s from now", ttl)
 	}
 	s.note(func() { s.answered.imports = true })
 	return nil

@@ -28,7 +28,8 @@ type About struct {
 	Cluster   cluster.Name     `json:"cluster"` // source of a backup, target of a restore
 	Backup    cluster.BackupID `json:"backup"`
 	Tool      string           `json:"tool"`
-	// ClusterID is PD's id of a backup's source: names are alike in many Kubernetes clusters. 0 in runs of older versions.
+	// ClusterID is PD's id of a backup's source: names are alike in many Kubernetes clusters. 0 in runs of older
+	// versions.
 	ClusterID uint64 `json:"clusterID,string,omitempty"`
 	// Region is the AWS region in which it makes snapshots or volumes. "" in runs that make none, or of older versions.
 	Region string `json:"region,omitempty"`
@@ -37,8 +38,8 @@ type About struct {
 	// KubernetesUID is the UID of the namespace kube-system there: URLs are alike in many clusters. "" where the run
 	// could not read it, or was of an older version.
 	KubernetesUID string `json:"kubernetesUID,omitempty"`
-	// StorageID is the storage that the run was begun in, and Storage where that was: a copy of it has the journal too. "" in runs
-	// of older versions.
+	// StorageID is the storage that the run was begun in, and Storage where that was: a copy of it has the journal too.
+	// "" in runs of older versions.
 	StorageID string `json:"storageID,omitempty"`
 	Storage   string `json:"storage,omitempty"`
 	// Keep is the user's word that a failed run keeps what it made.
@@ -48,7 +49,8 @@ type About struct {
 	Request map[string]string `json:"request,omitempty"`
 }
 
-// SameRequest is a Conflict that shows the difference if the run is of another request, or of another cluster of the same name.
+// SameRequest is a Conflict that shows the difference if the run is of another request, or of another cluster of the
+// same name.
 func (a *About) SameRequest(run cluster.RunID, other *About) error {
 	if _, err := a.SameCluster(run, other); err != nil {
 		return err
@@ -74,7 +76,8 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 	if len(differing) == 0 {
 		return nil
 	}
-	return failure.New(failure.Conflict, "resume run", string(run), "it is of another request: %s", strings.Join(differing, "; ")).
+	return failure.New(failure.Conflict, "resume run", string(run), "it is of another request: %s",
+		strings.Join(differing, "; ")).
 		WithHint("run the command that it was started with, or undo it: tisnap runs abort %s", run)
 }
 
@@ -85,7 +88,8 @@ func ReadAbout(run cluster.RunID, first phase.Record) (About, error) {
 		return a, failure.New(failure.Corrupt, "read journal", string(run), "it does not say what the run is")
 	}
 	if err := json.Unmarshal(first.Data, &a); err != nil {
-		return About{}, failure.New(failure.Corrupt, "read journal", string(run), "it does not say what the run is: %w", err)
+		return About{}, failure.New(failure.Corrupt, "read journal", string(run), "it does not say what the run is: %w",
+			err)
 	}
 	return a, nil
 }

@@ -11,7 +11,8 @@ import (
 // BackupFacts is what a backup did to its cluster, and what it asked for.
 type BackupFacts struct {
 	// Held says that the cluster may be held: StepHold began, and its undo, the end of StepRelease or that of
-	// StepReleaseAgain did not follow. After a ResultStillHeld the end of StepRelease lets nothing go, and its undo does.
+	// StepReleaseAgain did not follow. After a ResultStillHeld the end of StepRelease lets nothing go, and its undo
+	// does.
 	Held bool
 	// Pausing is what it paused last and did not let go, as Held says.
 	Pausing Paused
@@ -30,7 +31,8 @@ type BackupFacts struct {
 	EarlyApply []earlyapply.Setting
 	// Cuts are its requests for snapshots, in order.
 	Cuts []Cut
-	// ProvenOf is PD's id of the cluster whose cut it has proven, by the last end of StepRelease that names one; else 0.
+	// ProvenOf is PD's id of the cluster whose cut it has proven, by the last end of StepRelease that names one; else
+	// 0.
 	ProvenOf uint64
 	// Sealed says that StepSeal ended once.
 	Sealed bool

@@ -73,7 +73,8 @@ func (j *StoreJournal) putTogether(ctx context.Context, records []phase.Record) 
 		return "", failure.Annotate(err, "read compacted journal back", j.key(0))
 	}
 	if !bytes.Equal(stored, body) {
-		return "", failure.New(failure.Corrupt, "compact journal", j.key(0), "it does not hold the %d records of this journal", len(records))
+		return "", failure.New(failure.Corrupt, "compact journal", j.key(0),
+			"it does not hold the %d records of this journal", len(records))
 	}
 	return version, nil
 }
@@ -108,11 +109,15 @@ func encodeWhole(records []phase.Record) ([]byte, error) {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, r := range records {
-		if err := enc.Encode(compactRecord{r.Time, r.Type, r.Step, r.Name, r.Data, r.Error, r.Epoch, r.Seconds, r.Parts, r.Stores}); err != nil {
+		if err := enc.Encode(
+			compactRecord{
+				r.Time, r.Type, r.Step, r.Name, r.Data, r.Error, r.Epoch, r.Seconds, r.Parts, r.Stores,
+			}); err != nil {
 			return nil, err
 		}
 	}
-	head, err := json.Marshal(compactHead{compactVersion, typeCompacted, records[0].Run, len(records), sum(lines.Bytes())})
+	head, err := json.Marshal(
+		compactHead{compactVersion, typeCompacted, records[0].Run, len(records), sum(lines.Bytes())})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +131,8 @@ func decodeWhole(body []byte) ([]phase.Record, error) {
 		return nil, failure.New(failure.Corrupt, "decode journal", "", "it does not begin with what it holds")
 	}
 	if head.Version > compactVersion {
-		return nil, failure.New(failure.Usage, "decode journal", "", "it has format %d, and %d is the newest that is known", head.Version, compactVersion).
+		return nil, failure.New(failure.Usage, "decode journal", "",
+			"it has format %d, and %d is the newest that is known", head.Version, compactVersion).
 			WithHint("use the version of tisnap that wrote it")
 	}
 	if sum(lines) != head.Sum {
@@ -140,14 +146,16 @@ func decodeWhole(body []byte) ([]phase.Record, error) {
 		}
 		r := phase.Record{
 			Seq: len(records) + 1, Run: head.Run,
-			Time: c.Time, Type: c.Type, Step: c.Step, Name: c.Name, Data: c.Data, Error: c.Error, Epoch: c.Epoch, Seconds: c.Seconds,
-			Parts: c.Parts, Stores: c.Stores,
+			Time: c.Time, Type: c.Type, Step: c.Step, Name: c.Name, Data: c.Data, Error: c.Error, Epoch: c.Epoch,
+			Seconds: c.Seconds,
+			Parts:   c.Parts, Stores: c.Stores,
 		}
 		r.Version = format(&r)
 		records = append(records, r)
 	}
 	if len(records) != head.Records {
-		return nil, failure.New(failure.Corrupt, "decode journal", "", "it holds %d records, and says %d", len(records), head.Records)
+		return nil, failure.New(failure.Corrupt, "decode journal", "", "it holds %d records, and says %d", len(records),
+			head.Records)
 	}
 	return records, nil
 }
@@ -158,11 +166,13 @@ func (j *StoreJournal) notCompacted(ctx context.Context, r phase.Record) error {
 	j.mu.Lock()
 	last := j.appended
 	j.mu.Unlock()
-	if now := time.Now(); now.Sub(last) > proofAge || now.Round(0).Sub(last.Round(0)) > proofAge { // one clock stops while a machine is suspended
+	if now := time.Now(); now.Sub(last) > proofAge || now.Round(0).Sub(last.Round(0)) > proofAge {
+		// one clock stops while a machine is suspended
 		_, _, err := j.store.Get(ctx, j.key(0))
 		switch {
 		case err == nil:
-			ended := failure.New(failure.Conflict, "write journal record", j.key(r.Seq), "the run has ended, and its journal was compacted")
+			ended := failure.New(failure.Conflict, "write journal record", j.key(r.Seq),
+				"the run has ended, and its journal was compacted")
 			return failure.Join(ended, j.store.Delete(ctx, j.key(r.Seq)))
 		case !failure.Is(err, failure.NotFound):
 			return failure.Annotate(err, "check journal", j.prefix)

@@ -13,8 +13,8 @@ type GivenTarget struct {
 	UID string `json:"uid,omitempty"` // of the TidbCluster; "" if the run made the target
 }
 
-// LeftRecovery is the data of IntentLeaveRecovery: the cluster that the run takes out of recovery mode, by PD's id, and what
-// was done with its regions, which no later process can find out. Older versions noted no regions.
+// LeftRecovery is the data of IntentLeaveRecovery: the cluster that the run takes out of recovery mode, by PD's id, and
+// what was done with its regions, which no later process can find out. Older versions noted no regions.
 type LeftRecovery struct {
 	ClusterID uint64          `json:"clusterID,string"`
 	Regions   ResolvedRegions `json:"regions,omitzero"`

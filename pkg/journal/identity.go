@@ -8,14 +8,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// SameCluster is a Conflict, which names both, if the run's cluster is known to be another one of the same name than other's: by
-// PD's cluster id, or by the UID of the Kubernetes cluster that it is in. That it is the same one is proven only where both say
-// one of these.
+// SameCluster is a Conflict, which names both, if the run's cluster is known to be another one of the same name than
+// other's: by PD's cluster id, or by the UID of the Kubernetes cluster that it is in. That it is the same one is proven
+// only where both say one of these.
 func (a *About) SameCluster(run cluster.RunID, other *About) (proven bool, err error) {
 	samePD, differs := compareIDs(a.ClusterID, other.ClusterID)
 	sameKubernetes, elsewhere := compareIDs(a.KubernetesUID, other.KubernetesUID)
 	if differs || elsewhere {
-		return false, failure.New(failure.Conflict, "check run", string(run), "it is of another cluster that is called %s: of that with %s, and this one has %s",
+		return false, failure.New(failure.Conflict, "check run", string(run),
+			"it is of another cluster that is called %s: of that with %s, and this one has %s",
 			a.Cluster, a.identity(), other.identity()).
 			WithHint("use --kubeconfig, --context and --pd of the run's cluster; for this one, leave --run-id out")
 	}

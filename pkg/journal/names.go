@@ -2,29 +2,32 @@ package journal
 
 // Steps of a backup that another step, `tisnap release` or a retry of the hold refers to.
 const (
-	// StepEarlyApply keeps leaders from applying what their own logs do not have: from its begin on stores may be set so.
+	// StepEarlyApply keeps leaders from applying what their own logs do not have: from its begin on stores may be set
+	// so.
 	StepEarlyApply = "early-apply"
 	// StepReadReplicas reads where all replicas are; an attempt at the hold begins with it, if there is one.
 	StepReadReplicas = "read-replicas"
-	StepMarks        = "marks"   // reads where the regions' logs end; with it an attempt at the hold begins, if there is one
-	StepConnect      = "connect" // opens a stream to every store; with it an attempt at the hold begins
-	StepHold         = "hold"    // from its begin on the cluster may be held
-	StepHoldGC       = "hold-gc"
-	StepBackupTS     = "backup-ts"
-	StepCut          = "cut"     // from its begin on snapshots may exist
-	StepRelease      = "release" // at its end the cluster is let go
-	StepRecord       = "record"
-	StepSeal         = "seal" // from its end on the backup can be restored
+	// reads where the regions' logs end; with it an attempt at the hold begins, if there is one
+	StepMarks    = "marks"
+	StepConnect  = "connect" // opens a stream to every store; with it an attempt at the hold begins
+	StepHold     = "hold"    // from its begin on the cluster may be held
+	StepHoldGC   = "hold-gc"
+	StepBackupTS = "backup-ts"
+	StepCut      = "cut"     // from its begin on snapshots may exist
+	StepRelease  = "release" // at its end the cluster is let go
+	StepRecord   = "record"
+	StepSeal     = "seal" // from its end on the backup can be restored
 	// StepReleaseAgain is after the seal: at its end the cluster is let go, whatever StepRelease had to leave.
 	StepReleaseAgain = "release-again"
 )
 
 // Steps of a restore that another step or gc refers to.
 const (
-	StepCreateCluster    = "create-cluster"
-	StepCreateVolumes    = "create-volumes"
-	StepBindVolumes      = "bind-volumes"      // from its begin on persistent volumes may name the volumes
-	StepHandOver         = "hand-over-volumes" // of a restore that somebody else binds the volumes of: as StepBindVolumes
+	StepCreateCluster = "create-cluster"
+	StepCreateVolumes = "create-volumes"
+	StepBindVolumes   = "bind-volumes" // from its begin on persistent volumes may name the volumes
+	// of a restore that somebody else binds the volumes of: as StepBindVolumes
+	StepHandOver         = "hand-over-volumes"
 	StepFreezeScheduling = "freeze-scheduling"
 	StepFindAhead        = "find-ahead" // at its end it is known which replicas are ahead of their raft logs
 	StepRecover          = "recover"
@@ -55,8 +58,10 @@ const (
 	ResultEarlyApplyBack   = "early-apply-back" // the stores are set to what IntentEarlyApply says
 	ResultStillHeld        = "still-held"       // of StepRelease: it ends although PD is not let go; data: the reason
 	ResultFastRestoreEnded = "fast-restore-disabled"
-	ResultServes           = "serves"        // of a restore: users may use the cluster, so that its volumes hold live data
-	ResultAhead            = "ahead"         // of StepFindAhead; data: the replicas that are ahead of their own logs
-	ResultExpected         = "expected"      // of the checks: how long the run should take, as it was announced; data: the report's field
-	ResultLeftRecovery     = "left-recovery" // of older versions, in place of IntentLeaveRecovery
+	// of a restore: users may use the cluster, so that its volumes hold live data
+	ResultServes = "serves"
+	ResultAhead  = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
+	// of the checks: how long the run should take, as it was announced; data: the report's field
+	ResultExpected     = "expected"
+	ResultLeftRecovery = "left-recovery" // of older versions, in place of IntentLeaveRecovery
 )

@@ -35,8 +35,8 @@ func NewStoreJournal(store objstore.Store, prefix string) *StoreJournal {
 
 func (j *StoreJournal) key(seq int) string { return fmt.Sprintf("%s%06d.json", j.prefix, seq) }
 
-// Append writes the record as a new object. It succeeds if exactly this record is there: an earlier try whose answer was
-// lost has written it.
+// Append writes the record as a new object. It succeeds if exactly this record is there: an earlier try whose answer
+// was lost has written it.
 func (j *StoreJournal) Append(ctx context.Context, r phase.Record) error {
 	body, err := seal(r)
 	if err != nil {
@@ -119,7 +119,8 @@ func (j *StoreJournal) inOrder(ctx context.Context, bySeq map[int]*phase.Record,
 			}
 		}
 		if r.Epoch < epoch {
-			return nil, failure.New(failure.Corrupt, "read journal", j.key(seq), "its epoch is %d, and %d came before", r.Epoch, epoch)
+			return nil, failure.New(failure.Corrupt, "read journal", j.key(seq), "its epoch is %d, and %d came before",
+				r.Epoch, epoch)
 		}
 		epoch = r.Epoch
 		records = append(records, *r)
@@ -167,7 +168,8 @@ func seal(r phase.Record) ([]byte, error) {
 // check is Corrupt for a record that was changed after it was written, and Usage for one of a newer format.
 func check(r *phase.Record) error {
 	if r.Version > recordVersion {
-		return failure.New(failure.Usage, "check record", "", "it has format %d, and %d is the newest that is known", r.Version, recordVersion).
+		return failure.New(failure.Usage, "check record", "", "it has format %d, and %d is the newest that is known",
+			r.Version, recordVersion).
 			WithHint("use the version of tisnap that wrote it")
 	}
 	if r.Version == 0 {

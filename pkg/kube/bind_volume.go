@@ -60,7 +60,8 @@ func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 func restoredObjects(v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	const op = "make claim"
 	if v.Volume == "" || v.Zone == "" || v.SizeGiB <= 0 || v.Ordinal < 0 || v.Run == "" {
-		return nil, nil, failure.New(failure.Usage, op, string(v.Volume), "volume, zone, size, ordinal or run is missing")
+		return nil, nil, failure.New(failure.Usage, op, string(v.Volume),
+			"volume, zone, size, ordinal or run is missing")
 	}
 	var fromClaim corev1.PersistentVolumeClaim
 	var fromVolume corev1.PersistentVolume
@@ -88,7 +89,9 @@ func restoredVolumeName(v RestoredVolume) string {
 	return fmt.Sprintf("tisnap-%s-%s-%d", runmark.Slug(string(v.Run)), runmark.Slug(string(v.Role)), v.Ordinal)
 }
 
-func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, v RestoredVolume) (*corev1.PersistentVolume, error) {
+func (c *Client) ensureVolume(
+	ctx context.Context, pv *corev1.PersistentVolume, v RestoredVolume,
+) (*corev1.PersistentVolume, error) {
 	const op = "create persistent volume"
 	api := c.core.CoreV1().PersistentVolumes()
 	made, err := create(ctx, func(ctx context.Context) (*corev1.PersistentVolume, error) {
@@ -107,7 +110,8 @@ func (c *Client) ensureVolume(ctx context.Context, pv *corev1.PersistentVolume, 
 		return nil, err
 	}
 	ref := made.Spec.ClaimRef
-	if volumeOf(made) != v.Volume || ref == nil || ref.Namespace != pv.Spec.ClaimRef.Namespace || ref.Name != pv.Spec.ClaimRef.Name {
+	if volumeOf(made) != v.Volume || ref == nil || ref.Namespace != pv.Spec.ClaimRef.Namespace ||
+		ref.Name != pv.Spec.ClaimRef.Name {
 		return nil, failure.New(failure.Conflict, op, pv.Name, "it exists already for volume %s", volumeOf(made)).
 			WithHint("delete the persistent volume %s, whose EBS volume stays", pv.Name)
 	}
@@ -134,7 +138,9 @@ func (c *Client) awaitAvailable(ctx context.Context, pv *corev1.PersistentVolume
 	return nil
 }
 
-func (c *Client) ensureClaim(ctx context.Context, pvc *corev1.PersistentVolumeClaim, v RestoredVolume) (*corev1.PersistentVolumeClaim, error) {
+func (c *Client) ensureClaim(
+	ctx context.Context, pvc *corev1.PersistentVolumeClaim, v RestoredVolume,
+) (*corev1.PersistentVolumeClaim, error) {
 	const op = "create claim"
 	target := pvc.Namespace + "/" + pvc.Name
 	api := c.core.CoreV1().PersistentVolumeClaims(pvc.Namespace)

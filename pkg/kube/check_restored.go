@@ -45,7 +45,8 @@ func CheckRestored(source json.RawMessage, to Target, volumes []RestoredVolume) 
 				return Checked{}, err
 			}
 			if seen[name] {
-				return Checked{}, failure.New(failure.Corrupt, "name claim", name, "two volumes of the backup would get this name")
+				return Checked{}, failure.New(failure.Corrupt, "name claim", name,
+					"two volumes of the backup would get this name")
 			}
 			seen[name] = true
 		}

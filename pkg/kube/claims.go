@@ -20,7 +20,8 @@ func (c *Client) Claims(ctx context.Context, name cluster.Name) ([]string, error
 		return nil, err
 	}
 	return claimNames(slices.DeleteFunc(list, func(pvc corev1.PersistentVolumeClaim) bool {
-		return pvc.Labels[operator1.ComponentLabel] != operator1.TiKV && !strings.HasPrefix(pvc.Name, operator1.TiKV+"-")
+		return pvc.Labels[operator1.ComponentLabel] != operator1.TiKV &&
+			!strings.HasPrefix(pvc.Name, operator1.TiKV+"-")
 	})), nil
 }
 

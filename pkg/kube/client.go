@@ -32,15 +32,16 @@ type Config struct {
 	Timeout time.Duration
 	// UserAgent is "tisnap" if empty.
 	UserAgent string
-	// ReadClientSecret says that the client certificate of a cluster with TLS is read from its secret, as no files were given:
-	// DryRun then refuses a target whose secret cannot be used.
+	// ReadClientSecret says that the client certificate of a cluster with TLS is read from its secret, as no files were
+	// given: DryRun then refuses a target whose secret cannot be used.
 	ReadClientSecret bool
-	// Forwards says whether pods are, or will be, reached by port forwards: then Allowed needs that permission too. nil is no.
-	// It is asked only if the permission is missing.
+	// Forwards says whether pods are, or will be, reached by port forwards: then Allowed needs that permission too. nil
+	// is no. It is asked only if the permission is missing.
 	Forwards func(context.Context) bool
 	// Patience is how long a refusal (401, 403) has to stay before it counts; 0 is 5 s.
 	Patience time.Duration
-	// BindPatience is how long a new PV may take until it is Available, before its claim is made in any case; 0 is 10 s.
+	// BindPatience is how long a new PV may take until it is Available, before its claim is made in any case; 0 is 10
+	// s.
 	BindPatience time.Duration
 }
 
@@ -92,7 +93,8 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, kubeerr.Usage(err)
 	}
-	// client-go leaves it out of a configuration in the cluster: what was asked as somebody else would be done as the pod.
+	// client-go leaves it out of a configuration in the cluster: what was asked as somebody else would be done as the
+	// pod.
 	config.Impersonate.UserName = cmp.Or(config.Impersonate.UserName, cfg.AsUser)
 	config.Impersonate.UID = cmp.Or(config.Impersonate.UID, cfg.AsUID)
 	if len(config.Impersonate.Groups) == 0 {
@@ -118,8 +120,8 @@ func loaderOf(cfg Config) clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 }
 
-// Namespace is the one that Client.Namespace of an opened client is, and fails where Open does: with no kubeconfig and outside of
-// any pod client-go would say "default". It contacts nobody, either.
+// Namespace is the one that Client.Namespace of an opened client is, and fails where Open does: with no kubeconfig and
+// outside of any pod client-go would say "default". It contacts nobody, either.
 func Namespace(cfg Config) (string, error) {
 	loader := loaderOf(cfg)
 	if _, err := loader.ClientConfig(); err != nil {
@@ -150,7 +152,8 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 		return nil, kubeerr.Usage(err)
 	}
 	c := &Client{
-		http: shared, config: config, clientSecret: cfg.ReadClientSecret, namespace: namespace, forwards: cfg.Forwards, inside: inside, server: config.Host,
+		http: shared, config: config, clientSecret: cfg.ReadClientSecret, namespace: namespace, forwards: cfg.Forwards,
+		inside: inside, server: config.Host,
 		patience: cmp.Or(cfg.Patience, refusalPatience), bindPatience: cmp.Or(cfg.BindPatience, availableWait),
 	}
 	// Outermost, so that a credential plugin may fetch another token for each try.

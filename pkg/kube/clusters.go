@@ -32,7 +32,8 @@ func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluste
 
 // instance is TidbCluster.Instance; that of a cluster that does not exist is its name.
 func (c *Client) instance(ctx context.Context, name cluster.Name) (string, error) {
-	o, err := c.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	o, err := c.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace).
+		Get(ctx, name.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return name.Name, nil
 	}

@@ -61,8 +61,8 @@ type RestoredVolume struct {
 	SizeGiB   int64
 	// Claim and Object are the source's PVC and PV; everything but names, ids, zone, size and status is kept.
 	Claim, Object json.RawMessage
-	// Fence is asked before the claim is made: the volume may take long to be available, and another run may have the target
-	// by then. Nil is for a caller that knows.
+	// Fence is asked before the claim is made: the volume may take long to be available, and another run may have the
+	// target by then. Nil is for a caller that knows.
 	Fence func(context.Context) error
 }
 
@@ -78,8 +78,9 @@ type Restorer interface {
 	// DryRun asks the API server for all that the methods below will make, without making it, and finds claims left
 	// behind, StorageClasses and TLS secrets that are missing. exists says that somebody else made the cluster.
 	DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error
-	// CreateCluster makes the target from the source's object: name, namespace and recovery mode are set, status
-	// and what the source's server filled in are dropped. An existing cluster that another run (or a person) made is a Conflict.
+	// CreateCluster makes the target from the source's object: name, namespace and recovery mode are set, status and
+	// what the source's server filled in are dropped. An existing cluster that another run (or a person) made is a
+	// Conflict.
 	CreateCluster(ctx context.Context, source json.RawMessage, to Target) error
 	// BindVolume makes the PV and the PVC of a restored volume. Names are unique to the run for the PV; the
 	// PVC has the name that the target's StatefulSet expects.
@@ -98,10 +99,11 @@ type Restorer interface {
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
 	// StartTiDB lets TiDB start in a cluster that CreateCluster has made.
 	StartTiDB(ctx context.Context, name cluster.Name) error
-	// DeleteCluster deletes the TidbCluster that the run made, with its StatefulSets, pods, claims and PVs, and returns when
-	// they are gone. It keeps the EBS volumes that the run made; those that Kubernetes made for the cluster, of PD, go. Claims
-	// that are older than the cluster stay. Transient errors are retried until ctx ends. A cluster that another run made is a
-	// Conflict and stays; so is one that serves, by its TiDB or, unless the caller itself has left recovery mode, by that.
+	// DeleteCluster deletes the TidbCluster that the run made, with its StatefulSets, pods, claims and PVs, and returns
+	// when they are gone. It keeps the EBS volumes that the run made; those that Kubernetes made for the cluster, of
+	// PD, go. Claims that are older than the cluster stay. Transient errors are retried until ctx ends. A cluster that
+	// another run made is a Conflict and stays; so is one that serves, by its TiDB or, unless the caller itself has
+	// left recovery mode, by that.
 	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error
 	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
 	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.

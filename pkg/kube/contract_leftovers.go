@@ -25,8 +25,9 @@ type Leftover struct {
 	Strays []Stray
 }
 
-// Stray is a claim of the target's name, or a PV of one, that carries no run although its TidbCluster is gone: a StatefulSet
-// made it, of a target that an earlier version took away or of a cluster that is no run's. Nobody deletes it.
+// Stray is a claim of the target's name, or a PV of one, that carries no run although its TidbCluster is gone: a
+// StatefulSet made it, of a target that an earlier version took away or of a cluster that is no run's. Nobody deletes
+// it.
 type Stray struct {
 	Claim  string           // its name; "" if only the PV is left
 	Volume string           // the PV's name; "" if there is none
@@ -41,7 +42,7 @@ type Leftovers interface {
 	// Leftover finds what the run has left of the target, and changes nothing. Kinds: Denied, Limited, Unknown.
 	Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (Leftover, error)
 	// DeleteLeftover deletes that target as DeleteCluster does, and only the one that was found: a TidbCluster with
-	// another UID, or one that has left recovery mode since, is a Conflict and stays, at whatever moment that happens. It
-	// returns when all of it is gone, and may be called again. EBS volumes that the run made stay.
+	// another UID, or one that has left recovery mode since, is a Conflict and stays, at whatever moment that happens.
+	// It returns when all of it is gone, and may be called again. EBS volumes that the run made stay.
 	DeleteLeftover(ctx context.Context, found Leftover) error
 }

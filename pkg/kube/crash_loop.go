@@ -46,7 +46,8 @@ func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int
 			continue
 		}
 		found = append(found, CrashLoop{
-			Pod: pod.Name, Ordinal: ordinalOf(pod.Name), Restarts: int(status.RestartCount), LastWords: c.lastWords(ctx, pod),
+			Pod: pod.Name, Ordinal: ordinalOf(pod.Name), Restarts: int(status.RestartCount),
+			LastWords: c.lastWords(ctx, pod),
 		})
 	}
 	return found, nil

@@ -60,5 +60,6 @@ func (c *Client) checkLeftovers(ctx context.Context, target cluster.Name) error 
 	names := claimNames(list)
 	return failure.New(failure.Conflict, "create tidbcluster", target.String(),
 		"%d claims of an earlier cluster of this name exist, %s the first", len(names), names[0]).
-		WithHint("choose another target name, or delete them: kubectl -n %s delete pvc %s", target.Namespace, strings.Join(names, " "))
+		WithHint("choose another target name, or delete them: kubectl -n %s delete pvc %s", target.Namespace,
+			strings.Join(names, " "))
 }

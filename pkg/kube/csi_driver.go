@@ -22,8 +22,8 @@ const (
 	// autoModeDriver is that of EKS Auto Mode, whose nodes attach the volumes of no other
 	// (https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html).
 	autoModeDriver = "ebs.csi.eks.amazonaws.com"
-	// The in-tree driver is EBS' own by another name since Kubernetes 1.23, and a class without a provisioner only names
-	// volumes that somebody made.
+	// The in-tree driver is EBS' own by another name since Kubernetes 1.23, and a class without a provisioner only
+	// names volumes that somebody made.
 	inTreeDriver  = "kubernetes.io/aws-ebs"
 	noProvisioner = "kubernetes.io/no-provisioner"
 
@@ -44,17 +44,21 @@ func sourceDriver(pv *corev1.PersistentVolumeSpec) string {
 func foreignDriver(pv *corev1.PersistentVolume) string {
 	switch spec := pv.Spec; {
 	case spec.CSI != nil && isEBSDriver(spec.CSI.Driver):
-		return fmt.Sprintf("a volume of %s with the id %q, where vol-… is expected", spec.CSI.Driver, spec.CSI.VolumeHandle)
+		return fmt.Sprintf("a volume of %s with the id %q, where vol-… is expected", spec.CSI.Driver,
+			spec.CSI.VolumeHandle)
 	case spec.CSI != nil:
 		return "a volume of " + spec.CSI.Driver
 	case spec.AWSElasticBlockStore != nil:
-		return fmt.Sprintf("one of the in-tree driver with the id %q, where vol-… is expected", spec.AWSElasticBlockStore.VolumeID)
+		return fmt.Sprintf("one of the in-tree driver with the id %q, where vol-… is expected",
+			spec.AWSElasticBlockStore.VolumeID)
 	}
 	return "one without a CSI driver"
 }
 
 // restoredFor is restoredObjects with the driver of the target.
-func (c *Client) restoredFor(ctx context.Context, v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+func (c *Client) restoredFor(
+	ctx context.Context, v RestoredVolume,
+) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	pvc, pv, err := restoredObjects(v)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +70,10 @@ func (c *Client) restoredFor(ctx context.Context, v RestoredVolume) (*corev1.Per
 	pv.Spec.CSI.Driver = driver
 	// The driver that is named there is the one that deletes the volume, should the PV's policy ever say so.
 	for _, annotations := range []map[string]string{pv.Annotations, pvc.Annotations} {
-		for _, key := range []string{provisionedByKey, "volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"} {
+		for _, key := range []string{
+			provisionedByKey, "volume.kubernetes.io/storage-provisioner",
+			"volume.beta.kubernetes.io/storage-provisioner",
+		} {
 			if _, has := annotations[key]; has {
 				annotations[key] = driver
 			}
@@ -100,7 +107,8 @@ func (c *Client) targetDriver(ctx context.Context, class *string, source string)
 	case driver == noProvisioner:
 		driver = ""
 	default:
-		return "", failure.New(failure.Unready, op, *class, "its provisioner is %s, and restored volumes are EBS volumes", driver).
+		return "", failure.New(failure.Unready, op, *class,
+			"its provisioner is %s, and restored volumes are EBS volumes", driver).
 			WithHint("give the target's TiKV a StorageClass of %s or, on EKS Auto Mode, %s", ebsDriver, autoModeDriver)
 	}
 	c.drivers.Store(*class, driver)
@@ -145,5 +153,6 @@ func (c *Client) checkDrivers(ctx context.Context, volumes []RestoredVolume) err
 	}
 	return failure.New(failure.Unready, "check storage classes", volumes[0].Cluster.String(),
 		"its TiKV volumes are of several CSI drivers: %s", strings.Join(mix, ", ")).
-		WithHint("make StorageClasses of one driver in the target's Kubernetes cluster: a node attaches the volumes of one")
+		WithHint("make StorageClasses of one driver in the target's Kubernetes cluster: a node attaches the volumes " +
+			"of one")
 }

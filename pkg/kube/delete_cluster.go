@@ -21,11 +21,11 @@ import (
 )
 
 // DeleteCluster takes a target away again: the TidbCluster, then its StatefulSets with their pods, then its claims and
-// the run's PVs, whose EBS volumes stay. In that order: a StatefulSet that lives makes a deleted claim again, and the CSI
-// driver a new volume for it. It returns when all of it is gone. A target that is gone already is no error, and what an
-// interrupted call left behind is deleted. One that serves is a Conflict and stays, as another process of the run may have
-// finished it: it runs TiDB, or has left recovery mode. left says that the caller itself did the latter. Transient errors are
-// retried until ctx ends.
+// the run's PVs, whose EBS volumes stay. In that order: a StatefulSet that lives makes a deleted claim again, and the
+// CSI driver a new volume for it. It returns when all of it is gone. A target that is gone already is no error, and
+// what an interrupted call left behind is deleted. One that serves is a Conflict and stays, as another process of the
+// run may have finished it: it runs TiDB, or has left recovery mode. left says that the caller itself did the latter.
+// Transient errors are retried until ctx ends.
 func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error {
 	if run == "" {
 		return failure.New(failure.Usage, "delete tidbcluster", name.String(), "the run is not named")
@@ -61,12 +61,13 @@ func (d *deletion) deleteCluster(ctx context.Context) error {
 func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructured, this metav1.DeleteOptions) error {
 	const op = "delete tidbcluster"
 	d.target = found
-	// Claims that the StatefulSets made do not name the run. If this process ends once the cluster is gone, nothing else
-	// distinguishes them from those of an earlier cluster of the name.
+	// Claims that the StatefulSets made do not name the run. If this process ends once the cluster is gone, nothing
+	// else distinguishes them from those of an earlier cluster of the name.
 	if err := d.claimForRun(ctx); err != nil {
 		return err
 	}
-	background := metav1.DeletePropagationBackground // with any other the Operator would see it, and make its StatefulSets again
+	// with any other the Operator would see it, and make its StatefulSets again
+	background := metav1.DeletePropagationBackground
 	this.PropagationPolicy = &background
 	err := d.dynamic.Resource(operator1.Resource()).Namespace(d.name.Namespace).Delete(ctx, d.name.Name, this)
 	switch {
@@ -105,9 +106,10 @@ func (d *deletion) claimForRun(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return parallel.Each(ctx, parallelRequests, list, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
-		return d.markClaim(ctx, claim.Namespace, claim.Name, d.run)
-	})
+	return parallel.Each(ctx, parallelRequests, list,
+		func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
+			return d.markClaim(ctx, claim.Namespace, claim.Name, d.run)
+		})
 }
 
 func (c *Client) markClaim(ctx context.Context, namespace, name string, run cluster.RunID) error {

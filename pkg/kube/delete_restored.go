@@ -35,7 +35,8 @@ func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.R
 	var out []string
 	for i := range volumes.Items {
 		pv := &volumes.Items[i]
-		if runmark.MadeBy(pv, run) && !restored(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		if runmark.MadeBy(pv, run) && !restored(pv) &&
+			pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			out = append(out, fmt.Sprintf("%s (%s)", pv.Name, volumeOf(pv)))
 		}
 	}
@@ -63,29 +64,34 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 		byName[volumes.Items[i].Name] = &volumes.Items[i]
 	}
 	return errors.Join(
-		parallel.Each(ctx, parallelRequests, claims.Items, func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
-			if !runmark.MadeBy(&claim, run) {
-				return nil
-			}
-			return c.deleteClaim(ctx, &claim, byName[claim.Spec.VolumeName], run)
-		}),
-		parallel.Each(ctx, parallelRequests, volumes.Items, func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
-			if !runmark.MadeBy(&pv, run) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != name.Namespace {
-				return nil
-			}
-			if !restored(&pv) { // it goes with its claim, unless the Operator has put its policy back meanwhile
-				_, err := c.setPolicy(ctx, &pv, corev1.PersistentVolumeReclaimDelete, run)
-				return err
-			}
-			return c.deleteVolume(ctx, &pv)
-		}),
+		parallel.Each(ctx, parallelRequests, claims.Items,
+			func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
+				if !runmark.MadeBy(&claim, run) {
+					return nil
+				}
+				return c.deleteClaim(ctx, &claim, byName[claim.Spec.VolumeName], run)
+			}),
+		parallel.Each(ctx, parallelRequests, volumes.Items,
+			func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
+				if !runmark.MadeBy(&pv, run) || pv.Spec.ClaimRef == nil ||
+					pv.Spec.ClaimRef.Namespace != name.Namespace {
+					return nil
+				}
+				if !restored(&pv) { // it goes with its claim, unless the Operator has put its policy back meanwhile
+					_, err := c.setPolicy(ctx, &pv, corev1.PersistentVolumeReclaimDelete, run)
+					return err
+				}
+				return c.deleteVolume(ctx, &pv)
+			}),
 	)
 }
 
 // deleteClaim deletes a claim, after the policy of its volume was set to what is to become of that: one that a restore
 // made is kept, since the run deletes it itself. One that Kubernetes made for the claim is deleted with it: it is of
 // no use without the cluster, and nobody else would find it. It carries the run from then on.
-func (c *Client) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, run cluster.RunID) error {
+func (c *Client) deleteClaim(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, run cluster.RunID,
+) error {
 	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID {
 		policy := corev1.PersistentVolumeReclaimDelete
 		if restored(pv) {
@@ -118,7 +124,9 @@ func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) 
 }
 
 // setPolicy writes the reclaim policy and the run on a PV, and returns it as it is then; nil if it is gone.
-func (c *Client) setPolicy(ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, run cluster.RunID) (*corev1.PersistentVolume, error) {
+func (c *Client) setPolicy(
+	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, run cluster.RunID,
+) (*corev1.PersistentVolume, error) {
 	api := c.core.CoreV1().PersistentVolumes()
 	var now *corev1.PersistentVolume
 	err := untilWritten(ctx, "set reclaim policy "+string(policy), pv.Name, func() error {

@@ -26,8 +26,8 @@ type deletion struct {
 	name cluster.Name
 	run  cluster.RunID
 	left bool // recovery mode, by the caller: that it is out of it does not say that it serves
-	// target is the TidbCluster as it was found, and nil if it was gone before the first try: then what does not carry the
-	// run cannot be distinguished from what somebody else made under the name, and stays.
+	// target is the TidbCluster as it was found, and nil if it was gone before the first try: then what does not carry
+	// the run cannot be distinguished from what somebody else made under the name, and stays.
 	target *unstructured.Unstructured
 }
 
@@ -47,7 +47,8 @@ func (d *deletion) deleteRest(ctx context.Context) error {
 	return nil
 }
 
-// clusterGone waits for the finalizers of the TidbCluster: as long as it is there the Operator makes its StatefulSets again.
+// clusterGone waits for the finalizers of the TidbCluster: as long as it is there the Operator makes its StatefulSets
+// again.
 func (d *deletion) clusterGone(ctx context.Context) error {
 	found, err := d.getCluster(ctx, d.name)
 	switch {
@@ -119,7 +120,8 @@ func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim
 	if d.target == nil {
 		return nil, nil
 	}
-	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, operator1.InstanceSelector(operator1.Instance(d.target)))
+	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).
+		List(ctx, operator1.InstanceSelector(operator1.Instance(d.target)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", d.name.String())
 	}
@@ -141,7 +143,10 @@ func (d *deletion) remainsGone(ctx context.Context) error {
 	if err != nil {
 		return kubeerr.Wrap(err, "list claims", d.name.String())
 	}
-	err = d.still("claim", names(slices.DeleteFunc(list.Items, func(p corev1.PersistentVolumeClaim) bool { return !runmark.MadeBy(&p, d.run) })))
+	err = d.still("claim",
+		names(
+			slices.DeleteFunc(list.Items,
+				func(p corev1.PersistentVolumeClaim) bool { return !runmark.MadeBy(&p, d.run) })))
 	if err != nil {
 		return err
 	}
@@ -175,7 +180,8 @@ func (d *deletion) still(kind string, left []string) error {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return failure.New(failure.Limited, "delete tidbcluster", d.name.String(), "still there: %s %s", kind, text).
-		WithHint("see what keeps it: kubectl -n %s describe %s; then run it again", d.name.Namespace, strings.ReplaceAll(strings.ToLower(kind), " ", ""))
+		WithHint("see what keeps it: kubectl -n %s describe %s; then run it again", d.name.Namespace,
+			strings.ReplaceAll(strings.ToLower(kind), " ", ""))
 }
 
 func names[T any, P interface {

@@ -19,9 +19,11 @@ import (
 
 // DryRun asks the API server for everything that CreateCluster and BindVolume will make, without making it, so that
 // quotas, policies, webhooks and the namespace are asked before anything is there. It finds claims that an earlier
-// cluster left behind, StorageClasses and TLS secrets that are missing, and quotas that are too small for all of it together. exists
-// says that somebody else made the cluster.
-func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error {
+// cluster left behind, StorageClasses and TLS secrets that are missing, and quotas that are too small for all of it
+// together. exists says that somebody else made the cluster.
+func (c *Client) DryRun(
+	ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool,
+) error {
 	made, err := operator1.Make(source, to)
 	if err != nil {
 		return err
@@ -30,7 +32,8 @@ func (c *Client) DryRun(ctx context.Context, source json.RawMessage, to Target, 
 		if err := c.checkLeftovers(ctx, to.Name); err != nil {
 			return err
 		}
-		_, err := c.dynamic.Resource(operator1.Resource()).Namespace(to.Name.Namespace).Create(ctx, made.Object, tried())
+		_, err := c.dynamic.Resource(operator1.Resource()).Namespace(to.Name.Namespace).
+			Create(ctx, made.Object, tried())
 		if err := unlessThere(err, "try to create tidbcluster", to.Name.String()); err != nil {
 			return err
 		}
@@ -78,14 +81,16 @@ func unlessThere(err error, op, target string) error {
 func (c *Client) checkClasses(ctx context.Context, spec map[string]any) error {
 	classes := map[string]string{}
 	findClasses(spec, "spec", classes)
-	return parallel.Each(ctx, parallelRequests, slices.Sorted(maps.Keys(classes)), func(ctx context.Context, _ int, name string) error {
-		_, err := c.core.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return failure.New(failure.Unready, "check storage class", name, "it does not exist, and %s names it", classes[name]).
-				WithHint("create the StorageClass %s in this Kubernetes cluster", name)
-		}
-		return kubeerr.Wrap(err, "check storage class", name)
-	})
+	return parallel.Each(ctx, parallelRequests, slices.Sorted(maps.Keys(classes)),
+		func(ctx context.Context, _ int, name string) error {
+			_, err := c.core.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return failure.New(failure.Unready, "check storage class", name, "it does not exist, and %s names it",
+					classes[name]).
+					WithHint("create the StorageClass %s in this Kubernetes cluster", name)
+			}
+			return kubeerr.Wrap(err, "check storage class", name)
+		})
 }
 
 // findClasses collects the StorageClasses of a spec, each with the path of one place that names it.

@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// upgradePatience is how long the refusal of a port forward is repeated: less than the time that a dial of PD has in all, so
-// that the refusal is what the caller sees.
+// upgradePatience is how long the refusal of a port forward is repeated: less than the time that a dial of PD has in
+// all, so that the refusal is what the caller sees.
 const upgradePatience = time.Second
 
 // Forward makes a forwarder with the client's credentials. Its Close ends it. It contacts nobody.

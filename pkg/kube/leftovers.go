@@ -57,8 +57,8 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	return out, nil
 }
 
-// leftClaims are those that carry the run, and those that the StatefulSets of a cluster made that the run made; bound are
-// Leftover.Bound.
+// leftClaims are those that carry the run, and those that the StatefulSets of a cluster made that the run made; bound
+// are Leftover.Bound.
 func (c *Client) leftClaims(
 	ctx context.Context, name cluster.Name, run cluster.RunID, own *unstructured.Unstructured,
 ) (left []string, bound map[string]string, err error) {
@@ -122,7 +122,8 @@ func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run clust
 	if !runmark.MadeBy(tc, run) {
 		return nil, runmark.CheckMade(tc, run, "list volumes", name.String())
 	}
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, operator1.InstanceSelector(operator1.Instance(tc)))
+	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).
+		List(ctx, operator1.InstanceSelector(operator1.Instance(tc)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}

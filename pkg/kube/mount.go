@@ -38,7 +38,9 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	if err != nil {
 		return m, "", err
 	}
-	m = Mount{Role: role, MountPath: mountPath, PVC: claim, PV: pv.Name, Volume: volume, Class: pv.Spec.StorageClassName}
+	m = Mount{
+		Role: role, MountPath: mountPath, PVC: claim, PV: pv.Name, Volume: volume, Class: pv.Spec.StorageClassName,
+	}
 	// The kind is not in the items of a list; the manifest's reader wants it.
 	pvc.APIVersion, pvc.Kind = "v1", "PersistentVolumeClaim"
 	pv.APIVersion, pv.Kind = "v1", "PersistentVolume"
@@ -48,7 +50,8 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	return m, "", failure.Wrap(err, failure.Corrupt, "encode claim", claim)
 }
 
-// volumeOf is the EBS volume behind a PV, of a CSI driver of EBS or of the old in-tree one ("aws://us-west-2a/vol-0abc").
+// volumeOf is the EBS volume behind a PV, of a CSI driver of EBS or of the old in-tree one
+// ("aws://us-west-2a/vol-0abc").
 func volumeOf(pv *corev1.PersistentVolume) cluster.VolumeID {
 	id := ""
 	switch {

@@ -17,7 +17,8 @@ func checkSize(o any, target string) error {
 		return failure.Wrap(err, failure.Usage, "encode object", target)
 	}
 	if len(b) > maxObjectBytes {
-		return failure.New(failure.Usage, "write object", target, "it has %d bytes, more than %d", len(b), maxObjectBytes).
+		return failure.New(failure.Usage, "write object", target, "it has %d bytes, more than %d", len(b),
+			maxObjectBytes).
 			WithHint("make the source's TidbCluster smaller")
 	}
 	return nil

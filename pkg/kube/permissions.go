@@ -66,7 +66,8 @@ func (c *Client) Allowed(ctx context.Context, namespace string) error {
 		if missing, err = c.missing(ctx, missing, namespace); err != nil || len(missing) == 0 {
 			return err
 		}
-		if !slices.ContainsFunc(missing, func(p permission) bool { return p != forwardPermission() }) && !c.forwards(ctx) {
+		if !slices.ContainsFunc(missing, func(p permission) bool { return p != forwardPermission() }) &&
+			!c.forwards(ctx) {
 			return nil
 		}
 		if time.Now().After(end) {

@@ -48,7 +48,8 @@ func containerReason(p *corev1.Pod) string {
 		case s.State.Terminated != nil:
 			t := s.State.Terminated
 			return fmt.Sprintf("%s: container %s ended with code %d %s", t.Reason, s.Name, t.ExitCode, t.Message)
-		case s.State.Waiting != nil && s.State.Waiting.Reason != "ContainerCreating" && s.State.Waiting.Reason != "PodInitializing":
+		case s.State.Waiting != nil && s.State.Waiting.Reason != "ContainerCreating" &&
+			s.State.Waiting.Reason != "PodInitializing":
 			return joined(s.State.Waiting.Reason, s.State.Waiting.Message)
 		}
 	}

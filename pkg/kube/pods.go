@@ -34,7 +34,8 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.ComponentSelector(tc.Instance, operator1.TiKV))
+	list, err := c.core.CoreV1().Pods(name.Namespace).
+		List(ctx, operator1.ComponentSelector(tc.Instance, operator1.TiKV))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
@@ -102,7 +103,9 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 }
 
 // fetch gets objects by name, several at a time; those that do not exist are left out.
-func fetch[T any](ctx context.Context, names []string, get func(context.Context, string, metav1.GetOptions) (*T, error)) (map[string]*T, error) {
+func fetch[T any](
+	ctx context.Context, names []string, get func(context.Context, string, metav1.GetOptions) (*T, error),
+) (map[string]*T, error) {
 	list := make([]*T, len(names))
 	err := parallel.Each(ctx, parallelRequests, names, func(ctx context.Context, i int, name string) error {
 		o, err := get(ctx, name, metav1.GetOptions{})
@@ -144,7 +147,8 @@ func (f *podObjects) pod(p *corev1.Pod) (found Pod, unbound []string, err error)
 			return found, nil, err
 		}
 		if why != "" {
-			unbound = append(unbound, fmt.Sprintf("claim %s of pod %s %s", v.PersistentVolumeClaim.ClaimName, p.Name, why))
+			unbound = append(unbound,
+				fmt.Sprintf("claim %s of pod %s %s", v.PersistentVolumeClaim.ClaimName, p.Name, why))
 			continue
 		}
 		found.Mounts = append(found.Mounts, mount)

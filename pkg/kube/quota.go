@@ -31,14 +31,16 @@ func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need opera
 		}
 		lacks := lacksOf(&q, need)
 		if len(lacks) > 0 {
-			over, names = append(over, fmt.Sprintf("ResourceQuota %s: %s", q.Name, strings.Join(lacks, ", "))), append(names, q.Name)
+			over, names = append(over,
+				fmt.Sprintf("ResourceQuota %s: %s", q.Name, strings.Join(lacks, ", "))), append(names, q.Name)
 		}
 	}
 	if len(over) == 0 {
 		return nil
 	}
 	return failure.New(failure.Unready, "check quotas", "namespace "+target.Namespace, "%s", strings.Join(over, "; ")).
-		WithHint("raise it, or delete what uses it up: kubectl -n %s describe resourcequota %s", target.Namespace, strings.Join(names, " "))
+		WithHint("raise it, or delete what uses it up: kubectl -n %s describe resourcequota %s", target.Namespace,
+			strings.Join(names, " "))
 }
 
 // lacksOf lists what a quota has too little of.
@@ -53,7 +55,9 @@ func lacksOf(q *corev1.ResourceQuota, need operator1.Demand) []string {
 		left.Sub(q.Status.Used[name])
 		if asked.Cmp(left) > 0 {
 			hard := q.Status.Hard[name]
-			out = append(out, fmt.Sprintf("the restore needs %s of %s, and %s of %s are left", asked.String(), name, left.String(), hard.String()))
+			out = append(out,
+				fmt.Sprintf("the restore needs %s of %s, and %s of %s are left", asked.String(), name, left.String(),
+					hard.String()))
 		}
 	}
 	return out
@@ -75,7 +79,9 @@ func aliasOf(name corev1.ResourceName) corev1.ResourceName {
 }
 
 // restoredDemand is what the claims of the volumes ask for, less those that are there already.
-func (c *Client) restoredDemand(ctx context.Context, target cluster.Name, volumes []RestoredVolume) (operator1.Demand, error) {
+func (c *Client) restoredDemand(
+	ctx context.Context, target cluster.Name, volumes []RestoredVolume,
+) (operator1.Demand, error) {
 	need := operator1.Demand{}
 	list, err := c.core.CoreV1().PersistentVolumeClaims(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -102,13 +108,16 @@ func (c *Client) restoredDemand(ctx context.Context, target cluster.Name, volume
 
 // tryQuota checks the quotas for the target and its volumes. What a cluster that is there already still lacks is not
 // known: then its volumes count alone.
-func (c *Client) tryQuota(ctx context.Context, made operator1.Made, to cluster.Name, volumes []RestoredVolume, exists bool) error {
+func (c *Client) tryQuota(
+	ctx context.Context, made operator1.Made, to cluster.Name, volumes []RestoredVolume, exists bool,
+) error {
 	need, err := c.restoredDemand(ctx, to, volumes)
 	if err != nil {
 		return err
 	}
 	if !exists {
-		_, err := c.dynamic.Resource(operator1.Resource()).Namespace(to.Namespace).Get(ctx, to.Name, metav1.GetOptions{})
+		_, err := c.dynamic.Resource(operator1.Resource()).Namespace(to.Namespace).
+			Get(ctx, to.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			need.Cluster(made.Object)

@@ -17,7 +17,8 @@ import (
 
 const (
 	// refusalPatience is how long a refusal has to stay: an API server that is restarted refuses connections for a
-	// second and everything for 0.2 s, until its RBAC caches are full, and EKS' authenticator may be away for a few seconds.
+	// second and everything for 0.2 s, until its RBAC caches are full, and EKS' authenticator may be away for a few
+	// seconds.
 	refusalPatience    = 5 * time.Second
 	minRefusalInterval = 100 * time.Millisecond
 	maxRefusalInterval = time.Second
@@ -94,7 +95,8 @@ func (t *refusalTransport) confirmed(r *http.Request, response *http.Response) (
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Limited, "confirm a refusal", p.String())
 	}
-	return nil, failure.New(failure.Limited, "ask the API server", p.String(), "refused with %s though the role allows it", response.Status).
+	return nil, failure.New(failure.Limited, "ask the API server", p.String(),
+		"refused with %s though the role allows it", response.Status).
 		WithHint("run it again: the API server refuses what it allows while it starts")
 }
 

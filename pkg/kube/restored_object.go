@@ -24,7 +24,9 @@ const (
 )
 
 // restoredClaim is the source's claim under the target's name, bound to the PV by name.
-func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, pvName string) *corev1.PersistentVolumeClaim {
+func restoredClaim(
+	from *corev1.PersistentVolumeClaim, v RestoredVolume, name, pvName string,
+) *corev1.PersistentVolumeClaim {
 	annotations := withoutPrefixes(from.Annotations,
 		"pv.kubernetes.io/", "volume.kubernetes.io/selected-node", corev1.LastAppliedConfigAnnotation, runmark.Key)
 	v.store().RenamePod(annotations)
@@ -49,7 +51,8 @@ func restoredClaim(from *corev1.PersistentVolumeClaim, v RestoredVolume, name, p
 // kept when the claim goes: the data must not vanish with a mistaken kubectl delete.
 func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvName string) *corev1.PersistentVolume {
 	annotations := withoutPrefixes(from.Annotations,
-		"pv.kubernetes.io/bound-by-controller", operator1.TemporaryVolumeKey, corev1.LastAppliedConfigAnnotation, runmark.Key)
+		"pv.kubernetes.io/bound-by-controller", operator1.TemporaryVolumeKey, corev1.LastAppliedConfigAnnotation,
+		runmark.Key)
 	v.store().RenamePod(annotations)
 	annotations[operator1.RestoredVolumeKey] = string(v.Volume)
 	labels := v.store().Labels(from.Labels)
@@ -112,7 +115,8 @@ func zoneAffinity(from *corev1.VolumeNodeAffinity, zone cluster.Zone) *corev1.Vo
 						keys = append(keys, oldZoneKey)
 					}
 				case regionKey, oldRegionKey:
-					if slices.ContainsFunc(e.Values, func(r string) bool { return strings.HasPrefix(string(zone), r) }) {
+					if slices.ContainsFunc(e.Values,
+						func(r string) bool { return strings.HasPrefix(string(zone), r) }) {
 						others = append(others, e)
 					}
 				default:
@@ -121,7 +125,8 @@ func zoneAffinity(from *corev1.VolumeNodeAffinity, zone cluster.Zone) *corev1.Vo
 			}
 		}
 	}
-	others = slices.CompactFunc(others, func(a, b corev1.NodeSelectorRequirement) bool { return a.String() == b.String() })
+	others = slices.CompactFunc(others,
+		func(a, b corev1.NodeSelectorRequirement) bool { return a.String() == b.String() })
 	terms := make([]corev1.NodeSelectorTerm, len(keys))
 	for i, key := range keys {
 		terms[i].MatchExpressions = append([]corev1.NodeSelectorRequirement{{

@@ -26,7 +26,8 @@ func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error)
 	at := map[string]int{} // claims' names to places in out
 	for i := range list.Items {
 		claim := &list.Items[i]
-		if claim.Annotations[runmark.Key] == "" && claim.Labels[operator1.InstanceLabel] == name.Name && own.MatchString(claim.Name) {
+		if claim.Annotations[runmark.Key] == "" && claim.Labels[operator1.InstanceLabel] == name.Name &&
+			own.MatchString(claim.Name) {
 			at[claim.Name] = len(out)
 			out = append(out, Stray{Claim: claim.Name})
 		}
@@ -34,7 +35,8 @@ func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error)
 	for i := range volumes.Items {
 		pv := &volumes.Items[i]
 		ref := pv.Spec.ClaimRef
-		if ref == nil || ref.Namespace != name.Namespace || !own.MatchString(ref.Name) || pv.Annotations[runmark.Key] != "" || restored(pv) {
+		if ref == nil || ref.Namespace != name.Namespace || !own.MatchString(ref.Name) ||
+			pv.Annotations[runmark.Key] != "" || restored(pv) {
 			continue
 		}
 		if place, there := at[ref.Name]; there {

@@ -24,8 +24,10 @@ func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target c
 		return err
 	}
 	if len(missing) > 0 {
-		return failure.New(failure.Unready, "check tls secrets", target.String(), "TLS is on, and these secrets do not exist: %s", strings.Join(missing, ", ")).
-			WithHint("issue certificates for %s with the source's CA, one Certificate of cert-manager for each secret: see docs/tls.md", target.Name)
+		return failure.New(failure.Unready, "check tls secrets", target.String(),
+			"TLS is on, and these secrets do not exist: %s", strings.Join(missing, ", ")).
+			WithHint("issue certificates for %s with the source's CA, one Certificate of cert-manager for each "+
+				"secret: see docs/tls.md", target.Name)
 	}
 	if c.clientSecret && slices.Contains(names, operator1.ClientSecret(target.Name)) {
 		_, err = c.ClientTLS(ctx, target)

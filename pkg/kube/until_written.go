@@ -17,9 +17,10 @@ const (
 	maxUpdateInterval = time.Second
 )
 
-// untilWritten repeats a read, change and write for as long as somebody else wrote between the two, with growing pauses, until
-// ctx ends: nothing was written at such a try, and the next one goes by what is there now. A controller that writes all
-// the time is no reason to fail before the caller's deadline; once that is over, the error is Limited. Callers have one.
+// untilWritten repeats a read, change and write for as long as somebody else wrote between the two, with growing
+// pauses, until ctx ends: nothing was written at such a try, and the next one goes by what is there now. A controller
+// that writes all the time is no reason to fail before the caller's deadline; once that is over, the error is Limited.
+// Callers have one.
 func untilWritten(ctx context.Context, op, target string, try func() error) error {
 	err := wait.Until(ctx, wait.Growing(minUpdateInterval, maxUpdateInterval), func() (bool, error) {
 		err := try()
@@ -31,7 +32,8 @@ func untilWritten(ctx context.Context, op, target string, try func() error) erro
 	case errors.Is(ended.Cause, context.Canceled):
 		return kubeerr.Wrap(ended.Cause, op, target)
 	default:
-		return failure.New(failure.Limited, op, target, "somebody else changed it at every try: %w", failure.Remote(ended.Last)).
+		return failure.New(failure.Limited, op, target, "somebody else changed it at every try: %w",
+			failure.Remote(ended.Last)).
 			WithHint("see who writes it all the time, and run it again")
 	}
 }

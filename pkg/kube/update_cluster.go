@@ -17,7 +17,9 @@ func (c *Client) StartTiKV(ctx context.Context, name cluster.Name) error {
 
 // updateCluster reads, changes and writes the TidbCluster, again if somebody else wrote meanwhile, as the
 // Operator does all the time. change returns false if there is nothing to write.
-func (c *Client) updateCluster(ctx context.Context, name cluster.Name, op string, change func(*unstructured.Unstructured) bool) error {
+func (c *Client) updateCluster(
+	ctx context.Context, name cluster.Name, op string, change func(*unstructured.Unstructured) bool,
+) error {
 	api := c.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace)
 	return untilWritten(ctx, op, name.String(), func() error {
 		o, err := c.getCluster(ctx, name)

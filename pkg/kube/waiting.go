@@ -31,7 +31,8 @@ func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, erro
 	}
 	warned := c.warnings(ctx, name.Namespace)
 	for _, component := range operator1.StartOrder(o) {
-		pods := slices.DeleteFunc(slices.Clone(list.Items), func(p corev1.Pod) bool { return p.Labels[operator1.ComponentLabel] != component })
+		pods := slices.DeleteFunc(slices.Clone(list.Items),
+			func(p corev1.Pod) bool { return p.Labels[operator1.ComponentLabel] != component })
 		if len(pods) == 0 {
 			return []string{noPods(o, component, warned)}, nil
 		}
@@ -81,7 +82,9 @@ type warnings map[string]string
 // warnings reads them. They are worth nobody's failure, so errors are passed over.
 func (c *Client) warnings(ctx context.Context, namespace string) warnings {
 	found, newest := warnings{}, map[string]metav1.Time{}
-	list, err := c.core.CoreV1().Events(namespace).List(context.WithValue(ctx, optional{}, true), metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	list, err := c.core.CoreV1().Events(namespace).
+		List(context.WithValue(ctx, optional{}, true),
+			metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {
 		return found
 	}

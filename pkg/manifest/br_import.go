@@ -23,7 +23,8 @@ func FromBackupMeta(id cluster.BackupID, doc []byte) (*Manifest, error) {
 		return nil, failure.Annotate(err, "read backupmeta", string(id))
 	}
 	m := &Manifest{
-		APIVersion: APIVersion, Kind: Kind, ID: id, Run: cluster.RunID("br-" + strconv.FormatUint(d.Cluster.ResolvedTS, 10)),
+		APIVersion: APIVersion, Kind: Kind, ID: id,
+		Run:  cluster.RunID("br-" + strconv.FormatUint(d.Cluster.ResolvedTS, 10)),
 		Tool: ToolBR, FullBackupType: FullBackupType, Region: d.Region, BackupTS: cluster.TS(d.Cluster.ResolvedTS),
 		Kubernetes:  Kubernetes{TidbCluster: d.Kubernetes.TidbCluster, PVCs: d.Kubernetes.PVCs, PVs: d.Kubernetes.PVs},
 		ClusterMeta: doc,

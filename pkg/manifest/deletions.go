@@ -11,15 +11,15 @@ import (
 // DeletionsKind is the kind of the document that names the backups that are about to be buried.
 const DeletionsKind = "Deletions"
 
-// Deletions names the sealed backups of a cluster that are about to be buried, or were when it was written. It is replaced
-// and never deleted.
+// Deletions names the sealed backups of a cluster that are about to be buried, or were when it was written. It is
+// replaced and never deleted.
 type Deletions struct {
 	APIVersion string       `json:"apiVersion"`
 	Kind       string       `json:"kind"`
 	Cluster    cluster.Name `json:"cluster"`
 	Backups    []Deletion   `json:"backups"`
-	// Nonce is random in each write: no content comes a second time, so that no version does, which on S3 is a digest of
-	// the content. Without it a writer could replace what is as it was when he read it, and was another in between.
+	// Nonce is random in each write: no content comes a second time, so that no version does, which on S3 is a digest
+	// of the content. Without it a writer could replace what is as it was when he read it, and was another in between.
 	Nonce string `json:"nonce"`
 }
 

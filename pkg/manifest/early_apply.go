@@ -15,18 +15,20 @@ const (
 	EarlyApplyNotApplicable EarlyApplyState = "not-applicable"
 )
 
-// EarlyApply says what a backup did about TiKV's early apply, by which a leader applies entries that its own raft log does
-// not have yet: a store that is cut in between has data that no log of the backup explains.
+// EarlyApply says what a backup did about TiKV's early apply, by which a leader applies entries that its own raft log
+// does not have yet: a store that is cut in between has data that no log of the backup explains.
 type EarlyApply struct {
 	State EarlyApplyState `json:"state"`
-	// Stores are those on which any replica may be ahead, of an unproven backup: early apply could not be turned off there.
+	// Stores are those on which any replica may be ahead, of an unproven backup: early apply could not be turned off
+	// there.
 	Stores []cluster.StoreID `json:"stores,omitempty"`
-	// Regions are those of which any replica may be ahead, on whatever store. With neither stores nor regions an unproven
-	// backup says nothing of where.
+	// Regions are those of which any replica may be ahead, on whatever store. With neither stores nor regions an
+	// unproven backup says nothing of where.
 	Regions []cluster.RegionID `json:"regions,omitempty"`
 }
 
 // EarlyApplyRuledOut reports whether no replica in the snapshots can be ahead of its log.
 func (m *Manifest) EarlyApplyRuledOut() bool {
-	return m.EarlyApply != nil && (m.EarlyApply.State == EarlyApplyExcluded || m.EarlyApply.State == EarlyApplyNotApplicable)
+	return m.EarlyApply != nil &&
+		(m.EarlyApply.State == EarlyApplyExcluded || m.EarlyApply.State == EarlyApplyNotApplicable)
 }

@@ -39,7 +39,8 @@ func storesElsewhere(tidbCluster json.RawMessage) ([]cluster.StoreID, error) {
 	for text := range object.Status.TiKV.PeerStores {
 		id, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, failure.New(failure.Corrupt, "read crd_tidb_cluster", "", "status.tikv.peerStores has store %q", text)
+			return nil, failure.New(failure.Corrupt, "read crd_tidb_cluster", "", "status.tikv.peerStores has store %q",
+				text)
 		}
 		ids = append(ids, cluster.StoreID(id))
 	}

@@ -39,8 +39,9 @@ const (
 	BRRestoreMeta = "restoremeta" // by the Operator, from br's output file
 	BRLock        = "backup.lock" // by br: the prefix is used
 
-	// BRCutMeta is by this br: the snapshots of a cut that is not proven. TiDB Operator deletes the snapshots of a Backup by what
-	// `rclone copy PREFIX/backupmeta` brings: the object of that name, or, without one, what is in the folder of that name.
+	// BRCutMeta is by this br: the snapshots of a cut that is not proven. TiDB Operator deletes the snapshots of a
+	// Backup by what `rclone copy PREFIX/backupmeta` brings: the object of that name, or, without one, what is in the
+	// folder of that name.
 	BRCutMeta = "backupmeta/backupmeta"
 )
 
@@ -54,7 +55,9 @@ func BackupPrefix(id cluster.BackupID) string { return BackupsPrefix + string(id
 func ClaimKey(id cluster.BackupID) string { return BackupPrefix(id) + ClaimFile }
 
 // ManifestKey is the manifest's object.
-func ManifestKey(id cluster.BackupID) string { return BackupPrefix(id) + ManifestFile } //nolint:revive // Key would not say which
+func ManifestKey(id cluster.BackupID) string {
+	return BackupPrefix(id) + ManifestFile
+} //nolint:revive // Key would not say which
 
 // MarksKey is the object with the marks.
 func MarksKey(id cluster.BackupID) string { return BackupPrefix(id) + MarksFile }

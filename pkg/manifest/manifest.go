@@ -51,14 +51,14 @@ type Manifest struct {
 	PDState *cluster.PDState `json:"pdState,omitempty"`
 	// Tags are the user's own words for the backup; `tisnap prune --keep-tag` goes by them.
 	Tags []string `json:"tags,omitempty"`
-	// Marks says where the regions' logs ended before the hold; nil if that was not read. A tisnap that does not know the
-	// field restores as if there were none, and takes back every region.
+	// Marks says where the regions' logs ended before the hold; nil if that was not read. A tisnap that does not know
+	// the field restores as if there were none, and takes back every region.
 	Marks *Marks `json:"marks,omitempty"`
-	// EarlyApply says whether a replica may be ahead of its own raft log; nil, as in a backup of br or of an older tisnap,
-	// is unproven.
+	// EarlyApply says whether a replica may be ahead of its own raft log; nil, as in a backup of br or of an older
+	// tisnap, is unproven.
 	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
-	// HeldBy is the run of the process that held the cluster where it was another than the backup's: parts of one backup have
-	// the same. Empty in a backup under its own hold.
+	// HeldBy is the run of the process that held the cluster where it was another than the backup's: parts of one
+	// backup have the same. Empty in a backup under its own hold.
 	HeldBy cluster.RunID `json:"heldBy,omitempty"`
 	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
 	// keeps all else that is in it.

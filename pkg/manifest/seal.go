@@ -53,7 +53,8 @@ func Seal(doc []byte, sealedAt time.Time, dataBytes int64) ([]byte, error) {
 	}
 	return encodeDocument(&SealRecord{
 		APIVersion: APIVersion, Kind: SealKind, ID: m.ID, SHA256: digest(doc), Size: int64(len(doc)),
-		SealedAt: sealedAt.UTC(), Run: m.Run, Cluster: m.Source.Cluster, ClusterID: m.Source.ClusterID, Version: m.Source.Version,
+		SealedAt: sealedAt.UTC(), Run: m.Run, Cluster: m.Source.Cluster, ClusterID: m.Source.ClusterID,
+		Version:  m.Source.Version,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, Stores: len(m.Source.Stores),
 		Snapshots: len(m.Snapshots), SizeGiB: m.SizeGiB(), DataBytes: dataBytes, Tags: m.Tags,
 	}, "seal backup", string(m.ID))

@@ -59,16 +59,20 @@ func Verify(doc, seal []byte, key *VerifyKey) error {
 		return failure.Annotate(err, "verify seal", string(s.ID))
 	}
 	if signature.TrustedComment != comment {
-		return refuse(hintForged, "its signature with key %s is not of this seal: what the seal says was changed", key.ID())
+		return refuse(hintForged, "its signature with key %s is not of this seal: what the seal says was changed",
+			key.ID())
 	}
 	return nil
 }
 
 // What to do about a backup that the key does not vouch for. To do the same once more helps in no case.
 const (
-	hintUnsigned = "it was made without --sign-key, or somebody sealed it again: restore another backup, or, if you know that it was never signed, leave --verify-key out"
-	hintOtherKey = "if that key is yours as well, give its public key by --verify-key; else somebody else sealed the backup: restore another one"
-	hintForged   = "somebody changed the backup's objects after they were signed: restore another backup, and find out who may write to the storage"
+	hintUnsigned = "it was made without --sign-key, or somebody sealed it again: restore another backup, or, if you " +
+		"know that it was never signed, leave --verify-key out"
+	hintOtherKey = "if that key is yours as well, give its public key by --verify-key; else somebody else sealed the " +
+		"backup: restore another one"
+	hintForged = "somebody changed the backup's objects after they were signed: restore another backup, and find out " +
+		"who may write to the storage"
 )
 
 // sealComment is the trusted comment of a seal's signature: a digest of all fields but the signature, those of a newer

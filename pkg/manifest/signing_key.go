@@ -26,15 +26,18 @@ func ParseSigningKey(text []byte, password string) (*SigningKey, error) {
 	k := new(SigningKey)
 	switch {
 	case minisign.IsEncrypted(text) && password == "":
-		return nil, refuse("put its password into the environment variable TISNAP_SIGN_PASSWORD", "the key is encrypted, and no password is given")
+		return nil, refuse("put its password into the environment variable TISNAP_SIGN_PASSWORD",
+			"the key is encrypted, and no password is given")
 	case minisign.IsEncrypted(text):
 		var err error
 		if k.key, err = minisign.DecryptKey(password, text); err != nil {
-			return nil, refuse("check the password in the environment variable TISNAP_SIGN_PASSWORD", "the key cannot be decrypted with this password")
+			return nil, refuse("check the password in the environment variable TISNAP_SIGN_PASSWORD",
+				"the key cannot be decrypted with this password")
 		}
 	default:
 		if err := k.key.UnmarshalText(text); err != nil {
-			return nil, refuse("give the file with the secret key that `minisign -G` wrote", "it is no secret key of minisign")
+			return nil, refuse("give the file with the secret key that `minisign -G` wrote",
+				"it is no secret key of minisign")
 		}
 	}
 	probe := []byte("tisnap")

@@ -12,8 +12,9 @@ const StorageKind = "Storage"
 
 // Keys of the storage itself, at the root of its prefix.
 const (
-	StorageKey   = "storage.json"
-	ProbesPrefix = "probes/" // probes/<random>: what a preflight wrote to see that conditional writes refuse; deleted at once
+	StorageKey = "storage.json"
+	// probes/<random>: what a preflight wrote to see that conditional writes refuse; deleted at once
+	ProbesPrefix = "probes/"
 )
 
 // Storage is which storage a prefix is. A copy of the prefix has the same document: so it names where it was made for.

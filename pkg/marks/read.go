@@ -36,8 +36,8 @@ type Source struct {
 type Reading struct {
 	// Missing is the stores that do not serve raft states: none of the regions that they lead has a mark.
 	Missing []cluster.StoreID
-	// Unsettled is how many regions have none as their log did not end at a committed entry, or as they had no leader or a
-	// change of members or a merge under way.
+	// Unsettled is how many regions have none as their log did not end at a committed entry, or as they had no leader
+	// or a change of members or a merge under way.
 	Unsettled int
 	// Failed is how many have none as their store did not answer.
 	Failed int
@@ -52,7 +52,8 @@ type share struct {
 	marks []Mark
 }
 
-// Set is the marks, without those that were read from the given stores. It may be called once: the marks are not copied.
+// Set is the marks, without those that were read from the given stores. It may be called once: the marks are not
+// copied.
 func (r *Reading) Set(without ...cluster.StoreID) *Set {
 	for _, s := range r.stores {
 		if slices.Contains(without, s.store) {
@@ -64,10 +65,12 @@ func (r *Reading) Set(without ...cluster.StoreID) *Set {
 	return NewSet(list)
 }
 
-// Read reads the marks of the regions, each from the store that PD takes for its leader, with at most MaxCalls calls and
-// MaxRate a second a store. advance is called for each region that is done, from many goroutines. A region without a mark
-// is no error; the only one is the end of ctx.
-func Read(ctx context.Context, t tikv.Marker, stores []Source, regions []cluster.Region, advance func()) (*Reading, error) {
+// Read reads the marks of the regions, each from the store that PD takes for its leader, with at most MaxCalls calls
+// and MaxRate a second a store. advance is called for each region that is done, from many goroutines. A region without
+// a mark is no error; the only one is the end of ctx.
+func Read(
+	ctx context.Context, t tikv.Marker, stores []Source, regions []cluster.Region, advance func(),
+) (*Reading, error) {
 	led := make(map[cluster.StoreID][]int, len(stores))
 	for i := range regions {
 		leader := regions[i].Leader.Store
@@ -77,7 +80,10 @@ func Read(ctx context.Context, t tikv.Marker, stores []Source, regions []cluster
 	readers, free := make([]*storeReader, len(stores)), out.marks
 	for i, s := range stores {
 		n := len(led[s.Store])
-		readers[i] = &storeReader{tikv: t, regions: regions, source: s, advance: advance, marks: free[:n:n], pace: rate.NewLimiter(MaxRate, MaxCalls)}
+		readers[i] = &storeReader{
+			tikv: t, regions: regions, source: s, advance: advance, marks: free[:n:n],
+			pace: rate.NewLimiter(MaxRate, MaxCalls),
+		}
 		out.stores = append(out.stores, share{s.Store, free[:n:n]})
 		free, out.Unsettled = free[n:], out.Unsettled-n
 	}

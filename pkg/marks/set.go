@@ -26,7 +26,8 @@ type Mark struct {
 	Index   uint64 // of the last entry, which is committed
 }
 
-// Set is the marks of a cluster's regions, in 32 bytes each. The zero value has none. It is not changed once it is made.
+// Set is the marks of a cluster's regions, in 32 bytes each. The zero value has none. It is not changed once it is
+// made.
 type Set struct {
 	marks []Mark // by region, each once
 }
@@ -61,16 +62,17 @@ func (s *Set) Find(region cluster.RegionID) (Mark, bool) {
 	if s == nil {
 		return Mark{}, false
 	}
-	i, ok := slices.BinarySearchFunc(s.marks, region, func(m Mark, id cluster.RegionID) int { return cmp.Compare(m.Region, id) })
+	i, ok := slices.BinarySearchFunc(s.marks, region,
+		func(m Mark, id cluster.RegionID) int { return cmp.Compare(m.Region, id) })
 	if !ok {
 		return Mark{}, false
 	}
 	return s.marks[i], true
 }
 
-// Same is of how many regions both sets say that the log ends at the same entry, and that nothing was split off or merged
-// in: between the two nothing was written to them. Both have to be of the same cluster. A term is no part of it: who was
-// elected and wrote nothing has written no entry either.
+// Same is of how many regions both sets say that the log ends at the same entry, and that nothing was split off or
+// merged in: between the two nothing was written to them. Both have to be of the same cluster. A term is no part of it:
+// who was elected and wrote nothing has written no entry either.
 func (s *Set) Same(other *Set) int {
 	same, rest := 0, other.list()
 	for _, m := range s.list() {

@@ -5,8 +5,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// Of makes the mark of a region, as PD lists it, of what a store has of it. There is none unless the store knows that its
-// last entry is committed, and unless both see a leader and nothing happen to the region's range or members.
+// Of makes the mark of a region, as PD lists it, of what a store has of it. There is none unless the store knows that
+// its last entry is committed, and unless both see a leader and nothing happen to the region's range or members.
 func Of(region *cluster.Region, state tikv.RaftState) (Mark, bool) {
 	if region.Leader.Store == 0 || region.Joint {
 		return Mark{}, false

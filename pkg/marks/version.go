@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// releases is the TiKV releases whose Debug service and recovery mode report what the proof rests on, with the first patch
-// of each that can be backed up by snapshots. One that is not here is flashed back as a whole.
+// releases is the TiKV releases whose Debug service and recovery mode report what the proof rests on, with the first
+// patch of each that can be backed up by snapshots. One that is not here is flashed back as a whole.
 var releases = map[string]int{
 	"6.5": 8, "7.5": 1, "8.1": 0, "8.2": 0, "8.3": 0, "8.4": 0, "8.5": 0,
 }

@@ -29,7 +29,8 @@ func pushWithin(ctx context.Context, rawURL, instance string, s *Set, l outbound
 	if err != nil {
 		return failure.Wrap(err, failure.Unknown, op, target)
 	}
-	err = push.New(rawURL, job).Gatherer(registry).Grouping("instance", Label(instance)).Client(outbound.New(l)).PushContext(ctx)
+	err = push.New(rawURL, job).Gatherer(registry).Grouping("instance", Label(instance)).Client(outbound.New(l)).
+		PushContext(ctx)
 	return failure.Annotate(err, op, target)
 }
 

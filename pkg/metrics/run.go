@@ -77,7 +77,9 @@ func (s *Set) AddGarbage(r *gc.Report, ok bool, now time.Time) {
 		counts[item.Kind][item.Action]++
 	}
 	for _, kind := range []gc.Kind{gc.KindSnapshot, gc.KindVolume, gc.KindFastRestore, gc.KindBackup} {
-		for _, action := range []gc.Action{gc.ActionDelete, gc.ActionDeleted, gc.ActionLeft, gc.ActionKeep, gc.ActionInUse} {
+		for _, action := range []gc.Action{
+			gc.ActionDelete, gc.ActionDeleted, gc.ActionLeft, gc.ActionKeep, gc.ActionInUse,
+		} {
 			s.Add("tisnap_gc_items", float64(counts[kind][action]), string(kind), string(action))
 		}
 	}

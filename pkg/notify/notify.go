@@ -13,9 +13,9 @@ import (
 )
 
 // Send posts the summary to the URL. It tries up to four times, after errors of the connection, 429 and 5xx, and ends
-// within half a minute. It follows no redirects: an event goes where the user said and nowhere else. The error names the
-// receiver's host and nothing else of the URL. Kinds: Usage for a URL that cannot be one, Limited for a receiver that
-// did not answer in time, Unknown.
+// within half a minute. It follows no redirects: an event goes where the user said and nowhere else. The error names
+// the receiver's host and nothing else of the URL. Kinds: Usage for a URL that cannot be one, Limited for a receiver
+// that did not answer in time, Unknown.
 func Send(ctx context.Context, rawURL string, s Summary, l outbound.Limits) error {
 	const op = "send notification"
 	if err := outbound.CheckURL(rawURL); err != nil {

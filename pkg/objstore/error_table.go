@@ -45,7 +45,9 @@ func outcomes() map[string]outcome {
 		"ExpiredToken":          {failure.Denied, hintLogin},
 		"InvalidToken":          {failure.Denied, hintLogin},
 		"TokenRefreshRequired":  {failure.Denied, hintLogin},
-		"RequestTimeTooSkewed":  {failure.Denied, "set this machine's clock: it differs from AWS's by more than 15 minutes"},
+		"RequestTimeTooSkewed": {
+			failure.Denied, "set this machine's clock: it differs from AWS's by more than 15 minutes",
+		},
 		"KMS.DisabledException": {failure.Denied, "enable the bucket's KMS key"},
 		"KMS.NotFoundException": {failure.Denied, "restore the bucket's KMS key"},
 

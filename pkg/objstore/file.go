@@ -59,7 +59,9 @@ func (f *fileStore) Replace(ctx context.Context, key string, body []byte, old Ve
 
 // write puts the body into a new file beside the object, and that in the object's place. Readers see the
 // old content or the new, also after a crash.
-func (f *fileStore) write(ctx context.Context, op, key string, body []byte, admit func(path string) error) (Version, error) {
+func (f *fileStore) write(
+	ctx context.Context, op, key string, body []byte, admit func(path string) error,
+) (Version, error) {
 	if err := CheckKey(key); err != nil {
 		return "", err
 	}

@@ -20,7 +20,8 @@ const tempPrefix = ".tisnap-"
 // Anything else is Usage.
 func CheckKey(key string) error {
 	if key == "" || len(key) > maxKey || !utf8.ValidString(key) || path.Clean("/"+key) != "/"+key ||
-		strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == '\\' }) || strings.Contains("/"+key, "/"+tempPrefix) {
+		strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == '\\' }) ||
+		strings.Contains("/"+key, "/"+tempPrefix) {
 		return failure.New(failure.Usage, "check key", fmt.Sprintf("%q", key), "not a key of object storage")
 	}
 	return nil

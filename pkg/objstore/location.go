@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Location is where a store is, the same whatever way leads there: the bucket and the prefix, without endpoint and region, or the
-// folder with its symbolic links followed.
+// Location is where a store is, the same whatever way leads there: the bucket and the prefix, without endpoint and
+// region, or the folder with its symbolic links followed.
 func Location(s Store) string {
 	u, err := url.Parse(s.URL())
 	if err != nil || u.Scheme != "file" {
@@ -31,7 +31,8 @@ func realPath(path string) string {
 	return filepath.Join(realPath(parent), filepath.Base(path))
 }
 
-// Server is the server that keeps the store: the endpoint of an S3, "Amazon S3", or the location of a store that has none.
+// Server is the server that keeps the store: the endpoint of an S3, "Amazon S3", or the location of a store that has
+// none.
 func Server(s Store) string {
 	if at, ok := s.(interface{ server() string }); ok {
 		return at.server()

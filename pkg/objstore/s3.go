@@ -68,14 +68,17 @@ func (s *s3Store) Replace(ctx context.Context, key string, body []byte, old Vers
 	if old == "" {
 		return "", failure.New(failure.Usage, "replace object", key, "no version given")
 	}
-	version, err := s.write(ctx, "replace object", key, body, func(in *s3.PutObjectInput) { in.IfMatch = aws.String(string(old)) })
+	version, err := s.write(ctx, "replace object", key, body,
+		func(in *s3.PutObjectInput) { in.IfMatch = aws.String(string(old)) })
 	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" { // the object, not the bucket
 		err = failure.Wrap(err, failure.Conflict, "", "")
 	}
 	return version, err
 }
 
-func (s *s3Store) write(ctx context.Context, op, key string, body []byte, condition func(*s3.PutObjectInput)) (Version, error) {
+func (s *s3Store) write(
+	ctx context.Context, op, key string, body []byte, condition func(*s3.PutObjectInput),
+) (Version, error) {
 	if err := CheckKey(key); err != nil {
 		return "", err
 	}
@@ -176,7 +179,8 @@ func (s *s3Store) ListAfter(ctx context.Context, prefix, after string) ([]Object
 				continue // a "folder" made by a console, or a server that begins where it likes
 			}
 			objects = append(objects, Object{
-				Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified), Version: Version(aws.ToString(o.ETag)),
+				Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified),
+				Version: Version(aws.ToString(o.ETag)),
 			})
 		}
 	}

@@ -58,12 +58,13 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		loaded.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport), CheckRedirect: sameMethodOnly}
 	}
 	if c.RoleARN != "" {
-		loaded.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(loaded), c.RoleARN,
-			func(o *stscreds.AssumeRoleOptions) {
-				if c.ExternalID != "" {
-					o.ExternalID = aws.String(c.ExternalID)
-				}
-			}))
+		loaded.Credentials = aws.NewCredentialsCache(
+			stscreds.NewAssumeRoleProvider(sts.NewFromConfig(loaded), c.RoleARN,
+				func(o *stscreds.AssumeRoleOptions) {
+					if c.ExternalID != "" {
+						o.ExternalID = aws.String(c.ExternalID)
+					}
+				}))
 	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		if c.Endpoint != "" {

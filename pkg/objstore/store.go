@@ -28,8 +28,8 @@ type Store interface {
 	Get(ctx context.Context, key string) ([]byte, Version, error)
 	// List returns all objects whose key starts with prefix, in key order, over all pages.
 	List(ctx context.Context, prefix string) ([]Object, error)
-	// ListAfter is List of the keys that sort behind after, and asks the server for no other page: a listing begins where it
-	// is needed. after need not be a key; "" is List.
+	// ListAfter is List of the keys that sort behind after, and asks the server for no other page: a listing begins
+	// where it is needed. after need not be a key; "" is List.
 	ListAfter(ctx context.Context, prefix, after string) ([]Object, error)
 	// Delete removes an object. Deleting a missing one succeeds.
 	Delete(ctx context.Context, key string) error

@@ -123,13 +123,15 @@ func mayPass(resp *http.Response, err error) bool {
 		var untrusted *tls.CertificateVerificationError
 		return !errors.As(err, &untrusted)
 	}
-	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented
+	return resp.StatusCode == http.StatusTooManyRequests ||
+		resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented
 }
 
 // pause is the time before the next try: it doubles, or is what a busy receiver asks for, up to eight times the first.
 func (c *Client) pause(try int, resp *http.Response) time.Duration {
 	longest := 8 * c.limits.Wait
-	if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) {
+	if resp != nil &&
+		(resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) {
 		asked := resp.Header.Get("Retry-After")
 		if seconds, err := strconv.ParseInt(asked, 10, 32); err == nil && seconds >= 0 {
 			return min(longest, time.Duration(seconds)*time.Second)

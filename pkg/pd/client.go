@@ -29,7 +29,8 @@ type Config struct {
 	Addresses []string    // client URLs or host:port, at least one; several are tried in turn
 	TLS       *tls.Config // nil: plain text, or the system's roots if an address is https
 	Logger    *zap.Logger // nil: none
-	// Reach connects to a member's address; nil is directly. TLS is above it, and has the server prove the name in the address.
+	// Reach connects to a member's address; nil is directly. TLS is above it, and has the server prove the name in the
+	// address.
 	Reach reach.Dial
 }
 

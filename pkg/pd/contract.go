@@ -113,9 +113,10 @@ type GC interface {
 
 // Operators makes PD change the members of regions.
 type Operators interface {
-	// RemovePeer has PD remove the region's peer on the store, and returns once PD has taken the order: see Regions for its
-	// end. A peer that is not there is success. Limited while the region has another operator, or this one already. A leader
-	// is moved first. PD then adds a peer again by itself, with a snapshot, unless replica-schedule-limit is 0.
+	// RemovePeer has PD remove the region's peer on the store, and returns once PD has taken the order: see Regions for
+	// its end. A peer that is not there is success. Limited while the region has another operator, or this one already.
+	// A leader is moved first. PD then adds a peer again by itself, with a snapshot, unless replica-schedule-limit is
+	// 0.
 	RemovePeer(ctx context.Context, region cluster.RegionID, store cluster.StoreID) error
 }
 

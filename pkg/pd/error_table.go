@@ -24,8 +24,9 @@ type class struct {
 }
 
 const (
-	hintReach   = "check that PD is running and reachable at its client port"
-	hintInside  = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where PD is by --resolve or --address-map: its addresses are DNS names of the cluster, which resolve nowhere else"
+	hintReach  = "check that PD is running and reachable at its client port"
+	hintInside = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where PD is by " +
+		"--resolve or --address-map: its addresses are DNS names of the cluster, which resolve nowhere else"
 	hintForward = "grant create pods/portforward, or name another way: --via direct"
 	hintVersion = "use a PD of version 7.5, 8.1 or 8.5"
 	hintTLS     = "check --ca, --cert and --key, or the secret NAME-cluster-client-secret, against those of the cluster"
@@ -50,13 +51,21 @@ func textTable() []struct {
 		{"NOT_BOOTSTRAPPED", class{failure.Unready, hintStart}},
 		{"cluster is not bootstrapped", class{failure.Unready, hintStart}},
 		{"[PD:server:ErrServerNotStarted]", class{failure.Limited, hintReach}},
-		{"[PD:scheduler:ErrSchedulerNotFound]", class{failure.NotFound, "list the schedulers: PD has none until its coordinator has started"}},
-		{"[PD:operator:ErrAddOperator]", class{failure.Limited, "wait until PD's other operator on the region has ended"}},
+		{"[PD:scheduler:ErrSchedulerNotFound]", class{
+			failure.NotFound, "list the schedulers: PD has none until its coordinator has started",
+		}},
+		{"[PD:operator:ErrAddOperator]", class{
+			failure.Limited, "wait until PD's other operator on the region has ended",
+		}},
 		{"[PD:core:ErrRegionNotFound]", class{failure.NotFound, ""}},
 		{"need to clean up TTL first", class{failure.Conflict, "wait until the TTL config has run out, or drop it"}},
 		{"unsupported ttl config", class{failure.Usage, hintVersion}},
-		{"can only recover alloc id when recovering mark marked", class{failure.Unready, "set PD's snapshot-recovering mark first"}},
-		{"[PD:tso:ErrResetUserTimestamp]", class{failure.Conflict, "compare PD's clock with the data's largest timestamp"}},
+		{"can only recover alloc id when recovering mark marked", class{
+			failure.Unready, "set PD's snapshot-recovering mark first",
+		}},
+		{"[PD:tso:ErrResetUserTimestamp]", class{
+			failure.Conflict, "compare PD's clock with the data's largest timestamp",
+		}},
 		{"mismatch cluster id", class{failure.Conflict, hintCluster}},
 		{"unmatched cluster id", class{failure.Conflict, hintCluster}},
 		{"cluster id does not match", class{failure.Conflict, hintCluster}},
@@ -124,7 +133,8 @@ func classify(err error) class {
 		record    tls.RecordHeaderError
 	)
 	if errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid) ||
-		errors.As(err, &alert) || errors.As(err, &record) || strings.Contains(text, "x509:") || strings.Contains(text, "tls:") {
+		errors.As(err, &alert) || errors.As(err, &record) || strings.Contains(text, "x509:") ||
+		strings.Contains(text, "tls:") {
 		return class{failure.Denied, hintTLS}
 	}
 	if st, ok := status.FromError(err); ok {

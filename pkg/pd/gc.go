@@ -46,7 +46,8 @@ func (c *Client) HoldGC(ctx context.Context, service string, ts cluster.TS, ttl 
 	if err := fenced.Check(ctx); err != nil {
 		return 0, translate(ctx, err, op, service)
 	}
-	lowest, err := c.rpc.UpdateServiceGCSafePoint(ctx, service, seconds(ttl), uint64(ts)) //nolint:staticcheck // PD 8.5 has no GC barriers
+	lowest, err := c.rpc.UpdateServiceGCSafePoint(ctx, service, seconds(ttl),
+		uint64(ts)) //nolint:staticcheck // PD 8.5 has no GC barriers
 	if err != nil {
 		return 0, translate(ctx, err, op, service)
 	}

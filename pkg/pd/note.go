@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Notes keeps small documents of tisnap's in PD's etcd, under a prefix of its own as br's and TiCDC's are. They outlive the
-// process that wrote them and PD's restarts, and are in no backup.
+// Notes keeps small documents of tisnap's in PD's etcd, under a prefix of its own as br's and TiCDC's are. They outlive
+// the process that wrote them and PD's restarts, and are in no backup.
 type Notes interface {
 	// Note reads a document, and the revision to change it by: nil and 0 if there is none.
 	Note(ctx context.Context, name string) (body []byte, revision int64, err error)
@@ -46,7 +46,11 @@ func (c *Client) PutNote(ctx context.Context, name string, body []byte, revision
 		change = map[string]any{"request_delete_range": map[string][]byte{"key": key}}
 	}
 	request := map[string]any{
-		"compare": []any{map[string]any{"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": strconv.FormatInt(revision, 10)}},
+		"compare": []any{
+			map[string]any{
+				"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": strconv.FormatInt(revision, 10),
+			},
+		},
 		"success": []any{change},
 	}
 	var answer struct {

@@ -41,7 +41,8 @@ func WithoutSchedulers(state cluster.PDState) cluster.PDState {
 func schedulersIn(sections map[string]json.RawMessage) map[string]scheduler {
 	var schedule map[string]json.RawMessage
 	var list []scheduler
-	if json.Unmarshal(sections["schedule"], &schedule) != nil || json.Unmarshal(schedule[schedulersItem], &list) != nil {
+	if json.Unmarshal(sections["schedule"], &schedule) != nil ||
+		json.Unmarshal(schedule[schedulersItem], &list) != nil {
 		return nil
 	}
 	out := map[string]scheduler{}

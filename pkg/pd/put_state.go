@@ -65,7 +65,9 @@ func lost(want cluster.PDState) []string {
 		out = append(out, fmt.Sprintf("the %s are not in the backup: %s", name, want.Missing[name]))
 	}
 	if want.Version > cluster.PDStateVersion {
-		out = append(out, fmt.Sprintf("the backup's PD state is of version %d, of which this program knows version %d", want.Version, cluster.PDStateVersion))
+		out = append(out,
+			fmt.Sprintf("the backup's PD state is of version %d, of which this program knows version %d", want.Version,
+				cluster.PDStateVersion))
 	}
 	return out
 }
@@ -77,13 +79,15 @@ func differences(have, want cluster.PDState) []difference {
 	for _, item := range sortedKeys(items) {
 		if !same(items[item], now[item]) {
 			out = append(out, difference{
-				what: "config " + item, method: http.MethodPost, path: apiPrefix + "/config", body: map[string]any{item: items[item]},
+				what: "config " + item, method: http.MethodPost, path: apiPrefix + "/config",
+				body: map[string]any{item: items[item]},
 			})
 		}
 	}
 	for _, g := range changed(want.PlacementRules, have.PlacementRules, "group_id", withoutVersions) {
 		out = append(out, difference{
-			what: "placement rules of group " + g.id, method: http.MethodPost, path: placementPath + "?partial=true", body: []any{g.value},
+			what: "placement rules of group " + g.id, method: http.MethodPost, path: placementPath + "?partial=true",
+			body: []any{g.value},
 		})
 	}
 	for _, r := range changed(want.RegionLabels, have.RegionLabels, "id", nil) {
@@ -91,7 +95,8 @@ func differences(have, want cluster.PDState) []difference {
 			continue
 		}
 		out = append(out, difference{
-			what: "region label " + r.id, method: http.MethodPatch, path: regionLabelPath, body: map[string]any{"sets": []any{r.value}, "deletes": []string{}},
+			what: "region label " + r.id, method: http.MethodPatch, path: regionLabelPath,
+			body: map[string]any{"sets": []any{r.value}, "deletes": []string{}},
 		})
 	}
 	for _, g := range changed(want.ResourceGroups, have.ResourceGroups, "name", withoutTokens) {

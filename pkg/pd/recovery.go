@@ -26,7 +26,8 @@ func (c *Client) MarkRecovering(ctx context.Context) error {
 
 // UnmarkRecovering removes the mark. Idempotent.
 func (c *Client) UnmarkRecovering(ctx context.Context) error {
-	return translate(ctx, c.rest.call(ctx, http.MethodDelete, markPath, nil, nil, mayRepeat), "remove recovering mark", "")
+	return translate(ctx, c.rest.call(ctx, http.MethodDelete, markPath, nil, nil, mayRepeat), "remove recovering mark",
+		"")
 }
 
 // Recovering reads the mark.
@@ -44,7 +45,8 @@ func (c *Client) RaiseTS(ctx context.Context, ts cluster.TS) error {
 	const op = "raise timestamp"
 	target := ts.String()
 	if ts.Time().Year() > lastYear {
-		return failure.New(failure.Corrupt, op, target, "its time is %s, and pd does not start again with timestamps past 2046",
+		return failure.New(failure.Corrupt, op, target,
+			"its time is %s, and pd does not start again with timestamps past 2046",
 			ts.Time().Format("2006-01-02"))
 	}
 	body := map[string]any{"tso": ts.String(), "force-use-larger": true}

@@ -45,7 +45,9 @@ type rest struct {
 
 func newRest(urls []string, tlsConfig *tls.Config, dial reach.Dial) *rest {
 	transport := &http.Transport{
-		DialContext:           func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) },
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return dial(ctx, address)
+		},
 		TLSClientConfig:       tlsConfig.Clone(),
 		TLSHandshakeTimeout:   dialTimeout,
 		ResponseHeaderTimeout: answerTimeout,
@@ -106,7 +108,9 @@ func (r *rest) call(ctx context.Context, method, path string, in, out any, repea
 	return errors.Join(failed...)
 }
 
-func (r *rest) send(ctx context.Context, method, url string, body []byte, repeat repeatable) (answer []byte, err error) {
+func (r *rest) send(
+	ctx context.Context, method, url string, body []byte, repeat repeatable,
+) (answer []byte, err error) {
 	ctx, span := tracing.Call(ctx, "PD "+method, "url.full", url)
 	defer func() { span.End(err) }()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
@@ -169,5 +173,6 @@ func tryNext(err error, repeat repeatable) bool {
 // isTransport reports whether err comes from the connection and not from PD.
 func isTransport(err error) bool {
 	var netErr net.Error
-	return errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed)
 }

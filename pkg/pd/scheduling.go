@@ -26,7 +26,8 @@ func (c *Client) Schedulers(ctx context.Context) ([]Scheduler, error) {
 		Name     string    `json:"name"`
 		ResumeAt time.Time `json:"resume_at"`
 	}
-	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/schedulers?status=paused&timestamp=true", nil, &paused, mayRepeat); err != nil {
+	if err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/schedulers?status=paused&timestamp=true", nil, &paused,
+		mayRepeat); err != nil {
 		return nil, translate(ctx, err, op, "paused")
 	}
 	schedulers := make([]Scheduler, 0, len(names))

@@ -35,7 +35,9 @@ func configSections() []string {
 
 // State reads placement rules, region labels, resource groups and the config that can be changed.
 func (c *Client) State(ctx context.Context) (cluster.PDState, error) {
-	state := cluster.PDState{Version: cluster.PDStateVersion, Config: map[string]json.RawMessage{}, Missing: map[string]string{}}
+	state := cluster.PDState{
+		Version: cluster.PDStateVersion, Config: map[string]json.RawMessage{}, Missing: map[string]string{},
+	}
 	for _, part := range []struct {
 		name, path string
 		into       *json.RawMessage

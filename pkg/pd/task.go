@@ -106,7 +106,8 @@ func changefeedName(key string) (name string, ok bool) {
 		return id, true
 	}
 	cluster, namespace, ok := strings.Cut(strings.TrimSuffix(owner, "/"), "/")
-	if !ok || !strings.HasSuffix(owner, "/") || strings.Contains(namespace, "/") || !cdcClusters().MatchString(cluster) {
+	if !ok || !strings.HasSuffix(owner, "/") || strings.Contains(namespace, "/") ||
+		!cdcClusters().MatchString(cluster) {
 		return "", false
 	}
 	return owner + id, true

@@ -67,7 +67,8 @@ func (c *Client) Stores(ctx context.Context) ([]Store, error) {
 	stores := make([]Store, 0, len(list.Stores))
 	for _, s := range list.Stores {
 		store := Store{
-			ID: cluster.StoreID(s.Store.ID), Address: s.Store.Address, StatusAddress: s.Store.Status, State: StoreState(s.Store.StateName),
+			ID: cluster.StoreID(s.Store.ID), Address: s.Store.Address, StatusAddress: s.Store.Status,
+			State:   StoreState(s.Store.StateName),
 			Version: s.Store.Version, Labels: map[string]string{}, Leaders: s.Status.Leaders, Regions: s.Status.Regions,
 		}
 		if s.Store.StartedAt > 0 {
@@ -87,7 +88,8 @@ func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.
 	const op = "list regions"
 	var regions []cluster.Region
 	for key := keys.Start; ; {
-		page, err := c.rpc.ScanRegions(ctx, key, keys.End, regionPage) //nolint:staticcheck // PD 7.5 has no BatchScanRegions
+		page, err := c.rpc.ScanRegions(ctx, key, keys.End,
+			regionPage) //nolint:staticcheck // PD 7.5 has no BatchScanRegions
 		if err != nil {
 			return nil, translate(ctx, err, op, keys.String())
 		}
@@ -110,12 +112,14 @@ func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.
 
 func regionOf(r *router.Region) cluster.Region {
 	region := cluster.Region{
-		ID: cluster.RegionID(r.Meta.GetId()), Keys: cluster.KeyRange{Start: r.Meta.GetStartKey(), End: r.Meta.GetEndKey()},
+		ID:      cluster.RegionID(r.Meta.GetId()),
+		Keys:    cluster.KeyRange{Start: r.Meta.GetStartKey(), End: r.Meta.GetEndKey()},
 		ConfVer: r.Meta.GetRegionEpoch().GetConfVer(), Version: r.Meta.GetRegionEpoch().GetVersion(),
 	}
 	for _, p := range r.Meta.GetPeers() {
 		region.Peers = append(region.Peers, peerOf(p))
-		region.Joint = region.Joint || p.GetRole() == metapb.PeerRole_IncomingVoter || p.GetRole() == metapb.PeerRole_DemotingVoter
+		region.Joint = region.Joint || p.GetRole() == metapb.PeerRole_IncomingVoter ||
+			p.GetRole() == metapb.PeerRole_DemotingVoter
 	}
 	if r.Leader.GetId() != 0 {
 		region.Leader = peerOf(r.Leader)
@@ -131,7 +135,8 @@ func regionOf(r *router.Region) cluster.Region {
 
 func peerOf(p *metapb.Peer) cluster.Peer {
 	return cluster.Peer{
-		ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()), Learner: p.GetRole() == metapb.PeerRole_Learner, Witness: p.GetIsWitness(),
+		ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()),
+		Learner: p.GetRole() == metapb.PeerRole_Learner, Witness: p.GetIsWitness(),
 	}
 }
 

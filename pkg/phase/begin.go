@@ -7,8 +7,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// beginJournal lets the journal be written from now on. The first step of a new run that changes something asks Config.Begin
-// before that; an error of it leaves no journal.
+// beginJournal lets the journal be written from now on. The first step of a new run that changes something asks
+// Config.Begin before that; an error of it leaves no journal.
 func (e *Engine) beginJournal(ctx context.Context, step *Step) error {
 	e.beginning.Lock()
 	defer e.beginning.Unlock()

@@ -24,21 +24,22 @@ type Config struct {
 	Fresh bool
 	// Resume continues a run whose process died; nil refuses one with Fresh.
 	Resume *Resume
-	// Fence keeps out a process whose lock may be another's: every step, undo and adoption asks it, and every call of theirs
-	// that changes something, but those with a reason why not (Step.Unfenced, Undo.Unfenced). Nil is for a run without a lock.
+	// Fence keeps out a process whose lock may be another's: every step, undo and adoption asks it, and every call of
+	// theirs that changes something, but those with a reason why not (Step.Unfenced, Undo.Unfenced). Nil is for a run
+	// without a lock.
 	Fence Fence
-	// Begin is called once in a new run, right before the journal is begun by the first step that changes something, and within
-	// that step's deadline: what it returns is written with the first record, as what the run is. An error of it ends the run and
-	// leaves no journal. Nil for a run of which there is nothing to write.
+	// Begin is called once in a new run, right before the journal is begun by the first step that changes something,
+	// and within that step's deadline: what it returns is written with the first record, as what the run is. An error
+	// of it ends the run and leaves no journal. Nil for a run of which there is nothing to write.
 	Begin func(ctx context.Context) (about any, err error)
-	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once. The end
-	// of a run waits no longer than for one try, and neither do the steps of Group before its last one: a live cluster
-	// would be held meanwhile.
+	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once.
+	// The end of a run waits no longer than for one try, and neither do the steps of Group before its last one: a live
+	// cluster would be held meanwhile.
 	JournalPatience time.Duration
 	// Group is the one group of steps that may be attempted more than once; nil for none.
 	Group *RetryGroup
-	// Times are journalled with the steps that are done, so that a process that resumes the run has those of the earlier
-	// ones; nil for a run without.
+	// Times are journalled with the steps that are done, so that a process that resumes the run has those of the
+	// earlier ones; nil for a run without.
 	Times *StoreTimes
 	// Serial runs the steps one after the other, in the order of their list, whatever their After says.
 	Serial bool
@@ -69,7 +70,10 @@ type Engine struct {
 
 // New makes an engine for one run.
 func New(cfg Config) *Engine {
-	e := &Engine{cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}, notUndone: map[string]error{}, phases: phases{open: map[string]openPhase{}}}
+	e := &Engine{
+		cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}, notUndone: map[string]error{},
+		phases: phases{open: map[string]openPhase{}},
+	}
 	if e.cfg.Fence == nil {
 		e.cfg.Fence = nobodyElse{}
 	}
@@ -95,9 +99,9 @@ func (e *Engine) Timings() Timings { return e.phases.timings }
 
 // Run carries the steps out: each as soon as those that it comes after are done. If the journal holds records already,
 // steps that are done are skipped and their State is restored. When a step fails, or ctx ends, the steps under way are
-// cancelled, but not those that decide, and waited for; then the steps that began are undone: those with Undo.First before the others, each group in
-// the reverse order in which they ended. The error joins the cause and every failed undo that no later one repaired. A
-// panic of a step is an error like any other.
+// cancelled, but not those that decide, and waited for; then the steps that began are undone: those with Undo.First
+// before the others, each group in the reverse order in which they ended. The error joins the cause and every failed
+// undo that no later one repaired. A panic of a step is an error like any other.
 func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	plan, err := e.plan(steps)
 	if err != nil {
@@ -137,7 +141,8 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	}
 	if closeErr := e.writer.close(); closeErr != nil && err == nil {
 		// All steps are done: only their last records are missing.
-		return failure.Wrap(closeErr, failure.Partial, "write the last records of a run that is done", string(e.cfg.Run))
+		return failure.Wrap(closeErr, failure.Partial, "write the last records of a run that is done",
+			string(e.cfg.Run))
 	}
 	return err
 }
@@ -192,7 +197,9 @@ func (e *Engine) do(ctx context.Context, step *Step, span tracing.Span) error {
 		e.writer.add(Record{Type: RecordFailed, Step: step.Name, Error: err.Error(), Seconds: s.seconds()}, nil)
 		return err
 	}
-	e.writer.add(Record{Type: RecordDone, Step: step.Name, Seconds: s.seconds(), Parts: s.timed(), Stores: e.cfg.Times.take()}, step.Resume.State)
+	e.writer.add(Record{
+		Type: RecordDone, Step: step.Name, Seconds: s.seconds(), Parts: s.timed(), Stores: e.cfg.Times.take(),
+	}, step.Resume.State)
 	return nil
 }
 

@@ -23,10 +23,12 @@ func (nobodyElse) Check(context.Context) error   { return nil }
 func (nobodyElse) Confirm(context.Context) error { return nil }
 func (nobodyElse) Current() error                { return nil }
 
-// fenced is f behind the run's fence, which is asked before it, and by the adapters before each call of it that may change
-// something: a process that was suspended at any point of it learns of the next owner before its next effect. With a reason why
-// not, it is f.
-func (e *Engine) fenced(why string, ask func(context.Context) error, f func(context.Context, *Scope) error) func(context.Context, *Scope) error {
+// fenced is f behind the run's fence, which is asked before it, and by the adapters before each call of it that may
+// change something: a process that was suspended at any point of it learns of the next owner before its next effect.
+// With a reason why not, it is f.
+func (e *Engine) fenced(
+	why string, ask func(context.Context) error, f func(context.Context, *Scope) error,
+) func(context.Context, *Scope) error {
 	if why != "" {
 		return f
 	}
@@ -38,8 +40,8 @@ func (e *Engine) fenced(why string, ask func(context.Context) error, f func(cont
 	}
 }
 
-// recheck is for right before each call that changes something. While the fence has nothing against it without asking, it
-// asks nobody; in a process that was suspended, or cut off from object storage, it waits for the answer.
+// recheck is for right before each call that changes something. While the fence has nothing against it without asking,
+// it asks nobody; in a process that was suspended, or cut off from object storage, it waits for the answer.
 func (e *Engine) recheck(ctx context.Context) error {
 	if e.cfg.Fence.Current() == nil {
 		return nil

@@ -57,7 +57,8 @@ func newHistory(records []Record) *History {
 // Unfinished says that the run was begun and is not over: its process runs, or died.
 func (h *History) Unfinished() bool { return len(h.Records) > 0 && !h.Ended }
 
-// Undoing reports whether a process had begun to undo the run, or an attempt, when it died: part of what it made is gone.
+// Undoing reports whether a process had begun to undo the run, or an attempt, when it died: part of what it made is
+// gone.
 func (h *History) Undoing() bool {
 	undoing := false
 	for _, r := range h.Records {

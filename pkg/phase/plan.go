@@ -94,14 +94,17 @@ func (p *plan) check() error {
 	for i := range p.steps {
 		step := &p.steps[i]
 		if e.cfg.Group != nil && len(step.Order.After) > 0 {
-			return failure.New(failure.Unknown, "plan run", step.Name, "steps that may be attempted again run one after the other")
+			return failure.New(failure.Unknown, "plan run", step.Name,
+				"steps that may be attempted again run one after the other")
 		}
 		if admit >= 0 && i != admit && !p.after[max(i, admit)][min(i, admit)] {
-			return failure.New(failure.Unknown, "plan run", step.Name, "it may run beside %q, which keeps other processes out", e.cfg.Resume.Admit)
+			return failure.New(failure.Unknown, "plan run", step.Name,
+				"it may run beside %q, which keeps other processes out", e.cfg.Resume.Admit)
 		}
 		for j := range i {
 			if slices.Contains(step.Order.Ends, p.steps[j].Name) && !p.after[i][j] {
-				return failure.New(failure.Unknown, "plan run", step.Name, "it ends %q and does not come after it", p.steps[j].Name)
+				return failure.New(failure.Unknown, "plan run", step.Name, "it ends %q and does not come after it",
+					p.steps[j].Name)
 			}
 		}
 	}
@@ -188,7 +191,8 @@ func (p *plan) end(ctx context.Context, s stepEnd) {
 	case s.err == nil:
 		return
 	case p.failed != nil:
-		if !errors.Is(s.err, errOtherFailed) && !errors.Is(s.err, context.Canceled) && !errors.Is(s.err, context.Cause(ctx)) {
+		if !errors.Is(s.err, errOtherFailed) && !errors.Is(s.err, context.Canceled) &&
+			!errors.Is(s.err, context.Cause(ctx)) {
 			p.failed = errors.Join(p.failed, s.err)
 		}
 		return

@@ -22,8 +22,8 @@ type Resume struct {
 	// may be attempted more than once, if it is not done. After an error of it the run can still be continued.
 	Adopt func(ctx context.Context, s *Scope, h *History) error
 	// StartOver says why this process undoes what is there and then does all steps from scratch; "" is that the run is
-	// continued. It is called after Adopt, and after an error of it nothing is undone. Nil is for no such run, and refuses
-	// one that died while it was being undone before its first step.
+	// continued. It is called after Adopt, and after an error of it nothing is undone. Nil is for no such run, and
+	// refuses one that died while it was being undone before its first step.
 	StartOver func(ctx context.Context, h *History) (why string, err error)
 	// Reset forgets, once the rest is undone, what the run knew of its earlier processes. An error of it ends the run.
 	Reset func() error
@@ -46,14 +46,18 @@ func (e *Engine) checkResume(h *History) error {
 		if h.Error != "" {
 			how = "it failed: " + h.Error
 		}
-		return failure.New(failure.Conflict, "start run", run, "this run has ended: %s", how).WithHint("leave --run-id out, or choose another")
+		return failure.New(failure.Conflict, "start run", run, "this run has ended: %s", how).
+			WithHint("leave --run-id out, or choose another")
 	case e.cfg.Resume != nil && h.Undoing() && !e.cfg.Resume.Abort && e.cfg.Resume.StartOver == nil:
-		return failure.New(failure.Conflict, "resume run", run, "it was being undone when its process died, and is not continued").
-			WithHint("undo the rest with `tisnap runs abort %s --yes`, then run the command again without --run-id", run)
+		return failure.New(failure.Conflict, "resume run", run,
+			"it was being undone when its process died, and is not continued").
+			WithHint("undo the rest with `tisnap runs abort %s --yes`, then run the command again without --run-id",
+				run)
 	case e.cfg.Resume != nil:
 		return e.cfg.Resume.Same(h)
 	case e.cfg.Fresh:
-		return failure.New(failure.Conflict, "start run", run, "this run id has been used: its journal has %d records", len(h.Records)).
+		return failure.New(failure.Conflict, "start run", run, "this run id has been used: its journal has %d records",
+			len(h.Records)).
 			WithHint("leave --run-id out, or choose another")
 	}
 	return nil
@@ -74,13 +78,16 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 		return err
 	}
 	if len(now.Records) != e.writer.base {
-		return failure.New(failure.Conflict, "resume run", string(e.cfg.Run), "another process has continued it meanwhile").
+		return failure.New(failure.Conflict, "resume run", string(e.cfg.Run),
+			"another process has continued it meanwhile").
 			WithHint("run the same command again")
 	}
 	e.writer.resume()
 	s := e.scope(step)
-	s.Note("continues run %s, whose last record is of %s", e.cfg.Run, now.Records[len(now.Records)-1].Time.Format(time.RFC3339))
-	adopt := e.fenced("", e.cfg.Fence.Confirm, func(ctx context.Context, s *Scope) error { return rule.Adopt(ctx, s, now) })
+	s.Note("continues run %s, whose last record is of %s", e.cfg.Run,
+		now.Records[len(now.Records)-1].Time.Format(time.RFC3339))
+	adopt := e.fenced("", e.cfg.Fence.Confirm,
+		func(ctx context.Context, s *Scope) error { return rule.Adopt(ctx, s, now) })
 	if err := e.call(ctx, adopt, s); err != nil {
 		e.open = true // nothing is undone: another process can try it again; no other step runs yet
 		return err

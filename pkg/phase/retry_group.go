@@ -86,7 +86,10 @@ func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error
 		return i, err
 	}
 	rule := e.cfg.Group
-	e.attempts = append(e.attempts, Attempt{Number: len(e.attempts) + 1, Step: steps[i].Name, At: time.Now().UTC(), Error: failure.Redact(err.Error())})
+	e.attempts = append(e.attempts,
+		Attempt{
+			Number: len(e.attempts) + 1, Step: steps[i].Name, At: time.Now().UTC(), Error: failure.Redact(err.Error()),
+		})
 	numbered := failure.Annotate(err, fmt.Sprintf("attempt %d of %d", len(e.attempts), rule.Attempts), "")
 	var panicked *failure.PanicError
 	if ctx.Err() != nil || errors.As(err, &panicked) || !rule.Worth(steps[i].Name, err) {
@@ -122,7 +125,8 @@ func (e *Engine) awaitAttempt(ctx context.Context) error {
 	span := e.openPhase(ctx, step, len(e.attempts)+1)
 	s := e.scope(step)
 	s.emit(StepStarted, "")
-	err := within(span.In(ctx), "wait for another attempt", rule.Deadline, func(ctx context.Context) error { return e.call(ctx, step.Do, s) })
+	err := within(span.In(ctx), "wait for another attempt", rule.Deadline,
+		func(ctx context.Context) error { return e.call(ctx, step.Do, s) })
 	if err != nil && ctx.Err() != nil {
 		err = failure.Annotate(context.Cause(ctx), "wait for another attempt", "") // not what it happened to wait for
 	}

@@ -5,8 +5,9 @@ import (
 	"errors"
 )
 
-// startOver undoes what the run has made or the rest of it, and makes the engine begin from the first step.
-// The admission stays, beside which no step runs. If something cannot be undone the run is not over: another process can try it again.
+// startOver undoes what the run has made or the rest of it, and makes the engine begin from the first step. The
+// admission stays, beside which no step runs. If something cannot be undone the run is not over: another process can
+// try it again.
 func (e *Engine) startOver(ctx context.Context, steps []Step, admission *Step, why string) error {
 	s := e.scope(admission)
 	s.Note("%s: what is left of run %s is undone, then all of it is done from scratch", why, e.cfg.Run)

@@ -53,8 +53,8 @@ type Undo struct {
 
 // Order is what a step comes after, and what it means for other steps.
 type Order struct {
-	// After names the earlier steps that must be done before this one begins; what those come after is included. Empty is
-	// all steps listed before it. Steps of which none comes after the other may run at the same time.
+	// After names the earlier steps that must be done before this one begins; what those come after is included. Empty
+	// is all steps listed before it. Steps of which none comes after the other may run at the same time.
 	After []string
 	// Ends names earlier steps whose effects this one ends: once this step is done, they are not undone.
 	Ends []string
@@ -66,8 +66,8 @@ type Order struct {
 type Resumption struct {
 	// State, a pointer, is journalled as JSON when the step is done and restored when the run resumes.
 	State any
-	// Repeat does the step again although it is done: what it made is in its process alone, or it checks. A step without
-	// it is adopted: its State is restored, and Adopted is called.
+	// Repeat does the step again although it is done: what it made is in its process alone, or it checks. A step
+	// without it is adopted: its State is restored, and Adopted is called.
 	Repeat bool
 	// Adopted finds by tag, token or State what later steps need of a step that is not done again; nil for nothing.
 	Adopted func(ctx context.Context, s *Scope) error
@@ -95,7 +95,8 @@ func validate(steps []Step) error {
 		}
 		for _, name := range slices.Concat(s.Order.Ends, s.Order.After) {
 			if !seen[name] {
-				return failure.New(failure.Unknown, "plan run", s.Name, "it ends or comes after %q, which no earlier step is called", name)
+				return failure.New(failure.Unknown, "plan run", s.Name,
+					"it ends or comes after %q, which no earlier step is called", name)
 			}
 		}
 		seen[s.Name] = true

@@ -10,8 +10,8 @@ import (
 type StopError struct {
 	// Reason is why the process ends.
 	Reason error
-	// UndoBy is when the run has to have undone what it did; each undo that is left then gets a moment, and says what it
-	// leaves. Zero is no bound but the steps' own.
+	// UndoBy is when the run has to have undone what it did; each undo that is left then gets a moment, and says what
+	// it leaves. Zero is no bound but the steps' own.
 	UndoBy time.Time
 }
 
@@ -21,8 +21,8 @@ func (s *StopError) Error() string { return s.Reason.Error() }
 // Unwrap returns the reason.
 func (s *StopError) Unwrap() error { return s.Reason }
 
-// Is makes it one of context.Canceled, as net/http returns a context's cause in its place: a call that was ended so is not
-// tried again, and says nothing about the other side.
+// Is makes it one of context.Canceled, as net/http returns a context's cause in its place: a call that was ended so is
+// not tried again, and says nothing about the other side.
 func (s *StopError) Is(target error) bool { return target == context.Canceled }
 
 // minUndo is how long an undo gets at least: enough for one call, or to say what is left.

@@ -48,7 +48,8 @@ func (e *Engine) openPhase(ctx context.Context, step *Step, attempt int) tracing
 		e.mu.Unlock()
 		return open.span
 	}
-	_, span := tracing.Start(ctx, step.Phase, "tisnap.run", string(e.cfg.Run), "tisnap.attempt", strconv.Itoa(max(attempt, 1)))
+	_, span := tracing.Start(ctx, step.Phase, "tisnap.run", string(e.cfg.Run), "tisnap.attempt",
+		strconv.Itoa(max(attempt, 1)))
 	now := time.Now()
 	p.open[step.Phase] = openPhase{index: len(p.timings), begun: now, span: span}
 	p.timings = append(p.timings, Timing{Phase: step.Phase, Start: now.UTC(), Attempt: attempt})

@@ -28,15 +28,15 @@ type StepTiming struct {
 	Parts   []Part    `json:"parts,omitempty"`
 }
 
-// Timing is how long a phase took: from its first step's start to its last step's end in this process, and its steps that
-// earlier processes of the run did.
+// Timing is how long a phase took: from its first step's start to its last step's end in this process, and its steps
+// that earlier processes of the run did.
 type Timing struct {
 	Phase   string    `json:"phase"`
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds"`
 	Outcome Outcome   `json:"outcome"`
-	// OverlapSeconds is for how long of Seconds a phase that began earlier was under way too. The rest is the phase's own
-	// time: by it, the run is longer.
+	// OverlapSeconds is for how long of Seconds a phase that began earlier was under way too. The rest is the phase's
+	// own time: by it, the run is longer.
 	OverlapSeconds float64 `json:"overlapSeconds,omitempty"`
 	// Attempt is 2 for a phase of the second attempt at its steps, and so on; 0 for the first.
 	Attempt int          `json:"attempt,omitempty"`

@@ -39,8 +39,8 @@ func (e *Engine) undoAll(ctx context.Context, steps []Step) []error {
 	return errs
 }
 
-// undo does not wait for the journal where it releases something: that must not depend on object storage. An undo that asks the lock depends on
-// it anyway, and waits.
+// undo does not wait for the journal where it releases something: that must not depend on object storage. An undo that
+// asks the lock depends on it anyway, and waits.
 func (e *Engine) undo(ctx context.Context, step *Step) {
 	e.writer.add(Record{Type: RecordUndo, Step: step.Name}, nil)
 	s := e.scope(step)
@@ -72,8 +72,9 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 // maxRecordWait is how long an undo waits for its record.
 const maxRecordWait = 10 * time.Second
 
-// awaitRecord waits until the journal has the record of an undo, for a while: a process that continues the run has to know that what
-// the run made may not be whole any more. Without the record the undo is made all the same: better that than to leave what it is to delete.
+// awaitRecord waits until the journal has the record of an undo, for a while: a process that continues the run has to
+// know that what the run made may not be whole any more. Without the record the undo is made all the same: better that
+// than to leave what it is to delete.
 func (e *Engine) awaitRecord(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

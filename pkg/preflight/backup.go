@@ -57,8 +57,10 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 		return nil, err
 	}
 	if tc.RecoveryMode {
-		return nil, failure.New(failure.Unready, "check cluster", name.String(), "it is in recovery mode: a restore is under way or has failed").
-			WithHint("wait until the restore is over; if it failed, its data are not consistent: back up the cluster that it was of")
+		return nil, failure.New(failure.Unready, "check cluster", name.String(),
+			"it is in recovery mode: a restore is under way or has failed").
+			WithHint("wait until the restore is over; if it failed, its data are not consistent: back up the cluster " +
+				"that it was of")
 	}
 	pods, err := k.TiKVPods(ctx, name)
 	if err != nil {
@@ -101,7 +103,8 @@ func checkScaling(tc kube.TidbCluster, pods int) error {
 		return nil
 	}
 	return failure.New(failure.Unready, "check pods", tc.Name.String(),
-		"TiKV is being scaled: there are %d pods, and spec.tikv.replicas is %d (%d more stand in for failed stores)", pods, tc.TiKVReplicas, tc.FailureStores).
+		"TiKV is being scaled: there are %d pods, and spec.tikv.replicas is %d (%d more stand in for failed stores)",
+		pods, tc.TiKVReplicas, tc.FailureStores).
 		WithHint("run it again when scaling is over and every store of PD is Up")
 }
 
@@ -135,7 +138,9 @@ func LiveStores(ctx context.Context, p pd.Members, name cluster.Name) ([]pd.Stor
 }
 
 // liveStores lists the TiKV stores that are not tombstones, each of which has to be up, and counts those of TiFlash.
-func liveStores(ctx context.Context, p pd.Members, name cluster.Name) (live map[cluster.StoreID]pd.Store, tiflash int, err error) {
+func liveStores(
+	ctx context.Context, p pd.Members, name cluster.Name,
+) (live map[cluster.StoreID]pd.Store, tiflash int, err error) {
 	all, err := p.Stores(ctx)
 	if err != nil {
 		return nil, 0, failure.Annotate(err, "list stores", name.String())
@@ -150,7 +155,8 @@ func liveStores(ctx context.Context, p pd.Members, name cluster.Name) (live map[
 			continue
 		}
 		if s.State != pd.StoreUp {
-			return nil, 0, failure.New(failure.Unready, "check stores", name.String(), "store %s (%s) is %s", s.ID, s.Address, s.State).
+			return nil, 0, failure.New(failure.Unready, "check stores", name.String(), "store %s (%s) is %s", s.ID,
+				s.Address, s.State).
 				WithHint("wait until the store is Up, or has left the cluster as a Tombstone")
 		}
 		live[s.ID] = s

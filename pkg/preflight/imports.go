@@ -69,6 +69,8 @@ func RunningImports(ctx context.Context, p pd.Imports, t importModes, stores []c
 
 // RefuseImports is the error for imports that run.
 func RefuseImports(name cluster.Name, running []string) error {
-	return failure.New(failure.Unready, "check imports", name.String(), "an import runs: %s", strings.Join(running, "; ")).
-		WithHint("wait until it has ended, or choose --on-import=wait or --on-import=pause; of one that died, wait 3 min, and switch the stores back by: tikv-ctl or tidb-lightning-ctl --switch-mode=normal")
+	return failure.New(failure.Unready, "check imports", name.String(), "an import runs: %s",
+		strings.Join(running, "; ")).
+		WithHint("wait until it has ended, or choose --on-import=wait or --on-import=pause; of one that died, wait 3 " +
+			"min, and switch the stores back by: tikv-ctl or tidb-lightning-ctl --switch-mode=normal")
 }

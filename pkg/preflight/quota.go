@@ -25,8 +25,10 @@ func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) er
 		return failure.Annotate(err, "count pending snapshots", "")
 	}
 	if n := len(t.VolumeIDs()); pending+n > quota {
-		return failure.New(failure.Limited, "check quota", "pending snapshots", "%d are pending, %d more would be made, and EC2 allows %d", pending, n, quota).
-			WithHint("wait until other snapshots of the account are completed, or give the account's real limit by --pending-quota").
+		return failure.New(failure.Limited, "check quota", "pending snapshots",
+			"%d are pending, %d more would be made, and EC2 allows %d", pending, n, quota).
+			WithHint("wait until other snapshots of the account are completed, or give the account's real limit by " +
+					"--pending-quota").
 			Lasting() // it takes minutes to hours, which nobody waits for in silence
 	}
 	return failure.Annotate(
@@ -44,9 +46,11 @@ func accountQuota(ctx context.Context, e EBS) int {
 	return int(quotas.PendingSnapshots)
 }
 
-// Busy lists, in order, the volumes that have as many snapshots in progress, or in error, as EC2 allows, and how many: a
-// cut would wait for them while the cluster is held.
-func Busy(ctx context.Context, e EBS, t *cluster.Topology) (ids []cluster.VolumeID, count map[cluster.VolumeID]int, err error) {
+// Busy lists, in order, the volumes that have as many snapshots in progress, or in error, as EC2 allows, and how many:
+// a cut would wait for them while the cluster is held.
+func Busy(
+	ctx context.Context, e EBS, t *cluster.Topology,
+) (ids []cluster.VolumeID, count map[cluster.VolumeID]int, err error) {
 	count, err = e.SnapshotsInProgress(ctx, t.VolumeIDs())
 	if err != nil {
 		return nil, nil, failure.Annotate(err, "count pending snapshots", "of the volumes")

@@ -8,9 +8,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// RegionVersions lists the versions of all regions, by which a later look at them knows what has changed since. A region with
-// an end that is not memcomparable-encoded is Unready: a label or placement rule with a raw key made PD split there, and no
-// call of TiKV can name what lies in such a region.
+// RegionVersions lists the versions of all regions, by which a later look at them knows what has changed since. A
+// region with an end that is not memcomparable-encoded is Unready: a label or placement rule with a raw key made PD
+// split there, and no call of TiKV can name what lies in such a region.
 func RegionVersions(ctx context.Context, p PD, name cluster.Name) (map[cluster.RegionID]uint64, error) {
 	regions, err := p.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
@@ -19,9 +19,12 @@ func RegionVersions(ctx context.Context, p PD, name cluster.Name) (map[cluster.R
 	versions := make(map[cluster.RegionID]uint64, len(regions))
 	for _, r := range regions {
 		if _, err := tikv.DecodeRange(r.Keys); err != nil {
-			return nil, failure.New(failure.Unready, "check regions", name.String(), "region %s is %s: %w", r.ID, r.Keys, err).
-				WithHint("find the region label rule or placement rule with this key (pd-ctl region-label, pd-ctl config placement-rules), " +
-					"remove it, or give it an encoded key, and run this again when PD has merged the region")
+			return nil, failure.New(failure.Unready, "check regions", name.String(), "region %s is %s: %w", r.ID,
+				r.Keys, err).
+				WithHint(
+					"find the region label rule or placement rule with this key (pd-ctl region-label, pd-ctl config " +
+						"placement-rules), " +
+						"remove it, or give it an encoded key, and run this again when PD has merged the region")
 		}
 		versions[r.ID] = r.Version
 	}

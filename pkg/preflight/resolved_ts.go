@@ -29,7 +29,8 @@ type TSRules struct {
 }
 
 // settings are what keeps the resolved ts at 0 when one of them is off (TiDB Operator's FAQ).
-const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-interval (TiKV) and min-resolved-ts-persistence-interval (PD)"
+const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-interval (TiKV) and " +
+	"min-resolved-ts-persistence-interval (PD)"
 
 // advice is what helps against a resolved ts that does not advance (tikv/tikv#15520, tikv/tikv#13838).
 const advice = "transfer the leaders away from the store that lags and restart it, or look for a very long transaction"
@@ -70,16 +71,20 @@ func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, got pd.Resolv
 		return failure.Annotate(err, "take timestamp", name.String())
 	}
 	if lag := got.TS.Lag(now.Time()); lag > rules.MaxLag {
-		return failure.New(failure.Unready, "check resolved ts", name.String(), "it lags %s behind, more than --max-lag %s%s",
+		return failure.New(failure.Unready, "check resolved ts", name.String(),
+			"it lags %s behind, more than --max-lag %s%s",
 			lag, rules.MaxLag, laggards(ctx, p, got, now)).WithHint(advice)
 	}
 	if got.TS < rules.NotBelow {
-		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is %s (%s), below that of the earlier backup %s, %s (%s)",
+		return failure.New(failure.Unready, "check resolved ts", name.String(),
+			"it is %s (%s), below that of the earlier backup %s, %s (%s)",
 			got.TS, got.TS.Time(), rules.Newest, rules.NotBelow, rules.NotBelow.Time()).
-			WithHint("find out why PD's time or the resolved ts went back; wait until it has passed the earlier backup's")
+			WithHint(
+				"find out why PD's time or the resolved ts went back; wait until it has passed the earlier backup's")
 	}
 	if got.TS < rules.Passes {
-		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is %s, below %s that --consistent-now waited for", got.TS, rules.Passes).
+		return failure.New(failure.Unready, "check resolved ts", name.String(),
+			"it is %s, below %s that --consistent-now waited for", got.TS, rules.Passes).
 			WithHint("run it again")
 	}
 	_, gc, err := p.SafePoints(ctx)
@@ -87,7 +92,8 @@ func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, got pd.Resolv
 		return failure.Annotate(err, "list safe points", name.String())
 	}
 	if gc > got.TS {
-		return failure.New(failure.Unready, "check resolved ts", name.String(), "the GC safe point %d is past the resolved ts %d%s",
+		return failure.New(failure.Unready, "check resolved ts", name.String(),
+			"the GC safe point %d is past the resolved ts %d%s",
 			gc, got.TS, laggards(ctx, p, got, now)).
 			WithHint("raise tidb_gc_life_time, and find out why the resolved ts lags behind")
 	}
@@ -103,7 +109,9 @@ const (
 // AwaitResolvedTS returns when the resolved ts has reached ts, so that everything that was committed up to
 // ts lies below it. It is Unready, and names the store that lags, if that takes longer than limit. note is called
 // now and then with what is waited for.
-func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS, limit time.Duration, note func(string)) error {
+func AwaitResolvedTS(
+	ctx context.Context, p PD, name cluster.Name, ts cluster.TS, limit time.Duration, note func(string),
+) error {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last pd.ResolvedTS
@@ -119,7 +127,8 @@ func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS
 		}
 		if last = got; last.TS < ts && time.Since(noted) > 5*maxPollInterval {
 			noted = time.Now()
-			note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(last.TS, ts), laggards(ctx, p, last, ts)))
+			note(fmt.Sprintf("the resolved ts is %s behind the start of this run%s", lag(last.TS, ts),
+				laggards(ctx, p, last, ts)))
 		}
 		return last.TS >= ts, nil
 	})
@@ -131,7 +140,8 @@ func AwaitResolvedTS(ctx context.Context, p PD, name cluster.Name, ts cluster.TS
 	case ended.Last != nil:
 		return ended.Last
 	}
-	return failure.New(failure.Unready, "wait for resolved ts", name.String(), "within %s it did not reach the time of this run's start, %s: it is %s behind%s",
+	return failure.New(failure.Unready, "wait for resolved ts", name.String(),
+		"within %s it did not reach the time of this run's start, %s: it is %s behind%s",
 		limit, ts.Time(), lag(last.TS, ts), laggards(ctx, p, last, ts)).WithHint(advice)
 }
 
@@ -156,7 +166,8 @@ func laggards(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) stri
 		return ""
 	}
 	lowest := got.Stores[ids[0]]
-	ids = slices.DeleteFunc(ids, func(id cluster.StoreID) bool { return got.Stores[id].Time().Sub(lowest.Time()) > together })
+	ids = slices.DeleteFunc(ids,
+		func(id cluster.StoreID) bool { return got.Stores[id].Time().Sub(lowest.Time()) > together })
 	addresses := map[cluster.StoreID]string{}
 	if stores, err := p.Stores(ctx); err == nil {
 		for _, s := range stores {

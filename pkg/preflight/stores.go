@@ -30,9 +30,11 @@ func matchStores(src *Source, tc kube.TidbCluster, pods []kube.Pod, stores map[c
 			return failure.New(failure.Unready, "match stores with pods", tc.Name.String(),
 				"pod %s runs both store %s and store %s", pod.Name, used[pod.Name], id)
 		case !pod.Ready:
-			return failure.New(failure.Unready, "check pods", tc.Name.String(), "pod %s is not ready: %s", pod.Name, pod.Reason)
+			return failure.New(failure.Unready, "check pods", tc.Name.String(), "pod %s is not ready: %s", pod.Name,
+				pod.Reason)
 		case pod.Instance == "":
-			return failure.New(failure.Unready, "check pods", tc.Name.String(), "node %s of pod %s is no EC2 instance", pod.Node, pod.Name)
+			return failure.New(failure.Unready, "check pods", tc.Name.String(), "node %s of pod %s is no EC2 instance",
+				pod.Node, pod.Name)
 		}
 		used[pod.Name] = id
 		store, err := storeOf(tc, pod, stores[id])
@@ -47,7 +49,8 @@ func matchStores(src *Source, tc kube.TidbCluster, pods []kube.Pod, stores map[c
 	}
 	for _, p := range pods {
 		if used[p.Name] == 0 {
-			return failure.New(failure.Unready, "match stores with pods", tc.Name.String(), "pod %s runs no store that PD knows", p.Name)
+			return failure.New(failure.Unready, "match stores with pods", tc.Name.String(),
+				"pod %s runs no store that PD knows", p.Name)
 		}
 	}
 	return nil
@@ -60,7 +63,8 @@ func storeOf(tc kube.TidbCluster, pod kube.Pod, s pd.Store) (cluster.Store, erro
 	roles := map[cluster.Role]bool{}
 	for _, m := range pod.Mounts {
 		if roles[m.Role] {
-			return store, failure.New(failure.Unready, "check volumes", tc.Name.String(), "pod %s has two volumes for %s", pod.Name, m.Role)
+			return store, failure.New(failure.Unready, "check volumes", tc.Name.String(),
+				"pod %s has two volumes for %s", pod.Name, m.Role)
 		}
 		roles[m.Role] = true
 		store.Volumes = append(store.Volumes, cluster.Volume{
@@ -68,7 +72,8 @@ func storeOf(tc kube.TidbCluster, pod kube.Pod, s pd.Store) (cluster.Store, erro
 		})
 	}
 	if !roles[cluster.RoleData] {
-		return store, failure.New(failure.Unready, "check volumes", tc.Name.String(), "pod %s has no EBS volume for %s", pod.Name, cluster.RoleData)
+		return store, failure.New(failure.Unready, "check volumes", tc.Name.String(), "pod %s has no EBS volume for %s",
+			pod.Name, cluster.RoleData)
 	}
 	return store, nil
 }

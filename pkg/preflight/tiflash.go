@@ -25,9 +25,13 @@ func CheckTiFlash(policy TiFlashPolicy, stores int, target string) (warning stri
 	case stores == 0:
 		return "", nil
 	case policy == RefuseTiFlash:
-		return "", failure.New(failure.Unready, "check TiFlash", target, "the source has %d TiFlash stores, whose data are not in a backup", stores).
+		return "", failure.New(failure.Unready, "check TiFlash", target,
+			"the source has %d TiFlash stores, whose data are not in a backup", stores).
 			WithHint("use --tiflash=%s: the replicas can be built again from TiKV", ReportTiFlash)
 	}
-	return fmt.Sprintf("the data of the source's %d TiFlash stores are not in the backup: TiFlash replicas must be built again after a restore, "+
-		"from TiKV, once TiFlash stores are up (information_schema.tiflash_replica shows how far they are)", stores), nil
+	return fmt.Sprintf(
+		"the data of the source's %d TiFlash stores are not in the backup: TiFlash replicas must be built again "+
+			"after a restore, "+
+			"from TiKV, once TiFlash stores are up (information_schema.tiflash_replica shows how far they are)",
+		stores), nil
 }

@@ -39,9 +39,12 @@ func fillVolume(s *cluster.Store, v *cluster.Volume, byID map[cluster.VolumeID]e
 		return failure.New(failure.NotFound, "describe volume", target, "EC2 does not know it").
 			WithHint("check that --region and the credentials are those of the cluster's account")
 	case got.Instance != s.Instance:
-		return failure.New(failure.Unready, "check volume", target, "it is attached to %q and pod %s runs on %s", got.Instance, s.Pod, s.Instance)
+		return failure.New(failure.Unready, "check volume", target, "it is attached to %q and pod %s runs on %s",
+			got.Instance, s.Pod, s.Instance)
 	case got.Outpost != "":
-		return failure.New(failure.Unready, "check volume", target, "it is on Outpost %s: a restore makes volumes in a Region's zones, and could not put it back there", got.Outpost).
+		return failure.New(failure.Unready, "check volume", target,
+			"it is on Outpost %s: a restore makes volumes in a Region's zones, and could not put it back there",
+			got.Outpost).
 			WithHint("back up by TiDB's own log and full backups (br), or move the stores into the Region")
 	case got.State != ebs.VolumeInUse:
 		return failure.New(failure.Unready, "check volume", target, "its state is %s", got.State)

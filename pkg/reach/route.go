@@ -75,9 +75,9 @@ func New(cfg Config) *Route {
 	return r
 }
 
-// WillForward reports whether addresses of the cluster are reached through the API server, also before one was dialled: an
-// Auto that is open yet takes that way if a name of the cluster, which need not be one of PD, does not resolve here. It
-// decides nothing.
+// WillForward reports whether addresses of the cluster are reached through the API server, also before one was dialled:
+// an Auto that is open yet takes that way if a name of the cluster, which need not be one of PD, does not resolve here.
+// It decides nothing.
 func (r *Route) WillForward(ctx context.Context, name string) bool {
 	r.mu.Lock()
 	decided := r.decided

@@ -7,10 +7,10 @@ import (
 )
 
 // Changed is how much of a cluster's data lies in regions that were written to between a backup and the one before it.
-// EC2 does not say how large the difference of two snapshots is without a call a volume to another service. What is known
-// is where the raft log of each region ended at both backups: one that still ends there has had no write. So it is an
-// upper bound of what was written, as a region counts whole, and a new leader's first entry counts as a write. It is none
-// of what EC2 copies, as compaction rewrites old data too.
+// EC2 does not say how large the difference of two snapshots is without a call a volume to another service. What is
+// known is where the raft log of each region ended at both backups: one that still ends there has had no write. So it
+// is an upper bound of what was written, as a region counts whole, and a new leader's first entry counts as a write. It
+// is none of what EC2 copies, as compaction rewrites old data too.
 type Changed struct {
 	Since cluster.BackupID `json:"since"` // the backup before
 	// Regions is how many were written to, split, merged or made since then, or not known; Of are all.

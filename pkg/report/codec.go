@@ -11,8 +11,8 @@ import (
 // maxSize bounds what Decode reads: a report of a thousand stores is well below a mebibyte.
 const maxSize = 64 << 20
 
-// JSON writes the report as indented JSON with a line feed at its end, its texts without secrets: see failure.Redact. It
-// returns w's error.
+// JSON writes the report as indented JSON with a line feed at its end, its texts without secrets: see failure.Redact.
+// It returns w's error.
 func (r *Report) JSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// EarlyApply is what a backup proved about replicas whose data may be ahead of their raft logs, and what a restore did about those
-// that were.
+// EarlyApply is what a backup proved about replicas whose data may be ahead of their raft logs, and what a restore did
+// about those that were.
 type EarlyApply struct {
 	// State is the manifest's: excluded, unproven or not-applicable.
 	State string `json:"state"`
 	// Stores and Regions are how many the backup could not prove it of; 0 of both is that it does not say where.
 	Stores  int `json:"stores,omitempty"`
 	Regions int `json:"regions,omitempty"`
-	// Ahead is how many replicas a restore found ahead of the log, Rebuilt how many of them were made again from the others.
+	// Ahead is how many replicas a restore found ahead of the log, Rebuilt how many of them were made again from the
+	// others.
 	Ahead   int `json:"ahead,omitempty"`
 	Rebuilt int `json:"rebuilt,omitempty"`
 }
@@ -41,7 +42,8 @@ func (e *EarlyApply) Text() string {
 	}
 	switch {
 	case e.Rebuilt > 0:
-		parts = append(parts, fmt.Sprintf("%s rebuilt, which were ahead of the log", count(e.Rebuilt, "replica", "replicas")))
+		parts = append(parts,
+			fmt.Sprintf("%s rebuilt, which were ahead of the log", count(e.Rebuilt, "replica", "replicas")))
 	case e.Ahead > 0:
 		parts = append(parts, count(e.Ahead, "replica", "replicas")+" ahead of the log")
 	}

@@ -18,7 +18,8 @@ func (r *Report) expectedLine() string {
 	} else if off <= -0.005 {
 		difference = Percent(-off) + " less than expected"
 	}
-	return fmt.Sprintf("expected: %s (%s to %s) by %s; it took %s", Duration(e.Seconds), Duration(e.LowSeconds), Duration(e.HighSeconds), e.Model, difference)
+	return fmt.Sprintf("expected: %s (%s to %s) by %s; it took %s", Duration(e.Seconds), Duration(e.LowSeconds),
+		Duration(e.HighSeconds), e.Model, difference)
 }
 
 // expectedTable has each expected phase beside what it took, both with their shares.
@@ -27,7 +28,10 @@ func (r *Report) expectedTable() table.Writer {
 	t.AppendHeader(table.Row{"phase", "expected", "range", "share", "actual", "share", "difference"})
 	t.SetColumnConfigs([]table.ColumnConfig{right(2), right(3), right(4), right(5), right(6), right(7)})
 	row := func(name string, want, low, high, got float64, ran bool) table.Row {
-		out := table.Row{name, Duration(want), Duration(low) + " - " + Duration(high), Percent(want / e.Seconds), absent, absent, "not run"}
+		out := table.Row{
+			name, Duration(want), Duration(low) + " - " + Duration(high), Percent(want / e.Seconds), absent, absent,
+			"not run",
+		}
 		if ran {
 			out[4], out[5], out[6] = Duration(got), Percent(r.share(got)), absent
 			if want > 0 {

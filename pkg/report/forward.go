@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Forward is how PD and the stores were reached through port forwards of Kubernetes' API server. The hold waits for each
-// round trip that it makes: that much is added by a far API server.
+// Forward is how PD and the stores were reached through port forwards of Kubernetes' API server. The hold waits for
+// each round trip that it makes: that much is added by a far API server.
 type Forward struct {
 	// Pods were reached by Connections: more than Pods if some broke and were opened again.
 	Pods        int `json:"pods"`
@@ -16,19 +16,25 @@ type Forward struct {
 	InHold int `json:"inHold"`
 	// MaxOpenSeconds is what the slowest took to open.
 	MaxOpenSeconds float64 `json:"maxOpenSeconds"`
-	// RoundTripSeconds is the median way to a pod's node and back, MaxRoundTripSeconds the longest; 0 if none was measured.
+	// RoundTripSeconds is the median way to a pod's node and back, MaxRoundTripSeconds the longest; 0 if none was
+	// measured.
 	RoundTripSeconds    float64 `json:"roundTripSeconds"`
 	MaxRoundTripSeconds float64 `json:"maxRoundTripSeconds"`
 }
 
 // Text is one line for a person.
 func (f *Forward) Text() string {
-	parts := []string{fmt.Sprintf("%d pods by %d connections, the slowest opened in %s", f.Pods, f.Connections, milliseconds(f.MaxOpenSeconds))}
+	parts := []string{
+		fmt.Sprintf("%d pods by %d connections, the slowest opened in %s", f.Pods, f.Connections,
+			milliseconds(f.MaxOpenSeconds)),
+	}
 	if f.InHold > 0 {
 		parts = append(parts, fmt.Sprintf("%d opened during the hold", f.InHold))
 	}
 	if f.MaxRoundTripSeconds > 0 {
-		parts = append(parts, fmt.Sprintf("a round trip %s, the longest %s", milliseconds(f.RoundTripSeconds), milliseconds(f.MaxRoundTripSeconds)))
+		parts = append(parts,
+			fmt.Sprintf("a round trip %s, the longest %s", milliseconds(f.RoundTripSeconds),
+				milliseconds(f.MaxRoundTripSeconds)))
 	}
 	return "through port forwards: " + strings.Join(parts, "; ")
 }

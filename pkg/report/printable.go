@@ -13,7 +13,8 @@ import (
 // lines, and is not passed through as: each form quotes it in its own way.
 func (r *Report) printable(as func(string) string) *Report {
 	out := *r
-	out.Operation, out.Run, out.Backup = Operation(as(string(r.Operation))), cluster.RunID(as(string(r.Run))), cluster.BackupID(as(string(r.Backup)))
+	out.Operation, out.Run, out.Backup = Operation(as(string(r.Operation))), cluster.RunID(
+		as(string(r.Run))), cluster.BackupID(as(string(r.Backup)))
 	out.Cluster = cluster.Name{Namespace: as(r.Cluster.Namespace), Name: as(r.Cluster.Name)}
 	out.Outcome = phase.Outcome(as(string(r.Outcome)))
 	out.Error = cleanLines(r.Error)
@@ -35,7 +36,8 @@ func (r *Report) printable(as func(string) string) *Report {
 		h := *r.Hold
 		h.Parts, h.Failed = partsAs(h.Parts, as), slices.Clone(h.Failed)
 		for i := range h.Failed {
-			h.Failed[i].Step, h.Failed[i].Error = as(h.Failed[i].Step), as(strings.ReplaceAll(h.Failed[i].Error, "\n", "; "))
+			h.Failed[i].Step, h.Failed[i].Error = as(h.Failed[i].Step), as(
+				strings.ReplaceAll(h.Failed[i].Error, "\n", "; "))
 		}
 		out.Hold = &h
 	}

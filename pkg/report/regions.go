@@ -2,7 +2,8 @@ package report
 
 import "fmt"
 
-// Regions is what a restore did with the cluster's regions. How many keys were taken back is not in it: TiKV does not say.
+// Regions is what a restore did with the cluster's regions. How many keys were taken back is not in it: TiKV does not
+// say.
 type Regions struct {
 	Total int `json:"total"`
 	// Unchanged are those that provably nothing was written to since the backup ts; they were not flashed back.
@@ -28,12 +29,19 @@ func (n *Regions) Facts() [][2]string {
 	if n == nil {
 		return nil
 	}
-	facts := [][2]string{{"regions", fmt.Sprintf("%d, of which %d were unchanged and %d flashed back", n.Total, n.Unchanged, n.Flashed)}}
+	facts := [][2]string{
+		{"regions", fmt.Sprintf("%d, of which %d were unchanged and %d flashed back", n.Total, n.Unchanged, n.Flashed)},
+	}
 	if n.SavedSeconds > 0 {
-		facts = append(facts, [2]string{"time saved", "about " + Duration(n.SavedSeconds) + ", against flashing back all regions"})
+		facts = append(facts,
+			[2]string{"time saved", "about " + Duration(n.SavedSeconds) + ", against flashing back all regions"})
 	}
 	if n.Checked > 0 {
-		facts = append(facts, [2]string{"checked", fmt.Sprintf("%d unchanged regions were flashed back all the same, and no row changed", n.Checked)})
+		facts = append(facts,
+			[2]string{
+				"checked",
+				fmt.Sprintf("%d unchanged regions were flashed back all the same, and no row changed", n.Checked),
+			})
 	}
 	return facts
 }

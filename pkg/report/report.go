@@ -74,8 +74,8 @@ type Header struct {
 	Changed *Changed `json:"changed,omitempty"`
 	// VolumeSettings are those of the restored volumes, or of a backup's source; nil where they are not known.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
-	// Expected is what was announced at the run's start; nil where nothing was, as of a cluster's first backup, whose data
-	// nobody knows before.
+	// Expected is what was announced at the run's start; nil where nothing was, as of a cluster's first backup, whose
+	// data nobody knows before.
 	Expected *Expected `json:"expected,omitempty"`
 	// Error is why the run failed, without secrets; empty for one that did not.
 	Error string `json:"error,omitempty"`
@@ -132,7 +132,8 @@ type Hold struct {
 	Stores []phase.StoreParts `json:"stores,omitempty"`
 }
 
-// VolumeSettings are what restored volumes were made with, and what those of a backup are. Zero is the type's own default.
+// VolumeSettings are what restored volumes were made with, and what those of a backup are. Zero is the type's own
+// default.
 type VolumeSettings struct {
 	Type          string `json:"type"`
 	SizeGiB       int64  `json:"sizeGiB,omitempty"` // of the largest; 0 in reports of older versions
@@ -202,7 +203,8 @@ func New(h Header, timings phase.Timings) *Report {
 	r.addProcess(timings)
 	for _, t := range timings {
 		r.Phases = append(r.Phases, Phase{
-			Name: t.Phase, Start: t.Start, Seconds: t.Seconds, OverlapSeconds: t.OverlapSeconds, Share: r.share(t.Seconds - t.OverlapSeconds),
+			Name: t.Phase, Start: t.Start, Seconds: t.Seconds, OverlapSeconds: t.OverlapSeconds,
+			Share:   r.share(t.Seconds - t.OverlapSeconds),
 			Outcome: t.Outcome, Attempt: t.Attempt, Steps: steps(t.Steps),
 		})
 	}

@@ -82,7 +82,8 @@ func (r *Report) processLines() []string {
 	}
 	out := []string{r.Resumed()}
 	for i, p := range r.Processes {
-		line := fmt.Sprintf("process %d: %s to %s, %s in steps", i+1, p.Start.UTC().Format(time.RFC3339), p.End.UTC().Format(time.RFC3339), Duration(p.Seconds))
+		line := fmt.Sprintf("process %d: %s to %s, %s in steps", i+1, p.Start.UTC().Format(time.RFC3339),
+			p.End.UTC().Format(time.RFC3339), Duration(p.Seconds))
 		if i > 0 {
 			line += ", after a gap of " + Duration(p.GapSeconds)
 		}

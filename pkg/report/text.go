@@ -24,6 +24,7 @@ func Name(text string) string {
 // Escape is a text as Markdown may hold it anywhere: it is shown as it is, and neither markup nor HTML begins in it.
 func Escape(text string) string {
 	return strings.NewReplacer(
-		"\\", "\\\\", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", "\\|", "#", "\\#", "~", "\\~", "!", "\\!",
+		"\\", "\\\\", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "&lt;", ">", "&gt;", "&",
+		"&amp;", "|", "\\|", "#", "\\#", "~", "\\~", "!", "\\!",
 	).Replace(failure.Line(text))
 }

@@ -32,7 +32,8 @@ func (p *Policy) Validate() error {
 	if slices.Contains(p.Tags, "") {
 		return errors.New("--keep-tag: a tag cannot be empty")
 	}
-	if p.Within == (Span{}) && len(p.Tags) == 0 && !slices.ContainsFunc(p.rules(), func(r rule) bool { return r.count != 0 }) {
+	if p.Within == (Span{}) && len(p.Tags) == 0 &&
+		!slices.ContainsFunc(p.rules(), func(r rule) bool { return r.count != 0 }) {
 		return errors.New("no rule says what to keep: name one, as --keep-daily 7")
 	}
 	return nil

@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// Span is a time in the calendar's units: a month has as many days as it has. It is a flag value, as 1y6m, 14d or 2d12h.
+// Span is a time in the calendar's units: a month has as many days as it has. It is a flag value, as 1y6m, 14d or
+// 2d12h.
 type Span struct {
 	Years, Months, Weeks, Days, Hours int
 }
 
 // ParseSpan reads years, months, weeks, days and hours in this order, each at most once and not all zero: 1y6m2w3d12h.
 func ParseSpan(text string) (Span, error) {
-	found := regexp.MustCompile(`^(?:(\d{1,4})y)?(?:(\d{1,5})m)?(?:(\d{1,5})w)?(?:(\d{1,6})d)?(?:(\d{1,7})h)?$`).FindStringSubmatch(text)
+	found := regexp.MustCompile(`^(?:(\d{1,4})y)?(?:(\d{1,5})m)?(?:(\d{1,5})w)?(?:(\d{1,6})d)?(?:(\d{1,7})h)?$`).
+		FindStringSubmatch(text)
 	var s Span
 	if found != nil {
 		for i, field := range []*int{&s.Years, &s.Months, &s.Weeks, &s.Days, &s.Hours} {

@@ -56,8 +56,8 @@ func (c *confirmation) leaseEnd() time.Time {
 	return c.until
 }
 
-// check is Fence.Check of one lock. Others take over a lock that was not renewed for watchedRenewals intervals, so while
-// object storage does not answer, the lock counts as held for less than that; then check waits for an answer.
+// check is Fence.Check of one lock. Others take over a lock that was not renewed for watchedRenewals intervals, so
+// while object storage does not answer, the lock counts as held for less than that; then check waits for an answer.
 func (l *Lock) check(ctx context.Context) error {
 	if l.confirmed.fresh(time.Now()) {
 		return nil
@@ -82,10 +82,14 @@ func (l *Lock) check(ctx context.Context) error {
 		case failure.Is(err, failure.Conflict), failure.Is(err, failure.Corrupt):
 			return err
 		case l.trusted(time.Now()): // not at the start: the process may have been suspended since
-			l.confirmed.confirm(time.Now()) // a check that timed out counts from its end, or every call would wait for one
+			// a check that timed out counts from its end, or every call would wait for one
+			l.confirmed.confirm(time.Now())
 			return nil
 		case start.After(l.confirmed.leaseEnd()):
-			return &failure.Error{Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err, Hint: "see why object storage does not answer, then run again"}
+			return &failure.Error{
+				Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err,
+				Hint: "see why object storage does not answer, then run again",
+			}
 		}
 		if err := wait.For(ctx, checkTimeout); err != nil {
 			return failure.Annotate(err, "check lock", l.cluster.String())
@@ -119,7 +123,8 @@ func (l *Lock) stillHeld(ctx context.Context) error {
 }
 
 func lostTo(by *Record) error {
-	return failure.New(failure.Conflict, "check lock", by.Cluster.String(), "it was taken over by %s, epoch %d", by.Owner, by.Epoch)
+	return failure.New(failure.Conflict, "check lock", by.Cluster.String(), "it was taken over by %s, epoch %d",
+		by.Owner, by.Epoch)
 }
 
 func releasedByOthers(name cluster.Name) error {

@@ -33,7 +33,8 @@ func NewFence(store objstore.Store, name cluster.Name, owner Owner) *Fence {
 	return &Fence{store: store, cluster: name, owner: owner}
 }
 
-// Take acquires the lock and keeps it until Release, as the function Take does. A loss is noted before notify hears of it.
+// Take acquires the lock and keeps it until Release, as the function Take does. A loss is noted before notify hears of
+// it.
 func (f *Fence) Take(ctx context.Context, ttl time.Duration, notify Notify) error {
 	lost := notify.Lost
 	notify.Lost = func(reason error) {
@@ -94,7 +95,8 @@ func (f *Fence) Current() error {
 		return failure.New(failure.Conflict, "check lock", f.cluster.String(), "it was not taken")
 	case !held.lock.trusted(time.Now()):
 		return failure.New(failure.Conflict, "check lock", f.cluster.String(),
-			"it was not renewed for so long that another run may have it: this process was suspended, or object storage does not answer").
+			"it was not renewed for so long that another run may have it: this process was suspended, or object "+
+				"storage does not answer").
 			WithHint("run the same command again")
 	}
 	return nil
@@ -116,11 +118,11 @@ func (f *Fence) Loss() error {
 	return f.lost
 }
 
-// Confirm is Check that counts no earlier answer: ask it before what takes something away, as a person may have broken the
-// lock a moment ago. Its error is that of the loss, of kind Conflict. A lock that was deleted, or released by somebody else,
-// is lost, as Check says. One that cannot be read is still held while the last renewal is so young that nobody can have
-// taken it over; after that it may be another run's. So it is with an answer that waited for a process that was suspended:
-// it is asked for again.
+// Confirm is Check that counts no earlier answer: ask it before what takes something away, as a person may have broken
+// the lock a moment ago. Its error is that of the loss, of kind Conflict. A lock that was deleted, or released by
+// somebody else, is lost, as Check says. One that cannot be read is still held while the last renewal is so young that
+// nobody can have taken it over; after that it may be another run's. So it is with an answer that waited for a process
+// that was suspended: it is asked for again.
 func (f *Fence) Confirm(ctx context.Context) error {
 	if reason := f.Loss(); reason != nil {
 		return reason
@@ -176,9 +178,9 @@ func (f *Fence) releasedIt() bool {
 	return f.released
 }
 
-// Explain is the error of a run that failed: if its lock was lost, that is what a script has to know, and not what failed
-// before it was noticed. A process that was suspended wakes with its deadlines behind it, calls cut off, and a cluster that
-// another run has changed. A cluster that is still held outranks it. It asks nobody.
+// Explain is the error of a run that failed: if its lock was lost, that is what a script has to know, and not what
+// failed before it was noticed. A process that was suspended wakes with its deadlines behind it, calls cut off, and a
+// cluster that another run has changed. A cluster that is still held outranks it. It asks nobody.
 func (f *Fence) Explain(op string, err error) error {
 	if err == nil || f.Loss() == nil || failure.Is(err, failure.Conflict) || failure.Is(err, failure.Held) {
 		return err

@@ -27,9 +27,11 @@ type Notify struct {
 	// Watching is called if another run holds the lock: whether that one is alive takes a minute to find out.
 	// Nil is not called.
 	Watching func(held *Record)
-	// Wait is how long a lock that another run holds is watched at most; zero is DefaultWait, and NoWait refuses at once.
+	// Wait is how long a lock that another run holds is watched at most; zero is DefaultWait, and NoWait refuses at
+	// once.
 	Wait time.Duration
-	// After is an epoch that the lock's is above in any case: that of the run's journal, in case the lock's object was deleted.
+	// After is an epoch that the lock's is above in any case: that of the run's journal, in case the lock's object was
+	// deleted.
 	After int64
 }
 
@@ -40,9 +42,11 @@ const (
 )
 
 // Take acquires the cluster's lock and keeps it, whatever becomes of ctx, until Release. One that another run holds is
-// watched, by its versions alone: it is taken over if it is not renewed for a minute, or if it is released, and refused as
-// soon as it is renewed, or after notify.Wait. The errors are those of Acquire.
-func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify) (*HeldLock, error) {
+// watched, by its versions alone: it is taken over if it is not renewed for a minute, or if it is released, and refused
+// as soon as it is renewed, or after notify.Wait. The errors are those of Acquire.
+func Take(
+	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify,
+) (*HeldLock, error) {
 	lock, err := acquire(ctx, store, name, owner, ttl, "", notify.After)
 	if failure.Is(err, failure.Conflict) && notify.Wait >= 0 {
 		lock, err = takeFromOther(ctx, store, name, owner, ttl, notify)
@@ -59,7 +63,9 @@ func Take(ctx context.Context, store objstore.Store, name cluster.Name, owner Ow
 }
 
 // takeFromOther watches the lock that another run holds, and acquires it if it is free, or its owner dead.
-func takeFromOther(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify) (*Lock, error) {
+func takeFromOther(
+	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify,
+) (*Lock, error) {
 	watching := notify.Watching
 	if watching == nil {
 		watching = func(*Record) {}
@@ -73,7 +79,8 @@ func takeFromOther(ctx context.Context, store objstore.Store, name cluster.Name,
 	case found.Record.Released:
 		return acquire(ctx, store, name, owner, ttl, "", notify.After)
 	case found.renewed:
-		return nil, held(found.Record, time.Now()).WithHint("wait for that run: it is alive, as it renewed its lock while that was watched")
+		return nil, held(found.Record, time.Now()).
+			WithHint("wait for that run: it is alive, as it renewed its lock while that was watched")
 	}
 	return nil, held(found.Record, time.Now())
 }

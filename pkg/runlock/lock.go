@@ -36,20 +36,26 @@ const MinTTL = time.Second
 // renewInterval is short, so that others see soon that an owner is dead, however long its lease is.
 func renewInterval(ttl time.Duration) time.Duration { return min(ttl/3, maxRenewInterval) }
 
-// Acquire takes the cluster's lock for ttl, or fails at once: Conflict if another run holds it, with who,
-// since when and when it was renewed last in the text. A lock that was released is taken over with the next epoch, and so
-// is an expired one of an owner that does not say how often it renews; one that does has to be watched first. Of several
-// that acquire at the same time exactly one succeeds, also of the same owner. The lock is not renewed until
-// Keep is called. A lost answer is settled by reading back; if that fails too, the error is the store's and
-// the lock, if we got it after all, expires.
-func Acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration) (*Lock, error) {
+// Acquire takes the cluster's lock for ttl, or fails at once: Conflict if another run holds it, with who, since when
+// and when it was renewed last in the text. A lock that was released is taken over with the next epoch, and so is an
+// expired one of an owner that does not say how often it renews; one that does has to be watched first. Of several that
+// acquire at the same time exactly one succeeds, also of the same owner. The lock is not renewed until Keep is called.
+// A lost answer is settled by reading back; if that fails too, the error is the store's and the lock, if we got it
+// after all, expires.
+func Acquire(
+	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration,
+) (*Lock, error) {
 	return acquire(ctx, store, name, owner, ttl, "", 0)
 }
 
 // acquire is Acquire with an epoch above after; the lock in the version dead is free, as its owner is known to be dead.
-func acquire(ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, dead objstore.Version, after int64) (*Lock, error) {
+func acquire(
+	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, dead objstore.Version,
+	after int64,
+) (*Lock, error) {
 	if ttl < MinTTL {
-		return nil, failure.New(failure.Usage, "acquire lock", name.String(), "lease of %s is shorter than %s", ttl, MinTTL)
+		return nil, failure.New(failure.Usage, "acquire lock", name.String(), "lease of %s is shorter than %s", ttl,
+			MinTTL)
 	}
 	start := time.Now()
 	old, version, err := Read(ctx, store, name)
@@ -132,7 +138,8 @@ func (l *Lock) readopt(ctx context.Context, next *Record, conflict error) (objst
 	case err != nil:
 		return "", err
 	case current.Nonce != next.Nonce:
-		return "", failure.New(failure.Conflict, "", "", "it was taken over by %s, epoch %d", current.Owner, current.Epoch)
+		return "", failure.New(failure.Conflict, "", "", "it was taken over by %s, epoch %d", current.Owner,
+			current.Epoch)
 	case current.Released:
 		return "", failure.New(failure.Conflict, "", "", "it was released by somebody else")
 	case version == l.version:
@@ -154,7 +161,8 @@ func Refusal(ctx context.Context, store objstore.Store, name cluster.Name) error
 // lostRace names the winner, if a conflict says that there is one.
 func (l *Lock) lostRace(ctx context.Context, err error) error {
 	if failure.Is(err, failure.Conflict) {
-		if winner, _, readErr := Read(ctx, l.store, l.record.Cluster); readErr == nil && winner.Nonce != l.record.Nonce {
+		if winner, _, readErr := Read(ctx, l.store, l.record.Cluster); readErr == nil &&
+			winner.Nonce != l.record.Nonce {
 			return held(winner, time.Now())
 		}
 	}

@@ -22,9 +22,10 @@ type Finding struct {
 // Held reports whether the lock keeps others out at the time: its owner is alive, or not known to be dead.
 func (f Finding) Held(now time.Time) bool { return f.Record != nil && !f.Dead && f.Record.Held(now) }
 
-// Observe finds out whether a run that is alive holds the lock, as Take does before it takes one over: it is watched for
-// about a minute, and watching is called first (nil is not). One that seems to have been renewed a moment ago is taken for
-// held at once, whatever the clocks: nobody takes it then. Nothing is written. A lock that nobody ever took is no error.
+// Observe finds out whether a run that is alive holds the lock, as Take does before it takes one over: it is watched
+// for about a minute, and watching is called first (nil is not). One that seems to have been renewed a moment ago is
+// taken for held at once, whatever the clocks: nobody takes it then. Nothing is written. A lock that nobody ever took
+// is no error.
 func Observe(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*Record)) (Finding, error) {
 	if watching == nil {
 		watching = func(*Record) {}

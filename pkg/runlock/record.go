@@ -87,14 +87,16 @@ func (r *Record) heldUntil() string {
 // freeAfter is what to do about a dead owner's lock.
 func (r *Record) freeAfter(now time.Time) string {
 	if r.RenewSeconds > 0 {
-		return "run again with --lock-wait " + DefaultWait.String() + ": the lock is taken over if it is not renewed meanwhile"
+		return "run again with --lock-wait " + DefaultWait.String() +
+			": the lock is taken over if it is not renewed meanwhile"
 	}
 	return fmt.Sprintf("for %s until its lock expires", max(r.FreeAt().Sub(now), 0).Round(time.Second))
 }
 
 // Watching says that whether the owner is dead is being found out.
 func (r *Record) Watching() string {
-	return fmt.Sprintf("the lock is held by %s, who renewed it last at %s: it counts as dead if it is not renewed within %s from now",
+	return fmt.Sprintf("the lock is held by %s, who renewed it last at %s: it counts as dead if it is not renewed "+
+		"within %s from now",
 		r.Owner, r.RenewedAt.UTC().Format(time.RFC3339), (watchedRenewals * r.RenewInterval()).Round(time.Second))
 }
 
@@ -133,8 +135,8 @@ func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch i
 	return failure.Annotate(err, "break lock", name.String())
 }
 
-// NoteLetGo notes in the lock that what runs held of the cluster has been released, for those who read the storage alone. A
-// cluster without a lock, or with one that a run has taken meanwhile, needs no note: nothing is done.
+// NoteLetGo notes in the lock that what runs held of the cluster has been released, for those who read the storage
+// alone. A cluster without a lock, or with one that a run has taken meanwhile, needs no note: nothing is done.
 func NoteLetGo(ctx context.Context, store objstore.Store, name cluster.Name, at time.Time) error {
 	r, version, err := Read(ctx, store, name)
 	if err == nil && r.Released {

@@ -21,7 +21,9 @@ const (
 // version for watchedRenewals intervals. The result is alive (the record is then the newest that was seen) as soon as
 // the lock is renewed or changes hands, after the limit, and at once if its owner does not say how often it renews.
 // watching is called if it takes longer.
-func watch(ctx context.Context, store objstore.Store, name cluster.Name, limit time.Duration, watching func(*Record)) (Finding, error) {
+func watch(
+	ctx context.Context, store objstore.Store, name cluster.Name, limit time.Duration, watching func(*Record),
+) (Finding, error) {
 	first, version, err := Read(ctx, store, name)
 	if err != nil {
 		return Finding{}, err

@@ -15,8 +15,8 @@ type Found struct {
 	ID cluster.RunID
 	// Modified is when the youngest of the objects was written.
 	Modified time.Time
-	// Recorded is when the youngest record was; zero of a journal of which only the object of Compact is left, which is as
-	// young as its compaction.
+	// Recorded is when the youngest record was; zero of a journal of which only the object of Compact is left, which is
+	// as young as its compaction.
 	Recorded time.Time
 	Objects  int
 }

@@ -14,7 +14,8 @@ func resolvedBy(r *Run, all []Run) cluster.RunID {
 	for i := range all {
 		other := &all[i]
 		if other.Operation == journal.Resolve && other.State == Done && other.ID != r.ID &&
-			other.Cluster == r.Cluster && other.Backup == r.Backup && other.Started.After(r.Started) && !elsewhere(r, other) {
+			other.Cluster == r.Cluster && other.Backup == r.Backup && other.Started.After(r.Started) &&
+			!elsewhere(r, other) {
 			return other.ID
 		}
 	}

@@ -42,8 +42,9 @@ type Run struct {
 	// Owner and Until are of the lock of a run that runs.
 	Owner string     `json:"owner,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
-	// RenewedAt is when the owner renewed the lock last, by its clock. Silent says that this is so long ago that the process
-	// seems to be dead, or to have stopped: for people who look, as clocks differ. Whoever acts watches the lock first.
+	// RenewedAt is when the owner renewed the lock last, by its clock. Silent says that this is so long ago that the
+	// process seems to be dead, or to have stopped: for people who look, as clocks differ. Whoever acts watches the
+	// lock first.
 	RenewedAt *time.Time `json:"renewedAt,omitempty"`
 	Silent    bool       `json:"silent,omitempty"`
 	// ResolvedBy is the resolve that finished a run whose process died.
@@ -98,7 +99,8 @@ func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, e
 	return r, nil
 }
 
-// Restored is the restore or resolve that held the cluster's lock last, if it succeeded; nil if another run did, or none.
+// Restored is the restore or resolve that held the cluster's lock last, if it succeeded; nil if another run did, or
+// none.
 func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
 	if err != nil || r == nil || r.State != Done || r.Operation == journal.Backup {
@@ -107,8 +109,8 @@ func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Ru
 	return r, nil
 }
 
-// Resolved is the restore or resolve that held the cluster's lock last, if it failed and its data had been resolved by then:
-// the cluster is kept, and a resolve finishes it. It is nil if another run held the lock last, or none.
+// Resolved is the restore or resolve that held the cluster's lock last, if it failed and its data had been resolved by
+// then: the cluster is kept, and a resolve finishes it. It is nil if another run held the lock last, or none.
 func Resolved(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
 	if err != nil || r == nil || r.State != Failed || r.Operation == journal.Backup ||
@@ -118,8 +120,8 @@ func Resolved(ctx context.Context, store objstore.Store, name cluster.Name) (*Ru
 	return r, nil
 }
 
-// owner is the run that held the cluster's lock last; nil if there is none whose journal can be read. No resolve can have
-// finished it: it would have had the lock since.
+// owner is the run that held the cluster's lock last; nil if there is none whose journal can be read. No resolve can
+// have finished it: it would have had the lock since.
 func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	lock, err := lockOf(ctx, store, name)
 	if err != nil || lock == nil {
@@ -132,8 +134,8 @@ func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, 
 	return r, err
 }
 
-// CheckOwner is a Conflict if the run that held the cluster's lock last is known to be of another cluster of the same name than
-// mine: that lock is not this cluster's to break.
+// CheckOwner is a Conflict if the run that held the cluster's lock last is known to be of another cluster of the same
+// name than mine: that lock is not this cluster's to break.
 func CheckOwner(ctx context.Context, store objstore.Store, name cluster.Name, mine *journal.About) error {
 	lock, err := lockOf(ctx, store, name)
 	if err != nil || lock == nil {
@@ -149,8 +151,8 @@ func CheckOwner(ctx context.Context, store objstore.Store, name cluster.Name, mi
 	return err
 }
 
-// End closes the journal of a run that was undone by another command, so that nobody continues it. A run that has ended,
-// or has no journal, stays as it is. It is a Conflict if a process of the run writes its journal.
+// End closes the journal of a run that was undone by another command, so that nobody continues it. A run that has
+// ended, or has no journal, stays as it is. It is a Conflict if a process of the run writes its journal.
 func End(ctx context.Context, store objstore.Store, id cluster.RunID, reason string) error {
 	j := journal.NewStoreJournal(store, manifest.JournalPrefix(id))
 	h, err := phase.ReadHistory(ctx, j)

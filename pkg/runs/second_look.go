@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// LookAgain reads a run that seems to be dead once more, after a time in which its owner would have renewed the lock: one
-// whose clock is behind ours is then not Silent any more. Any other run is returned as it is, at once.
+// LookAgain reads a run that seems to be dead once more, after a time in which its owner would have renewed the lock:
+// one whose clock is behind ours is then not Silent any more. Any other run is returned as it is, at once.
 func LookAgain(ctx context.Context, store objstore.Store, r *Run) (*Run, error) {
 	if !r.Silent {
 		return r, nil

@@ -13,9 +13,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// Since lists the runs that began at or after a time, and reads no part of the listing before it: a storage may hold the
-// journals of years. When a run began its id says. One that a person chose says nothing: those that begin with a letter are
-// listed whenever they began, and those with a digit where they sort. So it is for who can miss a run; who cannot lists all.
+// Since lists the runs that began at or after a time, and reads no part of the listing before it: a storage may hold
+// the journals of years. When a run began its id says. One that a person chose says nothing: those that begin with a
+// letter are listed whenever they began, and those with a digit where they sort. So it is for who can miss a run; who
+// cannot lists all.
 func Since(ctx context.Context, store objstore.Store, at time.Time) ([]Found, error) {
 	objects, err := store.ListAfter(ctx, manifest.RunsPrefix, manifest.RunsPrefix+string(journal.FirstRunID(at)))
 	if err != nil {
@@ -27,9 +28,11 @@ func Since(ctx context.Context, store objstore.Store, at time.Time) ([]Found, er
 // maxSkew is how much later than its successors a run may have begun by its own clock.
 const maxSkew = time.Hour
 
-// Resolves reads the resolves of a cluster and backup that began at or after a time, or within an hour before it, the newest
-// first. Of all other runs since then it reads the first record alone.
-func Resolves(ctx context.Context, store objstore.Store, name cluster.Name, backup cluster.BackupID, at time.Time) ([]Run, error) {
+// Resolves reads the resolves of a cluster and backup that began at or after a time, or within an hour before it, the
+// newest first. Of all other runs since then it reads the first record alone.
+func Resolves(
+	ctx context.Context, store objstore.Store, name cluster.Name, backup cluster.BackupID, at time.Time,
+) ([]Run, error) {
 	found, err := Since(ctx, store, at.Add(-maxSkew))
 	if err != nil {
 		return nil, err
@@ -60,7 +63,9 @@ func Resolves(ctx context.Context, store objstore.Store, name cluster.Name, back
 }
 
 // isResolve reads a journal's first record, which is there also if the rest is compacted.
-func isResolve(ctx context.Context, store objstore.Store, id cluster.RunID, name cluster.Name, backup cluster.BackupID) (bool, error) {
+func isResolve(
+	ctx context.Context, store objstore.Store, id cluster.RunID, name cluster.Name, backup cluster.BackupID,
+) (bool, error) {
 	first, err := journal.NewStoreJournal(store, manifest.JournalPrefix(id)).First(ctx)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
 		return false, nil

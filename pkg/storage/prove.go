@@ -15,9 +15,9 @@ import (
 // removeWithin bounds the removal of what a proof wrote.
 const removeWithin = 10 * time.Second
 
-// Prove writes an object of its own and sees that the server refuses to create it again and to replace a version that it does not
-// have any more. Where it does not, two runs could have one cluster at the same time, and nobody would notice: Unready, which
-// names what is missing. What it wrote is deleted.
+// Prove writes an object of its own and sees that the server refuses to create it again and to replace a version that
+// it does not have any more. Where it does not, two runs could have one cluster at the same time, and nobody would
+// notice: Unready, which names what is missing. What it wrote is deleted.
 func Prove(ctx context.Context, store objstore.Store) (err error) {
 	key := manifest.ProbesPrefix + strings.ToLower(rand.Text())
 	first, err := store.Create(ctx, key, []byte("1 "+key))
@@ -48,12 +48,14 @@ func refused(store objstore.Store, err error, header, but string) error {
 	case err != nil:
 		return failure.Annotate(err, "prove conditional writes", store.URL())
 	}
-	return failure.New(failure.Unready, "prove conditional writes", store.URL(), "its server ignores %s: %s, so that two runs could have one cluster", header, but).
-		WithHint("use Amazon S3, or a store that supports conditional writes (%s of PutObject); docs/storage.md has what else a storage needs", header)
+	return failure.New(failure.Unready, "prove conditional writes", store.URL(),
+		"its server ignores %s: %s, so that two runs could have one cluster", header, but).
+		WithHint("use Amazon S3, or a store that supports conditional writes (%s of PutObject); docs/storage.md has "+
+			"what else a storage needs", header)
 }
 
-// Check is the proof of Open for a dry run, which notes nothing in the storage: what could not be proven, as nothing may be
-// written, is said.
+// Check is the proof of Open for a dry run, which notes nothing in the storage: what could not be proven, as nothing
+// may be written, is said.
 func Check(ctx context.Context, store objstore.Store, tool string) (s *Storage, unproven string, err error) {
 	s, err = Read(ctx, store)
 	if err != nil || s.proven(objstore.Server(store), tool) {
@@ -61,7 +63,8 @@ func Check(ctx context.Context, store objstore.Store, tool string) (s *Storage, 
 	}
 	err = Prove(ctx, store)
 	if failure.Is(err, failure.Denied) {
-		return s, "whether the storage's server refuses writes whose condition does not hold was not checked: " + err.Error(), nil
+		return s, "whether the storage's server refuses writes whose condition does not hold was not checked: " +
+			err.Error(), nil
 	}
 	return s, "", err
 }

@@ -39,8 +39,8 @@ func Read(ctx context.Context, store objstore.Store) (*Storage, error) {
 	return s, nil
 }
 
-// Find is Read for a command that is going to change something: a storage without an identity gets a random one, which is not
-// written down before Establish.
+// Find is Read for a command that is going to change something: a storage without an identity gets a random one, which
+// is not written down before Establish.
 func Find(ctx context.Context, store objstore.Store) (*Storage, error) {
 	s, err := Read(ctx, store)
 	if err == nil && s.ID == "" {
@@ -61,8 +61,8 @@ func Open(ctx context.Context, store objstore.Store, tool string) (*Storage, err
 	return s, s.Establish(ctx, store, "")
 }
 
-// ProveServer proves that the server refuses writes whose condition does not hold, unless this version of the tool has seen that
-// before: it is for right before a lock is taken.
+// ProveServer proves that the server refuses writes whose condition does not hold, unless this version of the tool has
+// seen that before: it is for right before a lock is taken.
 func (s *Storage) ProveServer(ctx context.Context, store objstore.Store, tool string) error {
 	server := objstore.Server(store)
 	if s.proven(server, tool) {
@@ -75,10 +75,10 @@ func (s *Storage) ProveServer(ctx context.Context, store objstore.Store, tool st
 	return nil
 }
 
-// Establish writes down what is new of the storage: its identity, and what was proven. It is for a command that nothing keeps
-// from its work any more, so that one that is refused leaves no trace. If another command gave the storage an identity meanwhile,
-// that one is taken: ID is the storage's from then on, and nothing may be written or tagged with the one of before. id is the one
-// that the command's journal has, if it has one: then another identity is a Conflict.
+// Establish writes down what is new of the storage: its identity, and what was proven. It is for a command that nothing
+// keeps from its work any more, so that one that is refused leaves no trace. If another command gave the storage an
+// identity meanwhile, that one is taken: ID is the storage's from then on, and nothing may be written or tagged with
+// the one of before. id is the one that the command's journal has, if it has one: then another identity is a Conflict.
 func (s *Storage) Establish(ctx context.Context, store objstore.Store, id string) error {
 	if s.version != "" {
 		return s.note(ctx, store)
@@ -98,7 +98,8 @@ func (s *Storage) Establish(ctx context.Context, store objstore.Store, id string
 		*s = *stored
 		return s.note(ctx, store)
 	case readErr == nil && failure.Is(err, failure.Conflict):
-		return failure.New(failure.Conflict, "give the storage an identity", store.URL(), "another command did it at the same moment").
+		return failure.New(failure.Conflict, "give the storage an identity", store.URL(),
+			"another command did it at the same moment").
 			WithHint("run the same command again")
 	}
 	return failure.Annotate(err, "give the storage an identity", store.URL())
@@ -125,8 +126,8 @@ func (s *Storage) replace(ctx context.Context, store objstore.Store) error {
 // maxProven bounds what is noted: the oldest goes.
 const maxProven = 8
 
-// note keeps what was proven, so that the next command need not do it. A copy is not written to, and that another command was
-// faster does not matter.
+// note keeps what was proven, so that the next command need not do it. A copy is not written to, and that another
+// command was faster does not matter.
 func (s *Storage) note(ctx context.Context, store objstore.Store) error {
 	if s.IsCopy() || len(s.news) == 0 {
 		return nil
@@ -157,13 +158,16 @@ func (s *Storage) RefuseCopy(op string) error {
 	if !s.IsCopy() {
 		return nil
 	}
-	return failure.New(failure.Unready, op, s.Here, "this storage is a copy of %s, whose snapshots and runs it names", s.Location).
-		WithHint("use --storage %s; or run `tisnap gc --adopt-storage=moved` if that is gone and this one takes its place, "+
-			"`--adopt-storage=copied` if both are used from now on", s.Location)
+	return failure.New(failure.Unready, op, s.Here, "this storage is a copy of %s, whose snapshots and runs it names",
+		s.Location).
+		WithHint(
+			"use --storage %s; or run `tisnap gc --adopt-storage=moved` if that is gone and this one takes its place, "+
+				"`--adopt-storage=copied` if both are used from now on", s.Location)
 }
 
-// Owns reports whether a snapshot or volume of a run of this storage, with this id in its tag, was made in this storage. Older
-// versions left the tag out: what they made is of the storage in which it is known, unless that is a copy.
+// Owns reports whether a snapshot or volume of a run of this storage, with this id in its tag, was made in this
+// storage. Older versions left the tag out: what they made is of the storage in which it is known, unless that is a
+// copy.
 func (s *Storage) Owns(tag string) bool {
 	if tag == "" {
 		return !s.IsCopy() && s.CopyOf == ""
@@ -171,17 +175,19 @@ func (s *Storage) Owns(tag string) bool {
 	return tag == s.ID && !s.IsCopy()
 }
 
-// CheckRun is a Conflict if a run whose journal is here, and says that it was begun in the storage with this id at this location,
-// is another storage's: its own process may live there. Journals of older versions say neither.
+// CheckRun is a Conflict if a run whose journal is here, and says that it was begun in the storage with this id at this
+// location, is another storage's: its own process may live there. Journals of older versions say neither.
 func (s *Storage) CheckRun(run, id, location string) error {
 	switch {
 	case s.IsCopy() && location != s.Here:
-		return failure.New(failure.Conflict, "check run", run, "it was begun in %s, of which this storage, %s, is a copy", s.Location, s.Here).
+		return failure.New(failure.Conflict, "check run", run,
+			"it was begun in %s, of which this storage, %s, is a copy", s.Location, s.Here).
 			WithHint("continue or undo it with --storage %s", s.Location)
 	case id == "" && s.CopyOf == "", id == s.ID, location == s.Here:
 		return nil
 	}
-	return failure.New(failure.Conflict, "check run", run, "it was begun in another storage, of which this one was a copy: %s", cmp.Or(location, s.CopyOf)).
+	return failure.New(failure.Conflict, "check run", run,
+		"it was begun in another storage, of which this one was a copy: %s", cmp.Or(location, s.CopyOf)).
 		WithHint("continue or undo it there")
 }
 

@@ -8,11 +8,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// askFirst lets the run's lock refuse a call before it is sent; see package fenced. A call that reads is asked about too: a
-// read of the region metas takes a store away from who recovers it.
+// askFirst lets the run's lock refuse a call before it is sent; see package fenced. A call that reads is asked about
+// too: a read of the region metas takes a store away from who recovers it.
 func askFirst() []grpc.DialOption {
 	unary := func(
-		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		options ...grpc.CallOption,
 	) error {
 		if err := fenced.Check(ctx); err != nil {
 			return err
@@ -20,7 +21,8 @@ func askFirst() []grpc.DialOption {
 		return invoke(ctx, method, request, reply, conn, options...)
 	}
 	stream := func(
-		ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption,
+		ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+		options ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		if err := fenced.Check(ctx); err != nil {
 			return nil, err

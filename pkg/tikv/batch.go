@@ -39,8 +39,8 @@ func (c *Client) batchStream(address string) (*batchStream, error) {
 	return b, nil
 }
 
-// inBatch sends a request in the store's next batch, or alone to a store that takes none such in batches. Either way the
-// call of that method is a span of its own.
+// inBatch sends a request in the store's next batch, or alone to a store that takes none such in batches. Either way
+// the call of that method is a span of its own.
 func inBatch[T any](
 	ctx context.Context, c *Client, op, address, method string, request *batchRequest,
 	pick func(*batchResponse) *T, alone func(tikvpb.TikvClient) (*T, error),
@@ -73,7 +73,9 @@ func (c *Client) prepareInBatch(
 	ctx context.Context, op, address string, req *kvrpcpb.PrepareFlashbackToVersionRequest,
 ) (*kvrpcpb.PrepareFlashbackToVersionResponse, error) {
 	return inBatch(ctx, c, op, address, "KvPrepareFlashbackToVersion",
-		&batchRequest{Cmd: &tikvpb.BatchCommandsRequest_Request_PrepareFlashbackToVersion{PrepareFlashbackToVersion: req}},
+		&batchRequest{
+			Cmd: &tikvpb.BatchCommandsRequest_Request_PrepareFlashbackToVersion{PrepareFlashbackToVersion: req},
+		},
 		(*batchResponse).GetPrepareFlashbackToVersion,
 		func(store tikvpb.TikvClient) (*kvrpcpb.PrepareFlashbackToVersionResponse, error) {
 			return store.KvPrepareFlashbackToVersion(ctx, req)

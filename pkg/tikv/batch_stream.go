@@ -40,7 +40,8 @@ type batchItem struct {
 
 func newBatchStream(cancel context.CancelFunc) *batchStream {
 	return &batchStream{
-		cancel: cancel, queued: make(chan struct{}, 1), ended: make(chan struct{}), waiting: map[uint64]chan *batchResponse{},
+		cancel: cancel, queued: make(chan struct{}, 1), ended: make(chan struct{}),
+		waiting: map[uint64]chan *batchResponse{},
 	}
 }
 
@@ -138,7 +139,8 @@ func (b *batchStream) receive(stream tikvpb.Tikv_BatchCommandsClient) error {
 			return err
 		}
 		if len(batch.RequestIds) != len(batch.Responses) {
-			return status.Errorf(codes.Internal, "a batch has %d answers to %d requests", len(batch.Responses), len(batch.RequestIds))
+			return status.Errorf(codes.Internal, "a batch has %d answers to %d requests", len(batch.Responses),
+				len(batch.RequestIds))
 		}
 		b.mu.Lock()
 		for i, id := range batch.RequestIds {

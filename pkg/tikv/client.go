@@ -33,8 +33,8 @@ const (
 type Config struct {
 	// TLS is the client's side of TLS; nil is plaintext.
 	TLS *tls.Config
-	// LateTLS is asked at the first connection to each store, if it is not nil, and takes the place of TLS: a restore makes
-	// its client before there is a cluster, and a certificate, to connect to.
+	// LateTLS is asked at the first connection to each store, if it is not nil, and takes the place of TLS: a restore
+	// makes its client before there is a cluster, and a certificate, to connect to.
 	LateTLS func() *tls.Config
 	// KeepaliveTime is how long a connection is silent before it is pinged; 0 is 30 s.
 	KeepaliveTime time.Duration
@@ -43,7 +43,8 @@ type Config struct {
 	KeepaliveTimeout time.Duration
 	// ConnectTimeout is how long one attempt to connect may take; 0 is 5 s.
 	ConnectTimeout time.Duration
-	// Reach connects to a store's address; nil is directly. TLS is above it, and has the server prove the name in the address.
+	// Reach connects to a store's address; nil is directly. TLS is above it, and has the server prove the name in the
+	// address.
 	Reach reach.Dial
 	// Tracing makes spans of the calls of a run that is recorded.
 	Tracing bool
@@ -105,7 +106,8 @@ func Open(cfg Config) *Client {
 			grpc.WithNoProxy(), // stores are inside the cluster
 			grpc.WithDisableServiceConfig(),
 			grpc.WithContextDialer(cfg.Reach),
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout}),
+			grpc.WithKeepaliveParams(
+				keepalive.ClientParameters{Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout}),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: cfg.ConnectTimeout}),
 		},
 	}
@@ -151,7 +153,8 @@ func (c *Client) connection(address string) (*grpc.ClientConn, error) {
 	if cfg := c.tls(); cfg != nil {
 		creds = credentials.NewTLS(cfg)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address, append(slices.Clone(c.options), grpc.WithTransportCredentials(creds))...)
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		append(slices.Clone(c.options), grpc.WithTransportCredentials(creds))...)
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "connect", target(address))
 	}

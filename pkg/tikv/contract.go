@@ -92,12 +92,13 @@ type RegionErrorKind int
 
 // Region errors, by what to do next.
 const (
-	RegionOther       RegionErrorKind = iota // try again later
-	RegionStale                              // not leader, epoch, not found, key not in region: read PD again
-	RegionBusy                               // the store is busy: slow down
-	RegionUnready                            // this region alone cannot be served yet: try it again a little later
-	RegionNotPrepared                        // the flash call found no prepared state: done already, or prepare is missing
-	RegionInFlashback                        // prepared by some start_ts
+	RegionOther   RegionErrorKind = iota // try again later
+	RegionStale                          // not leader, epoch, not found, key not in region: read PD again
+	RegionBusy                           // the store is busy: slow down
+	RegionUnready                        // this region alone cannot be served yet: try it again a little later
+	// the flash call found no prepared state: done already, or prepare is missing
+	RegionNotPrepared
+	RegionInFlashback // prepared by some start_ts
 )
 
 // RegionError is a region_error of a response. It is never fatal by itself.

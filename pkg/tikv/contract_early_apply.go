@@ -13,14 +13,15 @@ type EarlyApply struct {
 
 // EarlyApplier reads and sets, at a store's status address (host:port), whether its leaders apply early.
 type EarlyApplier interface {
-	// EarlyApply reads the setting as the running store has it. Unready if the status port does not answer; Denied if the
-	// store refuses who asks (security.cert-allowed-cn).
+	// EarlyApply reads the setting as the running store has it. Unready if the status port does not answer; Denied if
+	// the store refuses who asks (security.cert-allowed-cn).
 	EarlyApply(ctx context.Context, statusAddress string) (EarlyApply, error)
-	// SetEarlyApply sets the limit of the running store and not of its file: a restart brings the configured value back. An
-	// error says nothing about whether the store has changed it: read it again. The peers adopt it at their next tick.
+	// SetEarlyApply sets the limit of the running store and not of its file: a restart brings the configured value
+	// back. An error says nothing about whether the store has changed it: read it again. The peers adopt it at their
+	// next tick.
 	SetEarlyApply(ctx context.Context, statusAddress string, limit uint64) error
 	// EarlyAppliers is how many of the store's leaders may apply early now, by the gauge
-	// tikv_raft_enable_unpersisted_apply_regions; 0 where the store has no such gauge. 0 does not say that no peer is ahead
-	// of its log: only RaftState does.
+	// tikv_raft_enable_unpersisted_apply_regions; 0 where the store has no such gauge. 0 does not say that no peer is
+	// ahead of its log: only RaftState does.
 	EarlyAppliers(ctx context.Context, statusAddress string) (int, error)
 }

@@ -24,7 +24,8 @@ func regionOf(r *metapb.Region) cluster.Region {
 	}
 	for _, p := range r.GetPeers() {
 		out.Peers = append(out.Peers, cluster.Peer{
-			ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()), Learner: p.GetRole() == metapb.PeerRole_Learner, Witness: p.GetIsWitness(),
+			ID: cluster.PeerID(p.GetId()), Store: cluster.StoreID(p.GetStoreId()),
+			Learner: p.GetRole() == metapb.PeerRole_Learner, Witness: p.GetIsWitness(),
 		})
 	}
 	return out

@@ -44,11 +44,13 @@ func (c *Client) Digest(ctx context.Context, address string, r cluster.Region, t
 		case resp.RegionError != nil:
 			return Digest{}, regionError(r.ID, resp.RegionError)
 		case resp.Error != nil:
-			return Digest{}, failure.New(failure.Conflict, op, "region "+r.ID.String(), "%s", failure.Line(resp.Error.String()))
+			return Digest{}, failure.New(failure.Conflict, op, "region "+r.ID.String(), "%s",
+				failure.Line(resp.Error.String()))
 		}
 		for _, pair := range resp.Pairs {
 			if pair.Error != nil {
-				return Digest{}, failure.New(failure.Conflict, op, "region "+r.ID.String(), "%s", failure.Line(pair.Error.String()))
+				return Digest{}, failure.New(failure.Conflict, op, "region "+r.ID.String(), "%s",
+					failure.Line(pair.Error.String()))
 			}
 			add(sum, pair.Key)
 			add(sum, pair.Value)

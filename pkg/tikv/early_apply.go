@@ -36,7 +36,8 @@ func (c *Client) EarlyApply(ctx context.Context, statusAddress string) (EarlyApp
 	}
 	// An answer without the section is none of a store: it must not be read as "has no such setting".
 	if err := json.Unmarshal(config[earlyApplySection], &section); err != nil {
-		return EarlyApply{}, failure.New(failure.Unknown, op, target(statusAddress), "the configuration has no %s: %w", earlyApplySection, err)
+		return EarlyApply{}, failure.New(failure.Unknown, op, target(statusAddress), "the configuration has no %s: %w",
+			earlyApplySection, err)
 	}
 	value, known := section[earlyApplyKey]
 	if !known {
@@ -92,7 +93,8 @@ func (c *Client) EarlyAppliers(ctx context.Context, statusAddress string) (int, 
 // status makes one call to a status port. Any answer but 200 is an error.
 func (c *Client) status(ctx context.Context, op, address, method, path string, body []byte) ([]byte, error) {
 	if address == "" {
-		return nil, failure.New(failure.Unready, op, "store", "it announces no status address").WithHint("%s", hintStatus)
+		return nil, failure.New(failure.Unready, op, "store", "it announces no status address").
+			WithHint("%s", hintStatus)
 	}
 	if c.ended() {
 		return nil, failure.New(failure.Usage, op, target(address), "the client is closed")

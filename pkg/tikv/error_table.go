@@ -23,9 +23,12 @@ const (
 	hintRecovery    = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
 	hintOtherBackup = "make sure that no other backup of the cluster runs"
 	hintReach       = "check that the store's pod runs and that its address is reachable from here"
-	hintInside      = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where the stores are by --resolve or --address-map: they register with DNS names of the cluster, which resolve nowhere else"
-	hintForward     = "grant create pods/portforward, or name another way: --via direct"
-	hintTLS         = "check the CA, certificate and key (--ca, --cert and --key, or the secret NAME-cluster-client-secret) against those of the cluster"
+	hintInside      = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where the " +
+		"stores are by --resolve or --address-map: they register with DNS names of the cluster, which resolve " +
+		"nowhere else"
+	hintForward = "grant create pods/portforward, or name another way: --via direct"
+	hintTLS     = "check the CA, certificate and key (--ca, --cert and --key, or the secret " +
+		"NAME-cluster-client-secret) against those of the cluster"
 )
 
 // class is what a caller can do about a gRPC code.

@@ -69,7 +69,9 @@ func probe(ctx context.Context, client backup.BackupClient) error {
 }
 
 // LedRegions lists the regions led by the store, and those with an admin command under way, in the store's order.
-func (c *Client) LedRegions(ctx context.Context, address string) (led []cluster.Region, pending []cluster.RegionID, err error) {
+func (c *Client) LedRegions(
+	ctx context.Context, address string,
+) (led []cluster.Region, pending []cluster.RegionID, err error) {
 	const op = "check pending admin commands"
 	conn, err := c.connection(address)
 	if err != nil {

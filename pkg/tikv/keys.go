@@ -27,7 +27,8 @@ func decodeKey(key cluster.EncodedKey) (cluster.RawKey, error) {
 	}
 	rest, raw, err := codec.DecodeBytes(key, nil)
 	if err != nil || len(rest) != 0 {
-		return nil, failure.New(failure.Corrupt, "decode region key", cluster.KeyRange{Start: key}.String(), "it is not memcomparable-encoded")
+		return nil, failure.New(failure.Corrupt, "decode region key", cluster.KeyRange{Start: key}.String(),
+			"it is not memcomparable-encoded")
 	}
 	return raw, nil
 }

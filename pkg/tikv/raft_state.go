@@ -18,8 +18,8 @@ type RaftState struct {
 	Term   uint64 // of the hard state
 	Last   uint64 // index of the last entry of the log
 	Commit uint64 // index of the last entry that the store knows to be committed
-	// Applied is the index of the last entry in the store's data; it may be newer than what is on disk. Above Last it says
-	// that the store has applied entries that its own log does not have (EarlyApply).
+	// Applied is the index of the last entry in the store's data; it may be newer than what is on disk. Above Last it
+	// says that the store has applied entries that its own log does not have (EarlyApply).
 	Applied uint64
 	Version uint64 // of the region, as far as the store has applied the log
 	// Settled is whether the peer is an ordinary one of a region whose members do not change at the moment: no merge,

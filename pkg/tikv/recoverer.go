@@ -17,8 +17,8 @@ import (
 
 const readRegionMeta = "/recover_data.RecoverData/ReadRegionMeta"
 
-// RegionMetas streams the store's peers to each, one at a time; the keys are valid until each returns. An error of
-// each ends the stream and is returned as it is. The peers seen before an error count for nothing: ask again from the start.
+// RegionMetas streams the store's peers to each, one at a time; the keys are valid until each returns. An error of each
+// ends the stream and is returned as it is. The peers seen before an error count for nothing: ask again from the start.
 func (c *Client) RegionMetas(ctx context.Context, address string, each func(RegionMeta) error) error {
 	const op = "read region metas"
 	conn, err := c.connection(address)
@@ -27,7 +27,8 @@ func (c *Client) RegionMetas(ctx context.Context, address string, each func(Regi
 	}
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := conn.NewStream(streamCtx, &grpc.StreamDesc{ServerStreams: true}, readRegionMeta, grpc.ForceCodecV2(rawCodec{}))
+	stream, err := conn.NewStream(streamCtx, &grpc.StreamDesc{ServerStreams: true}, readRegionMeta,
+		grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
 		return translate(ctx, err, op, address, hintRecovery)
 	}

@@ -13,8 +13,8 @@ import (
 // lockPage is how many locks are read at once behind one that does not count.
 const lockPage = 256
 
-// FirstLock asks the region's leader for a lock whose transaction may commit at or below ts, and returns its start ts, or
-// 0 if there is none. The leader lets no transaction that begins from now on commit at or below ts. Locks that write
+// FirstLock asks the region's leader for a lock whose transaction may commit at or below ts, and returns its start ts,
+// or 0 if there is none. The leader lets no transaction that begins from now on commit at or below ts. Locks that write
 // nothing yet, such as pessimistic ones, and one that began at ts itself do not count: they commit above it.
 func (c *Client) FirstLock(ctx context.Context, address string, r cluster.Region, ts cluster.TS) (cluster.TS, error) {
 	const op = "scan locks"

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// statusTimeout bounds a call to a status port with its connection, and maxStatusAnswer what is read of an answer: the
-	// metrics of a store with many regions have some megabytes.
+	// statusTimeout bounds a call to a status port with its connection, and maxStatusAnswer what is read of an answer:
+	// the metrics of a store with many regions have some megabytes.
 	statusTimeout   = 10 * time.Second
 	maxStatusAnswer = 64 << 20
 
-	hintStatus = "let tisnap reach the store's status port (20180 by default): a network policy, or a TiKV that serves none (server.status-addr), keeps it away"
-	hintCN     = "add the common name of tisnap's certificate to TiKV's security.cert-allowed-cn, or take that setting away"
+	hintStatus = "let tisnap reach the store's status port (20180 by default): a network policy, or a TiKV that " +
+		"serves none (server.status-addr), keeps it away"
+	hintCN = "add the common name of tisnap's certificate to TiKV's security.cert-allowed-cn, or take that setting away"
 )
 
 // statusError is an answer of a status port that is not 200.
@@ -47,8 +48,8 @@ var statusVerdicts = map[int]class{
 	http.StatusServiceUnavailable:  {failure.Limited, ""},
 }
 
-// newStatusClient speaks HTTP to status ports, on the way to the stores and with their TLS. HTTP/1.1: TiKV serves no other
-// with TLS. A proxy of the environment is not asked: stores are inside the cluster.
+// newStatusClient speaks HTTP to status ports, on the way to the stores and with their TLS. HTTP/1.1: TiKV serves no
+// other with TLS. A proxy of the environment is not asked: stores are inside the cluster.
 func newStatusClient(dial reach.Dial, tlsConfig func() *tls.Config) *http.Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) },
@@ -86,8 +87,8 @@ func dialTLS(ctx context.Context, dial reach.Dial, cfg *tls.Config, address stri
 	return secure, nil
 }
 
-// translateStatus makes an error of a call to a status port a failure.Error. If it was ctx that ended the call, the error
-// is ctx's.
+// translateStatus makes an error of a call to a status port a failure.Error. If it was ctx that ended the call, the
+// error is ctx's.
 func translateStatus(ctx context.Context, err error, op, address string) error {
 	if ended := interrupted(ctx, op, target(address)); ended != nil {
 		return ended

@@ -31,7 +31,8 @@ func Begin(ctx context.Context, kind trace.SpanKind, name string, attributes ...
 	for i := 0; i+1 < len(attributes); i += 2 {
 		pairs = append(pairs, attribute.String(attributes[i], attributes[i+1]))
 	}
-	_, span := parent.TracerProvider().Tracer(Name).Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(pairs...))
+	_, span := parent.TracerProvider().Tracer(Name).
+		Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(pairs...))
 	return Span{span: span}
 }
 

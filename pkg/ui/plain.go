@@ -87,7 +87,8 @@ func (p *plain) status(now time.Time) string {
 	if percent := t.percent(); percent != "" {
 		amount += " (" + percent + ")"
 	}
-	return subject + ": " + join(amount, t.rate(), t.eta(), "running for "+now.Sub(t.start).Truncate(time.Second).String())
+	return subject + ": " +
+		join(amount, t.rate(), t.eta(), "running for "+now.Sub(t.start).Truncate(time.Second).String())
 }
 
 func (p *plain) finish(time.Time) {}

@@ -160,7 +160,8 @@ func (p *Progress) drain(r renderer) {
 	}
 	if dropped > 0 {
 		r.event(phase.Event{
-			Type: phase.Warning, Time: time.Now().UTC(), Message: fmt.Sprintf("%d messages were not shown: the output was too slow", dropped),
+			Type: phase.Warning, Time: time.Now().UTC(),
+			Message: fmt.Sprintf("%d messages were not shown: the output was too slow", dropped),
 		}, time.Now())
 	}
 }

@@ -17,8 +17,8 @@ func Growing(first, most time.Duration) Pace {
 	return func(last time.Duration) time.Duration { return min(max(2*last, first), most) }
 }
 
-// Until tries at once, and again at the pace, until try is done: its error is returned then. The error of a try that is not
-// done is only why. If ctx ends first, the error is an *Ended.
+// Until tries at once, and again at the pace, until try is done: its error is returned then. The error of a try that is
+// not done is only why. If ctx ends first, the error is an *Ended.
 func Until(ctx context.Context, pace Pace, try func() (done bool, err error)) error {
 	var last error
 	for pause := pace(0); ; pause = pace(pause) {

@@ -7,11 +7,11 @@ func earlyApplyGuards() []Mutant {
 	const record, pause = "pkg/earlyapply/record.go", "pkg/backup/pause_early_apply.go"
 	return []Mutant{
 		in("pkg/manifest/early_apply.go", "a backup that says nothing of early apply rules it out", notAhead,
-			"return m.EarlyApply != nil && (", "return m.EarlyApply == nil || (", "TestEarlyApplyRuledOut_OnlyByWhatTheBackupProved"),
+			"return m.EarlyApply != nil &&\n\t\t(", "return m.EarlyApply == nil ||\n\t\t(", "TestEarlyApplyRuledOut_OnlyByWhatTheBackupProved"),
 		in(replicas, "a replica that was ahead is proven", notAhead, "return was.read && was.level && now.read", "return was.read && now.read", each),
 		in(replicas, "a region is proven of which a replica was not read before", notAhead, "return was.read && was.level", "return was.level", each),
 		in(replicas, "a region is proven of which a replica is not read after", notAhead, "was.level && now.read && was.confVer", "was.level && was.confVer", each),
-		in(replicas, "a replica may have come to lead", notAhead, " && was.terms == now.terms", "", each),
+		in(replicas, "a replica may have come to lead", notAhead, " &&\n\t\twas.terms == now.terms", "", each),
 		in(replicas, "a region may have been split", notAhead, " && was.version == now.version", "", each),
 		in(replicas, "a replica may have moved", notAhead, "was.confVer == now.confVer && ", "", each),
 		in(replicas, "a store may have been restarted", notAhead, "at.IsZero() || !still || !at.Equal(r.started[id])", "at.IsZero() || !still", each),

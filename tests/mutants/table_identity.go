@@ -34,7 +34,7 @@ func identityGuards() []Mutant {
 			"	if err := sameKubernetes(ctx, d, r); err != nil {", "	if err := error(nil); err != nil {",
 			"TestAbortInAnotherKubernetes_IsRefused"),
 		in("pkg/runs/resolved.go", "a restore is finished by the resolve of a namesake", oneRun,
-			" && !elsewhere(r, other) {", " {",
+			" &&\n\t\t\t!elsewhere(r, other) {", " {",
 			"TestList_RestoreThatAResolveFinished_IsDone"),
 		in("pkg/gc/delete_last.go", "the backups of a namesake count as the cluster's own", knownAndKept,
 			"return source{e.Cluster, e.ClusterID} }", "return source{e.Cluster, 0} }",

@@ -24,7 +24,7 @@ func journalGuards() []Mutant {
 			"(r.KubernetesUID == \"\" || r.KubernetesUID != j.kubernetesUID):", "false:",
 			"TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft"),
 		in("pkg/gc/journals.go", "the journal of a resolve is deleted that keeps a restore's volumes", knownAndKept,
-			"operation == journal.Resolve && restore != \"\" {", "restore == \"-\" {",
+			"operation == journal.Resolve &&\n\t\t\t\trestore != \"\" {", "restore == \"-\" {",
 			"TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft"),
 		in("pkg/gc/journals.go", "a journal is deleted whose run has taken the lock meanwhile", knownAndKept,
 			"	case lock.Owner.Run == id:\n", "	case false:\n",

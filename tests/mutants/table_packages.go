@@ -23,7 +23,7 @@ func packageGuards() []Mutant {
 			"		compare(\"--\"+name, a.Request[name], other.Request[name])", "		compare(\"--\"+name, \"\", \"\")",
 			"TestSameRequest_ShowsTheDifference"),
 		in("pkg/journal/names.go", "a step gets another name than in the journals of released versions", knownAndKept,
-			`StepCreateVolumes    = "create-volumes"`, `StepCreateVolumes    = "make-volumes"`,
+			`StepCreateVolumes = "create-volumes"`, `StepCreateVolumes = "make-volumes"`,
 			"TestNames_AreThoseOfEveryReleasedVersion"),
 		in("pkg/notify/notify.go", "an error shows the receiver's URL, and the token in it", noSecrets,
 			"\"receiver \" + outbound.Host(rawURL)", "\"receiver \" + rawURL",

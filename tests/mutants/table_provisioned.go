@@ -5,7 +5,7 @@ func provisionedGuards() []Mutant {
 	const file, none = "pkg/gc/provisioned.go", "TestCollect_VolumeThatIsNoOrphan_IsNotNamed"
 	return []Mutant{
 		in(file, "a volume that carries no run is taken for deleted", othersStay,
-			`return it.verdict(ActionKeep, "it was made at`, `return it.verdict(ActionDelete, "it was made at`,
+			"return it.verdict(ActionKeep,\n\t\t\"it was made at", "return it.verdict(ActionDelete,\n\t\t\"it was made at",
 			"TestVolumeThatNothingInKubernetesHas_IsNamedAndKept"),
 		in(file, "a volume that a pod uses is named for deletion", othersStay,
 			"v.State != ebs.VolumeAvailable || ", "",

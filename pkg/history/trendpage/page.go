@@ -46,7 +46,8 @@ func series(id string, s history.Series) g.Node {
 			items = append(items, h.Li(g.Text(fmt.Sprintf("%s took %s in the last run, its median is %s",
 				report.Name(slow.Phase), report.Duration(slow.Seconds), report.Duration(slow.Median)))))
 		}
-		out = append(out, h.Div(h.Class("problem"), h.Role("note"), h.Strong(g.Text("Slower than its own median")), h.Ul(items)))
+		out = append(out,
+			h.Div(h.Class("problem"), h.Role("note"), h.Strong(g.Text("Slower than its own median")), h.Ul(items)))
 	}
 	out = append(out, chart("total", points, func(p history.Point) float64 { return p.Seconds }))
 	if s.HoldSeconds != nil {
@@ -71,22 +72,28 @@ func failed(s history.Series) g.Node {
 
 func figures(s history.Series) g.Node {
 	out := g.Group{
-		htmlreport.Figure("runs", strconv.Itoa(len(s.Points)), fmt.Sprintf("%d done, %d failed", s.Done, len(s.Points)-s.Done)),
-		htmlreport.Figure("total, last", report.Duration(s.Seconds.Last), "median "+report.Duration(s.Seconds.Median)+", at most "+report.Duration(s.Seconds.Most)),
+		htmlreport.Figure("runs", strconv.Itoa(len(s.Points)),
+			fmt.Sprintf("%d done, %d failed", s.Done, len(s.Points)-s.Done)),
+		htmlreport.Figure("total, last", report.Duration(s.Seconds.Last),
+			"median "+report.Duration(s.Seconds.Median)+", at most "+report.Duration(s.Seconds.Most)),
 	}
 	if hold := s.HoldSeconds; hold != nil {
-		out = append(out, htmlreport.Figure("hold, last", report.Duration(hold.Last), "median "+report.Duration(hold.Median)+", at most "+report.Duration(hold.Most)))
+		out = append(out,
+			htmlreport.Figure("hold, last", report.Duration(hold.Last),
+				"median "+report.Duration(hold.Median)+", at most "+report.Duration(hold.Most)))
 	}
 	if last := s.Points[len(s.Points)-1]; last.DataBytes > 0 {
 		out = append(out, htmlreport.Figure("data", report.Bytes(last.DataBytes), history.Grown(last.GrownBytes)))
 		if c := last.Changed; c != nil {
-			out = append(out, htmlreport.Figure("written to", c.Size(), fmt.Sprintf("%d of %d regions", c.Regions, c.Of)))
+			out = append(out,
+				htmlreport.Figure("written to", c.Size(), fmt.Sprintf("%d of %d regions", c.Regions, c.Of)))
 		}
 	}
 	return h.Dl(h.Class("figures"), out)
 }
 
-// chart draws a bar a run; the numbers are in the table below it. Those of "data" and "written to" are bytes, others seconds.
+// chart draws a bar a run; the numbers are in the table below it. Those of "data" and "written to" are bytes, others
+// seconds.
 func chart(name string, points []history.Point, figure func(history.Point) float64) g.Node {
 	most := 0.0
 	for _, p := range points {
@@ -103,8 +110,9 @@ func chart(name string, points []history.Point, figure func(history.Point) float
 		if p.Outcome != phase.Done {
 			class = "bad"
 		}
-		bars = append(bars, g.El("rect", h.Class(class), g.Attr("x", number(float64(i)*each)), g.Attr("y", number(height-tall)),
-			h.Width(number(max(each*0.8, 0.5))), h.Height(number(tall))))
+		bars = append(bars,
+			g.El("rect", h.Class(class), g.Attr("x", number(float64(i)*each)), g.Attr("y", number(height-tall)),
+				h.Width(number(max(each*0.8, 0.5))), h.Height(number(tall))))
 	}
 	top := report.Duration(most)
 	if name == "data" || name == "written to" {
@@ -112,7 +120,8 @@ func chart(name string, points []history.Point, figure func(history.Point) float
 	}
 	label := fmt.Sprintf("%s of %d runs, at most %s", name, len(points), top)
 	return h.Figure(h.Class("chart"), h.FigCaption(g.Text(label)),
-		h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %g %g", width, height)), g.Attr("preserveAspectRatio", "none"), h.Role("img"), h.Aria("label", label), bars))
+		h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %g %g", width, height)), g.Attr("preserveAspectRatio", "none"),
+			h.Role("img"), h.Aria("label", label), bars))
 }
 
 func changedBytes(p history.Point) float64 {
@@ -135,9 +144,12 @@ func table(title string, points []history.Point) g.Node {
 			data = report.Bytes(p.DataBytes)
 		}
 		rows = append(rows, h.Tr(
-			h.Th(h.Scope("row"), g.Text(p.Started.UTC().Format("2006-01-02 15:04"))), h.Td(g.Text(report.Name(string(p.Backup)))),
-			h.Td(htmlreport.Badge(p.Outcome)), h.Td(h.Class("num"), g.Text(report.Duration(p.Seconds))), h.Td(h.Class("num"), g.Text(hold)), h.Td(h.Class("num"), g.Text(data)),
-			h.Td(h.Class("num"), g.Text(cmp.Or(history.Grown(p.GrownBytes), "-"))), h.Td(h.Class("num"), g.Text(cmp.Or(p.Changed.Size(), "-"))),
+			h.Th(h.Scope("row"), g.Text(p.Started.UTC().Format("2006-01-02 15:04"))),
+			h.Td(g.Text(report.Name(string(p.Backup)))),
+			h.Td(htmlreport.Badge(p.Outcome)), h.Td(h.Class("num"), g.Text(report.Duration(p.Seconds))),
+			h.Td(h.Class("num"), g.Text(hold)), h.Td(h.Class("num"), g.Text(data)),
+			h.Td(h.Class("num"), g.Text(cmp.Or(history.Grown(p.GrownBytes), "-"))),
+			h.Td(h.Class("num"), g.Text(cmp.Or(p.Changed.Size(), "-"))),
 		))
 	}
 	head := g.Group{}

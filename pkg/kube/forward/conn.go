@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// forwardedConn is the near end of a dial through a tunnel. Being a pipe, it keeps deadlines, and its Close never waits for
-// the network.
+// forwardedConn is the near end of a dial through a tunnel. Being a pipe, it keeps deadlines, and its Close never waits
+// for the network.
 type forwardedConn struct {
 	net.Conn
 	address forwardAddr

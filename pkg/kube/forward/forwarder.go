@@ -20,16 +20,16 @@ import (
 // Config is how a forwarder reaches the API server.
 type Config struct {
 	Core kubernetes.Interface
-	// Upgrades sends the requests that turn their connection into one of streams: with HTTP/1.1, as one of HTTP/2 cannot be
-	// upgraded.
+	// Upgrades sends the requests that turn their connection into one of streams: with HTTP/1.1, as one of HTTP/2
+	// cannot be upgraded.
 	Upgrades http.RoundTripper
 	// REST is for the connections that Upgrades cannot make: WebSockets.
 	REST *rest.Config
 }
 
 // Forwarder connects to ports of pods through the API server, as kubectl port-forward does, without a port of this
-// machine: for each pod one connection to the API server, kept for all dials and opened again after it broke. It is safe
-// for concurrent use.
+// machine: for each pod one connection to the API server, kept for all dials and opened again after it broke. It is
+// safe for concurrent use.
 type Forwarder struct {
 	cfg       Config
 	times     forwardTimes
@@ -45,7 +45,8 @@ type Forwarder struct {
 	tunnels map[*tunnel]bool // all that were opened and not closed
 }
 
-// openTimeout bounds the opening of a tunnel: a TLS handshake with the API server, and its connection to the pod's kubelet.
+// openTimeout bounds the opening of a tunnel: a TLS handshake with the API server, and its connection to the pod's
+// kubelet.
 const openTimeout = 15 * time.Second
 
 // podTunnel is the place of a pod's tunnel.
@@ -63,9 +64,9 @@ func New(cfg Config) *Forwarder {
 	return f
 }
 
-// Dial connects to a host:port of a pod or a service of the cluster. ctx bounds the dial, not the connection. That nobody
-// listens at the port is the error of the first Read. Kinds: Usage for an address that IsClusterAddress denies, NotFound
-// if there is no such pod, Denied without the verb create on pods/portforward, else Limited or Unknown.
+// Dial connects to a host:port of a pod or a service of the cluster. ctx bounds the dial, not the connection. That
+// nobody listens at the port is the error of the first Read. Kinds: Usage for an address that IsClusterAddress denies,
+// NotFound if there is no such pod, Denied without the verb create on pods/portforward, else Limited or Unknown.
 func (f *Forwarder) Dial(ctx context.Context, address string) (net.Conn, error) {
 	const op = "forward ports"
 	host, portText, err := net.SplitHostPort(address)
@@ -129,8 +130,8 @@ func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunn
 	}
 }
 
-// open makes a tunnel and puts it in its place. It has more time than a dial: a dial that gave up finds the tunnel when it
-// comes again, where otherwise a slow way to the API server would never be opened at all.
+// open makes a tunnel and puts it in its place. It has more time than a dial: a dial that gave up finds the tunnel when
+// it comes again, where otherwise a slow way to the API server would never be opened at all.
 func (f *Forwarder) open(ctx context.Context, pod types.NamespacedName, p *podTunnel) (*tunnel, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

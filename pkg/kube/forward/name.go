@@ -15,8 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// IsClusterAddress reports whether a host:port is a DNS name that Kubernetes gives to a pod or a service, which resolves
-// only inside: POD.SERVICE.NAMESPACE.svc or SERVICE.NAMESPACE.svc, with any cluster domain behind it or none.
+// IsClusterAddress reports whether a host:port is a DNS name that Kubernetes gives to a pod or a service, which
+// resolves only inside: POD.SERVICE.NAMESPACE.svc or SERVICE.NAMESPACE.svc, with any cluster domain behind it or none.
 func IsClusterAddress(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -70,7 +70,8 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 		}
 	}
 	if found == nil {
-		return types.NamespacedName{}, failure.New(failure.NotFound, op, host, "no pod of service %s/%s exists", name.namespace, name.service)
+		return types.NamespacedName{}, failure.New(failure.NotFound, op, host, "no pod of service %s/%s exists",
+			name.namespace, name.service)
 	}
 	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, nil
 }

@@ -12,8 +12,8 @@ type Forwarded struct {
 	Pods, Opened int
 	// MaxOpen is how long the slowest opening took.
 	MaxOpen time.Duration
-	// RoundTrip is the median way to a pod's node and back through the API server, and MaxRoundTrip the longest: each call
-	// to PD or to a store takes so much longer than from beside it. 0 if none was measured.
+	// RoundTrip is the median way to a pod's node and back through the API server, and MaxRoundTrip the longest: each
+	// call to PD or to a store takes so much longer than from beside it. 0 if none was measured.
 	RoundTrip, MaxRoundTrip time.Duration
 	// When each of them was opened.
 	When []time.Time

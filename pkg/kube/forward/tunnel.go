@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// pingInterval keeps load balancers from closing a silent tunnel (EKS's endpoint after 350 s), and pingTimeout is when
-	// one that swallows everything counts as dead: well before a hold's lease runs out.
+	// pingInterval keeps load balancers from closing a silent tunnel (EKS's endpoint after 350 s), and pingTimeout is
+	// when one that swallows everything counts as dead: well before a hold's lease runs out.
 	pingInterval = 5 * time.Second
 	pingTimeout  = 10 * time.Second
-	// maxForwardError bounds what is read of why a forward failed, and forwardErrorWait how long it may come after the end of
-	// the data.
+	// maxForwardError bounds what is read of why a forward failed, and forwardErrorWait how long it may come after the
+	// end of the data.
 	maxForwardError  = 4 << 10
 	forwardErrorWait = time.Second
 	// answerInterval is how often who waits for an answer checks that the tunnel is still there.
 	answerInterval = 100 * time.Millisecond
 )
 
-// tunnel is a SPDY connection to one pod, through the API server and the pod's kubelet. Each dial is a pair of streams in it.
+// tunnel is a SPDY connection to one pod, through the API server and the pod's kubelet. Each dial is a pair of streams
+// in it.
 type tunnel struct {
 	conn  net.Conn
 	spdy  *spdystream.Connection

@@ -29,8 +29,8 @@ const (
 )
 
 // upgrade asks the API server for a connection to the pod over which SPDY is spoken. It needs the verb create on
-// pods/portforward. Where something in between lets no SPDY pass, WebSocket is tried, which carries SPDY's frames and needs
-// the verb get as well. The caller closes what it returns.
+// pods/portforward. Where something in between lets no SPDY pass, WebSocket is tried, which carries SPDY's frames and
+// needs the verb get as well. The caller closes what it returns.
 func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.Conn, error) {
 	if f.webSocket.Load() {
 		return f.overWebSocket(ctx, pod)
@@ -41,7 +41,8 @@ func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.
 	}
 	conn, second := f.overWebSocket(ctx, pod)
 	if second != nil {
-		return nil, failure.New(failure.KindOf(second), opForward, pod.String(), "by SPDY: %v; by WebSocket: %v", err, second)
+		return nil, failure.New(failure.KindOf(second), opForward, pod.String(), "by SPDY: %v; by WebSocket: %v", err,
+			second)
 	}
 	f.webSocket.Store(true)
 	return conn, nil
@@ -49,11 +50,12 @@ func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.
 
 // forwardURL is where a pod's connections are asked for.
 func (f *Forwarder) forwardURL(pod types.NamespacedName) string {
-	return f.cfg.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL().String()
+	return f.cfg.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+		SubResource("portforward").URL().String()
 }
 
-// overSPDY upgrades a connection to SPDY. It is barred if the answer says that the request was changed on its way, or is none
-// of Kubernetes.
+// overSPDY upgrades a connection to SPDY. It is barred if the answer says that the request was changed on its way, or
+// is none of Kubernetes.
 func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (conn net.Conn, barred bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.forwardURL(pod), nil)
 	if err != nil {
@@ -71,23 +73,27 @@ func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (con
 		return &upgraded{ReadWriteCloser: stream}, false, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody)) // of one that ends early, what is there is shown
+	// of one that ends early, what is there is shown
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody))
 	refusal, byKubernetes := upgradeRefusal(response.StatusCode, pod.Name, body)
 	return nil, !byKubernetes || apierrors.IsBadRequest(refusal), kubeerr.Wrap(refusal, opForward, pod.String())
 }
 
 // upgradeRefusal is the Status in the body, or one made from what a proxy or a kubelet answers in plain text.
-func upgradeRefusal(code int, pod string, body []byte) (err error, byKubernetes bool) { //nolint:revive // the error is the value
+func upgradeRefusal(
+	code int, pod string, body []byte,
+) (err error, byKubernetes bool) { //nolint:revive // the error is the value
 	status := &metav1.Status{}
 	if json.Unmarshal(body, status) == nil && status.Kind == "Status" {
 		return apierrors.FromObject(status), true
 	}
 	resource := schema.GroupResource{Resource: "pods/portforward"}
-	return apierrors.NewGenericServerResponse(code, http.MethodPost, resource, pod, strings.TrimSpace(string(body)), 0, true), false
+	return apierrors.NewGenericServerResponse(code, http.MethodPost, resource, pod, strings.TrimSpace(string(body)), 0,
+		true), false
 }
 
-// upgraded is the connection under a port forward. spdystream sets no deadlines on it; Close ends what waits in Read and
-// Write.
+// upgraded is the connection under a port forward. spdystream sets no deadlines on it; Close ends what waits in Read
+// and Write.
 type upgraded struct{ io.ReadWriteCloser }
 
 var errNoDeadline = errors.New("a port forward's connection has no deadline")

@@ -1,3 +1,3 @@
-// Package kubeerr says what a caller can do about what the API server of Kubernetes answers, and about the way there: the error
-// table of package kube and of what is below it.
+// Package kubeerr says what a caller can do about what the API server of Kubernetes answers, and about the way there:
+// the error table of package kube and of what is below it.
 package kubeerr

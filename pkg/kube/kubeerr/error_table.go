@@ -21,13 +21,16 @@ type class struct {
 	hint string
 }
 
-// reasons maps the reasons of a Status. One that is not here is Unknown, which is tried again until the step's deadline.
+// reasons maps the reasons of a Status. One that is not here is Unknown, which is tried again until the step's
+// deadline.
 func reasons() map[metav1.StatusReason]class {
 	const slow = "run it again when the API server is less busy"
 	const invalid = "report this as a bug: the API server does not take the object"
 	return map[metav1.StatusReason]class{
-		metav1.StatusReasonUnauthorized:          {failure.Denied, "renew the credentials of the kubeconfig"},
-		metav1.StatusReasonForbidden:             {failure.Denied, "grant the verb on the resource that the message names"},
+		metav1.StatusReasonUnauthorized: {failure.Denied, "renew the credentials of the kubeconfig"},
+		metav1.StatusReasonForbidden: {
+			failure.Denied, "grant the verb on the resource that the message names",
+		},
 		metav1.StatusReasonNotFound:              {failure.NotFound, ""},
 		metav1.StatusReasonAlreadyExists:         {failure.Conflict, ""},
 		metav1.StatusReasonConflict:              {failure.Conflict, "run it again: somebody else changed the object"},
@@ -67,7 +70,8 @@ func Usage(err error) error {
 		WithHint("name a kubeconfig and context that kubectl can use (--kubeconfig, --context)")
 }
 
-// RBACText is in `User "x" cannot get resource "pods" …`, in JSON and in protobuf: what RBAC refuses says so, and admission does not.
+// RBACText is in `User "x" cannot get resource "pods" …`, in JSON and in protobuf: what RBAC refuses says so, and
+// admission does not.
 const RBACText = `" cannot `
 
 func classify(err error) class {
@@ -84,7 +88,8 @@ func classify(err error) class {
 		return reasons()[status.Status().Reason]
 	}
 	// The last is client-go's own limiter, whose error has no type.
-	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) || strings.Contains(err.Error(), "would exceed context deadline") {
+	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) ||
+		strings.Contains(err.Error(), "would exceed context deadline") {
 		return class{failure.Limited, "check the way to the API server and run it again"}
 	}
 	if strings.Contains(err.Error(), "getting credentials") || strings.Contains(err.Error(), "x509: ") {
@@ -108,11 +113,23 @@ func admissionTexts() []struct {
 		class
 	}
 	return []row{
-		{"exceeded quota", class{failure.Unready, "raise the ResourceQuota that the message names, or delete what uses it up"}},
-		{"because it is being terminated", class{failure.Unready, "wait until the namespace is gone and create it again, or name another one"}},
-		{"admission webhook", class{failure.Unready, "see that the webhook that the message names allows the object: it is no question of the role"}},
-		{"ValidatingAdmissionPolicy", class{failure.Unready, "see that the policy that the message names allows the object: it is no question of the role"}},
-		{"violates PodSecurity", class{failure.Unready, "see that the namespace's pod security level allows the object"}},
+		{"exceeded quota", class{
+			failure.Unready, "raise the ResourceQuota that the message names, or delete what uses it up",
+		}},
+		{"because it is being terminated", class{
+			failure.Unready, "wait until the namespace is gone and create it again, or name another one",
+		}},
+		{"admission webhook", class{
+			failure.Unready,
+			"see that the webhook that the message names allows the object: it is no question of the role",
+		}},
+		{"ValidatingAdmissionPolicy", class{
+			failure.Unready,
+			"see that the policy that the message names allows the object: it is no question of the role",
+		}},
+		{"violates PodSecurity", class{
+			failure.Unready, "see that the namespace's pod security level allows the object",
+		}},
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Demand is what will be made in a namespace, at the least, by the names that quotas have for it: TiDB Operator may make
-// more, and what is not known is not counted.
+// Demand is what will be made in a namespace, at the least, by the names that quotas have for it: TiDB Operator may
+// make more, and what is not known is not counted.
 type Demand map[corev1.ResourceName]resource.Quantity
 
 func (d Demand) add(name corev1.ResourceName, times int64, of resource.Quantity) {
@@ -75,7 +75,9 @@ func (d Demand) component(name string, part map[string]any, replicas int64) {
 	}
 	requests, _ := part["requests"].(map[string]any)
 	limits, _ := part["limits"].(map[string]any)
-	for resourceName, request := range map[string]corev1.ResourceName{"cpu": corev1.ResourceRequestsCPU, "memory": corev1.ResourceRequestsMemory} {
+	for resourceName, request := range map[string]corev1.ResourceName{
+		"cpu": corev1.ResourceRequestsCPU, "memory": corev1.ResourceRequestsMemory,
+	} {
 		limit := quantity(limits[resourceName])
 		asked := limit // what Kubernetes requests where nothing is named
 		if value, named := requests[resourceName]; named {

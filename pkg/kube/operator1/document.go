@@ -32,8 +32,8 @@ type TidbCluster struct {
 	Scaling     bool
 	PDAddresses []string                   // client URLs of the healthy members, from the status
 	Stores      map[cluster.StoreID]string // pod by store id, from the status
-	// Elsewhere are stores of the same TiDB cluster whose pods are in other Kubernetes clusters: each of those is backed up
-	// by a run of its own. Nil is none, as for every cluster that is read from an API server.
+	// Elsewhere are stores of the same TiDB cluster whose pods are in other Kubernetes clusters: each of those is
+	// backed up by a run of its own. Nil is none, as for every cluster that is read from an API server.
 	Elsewhere map[cluster.StoreID]bool
 	TiDBReady int             // healthy TiDB members, from the status
 	Object    json.RawMessage // unchanged, unknown fields included
@@ -113,7 +113,8 @@ func Read(name cluster.Name, o *unstructured.Unstructured) (tc TidbCluster, conf
 	for text, s := range doc.Status.TiKV.Stores {
 		id, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return TidbCluster{}, nil, failure.New(failure.Corrupt, "read tidbcluster", name.String(), "store id %q in its status", text)
+			return TidbCluster{}, nil, failure.New(failure.Corrupt, "read tidbcluster", name.String(),
+				"store id %q in its status", text)
 		}
 		tc.Stores[cluster.StoreID(id)] = s.PodName
 	}

@@ -39,5 +39,6 @@ func withFailover(o *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(o.Object, "spec", "tikv", "maxFailoverCount")
 		return
 	}
-	_ = unstructured.SetNestedField(o.Object, *was, "spec", "tikv", "maxFailoverCount") // spec.tikv is a map: it was when the number was taken
+	// spec.tikv is a map: it was when the number was taken
+	_ = unstructured.SetNestedField(o.Object, *was, "spec", "tikv", "maxFailoverCount")
 }

@@ -29,7 +29,9 @@ const TiKV = "tikv"
 
 // ComponentSelector selects what belongs to a component of a cluster, by TidbCluster.Instance.
 func ComponentSelector(instance, component string) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: fmt.Sprintf("%s=%s,%s=%s", InstanceLabel, instance, ComponentLabel, component)}
+	return metav1.ListOptions{
+		LabelSelector: fmt.Sprintf("%s=%s,%s=%s", InstanceLabel, instance, ComponentLabel, component),
+	}
 }
 
 // InstanceSelector selects what belongs to a cluster, by TidbCluster.Instance.
@@ -61,8 +63,8 @@ func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}
 }
 
-// MadeForPod recognizes the name of a claim, of any template, that a StatefulSet of the cluster makes. That does not prove that
-// it did: one of cluster "my-copy" looks like one of "copy", too.
+// MadeForPod recognizes the name of a claim, of any template, that a StatefulSet of the cluster makes. That does not
+// prove that it did: one of cluster "my-copy" looks like one of "copy", too.
 func MadeForPod(cluster string) *regexp.Regexp {
 	return regexp.MustCompile("-" + regexp.QuoteMeta(cluster) + "-" + components + `-\d+$`)
 }
@@ -85,5 +87,6 @@ func TLSSecrets(spec map[string]any, name string) []string {
 	return names
 }
 
-// ClientSecret is where TiDB Operator 1.6 looks for the certificate of a cluster's clients (util.ClusterClientTLSSecretName).
+// ClientSecret is where TiDB Operator 1.6 looks for the certificate of a cluster's clients
+// (util.ClusterClientTLSSecretName).
 func ClientSecret(name string) string { return name + "-cluster-client-secret" }

@@ -9,7 +9,10 @@ import (
 
 // serviceFields are the settings of a service that only one service can have.
 func serviceFields() []string {
-	return []string{"clusterIP", "clusterIPs", "externalIPs", "loadBalancerIP", "mysqlNodePort", "nodePort", "statusNodePort", "healthCheckNodePort"}
+	return []string{
+		"clusterIP", "clusterIPs", "externalIPs", "loadBalancerIP", "mysqlNodePort", "nodePort", "statusNodePort",
+		"healthCheckNodePort",
+	}
 }
 
 // unique reports whether an annotation gives its service, or pod, a name or an address that another one cannot have

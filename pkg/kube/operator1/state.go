@@ -25,8 +25,8 @@ func StartTiKV(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// LeaveRecovery clears recovery mode, and notes the uids of the pods that ran in it. If it was cleared already, it returns
-// those of that time, and there is nothing to write.
+// LeaveRecovery clears recovery mode, and notes the uids of the pods that ran in it. If it was cleared already, it
+// returns those of that time, and there is nothing to write.
 func LeaveRecovery(o *unstructured.Unstructured, pods []string) (restarted []string, cleared bool) {
 	recovery, _, _ := unstructured.NestedBool(o.Object, "spec", "recoveryMode")
 	a := o.GetAnnotations()
@@ -44,7 +44,8 @@ func LeaveRecovery(o *unstructured.Unstructured, pods []string) (restarted []str
 	return pods, true
 }
 
-// StartTiDB puts the number of TiDB servers back that Make took. It returns false, and changes nothing, where it took none.
+// StartTiDB puts the number of TiDB servers back that Make took. It returns false, and changes nothing, where it took
+// none.
 func StartTiDB(o *unstructured.Unstructured) bool {
 	if _, taken := o.GetAnnotations()[tidbReplicasKey]; !taken {
 		return false

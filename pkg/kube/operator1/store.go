@@ -33,7 +33,8 @@ func (s Store) Claim(source *metav1.ObjectMeta) (string, error) {
 	match := regexp.MustCompile(`^(tikv(?:-.+)?)-` + pod + `$`).FindStringSubmatch(source.Name)
 	if pod == "" || match == nil {
 		return "", failure.New(failure.Corrupt, "name claim", source.Name,
-			"not the claim of a tikv pod of its annotation %s or of the cluster in its label %s", podNameKey, InstanceLabel)
+			"not the claim of a tikv pod of its annotation %s or of the cluster in its label %s", podNameKey,
+			InstanceLabel)
 	}
 	return match[1] + "-" + s.pod(), nil
 }

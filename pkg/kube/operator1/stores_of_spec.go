@@ -17,7 +17,8 @@ func setStores(spec map[string]any, to Target) error {
 		if to.Stores == 0 {
 			return nil
 		}
-		return failure.New(failure.Corrupt, "make tidbcluster", to.Name.String(), "the source's tidbcluster has no spec.tikv")
+		return failure.New(failure.Corrupt, "make tidbcluster", to.Name.String(),
+			"the source's tidbcluster has no spec.tikv")
 	}
 	if to.Stores > 0 {
 		tikv["replicas"] = int64(to.Stores)
@@ -61,7 +62,8 @@ func checkNameLength(spec map[string]any, target cluster.Name) error {
 		limit := maxSetName - len("-"+component)
 		if _, has := spec[component].(map[string]any); has && len(target.Name) > limit {
 			return failure.New(failure.Usage, "make tidbcluster", target.String(),
-				"the name has %d characters, and %s could make no pods with more than %d", len(target.Name), component, limit).
+				"the name has %d characters, and %s could make no pods with more than %d", len(target.Name), component,
+				limit).
 				WithHint("choose a target name of at most %d characters", limit)
 		}
 	}

@@ -22,8 +22,8 @@ import (
 type Changes struct {
 	// Manifest is a TidbCluster of the user's own, taken in place of the source's; nil takes the source's.
 	Manifest json.RawMessage
-	// Patches are applied in order to what is made of either: a list is a JSON Patch (RFC 6902), an object a merge patch
-	// (RFC 7386). Kubernetes has no strategic merge for custom resources, as it would need their Go types.
+	// Patches are applied in order to what is made of either: a list is a JSON Patch (RFC 6902), an object a merge
+	// patch (RFC 7386). Kubernetes has no strategic merge for custom resources, as it would need their Go types.
 	Patches []json.RawMessage
 }
 

@@ -160,7 +160,8 @@ func keptLabels(labels map[string]string, target cluster.Name, own bool) map[str
 func keptAnnotations(annotations map[string]string, own bool) map[string]string {
 	kept := map[string]string{}
 	for k, v := range annotations {
-		if k == runmark.Key || k == leftRecoveryKey || k == failoverKey || k == tidbReplicasKey || k == lastAppliedKey || k == volumesReadyKey ||
+		if k == runmark.Key || k == leftRecoveryKey || k == failoverKey || k == tidbReplicasKey ||
+			k == lastAppliedKey || k == volumesReadyKey ||
 			strings.HasSuffix(k, deleteSlotsSuffix) || !own && toolsOwn(k) {
 			continue
 		}
@@ -170,7 +171,9 @@ func keptAnnotations(annotations map[string]string, own bool) map[string]string 
 }
 
 func toolsOwn(key string) bool {
-	for _, prefix := range []string{"argocd.argoproj.io/", "meta.helm.sh/", "helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/"} {
+	for _, prefix := range []string{
+		"argocd.argoproj.io/", "meta.helm.sh/", "helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/",
+	} {
 		if strings.HasPrefix(key, prefix) {
 			return true
 		}

@@ -19,7 +19,8 @@ import (
 // https://docs.pingcap.com/tidb/stable/tikv-configuration-file
 func formatKeys() []string {
 	return []string{
-		"storage.data-dir", "storage.api-version", "storage.enable-ttl", "storage.engine", "raft-engine.enable", "raft-engine.dir",
+		"storage.data-dir", "storage.api-version", "storage.enable-ttl", "storage.engine", "raft-engine.enable",
+		"raft-engine.dir",
 		"raftstore.raftdb-path", "rocksdb.wal-dir", "raftdb.wal-dir", "rocksdb.titan.dirname",
 	}
 }
@@ -33,12 +34,14 @@ func checkOwn(source json.RawMessage, to Target) error {
 	o := &unstructured.Unstructured{Object: content}
 	namespace := o.GetNamespace()
 	if o.GetName() != to.Name.Name || namespace != "" && namespace != to.Name.Namespace {
-		return failure.New(failure.Usage, "read manifest", to.Name.String(), "the manifest is of TidbCluster %s/%s", namespace, o.GetName()).
+		return failure.New(failure.Usage, "read manifest", to.Name.String(), "the manifest is of TidbCluster %s/%s",
+			namespace, o.GetName()).
 			WithHint("make --to and the manifest name the same cluster")
 	}
 	for key := range o.GetAnnotations() {
 		if strings.HasSuffix(key, deleteSlotsSuffix) {
-			return failure.New(failure.Usage, "read manifest", to.Name.String(), "its annotation %s leaves out ordinals, and the restored volumes go to the pods from 0 on", key).
+			return failure.New(failure.Usage, "read manifest", to.Name.String(),
+				"its annotation %s leaves out ordinals, and the restored volumes go to the pods from 0 on", key).
 				WithHint("take the annotation out, and scale after the restore")
 		}
 	}
@@ -50,7 +53,8 @@ func checkOwn(source json.RawMessage, to Target) error {
 func checkChanged(source json.RawMessage, content map[string]any, to Target) error {
 	o := &unstructured.Unstructured{Object: content}
 	recovery, _, _ := unstructured.NestedBool(content, "spec", "recoveryMode")
-	if o.GetName() != to.Name.Name || o.GetNamespace() != to.Name.Namespace || o.GetKind() != "TidbCluster" || o.GetAnnotations()[runmark.Key] != string(to.Run) || !recovery {
+	if o.GetName() != to.Name.Name || o.GetNamespace() != to.Name.Namespace || o.GetKind() != "TidbCluster" ||
+		o.GetAnnotations()[runmark.Key] != string(to.Run) || !recovery {
 		return failure.New(failure.Usage, "patch tidbcluster", to.Name.String(),
 			"the patch changes its name, its kind, the mark of the run, or recoveryMode, by which the restore works").
 			WithHint("leave these to the restore: it takes the cluster out of recovery mode at the end")
@@ -82,14 +86,17 @@ func refuseDifferences(source json.RawMessage, content map[string]any, to Target
 	different := otherSizes(content, to)
 	for _, field := range slices.Sorted(maps.Keys(union(want, got))) {
 		if want[field] != got[field] {
-			different = append(different, fmt.Sprintf("%s is %q, and the backup has %q", field, got[field], want[field]))
+			different = append(different,
+				fmt.Sprintf("%s is %q, and the backup has %q", field, got[field], want[field]))
 		}
 	}
 	if len(different) == 0 {
 		return nil
 	}
-	return failure.New(failure.Usage, "compare tidbcluster", to.Name.String(), "its stores could not open the restored data: %s", strings.Join(different, "; ")).
-		WithHint("make these fields as the backup has them (tisnap restore … --print-manifest shows them), and change them after the restore")
+	return failure.New(failure.Usage, "compare tidbcluster", to.Name.String(),
+		"its stores could not open the restored data: %s", strings.Join(different, "; ")).
+		WithHint("make these fields as the backup has them (tisnap restore … --print-manifest shows them), and " +
+			"change them after the restore")
 }
 
 func union(a, b map[string]string) map[string]string {
@@ -98,8 +105,8 @@ func union(a, b map[string]string) map[string]string {
 	return all
 }
 
-// dataFields are the fields of a TidbCluster on which it depends whether TiKV can open its data, as texts by their paths.
-// A field that is not set is not there.
+// dataFields are the fields of a TidbCluster on which it depends whether TiKV can open its data, as texts by their
+// paths. A field that is not set is not there.
 func dataFields(content map[string]any) (map[string]string, error) {
 	spec, _ := content["spec"].(map[string]any)
 	tikv, _ := spec["tikv"].(map[string]any)
@@ -139,7 +146,8 @@ func otherSizes(content map[string]any, to Target) []string {
 	var different []string
 	tikv, _, _ := unstructured.NestedMap(content, "spec", "tikv")
 	if n, has := tikv["replicas"]; has && to.Stores > 0 && fmt.Sprint(n) != fmt.Sprint(to.Stores) {
-		different = append(different, fmt.Sprintf("spec.tikv.replicas is %v, and the backup has %d stores", n, to.Stores))
+		different = append(different,
+			fmt.Sprintf("spec.tikv.replicas is %v, and the backup has %d stores", n, to.Stores))
 	}
 	compare := func(path, mount string, asked any) {
 		giB := to.SizesGiB[mount]
@@ -148,7 +156,8 @@ func otherSizes(content map[string]any, to Target) []string {
 			return
 		}
 		if q, err := resource.ParseQuantity(text); err != nil || q.Value() != giB<<30 {
-			different = append(different, fmt.Sprintf("%s is %s, and the volumes are made with %d GiB (--volume-size)", path, text, giB))
+			different = append(different,
+				fmt.Sprintf("%s is %s, and the volumes are made with %d GiB (--volume-size)", path, text, giB))
 		}
 	}
 	requested, _, _ := unstructured.NestedFieldNoCopy(tikv, "requests", "storage")

@@ -39,5 +39,6 @@ func withTiDB(o *unstructured.Unstructured) {
 	if err != nil || bad != nil || is && now != 0 {
 		return
 	}
-	_ = unstructured.SetNestedField(o.Object, replicas, "spec", "tidb", "replicas") // spec.tidb is a map: it was when the number was taken
+	// spec.tidb is a map: it was when the number was taken
+	_ = unstructured.SetNestedField(o.Object, replicas, "spec", "tidb", "replicas")
 }

@@ -30,12 +30,14 @@ func bars(r *report.Report) []bar {
 	for _, p := range r.Phases {
 		offset := at(p.Start, zero, end)
 		out = append(out, bar{
-			kind: "phase", name: p.Name, offset: offset, seconds: p.Seconds, own: p.Own(), outcome: p.Outcome, attempt: p.Attempt,
+			kind: "phase", name: p.Name, offset: offset, seconds: p.Seconds, own: p.Own(), outcome: p.Outcome,
+			attempt: p.Attempt,
 		})
 		inner := offset
 		for _, s := range p.Steps {
 			from := at(s.Start, zero, inner)
-			out = append(out, bar{depth: 1, kind: "step", name: s.Name, offset: from, seconds: s.Seconds, outcome: s.Outcome})
+			out = append(out,
+				bar{depth: 1, kind: "step", name: s.Name, offset: from, seconds: s.Seconds, outcome: s.Outcome})
 			inner = from + s.Seconds
 		}
 		end = offset + p.Seconds
@@ -45,7 +47,8 @@ func bars(r *report.Report) []bar {
 		out = append(out, bar{kind: "rest", name: report.Outside, offset: -1, seconds: rest, own: rest})
 	}
 	if r.Hold != nil && !r.Hold.Start.IsZero() && !zero.IsZero() {
-		out = append(out, bar{depth: 1, kind: "hold", name: "hold", offset: at(r.Hold.Start, zero, 0), seconds: r.Hold.Seconds},
+		out = append(out,
+			bar{depth: 1, kind: "hold", name: "hold", offset: at(r.Hold.Start, zero, 0), seconds: r.Hold.Seconds},
 			bar{depth: 1, kind: "cut", name: "cut", offset: at(r.Hold.CutStart, zero, 0), seconds: r.Hold.CutSeconds})
 	}
 	return out
@@ -74,7 +77,8 @@ func held(r *report.Report) []bar {
 	}
 	out := []bar{{kind: "hold", name: "hold", seconds: r.Hold.Seconds}}
 	if !r.Hold.CutStart.IsZero() {
-		out = append(out, bar{kind: "cut", name: "cut", offset: at(r.Hold.CutStart, r.Hold.Start, 0), seconds: r.Hold.CutSeconds})
+		out = append(out,
+			bar{kind: "cut", name: "cut", offset: at(r.Hold.CutStart, r.Hold.Start, 0), seconds: r.Hold.CutSeconds})
 	}
 	for _, p := range r.Phases {
 		for _, s := range p.Steps {
@@ -82,7 +86,9 @@ func held(r *report.Report) []bar {
 			if s.Start.IsZero() || from >= r.Hold.Seconds || from+s.Seconds <= 0 || s.Seconds > 10*r.Hold.Seconds {
 				continue
 			}
-			out = append(out, bar{depth: 1, kind: "step", name: s.Name, offset: max(from, 0), seconds: s.Seconds, outcome: s.Outcome, attempt: p.Attempt})
+			out = append(out,
+				bar{depth: 1, kind: "step", name: s.Name, offset: max(from,
+					0), seconds: s.Seconds, outcome: s.Outcome, attempt: p.Attempt})
 		}
 	}
 	return out

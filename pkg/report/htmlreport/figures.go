@@ -59,7 +59,8 @@ func figures(r *report.Report) g.Node {
 
 // Figure is one large number of a list of class figures.
 func Figure(term, value, note string) g.Node {
-	return h.Div(h.Class("figure"), h.Dt(g.Text(term)), h.Dd(h.Class("value"), g.Text(value)), h.Dd(h.Class("note"), g.Text(note)))
+	return h.Div(h.Class("figure"), h.Dt(g.Text(term)), h.Dd(h.Class("value"), g.Text(value)),
+		h.Dd(h.Class("note"), g.Text(note)))
 }
 
 func plural(n int, of string) string {
@@ -97,11 +98,15 @@ func attempts(r *report.Report) g.Node {
 	}
 	rows := g.Group{}
 	for _, a := range r.Hold.Failed {
-		rows = append(rows, h.Tr(num(fmt.Sprint(a.Number)), h.Td(g.Text(when(a.At))), h.Td(g.Text(name(a.Step))), h.Td(h.Class("wrap"), g.Text(clean(a.Error)))))
+		rows = append(rows,
+			h.Tr(num(fmt.Sprint(a.Number)), h.Td(g.Text(when(a.At))), h.Td(g.Text(name(a.Step))),
+				h.Td(h.Class("wrap"), g.Text(clean(a.Error)))))
 	}
 	return g.Group{
 		h.P(g.Text("The snapshots of these attempts were deleted: they were not proven to be of one instant.")),
-		Scroll("Attempts that were thrown away", h.Table(h.THead(h.Tr(numColumn("attempt"), column("failed at"), column("in step"), column("why"))), h.TBody(rows))),
+		Scroll("Attempts that were thrown away",
+			h.Table(h.THead(h.Tr(numColumn("attempt"), column("failed at"), column("in step"), column("why"))),
+				h.TBody(rows))),
 	}
 }
 
@@ -119,11 +124,15 @@ func processes(r *report.Report) g.Node {
 		if p.Step != "" {
 			step = name(p.Step)
 		}
-		rows = append(rows, h.Tr(num(fmt.Sprint(i+1)), h.Td(g.Text(when(p.Start))), h.Td(g.Text(when(p.End))), num(gap), num(report.Duration(p.Seconds)), h.Td(g.Text(step))))
+		rows = append(rows,
+			h.Tr(num(fmt.Sprint(i+1)), h.Td(g.Text(when(p.Start))), h.Td(g.Text(when(p.End))), num(gap),
+				num(report.Duration(p.Seconds)), h.Td(g.Text(step))))
 	}
 	return g.Group{
 		h.P(g.Text(r.Resumed() + ".")),
 		Scroll("Processes of the run", h.Table(
-			h.THead(h.Tr(numColumn("process"), column("start"), column("end"), numColumn("gap before"), numColumn("in steps"), column("ended in"))), h.TBody(rows))),
+			h.THead(
+				h.Tr(numColumn("process"), column("start"), column("end"), numColumn("gap before"),
+					numColumn("in steps"), column("ended in"))), h.TBody(rows))),
 	}
 }

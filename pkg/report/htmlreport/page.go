@@ -131,6 +131,7 @@ func contents(reports []*report.Report) g.Node {
 		))
 	}
 	return h.Nav(h.Class("contents"), h.Aria("label", "Runs on this page"),
-		h.Table(h.Caption(g.Text("The backup and its runs")), h.THead(h.Tr(column("run"), column("outcome"), numColumn("total"), column("started"))),
+		h.Table(h.Caption(g.Text("The backup and its runs")),
+			h.THead(h.Tr(column("run"), column("outcome"), numColumn("total"), column("started"))),
 			h.TBody(rows)))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// shownStores is how many stores are shown at once, those with the most seconds and the slowest of each part; the others
-// unfold.
+// shownStores is how many stores are shown at once, those with the most seconds and the slowest of each part; the
+// others unfold.
 const shownStores = 12
 
 func holdStores(r *report.Report) g.Node {
@@ -36,7 +36,8 @@ func stores(label string, all []phase.StoreParts) g.Node {
 	shown, rest := t.split()
 	out = append(out, Scroll(label, t.draw(shown)))
 	if len(rest) > 0 {
-		out = append(out, h.Details(h.Summary(g.Text(plural(len(rest), "other store"))), Scroll(label+", the others", t.draw(rest))))
+		out = append(out,
+			h.Details(h.Summary(g.Text(plural(len(rest), "other store"))), Scroll(label+", the others", t.draw(rest))))
 	}
 	return out
 }
@@ -100,8 +101,8 @@ func (t *storeTable) isSlowest(part string, row storeRow) bool {
 	return len(t.rows) > 1 && t.slowest[part] == row.label
 }
 
-// split are the rows that are shown and the others, each in their order. Every slowest store that is named is shown, so there
-// are more than shownStores when more are named.
+// split are the rows that are shown and the others, each in their order. Every slowest store that is named is shown, so
+// there are more than shownStores when more are named.
 func (t *storeTable) split() (shown, rest []storeRow) {
 	free := shownStores
 	for _, row := range t.rows {
@@ -148,7 +149,8 @@ func (t *storeTable) cell(part string, row storeRow) g.Node {
 	case !timed:
 		return num("-")
 	case t.isSlowest(part, row):
-		return h.Td(h.Class("num most"), h.Span(h.Class("remark"), g.Text("slowest")), g.Text(" "+report.Duration(seconds)))
+		return h.Td(h.Class("num most"), h.Span(h.Class("remark"), g.Text("slowest")),
+			g.Text(" "+report.Duration(seconds)))
 	}
 	return num(report.Duration(seconds))
 }

@@ -26,8 +26,10 @@ func expected(r *report.Report) g.Node {
 				share = report.Percent(got / r.TotalSeconds)
 			}
 		}
-		rows = append(rows, h.Tr(h.Th(h.Scope("row"), g.Text(name)), num(report.Duration(want)), num(report.Duration(low)+" – "+report.Duration(high)),
-			num(report.Percent(want/e.Seconds)), num(actual), num(share), num(difference), h.Td(g.Text(verdict))))
+		rows = append(rows,
+			h.Tr(h.Th(h.Scope("row"), g.Text(name)), num(report.Duration(want)),
+				num(report.Duration(low)+" – "+report.Duration(high)),
+				num(report.Percent(want/e.Seconds)), num(actual), num(share), num(difference), h.Td(g.Text(verdict))))
 	}
 	for _, p := range e.Phases {
 		got, ran := r.OwnSeconds(p.Name)
@@ -37,7 +39,9 @@ func expected(r *report.Report) g.Node {
 	return g.Group{
 		h.P(g.Textf("The model is from %s. ", clean(e.Model))),
 		Scroll("Expected and actual", h.Table(h.Class("expected"),
-			h.THead(h.Tr(column("phase"), numColumn("expected"), numColumn("range"), numColumn("share"), numColumn("actual"), numColumn("share"), numColumn("difference"), column(""))),
+			h.THead(
+				h.Tr(column("phase"), numColumn("expected"), numColumn("range"), numColumn("share"),
+					numColumn("actual"), numColumn("share"), numColumn("difference"), column(""))),
 			h.TBody(rows))),
 	}
 }
@@ -91,5 +95,8 @@ func published(r *report.Report, compare bool) g.Node {
 		}
 		rows = append(rows, h.Tr(cells))
 	}
-	return g.Group{Scroll("In the published form", h.Table(h.THead(h.Tr(head)), h.TBody(rows))), g.If(t.Note != "", h.P(g.Text(t.Note)))}
+	return g.Group{
+		Scroll("In the published form", h.Table(h.THead(h.Tr(head)), h.TBody(rows))),
+		g.If(t.Note != "", h.P(g.Text(t.Note))),
+	}
 }

@@ -23,10 +23,16 @@ func timeline(r *report.Report) g.Node {
 		rows = append(rows, timelineRow(r, b, length))
 	}
 	table := h.Table(h.Class("gantt"),
-		h.Caption(h.Class("quiet"), g.Text("Phases in bold, their steps below them. The hold and the cut are within the phases, not in addition.")),
-		h.THead(h.Tr(column("phase or step"), numColumn("began"), numColumn("time"), numColumn("share"), h.Th(h.Scope("col"), h.Class("axis"), axis(length)))),
+		h.Caption(h.Class("quiet"),
+			g.Text("Phases in bold, their steps below them. The hold and the cut are within the phases, not in "+
+				"addition.")),
+		h.THead(
+			h.Tr(column("phase or step"), numColumn("began"), numColumn("time"), numColumn("share"),
+				h.Th(h.Scope("col"), h.Class("axis"), axis(length)))),
 		h.TBody(rows),
-		h.TFoot(h.Tr(h.Th(h.Scope("row"), g.Text("total")), num(""), num(report.Duration(r.TotalSeconds)), num("100%"), h.Td())),
+		h.TFoot(
+			h.Tr(h.Th(h.Scope("row"), g.Text("total")), num(""), num(report.Duration(r.TotalSeconds)), num("100%"),
+				h.Td())),
 	)
 	return Scroll("Timeline", table)
 }
@@ -43,11 +49,16 @@ func holdTimeline(r *report.Report) g.Node {
 	}
 	rows := g.Group{}
 	for _, b := range all {
-		rows = append(rows, h.Tr(h.Class(rowClass(b)), h.Th(h.Scope("row"), g.Text(name(b.name)), remark(b)), num("+"+report.Duration(b.offset)),
-			num(report.Duration(b.seconds)), num(report.Percent(b.seconds/r.Hold.Seconds)), h.Td(h.Class("track"), drawn(b, length))))
+		rows = append(rows,
+			h.Tr(h.Class(rowClass(b)), h.Th(h.Scope("row"), g.Text(name(b.name)), remark(b)),
+				num("+"+report.Duration(b.offset)),
+				num(report.Duration(b.seconds)), num(report.Percent(b.seconds/r.Hold.Seconds)),
+				h.Td(h.Class("track"), drawn(b, length))))
 	}
 	return Scroll("While the cluster was held", h.Table(h.Class("gantt"),
-		h.THead(h.Tr(column("step"), numColumn("began"), numColumn("time"), numColumn("of the hold"), h.Th(h.Scope("col"), h.Class("axis"), axis(length)))),
+		h.THead(
+			h.Tr(column("step"), numColumn("began"), numColumn("time"), numColumn("of the hold"),
+				h.Th(h.Scope("col"), h.Class("axis"), axis(length)))),
 		h.TBody(rows)))
 }
 
@@ -105,7 +116,8 @@ func drawn(b bar, length float64) g.Node {
 	width := max(b.seconds/length*scale, narrowest)
 	x := min(b.offset/length*scale, scale-narrowest)
 	width = min(width, scale-x)
-	return h.SVG(h.Class("bar"), g.Attr("viewBox", fmt.Sprintf("0 0 %d 10", scale)), g.Attr("preserveAspectRatio", "none"), h.Aria("hidden", "true"),
+	return h.SVG(h.Class("bar"), g.Attr("viewBox", fmt.Sprintf("0 0 %d 10", scale)),
+		g.Attr("preserveAspectRatio", "none"), h.Aria("hidden", "true"),
 		g.El("rect", g.Attr("x", coordinate(x)), g.Attr("y", "0"), h.Width(coordinate(width)), h.Height("10")))
 }
 

@@ -31,13 +31,16 @@ func Enabled() bool {
 // Start begins the trace of a run: what is done under the context returned is part of it. end ends it and sends what is
 // left, for five seconds at most. All other variables of OpenTelemetry's OTLP exporter count: headers, certificates,
 // timeouts, sampler, OTEL_RESOURCE_ATTRIBUTES. What cannot be sent is logged, without what the collector said.
-func Start(ctx context.Context, name, version string, log *zap.Logger) (inner context.Context, end func(error), err error) {
+func Start(
+	ctx context.Context, name, version string, log *zap.Logger,
+) (inner context.Context, end func(error), err error) {
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return ctx, nil, failure.Wrap(err, failure.Usage, "start tracing", "")
 	}
 	attributes, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", serviceName()), attribute.String("service.version", version)))
+		resource.WithAttributes(attribute.String("service.name", serviceName()),
+			attribute.String("service.version", version)))
 	if err != nil {
 		return ctx, nil, failure.Wrap(err, failure.Usage, "start tracing", "")
 	}
