@@ -71,7 +71,7 @@ func (*otherRun) Check(context.Context) error {
 // check takes n of 50 unchanged regions back.
 func check(t *testing.T, store *checkedTiKV, fence Fence, n int) error {
 	t.Helper()
-	r := &Resolver{tikv: store, pd: checkedPD{}, plan: &plan.Plan{}, cfg: Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}}
+	r := &Resolver{tikv: store, pd: checkedPD{}, plan: &plan.Plan{}, cfg: &Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}}
 	r.stamps = Stamps{Start: 100, Commit: 101}
 	var found []int
 	for i := range 50 {

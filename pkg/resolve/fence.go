@@ -20,9 +20,9 @@ type Fence interface {
 }
 
 // taken is a Conflict if another run has the cluster by now: a process that was suspended may not have noticed it yet.
-func (r *Resolver) taken(ctx context.Context) error {
-	_ = r.cfg.Fence.Check(ctx) // notes it; what cannot be asked now keeps nothing frozen
-	return r.cfg.Fence.Loss()
+func (c *Config) taken(ctx context.Context) error {
+	_ = c.Fence.Check(ctx) // notes it; what cannot be asked now keeps nothing frozen
+	return c.Fence.Loss()
 }
 
 // noOtherRun is the fence of a cluster without a lock. Only what the stores show is noted.

@@ -3,8 +3,6 @@ package resolve
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -77,31 +75,11 @@ func (r *Resolver) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	case err == nil && (!found || saved.ClusterID != id || saved.BackupTS != r.cfg.BackupTS):
 		return nil, nil
 	case err == nil && saved.EarlyApply != nil:
-		return saved.EarlyApply, r.checkFrozen(ctx, saved.EarlyApply)
+		return saved.EarlyApply, r.freezer.checkKept(ctx, saved.EarlyApply)
 	}
 	return nil, failure.New(failure.Corrupt, "look for replicas ahead of their logs", r.cfg.Cluster.String(),
 		"an earlier run may have made leaders, and has not written down which replicas were ahead before: that is not to be seen any more").
 		WithHint("restore again onto fresh volumes")
-}
-
-// checkFrozen refuses replicas that are ahead if PD's limits were not kept at 0 since they were found: PD may have copied
-// one to another store, where it is not known as such.
-func (r *Resolver) checkFrozen(ctx context.Context, found *EarlyApply) error {
-	if !found.present() {
-		return nil
-	}
-	inForce, err := r.pd.TTLConfig(ctx)
-	if err != nil {
-		return failure.Annotate(err, "read limits", r.cfg.Cluster.String())
-	}
-	for _, item := range slices.Sorted(maps.Keys(frozen)) {
-		if inForce[item] != fmt.Sprint(frozen[item]) {
-			return failure.New(failure.Corrupt, "look for replicas ahead of their logs", r.cfg.Cluster.String(),
-				"%d replicas are ahead, and PD's %s was not 0 since they were found: PD may have copied them", len(found.Affected), item).
-				WithHint("restore again onto fresh volumes")
-		}
-	}
-	return nil
 }
 
 // readAhead asks every store for the raft state of each of its peers, and lists by region and store those that are ahead.

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
-	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -42,43 +44,67 @@ const (
 	frozenInterval = 5 * time.Second
 )
 
-// freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
-// thaw: the flashback of a large cluster takes longer than one TTL.
-func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
-	r.ahead.Store(r.early.present())
-	if err := r.lowerLimits(ctx); err != nil {
+// freezer keeps PD from moving what is recovered, and GC from the versions that are flashed back to. Its fields belong to
+// one step at a time, but for what the renewal beside it uses.
+type freezer struct {
+	cfg *Config
+	pd  frozenPD
+	log *zap.Logger
+
+	stop    context.CancelFunc // ends the renewal; nil while there is none
+	renewal sync.WaitGroup
+
+	// rebuilding lets PD make replicas while the rest of its scheduling stays frozen, and ahead keeps it frozen for long;
+	// limiting is for one change of its limits at a time.
+	rebuilding, ahead atomic.Bool
+	limiting          sync.Mutex
+
+	passed atomic.Uint64 // the GC safe point, once it is above the backup ts
+}
+
+// frozenPD is what freezing needs of PD.
+type frozenPD interface {
+	pd.Scheduling
+	pd.GC
+}
+
+// freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until thaw. ahead
+// is that a replica is ahead of its log.
+func (f *freezer) freeze(ctx context.Context, ahead bool) error {
+	f.ahead.Store(ahead)
+	if err := f.lowerLimits(ctx); err != nil {
 		return err
 	}
-	if r.unfreeze != nil {
+	if f.stop != nil {
 		return nil // a second try of the step: what keeps it runs
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.unfreeze = cancel
-	r.freezing.Go(func() { r.keepFrozen(base) })
+	f.stop = cancel
+	f.renewal.Go(func() { f.keepFrozen(base) })
 	return nil
 }
 
 // lowerLimits overrides the limits for one TTL from now. PD answers with success also where it does nothing.
-func (r *Resolver) lowerLimits(ctx context.Context) error {
-	r.limiting.Lock()
-	defer r.limiting.Unlock()
+func (f *freezer) lowerLimits(ctx context.Context) error {
+	f.limiting.Lock()
+	defer f.limiting.Unlock()
 	limits, ttl := maps.Clone(frozen), freezeTTL
-	if r.rebuilding.Load() {
+	if f.rebuilding.Load() {
 		limits[replicaLimit] = rebuildAtOnce
 	}
-	if r.ahead.Load() {
+	if f.ahead.Load() {
 		ttl = aheadTTL
 	}
-	if err := r.pd.SetTTLConfig(ctx, limits, ttl); err != nil {
-		return failure.Annotate(err, "lower limits", r.cfg.Cluster.String())
+	if err := f.pd.SetTTLConfig(ctx, limits, ttl); err != nil {
+		return failure.Annotate(err, "lower limits", f.cfg.Cluster.String())
 	}
-	inForce, err := r.pd.TTLConfig(ctx)
+	inForce, err := f.pd.TTLConfig(ctx)
 	if err != nil {
-		return failure.Annotate(err, "read limits back", r.cfg.Cluster.String())
+		return failure.Annotate(err, "read limits back", f.cfg.Cluster.String())
 	}
 	for _, item := range slices.Sorted(maps.Keys(limits)) {
 		if inForce[item] != fmt.Sprint(limits[item]) {
-			return failure.New(failure.Unknown, "lower limits", r.cfg.Cluster.String(), "PD took %s and has %q", item, inForce[item])
+			return failure.New(failure.Unknown, "lower limits", f.cfg.Cluster.String(), "PD took %s and has %q", item, inForce[item])
 		}
 	}
 	return nil
@@ -89,78 +115,78 @@ func (r *Resolver) lowerLimits(ctx context.Context) error {
 const lastAnswers = 2 * time.Second
 
 // keepFrozen renews until ctx ends. What fails is tried again at the next poll, which is in time.
-func (r *Resolver) keepFrozen(ctx context.Context) {
+func (f *freezer) keepFrozen(ctx context.Context) {
 	renewed, pause := time.Now(), thawedInterval
 	for wait.For(ctx, pause) == nil {
-		done, err := r.keepOnce(ctx, &renewed)
+		done, err := f.keepOnce(ctx, &renewed)
 		if pause = thawedInterval; done {
 			pause = frozenInterval
 		}
-		if r.cfg.Fence.Loss() != nil {
+		if f.cfg.Fence.Loss() != nil {
 			return // what is paused by now is another run's
 		}
 		if err != nil && ctx.Err() == nil {
-			r.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
+			f.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
 		}
 	}
 }
 
 // keepOnce renews what is due, and pauses what runs; done says that nothing does. Its calls get their answers also if ctx
 // ends meanwhile.
-func (r *Resolver) keepOnce(ctx context.Context, renewed *time.Time) (done bool, err error) {
+func (f *freezer) keepOnce(ctx context.Context, renewed *time.Time) (done bool, err error) {
 	ctx, release := wait.Outlive(ctx, lastAnswers)
 	defer release()
 	if time.Since(*renewed) > freezeTTL/3 {
-		if err = r.renew(ctx); err == nil {
+		if err = f.renew(ctx); err == nil {
 			*renewed = time.Now()
 		}
 	}
-	done, pauseErr := r.pauseSchedulers(ctx)
-	r.pollGC(ctx)
+	done, pauseErr := f.pauseSchedulers(ctx)
+	f.pollGC(ctx)
 	return done, errors.Join(err, pauseErr)
 }
 
 // renew makes limits, pauses and the GC hold last for one TTL from now, unless another run has the cluster: its process
 // may have been suspended.
-func (r *Resolver) renew(ctx context.Context) error {
-	if err := r.cfg.Fence.Check(ctx); err != nil {
+func (f *freezer) renew(ctx context.Context) error {
+	if err := f.cfg.Fence.Check(ctx); err != nil {
 		return err
 	}
-	if err := r.lowerLimits(ctx); err != nil {
+	if err := f.lowerLimits(ctx); err != nil {
 		return err
 	}
-	list, err := r.pd.Schedulers(ctx)
+	list, err := f.pd.Schedulers(ctx)
 	if err != nil {
-		return failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
+		return failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
 	for _, s := range list {
-		if err := r.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
+		if err := f.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
 			return failure.Annotate(err, "pause scheduler", s.Name)
 		}
 	}
-	_, err = r.pd.HoldGC(ctx, r.service(), r.cfg.BackupTS, gcTTL)
-	return failure.Annotate(err, "hold gc", r.cfg.Cluster.String())
+	_, err = f.pd.HoldGC(ctx, f.service(), f.cfg.BackupTS, gcTTL)
+	return failure.Annotate(err, "hold gc", f.cfg.Cluster.String())
 }
 
 // pauseSchedulers pauses by name what PD lists by now and reads it back; done is false while PD lists none.
-func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
-	list, err := r.pd.Schedulers(ctx)
+func (f *freezer) pauseSchedulers(ctx context.Context) (done bool, err error) {
+	list, err := f.pd.Schedulers(ctx)
 	if err != nil {
-		return false, failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
+		return false, failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
 	for _, s := range list {
 		if s.Paused {
 			continue
 		}
-		if err := r.cfg.Fence.Check(ctx); err != nil {
+		if err := f.cfg.Fence.Check(ctx); err != nil {
 			return false, err
 		}
-		if err := r.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
+		if err := f.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
 			return false, failure.Annotate(err, "pause scheduler", s.Name)
 		}
 	}
-	if list, err = r.pd.Schedulers(ctx); err != nil {
-		return false, failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
+	if list, err = f.pd.Schedulers(ctx); err != nil {
+		return false, failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
 	for _, s := range list {
 		if !s.Paused {
@@ -170,28 +196,32 @@ func (r *Resolver) pauseSchedulers(ctx context.Context) (done bool, err error) {
 	return len(list) > 0, nil
 }
 
-// thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. What cannot be put
-// back does not keep it from the rest. While another run has the cluster, only the GC hold is this run's to end, and not
-// even that if it is another process of this run. PD's limits stay lowered if a replica is ahead, for aheadTTL.
-func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
-	if r.unfreeze != nil {
-		r.unfreeze()
-		r.freezing.Wait()
-		r.unfreeze = nil
+// thaw puts scheduling and GC back. What cannot be put back does not keep it from the rest. While another run has the
+// cluster, only the GC hold is this run's to end, and not even that if it is another process of this run. PD's limits stay
+// lowered if a replica is ahead, for aheadTTL.
+func (f *freezer) thaw(ctx context.Context, ahead bool) error {
+	if f.stop != nil {
+		f.stop()
+		f.renewal.Wait()
+		f.stop = nil
 	}
-	lost := r.taken(ctx) != nil
+	lost := f.cfg.taken(ctx) != nil
 	if lost {
-		switch r.cfg.Fence.Holder(ctx) {
+		switch f.cfg.Fence.Holder(ctx) {
 		case fenced.HolderSameRun: // all of it is that process's
 			return nil
 		case fenced.HolderEndedRun: // so that it is this one's to end again
 		case fenced.HolderUnknown, fenced.HolderThis, fenced.HolderOtherRun:
-			return r.releaseGC(ctx)
+			return f.releaseGC(ctx)
 		}
 	}
 	var errs []error
-	for _, putBack := range []func(context.Context) error{r.resumeSchedulers, r.dropLimits, r.releaseGC} {
-		if err := r.taken(ctx); err != nil && !lost { // the process may have been suspended in the call before
+	acts := []func(context.Context) error{f.resumeSchedulers, f.releaseGC}
+	if !ahead {
+		acts = slices.Insert(acts, 1, f.dropLimits)
+	}
+	for _, putBack := range acts {
+		if err := f.cfg.taken(ctx); err != nil && !lost { // the process may have been suspended in the call before
 			return err
 		}
 		errs = append(errs, putBack(ctx))
@@ -199,47 +229,64 @@ func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	return failure.Join(errs...)
 }
 
-func (r *Resolver) dropLimits(ctx context.Context) error {
-	if r.early.present() {
-		return nil
-	}
-	return failure.Annotate(r.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", r.cfg.Cluster.String())
+func (f *freezer) dropLimits(ctx context.Context) error {
+	return failure.Annotate(f.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", f.cfg.Cluster.String())
 }
 
-func (r *Resolver) releaseGC(ctx context.Context) error {
-	return failure.Annotate(r.pd.ReleaseGC(ctx, r.service()), "release gc", r.cfg.Cluster.String())
+func (f *freezer) releaseGC(ctx context.Context) error {
+	return failure.Annotate(f.pd.ReleaseGC(ctx, f.service()), "release gc", f.cfg.Cluster.String())
 }
 
 // resumeSchedulers resumes what PD lists as paused. One that PD does not have by now is not paused either: pauses are
 // the leader's, and a new leader has none.
-func (r *Resolver) resumeSchedulers(ctx context.Context) error {
-	list, err := r.pd.Schedulers(ctx)
+func (f *freezer) resumeSchedulers(ctx context.Context) error {
+	list, err := f.pd.Schedulers(ctx)
 	if err != nil {
-		return failure.Annotate(err, "list schedulers", r.cfg.Cluster.String())
+		return failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
 	var errs []error
 	for _, s := range list {
 		if !s.Paused {
 			continue
 		}
-		if err := r.pd.ResumeScheduler(ctx, s.Name); err != nil && !failure.Is(err, failure.NotFound) {
+		if err := f.pd.ResumeScheduler(ctx, s.Name); err != nil && !failure.Is(err, failure.NotFound) {
 			errs = append(errs, failure.Annotate(err, "resume scheduler", s.Name))
 		}
 	}
 	return failure.Join(errs...)
 }
 
-// Thaw lets PD schedule again, releases GC, and clears the progress: what is written to the cluster from now on
-// must not be flashed back. Call it when TiDB is up. It is Conflict once another run has the cluster.
-func (r *Resolver) Thaw(ctx context.Context, s *phase.Scope) error {
-	if err := r.taken(ctx); err != nil {
+// makingReplicas lets PD make replicas while do runs: none that is ahead of its log may be left.
+func (f *freezer) makingReplicas(ctx context.Context, do func() error) error {
+	f.ahead.Store(false)
+	f.rebuilding.Store(true)
+	err := f.lowerLimits(ctx)
+	if err == nil {
+		err = do()
+	}
+	f.rebuilding.Store(false)
+	if err != nil {
 		return err
 	}
-	if err := r.thaw(ctx, s); err != nil {
-		return err
+	return f.lowerLimits(ctx)
+}
+
+// checkKept refuses replicas that are ahead if PD's limits were not kept at 0 since they were found: PD may have copied
+// one to another store, where it is not known as such.
+func (f *freezer) checkKept(ctx context.Context, found *EarlyApply) error {
+	if !found.present() {
+		return nil
 	}
-	if err := r.taken(ctx); err != nil { // the progress is the other's by now
-		return err
+	inForce, err := f.pd.TTLConfig(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read limits", f.cfg.Cluster.String())
 	}
-	return failure.Annotate(r.cfg.Progress.Clear(ctx), "remove progress", r.cfg.Cluster.String())
+	for _, item := range slices.Sorted(maps.Keys(frozen)) {
+		if inForce[item] != fmt.Sprint(frozen[item]) {
+			return failure.New(failure.Corrupt, "look for replicas ahead of their logs", f.cfg.Cluster.String(),
+				"%d replicas are ahead, and PD's %s was not 0 since they were found: PD may have copied them", len(found.Affected), item).
+				WithHint("restore again onto fresh volumes")
+		}
+	}
+	return nil
 }

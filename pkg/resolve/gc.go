@@ -12,43 +12,35 @@ import (
 const gcTTL = 24 * time.Hour
 
 // service is the run's name among PD's GC safe points.
-func (r *Resolver) service() string { return servicePrefix + string(r.cfg.Run) }
+func (f *freezer) service() string { return servicePrefix + string(f.cfg.Run) }
 
 // holdGC keeps the versions of the backup ts until TiDB is up.
-func (r *Resolver) holdGC(ctx context.Context) error {
-	lowest, err := r.pd.HoldGC(ctx, r.service(), r.cfg.BackupTS, gcTTL)
+func (f *freezer) holdGC(ctx context.Context) error {
+	lowest, err := f.pd.HoldGC(ctx, f.service(), f.cfg.BackupTS, gcTTL)
 	if err != nil {
-		return failure.Annotate(err, "hold gc", r.cfg.Cluster.String())
+		return failure.Annotate(err, "hold gc", f.cfg.Cluster.String())
 	}
-	if lowest > r.cfg.BackupTS {
-		r.passed.Store(uint64(lowest))
-		return r.interrupted()
+	if lowest > f.cfg.BackupTS {
+		f.passed.Store(uint64(lowest))
+		return f.gcPassed()
 	}
 	return nil
 }
 
-// checkGC fails if GC has passed the backup ts. That PD does not answer is no failure: the next poll shows it.
-func (r *Resolver) checkGC(ctx context.Context) error {
-	r.pollGC(ctx)
-	return r.interrupted()
-}
-
-// pollGC remembers the GC safe point once it is above the backup ts.
-func (r *Resolver) pollGC(ctx context.Context) {
-	_, gc, err := r.pd.SafePoints(ctx)
-	if err == nil && gc > r.cfg.BackupTS {
-		r.passed.Store(uint64(gc))
+// pollGC remembers the GC safe point once it is above the backup ts. That PD does not answer is no failure: the next poll
+// shows it.
+func (f *freezer) pollGC(ctx context.Context) {
+	_, gc, err := f.pd.SafePoints(ctx)
+	if err == nil && gc > f.cfg.BackupTS {
+		f.passed.Store(uint64(gc))
 	}
 }
 
-// interrupted fails when what the run relies on is lost: another run recovers the cluster, or GC has passed.
-func (r *Resolver) interrupted() error {
-	if err := r.checkCalls(); err != nil {
-		return err
-	}
-	if gc := cluster.TS(r.passed.Load()); gc != 0 {
-		return failure.New(failure.Corrupt, "hold gc", r.cfg.Cluster.String(),
-			"the GC safe point %s is above the backup ts %s: versions of that time may be gone", gc, r.cfg.BackupTS).
+// gcPassed fails once GC has passed the backup ts.
+func (f *freezer) gcPassed() error {
+	if gc := cluster.TS(f.passed.Load()); gc != 0 {
+		return failure.New(failure.Corrupt, "hold gc", f.cfg.Cluster.String(),
+			"the GC safe point %s is above the backup ts %s: versions of that time may be gone", gc, f.cfg.BackupTS).
 			WithHint(hintGC)
 	}
 	return nil

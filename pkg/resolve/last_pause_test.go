@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/pd"
@@ -75,11 +76,11 @@ func TestThaw_PauseUnderWay_IsWaitedForAndResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &slowPD{begun: make(chan struct{}, 10)}
-		r := New(nil, nil)
-		r.Target(Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run"}, p)
-		require.NoError(t, r.freeze(t.Context(), nil))
+		cfg := &Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", Fence: &noOtherRun{}}
+		f := &freezer{cfg: cfg, pd: p, log: zap.NewNop()}
+		require.NoError(t, f.freeze(t.Context(), false))
 		<-p.begun
-		require.NoError(t, r.thaw(t.Context(), nil))
+		require.NoError(t, f.thaw(t.Context(), false))
 		synctest.Wait()
 		for range 10 { // whatever is still under way ends
 			<-time.After(time.Second)

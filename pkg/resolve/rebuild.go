@@ -90,18 +90,14 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 	}
-	r.ahead.Store(false)
-	r.rebuilding.Store(true)
-	if err = r.lowerLimits(ctx); err == nil {
-		err = w.all(ctx, s, w.missing)
-	}
-	r.rebuilding.Store(false)
-	if err != nil {
-		return err
-	}
-	r.stats.Ahead, r.stats.Rebuilt = len(r.early.Affected), len(r.early.Affected)
-	s.Note("%d replicas are rebuilt", r.stats.Rebuilt)
-	return r.lowerLimits(ctx)
+	return r.freezer.makingReplicas(ctx, func() error {
+		if err := w.all(ctx, s, w.missing); err != nil {
+			return err
+		}
+		r.stats.Ahead, r.stats.Rebuilt = len(r.early.Affected), len(r.early.Affected)
+		s.Note("%d replicas are rebuilt", r.stats.Rebuilt)
+		return nil
+	})
 }
 
 // all polls PD until one round after another has brought all listed replicas to a state. It gives up when nothing has

@@ -85,7 +85,7 @@ type Config struct {
 
 // Resolver resolves one cluster. Its steps run in order.
 type Resolver struct {
-	cfg  Config
+	cfg  *Config
 	pd   PD
 	tikv TiKV
 	log  *zap.Logger
@@ -111,17 +111,10 @@ type Resolver struct {
 	prepared, flashed *sweep.Coverage
 	resumed           bool // regions may be prepared by the run before
 
-	// rebuilding lets PD make replicas while the rest of its scheduling stays frozen, and ahead keeps it frozen for long;
-	// limiting is for one change of its limits at a time.
-	rebuilding, ahead atomic.Bool
-	limiting          sync.Mutex
-
-	unfreeze context.CancelFunc // ends the renewal of PD's pauses
-	freezing sync.WaitGroup
+	freezer *freezer
 
 	resending sync.Mutex // one reading of the stores at a time
 	resent    atomic.Int64
-	passed    atomic.Uint64 // the GC safe point, once it is above the backup ts
 
 	// asked is read by collect while it runs, which collecting says.
 	asked      chan question
@@ -171,7 +164,7 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Resolver{tikv: t, log: log, asked: make(chan question), prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
+	return &Resolver{cfg: &Config{}, tikv: t, log: log, asked: make(chan question), prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
 }
 
 // Target says what is resolved: it is known only when the restored cluster's PD is up.
@@ -194,7 +187,8 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	cfg.Stores = slices.DeleteFunc(slices.Clone(cfg.Stores), func(id cluster.StoreID) bool {
 		return slices.Contains(cfg.TolerateStores, id)
 	})
-	r.cfg, r.pd = cfg, p
+	*r.cfg, r.pd = cfg, p
+	r.freezer = &freezer{cfg: r.cfg, pd: p, log: r.log}
 }
 
 // Stats is valid after the steps ran.

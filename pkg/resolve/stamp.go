@@ -57,7 +57,7 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 	if err := r.save(ctx, r.snapshot()); err != nil {
 		return failure.Annotate(err, "write timestamps down", r.cfg.Cluster.String())
 	}
-	return r.holdGC(ctx)
+	return r.freezer.holdGC(ctx)
 }
 
 // begin takes new timestamps. PD's oracle is raised first: a commit ts below one in the data kills TiKV.
