@@ -19,8 +19,8 @@ import (
 // runs deleted while they were in progress: EC2 counts them until they would have been completed, and shows them to nobody.
 // The runs' journals say when they were made, and the cluster's last good backup how long that takes; without one it is
 // taken to be --pending-timeout, which is the longest wait. What is still in the way then the cut meets.
-func (r *run) awaitDeleted(ctx context.Context, s *phase.Scope) error {
-	count, err := r.EBS.SnapshotsInProgress(ctx, r.source.Topology.VolumeIDs())
+func (m *room) awaitDeleted(ctx context.Context, s *phase.Scope, of *preflight.Source) error {
+	count, err := m.ebs.SnapshotsInProgress(ctx, of.Topology.VolumeIDs())
 	if err != nil {
 		return failure.Annotate(err, "count pending snapshots", "of the volumes")
 	}
@@ -29,14 +29,14 @@ func (r *run) awaitDeleted(ctx context.Context, s *phase.Scope) error {
 		shown = max(shown, n)
 	}
 	now := time.Now()
-	cuts, err := r.deletedSets(ctx, now)
+	cuts, err := m.deletedSets(ctx, now)
 	if err != nil { // a journal that cannot be read is no reason not to back up
-		r.Log.Warn("which snapshots other runs deleted is not known", zap.Error(err))
+		m.log.Warn("which snapshots other runs deleted is not known", zap.Error(err))
 	}
 	if len(cuts) == 0 || shown+len(cuts) < preflight.PendingPerVolume {
 		return nil
 	}
-	takes := r.usualTime(ctx)
+	takes := m.usualTime(ctx)
 	cuts = slices.DeleteFunc(cuts, func(at time.Time) bool { return now.Sub(at) > takes })
 	over := min(shown+len(cuts)-(preflight.PendingPerVolume-1), len(cuts))
 	if over <= 0 {
@@ -52,9 +52,9 @@ func (r *run) awaitDeleted(ctx context.Context, s *phase.Scope) error {
 // deletedSets is when the cluster's other runs made the sets of snapshots that are gone, within the last --pending-timeout, in
 // order: those of all attempts but the last, and that one's if EC2 shows none of the run's snapshots, and they were not sealed,
 // so completed.
-func (r *run) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time, err error) {
-	since := now.Add(-r.opts.PendingTimeout)
-	journals, err := recentJournals(ctx, r.Store, r.opts.Cluster, r.opts.Run, since)
+func (m *room) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time, err error) {
+	since := now.Add(-m.opts.PendingTimeout)
+	journals, err := recentJournals(ctx, m.store, m.opts.Cluster, m.opts.Run, since)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (r *run) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time,
 		if len(made) == 0 || made[len(made)-1].Ended.Before(since) {
 			continue
 		}
-		shown, err := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(id)})
+		shown, err := m.ebs.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(id)})
 		if err != nil {
 			return nil, err
 		}
@@ -82,20 +82,20 @@ func (r *run) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time,
 
 // usualTime is how long a set of the cluster's snapshots is in progress: as long as in its last good backup, at most
 // --pending-timeout, and that if there is none or it cannot be read.
-func (r *run) usualTime(ctx context.Context) time.Duration {
-	entries, err := r.catalog.List(ctx)
+func (m *room) usualTime(ctx context.Context) time.Duration {
+	entries, err := m.catalog.List(ctx)
 	if err != nil {
-		r.Log.Warn("how long the cluster's snapshots take is not known", zap.Error(err))
-		return r.opts.PendingTimeout
+		m.log.Warn("how long the cluster's snapshots take is not known", zap.Error(err))
+		return m.opts.PendingTimeout
 	}
-	entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return e.State != catalog.StateSealed || e.Cluster != r.opts.Cluster })
+	entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return e.State != catalog.StateSealed || e.Cluster != m.opts.Cluster })
 	if len(entries) == 0 {
-		return r.opts.PendingTimeout
+		return m.opts.PendingTimeout
 	}
 	last := slices.MaxFunc(entries, func(a, b catalog.Entry) int { return a.SealedAt.Compare(b.SealedAt) })
-	m, err := r.catalog.Load(ctx, last.ID)
-	if err != nil || !m.SealedAt.After(m.CutEndedAt) {
-		return r.opts.PendingTimeout
+	newest, err := m.catalog.Load(ctx, last.ID)
+	if err != nil || !newest.SealedAt.After(newest.CutEndedAt) {
+		return m.opts.PendingTimeout
 	}
-	return min(r.opts.PendingTimeout, m.SealedAt.Sub(m.CutEndedAt))
+	return min(m.opts.PendingTimeout, newest.SealedAt.Sub(newest.CutEndedAt))
 }

@@ -13,49 +13,64 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// wait returns when all snapshots are completed. It waits by progress: only a set without any for
-// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does.
-func (r *run) wait(ctx context.Context, s *phase.Scope) error {
-	wanted := ids(r.sets.all())
+// completion waits for the snapshots of a cut.
+type completion struct {
+	ebs  EBS
+	opts Options
+}
+
+// sizes are how much data snapshots hold together, and the largest of them; 0 where EC2 does not say.
+type sizes struct{ all, largest int64 }
+
+// await returns when all snapshots are completed. It waits by progress: only a set without any for
+// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does. It calls shown once, as soon
+// as EC2 shows all of them.
+func (c *completion) await(
+	ctx context.Context, s *phase.Scope, wanted []cluster.SnapshotID, shown func([]ebs.Snapshot),
+) (sizes, error) {
 	s.Expect(int64(100*len(wanted)), "% of snapshots")
-	progress, moved, tagged := int64(-1), time.Now(), false
+	progress, moved, all := int64(-1), time.Now(), false
 	unseen := map[cluster.SnapshotID]time.Time{}
 	warned := map[cluster.SnapshotID]bool{} // of strange states
 	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
-		found, err := r.EBS.DescribeSnapshots(ctx, wanted)
+		found, err := c.ebs.DescribeSnapshots(ctx, wanted)
 		if err != nil && !failure.Transient(err) {
-			return failure.Annotate(err, "describe snapshots", "")
+			return sizes{}, failure.Annotate(err, "describe snapshots", "")
 		}
 		if err == nil {
-			if err := r.checkThere(wanted, found, unseen); err != nil {
-				return err
+			if err := c.checkThere(wanted, found, unseen); err != nil {
+				return sizes{}, err
 			}
-			if !tagged && len(found) == len(wanted) {
-				r.checkTags(ctx, s, found)
-				tagged = true
+			if !all && len(found) == len(wanted) {
+				shown(found)
+				all = true
 			}
-			done, sum, err := r.classify(s, wanted, found, warned)
-			if err != nil || done {
-				return err
+			done, sum, err := classify(s, wanted, found, warned)
+			if err != nil {
+				return sizes{}, err
+			}
+			if done {
+				s.Reached(sum)
+				return sizesOf(found), nil
 			}
 			if sum != progress {
 				progress, moved = sum, time.Now()
 				s.Reached(sum)
 			}
 		}
-		if time.Since(moved) > r.opts.Stuck {
-			return failure.New(failure.Limited, "wait for snapshots", slowest(found),
-				"no progress for %s, so the whole set is discarded", r.opts.Stuck)
+		if time.Since(moved) > c.opts.Stuck {
+			return sizes{}, failure.New(failure.Limited, "wait for snapshots", slowest(found),
+				"no progress for %s, so the whole set is discarded", c.opts.Stuck)
 		}
 		if err := wait.For(ctx, interval); err != nil {
-			return failure.New(failure.Limited, "wait for snapshots", slowest(found), "%w", err)
+			return sizes{}, failure.New(failure.Limited, "wait for snapshots", slowest(found), "%w", err)
 		}
 	}
 }
 
 // checkThere fails if EC2 has not shown a snapshot for longer than it may hide one that exists: it was deleted, and
 // nothing brings it back. unseen is since when each was not shown.
-func (r *run) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time) error {
+func (c *completion) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time) error {
 	for _, id := range wanted {
 		if slices.ContainsFunc(found, func(s ebs.Snapshot) bool { return s.ID == id }) {
 			delete(unseen, id)
@@ -64,7 +79,7 @@ func (r *run) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapshot, unse
 		since, known := unseen[id]
 		if !known {
 			unseen[id] = time.Now()
-		} else if time.Since(since) > r.opts.Visibility {
+		} else if time.Since(since) > c.opts.Visibility {
 			return failure.New(failure.Corrupt, "wait for snapshots", string(id), "it is gone: somebody deleted it, and with it the whole set is lost").
 				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")
 		}
@@ -73,8 +88,10 @@ func (r *run) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapshot, unse
 }
 
 // classify decides by state; see ebs.SnapshotState.Outcome. A strange state is warned of once.
-func (r *run) classify(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, warned map[cluster.SnapshotID]bool) (done bool, sum int64, err error) {
-	var completed, largest, bytes int64
+func classify(
+	s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, warned map[cluster.SnapshotID]bool,
+) (done bool, sum int64, err error) {
+	completed := 0
 	for _, snap := range found {
 		switch snap.State.Outcome() {
 		case ebs.SnapshotDone:
@@ -91,15 +108,16 @@ func (r *run) classify(s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.
 			}
 			warned[snap.ID] = true
 		}
-		bytes += snap.FullBytes
-		largest = max(largest, snap.FullBytes)
 	}
-	if int(completed) < len(wanted) {
-		return false, sum, nil
+	return completed >= len(wanted), sum, nil
+}
+
+func sizesOf(snaps []ebs.Snapshot) (out sizes) {
+	for _, snap := range snaps {
+		out.all += snap.FullBytes
+		out.largest = max(out.largest, snap.FullBytes)
 	}
-	r.result.DataBytes, r.result.LargestBytes = bytes, largest
-	s.Reached(sum)
-	return true, sum, nil
+	return out
 }
 
 // slowest names the snapshot with the least progress.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -17,14 +18,11 @@ const spacing = 15 * time.Second
 // awaitSpacing waits, before anything is held, until EC2 takes another snapshot of every volume: the cut would wait for
 // it while the cluster is held. Between two attempts of a run the wait for a steady cluster is that wait. A set that was
 // deleted while it was pending, as that of a failed run, is not shown by EC2 and is known by that run's journal.
-func (r *run) awaitSpacing(ctx context.Context, s *phase.Scope) error {
-	if r.result.Attempts > 1 {
-		return nil
-	}
-	limit := min(spacing, r.opts.Steady) // never longer than between two attempts
-	newest, err := r.EBS.NewestSnapshots(ctx, r.source.Topology.VolumeIDs(), time.Now().Add(-limit))
+func (m *room) awaitSpacing(ctx context.Context, s *phase.Scope, of *preflight.Source) error {
+	limit := min(spacing, m.opts.Steady) // never longer than between two attempts
+	newest, err := m.ebs.NewestSnapshots(ctx, of.Topology.VolumeIDs(), time.Now().Add(-limit))
 	if err != nil {
-		return failure.Annotate(err, "check the newest snapshots of the volumes", r.opts.Cluster.String())
+		return failure.Annotate(err, "check the newest snapshots of the volumes", m.opts.Cluster.String())
 	}
 	var last time.Time
 	for _, at := range newest {
@@ -33,9 +31,9 @@ func (r *run) awaitSpacing(ctx context.Context, s *phase.Scope) error {
 		}
 	}
 	// Of a journal that cannot be read the cut meets what is left.
-	deleted, err := lastCut(ctx, r.Store, r.opts.Cluster, r.opts.Run, time.Now().Add(-limit))
+	deleted, err := lastCut(ctx, m.store, m.opts.Cluster, m.opts.Run, time.Now().Add(-limit))
 	if err != nil {
-		r.Log.Warn("when other runs took snapshots is not known", zap.Error(err))
+		m.log.Warn("when other runs took snapshots is not known", zap.Error(err))
 	}
 	if deleted.After(last) && time.Until(deleted) < maxClockDifference {
 		last = deleted

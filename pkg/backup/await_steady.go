@@ -19,15 +19,15 @@ const steadyInterval = 500 * time.Millisecond
 
 // awaitSteady returns when the cluster has been up without a restart for Options.Steady, and can be backed up: its
 // pods may have moved, so all checks are repeated.
-func (r *run) awaitSteady(ctx context.Context, s *phase.Scope) error {
+func (o *source) awaitSteady(ctx context.Context, s *phase.Scope) error {
 	seen := &steadiness{since: time.Now()}
 	for shown := ""; ; {
-		ready, err := r.pollSteady(ctx, seen)
+		ready, err := o.pollSteady(ctx, seen)
 		if err != nil {
 			return err
 		}
 		if ready {
-			err := r.checkImports(ctx, s)
+			err := o.checkImports(ctx, s)
 			if !failure.Transient(err) || ctx.Err() != nil {
 				return err
 			}
@@ -37,8 +37,8 @@ func (r *run) awaitSteady(ctx context.Context, s *phase.Scope) error {
 			shown = seen.reason.Error()
 			s.Note("not held again yet: %s", shown)
 		}
-		if err := wait.For(ctx, min(steadyInterval, r.opts.Steady)); err != nil {
-			return r.neverSteady(err, seen.reason)
+		if err := wait.For(ctx, min(steadyInterval, o.opts.Steady)); err != nil {
+			return o.neverSteady(err, seen.reason)
 		}
 	}
 }
@@ -51,14 +51,14 @@ type steadiness struct {
 }
 
 // pollSteady asks once. Its error is permanent.
-func (r *run) pollSteady(ctx context.Context, seen *steadiness) (ready bool, err error) {
+func (o *source) pollSteady(ctx context.Context, seen *steadiness) (ready bool, err error) {
 	unsteady := func(why error) {
 		seen.since = time.Now()
 		if ctx.Err() == nil { // the end of the wait is not what kept it waiting
 			seen.reason = why
 		}
 	}
-	now, err := r.describeStores(ctx)
+	now, err := o.describeStores(ctx)
 	if err != nil {
 		unsteady(err)
 		return false, nil
@@ -67,12 +67,12 @@ func (r *run) pollSteady(ctx context.Context, seen *steadiness) (ready bool, err
 	seen.stores = now
 	switch {
 	case before != "" && now != before:
-		unsteady(failure.New(failure.Unready, "check stores", r.opts.Cluster.String(), "a store has restarted, joined or left"))
+		unsteady(failure.New(failure.Unready, "check stores", o.opts.Cluster.String(), "a store has restarted, joined or left"))
 		return false, nil
-	case time.Since(seen.since) < r.opts.Steady:
+	case time.Since(seen.since) < o.opts.Steady:
 		return false, nil
 	}
-	err = r.inspect(ctx, false)
+	err = o.inspect(ctx, false)
 	if err == nil || ctx.Err() == nil && !failure.Transient(err) && !failure.Is(err, failure.Unready) {
 		return err == nil, err
 	}
@@ -80,21 +80,21 @@ func (r *run) pollSteady(ctx context.Context, seen *steadiness) (ready bool, err
 	return false, nil
 }
 
-func (r *run) neverSteady(ended, reason error) error {
+func (o *source) neverSteady(ended, reason error) error {
 	if !errors.Is(ended, context.DeadlineExceeded) {
-		return failure.Annotate(ended, "wait until the cluster is steady", r.opts.Cluster.String())
+		return failure.Annotate(ended, "wait until the cluster is steady", o.opts.Cluster.String())
 	}
 	if reason == nil {
 		reason = ended
 	}
-	return failure.New(failure.Unready, "wait until the cluster is steady", r.opts.Cluster.String(),
-		"unstable topology: within %s it was not up for %s without a change: %w", r.opts.SteadyTimeout, r.opts.Steady, reason).
+	return failure.New(failure.Unready, "wait until the cluster is steady", o.opts.Cluster.String(),
+		"unstable topology: within %s it was not up for %s without a change: %w", o.opts.SteadyTimeout, o.opts.Steady, reason).
 		WithHint("run it again when the rolling restart or scaling is over, or raise --steady-timeout")
 }
 
 // describeStores describes PD's stores and when each started; it fails if one is not up, or PD itself is not ready.
-func (r *run) describeStores(ctx context.Context) (string, error) {
-	all, err := r.PD.Stores(ctx)
+func (o *source) describeStores(ctx context.Context) (string, error) {
+	all, err := o.pd.Stores(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -104,16 +104,16 @@ func (r *run) describeStores(ctx context.Context) (string, error) {
 			continue
 		}
 		if st.State != pd.StoreUp {
-			return "", failure.New(failure.Unready, "check stores", r.opts.Cluster.String(), "store %s (%s) is %s", st.ID, st.Address, st.State)
+			return "", failure.New(failure.Unready, "check stores", o.opts.Cluster.String(), "store %s (%s) is %s", st.ID, st.Address, st.State)
 		}
 		lines = append(lines, fmt.Sprint(st.ID, " ", st.Address, " ", st.StartedAt.UnixNano()))
 	}
-	schedulers, err := r.PD.Schedulers(ctx)
+	schedulers, err := o.pd.Schedulers(ctx)
 	if err != nil {
 		return "", err
 	}
 	if len(schedulers) == 0 {
-		return "", failure.New(failure.Unready, "check pd", r.opts.Cluster.String(), "it lists no scheduler, so its coordinator has not started").
+		return "", failure.New(failure.Unready, "check pd", o.opts.Cluster.String(), "it lists no scheduler, so its coordinator has not started").
 			WithHint("wait a minute after a restart or change of leader of PD")
 	}
 	slices.Sort(lines)

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -117,26 +116,18 @@ type run struct {
 	clusterID uint64 // PD's: names are alike in many Kubernetes clusters
 	storage   *storage.Storage
 	storageID string // that the run's snapshots are tagged with; "" in a run that an older version began
-	source    *preflight.Source
-	rules     preflight.TSRules
 	fence     *runlock.Fence
-	hold      *hold.Hold
-	backupTS  cluster.TS
-	highestTS cluster.TS                  // of all resolved ts that the run has read
-	regions   map[cluster.RegionID]uint64 // by version, as they were in preflight
-	marks     markReading
-	early     early
-	own       hold.Own  // what this run has paused in an attempt before
-	expires   time.Time // when what earlier processes of the run held on stores has run out; zero if there was none
-	zones     map[cluster.Zone]string
-	sets      *sets
-	sealing   bool      // a seal was asked for: it may exist, or still arrive
-	stillHeld error     // why the cluster was not released although the cut was proven
-	resumed   bool      // an earlier process of the run died
-	lastEpoch int64     // the highest of such
-	proof     proof     // of the cut
-	created   time.Time // of the backup: when the process began that took what is in it
-	result    Result
+	resumed   bool  // an earlier process of the run died
+	lastEpoch int64 // the highest of such
+
+	source  source
+	ts      timestamps
+	early   earlyApply
+	marks   marker
+	holder  holder
+	records recorder
+	at      attempt
+	result  Result
 }
 
 // newRun makes a run of options that are complete.
@@ -144,9 +135,17 @@ func newRun(deps Deps, opts Options) *run {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
+	fence := runlock.NewFence(deps.Store, opts.Cluster, opts.Owner)
+	backups := catalog.Catalog{Store: objstore.AskFirst(deps.Store), SignKey: opts.SignKey}
 	return &run{
-		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: objstore.AskFirst(deps.Store), SignKey: opts.SignKey}, cancel: func(error) {},
-		sets: newSets(), fence: runlock.NewFence(deps.Store, opts.Cluster, opts.Owner),
+		Deps: deps, opts: opts, catalog: backups, cancel: func(error) {}, fence: fence,
+		source:  source{kube: deps.Kube, pd: deps.PD, tikv: deps.TiKV, ebs: deps.EBS, opts: opts},
+		ts:      timestamps{pd: deps.PD, opts: opts},
+		early:   earlyApply{pd: deps.PD, tikv: deps.TiKV, applier: deps.EarlyApply, remains: deps.Remains, opts: opts},
+		marks:   marker{pd: deps.PD, tikv: deps.TiKV, catalog: backups, fence: fence, opts: opts},
+		holder:  holder{pd: deps.PD, tikv: deps.TiKV, fence: fence, store: deps.Store, opts: opts},
+		records: recorder{pd: deps.PD, ebs: deps.EBS, catalog: backups, opts: opts},
+		at:      newAttempt(),
 	}
 }
 
@@ -178,17 +177,13 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		JournalPatience: lockTTL,
 	})
 	r.result.Started = time.Now().UTC()
-	r.created = r.result.Started
 	err := engine.Run(ctx, r.steps())
 	err = r.conclude(ctx, err)
 	r.result.Finished = time.Now().UTC()
 	r.result.Timings = engine.Timings()
-	r.result.Source = r.source
+	r.result.Source, r.result.Hold = r.source.Source, r.at.felt(r.source.Source)
 	r.result.FailedAttempts = engine.FailedAttempts()
 	r.result.Before, r.result.LostLock = engine.Before(), r.fence.Loss() != nil
-	if r.hold != nil {
-		r.result.Hold.Parts, r.result.Hold.Stores = r.hold.Parts(), r.storeParts()
-	}
 	return &r.result, err
 }
 
@@ -225,5 +220,5 @@ func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, erro
 	if err := engine.Run(ctx, []phase.Step{step}); err != nil {
 		return nil, err
 	}
-	return r.source, nil
+	return r.source.Source, nil
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -18,32 +18,43 @@ const (
 	tsPollInterval = 200 * time.Millisecond
 )
 
-// readTS reads the backup ts inside the hold and before the cut, so that everything at or below it is in the
-// logs that are cut. It is not below any that the run has read before, and nothing at or below it is locked.
-func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
-	err := r.hold.Under(ctx, func(ctx context.Context) error { return r.awaitBackupTS(ctx, s) })
-	if err != nil {
-		return err
-	}
-	s.Note("backup ts %s (%s)", r.backupTS, r.backupTS.Time().Format(time.RFC3339Nano))
-	s.Result(journal.ResultBackupTS, journal.BackupTS{TS: r.backupTS})
-	return nil
+// timestamps reads PD's resolved ts for a run. None that it takes lies below one that it has read before.
+type timestamps struct {
+	pd      PD
+	opts    Options
+	highest cluster.TS // of all resolved ts that the run has read
 }
 
-func (r *run) awaitBackupTS(ctx context.Context, s *phase.Scope) error {
-	limit := min(maxTSWait, r.opts.MaxHold/4)
+// saw notes a resolved ts that was read elsewhere: one below it has gone back.
+func (t *timestamps) saw(ts cluster.TS) { t.highest = max(t.highest, ts) }
+
+// now is PD's resolved ts of this moment.
+func (t *timestamps) now(ctx context.Context) (cluster.TS, error) {
+	got, err := t.pd.ResolvedTS(ctx)
+	if err != nil {
+		return 0, failure.Annotate(err, "read resolved ts", t.opts.Cluster.String())
+	}
+	t.saw(got.TS)
+	return got.TS, nil
+}
+
+// awaitUnder returns, while h holds the cluster, a resolved ts that keeps the rules, at or below which nothing is locked in
+// any region; versions are the regions' before the hold.
+func (t *timestamps) awaitUnder(
+	ctx context.Context, s *phase.Scope, h *hold.Hold, rules preflight.TSRules, versions map[cluster.RegionID]uint64,
+) (cluster.TS, error) {
+	limit := min(maxTSWait, t.opts.MaxHold/4)
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var unready error
 	for {
-		got, why, err := r.tryTS(waiting, s)
+		got, why, err := t.try(waiting, s, h, rules, versions)
 		switch {
 		case err != nil && waiting.Err() != nil && ctx.Err() == nil && unready != nil: // the wait ended in a call
 		case err != nil:
-			return err
+			return 0, err
 		case why == nil:
-			r.backupTS = got
-			return r.hold.CoversTS(got)
+			return got, h.CoversTS(got)
 		case unready == nil:
 			s.Note("waiting for a newer resolved ts: %v", why)
 			fallthrough
@@ -54,26 +65,28 @@ func (r *run) awaitBackupTS(ctx context.Context, s *phase.Scope) error {
 			continue
 		}
 		if ctx.Err() != nil {
-			return failure.Annotate(context.Cause(ctx), "read backup ts", r.opts.Cluster.String())
+			return 0, failure.Annotate(context.Cause(ctx), "read backup ts", t.opts.Cluster.String())
 		}
-		return failure.New(failure.Limited, "read backup ts", r.opts.Cluster.String(), "not within %s: %w", limit, unready).
+		return 0, failure.New(failure.Limited, "read backup ts", t.opts.Cluster.String(), "not within %s: %w", limit, unready).
 			WithHint("%s", failure.HintOf(unready))
 	}
 }
 
-// tryTS reads the resolved ts. unready says why it cannot be the backup ts yet.
-func (r *run) tryTS(ctx context.Context, s *phase.Scope) (ts cluster.TS, unready, err error) {
-	got, err := r.PD.ResolvedTS(ctx)
+// try reads the resolved ts. unready says why it cannot be the backup ts yet.
+func (t *timestamps) try(
+	ctx context.Context, s *phase.Scope, h *hold.Hold, rules preflight.TSRules, versions map[cluster.RegionID]uint64,
+) (ts cluster.TS, unready, err error) {
+	got, err := t.pd.ResolvedTS(ctx)
 	if err != nil {
-		return 0, nil, failure.Annotate(err, "read resolved ts", r.opts.Cluster.String())
+		return 0, nil, failure.Annotate(err, "read resolved ts", t.opts.Cluster.String())
 	}
-	if unready = r.checkForward(got.TS, s); unready != nil {
+	if unready = t.checkForward(got.TS, s); unready != nil {
 		return 0, unready, nil
 	}
-	if err := preflight.CheckResolvedTS(ctx, r.PD, r.opts.Cluster, got, r.rules); err != nil {
+	if err := preflight.CheckResolvedTS(ctx, t.pd, t.opts.Cluster, got, rules); err != nil {
 		return 0, nil, err
 	}
-	err = r.hold.CheckLocks(ctx, got.TS, r.regions)
+	err = h.CheckLocks(ctx, got.TS, versions)
 	if failure.Is(err, failure.Unready) {
 		return 0, err, nil
 	}
@@ -82,13 +95,13 @@ func (r *run) tryTS(ctx context.Context, s *phase.Scope) (ts cluster.TS, unready
 
 // checkForward refuses a resolved ts below an earlier one of this run: what was resolved once stays resolved, so PD has
 // gone back, as after a change of its leader.
-func (r *run) checkForward(ts cluster.TS, s *phase.Scope) error {
-	if ts >= r.highestTS {
-		r.highestTS = ts
+func (t *timestamps) checkForward(ts cluster.TS, s *phase.Scope) error {
+	if ts >= t.highest {
+		t.highest = ts
 		return nil
 	}
-	s.Warn("PD's resolved ts went back from %s (%s) to %s (%s)", r.highestTS, r.highestTS.Time(), ts, ts.Time())
-	return failure.New(failure.Unready, "read resolved ts", r.opts.Cluster.String(), "PD went back to %s (%s) from %s (%s), which this run has read before",
-		ts, ts.Time(), r.highestTS, r.highestTS.Time()).
+	s.Warn("PD's resolved ts went back from %s (%s) to %s (%s)", t.highest, t.highest.Time(), ts, ts.Time())
+	return failure.New(failure.Unready, "read resolved ts", t.opts.Cluster.String(), "PD went back to %s (%s) from %s (%s), which this run has read before",
+		ts, ts.Time(), t.highest, t.highest.Time()).
 		WithHint("find out whether PD's leader changed or its clock went back; run it again once the resolved ts has passed the earlier one")
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 // checkTags puts back the tags that snapshots of the cut do not carry, and names each snapshot that stays without: gc
 // finds a snapshot by its tags alone. The backup is as good without them.
-func (r *run) checkTags(ctx context.Context, s *phase.Scope, found []ebs.Snapshot) {
+func (c *cutter) checkTags(ctx context.Context, s *phase.Scope, of *preflight.Source, found []ebs.Snapshot) {
 	wanted := map[cluster.VolumeID]ebs.Tags{}
-	for _, st := range r.source.Topology.Stores {
-		tags := r.request(st).Tags
+	for _, st := range of.Topology.Stores {
+		tags := c.request(st, of.VolumeTags).Tags
 		for _, v := range st.Volumes {
 			wanted[v.ID] = tags
 		}
@@ -25,7 +26,7 @@ func (r *run) checkTags(ctx context.Context, s *phase.Scope, found []ebs.Snapsho
 		if len(missing) == 0 {
 			continue
 		}
-		if err := r.EBS.PutTags(ctx, []string{string(snap.ID)}, missing); err != nil {
+		if err := c.ebs.PutTags(ctx, []string{string(snap.ID)}, missing); err != nil {
 			s.Warn("snapshot %s has lost %d of its tags, by which tisnap gc finds it, and they cannot be put back (%s): %v",
 				snap.ID, len(missing), failure.HintOf(err), err)
 			continue
@@ -34,9 +35,9 @@ func (r *run) checkTags(ctx context.Context, s *phase.Scope, found []ebs.Snapsho
 	}
 }
 
-// retag makes the snapshots of an earlier process of the run this one's.
-func (r *run) retag(ctx context.Context, s *phase.Scope) {
-	if err := ebs.Retag(ctx, r.EBS, ids(r.sets.all()), r.fence.Epoch()); err != nil {
+// retag makes snapshots of an earlier process of the run this one's, whose epoch that is.
+func retag(ctx context.Context, s *phase.Scope, tagger ebs.Tagger, snaps []ebs.Snapshot, epoch int64) {
+	if err := ebs.Retag(ctx, tagger, ids(snaps), epoch); err != nil {
 		s.Note("the snapshots that an earlier process made keep its epoch (%s): %v", failure.HintOf(err), err)
 	}
 }

@@ -35,12 +35,10 @@ func (resolvingPD) SafePoints(context.Context) ([]pd.SafePoint, cluster.TS, erro
 func TestAwaitBackupTS_GCIsNotHeld_IsAConflict(t *testing.T) {
 	t.Parallel()
 	name := cluster.Name{Namespace: "tidb", Name: "prod"}
-	r := newRun(Deps{PD: resolvingPD{}}, Options{Cluster: name, MaxHold: 2 * time.Minute})
-	r.rules = preflight.TSRules{MaxLag: time.Hour}
-	var err error
-	r.hold, err = hold.New(hold.Config{Cluster: name, Run: "r", Stores: []hold.Target{{ID: 1, Address: "a"}}}, resolvingPD{}, nil)
+	reader := timestamps{pd: resolvingPD{}, opts: Options{Cluster: name, MaxHold: 2 * time.Minute}}
+	h, err := hold.New(hold.Config{Cluster: name, Run: "r", Stores: []hold.Target{{ID: 1, Address: "a"}}}, resolvingPD{}, nil)
 	require.NoError(t, err)
-	err = r.awaitBackupTS(t.Context(), nil)
+	_, err = reader.awaitUnder(t.Context(), nil, h, preflight.TSRules{MaxLag: time.Hour}, nil)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "not at or below the backup ts")
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,76 +14,71 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // pollInterval is how often EC2 is asked for a set whose answer was lost.
 const pollInterval = time.Second
 
-// cut asks EC2 for one multi-volume set an instance, for all instances at the same time. It fails if one
-// set fails or the hold breaks; what was made until then is deleted by the step's undo.
-func (r *run) cut(ctx context.Context, s *phase.Scope) error {
-	stores := r.source.Topology.Stores
+// cutter asks EC2 for the snapshots of one attempt.
+type cutter struct {
+	ebs  EBS
+	log  *zap.Logger
+	opts Options
+	tags ebs.Tags // that all snapshots of the attempt get
+	// current is asked right before each request: whether the lock can still be this run's.
+	current func() error
+}
+
+// cutTimes is how long a cut took, as far as it came.
+type cutTimes struct {
+	start      time.Time
+	took, skew time.Duration
+}
+
+// cut asks EC2 for one multi-volume set an instance, for all instances at the same time, while h holds the cluster. It fails
+// if one set fails or the hold breaks. What was made is in made, also on error.
+func (c *cutter) cut(
+	ctx context.Context, s *phase.Scope, h *hold.Hold, of *preflight.Source, made *sets,
+) (times cutTimes, err error) {
+	stores := of.Topology.Stores
 	intents := make(map[cluster.StoreID]ebs.CutRequest, len(stores))
 	for _, st := range stores {
-		intents[st.ID] = r.request(st)
+		intents[st.ID] = c.request(st, of.VolumeTags)
 	}
-	ctx, cancel := r.hold.Context(ctx)
+	ctx, cancel := h.Context(ctx)
 	defer cancel()
-	attached, err := r.prepareCut(ctx, s, intents)
+	attached, err := c.prepare(ctx, s, h, stores, intents)
 	if err != nil {
-		return err
+		return times, err
 	}
 	s.Expect(int64(len(stores)), "instances")
 	start := time.Now()
-	r.result.Hold.CutStart = start.UTC()
+	times.start = start.UTC()
 	err = allOrFirst(ctx, stores, func(ctx context.Context, st cluster.Store) error {
-		r.sets.begin(st.ID)
-		defer r.sets.end(st.ID)
+		made.begin(st.ID)
+		defer made.end(st.ID)
 		req := intents[st.ID]
-		req.Attached, req.Before = attached, r.fence.Current
-		if err := r.cutStore(ctx, st, req); err != nil {
+		req.Attached, req.Before = attached, c.current
+		if err := c.cutStore(ctx, st.ID, req, made); err != nil {
 			return failure.Annotate(err, "snapshot volumes", fmt.Sprintf("store %s on %s", st.ID, st.Instance))
 		}
 		s.Advance(1)
 		return nil
 	})
-	r.result.Hold.Cut = time.Since(start)
+	times.took = time.Since(start)
 	if err != nil {
-		return failure.Annotate(err, "snapshot volumes", r.opts.Cluster.String())
+		return times, failure.Annotate(err, "snapshot volumes", c.opts.Cluster.String())
 	}
-	s.Result(journal.ResultSnapshots, ids(r.sets.all()))
-	first, last := span(r.sets.all())
-	r.result.Hold.Skew = last.Sub(first)
-	if err := r.sets.checkStarts(r.opts.Cluster); err != nil {
-		return err
-	}
-	r.nameCut(ctx, s)
-	return nil
-}
-
-// nameLimit bounds the write of the document that names the cut's snapshots: the cluster is held meanwhile.
-const nameLimit = 2 * time.Second
-
-// nameCut says to TiDB Operator's deletion of the Backup which snapshots there are, from before they are proven to be a backup: its
-// manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Only under another process's hold, as the Operator's
-// Backups are made, which lasts longer by this one write. Without it gc finds the snapshots.
-func (r *run) nameCut(ctx context.Context, s *phase.Scope) {
-	if r.opts.ClusterMeta == nil || !r.opts.OtherHolds {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, nameLimit)
-	defer cancel()
-	m := &manifest.Manifest{
-		ID: r.opts.Backup, Run: r.opts.Run, Region: r.EBS.Region(), Source: r.source.Topology, Snapshots: r.snapshots(), ClusterMeta: r.opts.ClusterMeta,
-	}
-	if err := r.catalog.PutCutForBR(ctx, m); err != nil {
-		s.Warn("if this process is killed before its cut is proven, a deletion of the Backup leaves the snapshots, and tisnap gc deletes them: %v", err)
-	}
+	s.Result(journal.ResultSnapshots, ids(made.all()))
+	first, last := span(made.all())
+	times.skew = last.Sub(first)
+	return times, made.checkStarts(c.opts.Cluster)
 }
 
 // allOrFirst calls f for all items at the same time. The first error, or the end of ctx, ends the other calls and
@@ -115,49 +110,43 @@ func allOrFirst[T any](ctx context.Context, items []T, f func(context.Context, T
 	return cause
 }
 
-// prepareCut writes the intents and meanwhile describes the instances. A hold that breaks ends both.
-func (r *run) prepareCut(ctx context.Context, s *phase.Scope, intents map[cluster.StoreID]ebs.CutRequest) (attached ebs.Attachments, err error) {
-	err = r.hold.Under(ctx, func(ctx context.Context) error {
+// prepare writes the intents and meanwhile describes the instances. A hold that breaks ends both.
+func (c *cutter) prepare(
+	ctx context.Context, s *phase.Scope, h *hold.Hold, stores []cluster.Store, intents map[cluster.StoreID]ebs.CutRequest,
+) (attached ebs.Attachments, err error) {
+	err = h.Under(ctx, func(ctx context.Context) error {
 		return allOrFirst(ctx, []func(context.Context) error{
 			func(ctx context.Context) error { return s.Intent(ctx, journal.IntentCreateSnapshots, intents) },
-			func(ctx context.Context) (err error) { attached, err = r.describeInstances(ctx); return err },
+			func(ctx context.Context) (err error) { attached, err = c.describeInstances(ctx, stores); return err },
 		}, func(ctx context.Context, job func(context.Context) error) error { return job(ctx) })
 	})
 	return attached, err
 }
 
 // describeInstances reads what is attached to all instances of the cut, by one paged call for all of them.
-func (r *run) describeInstances(ctx context.Context) (ebs.Attachments, error) {
-	instances := make([]cluster.InstanceID, 0, len(r.source.Topology.Stores))
-	for _, st := range r.source.Topology.Stores {
+func (c *cutter) describeInstances(ctx context.Context, stores []cluster.Store) (ebs.Attachments, error) {
+	instances := make([]cluster.InstanceID, 0, len(stores))
+	for _, st := range stores {
 		instances = append(instances, st.Instance)
 	}
-	found, err := r.EBS.Attachments(ctx, instances)
-	return found, failure.Annotate(err, "describe instances", r.opts.Cluster.String())
+	found, err := c.ebs.Attachments(ctx, instances)
+	return found, failure.Annotate(err, "describe instances", c.opts.Cluster.String())
 }
 
-func (r *run) request(st cluster.Store) ebs.CutRequest {
-	tags := ebs.Tags{
-		ebs.TagRun:     string(r.opts.Run),
-		ebs.TagBackup:  string(r.opts.Backup),
-		ebs.TagCluster: r.opts.Cluster.String(),
-		ebs.TagStore:   st.ID.String(),
-		ebs.TagAttempt: strconv.Itoa(r.result.Attempts),
-		ebs.TagEpoch:   ebs.EpochTag(r.fence.Epoch()),
-	}
-	if r.storageID != "" {
-		tags[ebs.TagStorage] = r.storageID
-	}
+// request is what EC2 is asked for of a store, whose volumes' own tags are in of.
+func (c *cutter) request(st cluster.Store, of map[cluster.VolumeID]ebs.Tags) ebs.CutRequest {
+	tags := maps.Clone(c.tags)
+	tags[ebs.TagStore] = st.ID.String()
 	req := ebs.CutRequest{Instance: st.Instance}
 	var sources []ebs.Tags
 	for _, v := range st.Volumes {
 		req.Volumes = append(req.Volumes, v.ID)
 		tags[ebs.TagVolumeOf+string(v.Role)] = string(v.ID)
-		sources = append(sources, r.source.VolumeTags[v.ID])
+		sources = append(sources, of[v.ID])
 	}
 	var differing []string
-	if req.Tags, differing = ebs.KeepTags(tags, r.opts.KeepTags, sources...); len(differing) > 0 {
-		r.Log.Warn("tags that differ between a store's volumes are not kept", zap.Stringer("store", st.ID), zap.Strings("keys", differing))
+	if req.Tags, differing = ebs.KeepTags(tags, c.opts.KeepTags, sources...); len(differing) > 0 {
+		c.log.Warn("tags that differ between a store's volumes are not kept", zap.Stringer("store", st.ID), zap.Strings("keys", differing))
 	}
 	return req
 }
@@ -165,29 +154,29 @@ func (r *run) request(st cluster.Store) ebs.CutRequest {
 // cutStore makes one set and notes what it made, complete or not, for the undo. CreateSnapshots has no
 // idempotency token: after a lost answer the set is found by its tags and never requested a second time, as that
 // could cut twice. A set of an earlier attempt, which EC2 may show late, has another tag and is never taken for it.
-func (r *run) cutStore(ctx context.Context, st cluster.Store, req ebs.CutRequest) error {
-	snaps, err := r.EBS.Cut(ctx, req)
-	r.sets.put(st.ID, snaps)
+func (c *cutter) cutStore(ctx context.Context, store cluster.StoreID, req ebs.CutRequest, made *sets) error {
+	snaps, err := c.ebs.Cut(ctx, req)
+	made.put(store, snaps)
 	if err == nil {
 		return complete(req, snaps)
 	}
 	if !ebs.MayHaveHappened(err) {
 		return err // refused or never sent: searching for a set would only make the hold longer
 	}
-	r.sets.noteAmbiguous(st.ID, req, time.Now())
+	made.noteAmbiguous(store, req, time.Now())
 	if ctx.Err() != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.opts.Visibility)
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Visibility)
 	defer cancel()
-	tags := ebs.Tags{ebs.TagRun: string(r.opts.Run), ebs.TagStore: st.ID.String(), ebs.TagAttempt: req.Tags[ebs.TagAttempt]}
+	tags := ebs.Tags{ebs.TagRun: string(c.opts.Run), ebs.TagStore: store.String(), ebs.TagAttempt: req.Tags[ebs.TagAttempt]}
 	if wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
-		snaps, findErr := r.EBS.FindSnapshots(ctx, tags)
+		snaps, findErr := c.ebs.FindSnapshots(ctx, tags)
 		if findErr != nil || complete(req, snaps) != nil {
 			return false, nil
 		}
-		r.Log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
-		r.sets.put(st.ID, snaps)
+		c.log.Warn("the answer of CreateSnapshots was lost, and the set was found by its tags")
+		made.put(store, snaps)
 		return true, nil
 	}) != nil {
 		return err

@@ -12,17 +12,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
-// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again, until
-// EC2 cannot hide its snapshots any more.
-func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
-	if err := r.bury(ctx); err != nil {
-		return err
-	}
+// remover deletes the snapshots of a run.
+type remover struct {
+	ebs   EBS
+	store objstore.Store
+	opts  Options
+	epoch int64 // of this process
+}
+
+// remove deletes every snapshot that carries the run's tag and every one of made, but none that a later process of the run
+// asked for. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
+func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error {
 	doomed, gone := map[cluster.SnapshotID]bool{}, map[cluster.SnapshotID]bool{}
 	seen := map[cluster.VolumeID]bool{}
 	note := func(snaps []ebs.Snapshot) {
@@ -33,55 +38,58 @@ func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 			}
 		}
 	}
-	note(r.sets.all())
+	note(made.all())
 	for waiting := false; ; {
-		found, err := r.EBS.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
+		found, err := d.ebs.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(d.opts.Run)})
 		if err != nil {
-			return r.leftover(doomed, err)
+			return d.leftover(doomed, err)
 		}
 		for _, snap := range found {
-			if err := snap.Tags.MadeLater("delete snapshots", r.opts.Run, string(snap.ID), r.fence.Epoch()); err != nil {
+			if err := snap.Tags.MadeLater("delete snapshots", d.opts.Run, string(snap.ID), d.epoch); err != nil {
 				return err
 			}
 		}
 		note(found)
 		s.Expect(int64(len(doomed)+len(gone)), "snapshots")
-		left := ebs.DeleteEach(ctx, slices.Sorted(maps.Keys(doomed)), r.EBS.DeleteSnapshot, func(id cluster.SnapshotID) {
+		left := ebs.DeleteEach(ctx, slices.Sorted(maps.Keys(doomed)), d.ebs.DeleteSnapshot, func(id cluster.SnapshotID) {
 			delete(doomed, id)
 			gone[id] = true
-			r.sets.noteDeleted(id)
+			made.noteDeleted(id)
 			s.Reached(int64(len(gone)))
 		})
 		if len(left) > 0 {
-			return r.leftover(doomed, errors.Join(slices.Collect(maps.Values(left))...))
+			return d.leftover(doomed, errors.Join(slices.Collect(maps.Values(left))...))
 		}
-		if hidden := r.sets.hiddenUntil(seen, r.opts.Visibility); time.Now().After(hidden) {
+		if hidden := made.hiddenUntil(seen, d.opts.Visibility); time.Now().After(hidden) {
 			if !hidden.IsZero() {
 				s.Warn("an answer of CreateSnapshots was lost, and for %s EC2 showed nothing that it made: if it did, the snapshots "+
-					"carry the tag %s=%s, and tisnap gc deletes them", r.opts.Visibility, ebs.TagRun, r.opts.Run)
+					"carry the tag %s=%s, and tisnap gc deletes them", d.opts.Visibility, ebs.TagRun, d.opts.Run)
 			}
-			r.Remains.Clear(remainsSnapshots)
-			if err := r.dropMarks(ctx, s); err != nil {
-				return err
-			}
-			return r.catalog.ForgetCutForBR(ctx, r.opts.Run)
+			return nil
 		} else if !waiting {
 			waiting = true
 			s.Note("waiting until %s for snapshots that EC2 may still make of a request whose answer is late, to delete them; if this process has to end before: %s",
-				hidden.UTC().Format(time.RFC3339), r.removal())
+				hidden.UTC().Format(time.RFC3339), d.how())
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {
-			return r.leftover(doomed, err)
+			return d.leftover(doomed, err)
 		}
 	}
 }
 
-// keptSnapshots is what is said of them when the lock is lost.
-func (r *run) keptSnapshots() string {
-	return fmt.Sprintf("the snapshots tagged %s=%s are kept: another process may continue the run with them; else tisnap gc deletes them", ebs.TagRun, r.opts.Run)
+// how says how the run's snapshots are found and deleted.
+func (d *remover) how() string {
+	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes them an hour later (--older-than 0s: at once)",
+		ebs.TagRun, d.opts.Run, d.store.URL())
 }
 
-func (r *run) leftover(doomed map[cluster.SnapshotID]bool, err error) error {
+// kept is what is said of them when the lock is lost.
+func (d *remover) kept() string {
+	return fmt.Sprintf("the snapshots tagged %s=%s are kept: another process may continue the run with them; "+
+		"else tisnap gc deletes them", ebs.TagRun, d.opts.Run)
+}
+
+func (d *remover) leftover(doomed map[cluster.SnapshotID]bool, err error) error {
 	names := make([]string, 0, len(doomed))
 	for id := range doomed {
 		names = append(names, string(id))
@@ -91,8 +99,9 @@ func (r *run) leftover(doomed map[cluster.SnapshotID]bool, err error) error {
 		what = "some may be left that EC2 has not shown yet"
 	}
 	return &failure.Error{
-		Op: "delete snapshots", Target: "run " + string(r.opts.Run), Kind: failure.KindOf(err),
-		Hint: "run: tisnap gc --storage " + r.Store.URL() + " --yes (an hour later, or with --older-than 0s); the snapshots carry the tag " + ebs.TagRun + "=" + string(r.opts.Run),
-		Err:  fmt.Errorf("%s: %w", what, err),
+		Op: "delete snapshots", Target: "run " + string(d.opts.Run), Kind: failure.KindOf(err),
+		Hint: "run: tisnap gc --storage " + d.store.URL() + " --yes (an hour later, or with --older-than 0s); " +
+			"the snapshots carry the tag " + ebs.TagRun + "=" + string(d.opts.Run),
+		Err: fmt.Errorf("%s: %w", what, err),
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/earlyapply"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // EarlyApplyPolicy is what a backup does about leaders that apply what their own raft logs do not have.
@@ -54,48 +54,57 @@ const (
 // undoEarlyLimit bounds the attempts to put the settings back when a run fails; tests wait less.
 var undoEarlyLimit = time.Minute //nolint:gochecknoglobals // a constant but for tests
 
-// early is what a run knows of early apply.
-type early struct {
+// earlyApply turns early apply off for a run, puts it back, and proves in between that no replica was ahead.
+type earlyApply struct {
+	pd      PD
+	tikv    TiKV
+	applier tikv.EarlyApplier // nil leaves it alone
+	remains *phase.Remains
+	opts    Options
+
 	old    []earlyapply.Setting // to be put back
-	absent bool                 // no store has the setting
-	failed earlyapply.Failures  // stores where it may be on
-	before *earlyapply.Replicas
+	before *earlyapply.Replicas // as they were before the cut; nil if they were not read
+	early
+}
+
+// early is what is known of early apply on a cluster's stores.
+type early struct {
+	absent bool                // no store has the setting
+	failed earlyapply.Failures // stores where it may be on
 	stores []earlyapply.Store
-	// verdict is of a cut under another process's hold.
-	verdict *manifest.EarlyApply
 }
 
 // proving reports whether this run is to prove that no replica was ahead.
-func (r *run) proving() bool { return r.EarlyApply != nil && r.opts.EarlyApply != IgnoreEarlyApply }
+func (e *earlyApply) proving() bool { return e.applier != nil && e.opts.EarlyApply != IgnoreEarlyApply }
 
 // preventing reports whether this run turns early apply off. Under the hold of another process that one does.
-func (r *run) preventing() bool { return r.proving() && !r.opts.OtherHolds }
+func (e *earlyApply) preventing() bool { return e.proving() && !e.opts.OtherHolds }
 
-// earlySteps turn early apply off, and read where all replicas are. The first is outside of the attempts at the hold: its
+// steps turn early apply off, and read where all replicas are. The first is outside of the attempts at the hold: its
 // effect stays for all of them. The second one finds a store that was restarted in between, too.
-func (r *run) earlySteps() (once, each []phase.Step) {
-	if !r.preventing() {
+func (e *earlyApply) steps() (once, each []phase.Step) {
+	if !e.preventing() {
 		return nil, nil
 	}
 	return []phase.Step{{
-			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: r.preventEarlyApply,
-			Undo: phase.Undo{Do: r.undoEarlyApply, Deadline: undoEarlyLimit, First: true, Unfenced: letsGo},
+			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: e.prevent,
+			Undo: phase.Undo{Do: e.undo, Deadline: undoEarlyLimit, First: true, Unfenced: letsGo},
 		}}, []phase.Step{{
 			Phase: phaseTask, Name: journal.StepReadReplicas, Deadline: earlyApplyLimit + replicasLimit,
-			Do: r.readReplicas,
+			Do: e.readReplicas,
 		}}
 }
 
-// preventEarlyApply sets every store's limit to 0 and waits until no leader goes by another one. What a store was set to
+// prevent sets every store's limit to 0 and waits until no leader goes by another one. What a store was set to
 // is journalled before. A store that cannot be read or set is no error, but with the policy require.
-func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
-	stores, err := earlyStores(ctx, r.PD, r.opts.Cluster)
+func (e *earlyApply) prevent(ctx context.Context, s *phase.Scope) error {
+	stores, err := earlyStores(ctx, e.pd, e.opts.Cluster)
 	if err != nil {
 		return err
 	}
-	survey := earlyapply.Read(ctx, r.EarlyApply, stores)
-	r.early.absent, r.early.failed, r.early.stores = survey.NotApplicable(), survey.Failed, stores
-	old, err := recordEarly(ctx, r.PD, r.opts.Run, stores, survey, r.early.old)
+	survey := earlyapply.Read(ctx, e.applier, stores)
+	e.absent, e.failed, e.stores = survey.NotApplicable(), survey.Failed, stores
+	old, err := recordEarly(ctx, e.pd, e.opts.Run, stores, survey, e.old)
 	if err != nil {
 		s.Note("what early apply is turned off from is in the run's journal only: %v", err)
 	}
@@ -103,22 +112,22 @@ func (r *run) preventEarlyApply(ctx context.Context, s *phase.Scope) error {
 		if err := s.Intent(ctx, journal.IntentEarlyApply, old); err != nil {
 			return err
 		}
-		r.early.note(old)
-		remainsEarly(r.Remains, r.opts.Cluster, r.early.old)
+		e.old = earlyapply.Add(e.old, old) // the first value that was seen of a store is what it had before this run
+		remainsEarly(e.remains, e.opts.Cluster, e.old)
 	}
 	if len(survey.On) > 0 {
-		r.early.fail(earlyapply.TurnOff(ctx, r.EarlyApply, stores, survey.On))
+		e.fail(earlyapply.TurnOff(ctx, e.applier, stores, survey.On))
 		s.Note("early apply is off on %d stores", len(survey.On))
 	}
-	if !r.early.absent {
+	if !e.absent {
 		waiting, cancel := context.WithTimeout(ctx, adoptLimit)
 		defer cancel()
-		r.early.fail(earlyapply.AwaitAdopted(waiting, r.EarlyApply, r.TiKV, r.early.able(), r.allRegions))
+		e.fail(earlyapply.AwaitAdopted(waiting, e.applier, e.tikv, e.able(), e.allRegions))
 	}
 	if err := ctx.Err(); err != nil {
-		return failure.Annotate(context.Cause(ctx), "turn off early apply", r.opts.Cluster.String())
+		return failure.Annotate(context.Cause(ctx), "turn off early apply", e.opts.Cluster.String())
 	}
-	return r.checkEarlyApply(s)
+	return e.check(s)
 }
 
 // recordEarly writes down in PD what the run is about to turn off, and returns that with what a dead run has left off, but not
@@ -143,10 +152,10 @@ func recordEarly(
 	return append(old, survey.On...), err
 }
 
-// checkEarlyApply warns of stores where early apply may be on, or refuses them.
-func (r *run) checkEarlyApply(s *phase.Scope) error {
-	err := earlyApplyOn(r.opts.Cluster, r.early.failed)
-	if err == nil || r.opts.EarlyApply == RequireNoEarlyApply {
+// check warns of stores where early apply may be on, or refuses them.
+func (e *earlyApply) check(s *phase.Scope) error {
+	err := earlyApplyOn(e.opts.Cluster, e.failed)
+	if err == nil || e.opts.EarlyApply == RequireNoEarlyApply {
 		return err
 	}
 	s.Warn("a restore has to look for replicas that are ahead of their raft logs: %v (%s)", err, failure.HintOf(err))
@@ -167,35 +176,32 @@ func earlyApplyOn(name cluster.Name, failed earlyapply.Failures) error {
 }
 
 // readReplicas reads where each replica's log and data end, with early apply off, right before the hold.
-func (r *run) readReplicas(ctx context.Context, s *phase.Scope) error {
-	r.early.before = nil
+func (e *earlyApply) readReplicas(ctx context.Context, s *phase.Scope) error {
+	e.before = nil
 	// What is there is of a pause that was killed: nobody else holds the cluster.
-	if err := earlyapply.Unpublish(ctx, r.PD, ""); err != nil {
+	if err := earlyapply.Unpublish(ctx, e.pd, ""); err != nil {
 		s.Note("what another process has left in PD stays there: %v", err)
 	}
-	if err := r.preventEarlyApply(ctx, s); err != nil || r.early.absent {
+	if err := e.prevent(ctx, s); err != nil || e.absent {
 		return err
 	}
-	regions, err := r.allRegions(ctx)
+	regions, err := e.allRegions(ctx)
 	if err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, replicasLimit)
 	defer cancel()
-	r.early.before = earlyapply.ReadReplicas(limited, r.TiKV, r.early.able(), regions)
+	e.before = earlyapply.ReadReplicas(limited, e.tikv, e.able(), regions)
 	if ctx.Err() != nil {
-		return failure.Annotate(context.Cause(ctx), "read replicas", r.opts.Cluster.String())
+		return failure.Annotate(context.Cause(ctx), "read replicas", e.opts.Cluster.String())
 	}
 	return nil
 }
 
-func (r *run) allRegions(ctx context.Context) ([]cluster.Region, error) {
-	regions, err := r.PD.Regions(ctx, cluster.KeyRange{})
-	return regions, failure.Annotate(err, "list regions", r.opts.Cluster.String())
+func (e *earlyApply) allRegions(ctx context.Context) ([]cluster.Region, error) {
+	regions, err := e.pd.Regions(ctx, cluster.KeyRange{})
+	return regions, failure.Annotate(err, "list regions", e.opts.Cluster.String())
 }
-
-// note adds what stores were set to; the first value that was seen of a store is what it had before this run.
-func (e *early) note(on []earlyapply.Setting) { e.old = earlyapply.Add(e.old, on) }
 
 func (e *early) fail(failed earlyapply.Failures) {
 	for id, err := range failed {

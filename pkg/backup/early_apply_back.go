@@ -15,27 +15,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// undoEarlyApply puts the settings back, until its deadline. Its error is of kind Held.
-func (r *run) undoEarlyApply(ctx context.Context, s *phase.Scope) error {
+// learn finds out what earlier processes of the run turned off.
+func (e *earlyApply) learn(old []earlyapply.Setting) {
+	if e.old = old; len(old) > 0 {
+		remainsEarly(e.remains, e.opts.Cluster, old)
+	}
+}
+
+// undo puts the settings back, until its deadline. Its error is of kind Held.
+func (e *earlyApply) undo(ctx context.Context, s *phase.Scope) error {
 	for {
-		err := r.putEarlyApplyBack(ctx, s)
+		err := e.putBack(ctx, s)
 		if err == nil || wait.For(ctx, releaseInterval) != nil {
 			return err
 		}
 	}
 }
 
-// putEarlyApplyBack sets the stores to what they were, and notes it. Its error is of kind Held.
-func (r *run) putEarlyApplyBack(ctx context.Context, s *phase.Scope) error {
-	if len(r.early.old) == 0 {
+// putBack sets the stores to what they were, and notes it. Its error is of kind Held.
+func (e *earlyApply) putBack(ctx context.Context, s *phase.Scope) error {
+	if len(e.old) == 0 {
 		return nil
 	}
-	if _, err := putBack(ctx, r.PD, r.EarlyApply, r.opts.Cluster, r.early.old); err != nil {
+	if _, err := putBack(ctx, e.pd, e.applier, e.opts.Cluster, e.old); err != nil {
 		return err
 	}
-	s.Result(journal.ResultEarlyApplyBack, r.early.old)
-	r.early.old = nil
-	r.Remains.Clear(phase.RemainsEarlyApply)
+	s.Result(journal.ResultEarlyApplyBack, e.old)
+	e.old = nil
+	e.remains.Clear(phase.RemainsEarlyApply)
 	return nil
 }
 
@@ -50,20 +57,20 @@ func remainsEarly(remains *phase.Remains, name cluster.Name, old []earlyapply.Se
 	remains.Set(phase.RemainsEarlyApply, func() string { return text })
 }
 
-// endEarlyApply puts the settings back after the cut. What fails is tried again once the backup is sealed.
-func (r *run) endEarlyApply(ctx context.Context, s *phase.Scope) {
+// end puts the settings back after the cut. What fails is tried again once the backup is sealed.
+func (e *earlyApply) end(ctx context.Context, s *phase.Scope) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackLimit)
 	defer cancel()
-	if err := r.putEarlyApplyBack(ctx, s); err != nil {
+	if err := e.putBack(ctx, s); err != nil {
 		s.Warn("the cut is proven, and early apply is not put back yet: the backup is finished first, then it is tried again: %v", err)
 	}
 }
 
-// endLate puts back what endEarlyApply had to leave.
-func (r *run) endLate(ctx context.Context, s *phase.Scope) error {
-	ctx, cancel := context.WithTimeout(ctx, r.opts.Lease)
+// endLate puts back what end had to leave.
+func (e *earlyApply) endLate(ctx context.Context, s *phase.Scope) error {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Lease)
 	defer cancel()
-	return r.undoEarlyApply(ctx, s)
+	return e.undo(ctx, s)
 }
 
 // notedPD lists the stores, and keeps what they were set to.

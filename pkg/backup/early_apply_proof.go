@@ -16,22 +16,22 @@ import (
 // maxUnproven is how many regions a manifest lists at most: of more it says nothing of where.
 const maxUnproven = 10_000
 
-// proveEarlyApply says, after the cut, what is known of replicas that were ahead of their logs then. What cannot be found out
-// is unproven.
-func (r *run) proveEarlyApply(ctx context.Context, s *phase.Scope) *manifest.EarlyApply {
+// prove says, after the cut of these stores, what is known of replicas that were ahead of their logs then. What cannot be
+// found out is unproven.
+func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Store) *manifest.EarlyApply {
 	unproven := &manifest.EarlyApply{State: manifest.EarlyApplyUnproven}
-	if !r.proving() {
+	if !e.proving() {
 		return unproven
 	}
-	if r.early.absent {
+	if e.absent {
 		return &manifest.EarlyApply{State: manifest.EarlyApplyNotApplicable}
 	}
-	if r.early.before == nil {
+	if e.before == nil {
 		return unproven
 	}
 	limited, cancel := context.WithTimeout(ctx, rereadLimit)
 	defer cancel()
-	verdict, err := r.compareReplicas(limited)
+	verdict, err := e.compare(limited, of)
 	if ctx.Err() != nil {
 		return unproven // the run is ended, and says why
 	}
@@ -60,33 +60,33 @@ func notProven(v *manifest.EarlyApply) string {
 	return strings.Join(of, ", ")
 }
 
-// compareReplicas reads the stores' settings, processes and replicas again.
-func (r *run) compareReplicas(ctx context.Context) (*manifest.EarlyApply, error) {
-	now, err := earlyStores(ctx, r.PD, r.opts.Cluster)
+// compare reads the stores' settings, processes and replicas again.
+func (e *earlyApply) compare(ctx context.Context, of []cluster.Store) (*manifest.EarlyApply, error) {
+	now, err := earlyStores(ctx, e.pd, e.opts.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	bad := r.early.failed.Stores()
+	bad := e.failed.Stores()
 	for _, st := range now {
-		if !r.early.before.Asked(st.ID) {
+		if !e.before.Asked(st.ID) {
 			bad = append(bad, st.ID)
 		}
 	}
 	now = slices.DeleteFunc(now, func(st earlyapply.Store) bool { return slices.Contains(bad, st.ID) })
-	survey := earlyapply.Read(ctx, r.EarlyApply, now)
+	survey := earlyapply.Read(ctx, e.applier, now)
 	bad = append(bad, survey.Failed.Stores()...)
 	for _, on := range survey.On {
 		bad = append(bad, on.Store)
 	}
-	regions, err := r.allRegions(ctx)
+	regions, err := e.allRegions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(regions) == 0 {
-		return nil, failure.New(failure.Unready, "read replicas", r.opts.Cluster.String(), "PD lists no region")
+		return nil, failure.New(failure.Unready, "read replicas", e.opts.Cluster.String(), "PD lists no region")
 	}
-	restarted, unproven := r.early.before.Unproven(earlyapply.ReadReplicas(ctx, r.TiKV, now, regions))
-	bad = slices.Concat(bad, restarted, r.elsewhere(r.early.before.Stores()))
+	restarted, unproven := e.before.Unproven(earlyapply.ReadReplicas(ctx, e.tikv, now, regions))
+	bad = slices.Concat(bad, restarted, elsewhere(e.before.Stores(), of))
 	slices.Sort(bad)
 	return verdict(slices.Compact(bad), unproven), nil
 }
@@ -98,11 +98,11 @@ func verdict(stores []cluster.StoreID, regions []cluster.RegionID) *manifest.Ear
 	return &manifest.EarlyApply{State: manifest.EarlyApplyUnproven, Stores: stores, Regions: regions}
 }
 
-// requireProof fails a backup that has to be proven and is not.
-func (r *run) requireProof() error {
-	if m := (&manifest.Manifest{EarlyApply: r.proof.EarlyApply}); r.opts.EarlyApply != RequireNoEarlyApply || m.EarlyApplyRuledOut() {
+// require fails a backup that has to be proven and is not.
+func (e *earlyApply) require(proven *manifest.EarlyApply) error {
+	if m := (&manifest.Manifest{EarlyApply: proven}); e.opts.EarlyApply != RequireNoEarlyApply || m.EarlyApplyRuledOut() {
 		return nil
 	}
-	return failure.New(failure.Unready, "prove the cut", r.opts.Cluster.String(), "a replica may have been ahead of its raft log, and --early-apply=require refuses that").
+	return failure.New(failure.Unready, "prove the cut", e.opts.Cluster.String(), "a replica may have been ahead of its raft log, and --early-apply=require refuses that").
 		WithHint("run it again when no region changes its leader; --early-apply=prevent seals such a backup, and a restore looks for such replicas")
 }

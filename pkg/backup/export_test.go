@@ -15,10 +15,10 @@ func LastCut(ctx context.Context, store objstore.Store, name cluster.Name, self 
 
 // StepNames lists the runbook's steps, for tables that a new step joins by itself.
 func StepNames() []string {
-	r := &run{}
-	r.opts.defaults()
+	var opts Options
+	opts.defaults()
 	var names []string
-	for _, s := range r.steps() {
+	for _, s := range newRun(Deps{}, opts).steps() {
 		names = append(names, s.Name)
 	}
 	return names

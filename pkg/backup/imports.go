@@ -12,33 +12,33 @@ import (
 )
 
 // checkImports refuses a running import, or warns of it, as the user chose.
-func (r *run) checkImports(ctx context.Context, s *phase.Scope) error {
-	if r.opts.OnImport == preflight.WaitOnImport {
+func (o *source) checkImports(ctx context.Context, s *phase.Scope) error {
+	if o.opts.OnImport == preflight.WaitOnImport {
 		return nil // a step of its own
 	}
-	running, err := preflight.RunningImports(ctx, r.PD, r.TiKV, r.source.Topology.Stores)
+	running, err := preflight.RunningImports(ctx, o.pd, o.tikv, o.Topology.Stores)
 	switch {
 	case err != nil:
 		return err
 	case len(running) == 0:
 		return nil
-	case r.opts.OnImport == preflight.PauseOnImport:
+	case o.opts.OnImport == preflight.PauseOnImport:
 		s.Warn("an import runs, and is refused files during the hold: %s", strings.Join(running, "; "))
 		return nil
 	}
-	return preflight.RefuseImports(r.opts.Cluster, running)
+	return preflight.RefuseImports(o.opts.Cluster, running)
 }
 
 // importInterval is how often a running import is polled.
 const importInterval = 5 * time.Second
 
 // awaitImports returns when no import runs. An answer that fails for a moment does not end a wait of an hour.
-func (r *run) awaitImports(ctx context.Context, s *phase.Scope) error {
-	waiting, cancel := context.WithTimeout(ctx, r.opts.ImportTimeout)
+func (o *source) awaitImports(ctx context.Context, s *phase.Scope) error {
+	waiting, cancel := context.WithTimeout(ctx, o.opts.ImportTimeout)
 	defer cancel()
 	shown := ""
-	err := wait.Until(waiting, wait.Every(min(importInterval, r.opts.ImportTimeout/10)), func() (bool, error) {
-		running, err := preflight.RunningImports(ctx, r.PD, r.TiKV, r.source.Topology.Stores)
+	err := wait.Until(waiting, wait.Every(min(importInterval, o.opts.ImportTimeout/10)), func() (bool, error) {
+		running, err := preflight.RunningImports(ctx, o.pd, o.tikv, o.Topology.Stores)
 		if err != nil || len(running) == 0 {
 			return !failure.Transient(err), err
 		}
@@ -52,12 +52,12 @@ func (r *run) awaitImports(ctx context.Context, s *phase.Scope) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return failure.Annotate(context.Cause(ctx), "wait for imports", r.opts.Cluster.String())
+		return failure.Annotate(context.Cause(ctx), "wait for imports", o.opts.Cluster.String())
 	case ended == nil:
 		return err
 	case ended.Last != nil:
 		return ended.Last
 	}
-	return failure.New(failure.Unready, "wait for imports", r.opts.Cluster.String(), "after %s an import still runs: %s",
-		r.opts.ImportTimeout, shown).WithHint("raise --import-timeout, or choose --on-import=pause")
+	return failure.New(failure.Unready, "wait for imports", o.opts.Cluster.String(), "after %s an import still runs: %s",
+		o.opts.ImportTimeout, shown).WithHint("raise --import-timeout, or choose --on-import=pause")
 }

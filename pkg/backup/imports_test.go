@@ -67,10 +67,9 @@ func TestAwaitImports_AnswersThatFail(t *testing.T) {
 				p := &importing{until: time.Now().Add(20 * time.Minute), fail: c.fail}
 				o := Options{Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, OnImport: preflight.WaitOnImport}
 				o.defaults()
-				r := newRun(Deps{PD: p}, o)
-				r.source = &preflight.Source{}
+				src := source{pd: p, opts: o, Source: &preflight.Source{}}
 				engine := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}})
-				err := engine.Run(t.Context(), []phase.Step{{Phase: "p", Name: "await-imports", Deadline: 2 * time.Hour, Do: r.awaitImports, ReadOnly: true}})
+				err := engine.Run(t.Context(), []phase.Step{{Phase: "p", Name: "await-imports", Deadline: 2 * time.Hour, Do: src.awaitImports, ReadOnly: true}})
 				if c.want == "" {
 					require.NoError(t, err)
 					require.False(t, time.Now().Before(p.until))

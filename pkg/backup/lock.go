@@ -51,7 +51,7 @@ func (r *run) dropLock(ctx context.Context, _ *phase.Scope) error {
 // claim takes the backup's id in the storage, and a prefix of TiDB Operator's as br does.
 func (r *run) claim(ctx context.Context, _ *phase.Scope) error {
 	claim := catalog.Claim{
-		ID: r.opts.Backup, Run: r.opts.Run, Cluster: r.opts.Cluster, ClaimedAt: r.created,
+		ID: r.opts.Backup, Run: r.opts.Run, Cluster: r.opts.Cluster, ClaimedAt: r.result.Started,
 	}
 	if r.opts.ClusterMeta == nil {
 		return r.catalog.Claim(ctx, claim)

@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -26,9 +28,9 @@ const (
 	NoMarks   MarksPolicy = "off"
 )
 
-// marking reports whether marks are read. They come before the hold, and there is no time before one that another process
+// wanted reports whether marks are read. They come before the hold, and there is no time before one that another process
 // has begun.
-func (r *run) marking() bool { return r.opts.Marks != NoMarks && !r.opts.OtherHolds }
+func (m *marker) wanted() bool { return m.opts.Marks != NoMarks && !m.opts.OtherHolds }
 
 // MarksPolicies lists them, the default first.
 func MarksPolicies() []string { return []string{string(AutoMarks), string(NoMarks)} }
@@ -53,7 +55,17 @@ const (
 // marksShown is every how many regions the progress is shown.
 const marksShown = 1024
 
-// markReading is what the step "marks" leaves for those after the cut.
+// marker reads marks of the regions' raft logs before the hold, and stores them after the cut.
+type marker struct {
+	pd      PD
+	tikv    TiKV
+	catalog catalog.Catalog
+	fence   *runlock.Fence
+	opts    Options
+	markReading
+}
+
+// markReading is what was read before the hold, and what became of it after the cut.
 type markReading struct {
 	reading *marks.Reading // nil without marks
 	ts      cluster.TS     // taken after the last
@@ -63,31 +75,29 @@ type markReading struct {
 	stored  *manifest.Marks
 }
 
-// readMarks notes where the regions' logs end, and waits until the resolved ts has passed the marks: only then does the
-// hold begin. It is no part of the hold, and changes nothing. A backup that gets no marks is as good without them.
-func (r *run) readMarks(ctx context.Context, s *phase.Scope) error {
-	r.marks = markReading{}
-	got, err := r.tryMarks(ctx, s)
+// read notes where the regions' logs end, and waits until the resolved ts has passed the marks; 0 without any. It changes
+// nothing. A backup that gets no marks is as good without them, so only the end of ctx is an error.
+func (m *marker) read(ctx context.Context, s *phase.Scope, of *cluster.Topology) (passed cluster.TS, err error) {
+	m.markReading = markReading{}
+	got, err := m.try(ctx, s, of)
 	switch {
 	case ctx.Err() != nil:
-		return failure.Annotate(context.Cause(ctx), "read marks", r.opts.Cluster.String())
+		return 0, failure.Annotate(context.Cause(ctx), "read marks", m.opts.Cluster.String())
 	case err != nil:
 		s.Warn("the backup has no marks, so a restore takes back every region: %v", err)
-		return nil
+		return 0, nil
 	case got.reading == nil:
-		return nil
+		return 0, nil
 	}
-	r.marks = got
-	// From here on a resolved ts below this is one that went back.
-	r.highestTS = max(r.highestTS, marks.After(got.ts))
-	return nil
+	m.markReading = got
+	return marks.After(got.ts), nil
 }
 
-// tryMarks reads the marks and waits for the resolved ts. It returns none, and no error, of a TiKV that is not known.
-func (r *run) tryMarks(ctx context.Context, s *phase.Scope) (markReading, error) {
+// try reads the marks and waits for the resolved ts. It returns none, and no error, of a TiKV that is not known.
+func (m *marker) try(ctx context.Context, s *phase.Scope, of *cluster.Topology) (markReading, error) {
 	limited, cancel := context.WithTimeout(ctx, marksLimit)
 	defer cancel()
-	version, err := r.unknownVersion(limited)
+	version, err := m.unknownVersion(limited, of.Version)
 	if err != nil {
 		return markReading{}, err
 	}
@@ -95,20 +105,20 @@ func (r *run) tryMarks(ctx context.Context, s *phase.Scope) (markReading, error)
 		s.Note("no marks: what TiKV %s reports of its logs is not known, so a restore takes back every region", version)
 		return markReading{}, nil
 	}
-	got, err := r.collectMarks(limited, s)
+	got, err := m.collect(limited, s, of.Stores)
 	if err != nil {
 		return markReading{}, err
 	}
-	return got, r.passMarks(ctx, s, got.ts)
+	return got, m.pass(ctx, s, got.ts)
 }
 
-// unknownVersion is the TiKV version, of the cluster or of a store, whose reports are not known; "" if all are known. In the
-// middle of an upgrade the cluster's version is that of its oldest store.
-func (r *run) unknownVersion(ctx context.Context) (string, error) {
-	if v := r.source.Topology.Version; !marks.Supported(v) {
+// unknownVersion is the TiKV version whose reports are not known: the cluster's, which is v, or a store's; "" if all are
+// known. In the middle of an upgrade the cluster's version is that of its oldest store.
+func (m *marker) unknownVersion(ctx context.Context, v string) (string, error) {
+	if !marks.Supported(v) {
 		return v, nil
 	}
-	stores, err := r.liveTiKV(ctx)
+	stores, err := m.liveTiKV(ctx)
 	for _, st := range stores {
 		if !marks.Supported(st.Version) {
 			return cmp.Or(st.Version, "of no version"), nil
@@ -117,24 +127,24 @@ func (r *run) unknownVersion(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// collectMarks reads the marks, and takes a timestamp after the last of them.
-func (r *run) collectMarks(ctx context.Context, s *phase.Scope) (markReading, error) {
-	name := r.opts.Cluster.String()
-	started, err := r.startTimes(ctx)
+// collect reads the marks, and takes a timestamp after the last of them.
+func (m *marker) collect(ctx context.Context, s *phase.Scope, of []cluster.Store) (markReading, error) {
+	name := m.opts.Cluster.String()
+	started, err := m.startTimes(ctx)
 	if err != nil {
 		return markReading{}, err
 	}
-	regions, err := r.PD.Regions(ctx, cluster.KeyRange{})
+	regions, err := m.pd.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
 		return markReading{}, failure.Annotate(err, "list regions", name)
 	}
 	var stores []marks.Source
-	for _, st := range r.source.Topology.Stores {
+	for _, st := range of {
 		stores = append(stores, marks.Source{Store: st.ID, Address: st.Address})
 	}
 	s.Expect(int64(len(regions)), "regions")
 	var done atomic.Int64
-	reading, err := marks.Read(ctx, r.TiKV, stores, regions, func() {
+	reading, err := marks.Read(ctx, m.tikv, stores, regions, func() {
 		if n := done.Add(1); n%marksShown == 0 {
 			s.Reached(n)
 		}
@@ -148,64 +158,71 @@ func (r *run) collectMarks(ctx context.Context, s *phase.Scope) (markReading, er
 	if n := reading.Unsettled + reading.Failed; n > 0 {
 		s.Note("%d of %d regions have no mark: %d were being written or changed, %d stores' answers are missing", n, len(regions), reading.Unsettled, reading.Failed)
 	}
-	now, err := r.PD.Now(ctx)
+	now, err := m.pd.Now(ctx)
 	if err != nil {
 		return markReading{}, failure.Annotate(err, "take timestamp", name)
 	}
 	return markReading{reading: reading, ts: now, started: started, regions: len(regions)}, nil
 }
 
-// passMarks waits until the resolved ts is above the marks by their margin.
-func (r *run) passMarks(ctx context.Context, s *phase.Scope, ts cluster.TS) error {
+// pass waits until the resolved ts is above the marks by their margin.
+func (m *marker) pass(ctx context.Context, s *phase.Scope, ts cluster.TS) error {
 	defer s.Part("await resolved ts")()
-	waiting, cancel := context.WithTimeout(ctx, r.opts.MarksTimeout)
+	waiting, cancel := context.WithTimeout(ctx, m.opts.MarksTimeout)
 	defer cancel()
 	err := wait.Until(waiting, wait.Every(marksInterval), func() (bool, error) {
-		got, err := r.PD.ResolvedTS(waiting)
+		got, err := m.pd.ResolvedTS(waiting)
 		return err == nil && got.TS >= marks.After(ts), err
 	})
 	if err == nil {
 		return nil
 	}
 	if last := wait.EndOf(err).Last; last != nil && !errors.Is(last, context.DeadlineExceeded) {
-		return failure.Annotate(last, "read resolved ts", r.opts.Cluster.String())
+		return failure.Annotate(last, "read resolved ts", m.opts.Cluster.String())
 	}
-	return failure.New(failure.Limited, "wait for resolved ts", r.opts.Cluster.String(), "within %s it did not pass the marks of %s",
-		r.opts.MarksTimeout, ts.Time().Format(time.RFC3339Nano))
+	return failure.New(failure.Limited, "wait for resolved ts", m.opts.Cluster.String(), "within %s it did not pass the marks of %s",
+		m.opts.MarksTimeout, ts.Time().Format(time.RFC3339Nano))
 }
 
-// storeMarks stores the marks and returns what the manifest says of them; nil without marks. It may be called again.
-func (r *run) storeMarks(ctx context.Context, s *phase.Scope) (*manifest.Marks, error) {
-	if r.marks.stored != nil || r.marks.reading == nil {
-		return r.marks.stored, nil
+// store stores the marks and returns what the manifest says of them; nil without marks. It may be called again.
+func (m *marker) store(ctx context.Context, s *phase.Scope) (*manifest.Marks, error) {
+	if m.stored != nil || m.reading == nil {
+		return m.stored, nil
 	}
-	if r.marks.set == nil {
-		restarted, err := r.restartedSince(ctx, r.marks.started)
+	if m.set == nil {
+		restarted, err := m.restartedSince(ctx, m.started)
 		if err != nil {
 			return nil, err
 		}
 		if len(restarted) > 0 {
 			s.Note("stores %v have restarted since their marks were read: a restore takes back all regions that they led", restarted)
 		}
-		r.marks.set = r.marks.reading.Set(restarted...)
-		s.Note("marks of %d regions, read before %s", r.marks.set.Len(), r.marks.ts)
-		r.result.Marks, r.result.Regions = r.marks.set, r.marks.regions
+		m.set = m.reading.Set(restarted...)
+		s.Note("marks of %d regions, read before %s", m.set.Len(), m.ts)
 	}
-	if err := r.fence.Check(ctx); err != nil {
+	if err := m.fence.Check(ctx); err != nil {
 		return nil, err
 	}
-	stored, err := r.catalog.PutMarks(ctx, r.opts.Backup, r.marks.set, r.marks.ts)
+	stored, err := m.catalog.PutMarks(ctx, m.opts.Backup, m.set, m.ts)
 	if err == nil {
-		stored.Of = r.marks.regions
-		r.marks.stored = stored
+		stored.Of = m.regions
+		m.stored = stored
 	}
 	return stored, err
 }
 
+// kept are the marks that there are of the cut, and how many regions there were; nil and 0 if this process has none.
+func (m *marker) kept() (*marks.Set, int) {
+	if m.set == nil {
+		return nil, 0
+	}
+	return m.set, m.regions
+}
+
 // restartedSince lists the stores whose process is another one by now, or gone: what the one before had shown was perhaps
 // not on its volumes yet.
-func (r *run) restartedSince(ctx context.Context, started map[cluster.StoreID]time.Time) ([]cluster.StoreID, error) {
-	now, err := r.startTimes(ctx)
+func (m *marker) restartedSince(ctx context.Context, started map[cluster.StoreID]time.Time) ([]cluster.StoreID, error) {
+	now, err := m.startTimes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -220,8 +237,8 @@ func (r *run) restartedSince(ctx context.Context, started map[cluster.StoreID]ti
 }
 
 // startTimes is when each TiKV store's process was started, as PD reports it.
-func (r *run) startTimes(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
-	stores, err := r.liveTiKV(ctx)
+func (m *marker) startTimes(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
+	stores, err := m.liveTiKV(ctx)
 	started := make(map[cluster.StoreID]time.Time, len(stores))
 	for _, st := range stores {
 		started[st.ID] = st.StartedAt
@@ -230,10 +247,10 @@ func (r *run) startTimes(ctx context.Context) (map[cluster.StoreID]time.Time, er
 }
 
 // liveTiKV lists the TiKV stores that are not tombstones.
-func (r *run) liveTiKV(ctx context.Context) ([]pd.Store, error) {
-	all, err := r.PD.Stores(ctx)
+func (m *marker) liveTiKV(ctx context.Context) ([]pd.Store, error) {
+	all, err := m.pd.Stores(ctx)
 	return slices.DeleteFunc(all, func(st pd.Store) bool { return !live(st) }),
-		failure.Annotate(err, "list stores", r.opts.Cluster.String())
+		failure.Annotate(err, "list stores", m.opts.Cluster.String())
 }
 
 func live(st pd.Store) bool { return st.IsTiKV() && st.State != pd.StoreTombstone }

@@ -6,123 +6,112 @@ import (
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// preflight changes nothing and finds what could fail later.
-func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
-	if r.opts.ConsistentNow {
-		now, err := r.PD.Now(ctx)
+// source finds out what a backup is of, and whether that can be backed up.
+type source struct {
+	kube kube.Clusters
+	pd   PD
+	tikv TiKV
+	ebs  EBS
+	opts Options
+
+	*preflight.Source // as it was found last; nil before
+	rules             preflight.TSRules
+	regions           map[cluster.RegionID]uint64 // by version, as they were in preflight
+	resolved          cluster.TS                  // the highest resolved ts that was found
+}
+
+// setRules makes the rules for the backup ts, but for earlier backups: what was committed until now is in the backup, if that
+// was asked for.
+func (o *source) setRules(ctx context.Context) error {
+	if o.opts.ConsistentNow {
+		now, err := o.pd.Now(ctx)
 		if err != nil {
-			return failure.Annotate(err, "take timestamp", r.opts.Cluster.String())
+			return failure.Annotate(err, "take timestamp", o.opts.Cluster.String())
 		}
-		r.rules.Passes = now
+		o.rules.Passes = now
 	}
-	r.rules.MaxLag = r.opts.MaxLag
-	if err := r.checkFree(ctx); err != nil {
-		return err
-	}
-	if err := r.newest(ctx, s); err != nil {
-		return err
-	}
-	if err := r.inspect(ctx, r.opts.ConsistentNow); err != nil {
-		return err
-	}
-	s.Note("cluster %s: TiKV %s, %d stores, %d volumes",
-		r.opts.Cluster, r.source.Topology.Version, len(r.source.Topology.Stores), len(r.source.Topology.VolumeIDs()))
-	if busy := r.source.Busy; len(busy) > 0 {
-		s.Note("%d volumes have as many snapshots in progress as EC2 allows (%s, …): a backup waits for them before it holds the cluster", len(busy), busy[0])
-	}
-	if err := r.checkTiFlash(s); err != nil {
-		return err
-	}
-	if err := r.checkImports(ctx, s); err != nil {
-		return err
-	}
-	if err := r.checkForeign(ctx); err != nil {
-		return err
-	}
-	versions, err := preflight.RegionVersions(ctx, r.PD, r.opts.Cluster)
-	if err != nil {
-		return err
-	}
-	r.regions = versions
-	r.announce(s)
+	o.rules.MaxLag = o.opts.MaxLag
 	return nil
 }
 
-// announce says how long the run should take, and journals it if no earlier process has: the report says how wrong it was.
-func (r *run) announce(s *phase.Scope) {
-	if r.Announce == nil {
-		return
+// describe finds out what the cluster consists of, and says it.
+func (o *source) describe(ctx context.Context, s *phase.Scope) error {
+	if err := o.inspect(ctx, o.opts.ConsistentNow); err != nil {
+		return err
 	}
-	earlier := r.result.Expected
-	expected, text := r.Announce(r.source, earlier)
-	if earlier == nil && expected != nil {
-		s.Result(journal.ResultExpected, expected)
-		r.result.Expected = expected
+	s.Note("cluster %s: TiKV %s, %d stores, %d volumes",
+		o.opts.Cluster, o.Topology.Version, len(o.Topology.Stores), len(o.Topology.VolumeIDs()))
+	if len(o.Busy) > 0 {
+		s.Note("%d volumes have as many snapshots in progress as EC2 allows (%s, …): "+
+			"a backup waits for them before it holds the cluster", len(o.Busy), o.Busy[0])
 	}
-	if text != "" {
-		s.Note("%s", text)
-	}
+	return nil
 }
 
-func (r *run) checkFree(ctx context.Context) error {
-	if r.resumed {
-		return nil // an earlier process of the run has taken it, or the claim finds out
+// readVersions notes the regions' versions, by which those that change before the hold are known.
+func (o *source) readVersions(ctx context.Context) (err error) {
+	o.regions, err = preflight.RegionVersions(ctx, o.pd, o.opts.Cluster)
+	return err
+}
+
+// checkFree is a Conflict unless the backup's name, or TiDB Operator's prefix, is free.
+func (o *source) checkFree(ctx context.Context, in catalog.Catalog) error {
+	if o.opts.ClusterMeta != nil {
+		return in.CheckFreeForBR(ctx, o.opts.Backup)
 	}
-	if r.opts.ClusterMeta != nil {
-		return r.catalog.CheckFreeForBR(ctx, r.opts.Backup)
-	}
-	err := r.catalog.CheckFree(ctx, r.opts.Backup)
-	if held := runlock.Refusal(ctx, r.Store, r.opts.Cluster); failure.Is(err, failure.Conflict) && held != nil {
+	err := in.CheckFree(ctx, o.opts.Backup)
+	if held := runlock.Refusal(ctx, in.Store, o.opts.Cluster); failure.Is(err, failure.Conflict) && held != nil {
 		return failure.Join(held, err) // it is that run which has taken the name, or has to be waited for anyway
 	}
 	return err
 }
 
 // inspect finds out what the cluster consists of and whether it can be backed up at this moment.
-func (r *run) inspect(ctx context.Context, awaitsTS bool) error {
-	src, err := preflight.Backup(ctx, r.Kube, r.PD, r.EBS, r.opts.Cluster,
-		preflight.Limits{TS: r.rules, AwaitsTS: awaitsTS, Pending: r.opts.PendingQuota})
+func (o *source) inspect(ctx context.Context, awaitsTS bool) error {
+	src, err := preflight.Backup(ctx, o.kube, o.pd, o.ebs, o.opts.Cluster,
+		preflight.Limits{TS: o.rules, AwaitsTS: awaitsTS, Pending: o.opts.PendingQuota})
 	if err != nil {
 		return err
 	}
-	if _, err = r.describeStores(ctx); err != nil {
+	if _, err = o.describeStores(ctx); err != nil {
 		return err
 	}
-	r.source, r.highestTS = src, max(r.highestTS, src.ResolvedTS)
+	o.Source, o.resolved = src, max(o.resolved, src.ResolvedTS)
 	return nil
 }
 
 // newest finds the newest sealed backup of this cluster: a backup ts never lies below an earlier one. A cluster
 // of the same name with another PD cluster id is another cluster.
-func (r *run) newest(ctx context.Context, s *phase.Scope) error {
-	id, err := r.PD.ClusterID(ctx)
+func (o *source) newest(ctx context.Context, s *phase.Scope, in catalog.Catalog) error {
+	id, err := o.pd.ClusterID(ctx)
 	if err != nil {
-		return failure.Annotate(err, "read cluster id", r.opts.Cluster.String())
+		return failure.Annotate(err, "read cluster id", o.opts.Cluster.String())
 	}
-	entries, err := r.catalog.List(ctx)
+	entries, err := in.List(ctx)
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(entries, func(a, b catalog.Entry) int { return cmp.Compare(b.BackupTS, a.BackupTS) })
 	for _, e := range entries {
-		if e.State != catalog.StateSealed || e.Cluster != r.opts.Cluster {
+		if e.State != catalog.StateSealed || e.Cluster != o.opts.Cluster {
 			continue
 		}
-		m, err := r.catalog.Load(ctx, e.ID)
+		m, err := in.Load(ctx, e.ID)
 		switch {
 		case failure.Is(err, failure.Corrupt), failure.Is(err, failure.NotFound), failure.Is(err, failure.Unready):
 			s.Warn("backup %s cannot be compared with: %v", e.ID, err) // damaged, or deleted meanwhile
 		case err != nil:
 			return err
 		case m.Source.ClusterID == id:
-			r.rules.NotBelow, r.rules.Newest = m.BackupTS, m.ID
+			o.rules.NotBelow, o.rules.Newest = m.BackupTS, m.ID
 			return nil
 		}
 	}
@@ -130,7 +119,16 @@ func (r *run) newest(ctx context.Context, s *phase.Scope) error {
 }
 
 // awaitTS returns when the resolved ts has reached the time of the run's start.
-func (r *run) awaitTS(ctx context.Context, s *phase.Scope) error {
-	return preflight.AwaitResolvedTS(ctx, r.PD, r.opts.Cluster, r.rules.Passes, r.opts.ConsistentTimeout,
+func (o *source) awaitTS(ctx context.Context, s *phase.Scope) error {
+	return preflight.AwaitResolvedTS(ctx, o.pd, o.opts.Cluster, o.rules.Passes, o.opts.ConsistentTimeout,
 		func(text string) { s.Note("%s", text) })
+}
+
+// checkTiFlash says what becomes of TiFlash stores, or refuses them; "" if there is nothing to say.
+func (o *source) checkTiFlash(s *phase.Scope) (warning string, err error) {
+	warning, err = preflight.CheckTiFlash(o.opts.TiFlash, o.Topology.TiFlashStores, o.opts.Cluster.String())
+	if warning != "" {
+		s.Warn("%s", warning)
+	}
+	return warning, err
 }

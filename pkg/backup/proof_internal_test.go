@@ -25,12 +25,12 @@ func TestRecordAndSeal_CutIsNotProven_AreCorrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(Deps{}, Options{Backup: "b"})
-			r.proof, r.backupTS = p, 7
+			r.at.proof, r.at.backupTS = p, 7
 			if p.Source != nil && p.BackupTS == 0 {
-				r.backupTS = 0
+				r.at.backupTS = 0
 			}
 			require.Equal(t, failure.Corrupt, failure.KindOf(r.record(t.Context(), nil)))
-			r.result.Manifest = &manifest.Manifest{BackupTS: r.backupTS}
+			r.result.Manifest = &manifest.Manifest{BackupTS: r.at.backupTS}
 			require.Equal(t, failure.Corrupt, failure.KindOf(r.seal(t.Context(), nil)))
 			require.False(t, r.result.Sealed)
 		})

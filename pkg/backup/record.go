@@ -2,86 +2,81 @@ package backup
 
 import (
 	"context"
+	"time"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
-// bound everything that the snapshots hold.
-func (r *run) record(ctx context.Context, s *phase.Scope) error {
-	if err := r.proof.check("record backup", r.opts.Backup, r.backupTS); err != nil {
-		return err
-	}
-	if done, err := r.recordedBefore(ctx); done || err != nil {
-		return err
-	}
-	if r.result.Manifest != nil { // the step is repeated: what is stored of it already cannot be replaced
-		return r.put(ctx, r.result.Manifest)
-	}
-	if r.zones == nil {
-		r.zones = r.zoneIDs(ctx, s)
-	}
-	maxTS, err := r.PD.Now(ctx)
-	if err != nil {
-		return failure.Annotate(err, "take timestamp", r.opts.Cluster.String())
-	}
-	state, err := r.pdState(ctx, s)
-	if err != nil {
-		return err
-	}
-	alloc, voters, err := r.regionFacts(ctx)
-	if err != nil {
-		return err
-	}
-	marked, err := r.storeMarks(ctx, s)
-	if err != nil {
-		return err
-	}
-	m := &manifest.Manifest{
-		ID: r.opts.Backup, Run: r.opts.Run, Tool: r.opts.Tool, Region: r.EBS.Region(),
-		BackupTS: r.backupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters, ZoneIDs: r.zones,
-		CreatedAt: r.created, CutStartedAt: r.result.Hold.CutStart,
-		CutEndedAt: r.result.Hold.CutStart.Add(r.result.Hold.Cut),
-		Source:     r.source.Topology, Snapshots: r.snapshots(),
-		FullBackupType: manifest.FullBackupType, PDState: state, Marks: marked, EarlyApply: r.proof.EarlyApply, HeldBy: r.proof.HeldBy, ClusterMeta: r.opts.ClusterMeta, Tags: r.opts.Tags,
-		Kubernetes: manifest.Kubernetes{
-			TidbCluster: r.source.TidbCluster, PVCs: r.source.PVCs, PVs: r.source.PVs,
-		},
-	}
-	if err := r.fence.Check(ctx); err != nil { // the marks before it may be large, and take long
-		return err
-	}
-	r.result.Manifest = m
-	return r.put(ctx, m)
+// recorder writes down what a backup consists of, seals that, and takes it away again.
+type recorder struct {
+	pd      PD
+	ebs     EBS
+	catalog catalog.Catalog
+	opts    Options
+
+	zones   map[cluster.Zone]string // nil before they were asked for
+	sealing bool                    // a seal was asked for: it may exist, or still arrive
 }
 
-// put writes the manifest, which must be of the run's own cluster, and br's documents of it. Idempotent.
-func (r *run) put(ctx context.Context, m *manifest.Manifest) error {
-	if err := r.checkSource(m); err != nil {
+// draft is the manifest of the cut that is proven, without marks. The highest timestamp and id are read after the cut, so that
+// they bound everything that the snapshots hold.
+func (w *recorder) draft(
+	ctx context.Context, s *phase.Scope, p *proof, snapshots []manifest.Snapshot,
+) (*manifest.Manifest, error) {
+	if w.zones == nil {
+		w.zones = w.zoneIDs(ctx, s, snapshots)
+	}
+	maxTS, err := w.pd.Now(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "take timestamp", w.opts.Cluster.String())
+	}
+	state, err := w.pdState(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	alloc, voters, err := w.regionFacts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &manifest.Manifest{
+		ID: w.opts.Backup, Run: w.opts.Run, Tool: w.opts.Tool, Region: w.ebs.Region(),
+		BackupTS: p.BackupTS, MaxTS: maxTS, AllocID: alloc, Replicas: voters, ZoneIDs: w.zones,
+		CreatedAt: p.Started, CutStartedAt: p.Hold.CutStart, CutEndedAt: p.Hold.CutStart.Add(p.Hold.Cut),
+		Source: p.Source.Topology, Snapshots: snapshots, FullBackupType: manifest.FullBackupType, PDState: state,
+		EarlyApply: p.EarlyApply, HeldBy: p.HeldBy, ClusterMeta: w.opts.ClusterMeta, Tags: w.opts.Tags,
+		Kubernetes: manifest.Kubernetes{
+			TidbCluster: p.Source.TidbCluster, PVCs: p.Source.PVCs, PVs: p.Source.PVs,
+		},
+	}, nil
+}
+
+// put writes the manifest, which must be of the cluster with this id, and br's documents of it. Idempotent.
+func (w *recorder) put(ctx context.Context, m *manifest.Manifest, clusterID uint64) error {
+	if err := w.checkSource(m, clusterID); err != nil {
 		return err
 	}
-	if err := r.catalog.PutManifest(ctx, m); err != nil || r.opts.ClusterMeta == nil {
+	if err := w.catalog.PutManifest(ctx, m); err != nil || w.opts.ClusterMeta == nil {
 		return err
 	}
 	// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is written
 	// as soon as the cut is proven, and says nothing of completion. That says the exit code.
-	return r.catalog.PutForBR(ctx, m)
+	return w.catalog.PutForBR(ctx, m)
 }
 
 // zoneIDs says which places the volumes' zones are: a restore in another account needs it, where the names
 // differ. A backup without them is as good in its own account, so an error is only noted.
-func (r *run) zoneIDs(ctx context.Context, s *phase.Scope) map[cluster.Zone]string {
+func (w *recorder) zoneIDs(ctx context.Context, s *phase.Scope, snapshots []manifest.Snapshot) map[cluster.Zone]string {
 	out := map[cluster.Zone]string{}
-	all, err := r.EBS.ZoneIDs(ctx)
+	all, err := w.ebs.ZoneIDs(ctx)
 	if err != nil {
 		s.Note("the ids of the zones are not known: %v", err)
 		return out
 	}
-	for _, snap := range r.snapshots() {
+	for _, snap := range snapshots {
 		if id := all[snap.Zone]; id != "" {
 			out[snap.Zone] = id
 		}
@@ -91,10 +86,10 @@ func (r *run) zoneIDs(ctx context.Context, s *phase.Scope) map[cluster.Zone]stri
 
 // regionFacts is the largest id of a store, region or peer that PD knows after the cut, and the smallest
 // number of voters of a region: a restore must find a majority of these.
-func (r *run) regionFacts(ctx context.Context) (largest uint64, voters int, err error) {
-	regions, err := r.PD.Regions(ctx, cluster.KeyRange{})
+func (w *recorder) regionFacts(ctx context.Context) (largest uint64, voters int, err error) {
+	regions, err := w.pd.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
-		return 0, 0, failure.Annotate(err, "list regions", r.opts.Cluster.String())
+		return 0, 0, failure.Annotate(err, "list regions", w.opts.Cluster.String())
 	}
 	for _, region := range regions {
 		largest = max(largest, uint64(region.ID))
@@ -112,26 +107,80 @@ func (r *run) regionFacts(ctx context.Context) (largest uint64, voters int, err 
 	return largest, voters, nil
 }
 
-// snapshots lists the cut's snapshots in the stores' and volumes' order.
-func (r *run) snapshots() []manifest.Snapshot {
-	byVolume := map[cluster.VolumeID]ebs.Snapshot{}
-	for _, snap := range r.sets.all() {
-		byVolume[snap.Volume] = snap
+// nameLimit bounds the write of the document that names the cut's snapshots: the cluster is held meanwhile.
+const nameLimit = 2 * time.Second
+
+// nameCut says to TiDB Operator's deletion of the Backup which snapshots there are, from before they are proven to be a
+// backup: its manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Only under another process's
+// hold, as the Operator's Backups are made, which lasts longer by this one write. Without it gc finds the snapshots.
+func (w *recorder) nameCut(ctx context.Context, s *phase.Scope, of *cluster.Topology, snapshots []manifest.Snapshot) {
+	if w.opts.ClusterMeta == nil || !w.opts.OtherHolds {
+		return
 	}
-	var out []manifest.Snapshot
-	for _, st := range r.source.Topology.Stores {
-		for _, v := range st.Volumes {
-			snap := byVolume[v.ID]
-			out = append(out, manifest.NewSnapshot(snap.ID, st.ID, v, snap.StartedAt))
-		}
+	ctx, cancel := context.WithTimeout(ctx, nameLimit)
+	defer cancel()
+	m := &manifest.Manifest{
+		ID: w.opts.Backup, Run: w.opts.Run, Region: w.ebs.Region(), Source: *of, Snapshots: snapshots,
+		ClusterMeta: w.opts.ClusterMeta,
 	}
-	return out
+	if err := w.catalog.PutCutForBR(ctx, m); err != nil {
+		s.Warn("if this process is killed before its cut is proven, a deletion of the Backup leaves the snapshots, "+
+			"and tisnap gc deletes them: %v", err)
+	}
 }
 
-// forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted.
-func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
-	if err := r.bury(ctx); err != nil {
+// recordedBefore is the manifest of the cut at this backup ts that an earlier process of the run wrote without noting it; nil
+// if there is none.
+func (w *recorder) recordedBefore(ctx context.Context, ts cluster.TS) (*manifest.Manifest, error) {
+	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case m.Run != w.opts.Run || m.BackupTS != ts:
+		return nil, failure.New(failure.Conflict, "record backup", string(w.opts.Backup), "there is a manifest of run %s", m.Run)
+	}
+	return m, nil
+}
+
+// adopt is the manifest that an earlier process has recorded, of the cluster with this id. A seal may be on its way since.
+func (w *recorder) adopt(ctx context.Context, clusterID uint64) (*manifest.Manifest, error) {
+	w.sealing = true
+	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)
+	if err != nil {
+		return m, err
+	}
+	return m, w.checkSource(m, clusterID)
+}
+
+// checkSource is a Conflict if a manifest is of another cluster than the one with this id.
+func (w *recorder) checkSource(m *manifest.Manifest, clusterID uint64) error {
+	if m.Source.ClusterID == clusterID {
+		return nil
+	}
+	return failure.New(failure.Conflict, "record backup", string(w.opts.Backup),
+		"its manifest is of PD's cluster id %d, and the run is of %d", m.Source.ClusterID, clusterID).
+		WithHint("undo the run with the kubeconfig of the cluster that it began with: tisnap runs abort %s", w.opts.Run)
+}
+
+// forget removes the manifest of the cut at this backup ts, which is not sealed and never will be.
+func (w *recorder) forget(ctx context.Context, ts cluster.TS) error {
+	if err := w.bury(ctx); err != nil {
 		return err
 	}
-	return r.catalog.Forget(ctx, r.opts.Backup, r.opts.Run, r.backupTS)
+	return w.catalog.Forget(ctx, w.opts.Backup, w.opts.Run, ts)
+}
+
+// pdState reads what PD keeps in its own store and no volume holds. A part that PD does not show is noted in the
+// state: the restore says that it is missing.
+func (w *recorder) pdState(ctx context.Context, s *phase.Scope) (*cluster.PDState, error) {
+	state, err := w.pd.State(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "read PD's state", w.opts.Cluster.String())
+	}
+	for part, why := range state.Missing {
+		s.Warn("PD's %s are not in the backup: %s", part, why)
+	}
+	return &state, nil
 }

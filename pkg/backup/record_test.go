@@ -32,8 +32,8 @@ func TestRegionFacts_ReplicasAreTheFewestVotersOfARegion(t *testing.T) {
 	for name, regions := range map[string][]cluster.Region{"few first": {few, many}, "few last": {many, few}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{PD: regionsOnly{regions: regions}}, Options{})
-			largest, voters, err := r.regionFacts(t.Context())
+			w := recorder{pd: regionsOnly{regions: regions}}
+			largest, voters, err := w.regionFacts(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 2, voters)
 			require.Equal(t, uint64(99), largest)
@@ -46,9 +46,8 @@ func TestPut_ManifestOfANamesake_IsNotWritten(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
 	r := newRun(Deps{Store: store}, Options{Backup: "b", Run: "r"})
-	r.clusterID = 7
 	m := &manifest.Manifest{ID: "b", Run: "r", Source: cluster.Topology{ClusterID: 8}}
-	err := r.put(t.Context(), m)
+	err := r.records.put(t.Context(), m, 7)
 	require.Equal(t, failure.Conflict, failure.KindOf(err))
 	require.ErrorContains(t, err, "PD's cluster id 8, and the run is of 7")
 	objects, err := store.List(t.Context(), "")

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -29,10 +28,10 @@ func (r *run) noteRun() {
 
 // noteAttempt says what remains of an attempt that begins, or is taken over.
 func (r *run) noteAttempt() {
-	if h := r.hold; h != nil {
+	if h := r.at.hold; h != nil {
 		r.Remains.Set(phase.RemainsHold, h.Remains)
 	}
-	sets, removal := r.sets, r.removal()
+	sets, how := r.at.sets, r.remover().how()
 	r.Remains.Set(remainsSnapshots, func() string {
 		ids, asked := sets.remaining()
 		if len(ids)+asked == 0 {
@@ -45,14 +44,8 @@ func (r *run) noteAttempt() {
 		if asked > 0 {
 			parts = append(parts, fmt.Sprintf("what EC2 still makes of %d requests", asked))
 		}
-		return strings.Join(parts, " and ") + ": " + removal
+		return strings.Join(parts, " and ") + ": " + how
 	})
-}
-
-// removal says how the run's snapshots are found and deleted.
-func (r *run) removal() string {
-	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes them an hour later (--older-than 0s: at once)",
-		ebs.TagRun, r.opts.Run, r.Store.URL())
 }
 
 // remaining lists the snapshots that are known, and counts the requests that nobody has answered.

@@ -13,44 +13,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
-
-// adoptManifest reads the manifest that an earlier process has recorded.
-func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {
-	r.sealing = true // a seal may be on its way since then
-	if r.result.Manifest, err = r.catalog.Unsealed(ctx, r.opts.Backup); err != nil {
-		return err
-	}
-	return r.checkSource(r.result.Manifest)
-}
-
-// recordedBefore takes over a manifest that an earlier process of the run wrote without noting it.
-func (r *run) recordedBefore(ctx context.Context) (bool, error) {
-	if !r.resumed {
-		return false, nil
-	}
-	m, err := r.catalog.Unsealed(ctx, r.opts.Backup)
-	switch {
-	case failure.Is(err, failure.NotFound):
-		return false, nil
-	case err != nil:
-		return false, err
-	case m.Run != r.opts.Run || m.BackupTS != r.backupTS:
-		return false, failure.New(failure.Conflict, "record backup", string(r.opts.Backup), "there is a manifest of run %s", m.Run)
-	}
-	r.result.Manifest = m
-	return true, r.put(ctx, m) // br's documents of it may be missing
-}
-
-// adoptSeal says that the backup is sealed already.
-func (r *run) adoptSeal(context.Context, *phase.Scope) error {
-	r.result.Sealed = true
-	return nil
-}
 
 // about is what the journal says of the run.
 func (r *run) about() journal.About {
@@ -86,7 +52,7 @@ func (r *run) resumption() *phase.Resume {
 			if err != nil {
 				return err
 			}
-			r.resumed, r.sealing, r.lastEpoch = true, h.Undoing() && h.Began(journal.StepSeal), h.Epoch()
+			r.resumed, r.records.sealing, r.lastEpoch = true, h.Undoing() && h.Began(journal.StepSeal), h.Epoch()
 			r.paused(h)
 			r.result.Expected = journal.ReadFacts(h.Records).Expected
 			return was.SameRequest(r.opts.Run, &about)
@@ -109,26 +75,19 @@ func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
 // reset forgets the attempt that is undone. What its steps held is let go, and its snapshots are deleted; the run keeps
 // the backup's id, unless it can be sealed no more.
 func (r *run) reset() error {
-	if r.sealing {
+	if r.records.sealing {
 		return failure.New(failure.Conflict, "resume run", string(r.opts.Run), "it is undone; backup %s was to be sealed before, so its id is used up", r.opts.Backup).
 			WithHint("run the command again, under another --name if you chose one")
 	}
-	r.stillHeld = nil
-	r.sets, r.proof = newSets(), proof{}
-	r.created = r.result.Started
+	r.at = newAttempt()
 	return nil
 }
 
-// paused finds out what earlier processes of the run paused in PD: that is not another tool's hold. And until when they may
-// have held stores.
+// paused finds out what earlier processes of the run paused, and turned off.
 func (r *run) paused(h *phase.History) {
 	f := journal.ReadFacts(h.Records).Backup
-	r.expires = heldUntil(f.Holds)
-	if r.early.old = f.EarlyApply; len(r.early.old) > 0 {
-		remainsEarly(r.Remains, r.opts.Cluster, r.early.old)
-	}
-	r.own.Schedulers = append(r.own.Schedulers, f.Paused.Schedulers...)
-	r.own.Limits = append(r.own.Limits, f.Paused.Limits...)
+	r.holder.learn(&f)
+	r.early.learn(f.EarlyApply)
 }
 
 // adopt throws an attempt away whose cut was not proven: its leases ended with its process, and so did what it could
@@ -136,51 +95,38 @@ func (r *run) paused(h *phase.History) {
 func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error {
 	f := journal.ReadFacts(h.Records).Backup
 	r.result.Attempts += f.Attempts
-	for i := range f.Cuts {
-		if !f.Cuts[i].Undone { // of those that were, all are deleted, the ones that EC2 hid as well
-			r.asked(&f.Cuts[i])
+	if h.Done(journal.StepRelease) {
+		if f.StillHeld && !h.Done(journal.StepReleaseAgain) {
+			r.at.stillHeld = errors.New("an earlier process of the run could not let it go")
+		}
+		return nil
+	}
+	if f.Attempts == 0 {
+		return nil
+	}
+	s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its snapshots are deleted")
+	if len(f.Holds) > 0 {
+		if err := r.holder.releaseLeftovers(ctx); err != nil {
+			return err
 		}
 	}
-	if f.StillHeld {
-		r.stillHeld = errors.New("an earlier process of the run could not let it go")
-	}
-	switch {
-	case h.Done(journal.StepReleaseAgain):
-		r.stillHeld = nil
-	case h.Done(journal.StepRelease):
-	case f.Attempts > 0:
-		r.stillHeld = nil
-		s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its snapshots are deleted")
-		if len(f.Holds) > 0 {
-			if err := r.releaseLeftovers(ctx); err != nil {
-				return err
-			}
+	return r.deleteMade(ctx, s, askedFor(f.Cuts))
+}
+
+// askedFor are the sets that earlier processes may have asked for: EC2 may still hide them. Of those that were undone, all are
+// deleted, the ones that EC2 hid as well.
+func askedFor(cuts []journal.Cut) *sets {
+	made := newSets()
+	for i := range cuts {
+		var requests map[cluster.StoreID]ebs.CutRequest
+		if cuts[i].Undone || json.Unmarshal(cuts[i].Requests, &requests) != nil {
+			continue // they are found by their tag, as far as EC2 shows them
 		}
-		err := r.deleteSnapshots(ctx, s)
-		r.sets = newSets()
-		return err
+		for id, req := range requests {
+			made.noteAmbiguous(id, req, cuts[i].Asked)
+		}
 	}
-	r.sets = newSets()
-	return nil
-}
-
-// asked notes the sets that an earlier process may have asked for: EC2 may still hide them.
-func (r *run) asked(cut *journal.Cut) {
-	var sets map[cluster.StoreID]ebs.CutRequest
-	if json.Unmarshal(cut.Requests, &sets) != nil {
-		return // they are found by their tag, as far as EC2 shows them
-	}
-	for id, req := range sets {
-		r.sets.noteAmbiguous(id, req, cut.Asked)
-	}
-}
-
-// releaseLeftovers lets go what earlier processes of the run hold. Its error is of kind Held.
-func (r *run) releaseLeftovers(ctx context.Context) error {
-	_, err := hold.ReleaseLeftovers(ctx, hold.Leftover{
-		Cluster: r.opts.Cluster, Schedulers: r.own.Schedulers, Limits: r.own.Limits, Expires: r.expires,
-	}, r.PD, r.TiKV)
-	return err
+	return made
 }
 
 // Abort undoes a run whose process died: the cluster is let go, and the snapshots are deleted unless the backup is
@@ -200,7 +146,7 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 		if _, err := r.was(h); err != nil {
 			return err
 		}
-		r.resumed, r.sealing, r.lastEpoch = true, h.Began(journal.StepSeal), h.Epoch()
+		r.resumed, r.records.sealing, r.lastEpoch = true, h.Began(journal.StepSeal), h.Epoch()
 		r.paused(h)
 		if h.Done(journal.StepSeal) {
 			return failure.New(failure.Conflict, "abort run", string(opts.Run), "backup %s is sealed", opts.Backup).

@@ -15,9 +15,9 @@ import (
 func (r *run) holdGroup() *phase.RetryGroup {
 	from := journal.StepConnect
 	switch { // of the time right before the hold, so that few regions change in between
-	case r.preventing():
+	case r.early.preventing():
 		from = journal.StepReadReplicas
-	case r.marking():
+	case r.marks.wanted():
 		from = journal.StepMarks
 	}
 	return &phase.RetryGroup{

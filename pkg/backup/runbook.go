@@ -59,13 +59,13 @@ func (r *run) steps() []phase.Step {
 
 		{
 			Phase: phaseSnapshots, Name: journal.StepCut, Deadline: holding, Do: r.cut,
-			Undo: phase.Undo{Do: r.deleteSnapshots, Deadline: time.Hour, Kept: r.keptSnapshots()}, Unfenced: holds,
+			Undo: phase.Undo{Do: r.deleteSnapshots, Deadline: time.Hour, Kept: r.remover().kept()}, Unfenced: holds,
 		},
 		{
 			Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release,
 			Undo:  phase.Undo{Do: r.releaseLate, Deadline: releasing, First: true, Unfenced: letsGo},
 			Order: phase.Order{Ends: r.endedByRelease()}, Record: phase.Recording{NoWait: true}, Unfenced: letsGo,
-			Resume: phase.Resumption{State: &r.proof, Adopted: r.adoptProof},
+			Resume: phase.Resumption{State: &r.at.proof, Adopted: r.adoptProof},
 		},
 		{
 			Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record,
@@ -105,18 +105,18 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 		return []phase.Step{connect}
 	}
 	var marking []phase.Step
-	if r.marking() {
+	if r.marks.wanted() {
 		marking = []phase.Step{{
 			Phase: phaseTask, Name: journal.StepMarks, Deadline: marksLimit + r.opts.MarksTimeout + time.Minute,
 			Do: r.readMarks,
 		}}
 	}
-	once, each := r.earlySteps()
+	once, each := r.early.steps()
 	return slices.Concat(once, each, marking, []phase.Step{
 		connect,
 		{
 			Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause,
-			Undo: phase.Undo{Do: r.letGo, Deadline: releasing, First: true, Unfenced: letsGo}, Unfenced: holds,
+			Undo: phase.Undo{Do: r.endHold, Deadline: releasing, First: true, Unfenced: letsGo}, Unfenced: holds,
 		},
 		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC, Unfenced: holds},
 	})
@@ -124,7 +124,7 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 
 // endedAtLast is what is over after the second release.
 func (r *run) endedAtLast() []string {
-	if r.preventing() {
+	if r.early.preventing() {
 		return []string{journal.StepRelease, journal.StepEarlyApply}
 	}
 	return []string{journal.StepRelease}
@@ -156,14 +156,14 @@ func (r *run) checks() []phase.Step {
 	}}
 	if r.opts.OnImport == preflight.WaitOnImport {
 		steps = append(steps, phase.Step{
-			Phase: phaseTask, Name: "await-imports", Deadline: r.opts.ImportTimeout + time.Minute, Do: r.awaitImports,
+			Phase: phaseTask, Name: "await-imports", Deadline: r.opts.ImportTimeout + time.Minute, Do: r.source.awaitImports,
 			ReadOnly: true,
 		})
 	}
 	if r.opts.ConsistentNow {
 		steps = append(steps, phase.Step{
 			Phase: phaseTask, Name: "await-resolved-ts", Deadline: r.opts.ConsistentTimeout + time.Minute,
-			Do: r.awaitTS, ReadOnly: true,
+			Do: r.source.awaitTS, ReadOnly: true,
 		})
 	}
 	return steps

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/storage"
 )
@@ -71,15 +70,6 @@ func (r *run) was(h *phase.History) (journal.About, error) {
 	mine := r.about()
 	_, err = was.SameCluster(r.opts.Run, &mine)
 	return was, err
-}
-
-// checkSource is a Conflict if a manifest is of another cluster than the run.
-func (r *run) checkSource(m *manifest.Manifest) error {
-	if m.Source.ClusterID == r.clusterID {
-		return nil
-	}
-	return failure.New(failure.Conflict, "record backup", string(r.opts.Backup), "its manifest is of PD's cluster id %d, and the run is of %d",
-		m.Source.ClusterID, r.clusterID).WithHint("undo the run with the kubeconfig of the cluster that it began with: tisnap runs abort %s", r.opts.Run)
 }
 
 // location is where the run's storage is.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
 // sets is what the cut has made so far, by store, and what it may have made.
@@ -90,4 +91,20 @@ func (s *sets) hiddenUntil(seen map[cluster.VolumeID]bool, visibility time.Durat
 		}
 	}
 	return time.Time{}
+}
+
+// snapshots lists those of the stores' volumes, in the order of these.
+func (s *sets) snapshots(stores []cluster.Store) []manifest.Snapshot {
+	byVolume := map[cluster.VolumeID]ebs.Snapshot{}
+	for _, snap := range s.all() {
+		byVolume[snap.Volume] = snap
+	}
+	var out []manifest.Snapshot
+	for _, st := range stores {
+		for _, v := range st.Volumes {
+			snap := byVolume[v.ID]
+			out = append(out, manifest.NewSnapshot(snap.ID, st.ID, v, snap.StartedAt))
+		}
+	}
+	return out
 }

@@ -1,0 +1,64 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
+)
+
+// attempt is one hold of the cluster, the cut in it, and the proof of that. It is made new for each.
+type attempt struct {
+	hold      *hold.Hold // nil of one that an earlier process made
+	times     HoldTimes
+	backupTS  cluster.TS
+	sets      *sets
+	proof     proof
+	stillHeld error // why the cluster was not released although the cut was proven
+}
+
+func newAttempt() attempt { return attempt{sets: newSets()} }
+
+// release releases everything that is held of the cluster. lost says that the hold was not unbroken; err is of kind Held.
+func (a *attempt) release(ctx context.Context, s *phase.Scope) (lost, err error) {
+	defer func() {
+		if a.times.Length == 0 { // it ends for the first time
+			a.times.Start, a.times.Length = a.hold.Started(), a.hold.Length()
+		}
+	}()
+	return releaseUntil(ctx, a.hold, func(err error) { s.Warn("not released yet, retrying: %v", err) })
+}
+
+// felt is how long the cluster felt the attempt.
+func (a *attempt) felt(of *preflight.Source) HoldTimes {
+	times := a.times
+	if a.hold == nil {
+		return times
+	}
+	times.Parts, times.Stores = a.hold.Parts(), a.hold.StoreParts()
+	for i := range times.Stores {
+		parts := &times.Stores[i]
+		for _, st := range of.Topology.Stores {
+			if st.ID == parts.Store {
+				parts.Pod = st.Pod
+			}
+		}
+		if took, ok := a.sets.took(parts.Store); ok {
+			parts.Parts = append(parts.Parts, phase.Part{Name: "cut", Seconds: took.Seconds()})
+		}
+	}
+	return times
+}
+
+// prove notes the proof of the cut, with what the attempt itself knows.
+func (a *attempt) prove(p proof) {
+	p.BackupTS, p.Hold, p.Sets = a.backupTS, a.felt(p.Source), map[cluster.StoreID][]cutSnapshot{}
+	for id, snaps := range a.sets.byStoreNow() {
+		for _, s := range snaps {
+			p.Sets[id] = append(p.Sets[id], cutSnapshot{ID: s.ID, Volume: s.Volume, StartedAt: s.StartedAt})
+		}
+	}
+	a.proof = p
+}

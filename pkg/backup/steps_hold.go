@@ -1,0 +1,244 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/hold"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// beginAttempt waits, with nothing held, for what the cut would wait for. Between two attempts that was the wait for a steady
+// cluster.
+func (r *run) beginAttempt(ctx context.Context, s *phase.Scope) error {
+	r.at = newAttempt()
+	r.result.Attempts++
+	if r.result.Attempts > 1 {
+		return nil
+	}
+	return r.room().awaitSpacing(ctx, s, r.source.Source)
+}
+
+// connect opens a stream to every store. Nothing is paused before all answer. With it an attempt begins.
+func (r *run) connect(ctx context.Context, s *phase.Scope) (err error) {
+	if err := r.beginAttempt(ctx, s); err != nil {
+		return err
+	}
+	if r.at.hold, err = r.holder.open(ctx, s.Log, r.source.Topology.Stores); err != nil {
+		return err
+	}
+	r.noteAttempt()
+	stores := int64(len(r.source.Topology.Stores))
+	s.Expect(stores, "stores")
+	if err := r.at.hold.Connect(ctx); err != nil {
+		return err
+	}
+	s.Reached(stores)
+	return nil
+}
+
+// observe finds the hold that another process has. It is proven after the cut, and never touched; with the
+// proof of early apply that its process has begun, the same.
+func (r *run) observe(ctx context.Context, s *phase.Scope) error {
+	if err := r.beginAttempt(ctx, s); err != nil {
+		return err
+	}
+	h, left, err := r.findHold(ctx, s)
+	if err != nil {
+		if h != nil {
+			h.Disconnect()
+		}
+		return err
+	}
+	r.at.hold = h
+	s.Note("the cluster is held by %s", h.Service())
+	if !r.early.proving() {
+		return nil
+	}
+	return r.early.adoptPublished(s, left, h.Run(), r.source.Topology.Stores)
+}
+
+// findHold finds the hold, and reads meanwhile what its process has left in PD for the proof of early apply.
+func (r *run) findHold(ctx context.Context, s *phase.Scope) (h *hold.Hold, left published, err error) {
+	targets, err := allTargets(ctx, r.PD, r.opts.Cluster)
+	if err != nil {
+		return nil, left, err
+	}
+	s.Note("looking for the hold of another process")
+	err = allOrFirst(ctx, []func(context.Context) error{
+		func(ctx context.Context) (err error) { h, err = r.holder.observe(ctx, s.Log, targets); return err },
+		func(ctx context.Context) error {
+			if r.early.proving() {
+				left = r.early.readPublished(ctx)
+			}
+			return nil
+		},
+	}, func(ctx context.Context, find func(context.Context) error) error { return find(ctx) })
+	return h, left, err
+}
+
+// disconnect closes the streams of a hold that paused nothing, or was released.
+func (r *run) disconnect(context.Context, *phase.Scope) error {
+	if r.at.hold != nil {
+		r.at.hold.Disconnect()
+	}
+	return nil
+}
+
+// pause holds the cluster: schedulers, limits, imports and admin commands.
+func (r *run) pause(ctx context.Context, s *phase.Scope) error {
+	return r.holder.pause(ctx, s, r.at.hold)
+}
+
+// pauseGC holds GC at the resolved ts of this moment: the backup ts is read later and so is not below it.
+func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
+	return r.at.hold.Under(ctx, func(ctx context.Context) error {
+		now, err := r.ts.now(ctx)
+		if err != nil {
+			return err
+		}
+		return r.at.hold.PauseGC(ctx, now)
+	})
+}
+
+// endHold releases everything that is held of the cluster. Its error is of kind Held.
+func (r *run) endHold(ctx context.Context, s *phase.Scope) error {
+	_, err := r.at.release(ctx, s)
+	return err
+}
+
+// readTS reads the backup ts inside the hold and before the cut, so that everything at or below it is in the
+// logs that are cut. It is not below any that the run has read before, and nothing at or below it is locked.
+func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
+	err := r.at.hold.Under(ctx, func(ctx context.Context) (err error) {
+		r.at.backupTS, err = r.ts.awaitUnder(ctx, s, r.at.hold, r.source.rules, r.source.regions)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.Note("backup ts %s (%s)", r.at.backupTS, r.at.backupTS.Time().Format(time.RFC3339Nano))
+	s.Result(journal.ResultBackupTS, journal.BackupTS{TS: r.at.backupTS})
+	return nil
+}
+
+// cut asks EC2 for one multi-volume set an instance, for all instances at the same time. It fails if one
+// set fails or the hold breaks; what was made until then is deleted by the step's undo.
+func (r *run) cut(ctx context.Context, s *phase.Scope) error {
+	times, err := r.cutter().cut(ctx, s, r.at.hold, r.source.Source, r.at.sets)
+	r.at.times.CutStart, r.at.times.Cut, r.at.times.Skew = times.start, times.took, times.skew
+	if err != nil {
+		return err
+	}
+	r.records.nameCut(ctx, s, &r.source.Topology, r.at.sets.snapshots(r.source.Topology.Stores))
+	return nil
+}
+
+// deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
+// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again, until
+// EC2 cannot hide its snapshots any more.
+func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
+	return r.deleteMade(ctx, s, r.at.sets)
+}
+
+// deleteMade deletes these sets, all else that carries the run's tag, and what is stored of them.
+func (r *run) deleteMade(ctx context.Context, s *phase.Scope, made *sets) error {
+	if err := r.records.bury(ctx); err != nil {
+		return err
+	}
+	if err := r.remover().remove(ctx, s, made); err != nil {
+		return err
+	}
+	r.Remains.Clear(remainsSnapshots)
+	if err := r.marks.drop(ctx, s); err != nil {
+		return err
+	}
+	return r.catalog.ForgetCutForBR(ctx, r.opts.Run)
+}
+
+// release proves the hold and releases the cluster. If the hold was in doubt the set is worth nothing: the
+// step fails, after the cluster was released. If it cannot be released here, the step's undo has the last word on
+// whether it is held.
+func (r *run) release(ctx context.Context, s *phase.Scope) error {
+	verdict, unproven := r.proveHold(ctx, s)
+	// A cancelled run releases it all the same; if it takes too long the step's undo retries.
+	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
+	defer cancel()
+	lost, err := r.at.release(releasing, s)
+	switch {
+	case unproven != nil:
+		return unproven
+	case r.at.hold.Proven():
+		r.prove(ctx, s, verdict)
+		if err == nil {
+			r.early.end(ctx, s)
+		} else { // the set is good; that PD is not released is the cluster's trouble, and is what the run ends with
+			r.at.stillHeld = err
+			s.Result(journal.ResultStillHeld, err.Error())
+			s.Warn("the cut is proven, and PD is not released yet: the backup is finished first, then it is tried again: %v", err)
+		}
+		return r.early.require(r.at.proof.EarlyApply)
+	case lost != nil:
+		return lost
+	case err != nil:
+		return failure.New(failure.Limited, "release", r.opts.Cluster.String(), "%v", err)
+	}
+	return failure.New(failure.Unknown, "release", r.opts.Cluster.String(),
+		"nothing says that the cluster was held during the whole cut")
+}
+
+// proveHold proves the hold over the whole cut. That of another process lasts until this run has recorded its cut, and
+// its renewals are waited for: the replicas are read again meanwhile, which gives the verdict on early apply.
+func (r *run) proveHold(ctx context.Context, s *phase.Scope) (verdict *manifest.EarlyApply, err error) {
+	if !r.opts.OtherHolds {
+		return nil, r.at.hold.Prove(ctx)
+	}
+	err = allOrFirst(ctx, []func(context.Context) error{
+		r.at.hold.Prove,
+		func(ctx context.Context) error { verdict = r.early.prove(ctx, s, r.source.Topology.Stores); return nil },
+	}, func(ctx context.Context, prove func(context.Context) error) error { return prove(ctx) })
+	return verdict, err
+}
+
+// prove notes what the steps after the release need. The verdict is of a cut under another process's hold.
+func (r *run) prove(ctx context.Context, s *phase.Scope, verdict *manifest.EarlyApply) {
+	p := proof{Source: r.source.Source, Started: r.result.Started}
+	if r.opts.OtherHolds {
+		p.HeldBy, p.EarlyApply = r.at.hold.Run(), verdict
+	} else {
+		p.EarlyApply = r.early.prove(ctx, s, r.source.Topology.Stores)
+	}
+	p.Marks = r.marks.keep(ctx, s)
+	r.result.Marks, r.result.Regions = r.marks.kept()
+	p.Regions = r.result.Regions
+	r.at.prove(p)
+}
+
+// releaseAgain releases what the release had to leave, once the backup is sealed. The undo of the release, which
+// follows a failure, has the last word on whether the cluster is held.
+func (r *run) releaseAgain(ctx context.Context, s *phase.Scope) error {
+	err := errors.Join(r.releaseLate(ctx, s), r.early.endLate(ctx, s))
+	if err != nil {
+		return failure.New(failure.Partial, "release", r.opts.Cluster.String(), "the backup is sealed, but %v", err)
+	}
+	return nil
+}
+
+// releaseLate releases what the release had to leave. Its error is of kind Held.
+func (r *run) releaseLate(ctx context.Context, s *phase.Scope) error {
+	if r.at.stillHeld == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Lease)
+	defer cancel()
+	if r.at.hold == nil {
+		return r.holder.releaseLeftovers(ctx)
+	}
+	defer r.at.hold.Disconnect()
+	_, err := r.at.release(ctx, s)
+	return err
+}

@@ -1,0 +1,102 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// adoptProof continues with the cut that an earlier process has proven.
+func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
+	p := &r.at.proof
+	if p.Source == nil || p.BackupTS == 0 || len(p.Sets) == 0 {
+		return failure.New(failure.Corrupt, "resume backup", string(r.opts.Backup),
+			"its journal says that the cut is proven, and not what was cut").
+			WithHint("undo it: tisnap runs abort %s", r.opts.Run)
+	}
+	r.source.Source, r.at.backupTS, r.at.times = p.Source, p.BackupTS, p.Hold
+	p.restore(r.at.sets)
+	retag(ctx, s, r.EBS, r.at.sets.all(), r.fence.Epoch())
+	r.marks.adopt(ctx, s, p.Marks, p.Regions)
+	r.result.Marks, r.result.Regions = r.marks.kept()
+	r.noteAttempt()
+	r.announce(s)
+	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.at.backupTS)
+	return nil
+}
+
+// record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
+// bound everything that the snapshots hold.
+func (r *run) record(ctx context.Context, s *phase.Scope) error {
+	if err := r.at.proof.check("record backup", r.opts.Backup, r.at.backupTS); err != nil {
+		return err
+	}
+	if r.resumed {
+		m, err := r.records.recordedBefore(ctx, r.at.backupTS)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			r.result.Manifest = m
+		}
+	}
+	if r.result.Manifest == nil { // or the step is repeated: what is stored of it already cannot be replaced
+		m, err := r.records.draft(ctx, s, &r.at.proof, r.at.sets.snapshots(r.source.Topology.Stores))
+		if err != nil {
+			return err
+		}
+		m.Marks, err = r.marks.store(ctx, s)
+		r.result.Marks, r.result.Regions = r.marks.kept()
+		if err != nil {
+			return err
+		}
+		if err := r.fence.Check(ctx); err != nil { // the marks before it may be large, and take long
+			return err
+		}
+		r.result.Manifest = m
+	}
+	return r.records.put(ctx, r.result.Manifest, r.clusterID) // br's documents of it may be missing
+}
+
+// forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted.
+func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
+	return r.records.forget(ctx, r.at.backupTS)
+}
+
+// adoptManifest reads the manifest that an earlier process has recorded.
+func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {
+	r.result.Manifest, err = r.records.adopt(ctx, r.clusterID)
+	return err
+}
+
+// wait returns when all snapshots are completed. It waits by progress: only a set without any for
+// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does.
+func (r *run) wait(ctx context.Context, s *phase.Scope) error {
+	c := completion{ebs: r.EBS, opts: r.opts}
+	got, err := c.await(ctx, s, ids(r.at.sets.all()), func(found []ebs.Snapshot) {
+		r.cutter().checkTags(ctx, s, r.source.Source, found)
+	})
+	if err == nil {
+		r.result.DataBytes, r.result.LargestBytes = got.all, got.largest
+	}
+	return err
+}
+
+// seal checks once more that every snapshot of the manifest exists and is completed, and seals the manifest
+// as it is stored. From then on the backup can be restored and the snapshots stay.
+func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
+	if err := r.records.seal(ctx, r.result.Manifest, &r.at.proof, r.result.DataBytes); err != nil {
+		return err
+	}
+	r.result.Sealed = true
+	r.Remains.Clear(remainsSnapshots)
+	return nil
+}
+
+// adoptSeal says that the backup is sealed already.
+func (r *run) adoptSeal(context.Context, *phase.Scope) error {
+	r.result.Sealed = true
+	return nil
+}
