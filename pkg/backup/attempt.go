@@ -21,7 +21,8 @@ type attempt struct {
 
 func newAttempt() attempt { return attempt{sets: newSets()} }
 
-// release releases everything that is held of the cluster. lost says that the hold was not unbroken; err is of kind Held.
+// release releases everything that is held of the cluster. lost says that the hold was not unbroken; err is of kind
+// Held.
 func (a *attempt) release(ctx context.Context, s *phase.Scope) (lost, err error) {
 	defer func() {
 		if a.times.Length == 0 { // it ends for the first time

@@ -15,10 +15,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// awaitDeleted waits, before anything is held, until EC2 should have room on every volume beside the snapshots that earlier
-// runs deleted while they were in progress: EC2 counts them until they would have been completed, and shows them to nobody.
-// The runs' journals say when they were made, and the cluster's last good backup how long that takes; without one it is
-// taken to be --pending-timeout, which is the longest wait. What is still in the way then the cut meets.
+// awaitDeleted waits, before anything is held, until EC2 should have room on every volume beside the snapshots that
+// earlier runs deleted while they were in progress: EC2 counts them until they would have been completed, and shows
+// them to nobody. The runs' journals say when they were made, and the cluster's last good backup how long that takes;
+// without one it is taken to be --pending-timeout, which is the longest wait. What is still in the way then the cut
+// meets.
 func (m *room) awaitDeleted(ctx context.Context, s *phase.Scope, of *preflight.Source) error {
 	count, err := m.ebs.SnapshotsInProgress(ctx, of.Topology.VolumeIDs())
 	if err != nil {
@@ -43,15 +44,15 @@ func (m *room) awaitDeleted(ctx context.Context, s *phase.Scope, of *preflight.S
 		return nil
 	}
 	until := cuts[over-1].Add(takes)
-	s.Note("waiting until %s, not held by this run: %d sets of the volumes' snapshots were deleted in the last %s while they were in progress, "+
-		"and EC2 counts those with %d that it shows (at most %d of a volume)",
+	s.Note("waiting until %s, not held by this run: %d sets of the volumes' snapshots were deleted in the last %s "+
+		"while they were in progress, and EC2 counts those with %d that it shows (at most %d of a volume)",
 		until.UTC().Format(time.RFC3339), len(cuts), takes.Round(time.Second), shown, preflight.PendingPerVolume)
 	return wait.For(ctx, min(takes, time.Until(until)))
 }
 
-// deletedSets is when the cluster's other runs made the sets of snapshots that are gone, within the last --pending-timeout, in
-// order: those of all attempts but the last, and that one's if EC2 shows none of the run's snapshots, and they were not sealed,
-// so completed.
+// deletedSets is when the cluster's other runs made the sets of snapshots that are gone, within the last
+// --pending-timeout, in order: those of all attempts but the last, and that one's if EC2 shows none of the run's
+// snapshots, and they were not sealed, so completed.
 func (m *room) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time, err error) {
 	since := now.Add(-m.opts.PendingTimeout)
 	journals, err := recentJournals(ctx, m.store, m.opts.Cluster, m.opts.Run, since)
@@ -88,7 +89,8 @@ func (m *room) usualTime(ctx context.Context) time.Duration {
 		m.log.Warn("how long the cluster's snapshots take is not known", zap.Error(err))
 		return m.opts.PendingTimeout
 	}
-	entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return e.State != catalog.StateSealed || e.Cluster != m.opts.Cluster })
+	entries = slices.DeleteFunc(entries,
+		func(e catalog.Entry) bool { return e.State != catalog.StateSealed || e.Cluster != m.opts.Cluster })
 	if len(entries) == 0 {
 		return m.opts.PendingTimeout
 	}

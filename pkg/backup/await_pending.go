@@ -65,6 +65,7 @@ func (m *room) awaitShown(ctx context.Context, s *phase.Scope, of *preflight.Sou
 		texts[i] = fmt.Sprintf("%s has %d", id, count[id])
 	}
 	return failure.New(failure.Limited, "wait for pending snapshots", string(busy[0]),
-		"after %s these volumes have as many snapshots in progress or in error as EC2 allows: %s", m.opts.PendingTimeout, failure.List(texts)).
+		"after %s these volumes have as many snapshots in progress or in error as EC2 allows: %s",
+		m.opts.PendingTimeout, failure.List(texts)).
 		WithHint("delete those in error, wait until the others are completed, or raise --pending-timeout")
 }

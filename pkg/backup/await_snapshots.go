@@ -23,8 +23,8 @@ type completion struct {
 type sizes struct{ all, largest int64 }
 
 // await returns when all snapshots are completed. It waits by progress: only a set without any for
-// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does. It calls shown once, as soon
-// as EC2 shows all of them.
+// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does. It calls shown once,
+// as soon as EC2 shows all of them.
 func (c *completion) await(
 	ctx context.Context, s *phase.Scope, wanted []cluster.SnapshotID, shown func([]ebs.Snapshot),
 ) (sizes, error) {
@@ -70,7 +70,9 @@ func (c *completion) await(
 
 // checkThere fails if EC2 has not shown a snapshot for longer than it may hide one that exists: it was deleted, and
 // nothing brings it back. unseen is since when each was not shown.
-func (c *completion) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time) error {
+func (c *completion) checkThere(
+	wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time,
+) error {
 	for _, id := range wanted {
 		if slices.ContainsFunc(found, func(s ebs.Snapshot) bool { return s.ID == id }) {
 			delete(unseen, id)
@@ -80,7 +82,8 @@ func (c *completion) checkThere(wanted []cluster.SnapshotID, found []ebs.Snapsho
 		if !known {
 			unseen[id] = time.Now()
 		} else if time.Since(since) > c.opts.Visibility {
-			return failure.New(failure.Corrupt, "wait for snapshots", string(id), "it is gone: somebody deleted it, and with it the whole set is lost").
+			return failure.New(failure.Corrupt, "wait for snapshots", string(id),
+				"it is gone: somebody deleted it, and with it the whole set is lost").
 				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")
 		}
 	}
@@ -99,7 +102,9 @@ func classify(
 			sum += 100
 		case ebs.SnapshotFailed:
 			return false, 0, failure.New(failure.Unknown, "wait for snapshots", string(snap.ID),
-				"EC2 says it failed: its state is %q (%s), and with it the whole set is lost", snap.State, snap.Message).WithHint("run the backup again")
+				"EC2 says it failed: its state is %q (%s), and with it the whole set is lost",
+				snap.State, snap.Message).
+				WithHint("run the backup again")
 		case ebs.SnapshotWaits:
 			sum += int64(min(snap.Progress, 99))
 		case ebs.SnapshotStrange:

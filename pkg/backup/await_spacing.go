@@ -16,8 +16,8 @@ import (
 const spacing = 15 * time.Second
 
 // awaitSpacing waits, before anything is held, until EC2 takes another snapshot of every volume: the cut would wait for
-// it while the cluster is held. Between two attempts of a run the wait for a steady cluster is that wait. A set that was
-// deleted while it was pending, as that of a failed run, is not shown by EC2 and is known by that run's journal.
+// it while the cluster is held. Between two attempts of a run the wait for a steady cluster is that wait. A set that
+// was deleted while it was pending, as that of a failed run, is not shown by EC2 and is known by that run's journal.
 func (m *room) awaitSpacing(ctx context.Context, s *phase.Scope, of *preflight.Source) error {
 	limit := min(spacing, m.opts.Steady) // never longer than between two attempts
 	newest, err := m.ebs.NewestSnapshots(ctx, of.Topology.VolumeIDs(), time.Now().Add(-limit))
@@ -42,7 +42,8 @@ func (m *room) awaitSpacing(ctx context.Context, s *phase.Scope, of *preflight.S
 	if left <= 0 {
 		return nil
 	}
-	s.Note("waiting %s, not held by this run: a volume was snapshotted at %s, and EC2 takes no second snapshot within %s",
+	s.Note("waiting %s, not held by this run: a volume was snapshotted at %s, and EC2 takes no second snapshot "+
+		"within %s",
 		left.Round(100*time.Millisecond), last.UTC().Format(time.RFC3339), spacing)
 	return wait.For(ctx, left)
 }

@@ -67,7 +67,8 @@ func (o *source) pollSteady(ctx context.Context, seen *steadiness) (ready bool, 
 	seen.stores = now
 	switch {
 	case before != "" && now != before:
-		unsteady(failure.New(failure.Unready, "check stores", o.opts.Cluster.String(), "a store has restarted, joined or left"))
+		unsteady(failure.New(failure.Unready, "check stores", o.opts.Cluster.String(),
+			"a store has restarted, joined or left"))
 		return false, nil
 	case time.Since(seen.since) < o.opts.Steady:
 		return false, nil
@@ -88,7 +89,8 @@ func (o *source) neverSteady(ended, reason error) error {
 		reason = ended
 	}
 	return failure.New(failure.Unready, "wait until the cluster is steady", o.opts.Cluster.String(),
-		"unstable topology: within %s it was not up for %s without a change: %w", o.opts.SteadyTimeout, o.opts.Steady, reason).
+		"unstable topology: within %s it was not up for %s without a change: %w",
+		o.opts.SteadyTimeout, o.opts.Steady, reason).
 		WithHint("run it again when the rolling restart or scaling is over, or raise --steady-timeout")
 }
 
@@ -104,7 +106,8 @@ func (o *source) describeStores(ctx context.Context) (string, error) {
 			continue
 		}
 		if st.State != pd.StoreUp {
-			return "", failure.New(failure.Unready, "check stores", o.opts.Cluster.String(), "store %s (%s) is %s", st.ID, st.Address, st.State)
+			return "", failure.New(failure.Unready, "check stores", o.opts.Cluster.String(), "store %s (%s) is %s",
+				st.ID, st.Address, st.State)
 		}
 		lines = append(lines, fmt.Sprint(st.ID, " ", st.Address, " ", st.StartedAt.UnixNano()))
 	}
@@ -113,7 +116,8 @@ func (o *source) describeStores(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(schedulers) == 0 {
-		return "", failure.New(failure.Unready, "check pd", o.opts.Cluster.String(), "it lists no scheduler, so its coordinator has not started").
+		return "", failure.New(failure.Unready, "check pd", o.opts.Cluster.String(),
+			"it lists no scheduler, so its coordinator has not started").
 			WithHint("wait a minute after a restart or change of leader of PD")
 	}
 	slices.Sort(lines)

@@ -38,8 +38,8 @@ func (t *timestamps) now(ctx context.Context) (cluster.TS, error) {
 	return got.TS, nil
 }
 
-// awaitUnder returns, while h holds the cluster, a resolved ts that keeps the rules, at or below which nothing is locked in
-// any region; versions are the regions' before the hold.
+// awaitUnder returns, while h holds the cluster, a resolved ts that keeps the rules, at or below which nothing is
+// locked in any region; versions are the regions' before the hold.
 func (t *timestamps) awaitUnder(
 	ctx context.Context, s *phase.Scope, h *hold.Hold, rules preflight.TSRules, versions map[cluster.RegionID]uint64,
 ) (cluster.TS, error) {
@@ -67,7 +67,8 @@ func (t *timestamps) awaitUnder(
 		if ctx.Err() != nil {
 			return 0, failure.Annotate(context.Cause(ctx), "read backup ts", t.opts.Cluster.String())
 		}
-		return 0, failure.New(failure.Limited, "read backup ts", t.opts.Cluster.String(), "not within %s: %w", limit, unready).
+		return 0, failure.New(failure.Limited, "read backup ts", t.opts.Cluster.String(), "not within %s: %w",
+			limit, unready).
 			WithHint("%s", failure.HintOf(unready))
 	}
 }
@@ -101,7 +102,9 @@ func (t *timestamps) checkForward(ts cluster.TS, s *phase.Scope) error {
 		return nil
 	}
 	s.Warn("PD's resolved ts went back from %s (%s) to %s (%s)", t.highest, t.highest.Time(), ts, ts.Time())
-	return failure.New(failure.Unready, "read resolved ts", t.opts.Cluster.String(), "PD went back to %s (%s) from %s (%s), which this run has read before",
+	return failure.New(failure.Unready, "read resolved ts", t.opts.Cluster.String(),
+		"PD went back to %s (%s) from %s (%s), which this run has read before",
 		ts, ts.Time(), t.highest, t.highest.Time()).
-		WithHint("find out whether PD's leader changed or its clock went back; run it again once the resolved ts has passed the earlier one")
+		WithHint("find out whether PD's leader changed or its clock went back; run it again once the resolved ts has " +
+			"passed the earlier one")
 }

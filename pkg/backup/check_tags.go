@@ -27,7 +27,8 @@ func (c *cutter) checkTags(ctx context.Context, s *phase.Scope, of *preflight.So
 			continue
 		}
 		if err := c.ebs.PutTags(ctx, []string{string(snap.ID)}, missing); err != nil {
-			s.Warn("snapshot %s has lost %d of its tags, by which tisnap gc finds it, and they cannot be put back (%s): %v",
+			s.Warn("snapshot %s has lost %d of its tags, by which tisnap gc finds it, and they cannot be put back "+
+				"(%s): %v",
 				snap.ID, len(missing), failure.HintOf(err), err)
 			continue
 		}

@@ -41,8 +41,8 @@ type cutTimes struct {
 	took, skew time.Duration
 }
 
-// cut asks EC2 for one multi-volume set an instance, for all instances at the same time, while h holds the cluster. It fails
-// if one set fails or the hold breaks. What was made is in made, also on error.
+// cut asks EC2 for one multi-volume set an instance, for all instances at the same time, while h holds the cluster. It
+// fails if one set fails or the hold breaks. What was made is in made, also on error.
 func (c *cutter) cut(
 	ctx context.Context, s *phase.Scope, h *hold.Hold, of *preflight.Source, made *sets,
 ) (times cutTimes, err error) {
@@ -104,7 +104,8 @@ func allOrFirst[T any](ctx context.Context, items []T, f func(context.Context, T
 	waited := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) })
 	if ctx.Err() != nil && waited >= 0 {
 		return &failure.Error{
-			Op: "wait for EC2", Kind: failure.KindOf(cause), Hint: failure.HintOf(cause), Err: fmt.Errorf("%w; until then: %w", cause, errs[waited]),
+			Op: "wait for EC2", Kind: failure.KindOf(cause), Hint: failure.HintOf(cause),
+			Err: fmt.Errorf("%w; until then: %w", cause, errs[waited]),
 		}
 	}
 	return cause
@@ -112,7 +113,8 @@ func allOrFirst[T any](ctx context.Context, items []T, f func(context.Context, T
 
 // prepare writes the intents and meanwhile describes the instances. A hold that breaks ends both.
 func (c *cutter) prepare(
-	ctx context.Context, s *phase.Scope, h *hold.Hold, stores []cluster.Store, intents map[cluster.StoreID]ebs.CutRequest,
+	ctx context.Context, s *phase.Scope, h *hold.Hold, stores []cluster.Store,
+	intents map[cluster.StoreID]ebs.CutRequest,
 ) (attached ebs.Attachments, err error) {
 	err = h.Under(ctx, func(ctx context.Context) error {
 		return allOrFirst(ctx, []func(context.Context) error{
@@ -146,7 +148,8 @@ func (c *cutter) request(st cluster.Store, of map[cluster.VolumeID]ebs.Tags) ebs
 	}
 	var differing []string
 	if req.Tags, differing = ebs.KeepTags(tags, c.opts.KeepTags, sources...); len(differing) > 0 {
-		c.log.Warn("tags that differ between a store's volumes are not kept", zap.Stringer("store", st.ID), zap.Strings("keys", differing))
+		c.log.Warn("tags that differ between a store's volumes are not kept", zap.Stringer("store", st.ID),
+			zap.Strings("keys", differing))
 	}
 	return req
 }
@@ -169,7 +172,9 @@ func (c *cutter) cutStore(ctx context.Context, store cluster.StoreID, req ebs.Cu
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Visibility)
 	defer cancel()
-	tags := ebs.Tags{ebs.TagRun: string(c.opts.Run), ebs.TagStore: store.String(), ebs.TagAttempt: req.Tags[ebs.TagAttempt]}
+	tags := ebs.Tags{
+		ebs.TagRun: string(c.opts.Run), ebs.TagStore: store.String(), ebs.TagAttempt: req.Tags[ebs.TagAttempt],
+	}
 	if wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
 		snaps, findErr := c.ebs.FindSnapshots(ctx, tags)
 		if findErr != nil || complete(req, snaps) != nil {
@@ -201,7 +206,8 @@ func complete(req ebs.CutRequest, snaps []ebs.Snapshot) error {
 		mismatches = append(mismatches, fmt.Sprintf("%d of %s, which was not asked for", n, v))
 	}
 	if len(mismatches) > 0 {
-		return failure.New(failure.Corrupt, "check snapshots", string(req.Instance), "%s", strings.Join(mismatches, ", "))
+		return failure.New(failure.Corrupt, "check snapshots", string(req.Instance), "%s",
+			strings.Join(mismatches, ", "))
 	}
 	return nil
 }

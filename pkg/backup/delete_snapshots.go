@@ -25,8 +25,8 @@ type remover struct {
 	epoch int64 // of this process
 }
 
-// remove deletes every snapshot that carries the run's tag and every one of made, but none that a later process of the run
-// asked for. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
+// remove deletes every snapshot that carries the run's tag and every one of made, but none that a later process of the
+// run asked for. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
 func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error {
 	doomed, gone := map[cluster.SnapshotID]bool{}, map[cluster.SnapshotID]bool{}
 	seen := map[cluster.VolumeID]bool{}
@@ -51,7 +51,8 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 		}
 		note(found)
 		s.Expect(int64(len(doomed)+len(gone)), "snapshots")
-		left := ebs.DeleteEach(ctx, slices.Sorted(maps.Keys(doomed)), d.ebs.DeleteSnapshot, func(id cluster.SnapshotID) {
+		next := slices.Sorted(maps.Keys(doomed))
+		left := ebs.DeleteEach(ctx, next, d.ebs.DeleteSnapshot, func(id cluster.SnapshotID) {
 			delete(doomed, id)
 			gone[id] = true
 			made.noteDeleted(id)
@@ -62,13 +63,15 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 		}
 		if hidden := made.hiddenUntil(seen, d.opts.Visibility); time.Now().After(hidden) {
 			if !hidden.IsZero() {
-				s.Warn("an answer of CreateSnapshots was lost, and for %s EC2 showed nothing that it made: if it did, the snapshots "+
-					"carry the tag %s=%s, and tisnap gc deletes them", d.opts.Visibility, ebs.TagRun, d.opts.Run)
+				s.Warn("an answer of CreateSnapshots was lost, and for %s EC2 showed nothing that it made: "+
+					"if it did, the snapshots carry the tag %s=%s, and tisnap gc deletes them",
+					d.opts.Visibility, ebs.TagRun, d.opts.Run)
 			}
 			return nil
 		} else if !waiting {
 			waiting = true
-			s.Note("waiting until %s for snapshots that EC2 may still make of a request whose answer is late, to delete them; if this process has to end before: %s",
+			s.Note("waiting until %s for snapshots that EC2 may still make of a request whose answer is late, to "+
+				"delete them; if this process has to end before: %s",
 				hidden.UTC().Format(time.RFC3339), d.how())
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {
@@ -79,7 +82,8 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 
 // how says how the run's snapshots are found and deleted.
 func (d *remover) how() string {
-	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes them an hour later (--older-than 0s: at once)",
+	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes them an hour later "+
+		"(--older-than 0s: at once)",
 		ebs.TagRun, d.opts.Run, d.store.URL())
 }
 

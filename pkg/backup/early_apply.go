@@ -130,10 +130,12 @@ func (e *earlyApply) prevent(ctx context.Context, s *phase.Scope) error {
 	return e.check(s)
 }
 
-// recordEarly writes down in PD what the run is about to turn off, and returns that with what a dead run has left off, but not
-// what is known already: all of it is to be put back. An error says that PD has no record of it, or did not show one.
+// recordEarly writes down in PD what the run is about to turn off, and returns that with what a dead run has left off,
+// but not what is known already: all of it is to be put back. An error says that PD has no record of it, or did not
+// show one.
 func recordEarly(
-	ctx context.Context, p notedPD, run cluster.RunID, stores []earlyapply.Store, survey *earlyapply.Survey, known []earlyapply.Setting,
+	ctx context.Context, p notedPD, run cluster.RunID, stores []earlyapply.Store,
+	survey *earlyapply.Survey, known []earlyapply.Setting,
 ) (old []earlyapply.Setting, err error) {
 	left, err := earlyapply.ReadRecord(ctx, p, stores)
 	for _, l := range left {
@@ -142,8 +144,8 @@ func recordEarly(
 		}
 	}
 	if err == nil && len(survey.On) > 0 {
-		// The process that gave its setting may be a later one than PD listed before, of a store that was being restarted. Taken
-		// for the older one, it would stay off if this run is killed.
+		// The process that gave its setting may be a later one than PD listed before, of a store that was being
+		// restarted. Taken for the older one, it would stay off if this run is killed.
 		if now, listErr := tikvStores(ctx, p, cluster.Name{}); listErr == nil {
 			stores = now
 		}
@@ -171,8 +173,10 @@ func earlyApplyOn(name cluster.Name, failed earlyapply.Failures) error {
 	for _, id := range failed.Stores() {
 		reasons = append(reasons, "store "+id.String()+": "+failed[id].Error())
 	}
-	return failure.New(failure.Unready, "turn off early apply", name.String(), "not proven on %d stores: %s", len(failed), strings.Join(reasons, "; ")).
-		WithHint("allow GET /metrics and GET and POST /config on the status port of these stores (20180, security.cert-allowed-cn), or set raftstore.max-apply-unpersisted-log-limit to 0")
+	return failure.New(failure.Unready, "turn off early apply", name.String(), "not proven on %d stores: %s",
+		len(failed), strings.Join(reasons, "; ")).
+		WithHint("allow GET /metrics and GET and POST /config on the status port of these stores (20180, " +
+			"security.cert-allowed-cn), or set raftstore.max-apply-unpersisted-log-limit to 0")
 }
 
 // readReplicas reads where each replica's log and data end, with early apply off, right before the hold.
@@ -231,7 +235,9 @@ func tikvStores(ctx context.Context, p pd.Members, name cluster.Name) ([]earlyap
 	var stores []earlyapply.Store
 	for _, st := range all {
 		if live(st) {
-			stores = append(stores, earlyapply.Store{ID: st.ID, Address: st.Address, StatusAddress: st.StatusAddress, StartedAt: st.StartedAt})
+			stores = append(stores, earlyapply.Store{
+				ID: st.ID, Address: st.Address, StatusAddress: st.StatusAddress, StartedAt: st.StartedAt,
+			})
 		}
 	}
 	return stores, nil

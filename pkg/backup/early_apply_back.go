@@ -53,7 +53,8 @@ func remainsEarly(remains *phase.Remains, name cluster.Name, old []earlyapply.Se
 		were = append(were, fmt.Sprintf("%d on store %s", s.Limit, s.Store))
 	}
 	text := fmt.Sprintf("early apply of cluster %s stays off; raftstore.max-apply-unpersisted-log-limit was %s: "+
-		"tisnap release %s --yes puts back what a backup turned off, and so does a restart of the stores", name, strings.Join(were, ", "), name)
+		"tisnap release %s --yes puts back what a backup turned off, and so does a restart of the stores",
+		name, strings.Join(were, ", "), name)
 	remains.Set(phase.RemainsEarlyApply, func() string { return text })
 }
 
@@ -62,7 +63,8 @@ func (e *earlyApply) end(ctx context.Context, s *phase.Scope) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackLimit)
 	defer cancel()
 	if err := e.putBack(ctx, s); err != nil {
-		s.Warn("the cut is proven, and early apply is not put back yet: the backup is finished first, then it is tried again: %v", err)
+		s.Warn("the cut is proven, and early apply is not put back yet: the backup is finished first, then it is "+
+			"tried again: %v", err)
 	}
 }
 
@@ -79,9 +81,11 @@ type notedPD interface {
 	pd.Notes
 }
 
-// putBack sets stores to what they were, takes them off PD's record, and lists those that it set. Its error is of kind Held: a
-// store stays as it is until somebody acts, or restarts it.
-func putBack(ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting) (done []cluster.StoreID, err error) {
+// putBack sets stores to what they were, takes them off PD's record, and lists those that it set. Its error is of kind
+// Held: a store stays as it is until somebody acts, or restarts it.
+func putBack(
+	ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting,
+) (done []cluster.StoreID, err error) {
 	if t == nil {
 		err = failure.New(failure.Unready, "put back early apply", name.String(), "nothing reaches the status ports")
 	} else {
@@ -98,6 +102,7 @@ func putBack(ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.N
 	}
 	return done, &failure.Error{
 		Op: "put back early apply", Target: "cluster " + name.String(), Kind: failure.Held, Err: err,
-		Hint: "run: tisnap release " + name.String() + " --yes, when all stores' status ports answer; a store that is restarted has its configured limit again",
+		Hint: "run: tisnap release " + name.String() + " --yes, when all stores' status ports answer; a store that " +
+			"is restarted has its configured limit again",
 	}
 }

@@ -36,8 +36,9 @@ func (e *earlyApply) readPublished(ctx context.Context) (p published) {
 	return p
 }
 
-// adoptPublished continues with what the run has published that holds the cluster now, as if it were read here; of are the
-// stores of the backup. What another run has left, or nothing, proves nothing; with RequireNoEarlyApply that is an error.
+// adoptPublished continues with what the run has published that holds the cluster now, as if it were read here; of are
+// the stores of the backup. What another run has left, or nothing, proves nothing; with RequireNoEarlyApply that is an
+// error.
 func (e *earlyApply) adoptPublished(s *phase.Scope, p published, holder cluster.RunID, of []cluster.Store) error {
 	e.old, e.before, e.early = nil, p.replicas, early{absent: p.absent}
 	err := p.err

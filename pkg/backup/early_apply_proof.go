@@ -16,8 +16,8 @@ import (
 // maxUnproven is how many regions a manifest lists at most: of more it says nothing of where.
 const maxUnproven = 10_000
 
-// prove says, after the cut of these stores, what is known of replicas that were ahead of their logs then. What cannot be
-// found out is unproven.
+// prove says, after the cut of these stores, what is known of replicas that were ahead of their logs then. What cannot
+// be found out is unproven.
 func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Store) *manifest.EarlyApply {
 	unproven := &manifest.EarlyApply{State: manifest.EarlyApplyUnproven}
 	if !e.proving() {
@@ -40,7 +40,8 @@ func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Sto
 		return unproven
 	}
 	if verdict.State == manifest.EarlyApplyUnproven {
-		s.Warn("a restore has to look for replicas that are ahead of their raft logs: nothing is proven of %s", notProven(verdict))
+		s.Warn("a restore has to look for replicas that are ahead of their raft logs: nothing is proven of %s",
+			notProven(verdict))
 	}
 	if len(verdict.Regions) > maxUnproven {
 		return unproven
@@ -48,7 +49,8 @@ func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Sto
 	return verdict
 }
 
-// notProven names the stores, and counts the regions: those that were split, merged or led by another store during the cut.
+// notProven names the stores, and counts the regions: those that were split, merged or led by another store during the
+// cut.
 func notProven(v *manifest.EarlyApply) string {
 	var of []string
 	for _, id := range v.Stores {
@@ -100,9 +102,12 @@ func verdict(stores []cluster.StoreID, regions []cluster.RegionID) *manifest.Ear
 
 // require fails a backup that has to be proven and is not.
 func (e *earlyApply) require(proven *manifest.EarlyApply) error {
-	if m := (&manifest.Manifest{EarlyApply: proven}); e.opts.EarlyApply != RequireNoEarlyApply || m.EarlyApplyRuledOut() {
+	m := &manifest.Manifest{EarlyApply: proven}
+	if e.opts.EarlyApply != RequireNoEarlyApply || m.EarlyApplyRuledOut() {
 		return nil
 	}
-	return failure.New(failure.Unready, "prove the cut", e.opts.Cluster.String(), "a replica may have been ahead of its raft log, and --early-apply=require refuses that").
-		WithHint("run it again when no region changes its leader; --early-apply=prevent seals such a backup, and a restore looks for such replicas")
+	return failure.New(failure.Unready, "prove the cut", e.opts.Cluster.String(),
+		"a replica may have been ahead of its raft log, and --early-apply=require refuses that").
+		WithHint("run it again when no region changes its leader; --early-apply=prevent seals such a backup, and a " +
+			"restore looks for such replicas")
 }

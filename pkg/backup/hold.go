@@ -98,8 +98,8 @@ func (o *holder) releaseLeftovers(ctx context.Context) error {
 	return err
 }
 
-// learn finds out what earlier processes of the run paused in PD: that is not another tool's hold. And until when they may
-// have held stores.
+// learn finds out what earlier processes of the run paused in PD: that is not another tool's hold. And until when they
+// may have held stores.
 func (o *holder) learn(f *journal.BackupFacts) {
 	o.expires = heldUntil(f.Holds)
 	o.own.Schedulers = append(o.own.Schedulers, f.Paused.Schedulers...)

@@ -58,6 +58,7 @@ func (o *source) awaitImports(ctx context.Context, s *phase.Scope) error {
 	case ended.Last != nil:
 		return ended.Last
 	}
-	return failure.New(failure.Unready, "wait for imports", o.opts.Cluster.String(), "after %s an import still runs: %s",
+	return failure.New(failure.Unready, "wait for imports", o.opts.Cluster.String(),
+		"after %s an import still runs: %s",
 		o.opts.ImportTimeout, shown).WithHint("raise --import-timeout, or choose --on-import=pause")
 }

@@ -26,22 +26,23 @@ func (m *marker) keep(ctx context.Context, s *phase.Scope) *manifest.Marks {
 	return stored
 }
 
-// adopt continues with the marks, of so many regions, that an earlier process has stored; nil is none. A backup is as good
-// without.
+// adopt continues with the marks, of so many regions, that an earlier process has stored; nil is none. A backup is as
+// good without.
 func (m *marker) adopt(ctx context.Context, s *phase.Scope, stored *manifest.Marks, regions int) {
 	if stored == nil {
 		return
 	}
 	set, err := m.catalog.Marks(ctx, &manifest.Manifest{ID: m.opts.Backup, Marks: stored})
 	if err != nil {
-		s.Warn("the backup has no marks, so a restore takes back every region: those of an earlier process cannot be read: %v", err)
+		s.Warn("the backup has no marks, so a restore takes back every region: those of an earlier process cannot be "+
+			"read: %v", err)
 		return
 	}
 	m.markReading = markReading{set: set, stored: stored, regions: regions}
 }
 
-// drop deletes the marks of a set of snapshots that was thrown away. If it cannot, those of the next set replace them; only
-// the loss of the lock is an error.
+// drop deletes the marks of a set of snapshots that was thrown away. If it cannot, those of the next set replace them;
+// only the loss of the lock is an error.
 func (m *marker) drop(ctx context.Context, s *phase.Scope) error {
 	err := m.catalog.ForgetMarks(ctx, m.opts.Backup)
 	if fenced.Refused(err) {

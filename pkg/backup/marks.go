@@ -28,8 +28,8 @@ const (
 	NoMarks   MarksPolicy = "off"
 )
 
-// wanted reports whether marks are read. They come before the hold, and there is no time before one that another process
-// has begun.
+// wanted reports whether marks are read. They come before the hold, and there is no time before one that another
+// process has begun.
 func (m *marker) wanted() bool { return m.opts.Marks != NoMarks && !m.opts.OtherHolds }
 
 // MarksPolicies lists them, the default first.
@@ -75,8 +75,8 @@ type markReading struct {
 	stored  *manifest.Marks
 }
 
-// read notes where the regions' logs end, and waits until the resolved ts has passed the marks; 0 without any. It changes
-// nothing. A backup that gets no marks is as good without them, so only the end of ctx is an error.
+// read notes where the regions' logs end, and waits until the resolved ts has passed the marks; 0 without any. It
+// changes nothing. A backup that gets no marks is as good without them, so only the end of ctx is an error.
 func (m *marker) read(ctx context.Context, s *phase.Scope, of *cluster.Topology) (passed cluster.TS, err error) {
 	m.markReading = markReading{}
 	got, err := m.try(ctx, s, of)
@@ -112,8 +112,8 @@ func (m *marker) try(ctx context.Context, s *phase.Scope, of *cluster.Topology) 
 	return got, m.pass(ctx, s, got.ts)
 }
 
-// unknownVersion is the TiKV version whose reports are not known: the cluster's, which is v, or a store's; "" if all are
-// known. In the middle of an upgrade the cluster's version is that of its oldest store.
+// unknownVersion is the TiKV version whose reports are not known: the cluster's, which is v, or a store's; "" if all
+// are known. In the middle of an upgrade the cluster's version is that of its oldest store.
 func (m *marker) unknownVersion(ctx context.Context, v string) (string, error) {
 	if !marks.Supported(v) {
 		return v, nil
@@ -153,10 +153,12 @@ func (m *marker) collect(ctx context.Context, s *phase.Scope, of []cluster.Store
 		return markReading{}, err
 	}
 	if len(reading.Missing) > 0 {
-		s.Note("stores %v do not show their raft logs: a restore takes back all regions that they lead", reading.Missing)
+		s.Note("stores %v do not show their raft logs: a restore takes back all regions that they lead",
+			reading.Missing)
 	}
 	if n := reading.Unsettled + reading.Failed; n > 0 {
-		s.Note("%d of %d regions have no mark: %d were being written or changed, %d stores' answers are missing", n, len(regions), reading.Unsettled, reading.Failed)
+		s.Note("%d of %d regions have no mark: %d were being written or changed, %d stores' answers are missing",
+			n, len(regions), reading.Unsettled, reading.Failed)
 	}
 	now, err := m.pd.Now(ctx)
 	if err != nil {
@@ -180,7 +182,8 @@ func (m *marker) pass(ctx context.Context, s *phase.Scope, ts cluster.TS) error 
 	if last := wait.EndOf(err).Last; last != nil && !errors.Is(last, context.DeadlineExceeded) {
 		return failure.Annotate(last, "read resolved ts", m.opts.Cluster.String())
 	}
-	return failure.New(failure.Limited, "wait for resolved ts", m.opts.Cluster.String(), "within %s it did not pass the marks of %s",
+	return failure.New(failure.Limited, "wait for resolved ts", m.opts.Cluster.String(),
+		"within %s it did not pass the marks of %s",
 		m.opts.MarksTimeout, ts.Time().Format(time.RFC3339Nano))
 }
 
@@ -195,7 +198,8 @@ func (m *marker) store(ctx context.Context, s *phase.Scope) (*manifest.Marks, er
 			return nil, err
 		}
 		if len(restarted) > 0 {
-			s.Note("stores %v have restarted since their marks were read: a restore takes back all regions that they led", restarted)
+			s.Note("stores %v have restarted since their marks were read: a restore takes back all regions that they "+
+				"led", restarted)
 		}
 		m.set = m.reading.Set(restarted...)
 		s.Note("marks of %d regions, read before %s", m.set.Len(), m.ts)
@@ -219,8 +223,8 @@ func (m *marker) kept() (*marks.Set, int) {
 	return m.set, m.regions
 }
 
-// restartedSince lists the stores whose process is another one by now, or gone: what the one before had shown was perhaps
-// not on its volumes yet.
+// restartedSince lists the stores whose process is another one by now, or gone: what the one before had shown was
+// perhaps not on its volumes yet.
 func (m *marker) restartedSince(ctx context.Context, started map[cluster.StoreID]time.Time) ([]cluster.StoreID, error) {
 	now, err := m.startTimes(ctx)
 	if err != nil {

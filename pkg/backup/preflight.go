@@ -28,8 +28,8 @@ type source struct {
 	resolved          cluster.TS                  // the highest resolved ts that was found
 }
 
-// setRules makes the rules for the backup ts, but for earlier backups: what was committed until now is in the backup, if that
-// was asked for.
+// setRules makes the rules for the backup ts, but for earlier backups: what was committed until now is in the backup,
+// if that was asked for.
 func (o *source) setRules(ctx context.Context) error {
 	if o.opts.ConsistentNow {
 		now, err := o.pd.Now(ctx)

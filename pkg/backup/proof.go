@@ -18,7 +18,8 @@ type proof struct {
 	Sets     map[cluster.StoreID][]cutSnapshot `json:"sets,omitempty"`
 	Hold     HoldTimes                         `json:"hold"`
 	Started  time.Time                         `json:"started"`
-	// Marks are those that are stored; nil without, and until the step record stores them. Regions is how many there were.
+	// Marks are those that are stored; nil without, and until the step record stores them. Regions is how many there
+	// were.
 	Marks   *manifest.Marks `json:"marks,omitempty"`
 	Regions int             `json:"regions,omitempty"`
 	// EarlyApply is what is known of replicas that are ahead of their logs; nil of an older version is unproven.
@@ -34,8 +35,8 @@ type cutSnapshot struct {
 	StartedAt time.Time          `json:"startedAt"`
 }
 
-// check fails unless the proof is of the cut at this timestamp: without one no manifest is written and none is sealed, whatever
-// the steps before it say.
+// check fails unless the proof is of the cut at this timestamp: without one no manifest is written and none is sealed,
+// whatever the steps before it say.
 func (p *proof) check(op string, backup cluster.BackupID, ts cluster.TS) error {
 	if p.Source == nil || len(p.Sets) == 0 || p.BackupTS == 0 || p.BackupTS != ts {
 		return failure.New(failure.Corrupt, op, string(backup), "the cut at backup ts %s is not proven", ts)

@@ -22,8 +22,8 @@ type recorder struct {
 	sealing bool                    // a seal was asked for: it may exist, or still arrive
 }
 
-// draft is the manifest of the cut that is proven, without marks. The highest timestamp and id are read after the cut, so that
-// they bound everything that the snapshots hold.
+// draft is the manifest of the cut that is proven, without marks. The highest timestamp and id are read after the cut,
+// so that they bound everything that the snapshots hold.
 func (w *recorder) draft(
 	ctx context.Context, s *phase.Scope, p *proof, snapshots []manifest.Snapshot,
 ) (*manifest.Manifest, error) {
@@ -62,8 +62,8 @@ func (w *recorder) put(ctx context.Context, m *manifest.Manifest, clusterID uint
 	if err := w.catalog.PutManifest(ctx, m); err != nil || w.opts.ClusterMeta == nil {
 		return err
 	}
-	// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is written
-	// as soon as the cut is proven, and says nothing of completion. That says the exit code.
+	// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is
+	// written as soon as the cut is proven, and says nothing of completion. That says the exit code.
 	return w.catalog.PutForBR(ctx, m)
 }
 
@@ -111,8 +111,9 @@ func (w *recorder) regionFacts(ctx context.Context) (largest uint64, voters int,
 const nameLimit = 2 * time.Second
 
 // nameCut says to TiDB Operator's deletion of the Backup which snapshots there are, from before they are proven to be a
-// backup: its manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Only under another process's
-// hold, as the Operator's Backups are made, which lasts longer by this one write. Without it gc finds the snapshots.
+// backup: its manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Only under another
+// process's hold, as the Operator's Backups are made, which lasts longer by this one write. Without it gc finds the
+// snapshots.
 func (w *recorder) nameCut(ctx context.Context, s *phase.Scope, of *cluster.Topology, snapshots []manifest.Snapshot) {
 	if w.opts.ClusterMeta == nil || !w.opts.OtherHolds {
 		return
@@ -129,8 +130,8 @@ func (w *recorder) nameCut(ctx context.Context, s *phase.Scope, of *cluster.Topo
 	}
 }
 
-// recordedBefore is the manifest of the cut at this backup ts that an earlier process of the run wrote without noting it; nil
-// if there is none.
+// recordedBefore is the manifest of the cut at this backup ts that an earlier process of the run wrote without noting
+// it; nil if there is none.
 func (w *recorder) recordedBefore(ctx context.Context, ts cluster.TS) (*manifest.Manifest, error) {
 	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)
 	switch {
@@ -139,12 +140,14 @@ func (w *recorder) recordedBefore(ctx context.Context, ts cluster.TS) (*manifest
 	case err != nil:
 		return nil, err
 	case m.Run != w.opts.Run || m.BackupTS != ts:
-		return nil, failure.New(failure.Conflict, "record backup", string(w.opts.Backup), "there is a manifest of run %s", m.Run)
+		return nil, failure.New(failure.Conflict, "record backup", string(w.opts.Backup),
+			"there is a manifest of run %s", m.Run)
 	}
 	return m, nil
 }
 
-// adopt is the manifest that an earlier process has recorded, of the cluster with this id. A seal may be on its way since.
+// adopt is the manifest that an earlier process has recorded, of the cluster with this id. A seal may be on its way
+// since.
 func (w *recorder) adopt(ctx context.Context, clusterID uint64) (*manifest.Manifest, error) {
 	w.sealing = true
 	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)

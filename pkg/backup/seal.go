@@ -26,9 +26,9 @@ func (w *recorder) seal(ctx context.Context, m *manifest.Manifest, p *proof, dat
 	return w.catalog.Seal(ctx, m.ID, time.Now().UTC(), dataBytes)
 }
 
-// checkCompleted fails unless EC2 shows every snapshot of the manifest as completed. An answer of EC2 may be older than the
-// one before it, so one that shows less does not throw hours of work away: it counts only if it stays so for as long as
-// EC2 may hide what exists.
+// checkCompleted fails unless EC2 shows every snapshot of the manifest as completed. An answer of EC2 may be older than
+// the one before it, so one that shows less does not throw hours of work away: it counts only if it stays so for as
+// long as EC2 may hide what exists.
 func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) error {
 	for end := time.Now().Add(w.opts.Visibility); ; {
 		found, err := w.ebs.DescribeSnapshots(ctx, m.SnapshotIDs())
@@ -41,7 +41,8 @@ func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) err
 			case ebs.SnapshotDone:
 				completed++
 			case ebs.SnapshotFailed:
-				return failure.New(failure.Corrupt, "seal backup", string(m.ID), "the state of snapshot %s is %q", snap.ID, snap.State)
+				return failure.New(failure.Corrupt, "seal backup", string(m.ID), "the state of snapshot %s is %q",
+					snap.ID, snap.State)
 			case ebs.SnapshotWaits, ebs.SnapshotStrange:
 			}
 		}
@@ -49,7 +50,8 @@ func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) err
 			return nil
 		}
 		if !time.Now().Before(end) {
-			return failure.New(failure.Corrupt, "seal backup", string(m.ID), "%d of %d snapshots exist and are completed", completed, len(m.Snapshots)).
+			return failure.New(failure.Corrupt, "seal backup", string(m.ID),
+				"%d of %d snapshots exist and are completed", completed, len(m.Snapshots)).
 				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {
@@ -70,7 +72,8 @@ func (w *recorder) bury(ctx context.Context) error {
 	}
 	err := w.catalog.Bury(ctx, w.opts.Backup, w.opts.Run, "its run failed", true)
 	if failure.Is(err, failure.Conflict) {
-		return failure.New(failure.Partial, "undo backup", string(w.opts.Backup), "it was sealed before the run failed, so it is kept").
+		return failure.New(failure.Partial, "undo backup", string(w.opts.Backup),
+			"it was sealed before the run failed, so it is kept").
 			WithHint("check it with: tisnap describe %s", w.opts.Backup)
 	}
 	return failure.Annotate(err, "bury backup before deleting", string(w.opts.Backup))

@@ -24,7 +24,8 @@ type sets struct {
 func newSets() *sets {
 	return &sets{
 		byStore: map[cluster.StoreID][]ebs.Snapshot{}, ambiguous: map[cluster.StoreID]ebs.CutRequest{},
-		begun: map[cluster.StoreID]time.Time{}, ended: map[cluster.StoreID]time.Time{}, deleted: map[cluster.SnapshotID]bool{},
+		begun: map[cluster.StoreID]time.Time{}, ended: map[cluster.StoreID]time.Time{},
+		deleted: map[cluster.SnapshotID]bool{},
 	}
 }
 

@@ -93,7 +93,8 @@ func (r *run) remover() *remover {
 	return &remover{ebs: r.EBS, store: r.Store, opts: r.opts, epoch: r.fence.Epoch()}
 }
 
-// announce says how long the run should take, and journals it if no earlier process has: the report says how wrong it was.
+// announce says how long the run should take, and journals it if no earlier process has: the report says how wrong it
+// was.
 func (r *run) announce(s *phase.Scope) {
 	if r.Announce == nil {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// beginAttempt waits, with nothing held, for what the cut would wait for. Between two attempts that was the wait for a steady
-// cluster.
+// beginAttempt waits, with nothing held, for what the cut would wait for. Between two attempts that was the wait for a
+// steady cluster.
 func (r *run) beginAttempt(ctx context.Context, s *phase.Scope) error {
 	r.at = newAttempt()
 	r.result.Attempts++
@@ -139,8 +139,8 @@ func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 }
 
 // deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
-// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again, until
-// EC2 cannot hide its snapshots any more.
+// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again,
+// until EC2 cannot hide its snapshots any more.
 func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 	return r.deleteMade(ctx, s, r.at.sets)
 }
@@ -179,7 +179,8 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		} else { // the set is good; that PD is not released is the cluster's trouble, and is what the run ends with
 			r.at.stillHeld = err
 			s.Result(journal.ResultStillHeld, err.Error())
-			s.Warn("the cut is proven, and PD is not released yet: the backup is finished first, then it is tried again: %v", err)
+			s.Warn("the cut is proven, and PD is not released yet: the backup is finished first, then it is tried "+
+				"again: %v", err)
 		}
 		return r.early.require(r.at.proof.EarlyApply)
 	case lost != nil:

@@ -9,7 +9,7 @@ func backupGuards() []Mutant {
 			"if !ebs.MayHaveHappened(err) {", "if true {",
 			"TestRun_AnswerOfCreateSnapshotsLost_FindsTheSetAndNeverCutsTwice"),
 		in("pkg/backup/cut.go", "a set of another attempt is taken for this one's", provenHold,
-			", ebs.TagAttempt: req.Tags[ebs.TagAttempt]}\n", "}\n",
+			", ebs.TagAttempt: req.Tags[ebs.TagAttempt],\n", ",\n",
 			"TestRun_ASetOfAnotherAttempt_IsNeverTakenForThisOnes"),
 		in("pkg/backup/start_times.go", "a snapshot that is older than its request is taken", provenHold,
 			"	case lowest-highest > startMargin:", "	case false:",
