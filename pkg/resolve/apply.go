@@ -27,7 +27,7 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 		s.Note("not waited for as a whole: each region is prepared when its own log is applied")
 		return nil
 	}
-	if r.resumed {
+	if r.record.resumed {
 		s.Note("not waited for: TiKV does not answer while a region is prepared, and the run before may have prepared some")
 		return nil
 	}
@@ -96,14 +96,14 @@ func (r *Resolver) awaitRecovered(ctx context.Context, store cluster.StoreID) er
 		select {
 		case <-last.ended:
 		case <-ctx.Done():
-			return failure.Annotate(context.Cause(ctx), "recover regions", r.name(store))
+			return failure.Annotate(context.Cause(ctx), "recover regions", r.stores.name(store))
 		}
 		if err := r.resend(ctx); err != nil {
 			return err
 		}
 		if over, err := last.over(); over && err != nil {
 			if wait.For(ctx, retryInterval) != nil {
-				return failure.Annotate(err, "recover regions", r.name(store))
+				return failure.Annotate(err, "recover regions", r.stores.name(store))
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (r *Resolver) awaitRecovered(ctx context.Context, store cluster.StoreID) er
 func (r *Resolver) awaitApplied(ctx context.Context, store cluster.StoreID) error {
 	var failing time.Time // since when every call failed
 	for {
-		err := r.tikv.WaitApply(ctx, r.address(store), store)
+		err := r.tikv.WaitApply(ctx, r.stores.address(store), store)
 		if err == nil {
 			return nil
 		}
@@ -122,11 +122,11 @@ func (r *Resolver) awaitApplied(ctx context.Context, store cluster.StoreID) erro
 			failing = time.Now()
 		}
 		if time.Since(failing) > r.cfg.Stall {
-			return failure.New(failure.Limited, "wait apply", r.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
+			return failure.New(failure.Limited, "wait apply", r.stores.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
 				WithHint("look at the log of the store's pod, then %s", r.cfg.resumeHint())
 		}
 		if !failure.NotYet(err) || wait.For(ctx, retryInterval) != nil {
-			return failure.Annotate(err, "wait apply", r.name(store))
+			return failure.Annotate(err, "wait apply", r.stores.name(store))
 		}
 		if err := r.resend(ctx); err != nil {
 			return err

@@ -49,7 +49,7 @@ func (r *Resolver) checkUnchanged(ctx context.Context, s *phase.Scope, found []i
 // checkRegion flashes the region with these keys back and returns how many rows it has. One that changes is Corrupt.
 func (r *Resolver) checkRegion(ctx context.Context, keys cluster.KeyRange) (int64, error) {
 	before, err := onRegion(ctx, r, keys, func(address string, f tikv.Flashback) (tikv.Digest, error) {
-		return r.tikv.Digest(ctx, address, f.Region, r.stamps.Start-1) // at the start ts the region may be blocked already
+		return r.tikv.Digest(ctx, address, f.Region, r.record.stamps.Start-1) // at the start ts the region may be blocked already
 	})
 	if err != nil {
 		return 0, err
@@ -58,7 +58,7 @@ func (r *Resolver) checkRegion(ctx context.Context, keys cluster.KeyRange) (int6
 		return 0, err
 	}
 	after, err := onRegion(ctx, r, keys, func(address string, f tikv.Flashback) (tikv.Digest, error) {
-		return r.tikv.Digest(ctx, address, f.Region, r.stamps.Commit)
+		return r.tikv.Digest(ctx, address, f.Region, r.record.stamps.Commit)
 	})
 	if err == nil && after != before {
 		err = failure.New(failure.Corrupt, "check unchanged region", keys.String(),
@@ -90,7 +90,7 @@ func onRegion[T any](ctx context.Context, r *Resolver, keys cluster.KeyRange, ca
 		f, err := r.flashbackOf(ctx, keys)
 		if err == nil {
 			var got T
-			if got, err = call(r.address(f.Region.Leader.Store), f); err == nil {
+			if got, err = call(r.stores.address(f.Region.Leader.Store), f); err == nil {
 				return got, nil
 			}
 		}
@@ -116,6 +116,6 @@ func (r *Resolver) flashbackOf(ctx context.Context, keys cluster.KeyRange) (tikv
 	}
 	raw, err := tikv.DecodeRange(regions[0].Keys)
 	return tikv.Flashback{
-		Region: regions[0], Keys: raw, Version: r.cfg.BackupTS, StartTS: r.stamps.Start, CommitTS: r.stamps.Commit,
+		Region: regions[0], Keys: raw, Version: r.cfg.BackupTS, StartTS: r.record.stamps.Start, CommitTS: r.record.stamps.Commit,
 	}, err
 }

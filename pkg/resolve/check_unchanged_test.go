@@ -71,8 +71,9 @@ func (*otherRun) Check(context.Context) error {
 // check takes n of 50 unchanged regions back.
 func check(t *testing.T, store *checkedTiKV, fence Fence, n int) error {
 	t.Helper()
-	r := &Resolver{tikv: store, pd: checkedPD{}, plan: &plan.Plan{}, cfg: &Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}}
-	r.stamps = Stamps{Start: 100, Commit: 101}
+	cfg := &Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}
+	r := &Resolver{tikv: store, pd: checkedPD{}, plan: &plan.Plan{}, cfg: cfg, record: &record{stamps: Stamps{Start: 100, Commit: 101}}}
+	r.stores = newStoreList(cfg, r.pd)
 	var found []int
 	for i := range 50 {
 		keys := cluster.KeyRange{Start: mvcc.EncodeKey(fmt.Appendf(nil, "%02d", i)), End: mvcc.EncodeKey(fmt.Appendf(nil, "%02d", i+1))}
@@ -123,7 +124,7 @@ func TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsTakenBack(t *testing.T)
 // The time that was saved is that of the unchanged regions at the rate of those that were taken back.
 func TestNoteSaved_IsAtTheMeasuredRate(t *testing.T) {
 	t.Parallel()
-	r := &Resolver{plan: &plan.Plan{Leaders: make([]plan.Leader, 7)}, flashing: 8 * time.Second, stats: Stats{Unchanged: 3}}
+	r := &Resolver{plan: &plan.Plan{Leaders: make([]plan.Leader, 7)}, flashing: 8 * time.Second, record: &record{unchanged: 3}}
 	r.flashes.Store(4)
 	require.NoError(t, inStep(t, func(_ context.Context, s *phase.Scope) error {
 		r.noteSaved(s)

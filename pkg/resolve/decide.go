@@ -30,19 +30,19 @@ func (g *gathering) decide(pdErr error) error {
 		}
 		return nil
 	}
-	if pdErr != nil && (permanent(pdErr) && !failure.Is(pdErr, failure.Unready) || now.Sub(g.listed) > g.r.cfg.Stall) {
+	if pdErr != nil && (permanent(pdErr) && !failure.Is(pdErr, failure.Unready) || now.Sub(g.listed) > g.cfg.Stall) {
 		return pdErr
 	}
 	var late []string
 	var lateStores []cluster.StoreID
 	for _, rd := range g.readers {
 		if rd.hopeless() && !rd.done && rd.result == nil {
-			return failure.Annotate(rd.err, "read region metas", g.r.name(rd.store))
+			return failure.Annotate(rd.err, "read region metas", g.stores.name(rd.store))
 		}
 		if n := rd.count.Load(); n != rd.seen || rd.done {
 			rd.seen, rd.moved = n, now
 		}
-		if now.Sub(rd.moved) <= g.r.cfg.Stall {
+		if now.Sub(rd.moved) <= g.cfg.Stall {
 			continue
 		}
 		lateStores = append(lateStores, rd.store)
@@ -50,15 +50,15 @@ func (g *gathering) decide(pdErr error) error {
 		case !rd.listed:
 			late = append(late, "store "+rd.store.String()+" is missing")
 		case rd.err != nil:
-			late = append(late, "nothing comes from "+g.r.name(rd.store)+": "+rd.err.Error())
+			late = append(late, "nothing comes from "+g.stores.name(rd.store)+": "+rd.err.Error())
 		default:
-			late = append(late, "nothing comes from "+g.r.name(rd.store))
+			late = append(late, "nothing comes from "+g.stores.name(rd.store))
 		}
 	}
 	if len(late) == 0 {
 		return nil
 	}
-	return failure.New(failure.Limited, "read region metas", g.r.cfg.Cluster.String(), "for %s: %s", g.r.cfg.Stall, failure.List(late)).
+	return failure.New(failure.Limited, "read region metas", g.cfg.Cluster.String(), "for %s: %s", g.cfg.Stall, failure.List(late)).
 		WithHint("%s", g.hintWithout(lateStores))
 }
 
@@ -66,7 +66,7 @@ func (g *gathering) decide(pdErr error) error {
 // without them proves that it would be taken.
 func (g *gathering) hintWithout(late []cluster.StoreID) string {
 	const hint = "look at the logs of the stores' pods: their processes may not run on what their volumes hold"
-	without := append(slices.Clone(g.r.cfg.TolerateStores), late...)
+	without := append(slices.Clone(g.cfg.TolerateStores), late...)
 	switch v := g.without(late); {
 	case !v.Known:
 		return hint + "; the other stores are not read yet, so that it is not known whether the cluster can do without them"
@@ -78,9 +78,9 @@ func (g *gathering) hintWithout(late []cluster.StoreID) string {
 		flags[i] = " --tolerate-store " + id.String()
 	}
 	first := ""
-	if !g.r.cfg.Kept {
+	if !g.cfg.Kept {
 		first = "restore again with --keep-on-failure, then run: "
 	}
 	return fmt.Sprintf("%s; every region has a quorum without them, so that they can be left out: %stisnap resolve %s --backup %s%s",
-		hint, first, g.r.cfg.Cluster, g.r.cfg.Backup, strings.Join(flags, ""))
+		hint, first, g.cfg.Cluster, g.cfg.Backup, strings.Join(flags, ""))
 }

@@ -16,13 +16,13 @@ import (
 // flashback's entries mostly do that. Otherwise the same flashback is made again, which changes no row and adds entries: a
 // replica that is elected before it is replaced would answer nothing, and TiKV ends at the second entry that is proposed to it.
 func (r *Resolver) extendLogs(ctx context.Context, s *phase.Scope) error {
-	if r.early == nil || len(r.early.Affected) == 0 {
+	if r.record.early == nil || len(r.record.early.Affected) == 0 {
 		return nil
 	}
 	ctx, cancel := r.bounded(ctx, "extend the logs of", sweepBase, flashbackEach)
 	defer cancel()
-	s.Expect(int64(len(r.early.Affected)), "replicas")
-	return parallel.Each(ctx, maxChecks, r.early.Affected, func(ctx context.Context, _ int, a plan.Ahead) error {
+	s.Expect(int64(len(r.record.early.Affected)), "replicas")
+	return parallel.Each(ctx, maxChecks, r.record.early.Affected, func(ctx context.Context, _ int, a plan.Ahead) error {
 		err := r.extendLog(ctx, a)
 		s.Advance(1)
 		return failure.Annotate(err, "extend the log of region "+a.Region.String(), r.cfg.Cluster.String())
@@ -31,7 +31,7 @@ func (r *Resolver) extendLogs(ctx context.Context, s *phase.Scope) error {
 
 // extendLog extends one region's log. It gives up when the log has not grown for Config.Stall.
 func (r *Resolver) extendLog(ctx context.Context, a plan.Ahead) error {
-	replica := find(r.early.Rebuild, a.Region, a.Store)
+	replica := find(r.record.early.Rebuild, a.Region, a.Store)
 	if replica == nil {
 		return failure.New(failure.Unknown, "extend log", a.String(), "it is not among those that are rebuilt")
 	}

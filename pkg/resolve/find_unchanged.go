@@ -20,7 +20,7 @@ const scanEach = 500 * time.Millisecond
 func (r *Resolver) findUnchanged(ctx context.Context, s *phase.Scope) error {
 	candidates := r.verdicts.list(candidate)
 	if len(candidates) == 0 {
-		if r.stats.Unchanged == 0 {
+		if r.record.unchanged == 0 {
 			s.Note("every region is taken back: no region's log is known to end where it did before the backup")
 		}
 		return nil
@@ -38,17 +38,17 @@ func (r *Resolver) findUnchanged(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	for _, i := range found {
-		r.flashed.Add(r.plan.Leaders[i].Keys)
+		r.record.flashed.Add(r.plan.Leaders[i].Keys)
 	}
-	r.stats.Unchanged += len(found)
+	r.record.unchanged += len(found)
 	s.Note("%d of %d regions are unchanged since the backup ts and are not taken back; %d more had a lock", len(found), len(r.plan.Leaders),
 		len(candidates)-len(found))
-	return r.noted(ctx, nil)
+	return r.record.noted(ctx, nil)
 }
 
 // scanLocks asks the leader of each candidate for a lock. What is not one, or is done by an earlier run, is not asked.
 func (r *Resolver) scanLocks(ctx context.Context, s *phase.Scope) error {
-	skip := sweep.NewCoverage(r.flashed.List()...)
+	skip := sweep.NewCoverage(r.record.flashed.List()...)
 	for _, i := range r.verdicts.list(changed) {
 		skip.Add(r.plan.Leaders[i].Keys)
 	}

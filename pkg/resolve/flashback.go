@@ -5,9 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -24,8 +21,8 @@ const (
 // prepare blocks every region of the key space for everything but this flashback. What is flashed back already
 // is left alone: it would stay blocked for ever.
 func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
-	for _, done := range r.flashed.List() {
-		r.prepared.Add(done)
+	for _, done := range r.record.flashed.List() {
+		r.record.prepared.Add(done)
 	}
 	ctx, cancel := r.bounded(ctx, "prepare", sweepBase, prepareEach)
 	defer cancel()
@@ -33,9 +30,9 @@ func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	begin := time.Now()
-	err := r.sweep(ctx, s, "prepare", "prepare", r.prepared, r.tikv.PrepareFlashback)
+	err := r.sweep(ctx, s, "prepare", "prepare", r.record.prepared, r.tikv.PrepareFlashback)
 	r.flashing += time.Since(begin)
-	return r.noted(ctx, err)
+	return r.record.noted(ctx, err)
 }
 
 // flashback returns every key to the backup ts. A region that says that it is not prepared is prepared
@@ -47,7 +44,7 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	begin := time.Now()
-	err := r.sweep(ctx, s, "flashback", "flash back", r.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
+	err := r.sweep(ctx, s, "flashback", "flash back", r.record.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
 		err := r.flashRegion(ctx, address, f)
 		if err == nil {
 			r.flashes.Add(1)
@@ -55,7 +52,7 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 		return err
 	})
 	r.flashing += time.Since(begin)
-	if err = r.noted(ctx, err); err != nil {
+	if err = r.record.noted(ctx, err); err != nil {
 		return err
 	}
 	r.scanned = nil
@@ -83,14 +80,14 @@ func (r *Resolver) flashRegion(ctx context.Context, address string, f tikv.Flash
 
 // noteSaved says how much of the flashback was not needed. How many keys it has taken back, TiKV does not say.
 func (r *Resolver) noteSaved(s *phase.Scope) {
-	r.stats.Flashed = max(0, len(r.plan.Leaders)-r.stats.Unchanged)
-	if r.stats.Unchanged == 0 {
+	r.stats.Flashed = max(0, len(r.plan.Leaders)-r.record.unchanged)
+	if r.record.unchanged == 0 {
 		return
 	}
 	if n := r.flashes.Load(); n > 0 {
-		r.stats.SavedSeconds = r.flashing.Seconds() / float64(n) * float64(r.stats.Unchanged)
+		r.stats.SavedSeconds = r.flashing.Seconds() / float64(n) * float64(r.record.unchanged)
 	}
-	s.Note("%d regions were taken back, %d were unchanged; to take back all would have taken some %.1f s more", r.stats.Flashed, r.stats.Unchanged, r.stats.SavedSeconds)
+	s.Note("%d regions were taken back, %d were unchanged; to take back all would have taken some %.1f s more", r.stats.Flashed, r.record.unchanged, r.stats.SavedSeconds)
 }
 
 // sweep calls every region that done does not hold yet, until it holds all keys. The time of each store is noted as part.
@@ -100,10 +97,10 @@ func (r *Resolver) sweep(
 ) error {
 	w := sweep.New(sweep.Config{
 		Cluster: r.cfg.Cluster, Verb: verb, Call: call, Done: done, Stall: r.cfg.Stall, Log: r.log, Again: r.cfg.resumeHint(),
-		Flashback: tikv.Flashback{Version: r.cfg.BackupTS, StartTS: r.stamps.Start, CommitTS: r.stamps.Commit},
+		Flashback: tikv.Flashback{Version: r.cfg.BackupTS, StartTS: r.record.stamps.Start, CommitTS: r.record.stamps.Commit},
 		Save: func() func(context.Context) error {
-			p := r.snapshot()
-			return func(ctx context.Context) error { return r.save(ctx, p) }
+			p := r.record.snapshot()
+			return func(ctx context.Context) error { return r.record.save(ctx, p) }
 		},
 	}, &sweepRun{r: r})
 	err := w.Run(ctx, s)
@@ -112,21 +109,4 @@ func (r *Resolver) sweep(
 		r.cfg.Times.Note(id, part, took)
 	}
 	return err
-}
-
-// noted writes the progress down at the end of a sweep, whatever its end. That the write fails does not end the
-// run: one that resumes repeats more, and that changes nothing. But two runs must not both continue.
-func (r *Resolver) noted(ctx context.Context, sweepErr error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteDeadline)
-	defer cancel()
-	saveErr := r.save(ctx, r.snapshot())
-	switch {
-	case sweepErr != nil:
-		return sweepErr
-	case failure.Is(saveErr, failure.Conflict):
-		return failure.Annotate(saveErr, "write progress", r.cfg.Cluster.String())
-	case saveErr != nil:
-		r.log.Warn("progress is not written: a run that resumes would have more to do", zap.Error(saveErr))
-	}
-	return nil
 }

@@ -14,9 +14,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// gathering reads the stores. All but the readers' streams belongs to one goroutine.
+// gathering reads what every store holds. All but the readers' streams belongs to one goroutine.
 type gathering struct {
-	r       *Resolver
+	cfg    *Config
+	tikv   tikv.Recoverer
+	stores *storeList
+	asked  <-chan question
+	log    *zap.Logger
+
 	metas   *plan.Metas
 	readers []*reader // in the order of Config.Stores
 	ended   chan struct{}
@@ -43,9 +48,12 @@ type reader struct {
 	moved time.Time    // since when nothing has come
 }
 
-func newGathering(r *Resolver) *gathering {
-	g := &gathering{r: r, metas: plan.NewMetas(), ended: make(chan struct{}, 1), listed: time.Now(), absences: newAbsences(r.log)}
-	for _, id := range r.cfg.Stores {
+func newGathering(cfg *Config, t tikv.Recoverer, stores *storeList, asked <-chan question, log *zap.Logger) *gathering {
+	g := &gathering{
+		cfg: cfg, tikv: t, stores: stores, asked: asked, log: log,
+		metas: plan.NewMetas(), ended: make(chan struct{}, 1), listed: time.Now(), absences: newAbsences(log),
+	}
+	for _, id := range cfg.Stores {
 		g.readers = append(g.readers, &reader{store: id, moved: time.Now()})
 	}
 	return g
@@ -92,7 +100,7 @@ func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Stor
 			continue
 		}
 		if !st.StartedAt.Equal(rd.started) && (rd.done || rd.result != nil) {
-			g.r.log.Warn("store has restarted and is read again", zap.Stringer("store", rd.store), zap.Time("started", st.StartedAt))
+			g.log.Warn("store has restarted and is read again", zap.Stringer("store", rd.store), zap.Time("started", st.StartedAt))
 			rd.done = false
 			rd.cancel()
 		}
@@ -100,7 +108,7 @@ func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Stor
 			continue
 		}
 		rd.started = st.StartedAt
-		g.r.setAddress(rd.store, st.Address)
+		g.stores.setAddress(rd.store, st.Address)
 		g.open(ctx, rd, st.Address)
 	}
 }
@@ -111,11 +119,11 @@ func (g *gathering) open(ctx context.Context, rd *reader, address string) {
 	rd.result, rd.early = result, g.coming
 	table, began := g.metas.Begin(rd.store), time.Now()
 	g.streams.Go(func() {
-		err := g.r.tikv.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
+		err := g.tikv.RegionMetas(ctx, address, func(m tikv.RegionMeta) error {
 			rd.count.Add(1)
 			return table.Add(&m)
 		})
-		g.r.cfg.Times.Note(rd.store, "collect", time.Since(began))
+		g.cfg.Times.Note(rd.store, "collect", time.Since(began))
 		result <- err
 		if err != nil {
 			return // a store that refuses at once is not asked more often than PD
@@ -148,7 +156,7 @@ func (g *gathering) await(ctx context.Context) error {
 	select {
 	case <-timer.C:
 	case <-g.ended:
-	case q := <-g.r.asked:
+	case q := <-g.asked:
 		g.takeEnded()
 		q.answer <- g.without(q.late) //nolint:contextcheck // see judge
 	case <-ctx.Done():

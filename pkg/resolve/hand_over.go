@@ -47,12 +47,12 @@ func (r *Resolver) awaitHeir(ctx context.Context, a plan.Ahead) (cluster.StoreID
 	others := r.plan.Others(&r.plan.Leaders[i])
 	changed, last := time.Now(), uint64(0)
 	for {
-		leader, err := r.tikv.RaftState(ctx, r.address(a.Store), a.Region)
+		leader, err := r.tikv.RaftState(ctx, r.stores.address(a.Store), a.Region)
 		for _, other := range others {
 			if err != nil {
 				break
 			}
-			state, otherErr := r.tikv.RaftState(ctx, r.address(other), a.Region)
+			state, otherErr := r.tikv.RaftState(ctx, r.stores.address(other), a.Region)
 			if otherErr == nil && state.Term == leader.Term && state.Last >= leader.Last {
 				return other, nil
 			}

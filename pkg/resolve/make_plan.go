@@ -10,9 +10,9 @@ import (
 
 // makePlan chooses the leader of each region, or refuses what it cannot prove.
 func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
-	rules := plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores, AheadForSure: r.earlyForSure}
-	if r.early != nil {
-		rules.Ahead = r.early.Affected
+	rules := plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores, AheadForSure: r.record.earlyForSure}
+	if r.record.early != nil {
+		rules.Ahead = r.record.early.Affected
 	}
 	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // see judge
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -44,60 +45,22 @@ func find(list []Replica, region cluster.RegionID, store cluster.StoreID) *Repli
 	return &list[i]
 }
 
-// ToRebuild lists the replicas that Rebuild makes again: what this run has found, or the one that it resumes. It is Corrupt if
-// that one has not looked for them though the backup does not rule them out: they are not to be seen any more.
-func (r *Resolver) ToRebuild(ctx context.Context) ([]Replica, error) {
-	if r.cfg.NoneAhead {
-		return nil, nil
-	}
-	if r.early == nil {
-		found, err := r.foundBefore(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if found == nil {
-			return nil, nil // Thaw has ended that run's progress, which is after Rebuild
-		}
-		r.early = found
-	}
-	return r.early.Rebuild, nil
+// rebuildPD is what a rebuild needs of PD.
+type rebuildPD interface {
+	pd.Members
+	pd.Operators
 }
 
-// Rebuild makes the replicas again whose data are ahead of the log, and waits until their regions have all their peers. Until
-// it is done nobody may use the cluster: such a replica answers nothing once it is elected, and later serves what was
-// written after the backup ts. Call it when the stores have left recovery mode, before Thaw; calling it again continues.
-//
-// Only replicas on the list are removed. PD makes none before all of them are: the leader that a new one is made from is
-// never one of them.
-func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
-	list, err := r.ToRebuild(ctx)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	limit := rebuildBase + time.Duration(len(list))*rebuildEach
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if err := r.freeze(ctx, s); err != nil { // a run that resumes has not frozen anything yet
-		return err
-	}
-	w := &rebuild{r: r, asked: map[cluster.PeerID]time.Time{}}
-	if !r.early.Removed {
-		if err := w.all(ctx, s, w.remains); err != nil {
-			return err
-		}
-		removed := &EarlyApply{Affected: r.early.Affected, Rebuild: r.early.Rebuild, Removed: true}
-		if err := r.noteRebuild(ctx, removed); err != nil {
-			return err
-		}
-	}
-	return r.freezer.makingReplicas(ctx, func() error {
-		if err := w.all(ctx, s, w.missing); err != nil {
-			return err
-		}
-		r.stats.Ahead, r.stats.Rebuilt = len(r.early.Affected), len(r.early.Affected)
-		s.Note("%d replicas are rebuilt", r.stats.Rebuilt)
+// removeAll has PD remove all listed replicas, and writes down that none is left.
+func (w *rebuild) removeAll(ctx context.Context, s *phase.Scope) error {
+	if w.record.early.Removed {
 		return nil
-	})
+	}
+	if err := w.all(ctx, s, w.remains); err != nil {
+		return err
+	}
+	early := w.record.early
+	return w.record.noteEarly(ctx, &EarlyApply{Affected: early.Affected, Rebuild: early.Rebuild, Removed: true})
 }
 
 // all polls PD until one round after another has brought all listed replicas to a state. It gives up when nothing has
@@ -105,8 +68,8 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 func (w *rebuild) all(ctx context.Context, s *phase.Scope, round func(context.Context) ([]string, error)) error {
 	w.moved = time.Now()
 	var known []string // what was waited for when PD answered last
-	for i := range w.r.early.Rebuild {
-		known = append(known, w.r.early.Rebuild[i].name("PD has not answered"))
+	for i := range w.record.early.Rebuild {
+		known = append(known, w.record.early.Rebuild[i].name("PD has not answered"))
 	}
 	for {
 		waiting, err := round(ctx)
@@ -114,11 +77,11 @@ func (w *rebuild) all(ctx context.Context, s *phase.Scope, round func(context.Co
 			waiting = known
 		}
 		known = waiting
-		n := len(w.r.early.Rebuild)
+		n := len(w.record.early.Rebuild)
 		s.Expect(int64(2*n), "removals and new replicas") // both for each
 		switch {
 		case err != nil:
-		case w.r.early.Removed:
+		case w.record.early.Removed:
 			s.Reached(int64(2*n - len(waiting)))
 		default:
 			s.Reached(int64(n - len(waiting)))
@@ -127,8 +90,8 @@ func (w *rebuild) all(ctx context.Context, s *phase.Scope, round func(context.Co
 		case err == nil && len(waiting) == 0:
 			return nil
 		case err != nil && !failure.Transient(err):
-			return failure.Annotate(err, "rebuild replicas", w.r.cfg.Cluster.String())
-		case time.Since(w.moved) > w.r.cfg.Stall || wait.For(ctx, rebuildPoll) != nil:
+			return failure.Annotate(err, "rebuild replicas", w.cfg.Cluster.String())
+		case time.Since(w.moved) > w.cfg.Stall || wait.For(ctx, rebuildPoll) != nil:
 			return w.stuck(waiting, err)
 		}
 	}
@@ -140,14 +103,17 @@ func (w *rebuild) stuck(waiting []string, last error) error {
 	if last != nil {
 		why = ": " + last.Error()
 	}
-	return failure.New(failure.Limited, "rebuild replicas", w.r.cfg.Cluster.String(), "%d of %d are not rebuilt, and nothing has changed for %s: %s%s",
-		len(waiting), len(w.r.early.Rebuild), time.Since(w.moved).Round(time.Second), failure.List(waiting), why).
-		WithHint("look at the logs of PD and of the named stores for these regions, then %s", w.r.cfg.resumeHint())
+	return failure.New(failure.Limited, "rebuild replicas", w.cfg.Cluster.String(), "%d of %d are not rebuilt, and nothing has changed for %s: %s%s",
+		len(waiting), len(w.record.early.Rebuild), time.Since(w.moved).Round(time.Second), failure.List(waiting), why).
+		WithHint("look at the logs of PD and of the named stores for these regions, then %s", w.cfg.resumeHint())
 }
 
 // rebuild is what was seen and asked for while replicas are rebuilt.
 type rebuild struct {
-	r     *Resolver
+	cfg    *Config
+	pd     rebuildPD
+	record *record
+
 	asked map[cluster.PeerID]time.Time // when a removal was asked for last
 	seen  uint64                       // sum of all configuration versions
 	moved time.Time                    // when something changed last
@@ -167,8 +133,8 @@ func (w *rebuild) remains(ctx context.Context) (waiting []string, err error) {
 		known.Add(regions[i].Keys)
 	}
 	asked := map[cluster.RegionID]bool{} // one of a region at a time
-	for i := range w.r.early.Rebuild {
-		p := &w.r.early.Rebuild[i]
+	for i := range w.record.early.Rebuild {
+		p := &w.record.early.Rebuild[i]
 		region := byID[p.Region]
 		switch {
 		case region == nil || !known.Contains(p.Keys):
@@ -198,8 +164,8 @@ func (w *rebuild) missing(ctx context.Context) (waiting []string, err error) {
 		return nil, err
 	}
 	byID := index(regions)
-	for i := range w.r.early.Rebuild {
-		p := &w.r.early.Rebuild[i]
+	for i := range w.record.early.Rebuild {
+		p := &w.record.early.Rebuild[i]
 		if why := w.lacks(p, byID[p.Region]); why != "" {
 			waiting = append(waiting, p.name(why))
 		}
@@ -210,7 +176,7 @@ func (w *rebuild) missing(ctx context.Context) (waiting []string, err error) {
 
 // note keeps when something changed last.
 func (w *rebuild) note(regions []cluster.Region, waiting int) {
-	seen := uint64(len(w.r.early.Rebuild) - waiting) //nolint:gosec // a length
+	seen := uint64(len(w.record.early.Rebuild) - waiting) //nolint:gosec // a length
 	for i := range regions {
 		seen += regions[i].ConfVer
 	}
@@ -237,12 +203,12 @@ const manyRanges = 100
 
 // regions are those that hold keys of the listed replicas, by id.
 func (w *rebuild) regions(ctx context.Context) ([]cluster.Region, error) {
-	if len(w.r.early.Rebuild) > manyRanges {
-		return w.r.pd.Regions(ctx, cluster.KeyRange{})
+	if len(w.record.early.Rebuild) > manyRanges {
+		return w.pd.Regions(ctx, cluster.KeyRange{})
 	}
 	var out []cluster.Region
-	for _, p := range w.r.early.Rebuild {
-		found, err := w.r.pd.Regions(ctx, p.Keys)
+	for _, p := range w.record.early.Rebuild {
+		found, err := w.pd.Regions(ctx, p.Keys)
 		if err != nil {
 			return nil, err
 		}

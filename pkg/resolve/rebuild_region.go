@@ -15,7 +15,7 @@ import (
 // identify notes the peers that have to go, and writes them down before the first is removed: afterwards the store's peer is
 // another one. A region that has split off a listed one has its replica's data, so that it is listed, too.
 func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error {
-	was, found := w.r.early.Rebuild, false
+	was, found := w.record.early.Rebuild, false
 	list := slices.Clone(was)
 	for i := range regions {
 		region := &regions[i]
@@ -38,25 +38,7 @@ func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error 
 	if !found {
 		return nil
 	}
-	return w.r.noteRebuild(ctx, &EarlyApply{Affected: w.r.early.Affected, Rebuild: list}) // of which some are left
-}
-
-// noteRebuild writes into the progress, of this run or of the one that it resumes, what has come of the replicas that are
-// ahead, and goes by that from then on.
-func (r *Resolver) noteRebuild(ctx context.Context, now *EarlyApply) error {
-	p, found, err := r.cfg.Progress.Load(ctx)
-	if err != nil {
-		return failure.Annotate(err, "read progress", r.cfg.Cluster.String())
-	}
-	if !found {
-		p = r.snapshot()
-	}
-	p.Run, p.EarlyApply = r.cfg.Run, now
-	if err := r.save(ctx, p); err != nil {
-		return failure.Annotate(err, "write down which peers are replaced", r.cfg.Cluster.String())
-	}
-	r.early = now
-	return nil
+	return w.record.noteEarly(ctx, &EarlyApply{Affected: w.record.early.Affected, Rebuild: list}) // of which some are left
 }
 
 // lacks says what is missing until the region has all its peers; "" is nothing.
@@ -68,7 +50,7 @@ func (w *rebuild) lacks(p *Replica, region *cluster.Region) string {
 		return "the region has no leader"
 	case region.Joint:
 		return "the region's peers change"
-	case w.healthy(region) < max(p.Voters, plan.Quorum(w.r.cfg.Replicas)):
+	case w.healthy(region) < max(p.Voters, plan.Quorum(w.cfg.Replicas)):
 		return fmt.Sprintf("%d of %d peers are healthy", w.healthy(region), p.Voters)
 	}
 	return ""
@@ -97,7 +79,7 @@ func (w *rebuild) remove(ctx context.Context, region *cluster.Region, p *Replica
 	if time.Since(w.asked[p.Peer]) < removeAgain {
 		return nil
 	}
-	err := w.r.pd.RemovePeer(ctx, region.ID, p.Store)
+	err := w.pd.RemovePeer(ctx, region.ID, p.Store)
 	if failure.Is(err, failure.Limited) { // the region has an operator, or PD's store limit is reached
 		return nil
 	}
@@ -111,7 +93,7 @@ func (w *rebuild) remove(ctx context.Context, region *cluster.Region, p *Replica
 func (w *rebuild) healthy(region *cluster.Region) int {
 	n := 0
 	for _, v := range voters(region) {
-		p := find(w.r.early.Rebuild, region.ID, v.Store)
+		p := find(w.record.early.Rebuild, region.ID, v.Store)
 		if old := p != nil && p.Peer == v.ID; !old && isUpToDate(region, v) {
 			n++
 		}

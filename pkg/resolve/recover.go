@@ -82,7 +82,7 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
 // send opens a call to one store when the one before it, if any, has ended: two of our own must not end each
 // other, or they would be taken for another run's.
 func (r *Resolver) send(store cluster.StoreID, started time.Time) {
-	rec, address, commands := r.recover, r.address(store), r.plan.Commands[store]
+	rec, address, commands := r.recover, r.stores.address(store), r.plan.Commands[store]
 	ctx, cancel := context.WithCancel(rec.ctx)
 	c := &call{sent: time.Now(), started: started, cancel: cancel, ended: make(chan struct{})}
 	rec.mu.Lock()
@@ -141,7 +141,7 @@ func (r *Resolver) resend(ctx context.Context) error {
 		if !st.StartedAt.Equal(last.started) {
 			r.log.Info("store has restarted and is asked again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt))
 		}
-		r.setAddress(st.ID, st.Address)
+		r.stores.setAddress(st.ID, st.Address)
 		r.resent.Add(1)
 		r.send(st.ID, st.StartedAt) //nolint:contextcheck // the recovery outlives the step that asked
 	}
@@ -179,12 +179,12 @@ func (r *Resolver) checkCalls() error {
 			over, err := c.over()
 			switch {
 			case over && failure.Is(err, failure.Conflict):
-				return r.lose(failure.Annotate(err, "keep leaders", r.name(store)))
+				return r.lose(failure.Annotate(err, "keep leaders", r.stores.name(store)))
 			case over && failure.Is(err, failure.Unready):
-				return r.lose(failure.New(failure.Conflict, "keep leaders", r.name(store), "it is not in recovery mode any more: %w", err).
+				return r.lose(failure.New(failure.Conflict, "keep leaders", r.stores.name(store), "it is not in recovery mode any more: %w", err).
 					WithHint("look for another run that has resumed the cluster's restore; if there is none, delete the store's pod and %s", r.cfg.resumeHint()))
 			case over && err != nil && !failure.NotYet(err) && !errors.Is(err, context.Canceled):
-				return failure.Annotate(err, "keep leaders", r.name(store))
+				return failure.Annotate(err, "keep leaders", r.stores.name(store))
 			}
 		}
 	}

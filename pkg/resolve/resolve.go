@@ -15,7 +15,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
-	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -95,33 +94,21 @@ type Resolver struct {
 	recover *recovery
 	stats   Stats
 
-	// early is what was found of replicas that are ahead, nil if that was not asked; earlyForSure that an earlier run has.
-	early        *EarlyApply
-	earlyForSure bool
-
 	verdicts *verdicts
 	// scanned is all regions as PD listed them last, once they have leaders; nil is not known. The steps own it in turn.
 	scanned  []cluster.Region
 	flashes  atomic.Int64 // regions that this run has flashed back
 	flashing time.Duration
 
-	// What a run that resumes needs. Sub-phases that come after each other own it.
-	clusterID         uint64
-	stamps            Stamps
-	prepared, flashed *sweep.Coverage
-	resumed           bool // regions may be prepared by the run before
+	record *record
 
 	freezer *freezer
 
 	resending sync.Mutex // one reading of the stores at a time
 	resent    atomic.Int64
 
-	// asked is read by collect while it runs, which collecting says.
-	asked      chan question
-	collecting atomic.Bool
-
-	mu        sync.Mutex
-	addresses map[cluster.StoreID]string
+	questions questions
+	stores    *storeList
 }
 
 // Stats is what a resolve did.
@@ -164,7 +151,8 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Resolver{cfg: &Config{}, tikv: t, log: log, asked: make(chan question), prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
+	cfg := &Config{}
+	return &Resolver{cfg: cfg, tikv: t, log: log, questions: questions{asked: make(chan question)}, record: newRecord(cfg, log)}
 }
 
 // Target says what is resolved: it is known only when the restored cluster's PD is up.
@@ -188,13 +176,14 @@ func (r *Resolver) Target(cfg Config, p PD) {
 		return slices.Contains(cfg.TolerateStores, id)
 	})
 	*r.cfg, r.pd = cfg, p
+	r.record.pd = p
 	r.freezer = &freezer{cfg: r.cfg, pd: p, log: r.log}
 }
 
 // Stats is valid after the steps ran.
 func (r *Resolver) Stats() Stats {
 	stats := r.stats
-	stats.Resent = r.resent.Load()
+	stats.Unchanged, stats.ResumedRun, stats.Resent = r.record.unchanged, r.record.before, r.resent.Load()
 	return stats
 }
 
@@ -211,7 +200,7 @@ func (r *Resolver) Steps(phaseName string, o StepOptions) []phase.Step {
 	leaders := step(journal.StepRecover, r.makeLeaders)
 	leaders.Undo = phase.Undo{Do: r.endRecover, First: true, Deadline: time.Minute, Unfenced: "it ends its own calls"}
 	stamp := step("timestamps", r.stamp)
-	stamp.Resume.State = &r.stamps
+	stamp.Resume.State = &r.record.stamps
 	return append(r.PlanSteps(phaseName, o),
 		retried(step("alloc-id", r.raiseAllocID)),
 		retried(freeze),

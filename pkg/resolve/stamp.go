@@ -22,9 +22,8 @@ const noteDeadline = 30 * time.Second
 
 const hintGC = "restore into a new cluster, and let nothing but the restore use it until it is done"
 
-// stamp takes the flashback's timestamps, or those of the run that this one resumes, and writes them down
-// before anything is prepared with them.
-func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
+// stamp takes new timestamps, or continues with what the run noted that this one resumes, and writes that down.
+func (r *record) stamp(ctx context.Context, s *phase.Scope) error {
 	if r.cfg.BackupTS == 0 {
 		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(), "the backup ts is 0: every row would be deleted")
 	}
@@ -54,15 +53,12 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 			r.stamps.Start, r.stamps.Commit, r.cfg.BackupTS, r.cfg.MaxTS)
 	}
 	r.clusterID = id
-	if err := r.save(ctx, r.snapshot()); err != nil {
-		return failure.Annotate(err, "write timestamps down", r.cfg.Cluster.String())
-	}
-	return r.freezer.holdGC(ctx)
+	return failure.Annotate(r.save(ctx, r.snapshot()), "write timestamps down", r.cfg.Cluster.String())
 }
 
 // begin takes new timestamps. PD's oracle is raised first: a commit ts below one in the data kills TiKV.
-func (r *Resolver) begin(ctx context.Context) error {
-	r.prepared, r.flashed, r.stats.Unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
+func (r *record) begin(ctx context.Context) error {
+	r.prepared, r.flashed, r.unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
 	if err := r.raiseTS(ctx, r.cfg.MaxTS); err != nil {
 		return err
 	}
@@ -77,42 +73,24 @@ func (r *Resolver) begin(ctx context.Context) error {
 }
 
 // resume continues where another run stopped.
-func (r *Resolver) resume(ctx context.Context, s *phase.Scope, saved Progress) error {
+func (r *record) resume(ctx context.Context, s *phase.Scope, saved Progress) error {
 	r.stamps = saved.Stamps
 	r.prepared, r.flashed = sweep.NewCoverage(saved.Prepared...), sweep.NewCoverage(saved.Flashed...)
-	r.stats.Unchanged = saved.Unchanged
+	r.unchanged = saved.Unchanged
 	if r.cfg.FlashAll && saved.Unchanged > 0 {
 		// Which of the ranges these are is not written down. The same flashback again changes nothing.
-		r.prepared, r.flashed, r.stats.Unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
+		r.prepared, r.flashed, r.unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
 	}
 	if saved.Run != r.cfg.Run {
-		r.resumed, r.stats.ResumedRun = true, saved.Run
+		r.resumed, r.before = true, saved.Run
 		s.Note("resumes where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
 	}
 	return r.raiseTS(ctx, saved.Stamps.Commit) // rows at the commit ts have to be visible
 }
 
-func (r *Resolver) raiseTS(ctx context.Context, ts cluster.TS) error {
+func (r *record) raiseTS(ctx context.Context, ts cluster.TS) error {
 	if ts == 0 {
 		return nil
 	}
 	return failure.Annotate(r.pd.RaiseTS(ctx, ts), "raise timestamp", r.cfg.Cluster.String())
-}
-
-// snapshot is the progress as it is now. The sweep alone may call it while one runs.
-func (r *Resolver) snapshot() Progress {
-	return Progress{
-		ClusterID: r.clusterID, BackupTS: r.cfg.BackupTS, Run: r.cfg.Run, Stamps: r.stamps,
-		Prepared: r.prepared.List(), Flashed: r.flashed.List(), Unchanged: r.stats.Unchanged,
-		EarlyApply: r.early,
-	}
-}
-
-// save writes the progress. A Conflict means that another run resumes from it: what is set in PD is its own from now on.
-func (r *Resolver) save(ctx context.Context, p Progress) error {
-	err := r.cfg.Progress.Save(ctx, p)
-	if failure.Is(err, failure.Conflict) {
-		r.cfg.Fence.Lose(err)
-	}
-	return err
 }

@@ -36,7 +36,7 @@ func (s *sweepRun) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluste
 }
 
 // Address implements sweep.Run.
-func (s *sweepRun) Address(store cluster.StoreID) string { return s.r.address(store) }
+func (s *sweepRun) Address(store cluster.StoreID) string { return s.r.stores.address(store) }
 
 // CheckHeld implements sweep.Run.
 func (s *sweepRun) CheckHeld(ctx context.Context) error { return s.r.cfg.Fence.Check(ctx) }

@@ -10,11 +10,11 @@ import (
 // takeAhead notes which replicas have to be rebuilt, or refuses them: a replica whose data are ahead of the log skips the
 // log's entries up to there, the flashback's own included, and serves what is above the backup ts if it is elected.
 func (r *Resolver) takeAhead(s *phase.Scope, made *plan.Plan) error {
-	if r.early == nil {
+	if r.record.early == nil {
 		return nil // ruled out by the backup
 	}
-	was := r.early.Rebuild
-	r.early = &EarlyApply{Affected: made.Affected}
+	was := r.record.early.Rebuild
+	r.record.early = &EarlyApply{Affected: made.Affected}
 	if len(made.Affected) == 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (r *Resolver) takeAhead(s *phase.Scope, made *plan.Plan) error {
 			WithHint("they cannot be rebuilt here, as TiDB Operator starts TiDB right after this: a backup of tisnap's br is restored by "+
 				"`tisnap restore %s --to CLUSTER`, which rebuilds them first; of one by PingCAP's br restore another backup", r.cfg.Backup)
 	}
-	r.early.Rebuild = toRebuild(made, was)
+	r.record.early.Rebuild = toRebuild(made, was)
 	s.Warn("%d replicas have data that no log of the backup has, such as %s: they are rebuilt from the others before TiDB starts", len(names), names[0])
 	return nil
 }

@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
@@ -16,26 +17,30 @@ type Verdict struct {
 	Refused error
 }
 
-// question is put to collect, to whose goroutine the metas belong.
+// questions are put to a gathering, to whose goroutine the metas belong, by other steps beside it.
+type questions struct {
+	asked     chan question
+	gathering atomic.Bool // that answers them
+}
+
 type question struct {
 	late   []cluster.StoreID
 	answer chan Verdict
 }
 
-// Without says whether a plan without the stores can be made, while the step collect runs: from another step, beside it. It
-// is not known before collect and after it, and when ctx ends.
-func (r *Resolver) Without(ctx context.Context, late []cluster.StoreID) Verdict {
-	if len(late) == 0 || !r.collecting.Load() {
+// ask gets the answer of the gathering that runs; it is not known without one, and when ctx ends.
+func (q *questions) ask(ctx context.Context, late []cluster.StoreID) Verdict {
+	if len(late) == 0 || !q.gathering.Load() {
 		return Verdict{}
 	}
-	q := question{late: late, answer: make(chan Verdict, 1)}
+	one := question{late: late, answer: make(chan Verdict, 1)}
 	select {
-	case r.asked <- q:
+	case q.asked <- one:
 	case <-ctx.Done():
 		return Verdict{}
 	}
 	select {
-	case v := <-q.answer:
+	case v := <-one.answer:
 		return v
 	case <-ctx.Done():
 		return Verdict{}
@@ -44,7 +49,7 @@ func (r *Resolver) Without(ctx context.Context, late []cluster.StoreID) Verdict 
 
 // without makes the plan. Streams of the late stores end first: they would change the keys while these are compared.
 func (g *gathering) without(late []cluster.StoreID) Verdict {
-	lost := append(slices.Clone(g.r.cfg.TolerateStores), late...)
+	lost := append(slices.Clone(g.cfg.TolerateStores), late...)
 	for _, rd := range g.readers {
 		switch {
 		case !slices.Contains(late, rd.store):
@@ -56,6 +61,6 @@ func (g *gathering) without(late []cluster.StoreID) Verdict {
 			rd.err, rd.result = <-rd.result, nil
 		}
 	}
-	_, err := plan.Make(g.metas.Without(late), plan.Rules{Replicas: g.r.cfg.Replicas, Lost: lost})
+	_, err := plan.Make(g.metas.Without(late), plan.Rules{Replicas: g.cfg.Replicas, Lost: lost})
 	return Verdict{Known: true, Refused: err}
 }

@@ -3,7 +3,8 @@ package mutants
 // aheadGuards are those against replicas whose data are ahead of their raft logs.
 func aheadGuards() []Mutant {
 	const plan, planned = "pkg/resolve/plan/choose_leaders.go", "TestMakePlan_ReplicasAheadOfTheirLogs"
-	const ahead, find, take = "pkg/resolve/plan/ahead.go", "pkg/resolve/find_ahead.go", "pkg/resolve/take_ahead.go"
+	const ahead, find, take = "pkg/resolve/plan/ahead.go", "pkg/resolve/steps.go", "pkg/resolve/take_ahead.go"
+	const record = "pkg/resolve/record.go"
 	const refused, none = "TestReplicaAheadOfTheLog_IsRefusedByName", "TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt"
 	return []Mutant{
 		in(plan, "a replica that is ahead wins a tie", noneAhead,
@@ -24,7 +25,7 @@ func aheadGuards() []Mutant {
 			"!affected[log.Region] && ", "", "TestUnchanged_ReplicaAheadOfTheLog_IsTakenBack"),
 		in(find, "replicas that are ahead are not looked for in a backup that does not rule them out", noneAhead,
 			"	if r.cfg.NoneAhead {", "	if !r.cfg.NoneAhead {", refused),
-		in(find, "a run that resumes looks again, when it is not to be seen any more", noneAhead,
+		in(record, "a run that resumes looks again, when it is not to be seen any more", noneAhead,
 			"	case err == nil && saved.EarlyApply != nil:", "	case err == nil:", refused),
 		in("pkg/resolve/freeze.go", "a run that resumes trusts a PD that may have copied a replica that is ahead", noneAhead,
 			"fmt.Sprint(frozen[item]) {", "fmt.Sprint(frozen[item]) && false {", refused),
@@ -42,7 +43,7 @@ func aheadGuards() []Mutant {
 			"			case other.Sum != r.Sum:", "			case false:", "TestCompareReplicas_OneStoreHasAVersionMore_IsSeen"),
 		in("pkg/testbed/command/soak_early.go", "a restore that does not name a replica that is ahead has named all", noneAhead,
 			"named < want && ", "false && ", "TestJudgeEarly_RefusalHasToNameEveryReplica"),
-		in("pkg/resolve/stamp.go", "which replicas are ahead is not written down", noneAhead,
+		in(record, "which replicas are ahead is not written down", noneAhead,
 			"		EarlyApply: r.early,\n", "", "TestFindAhead_WhatWasFound_IsWrittenDown"),
 	}
 }
@@ -50,6 +51,7 @@ func aheadGuards() []Mutant {
 // rebuildGuards are those of the rebuild of such replicas.
 func rebuildGuards() []Mutant {
 	const all, rebuild, limits = "pkg/resolve/rebuild.go", "pkg/resolve/rebuild_region.go", "pkg/resolve/freeze.go"
+	const leave = "pkg/resolve/leave.go"
 	const raised = "TestRebuild_LimitsOfPD_AreRaisedOnceAllAreRemoved"
 	const spared, killed = "TestRebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestRebuild_KilledAfterTheRemoval_TheNewPeerStays"
 	const lost = "TestStartOver_NobodyHasLookedForReplicasAhead"
@@ -63,10 +65,11 @@ func rebuildGuards() []Mutant {
 			"		asked[region.ID] = true", "		asked[region.ID] = false", spared),
 		in(all, "a part of a region that PD does not know yet keeps its replica", noneAhead,
 			"case region == nil || !known.Contains(p.Keys):", "case region == nil:", spared),
-		in(all, "PD makes replicas while one that is ahead can lead", noneAhead,
+		in(leave, "PD makes replicas while one that is ahead can lead", noneAhead,
 			"	if err := r.freeze(ctx, s); err != nil { // a run", "	r.freezer.rebuilding.Store(true)\n	if err := r.freeze(ctx, s); err != nil { // a run", raised),
 		in(all, "a run that resumes does not know that none is left", noneAhead,
-			"		if err := r.noteRebuild(ctx, removed); err != nil {", "		r.early = removed\n		if err := ctx.Err(); err != nil {", "TestRebuild_KilledOnceAllAreRemoved_PDMayScheduleMeanwhile"),
+			"	return w.record.noteEarly(ctx, &EarlyApply{Affected: early.Affected, Rebuild: early.Rebuild, Removed: true})",
+			"	w.record.early = &EarlyApply{Affected: early.Affected, Rebuild: early.Rebuild, Removed: true}\n	return nil", "TestRebuild_KilledOnceAllAreRemoved_PDMayScheduleMeanwhile"),
 		in(limits, "PD may copy a replica that is ahead ten minutes after a kill", noneAhead,
 			"	f.ahead.Store(ahead)", "	f.ahead.Store(false)", raised),
 		in(limits, "a run that fails lets PD copy a replica that is ahead", noneAhead,
@@ -76,8 +79,9 @@ func rebuildGuards() []Mutant {
 		in(rebuild, "a region that has split off keeps its replica's data", noneAhead,
 			"	case listed == nil:", "	case false:", spared),
 		in(rebuild, "a run that resumes does not know which peer is the old one", noneAhead,
-			"	return w.r.noteRebuild(ctx, &EarlyApply{Affected: w.r.early.Affected, Rebuild: list})", "	w.r.early = &EarlyApply{Affected: w.r.early.Affected, Rebuild: list}\n	return nil", killed),
-		in(all, "a run of which nobody knows whether it has looked continues to TiDB", noneAhead,
+			"	return w.record.noteEarly(ctx, &EarlyApply{Affected: w.record.early.Affected, Rebuild: list})",
+			"	w.record.early = &EarlyApply{Affected: w.record.early.Affected, Rebuild: list}\n	return nil", killed),
+		in(leave, "a run of which nobody knows whether it has looked continues to TiDB", noneAhead,
 			"	if r.cfg.NoneAhead {", "	if true {", "TestRebuild_NobodyHasLooked_IsRefused"),
 		in(limits, "PD makes no replica, as it is frozen", noneAhead,
 			"	if f.rebuilding.Load() {", "	if false {", raised),

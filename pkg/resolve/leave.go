@@ -1,0 +1,81 @@
+package resolve
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// ToRebuild lists the replicas that Rebuild makes again: what this run has found, or the one that it resumes. It is Corrupt if
+// that one has not looked for them though the backup does not rule them out: they are not to be seen any more.
+func (r *Resolver) ToRebuild(ctx context.Context) ([]Replica, error) {
+	if r.cfg.NoneAhead {
+		return nil, nil
+	}
+	if r.record.early == nil {
+		found, err := r.foundBefore(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			return nil, nil // Thaw has ended that run's progress, which is after Rebuild
+		}
+		r.record.early = found
+	}
+	return r.record.early.Rebuild, nil
+}
+
+// Rebuild makes the replicas again whose data are ahead of the log, and waits until their regions have all their peers. Until
+// it is done nobody may use the cluster: such a replica answers nothing once it is elected, and later serves what was
+// written after the backup ts. Call it when the stores have left recovery mode, before Thaw; calling it again continues.
+//
+// Only replicas on the list are removed. PD makes none before all of them are: the leader that a new one is made from is
+// never one of them.
+func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
+	list, err := r.ToRebuild(ctx)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	limit := rebuildBase + time.Duration(len(list))*rebuildEach
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := r.freeze(ctx, s); err != nil { // a run that resumes has not frozen anything yet
+		return err
+	}
+	w := &rebuild{cfg: r.cfg, pd: r.pd, record: r.record, asked: map[cluster.PeerID]time.Time{}}
+	if err := w.removeAll(ctx, s); err != nil {
+		return err
+	}
+	return r.freezer.makingReplicas(ctx, func() error {
+		if err := w.all(ctx, s, w.missing); err != nil {
+			return err
+		}
+		r.stats.Ahead, r.stats.Rebuilt = len(r.record.early.Affected), len(r.record.early.Affected)
+		s.Note("%d replicas are rebuilt", r.stats.Rebuilt)
+		return nil
+	})
+}
+
+// thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. PD's limits stay lowered
+// if a replica is ahead.
+func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
+	return r.freezer.thaw(ctx, r.record.early.present())
+}
+
+// Thaw lets PD schedule again, releases GC, and clears the progress: what is written to the cluster from now on
+// must not be flashed back. Call it when TiDB is up. It is Conflict once another run has the cluster.
+func (r *Resolver) Thaw(ctx context.Context, s *phase.Scope) error {
+	if err := r.cfg.taken(ctx); err != nil {
+		return err
+	}
+	if err := r.thaw(ctx, s); err != nil {
+		return err
+	}
+	if err := r.cfg.taken(ctx); err != nil { // the progress is the other's by now
+		return err
+	}
+	return failure.Annotate(r.cfg.Progress.Clear(ctx), "remove progress", r.cfg.Cluster.String())
+}

@@ -1,0 +1,114 @@
+package resolve
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/resolve/sweep"
+)
+
+// record is what this run has done, and writes down for one that resumes it. Steps that come after each other own it.
+type record struct {
+	cfg *Config
+	pd  recordPD
+	log *zap.Logger
+
+	clusterID         uint64
+	stamps            Stamps
+	prepared, flashed *sweep.Coverage
+	unchanged         int // regions that are in flashed as a flashback would not have changed them
+
+	// early is what was found of replicas that are ahead, nil if that was not asked; earlyForSure that an earlier run has.
+	early        *EarlyApply
+	earlyForSure bool
+
+	resumed bool          // regions may be prepared by the run before
+	before  cluster.RunID // its name
+}
+
+// recordPD is what stamps are taken from, and what shows which cluster the record is of.
+type recordPD interface {
+	pd.Members
+	pd.Recovery
+}
+
+func newRecord(cfg *Config, log *zap.Logger) *record {
+	return &record{cfg: cfg, log: log, prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
+}
+
+// snapshot is the progress as it is now. The sweep alone may call it while one runs.
+func (r *record) snapshot() Progress {
+	return Progress{
+		ClusterID: r.clusterID, BackupTS: r.cfg.BackupTS, Run: r.cfg.Run, Stamps: r.stamps,
+		Prepared: r.prepared.List(), Flashed: r.flashed.List(), Unchanged: r.unchanged,
+		EarlyApply: r.early,
+	}
+}
+
+// save writes the progress. A Conflict means that another run resumes from it: what is set in PD is its own from now on.
+func (r *record) save(ctx context.Context, p Progress) error {
+	err := r.cfg.Progress.Save(ctx, p)
+	if failure.Is(err, failure.Conflict) {
+		r.cfg.Fence.Lose(err)
+	}
+	return err
+}
+
+// noted writes the progress down at the end of a sweep, whatever its end. That the write fails does not end the
+// run: one that resumes repeats more, and that changes nothing. But two runs must not both continue.
+func (r *record) noted(ctx context.Context, sweepErr error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteDeadline)
+	defer cancel()
+	saveErr := r.save(ctx, r.snapshot())
+	switch {
+	case sweepErr != nil:
+		return sweepErr
+	case failure.Is(saveErr, failure.Conflict):
+		return failure.Annotate(saveErr, "write progress", r.cfg.Cluster.String())
+	case saveErr != nil:
+		r.log.Warn("progress is not written: a run that resumes would have more to do", zap.Error(saveErr))
+	}
+	return nil
+}
+
+// foundBefore is what an earlier run has found in this very cluster; nil if none can have made leaders there.
+func (r *record) foundBefore(ctx context.Context) (*EarlyApply, error) {
+	id, err := r.pd.ClusterID(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "read cluster id", r.cfg.Cluster.String())
+	}
+	saved, found, err := r.cfg.Progress.Load(ctx)
+	switch {
+	case err != nil && !failure.Is(err, failure.Corrupt):
+		return nil, failure.Annotate(err, "read progress", r.cfg.Cluster.String())
+	case err == nil && (!found || saved.ClusterID != id || saved.BackupTS != r.cfg.BackupTS):
+		return nil, nil
+	case err == nil && saved.EarlyApply != nil:
+		return saved.EarlyApply, nil
+	}
+	return nil, failure.New(failure.Corrupt, "look for replicas ahead of their logs", r.cfg.Cluster.String(),
+		"an earlier run may have made leaders, and has not written down which replicas were ahead before: that is not to be seen any more").
+		WithHint("restore again onto fresh volumes")
+}
+
+// noteEarly writes into the progress, of this run or of the one that it resumes, what has come of the replicas that are
+// ahead, and goes by that from then on.
+func (r *record) noteEarly(ctx context.Context, now *EarlyApply) error {
+	p, found, err := r.cfg.Progress.Load(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read progress", r.cfg.Cluster.String())
+	}
+	if !found {
+		p = r.snapshot()
+	}
+	p.Run, p.EarlyApply = r.cfg.Run, now
+	if err := r.save(ctx, p); err != nil {
+		return failure.Annotate(err, "write down which peers are replaced", r.cfg.Cluster.String())
+	}
+	r.early = now
+	return nil
+}
