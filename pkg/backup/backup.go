@@ -3,7 +3,6 @@ package backup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,8 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
-	"github.com/tisnap/tisnap/pkg/runlock"
-	"github.com/tisnap/tisnap/pkg/storage"
+	"github.com/tisnap/tisnap/pkg/runner"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -66,21 +64,14 @@ type Deps struct {
 }
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
+//
+// The FailedAttempts of the run are those whose hold broke, and whose snapshots were thrown away.
 type Result struct {
+	runner.Outcome
 	Manifest *manifest.Manifest // nil before it was recorded
 	Sealed   bool
 	Source   *preflight.Source
-	Timings  phase.Timings
-	// Started and Finished are of this process; Before has those that came before it.
-	Started  time.Time
-	Finished time.Time
 	Hold     HoldTimes // of the last attempt
-	// FailedAttempts are those whose hold broke, and whose snapshots were thrown away.
-	FailedAttempts []phase.Attempt
-	// Before are the processes of the run that died before this one continued it.
-	Before []phase.Process
-	// LostLock is true of a run that ended because another process has, or may have, its cluster.
-	LostLock bool
 	// Attempts is how often the cluster was held.
 	Attempts int
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
@@ -89,8 +80,6 @@ type Result struct {
 	// read them.
 	Marks   *marks.Set
 	Regions int
-	// Expected is what was announced at the run's start, by Deps.Announce; nil if nothing was.
-	Expected json.RawMessage
 	// Warnings are what a person has to know of a backup that is done.
 	Warnings []string
 }
@@ -111,14 +100,9 @@ type run struct {
 	Deps
 	opts    Options
 	catalog catalog.Catalog
-	cancel  context.CancelCauseFunc
+	runner  *runner.Runner
 
 	clusterID uint64 // PD's: names are alike in many Kubernetes clusters
-	storage   *storage.Storage
-	storageID string // that the run's snapshots are tagged with; "" in a run that an older version began
-	fence     *runlock.Fence
-	resumed   bool  // an earlier process of the run died
-	lastEpoch int64 // the highest of such
 
 	source  source
 	ts      timestamps
@@ -135,18 +119,29 @@ func newRun(deps Deps, opts Options) *run {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
-	fence := runlock.NewFence(deps.Store, opts.Cluster, opts.Owner)
+	scaffold := newRunner(deps, opts)
 	backups := catalog.Catalog{Store: objstore.AskFirst(deps.Store), SignKey: opts.SignKey}
 	return &run{
-		Deps: deps, opts: opts, catalog: backups, cancel: func(error) {}, fence: fence,
+		Deps: deps, opts: opts, catalog: backups, runner: scaffold,
 		source:  source{kube: deps.Kube, pd: deps.PD, tikv: deps.TiKV, ebs: deps.EBS, opts: opts},
 		ts:      timestamps{pd: deps.PD, opts: opts},
 		early:   earlyApply{pd: deps.PD, tikv: deps.TiKV, applier: deps.EarlyApply, remains: deps.Remains, opts: opts},
-		marks:   marker{pd: deps.PD, tikv: deps.TiKV, catalog: backups, fence: fence, opts: opts},
-		holder:  holder{pd: deps.PD, tikv: deps.TiKV, fence: fence, store: deps.Store, opts: opts},
+		marks:   marker{pd: deps.PD, tikv: deps.TiKV, catalog: backups, fence: scaffold.Fence(), opts: opts},
+		holder:  holder{pd: deps.PD, tikv: deps.TiKV, fence: scaffold.Fence(), store: deps.Store, opts: opts},
 		records: recorder{pd: deps.PD, ebs: deps.EBS, catalog: backups, opts: opts},
 		at:      newAttempt(),
 	}
+}
+
+func newRunner(deps Deps, opts Options) *runner.Runner {
+	cfg := runner.Config{
+		Operation: "backup", Run: opts.Run, Cluster: opts.Cluster, Owner: opts.Owner, Tool: opts.Tool,
+		Store: deps.Store, Sink: deps.Sink, Log: deps.Log, Remains: deps.Remains, NoCopy: "back up", LockWait: opts.LockWait,
+	}
+	if deps.Store != nil { // nil in an outline
+		cfg.Unfinished = unfinished(deps.Store.URL(), opts)
+	}
+	return runner.New(cfg)
 }
 
 // Run takes the backup. The error's kind says what the caller can do; kind Held means that the cluster was
@@ -156,50 +151,24 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	if err := opts.Validate(); err != nil {
 		return &Result{}, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	r := newRun(deps, opts)
-	r.cancel = cancel
-	if err := errors.Join(r.identify(ctx), r.openStorage(ctx)); err != nil {
+	if err := r.identify(ctx); err != nil {
 		return &Result{}, err
 	}
-	engine := phase.New(phase.Config{
-		Fresh:   true,
-		Resume:  r.resumption(),
-		Fence:   r.fence,
-		Run:     opts.Run,
-		Journal: journal.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)),
-		Sink:    r.Sink,
-		Log:     r.Log,
-		Begin:   r.begin,
-		Group:   r.holdGroup(),
-		// A set of hours survives an outage of object storage for as long as the lock does. The hold waits for nothing.
-		JournalPatience: lockTTL,
-	})
-	r.result.Started = time.Now().UTC()
-	err := engine.Run(ctx, r.steps())
-	err = r.conclude(ctx, err)
-	r.result.Finished = time.Now().UTC()
-	r.result.Timings = engine.Timings()
+	outcome, err := r.runner.Execute(ctx, r.book(r.steps(), r.resumption()))
+	r.result.Outcome = outcome
 	r.result.Source, r.result.Hold = r.source.Source, r.at.felt(r.source.Source)
-	r.result.FailedAttempts = engine.FailedAttempts()
-	r.result.Before, r.result.LostLock = engine.Before(), r.fence.Loss() != nil
 	return &r.result, err
 }
 
-// lockAnswer bounds the last look at the lock.
-const lockAnswer = 5 * time.Second
-
-// conclude finds out whether a run that failed has lost its lock, and says so: whatever failed may be
-// because of it.
-func (r *run) conclude(ctx context.Context, err error) error {
-	if err == nil || r.fence.Epoch() == 0 {
-		return err
+// book is what the run does.
+func (r *run) book(steps []phase.Step, resume *runner.Resumption) runner.Book {
+	about := func() journal.About {
+		about := r.about()
+		about.Region = r.EBS.Region()
+		return about
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
-	defer cancel()
-	_ = r.fence.Confirm(ctx) // notes the loss
-	return r.fence.Explain("backup", err)
+	return runner.Book{About: about, Steps: steps, Resume: resume, Group: r.holdGroup()}
 }
 
 // Plan does the checks of a backup and nothing else, for a dry run.
@@ -209,15 +178,7 @@ func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, erro
 		return nil, err
 	}
 	r := newRun(deps, opts)
-	engine := phase.New(phase.Config{Run: opts.Run, Sink: r.Sink, Log: r.Log, Journal: phase.NoJournal{}})
-	step := r.preflightStep()
-	step.Do = func(ctx context.Context, s *phase.Scope) error {
-		if err := r.checkStorage(ctx, s); err != nil {
-			return err
-		}
-		return r.preflight(ctx, s)
-	}
-	if err := engine.Run(ctx, []phase.Step{step}); err != nil {
+	if err := r.runner.Check(ctx, r.runner.StorageStep(phaseTask), r.preflightStep()); err != nil {
 		return nil, err
 	}
 	return r.source.Source, nil

@@ -9,21 +9,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// The names under which the run says what remains of it.
-const (
-	remainsRun       = "run"
-	remainsSnapshots = "snapshots"
-)
+// remainsSnapshots is the name under which the run says what remains of it.
+const remainsSnapshots = "snapshots"
 
-// noteRun says what remains of the run from the lock on.
-func (r *run) noteRun() {
-	text := fmt.Sprintf("run %s of backup %s is not finished: tisnap runs abort %s --storage %s --yes undoes it", r.opts.Run, r.opts.Backup, r.opts.Run, r.Store.URL())
-	if r.opts.ClusterMeta == nil {
-		text += ", the same command continues it"
-	} else {
-		text += ", and so does the next backup in the same storage"
+// unfinished says what remains of the run from the lock on.
+func unfinished(storage string, o Options) string {
+	text := fmt.Sprintf("run %s of backup %s is not finished: tisnap runs abort %s --storage %s --yes undoes it", o.Run, o.Backup, o.Run, storage)
+	if o.ClusterMeta == nil {
+		return text + ", the same command continues it"
 	}
-	r.Remains.Set(remainsRun, func() string { return text })
+	return text + ", and so does the next backup in the same storage"
 }
 
 // noteAttempt says what remains of an attempt that begins, or is taken over.

@@ -14,15 +14,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
 // about is what the journal says of the run.
 func (r *run) about() journal.About {
 	return journal.About{
-		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Tool: r.opts.Tool, Request: r.opts.Request(),
-		ClusterID: r.clusterID, StorageID: r.storageID, Storage: r.location(),
+		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Request: r.opts.Request(),
+		ClusterID: r.clusterID,
 	}
 }
 
@@ -43,19 +43,16 @@ func (o *Options) Request() map[string]string {
 }
 
 // resumption is how the run is continued.
-func (r *run) resumption() *phase.Resume {
-	about := r.about()
-	return &phase.Resume{
-		Admit: journal.StepLock, Epoch: r.fence.Epoch, Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
-		Same: func(h *phase.History) error {
-			was, err := r.was(h)
-			if err != nil {
+func (r *run) resumption() *runner.Resumption {
+	return &runner.Resumption{
+		Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
+		Learn: func(h *phase.History, was *journal.About) error {
+			if err := r.sameCluster(h, was); err != nil {
 				return err
 			}
-			r.resumed, r.records.sealing, r.lastEpoch = true, h.Undoing() && h.Began(journal.StepSeal), h.Epoch()
+			r.records.sealing = h.Undoing() && h.Began(journal.StepSeal)
 			r.paused(h)
-			r.result.Expected = journal.ReadFacts(h.Records).Expected
-			return was.SameRequest(r.opts.Run, &about)
+			return nil
 		},
 	}
 }
@@ -133,20 +130,17 @@ func askedFor(cuts []journal.Cut) *sets {
 // sealed, which is a Conflict. It is a Conflict too while the run is alive. Of Options, those that name the run count.
 func Abort(ctx context.Context, deps Deps, opts Options) error {
 	opts.defaults()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	r := newRun(deps, opts)
-	r.cancel = cancel
-	if err := errors.Join(r.identify(ctx), r.openStorage(ctx)); err != nil {
+	if err := r.identify(ctx); err != nil {
 		return err
 	}
 	rule := r.resumption()
 	rule.Abort = true
-	rule.Same = func(h *phase.History) error {
-		if _, err := r.was(h); err != nil {
+	rule.Learn = func(h *phase.History, was *journal.About) error {
+		if err := r.sameCluster(h, was); err != nil {
 			return err
 		}
-		r.resumed, r.records.sealing, r.lastEpoch = true, h.Began(journal.StepSeal), h.Epoch()
+		r.records.sealing = h.Began(journal.StepSeal)
 		r.paused(h)
 		if h.Done(journal.StepSeal) {
 			return failure.New(failure.Conflict, "abort run", string(opts.Run), "backup %s is sealed", opts.Backup).
@@ -154,11 +148,8 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 		}
 		return nil
 	}
-	engine := phase.New(phase.Config{
-		Run: opts.Run, Journal: journal.NewStoreJournal(deps.Store, manifest.JournalPrefix(opts.Run)), Sink: r.Sink, Log: r.Log,
-		Resume: rule, Fence: r.fence, Group: r.holdGroup(),
-	})
-	if err := engine.Run(ctx, slices.DeleteFunc(r.steps(), func(s phase.Step) bool { return s.ReadOnly })); err != nil {
+	steps := slices.DeleteFunc(r.steps(), func(s phase.Step) bool { return s.ReadOnly })
+	if _, err := r.runner.Execute(ctx, r.book(steps, rule)); err != nil {
 		return err
 	}
 	return r.catalog.UnlockForBR(ctx, opts.Run) // of a run of br, whose document is not known here

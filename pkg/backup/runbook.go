@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/runner"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -32,9 +33,8 @@ const stepClaim = "claim"
 
 // Why steps do not ask the lock.
 const (
-	itIsTheLock = "it is the lock"
-	holds       = "a cluster that is held waits for nothing: each call asks whether the lock can still be this run's"
-	letsGo      = "a live cluster is released, whoever has the lock"
+	holds  = "a cluster that is held waits for nothing: each call asks whether the lock can still be this run's"
+	letsGo = "a live cluster is released, whoever has the lock"
 )
 
 // steps is the runbook.
@@ -43,11 +43,7 @@ func (r *run) steps() []phase.Step {
 	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	steps = append(steps, []phase.Step{
-		{
-			Phase: phaseTask, Name: journal.StepLock, Deadline: 3*time.Minute + max(0, r.opts.LockWait), Do: r.takeLock,
-			Undo: phase.Undo{Do: r.dropLock, Unfenced: itIsTheLock}, Resume: phase.Resumption{Repeat: true},
-			Unfenced: itIsTheLock,
-		},
+		r.runner.LockStep(phaseTask, r.runner.Lock),
 		{
 			Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: phase.Undo{Do: r.undoClaim()},
 			Resume: phase.Resumption{Repeat: true},
@@ -68,7 +64,7 @@ func (r *run) steps() []phase.Step {
 			Resume: phase.Resumption{State: &r.at.proof, Adopted: r.adoptProof},
 		},
 		{
-			Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: lockTTL, Do: r.record,
+			Phase: phaseSnapshots, Name: journal.StepRecord, Deadline: runner.LockTTL, Do: r.record,
 			Undo: phase.Undo{Do: r.forget}, Retry: true, Resume: phase.Resumption{Adopted: r.adoptManifest},
 		},
 		{
@@ -77,7 +73,7 @@ func (r *run) steps() []phase.Step {
 		},
 
 		{
-			Phase: phaseSeal, Name: journal.StepSeal, Deadline: lockTTL, Do: r.seal, Retry: true,
+			Phase: phaseSeal, Name: journal.StepSeal, Deadline: runner.LockTTL, Do: r.seal, Retry: true,
 			Resume: phase.Resumption{Adopted: r.adoptSeal},
 			Order:  phase.Order{Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
 		},
@@ -85,11 +81,7 @@ func (r *run) steps() []phase.Step {
 			Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain,
 			Order: phase.Order{Ends: r.endedAtLast()}, Unfenced: letsGo,
 		},
-		{
-			Phase: phaseSeal, Name: "unlock", Deadline: time.Minute, Do: r.unlock,
-			Order: phase.Order{Ends: []string{journal.StepLock}}, Resume: phase.Resumption{Repeat: true},
-			Unfenced: itIsTheLock,
-		},
+		r.runner.UnlockStep(phaseSeal),
 	}...)
 }
 

@@ -2,10 +2,10 @@ package backup
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -14,7 +14,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.source.setRules(ctx); err != nil {
 		return err
 	}
-	if !r.resumed { // or an earlier process of the run has taken it, or the claim finds out
+	if !r.runner.Began() { // or an earlier process of the run has taken it, or the claim finds out
 		if err := r.source.checkFree(ctx, r.catalog); err != nil {
 			return err
 		}
@@ -81,31 +81,23 @@ func (r *run) cutter() *cutter {
 		ebs.TagBackup:  string(r.opts.Backup),
 		ebs.TagCluster: r.opts.Cluster.String(),
 		ebs.TagAttempt: strconv.Itoa(r.result.Attempts),
-		ebs.TagEpoch:   ebs.EpochTag(r.fence.Epoch()),
+		ebs.TagEpoch:   ebs.EpochTag(r.runner.Fence().Epoch()),
 	}
-	if r.storageID != "" {
-		tags[ebs.TagStorage] = r.storageID
+	if r.runner.StorageID() != "" {
+		tags[ebs.TagStorage] = r.runner.StorageID()
 	}
-	return &cutter{ebs: r.EBS, log: r.Log, opts: r.opts, tags: tags, current: r.fence.Current}
+	return &cutter{ebs: r.EBS, log: r.Log, opts: r.opts, tags: tags, current: r.runner.Fence().Current}
 }
 
 func (r *run) remover() *remover {
-	return &remover{ebs: r.EBS, store: r.Store, opts: r.opts, epoch: r.fence.Epoch()}
+	return &remover{ebs: r.EBS, store: r.Store, opts: r.opts, epoch: r.runner.Fence().Epoch()}
 }
 
-// announce says how long the run should take, and journals it if no earlier process has: the report says how wrong it
-// was.
+// announce says how long the run should take.
 func (r *run) announce(s *phase.Scope) {
-	if r.Announce == nil {
-		return
-	}
-	earlier := r.result.Expected
-	expected, text := r.Announce(r.source.Source, earlier)
-	if earlier == nil && expected != nil {
-		s.Result(journal.ResultExpected, expected)
-		r.result.Expected = expected
-	}
-	if text != "" {
-		s.Note("%s", text)
+	if r.Announce != nil {
+		r.runner.Announce(s, func(earlier json.RawMessage) (json.RawMessage, string) {
+			return r.Announce(r.source.Source, earlier)
+		})
 	}
 }

@@ -207,7 +207,7 @@ func (r *run) proveHold(ctx context.Context, s *phase.Scope) (verdict *manifest.
 
 // prove notes what the steps after the release need. The verdict is of a cut under another process's hold.
 func (r *run) prove(ctx context.Context, s *phase.Scope, verdict *manifest.EarlyApply) {
-	p := proof{Source: r.source.Source, Started: r.result.Started}
+	p := proof{Source: r.source.Source, Started: r.runner.Started()}
 	if r.opts.OtherHolds {
 		p.HeldBy, p.EarlyApply = r.at.hold.Run(), verdict
 	} else {

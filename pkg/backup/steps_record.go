@@ -18,7 +18,7 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 	}
 	r.source.Source, r.at.backupTS, r.at.times = p.Source, p.BackupTS, p.Hold
 	p.restore(r.at.sets)
-	retag(ctx, s, r.EBS, r.at.sets.all(), r.fence.Epoch())
+	retag(ctx, s, r.EBS, r.at.sets.all(), r.runner.Fence().Epoch())
 	r.marks.adopt(ctx, s, p.Marks, p.Regions)
 	r.result.Marks, r.result.Regions = r.marks.kept()
 	r.noteAttempt()
@@ -33,7 +33,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	if err := r.at.proof.check("record backup", r.opts.Backup, r.at.backupTS); err != nil {
 		return err
 	}
-	if r.resumed {
+	if r.runner.Began() {
 		m, err := r.records.recordedBefore(ctx, r.at.backupTS)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			return err
 		}
-		if err := r.fence.Check(ctx); err != nil { // the marks before it may be large, and take long
+		if err := r.runner.Fence().Check(ctx); err != nil { // the marks before it may be large, and take long
 			return err
 		}
 		r.result.Manifest = m

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
 // What the table says last must not contradict the exit code.
@@ -28,7 +29,7 @@ func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			result := &backup.Result{Timings: phase.Timings{{Phase: "volume snapshots", Steps: []phase.StepTiming{{Name: "cut"}}}}}
+			result := &backup.Result{Outcome: runner.Outcome{Timings: phase.Timings{{Phase: "volume snapshots", Steps: []phase.StepTiming{{Name: "cut"}}}}}}
 			err := failure.Wrap(errors.New("broken"), c.kind, "cut", "")
 			require.NoError(t, backupResult(opts, result, err).table(&out))
 			assert.Contains(t, out.String(), c.want)

@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
 // marked stores a backup of the cluster with marks.
@@ -80,7 +81,7 @@ func TestChangedSince_OfTheBackupBefore(t *testing.T) {
 				require.NoError(t, err)
 			}
 			result := &backup.Result{
-				Manifest: marked(t, store, "now", row.clusterID, set(10, 11, 10, 10)), Marks: set(10, 11, 10, 10), Regions: 5, DataBytes: 1000, Started: now,
+				Manifest: marked(t, store, "now", row.clusterID, set(10, 11, 10, 10)), Marks: set(10, 11, 10, 10), Regions: 5, DataBytes: 1000, Outcome: runner.Outcome{Started: now},
 			}
 			require.Equal(t, row.want, changedSince(t.Context(), store, row.past, result))
 			result.Marks = nil

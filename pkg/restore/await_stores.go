@@ -96,7 +96,7 @@ func (r *run) resolverConfig() resolve.Config {
 		Cluster: r.opts.Target, Run: r.opts.Run, Backup: r.opts.Backup, BackupTS: r.manifest.BackupTS,
 		Stores: r.allStores(), TolerateStores: r.opts.TolerateStores, Kept: r.existing || r.opts.KeepOnFailure,
 		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
-		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: r.progress(), Fence: r.fence, Times: r.times,
+		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: r.progress(), Fence: r.runner.Fence(), Times: r.times,
 		FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
 		NoneAhead: r.manifest.EarlyApplyRuledOut(), Rebuilds: !r.multiCluster,
 		Coming: func() bool { return !r.up.Load() },

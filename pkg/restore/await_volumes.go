@@ -100,12 +100,12 @@ func isARN(key string) bool { return strings.HasPrefix(key, "arn:") && strings.C
 func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.volumes)), "volumes")
 	return parallel.Each(ctx, 16, r.volumes, func(ctx context.Context, _ int, v Volume) error {
-		if err := r.fence.Check(ctx); err != nil {
+		if err := r.runner.Fence().Check(ctx); err != nil {
 			return err
 		}
 		defer s.Advance(1)
 		restored := r.asRestored(&v)
-		restored.Fence = r.fence.Check
+		restored.Fence = r.runner.Fence().Check
 		return r.Kube.BindVolume(ctx, restored)
 	})
 }

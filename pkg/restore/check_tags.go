@@ -41,8 +41,8 @@ func (r *run) tagPDVolumes(ctx context.Context, s *phase.Scope) {
 		tags := ebs.Tags{
 			ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(), ebs.TagRole: rolePD,
 		}
-		if r.storageID != "" {
-			tags[ebs.TagStorage] = r.storageID
+		if r.runner.StorageID() != "" {
+			tags[ebs.TagStorage] = r.runner.StorageID()
 		}
 		r.putTags(ctx, s, id, tags, "")
 	}

@@ -151,7 +151,7 @@ func (r *run) request(v *Volume, rate int64) ebs.VolumeRequest {
 	return ebs.VolumeRequest{
 		Token: token(r.opts.Run, &fresh, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec, InitializationMiB: rate,
 		Encrypted: r.opts.KMSKey != "" || v.encrypt, KMSKey: r.opts.KMSKey, Tags: r.tags(v),
-		Before: r.fence.Check,
+		Before: r.runner.Fence().Check,
 	}
 }
 

@@ -81,7 +81,7 @@ func (r *run) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]clu
 	}
 	found, err := r.EBS.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(r.opts.Run)})
 	for _, v := range found {
-		if err := v.Tags.MadeLater("delete volumes", r.opts.Run, string(v.ID), r.fence.Epoch()); err != nil {
+		if err := v.Tags.MadeLater("delete volumes", r.opts.Run, string(v.ID), r.runner.Fence().Epoch()); err != nil {
 			return nil, err
 		}
 		if v.Tags[ebs.TagRole] != rolePD { // goes with its claim, or stays with a persistent volume that is named

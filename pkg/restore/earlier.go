@@ -15,15 +15,13 @@ type earlier struct {
 	journal.ResolveFacts
 	keep  bool // a failed run keeps what it made
 	bound bool // claims of the target may be bound to the run's volumes
-	// lastEpoch is the highest of theirs.
-	lastEpoch int64
 }
 
 func readEarlier(h *phase.History, keep bool) earlier {
 	f := journal.ReadFacts(h.Records)
 	return earlier{
 		RestoreFacts: f.Restore, ResolveFacts: f.Resolve,
-		keep: keep, bound: h.Began(journal.StepBindVolumes), lastEpoch: h.Epoch(),
+		keep: keep, bound: h.Began(journal.StepBindVolumes),
 	}
 }
 

@@ -24,7 +24,7 @@ func locked(t *testing.T, e EBS, n int) *run {
 	var r *run
 	for range n {
 		r = newRun(Deps{Store: store, EBS: e}, Options{Target: to, Run: "r", Backup: "b", Owner: runlock.Owner{Run: "r"}})
-		fence := r.fence
+		fence := r.runner.Fence()
 		require.NoError(t, fence.Take(t.Context(), time.Minute, runlock.Notify{Lost: func(error) {}}))
 		t.Cleanup(func() { _ = fence.Release(context.WithoutCancel(t.Context())) })
 		if n > 1 {
@@ -79,10 +79,10 @@ func TestRetag_VolumesOfAnEarlierProcess_GetThisOnesEpoch(t *testing.T) {
 			e := tagged{tags: map[string]ebs.Tags{}}
 			r := locked(t, e, 2)
 			r.earlier.VolumesEpoch, r.volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
-			require.NoError(t, r.check(t.Context(), []phase.Step{{
+			require.NoError(t, r.runner.Check(t.Context(), phase.Step{
 				Phase: "p", Name: "adopt", Deadline: time.Minute, ReadOnly: true,
 				Do: func(ctx context.Context, s *phase.Scope) error { r.retag(ctx, s); return nil },
-			}}))
+			}))
 			require.Equal(t, row.want, e.tags)
 		})
 	}
@@ -102,12 +102,12 @@ func TestCheckTags_VolumeOfALaterProcess_KeepsItsEpoch(t *testing.T) {
 		found = append(found, ebs.Volume{ID: v.ID, Tags: tags})
 	}
 	delete(found[1].Tags, ebs.TagRun)
-	require.NoError(t, r.check(t.Context(), []phase.Step{{
+	require.NoError(t, r.runner.Check(t.Context(), phase.Step{
 		Phase: "p", Name: "check-tags", Deadline: time.Minute, ReadOnly: true,
 		Do: func(ctx context.Context, s *phase.Scope) error {
 			r.checkTags(ctx, s, map[cluster.VolumeID]*Volume{whole.ID: whole, untagged.ID: untagged}, found)
 			return nil
 		},
-	}}))
+	}))
 	require.Equal(t, map[string]ebs.Tags{"vol-2": {ebs.TagRun: "r"}}, e.tags)
 }

@@ -212,7 +212,7 @@ func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
 func (r *run) endFast(ctx context.Context, s *phase.Scope) error {
 	for try := range 5 {
 		err := r.disableFast(ctx, s)
-		if err == nil || r.fence.Loss() != nil {
+		if err == nil || r.runner.Fence().Loss() != nil {
 			return err
 		}
 		s.Warn("fast snapshot restore is still enabled, and billed by AWS: %v", err)

@@ -29,12 +29,12 @@ func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 			made := r.makeVolumesSteps()
 			begin, end := made[0], made[len(made)-1]
 			begin.Do, begin.Unfenced = func(_ context.Context, s *phase.Scope) error {
-				r.fence.Lose(failure.New(failure.Conflict, "check lock", "tidb/copy", "run other has it"))
+				r.runner.Fence().Lose(failure.New(failure.Conflict, "check lock", "tidb/copy", "run other has it"))
 				return lost(r, s)
 			}, "of the test"
 			begin.Order.After, end.Order.After = nil, nil
 			sink := &texts{}
-			err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: r.fence, Sink: sink}).Run(t.Context(), []phase.Step{begin, end})
+			err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: r.runner.Fence(), Sink: sink}).Run(t.Context(), []phase.Step{begin, end})
 			require.ErrorContains(t, err, "run other has it")
 			require.Equal(t, mine, r.fastMine)
 			require.Contains(t, sink.said, keptFast)

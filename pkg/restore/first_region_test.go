@@ -62,7 +62,7 @@ func TestAwaitStores_PDHasNoFirstRegion_IsNamedAsThatOnce(t *testing.T) {
 				r.manifest = &manifest.Manifest{}
 				r.manifest.Source.Stores = []cluster.Store{{ID: 1}, {ID: 2}}
 				r.pd = &c.pd
-				err := r.check(t.Context(), []phase.Step{r.awaitStoresStep(phaseTiKV)})
+				err := r.runner.Check(t.Context(), r.awaitStoresStep(phaseTiKV))
 				require.ErrorContains(t, err, "stores 2 are not up")
 				if !c.waits {
 					require.NotContains(t, err.Error(), "bootcluster")

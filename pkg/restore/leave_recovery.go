@@ -17,7 +17,7 @@ import (
 // of which cluster, as the resolver's progress is removed before the run is over. TiDB starts meanwhile, unless replicas have to
 // be rebuilt first.
 func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
-	if err := r.fence.Confirm(ctx); err != nil {
+	if err := r.runner.Fence().Confirm(ctx); err != nil {
 		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it: %w", err).
 			WithHint("see how that run ended: this one has nothing more to do")
 	}

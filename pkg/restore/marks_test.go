@@ -79,10 +79,10 @@ func marked(t *testing.T, sink phase.Sink) (*run, *versionedPD) {
 func (r *run) marksNow(t *testing.T) *marks.Set {
 	t.Helper()
 	var set *marks.Set
-	require.NoError(t, r.check(t.Context(), []phase.Step{{Phase: phaseTiKV, Name: "marks", Deadline: time.Minute, Do: func(ctx context.Context, s *phase.Scope) error {
+	require.NoError(t, r.runner.Check(t.Context(), phase.Step{Phase: phaseTiKV, Name: "marks", Deadline: time.Minute, Do: func(ctx context.Context, s *phase.Scope) error {
 		set = r.loadMarks(ctx, s)
 		return nil
-	}}}))
+	}}))
 	return set
 }
 

@@ -88,7 +88,7 @@ func TestBreakLock_OfANamesake_IsRefused(t *testing.T) {
 			require.NoError(t, err)
 			r := newRun(Deps{Store: store}, o)
 			r.kubernetesUID = uid
-			err = r.check(t.Context(), []phase.Step{{Phase: phaseData, Name: "break", Deadline: time.Minute, Do: r.breakLock, ReadOnly: true}})
+			err = r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "break", Deadline: time.Minute, Do: r.breakLock, ReadOnly: true})
 			require.Equal(t, broken, err == nil, err)
 			require.Equal(t, broken, lock.Renew(t.Context()) != nil)
 		})

@@ -23,7 +23,7 @@ func TestLoad_PartOfACluster_IsNotTakenForTheWhole(t *testing.T) {
 	load := func(parts bool) (*run, error) {
 		r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m})
 		r.multiCluster = parts
-		return r, r.check(t.Context(), []phase.Step{{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load}})
+		return r, r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load})
 	}
 	_, err := load(false)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)

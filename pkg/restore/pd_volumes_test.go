@@ -42,13 +42,13 @@ func TestTagPDVolumes_AreTheRuns_AndLeftToTheirClaims(t *testing.T) {
 	e := tagged{tags: map[string]ebs.Tags{}}
 	to := cluster.Name{Namespace: "tidb", Name: "copy"}
 	r := newRun(Deps{Store: objstoretest.NewMemory(nil), Kube: pdVolumes{}, EBS: e}, Options{Target: to, Run: "r", Backup: "b"})
-	require.NoError(t, r.check(t.Context(), []phase.Step{{
+	require.NoError(t, r.runner.Check(t.Context(), phase.Step{
 		Phase: "p", Name: "tag", Deadline: time.Minute, ReadOnly: true,
 		Do: func(ctx context.Context, s *phase.Scope) error {
 			r.tagPDVolumes(ctx, s)
 			return nil
 		},
-	}}))
+	}))
 	require.Equal(t, map[string]ebs.Tags{"vol-pd": {
 		ebs.TagRun: "r", ebs.TagBackup: "b", ebs.TagCluster: "tidb/copy", ebs.TagRole: "pd",
 	}}, e.tags)

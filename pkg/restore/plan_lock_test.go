@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
-	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
 // A dry run of a resolve takes the lock of a killed run for dead as the resolve itself would, and writes nothing.
@@ -20,15 +20,15 @@ func TestPlanResolve_LockOfAKilledRun_IsFreeAfterAMinuteOfWatching(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		here := cluster.Name{Namespace: "tidb", Name: "copy"}
 		store := objstoretest.NewMemory(nil)
-		killed, err := runlock.Acquire(t.Context(), store, here, runlock.Owner{Run: "killed", Command: "restore"}, lockTTL)
+		killed, err := runlock.Acquire(t.Context(), store, here, runlock.Owner{Run: "killed", Command: "restore"}, runner.LockTTL)
 		require.NoError(t, err)
 		r := newRun(Deps{Store: store}, Options{Target: here, Run: "mine"})
-		step := []phase.Step{r.lockIsFreeStep()}
-		err = r.check(t.Context(), step)
+		step := r.lockIsFreeStep()
+		err = r.runner.Check(t.Context(), step)
 		require.Equal(t, failure.Conflict, failure.KindOf(err), "it was renewed a moment ago")
 		<-time.After(25 * time.Second)
 		start := time.Now()
-		require.NoError(t, r.check(t.Context(), step))
+		require.NoError(t, r.runner.Check(t.Context(), step))
 		require.Less(t, time.Since(start), 70*time.Second)
 		require.NoError(t, killed.Renew(t.Context()))
 	})

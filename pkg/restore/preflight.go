@@ -30,14 +30,14 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.planAll(ctx); err != nil {
 		return err
 	}
-	if r.resumed { // what is made already is not to be asked for again
+	if r.runner.Resumed() { // what is made already is not to be asked for again
 		if err := r.checkSnapshots(ctx); err != nil {
 			return err
 		}
 		if err := r.checkFast(ctx, ebs.AccountQuotas{}); err != nil {
 			return err
 		}
-		r.noteExpected(s)
+		r.announce(s)
 		return r.findTarget(ctx)
 	}
 	if err := r.checkTarget(ctx); err != nil {
@@ -72,7 +72,7 @@ func (r *run) probeEBS(ctx context.Context, s *phase.Scope) error {
 		s.Note("EC2 fills them at %d MiB/s each, in %d wave(s): about %s", r.fill.rate, r.fill.waves(len(r.volumes)),
 			time.Duration(r.fill.seconds(len(r.volumes), r.result.LargestBytes)*float64(time.Second)).Round(time.Second))
 	}
-	r.noteExpected(s)
+	r.announce(s)
 	return nil
 }
 

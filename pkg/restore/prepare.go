@@ -41,17 +41,13 @@ func (r *run) prepareSteps() []phase.Step {
 			},
 			{Phase: phaseVolumes, Name: "find-pd", Deadline: r.opts.Timeout, Do: r.findEmptyPD, ReadOnly: true},
 		},
-		r.lockStep(phaseVolumes, r.takeLock),
-		[]phase.Step{{
+		[]phase.Step{r.runner.LockStep(phaseVolumes, r.runner.Lock), {
 			Phase: phaseVolumes, Name: "mark-recovering", Deadline: 5 * time.Minute, Do: r.markEmptyPD, Retry: true,
 		}},
 		r.makeVolumesSteps(),
 		[]phase.Step{{Phase: phaseVolumes, Name: journal.StepHandOver, Deadline: 5 * time.Minute, Do: r.handOver}},
 		r.lastFastSteps(phaseVolumes),
-		[]phase.Step{{
-			Phase: phaseVolumes, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Unfenced: itIsTheLock,
-			Order: phase.Order{Ends: []string{journal.StepLock, journal.StepCreateVolumes}},
-		}},
+		[]phase.Step{r.runner.UnlockStep(phaseVolumes, journal.StepCreateVolumes)},
 	)
 }
 

@@ -41,7 +41,7 @@ func TestLeaveRecovery_TiDBRunsAndReplicasAreToBeRebuilt_IsRefused(t *testing.T)
 	r := newRun(Deps{Kube: tidbRuns{}, Store: objstoretest.NewMemory(nil)}, Options{Target: name, Backup: "b"})
 	r.pd = namedPD{}
 	r.resolver.Target(resolve.Config{Cluster: name, Progress: oneAhead{}}, r.pd)
-	err := r.check(t.Context(), []phase.Step{{Phase: phaseTiDB, Name: "leave-recovery", Deadline: time.Minute, Do: r.leaveRecovery}})
+	err := r.runner.Check(t.Context(), phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: time.Minute, Do: r.leaveRecovery})
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "copy-tidb-0")
 	require.Contains(t, failure.HintOf(err), "spec.tidb.replicas to 0")

@@ -8,7 +8,6 @@ import (
 
 // The names under which the run says what would remain of it if its process ended.
 const (
-	remainsRun     = "run"
 	remainsCluster = "cluster"
 	remainsVolumes = "volumes"
 )
@@ -17,11 +16,6 @@ const (
 func (r *run) note(name, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.Remains.Set(name, func() string { return text })
-}
-
-// noteRun says what remains of the run from the lock on.
-func (r *run) noteRun() {
-	r.note(remainsRun, "run %s on cluster %s is not finished: the same command continues it", r.opts.Run, r.opts.Target)
 }
 
 // noteCluster says that the run may have made the target.

@@ -38,7 +38,7 @@ func (r *run) dataSteps() []phase.Step {
 			},
 			{Phase: phaseData, Name: "find-pd", Deadline: 5 * time.Minute, Do: r.findMarkedPD, ReadOnly: true},
 		},
-		r.lockStep(phaseData, r.lockMarked),
+		[]phase.Step{r.runner.LockStep(phaseData, r.lockMarked)},
 		mayBeLate(
 			[]phase.Step{
 				{Phase: phaseData, Name: "raise-ts", Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
@@ -63,7 +63,7 @@ func (r *run) dataSteps() []phase.Step {
 			},
 			r.pdStateSteps("check-pd-state", r.checkPDState),
 		),
-		r.unlockStep(phaseTiDB),
+		[]phase.Step{r.runner.UnlockStep(phaseTiDB)},
 	)
 }
 
@@ -120,7 +120,7 @@ func (r *run) leftBefore(ctx context.Context) (bool, error) {
 
 // lockMarked takes the cluster's lock and checks the cluster again: the run that held the lock may have continued meanwhile.
 func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
-	if err := r.takeLock(ctx, s); err != nil {
+	if err := r.runner.Lock(ctx, s); err != nil {
 		return err
 	}
 	return r.findMarkedPD(ctx, s)
@@ -128,7 +128,7 @@ func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 
 // unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted. It notes of which cluster first.
 func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
-	if r.fence.Confirm(ctx) != nil {
+	if r.runner.Fence().Confirm(ctx) != nil {
 		return failure.New(failure.Conflict, "unmark recovering", r.opts.Target.String(), "another run has it").
 			WithHint("see how that run ended: this one has nothing more to do")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runner"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -28,7 +29,7 @@ func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r.existing = true
 	about := journal.About{Operation: journal.Resolve, Request: r.opts.ResolveRequest()}
 	r.identify(ctx, &about)
-	err := r.execute(ctx, about, r.resolveSteps(), r.resolveResumption(about))
+	err := r.execute(ctx, about, r.resolveSteps(), r.resolveResumption())
 	return &r.result, r.conclude(err)
 }
 
@@ -39,22 +40,12 @@ func (o *Options) ResolveRequest() map[string]string {
 
 // resolveResumption is how a resolve is continued: all of its steps are done again, and find done what was done. Nothing
 // that it undoes is needed for that.
-func (r *run) resolveResumption(about journal.About) *phase.Resume {
-	about.Cluster, about.Backup = r.opts.Target, r.opts.Backup
-	return &phase.Resume{
-		Admit: journal.StepLock, Epoch: r.fence.Epoch,
-		Same: func(h *phase.History) error {
-			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
-			if err != nil {
-				return err
-			}
-			if err := r.sameStorage(&was); err != nil {
-				return err
-			}
+func (r *run) resolveResumption() *runner.Resumption {
+	return &runner.Resumption{
+		Learn: func(h *phase.History, was *journal.About) error {
 			r.earlier = readEarlier(h, was.Keep)
-			return was.SameRequest(r.opts.Run, &about)
+			return nil
 		},
-		Adopt:     func(context.Context, *phase.Scope, *phase.History) error { return nil },
 		StartOver: func(context.Context, *phase.History) (string, error) { return "", nil },
 	}
 }
@@ -63,7 +54,7 @@ func (r *run) resolveResumption(about journal.About) *phase.Resume {
 func (r *run) resolveSteps() []phase.Step {
 	return repeated(
 		r.findSteps(),
-		r.lockStep(phaseData, r.lockResolve),
+		[]phase.Step{r.runner.LockStep(phaseData, r.lockResolve)},
 		mayBeLate(
 			[]phase.Step{
 				{Phase: phaseData, Name: stepRaiseTS, Deadline: 5 * time.Minute, Do: r.raiseTS, Retry: true},
@@ -73,7 +64,7 @@ func (r *run) resolveSteps() []phase.Step {
 			r.resolver.Steps(phaseData, r.asStoresCome(stepRaiseTS)),
 			r.servingSteps(r.thawAll),
 		),
-		r.unlockStep(phaseTiDB),
+		[]phase.Step{r.runner.UnlockStep(phaseTiDB)},
 	)
 }
 
@@ -92,7 +83,7 @@ func (r *run) lockResolve(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 	}
-	if err := r.takeLock(ctx, s); err != nil {
+	if err := r.runner.Lock(ctx, s); err != nil {
 		if failure.Is(err, failure.Conflict) && !r.opts.BreakLock {
 			return failure.New(failure.Conflict, "resolve", r.opts.Target.String(), "%w", err).
 				WithHint("end that run, or wait for it; if it is dead, run this again in a minute, when its lock is taken over, or use --force")
@@ -153,15 +144,15 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 	r := newRun(deps, opts)
 	r.existing = true
 	out := &ResolvePlan{}
-	err := r.check(ctx, slices.Concat(
-		[]phase.Step{r.storageStep()},
+	err := r.runner.Check(ctx, slices.Concat(
+		[]phase.Step{r.runner.StorageStep(phaseData)},
 		r.findSteps(),
 		[]phase.Step{
 			r.lockIsFreeStep(),
 			r.awaitStoresStep(phaseData),
 		},
 		r.resolver.PlanSteps(phaseData, r.resolverOptions()),
-	))
+	)...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 
 	"go.uber.org/zap"
 
@@ -16,7 +17,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	about := journal.About{Operation: journal.Restore, Keep: opts.KeepOnFailure, Request: r.opts.Request()}
 	r.identify(ctx, &about)
-	err := r.execute(ctx, about, r.restoreSteps(), r.resumption(about))
+	err := r.execute(ctx, about, r.restoreSteps(), r.resumption())
 	return &r.result, r.conclude(err)
 }
 
@@ -51,7 +52,7 @@ type Plan struct {
 // MakePlan does the checks of a restore and nothing else, for a dry run.
 func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	r := newRun(deps, opts)
-	if err := r.check(ctx, append([]phase.Step{r.storageStep()}, r.checkSteps()...)); err != nil {
+	if err := r.runner.Check(ctx, append([]phase.Step{r.runner.StorageStep(phaseData)}, r.checkSteps()...)...); err != nil {
 		return nil, err
 	}
 	var object []byte
@@ -76,18 +77,9 @@ func (r *run) plan() *Plan {
 	}
 }
 
-// noteExpected says how long the run should take, and journals it if no earlier process has: the report says how wrong it was.
-func (r *run) noteExpected(s *phase.Scope) {
-	if r.Announce == nil {
-		return
-	}
-	earlier := r.result.Expected
-	expected, text := r.Announce(r.plan(), earlier)
-	if earlier == nil && expected != nil {
-		s.Result(journal.ResultExpected, expected)
-		r.result.Expected = expected
-	}
-	if text != "" {
-		s.Note("%s", text)
+// announce says how long the run should take.
+func (r *run) announce(s *phase.Scope) {
+	if r.Announce != nil {
+		r.runner.Announce(s, func(earlier json.RawMessage) (json.RawMessage, string) { return r.Announce(r.plan(), earlier) })
 	}
 }

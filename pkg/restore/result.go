@@ -1,10 +1,8 @@
 package restore
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -12,19 +10,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
 // Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
 type Result struct {
+	runner.Outcome
 	Manifest *manifest.Manifest
 	Volumes  []Volume
-	Timings  phase.Timings
-	// Before are the processes of the run that died before this one continued it.
-	Before []phase.Process
-	// LostLock is true of a run that ended because another process has, or may have, its cluster.
-	LostLock bool
-	Started  time.Time
-	Finished time.Time
 	Resolve  resolve.Stats
 	// Regions are counted in the process that finished the data, which may be an earlier one.
 	Regions journal.ResolvedRegions
@@ -37,8 +30,6 @@ type Result struct {
 	Restored bool
 	// Account is the AWS account of the volumes.
 	Account string
-	// Expected is what was announced at the run's start, by Deps.Announce; nil if nothing was.
-	Expected json.RawMessage
 	// Left is what the run could not do or undo and a person has to see to.
 	Left []string
 	// Tasks are the log backups and changefeeds that read the restored cluster's changes.
@@ -60,9 +51,8 @@ func (r *run) finish() string {
 // conclude completes the result, and the error of a run whose cluster serves all of its data: it is Partial then, whatever failed
 // after that, because the cluster is kept and can be used. A run that lost its cluster to another one says just that.
 func (r *run) conclude(err error) error {
-	err = r.fence.Explain("restore", err)
 	switch {
-	case err != nil && (!r.serves.Load() || r.fence.Loss() != nil):
+	case err != nil && (!r.serves.Load() || r.runner.Fence().Loss() != nil):
 		return err
 	case err != nil && !r.leadersReady:
 		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),

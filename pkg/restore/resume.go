@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
 // Request is what decides about the restored cluster, by the names of the options.
@@ -56,22 +57,13 @@ func zonesText(pairs []ZonePair) string {
 }
 
 // resumption is how a restore is continued.
-func (r *run) resumption(about journal.About) *phase.Resume {
-	about.Cluster, about.Backup = r.opts.Target, r.opts.Backup
-	return &phase.Resume{
-		Admit: journal.StepLock, Epoch: r.fence.Epoch, StartOver: r.startOver, Reset: r.reset,
-		Same: func(h *phase.History) error {
-			was, err := journal.ReadAbout(r.opts.Run, h.Records[0])
-			if err != nil {
-				return err
-			}
-			if err := r.sameStorage(&was); err != nil {
-				return err
-			}
-			r.resumed, r.tikvMayRun = true, h.Began(stepStartTiKV)
+func (r *run) resumption() *runner.Resumption {
+	return &runner.Resumption{
+		StartOver: r.startOver, Reset: r.reset,
+		Learn: func(h *phase.History, was *journal.About) error {
+			r.tikvMayRun = h.Began(stepStartTiKV)
 			r.earlier = readEarlier(h, was.Keep)
-			r.result.Expected = journal.ReadFacts(h.Records).Expected
-			return was.SameRequest(r.opts.Run, &about)
+			return nil
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
 			r.started = h.Began(stepStartTiKV)
@@ -123,7 +115,7 @@ func (r *run) checkGiven(ctx context.Context, tc kube.TidbCluster) error {
 
 // findProgress says, in a resumed run, how far the cluster has come.
 func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
-	if !r.resumed || !r.tikvMayRun {
+	if !r.runner.Resumed() || !r.tikvMayRun {
 		return nil
 	}
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
@@ -186,7 +178,7 @@ func repeated(groups ...[]phase.Step) []phase.Step {
 
 // thaw releases PD, in a resumed run also from what earlier processes hold.
 func (r *run) thaw(ctx context.Context, s *phase.Scope) error {
-	if r.resumed {
+	if r.runner.Resumed() {
 		return r.thawAll(ctx, s)
 	}
 	return r.resolver.Thaw(ctx, s)

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
-	"github.com/tisnap/tisnap/pkg/runlock"
-	"github.com/tisnap/tisnap/pkg/storage"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
 // run is one restore, or one resolve, under way.
@@ -24,10 +24,8 @@ type run struct {
 	Deps
 	opts    Options
 	catalog catalog.Catalog
-	cancel  context.CancelCauseFunc
+	runner  *runner.Runner
 
-	storage       *storage.Storage
-	storageID     string // that the run's volumes are tagged with; "" in a run that an older version began
 	kubernetesUID string // of the target's Kubernetes cluster; "" if it is not known
 	manifest      *manifest.Manifest
 	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
@@ -49,20 +47,17 @@ type run struct {
 	replaced       int  // volumes that were lost and asked for again
 	bound          bool // claims of a target that is kept are bound to the volumes
 	started        bool // TiKV may start, so pods may use the volumes
-	// resumed says that an earlier process of the run died, tikvMayRun that it may have started TiKV.
-	resumed, tikvMayRun bool
-	leftRecovery        bool // the target has left recovery mode before this process began
-	leaving             bool // it has, or may have, by this process
-	earlier             earlier
-	keepAfterUndo       bool // what the user chose, while the rest of a run is undone all the same
-	given               journal.GivenTarget
-	made                map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
-	fill                fill
+	tikvMayRun     bool // an earlier process of the run may have started TiKV
+	leftRecovery   bool // the target has left recovery mode before this process began
+	leaving        bool // it has, or may have, by this process
+	earlier        earlier
+	keepAfterUndo  bool // what the user chose, while the rest of a run is undone all the same
+	given          journal.GivenTarget
+	made           map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
+	fill           fill
 	// fastBefore are enabled without us; fastMine by us, until we disabled them.
 	fastBefore map[pair]bool
 	fastMine   map[cluster.Zone][]cluster.SnapshotID
-	fence      *runlock.Fence
-	waited     bool // for the lock of another run
 	pd         PD
 	resolver   *resolve.Resolver
 	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up says so.
@@ -82,63 +77,35 @@ func newRun(deps Deps, opts Options) *run {
 		deps.Log = zap.NewNop()
 	}
 	return &run{
-		Deps: deps, opts: opts.withDefaults(), catalog: catalog.Catalog{Store: objstore.AskFirst(deps.Store), VerifyKey: opts.VerifyKey}, cancel: func(error) {},
+		Deps: deps, opts: opts.withDefaults(), runner: newRunner(deps, opts),
+		catalog:  catalog.Catalog{Store: objstore.AskFirst(deps.Store), VerifyKey: opts.VerifyKey},
 		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
 		times: new(phase.StoreTimes),
-		fence: runlock.NewFence(deps.Store, opts.Target, opts.Owner),
 	}
+}
+
+func newRunner(deps Deps, opts Options) *runner.Runner {
+	return runner.New(runner.Config{
+		Operation: "restore", Run: opts.Run, Cluster: opts.Target, Owner: opts.Owner, Tool: opts.Tool,
+		Store: deps.Store, Sink: deps.Sink, Log: deps.Log, Remains: deps.Remains,
+		Unfinished: fmt.Sprintf("run %s on cluster %s is not finished: the same command continues it", opts.Run, opts.Target),
+		LockWait:   opts.LockWait, AliveWait: opts.AliveWait,
+	})
 }
 
 // execute carries the steps out under a journal that begins with about, and completes the result. With resume it
 // continues a run whose process died.
-func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step, resume *phase.Resume) error {
-	ctx, r.cancel = context.WithCancelCause(ctx)
-	defer r.cancel(nil)
-	if err := r.openStorage(ctx); err != nil {
-		return err
-	}
-	about.Cluster, about.Backup, about.Tool = r.opts.Target, r.opts.Backup, r.opts.Tool
+func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step, resume *runner.Resumption) error {
+	about.Backup = r.opts.Backup
 	if r.EBS != nil { // of the data alone nothing is made in EC2
 		about.Region = r.EBS.Region()
 	}
-	engine := phase.New(phase.Config{
-		Fresh:   true,
-		Resume:  resume,
-		Fence:   r.fence,
-		Run:     r.opts.Run,
-		Journal: journal.NewStoreJournal(r.Store, manifest.JournalPrefix(r.opts.Run)),
-		Sink:    r.Sink,
-		Log:     r.Log,
-		Begin:   func(ctx context.Context) (any, error) { return r.begin(ctx, about) },
-		// A restore of hours survives an outage of object storage for as long as its lock does.
-		JournalPatience: lockTTL,
-		Times:           r.times,
-		Serial:          r.opts.Serial,
+	var err error
+	r.result.Outcome, err = r.runner.Execute(ctx, runner.Book{
+		About: func() journal.About { return about }, Steps: steps, Resume: resume, Times: r.times, Serial: r.opts.Serial,
 	})
-	r.result.Started = time.Now().UTC()
-	err := engine.Run(ctx, steps)
-	r.result.Finished = time.Now().UTC()
-	r.result.Timings, r.result.Before, r.result.LostLock = engine.Timings(), engine.Before(), r.lostLock(ctx, err)
 	r.result.Manifest, r.result.Volumes = r.manifest, r.volumes
 	r.result.Resolve, r.result.Regions = r.resolver.Stats(), r.regionsDone()
 	r.result.Stores = r.times.Stores(r.pods())
 	return err
-}
-
-// lockAnswer bounds the last look at the lock.
-const lockAnswer = 5 * time.Second
-
-// lostLock finds out whether a run that failed has lost its lock.
-func (r *run) lostLock(ctx context.Context, err error) bool {
-	if err == nil || r.fence.Epoch() == 0 {
-		return r.fence.Loss() != nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
-	defer cancel()
-	return r.fence.Confirm(ctx) != nil
-}
-
-// check carries out steps that change nothing. No journal is written.
-func (r *run) check(ctx context.Context, steps []phase.Step) error {
-	return phase.New(phase.Config{Run: r.opts.Run, Sink: r.Sink, Log: r.Log, Journal: phase.NoJournal{}}).Run(ctx, steps)
 }

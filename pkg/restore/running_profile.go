@@ -47,7 +47,7 @@ func (r *run) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 		if v.After == nil || *v.After == v.Spec {
 			return nil
 		}
-		if err := r.fence.Check(ctx); err != nil {
+		if err := r.runner.Fence().Check(ctx); err != nil {
 			return err
 		}
 		var m ebs.Modification

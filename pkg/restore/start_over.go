@@ -67,7 +67,7 @@ func (r *run) progress() *resolve.ProgressFile {
 // reset forgets what earlier processes of the run made: it is taken away.
 func (r *run) reset() error {
 	r.opts.KeepOnFailure = r.keepAfterUndo
-	r.resumed, r.tikvMayRun, r.started = false, false, false
+	r.tikvMayRun, r.started = false, false
 	r.up.Store(false)
 	r.asked, r.replaced, r.bound, r.created, r.made = false, 0, false, createdVolumes{}, nil
 	r.existing, r.instance, r.given = false, "", journal.GivenTarget{}

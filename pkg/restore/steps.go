@@ -51,7 +51,8 @@ const (
 // restoreSteps is the runbook of a restore.
 func (r *run) restoreSteps() []phase.Step {
 	return slices.Concat(
-		repeated(r.checkSteps(), r.lockStep(phaseCluster, r.lockTarget)),
+		repeated(r.checkSteps()),
+		[]phase.Step{r.runner.LockStep(phaseCluster, r.lockTarget)},
 		r.clusterSteps(),
 		r.volumeSteps(),
 		r.tikvSteps(),
@@ -63,7 +64,7 @@ func (r *run) restoreSteps() []phase.Step {
 			),
 			r.profileSteps(),
 		),
-		repeated(r.unlockStep(r.lastPhase())),
+		[]phase.Step{r.runner.UnlockStep(r.lastPhase())},
 	)
 }
 
@@ -230,19 +231,10 @@ func (r *run) lastPhase() string {
 	return phaseTiDB
 }
 
-// itIsTheLock is why steps do not ask the lock.
-const itIsTheLock = "it is the lock"
-
-func (r *run) lockStep(in string, take func(context.Context, *phase.Scope) error) []phase.Step {
-	return []phase.Step{{
-		Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.opts.AliveWait + max(0, r.opts.LockWait),
-		Do: take, Undo: phase.Undo{Do: r.dropLock, Unfenced: itIsTheLock}, Unfenced: itIsTheLock,
-	}}
-}
-
-func (r *run) unlockStep(in string) []phase.Step {
-	return []phase.Step{{
-		Phase: in, Name: "unlock", Deadline: time.Minute, Do: r.unlock,
-		Order: phase.Order{Ends: []string{journal.StepLock}}, Unfenced: itIsTheLock,
-	}}
+// lockTarget takes the target's lock; a restore that waited for another run checks again what that may have changed.
+func (r *run) lockTarget(ctx context.Context, s *phase.Scope) error {
+	if err := r.runner.Lock(ctx, s); err != nil || !r.runner.Waited() || r.runner.Resumed() {
+		return err
+	}
+	return r.checkTarget(ctx)
 }

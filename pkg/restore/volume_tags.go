@@ -19,10 +19,10 @@ func (r *run) tags(v *Volume) ebs.Tags {
 	own := ebs.Tags{
 		ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(),
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		ebs.TagEpoch: ebs.EpochTag(cmp.Or(r.earlier.VolumesEpoch, r.fence.Epoch())), "ebs.csi.aws.com/cluster": "true",
+		ebs.TagEpoch: ebs.EpochTag(cmp.Or(r.earlier.VolumesEpoch, r.runner.Fence().Epoch())), "ebs.csi.aws.com/cluster": "true",
 	}
-	if r.storageID != "" {
-		own[ebs.TagStorage] = r.storageID
+	if r.runner.StorageID() != "" {
+		own[ebs.TagStorage] = r.runner.StorageID()
 	}
 	if r.externalBinder {
 		addBRTags(own, v)
@@ -40,14 +40,14 @@ func (r *run) tags(v *Volume) ebs.Tags {
 
 // retag makes the volumes this process's where an earlier one asked for them, or for some.
 func (r *run) retag(ctx context.Context, s *phase.Scope) {
-	if r.earlier.VolumesEpoch == 0 || r.earlier.VolumesEpoch == r.fence.Epoch() {
+	if r.earlier.VolumesEpoch == 0 || r.earlier.VolumesEpoch == r.runner.Fence().Epoch() {
 		return
 	}
 	var volumes []cluster.VolumeID
 	for i := range r.volumes {
 		volumes = append(volumes, r.volumes[i].ID)
 	}
-	if err := ebs.Retag(ctx, r.EBS, volumes, r.fence.Epoch()); err != nil {
+	if err := ebs.Retag(ctx, r.EBS, volumes, r.runner.Fence().Epoch()); err != nil {
 		s.Note("the volumes that an earlier process asked for keep its epoch (%s): %v", failure.HintOf(err), err)
 	}
 }

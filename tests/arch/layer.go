@@ -38,7 +38,7 @@ func layers() [][]string {
 		{"kube/kubetest"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
-		{"hold", "runs"},
+		{"hold", "runs", "runner"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
 		{"backup", "restore", "gc"},

@@ -35,6 +35,12 @@ const (
 	journalledFirst    = "an intent is durable before its effect is made"
 )
 
+// heldBy is the row with tests of another package, which uses what the guard is in.
+func (m Mutant) heldBy(folder string) Mutant {
+	m.Package = folder
+	return m
+}
+
 // in makes the row of a guard that tests of its own package hold.
 func in(file, name, promise, from, to, tests string) Mutant {
 	return Mutant{Name: name, Promise: promise, File: file, Old: from, New: to, Package: path.Dir(file), Tests: "^(" + tests + ")$"}

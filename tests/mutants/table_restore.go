@@ -2,9 +2,9 @@ package mutants
 
 func restoreGuards() []Mutant {
 	return []Mutant{
-		in("pkg/restore/run.go", "a step of a run that was suspended does not check the lock", oneRun,
-			"		Fence:   r.fence,\n", "",
-			"TestRun_LockLostWhileSuspended_NextStepDoesNothing"),
+		in("pkg/runner/runner.go", "a step of a run that was suspended does not check the lock", oneRun,
+			"Run: r.cfg.Run, Fence: r.fence, Sink:", "Run: r.cfg.Run, Sink:",
+			"TestRun_LockLostWhileSuspended_NextStepDoesNothing").heldBy("pkg/restore"),
 		in("pkg/restore/delete_volumes.go", "a failed restore deletes the volumes of another run", knownAndKept,
 			"ebs.Tags{ebs.TagRun: string(r.opts.Run)})\n	for _, v := range found {", "ebs.Tags{ebs.TagBackup: string(r.opts.Backup)})\n	for _, v := range found {",
 			"TestRun_FailsBesideAnotherRestoreOfTheBackup_DeletesOnlyItsOwnVolumes"),

@@ -1,4 +1,4 @@
-package restore
+package runner
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 
 // A process that was suspended wakes with its deadlines behind it: that another run has the cluster by now is what a
 // script has to know, and not that the time was too short.
-func TestConclude_OutOfTimeAfterTheLockWasLost_SaysThatItWasLost(t *testing.T) {
+func TestExplain_OutOfTimeAfterTheLockWasLost_SaysThatItWasLost(t *testing.T) {
 	t.Parallel()
 	late := failure.New(failure.Limited, "wait for leaders", "tidb/copy", "out of time")
 	cut := failure.New(failure.Unknown, "take timestamp", "tidb/copy", "context canceled: out of time")
@@ -28,12 +28,11 @@ func TestConclude_OutOfTimeAfterTheLockWasLost_SaysThatItWasLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts := Options{}
-			r := &run{opts: opts, fence: runlock.NewFence(objstoretest.NewMemory(nil), opts.Target, runlock.Owner{Run: "r"})}
+			r := New(Config{Operation: "restore", Store: objstoretest.NewMemory(nil), Owner: runlock.Owner{Run: "r"}})
 			if row.lost {
 				r.fence.Lose(failure.New(failure.Conflict, "check lock", "tidb/copy", "run other has it"))
 			}
-			err := r.conclude(row.err)
+			err := r.explain(t.Context(), row.err)
 			require.Equal(t, row.want, failure.KindOf(err))
 			require.ErrorContains(t, err, "out of time")
 		})

@@ -1,0 +1,67 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Resumption is how a kind of run is continued once its process died.
+type Resumption struct {
+	// Learn reads the journal, and what that has of the run, before the first step; its error refuses the run. It is nil
+	// where nothing is to be learnt.
+	Learn func(h *phase.History, was *journal.About) error
+	// Adopt, StartOver and Reset are those of phase.Resume.
+	Adopt     func(ctx context.Context, s *phase.Scope, h *phase.History) error
+	StartOver func(ctx context.Context, h *phase.History) (why string, err error)
+	Reset     func() error
+	// Abort undoes the run in place of continuing it, whatever was asked for.
+	Abort bool
+}
+
+// resume is the engine's rule for it.
+func (r *Runner) resume(book Book) *phase.Resume {
+	how := book.Resume
+	return &phase.Resume{
+		Admit: journal.StepLock, Epoch: r.fence.Epoch, Abort: how.Abort, StartOver: how.StartOver,
+		Same: func(h *phase.History) error { return r.same(h, book) },
+		Adopt: func(ctx context.Context, s *phase.Scope, h *phase.History) error {
+			if how.Adopt == nil {
+				return nil
+			}
+			return how.Adopt(ctx, s, h)
+		},
+		Reset: func() error {
+			r.restarted = true
+			if how.Reset == nil {
+				return nil
+			}
+			return how.Reset()
+		},
+	}
+}
+
+// same refuses a run that was begun in another storage, of which this one is a copy, or with another request. What its earlier
+// processes made has the storage's tag of then, or none.
+func (r *Runner) same(h *phase.History, book Book) error {
+	was, err := journal.ReadAbout(r.cfg.Run, h.Records[0])
+	if err != nil {
+		return err
+	}
+	if err := r.storage.CheckRun(string(r.cfg.Run), was.StorageID, was.Storage); err != nil {
+		return err
+	}
+	r.storageID = was.StorageID
+	if book.Resume.Learn != nil {
+		if err := book.Resume.Learn(h, &was); err != nil {
+			return err
+		}
+	}
+	r.earlier, r.outcome.Expected = h, journal.ReadFacts(h.Records).Expected
+	if book.Resume.Abort {
+		return nil
+	}
+	about := r.about(book.About)
+	return was.SameRequest(r.cfg.Run, &about)
+}
