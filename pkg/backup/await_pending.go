@@ -19,7 +19,10 @@ import (
 
 // room finds out when EC2 takes another snapshot of every volume, and waits for that while nothing is held.
 type room struct {
-	ebs     EBS
+	ebs interface {
+		ebs.Snapshots
+		preflight.EBS
+	}
 	store   objstore.Store
 	catalog catalog.Catalog
 	opts    Options

@@ -15,7 +15,7 @@ import (
 
 // completion waits for the snapshots of a cut.
 type completion struct {
-	ebs  EBS
+	ebs  ebs.Snapshots
 	opts Options
 }
 

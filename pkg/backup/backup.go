@@ -127,7 +127,7 @@ func newRun(deps Deps, opts Options) *run {
 		ts:      timestamps{pd: deps.PD, opts: opts},
 		early:   earlyApply{pd: deps.PD, tikv: deps.TiKV, applier: deps.EarlyApply, remains: deps.Remains, opts: opts},
 		marks:   marker{pd: deps.PD, tikv: deps.TiKV, catalog: backups, fence: scaffold.Fence(), opts: opts},
-		holder:  holder{pd: deps.PD, tikv: deps.TiKV, fence: scaffold.Fence(), store: deps.Store, opts: opts},
+		holder:  holder{pd: deps.PD, tikv: deps.TiKV, fence: scaffold.Fence(), storage: deps.Store, opts: opts},
 		records: recorder{pd: deps.PD, ebs: deps.EBS, catalog: backups, opts: opts},
 		at:      newAttempt(),
 	}

@@ -20,7 +20,7 @@ const (
 
 // timestamps reads PD's resolved ts for a run. None that it takes lies below one that it has read before.
 type timestamps struct {
-	pd      PD
+	pd      preflight.PD
 	opts    Options
 	highest cluster.TS // of all resolved ts that the run has read
 }

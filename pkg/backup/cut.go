@@ -27,7 +27,10 @@ const pollInterval = time.Second
 
 // cutter asks EC2 for the snapshots of one attempt.
 type cutter struct {
-	ebs  EBS
+	ebs interface {
+		ebs.Snapshots
+		ebs.Tagger
+	}
 	log  *zap.Logger
 	opts Options
 	tags ebs.Tags // that all snapshots of the attempt get

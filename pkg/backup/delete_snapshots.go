@@ -12,17 +12,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // remover deletes the snapshots of a run.
 type remover struct {
-	ebs   EBS
-	store objstore.Store
-	opts  Options
-	epoch int64 // of this process
+	ebs     ebs.Snapshots
+	storage interface{ URL() string } // named in the command that deletes what is left
+	opts    Options
+	epoch   int64 // of this process
 }
 
 // remove deletes every snapshot that carries the run's tag and every one of made, but none that a later process of the
@@ -84,7 +83,7 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 func (d *remover) how() string {
 	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes them an hour later "+
 		"(--older-than 0s: at once)",
-		ebs.TagRun, d.opts.Run, d.store.URL())
+		ebs.TagRun, d.opts.Run, d.storage.URL())
 }
 
 // kept is what is said of them when the lock is lost.
@@ -104,7 +103,7 @@ func (d *remover) leftover(doomed map[cluster.SnapshotID]bool, err error) error 
 	}
 	return &failure.Error{
 		Op: "delete snapshots", Target: "run " + string(d.opts.Run), Kind: failure.KindOf(err),
-		Hint: "run: tisnap gc --storage " + d.store.URL() + " --yes (an hour later, or with --older-than 0s); " +
+		Hint: "run: tisnap gc --storage " + d.storage.URL() + " --yes (an hour later, or with --older-than 0s); " +
 			"the snapshots carry the tag " + ebs.TagRun + "=" + string(d.opts.Run),
 		Err: fmt.Errorf("%s: %w", what, err),
 	}

@@ -56,8 +56,11 @@ var undoEarlyLimit = time.Minute //nolint:gochecknoglobals // a constant but for
 
 // earlyApply turns early apply off for a run, puts it back, and proves in between that no replica was ahead.
 type earlyApply struct {
-	pd      PD
-	tikv    TiKV
+	pd   notedPD
+	tikv interface {
+		tikv.Marker
+		earlyapply.Waker
+	}
 	applier tikv.EarlyApplier // nil leaves it alone
 	remains *phase.Remains
 	opts    Options

@@ -9,20 +9,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/tikv"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // holder holds a cluster for a run, and releases what an earlier process of that held.
 type holder struct {
-	pd    PD
-	tikv  TiKV
+	pd    hold.PD
+	tikv  tikv.Holder
 	fence *runlock.Fence
-	store objstore.Store
-	opts  Options
+	// storage is named in the command that releases the cluster.
+	storage interface{ URL() string }
+	opts    Options
 
 	own     hold.Own  // what the run has paused in an attempt before
 	expires time.Time // when what earlier processes of the run held on stores has run out; zero if there was none
@@ -40,7 +41,7 @@ func (o *holder) open(ctx context.Context, log *zap.Logger, of []cluster.Store) 
 	return hold.New(hold.Config{
 		Cluster: o.opts.Cluster, Run: o.opts.Run, Stores: targets,
 		Lease: o.opts.Lease, MaxHold: o.opts.MaxHold, Log: log, Fence: o.fence,
-		Command: "tisnap release " + o.opts.Cluster.String() + " --storage " + o.store.URL() + " --yes",
+		Command: "tisnap release " + o.opts.Cluster.String() + " --storage " + o.storage.URL() + " --yes",
 	}, o.pd, o.tikv)
 }
 

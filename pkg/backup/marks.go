@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/tikv"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -57,8 +58,8 @@ const marksShown = 1024
 
 // marker reads marks of the regions' raft logs before the hold, and stores them after the cut.
 type marker struct {
-	pd      PD
-	tikv    TiKV
+	pd      pd.Members
+	tikv    tikv.Marker
 	catalog catalog.Catalog
 	fence   *runlock.Fence
 	opts    Options

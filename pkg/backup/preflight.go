@@ -9,17 +9,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // source finds out what a backup is of, and whether that can be backed up.
 type source struct {
 	kube kube.Clusters
-	pd   PD
-	tikv TiKV
-	ebs  EBS
+	pd   interface {
+		preflight.PD
+		pd.Scheduling
+		pd.Imports
+	}
+	tikv tikv.Holder
+	ebs  preflight.EBS
 	opts Options
 
 	*preflight.Source // as it was found last; nil before

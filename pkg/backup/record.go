@@ -6,15 +6,23 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // recorder writes down what a backup consists of, seals that, and takes it away again.
 type recorder struct {
-	pd      PD
-	ebs     EBS
+	pd interface {
+		pd.Members
+		pd.Settings
+	}
+	ebs interface {
+		ebs.Snapshots
+		ebs.Account
+	}
 	catalog catalog.Catalog
 	opts    Options
 

@@ -90,7 +90,7 @@ func (r *run) cutter() *cutter {
 }
 
 func (r *run) remover() *remover {
-	return &remover{ebs: r.EBS, store: r.Store, opts: r.opts, epoch: r.runner.Fence().Epoch()}
+	return &remover{ebs: r.EBS, storage: r.Store, opts: r.opts, epoch: r.runner.Fence().Epoch()}
 }
 
 // announce says how long the run should take.
