@@ -20,21 +20,9 @@ const (
 	applyEach = 500 * time.Millisecond
 )
 
-// apply waits, if it is asked to, until every store has answered RecoverRegion and has applied the logs of all
-// its peers. Otherwise each region's prepare waits for its own log (see makeLeaders), and is counted when it has.
-func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
-	if !r.cfg.WaitApply {
-		s.Note("not waited for as a whole: each region is prepared when its own log is applied")
-		return nil
-	}
-	if r.record.resumed {
-		s.Note("not waited for: TiKV does not answer while a region is prepared, and the run before may have prepared some")
-		return nil
-	}
-	r.stats.WaitedApply = true
+// awaitApply waits until every store has answered its call and has applied the logs of all its peers.
+func (r *recovery) awaitApply(ctx context.Context, s *phase.Scope) error {
 	s.Expect(2*int64(len(r.cfg.Stores)), "answers")
-	ctx, cancel := r.bounded(ctx, "apply logs of", applyBase, applyEach)
-	defer cancel()
 	pending := &pendingStores{left: map[cluster.StoreID]string{}}
 	for _, store := range r.cfg.Stores {
 		pending.set(store, "makes its leaders lead and applies")
@@ -85,11 +73,9 @@ func (p *pendingStores) String() string {
 
 // awaitRecovered waits until the last RecoverRegion that the store was sent is answered. The store is asked again
 // when it restarts.
-func (r *Resolver) awaitRecovered(ctx context.Context, store cluster.StoreID) error {
+func (r *recovery) awaitRecovered(ctx context.Context, store cluster.StoreID) error {
 	for {
-		r.recover.mu.Lock()
-		last := r.recover.calls[store]
-		r.recover.mu.Unlock()
+		last := r.last(store)
 		if over, err := last.over(); over && err == nil {
 			return nil
 		}
@@ -111,7 +97,7 @@ func (r *Resolver) awaitRecovered(ctx context.Context, store cluster.StoreID) er
 
 // awaitApplied asks one store until it has applied. One whose calls have failed for Config.Stall ends the run;
 // one that works on its log may take as long as it takes.
-func (r *Resolver) awaitApplied(ctx context.Context, store cluster.StoreID) error {
+func (r *recovery) awaitApplied(ctx context.Context, store cluster.StoreID) error {
 	var failing time.Time // since when every call failed
 	for {
 		err := r.tikv.WaitApply(ctx, r.stores.address(store), store)

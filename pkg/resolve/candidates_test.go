@@ -51,8 +51,8 @@ func TestScanRegion_NotTheOneThatWasCompared_HasChanged(t *testing.T) {
 			t.Parallel()
 			v, region := oneCandidate()
 			c.change(v, &region)
-			r := &Resolver{verdicts: v, tikv: scannedTiKV{}}
-			require.NoError(t, r.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}))
+			b := &flashback{verdicts: v, tikv: scannedTiKV{}}
+			require.NoError(t, b.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}))
 			require.Equal(t, []int{0}, v.list(c.want), "a candidate that stays one is taken back, as is one that has changed")
 		})
 	}
@@ -77,8 +77,8 @@ func TestScanRegion_WhatTheStoreAnswers_Decides(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			v, region := oneCandidate()
-			r := &Resolver{verdicts: v, tikv: c.store}
-			require.ErrorIs(t, r.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}), c.err)
+			b := &flashback{verdicts: v, tikv: c.store}
+			require.ErrorIs(t, b.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}), c.err)
 			require.Equal(t, []int{0}, v.list(c.want))
 		})
 	}

@@ -71,15 +71,21 @@ func (*otherRun) Check(context.Context) error {
 // check takes n of 50 unchanged regions back.
 func check(t *testing.T, store *checkedTiKV, fence Fence, n int) error {
 	t.Helper()
-	cfg := &Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}
-	r := &Resolver{tikv: store, pd: checkedPD{}, plan: &plan.Plan{}, cfg: cfg, record: &record{stamps: Stamps{Start: 100, Commit: 101}}}
-	r.stores = newStoreList(cfg, r.pd)
-	var found []int
+	cfg := &settings{Config: Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}}
+	calls := &recovery{stores: newStoreList(cfg, checkedPD{})}
+	c := &regionCalls{cfg: cfg, pd: checkedPD{}, tikv: store, calls: calls, stamps: Stamps{Start: 100, Commit: 101}}
+	var found []cluster.KeyRange
 	for i := range 50 {
 		keys := cluster.KeyRange{Start: mvcc.EncodeKey(fmt.Appendf(nil, "%02d", i)), End: mvcc.EncodeKey(fmt.Appendf(nil, "%02d", i+1))}
-		r.plan.Leaders, found = append(r.plan.Leaders, plan.Leader{Keys: keys}), append(found, i)
+		found = append(found, keys)
 	}
-	return inStep(t, func(ctx context.Context, s *phase.Scope) error { return r.checkUnchanged(ctx, s, found) })
+	return inStep(t, func(ctx context.Context, s *phase.Scope) error {
+		checked, err := c.checkUnchanged(ctx, s, found)
+		if err == nil {
+			require.Equal(t, min(n, len(found)), checked)
+		}
+		return err
+	})
 }
 
 func inStep(t *testing.T, do func(context.Context, *phase.Scope) error) error {
@@ -124,12 +130,12 @@ func TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsTakenBack(t *testing.T)
 // The time that was saved is that of the unchanged regions at the rate of those that were taken back.
 func TestNoteSaved_IsAtTheMeasuredRate(t *testing.T) {
 	t.Parallel()
-	r := &Resolver{plan: &plan.Plan{Leaders: make([]plan.Leader, 7)}, flashing: 8 * time.Second, record: &record{unchanged: 3}}
-	r.flashes.Store(4)
+	b := &flashback{verdicts: &verdicts{leaders: make([]plan.Leader, 7)}, flashing: 8 * time.Second, record: &record{unchanged: 3}}
+	b.flashes.Store(4)
 	require.NoError(t, inStep(t, func(_ context.Context, s *phase.Scope) error {
-		r.noteSaved(s)
+		flashed, seconds := b.saved(s)
+		require.Equal(t, 4, flashed)
+		require.InDelta(t, 6, seconds, 1e-9)
 		return nil
 	}))
-	require.Equal(t, 4, r.Stats().Flashed)
-	require.InDelta(t, 6, r.Stats().SavedSeconds, 1e-9)
 }

@@ -38,7 +38,7 @@ const aheadCall = 10 * time.Second
 
 // aheadReader asks stores which of their replicas are ahead.
 type aheadReader struct {
-	cfg    *Config
+	cfg    *settings
 	tikv   tikv.Marker
 	stores *storeList
 }

@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -18,57 +19,51 @@ const (
 	flashbackEach = 5 * time.Second
 )
 
-// prepare blocks every region of the key space for everything but this flashback. What is flashed back already
-// is left alone: it would stay blocked for ever.
-func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
-	for _, done := range r.record.flashed.List() {
-		r.record.prepared.Add(done)
-	}
-	ctx, cancel := r.bounded(ctx, "prepare", sweepBase, prepareEach)
-	defer cancel()
-	if err := r.checkGC(ctx); err != nil {
-		return err
-	}
-	begin := time.Now()
-	err := r.sweep(ctx, s, "prepare", "prepare", r.record.prepared, r.tikv.PrepareFlashback)
-	r.flashing += time.Since(begin)
-	return r.record.noted(ctx, err)
+// flashback returns the regions that have changed to the backup ts, or all of them.
+type flashback struct {
+	cfg      *settings
+	tikv     tikv.Flashbacker
+	verdicts *verdicts
+	record   *record
+	sweeps   *sweeps
+
+	flashes  atomic.Int64 // regions that this run has flashed back
+	flashing time.Duration
 }
 
-// flashback returns every key to the backup ts. A region that says that it is not prepared is prepared
-// again with the same timestamps: if it was done already, both calls change nothing.
-func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
-	ctx, cancel := r.bounded(ctx, "flash back", sweepBase, flashbackEach)
-	defer cancel()
-	if err := r.checkGC(ctx); err != nil {
-		return err
+// prepare blocks every region but what is flashed back already: that would stay blocked for ever.
+func (b *flashback) prepare(ctx context.Context, s *phase.Scope) error {
+	for _, done := range b.record.flashed.List() {
+		b.record.prepared.Add(done)
 	}
-	begin := time.Now()
-	err := r.sweep(ctx, s, "flashback", "flash back", r.record.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
-		err := r.flashRegion(ctx, address, f)
+	return b.sweep(ctx, s, "prepare", "prepare", b.record.prepared, b.tikv.PrepareFlashback)
+}
+
+// flash returns every key to the backup ts. A region that says that it is not prepared is prepared again with the same
+// timestamps: if it was done already, both calls change nothing.
+func (b *flashback) flash(ctx context.Context, s *phase.Scope) error {
+	err := b.sweep(ctx, s, "flashback", "flash back", b.record.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
+		err := b.flashRegion(ctx, address, f)
 		if err == nil {
-			r.flashes.Add(1)
+			b.flashes.Add(1)
 		}
 		return err
 	})
-	r.flashing += time.Since(begin)
-	if err = r.record.noted(ctx, err); err != nil {
-		return err
+	if err == nil {
+		b.sweeps.scanned = nil
 	}
-	r.scanned = nil
-	r.noteSaved(s)
-	return r.checkGC(ctx)
+	return err
 }
 
-func (r *Resolver) flashRegion(ctx context.Context, address string, f tikv.Flashback) error {
-	err := r.tikv.Flashback(ctx, address, f)
+func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flashback) error {
+	err := b.tikv.Flashback(ctx, address, f)
 	var region *tikv.RegionError
 	if !errors.As(err, &region) || region.Kind != tikv.RegionNotPrepared {
 		return err
 	}
-	for _, call := range []func(context.Context, string, tikv.Flashback) error{r.tikv.PrepareFlashback, r.tikv.Flashback} {
+	for _, call := range []func(context.Context, string, tikv.Flashback) error{b.tikv.PrepareFlashback, b.tikv.Flashback} {
 		// The answer may be old: another run may have finished since, and the region serve.
-		if err := r.cfg.Fence.Check(ctx); err != nil {
+		if err := b.cfg.Fence.Check(ctx); err != nil {
 			return err
 		}
 		if err := call(ctx, address, f); err != nil {
@@ -78,35 +73,42 @@ func (r *Resolver) flashRegion(ctx context.Context, address string, f tikv.Flash
 	return nil
 }
 
-// noteSaved says how much of the flashback was not needed. How many keys it has taken back, TiKV does not say.
-func (r *Resolver) noteSaved(s *phase.Scope) {
-	r.stats.Flashed = max(0, len(r.plan.Leaders)-r.record.unchanged)
-	if r.record.unchanged == 0 {
-		return
+// saved says how many regions were taken back, and how much longer all would have taken. How many keys it has taken back,
+// TiKV does not say.
+func (b *flashback) saved(s *phase.Scope) (flashed int, seconds float64) {
+	unchanged := b.record.unchanged
+	flashed = max(0, len(b.verdicts.leaders)-unchanged)
+	if unchanged == 0 {
+		return flashed, 0
 	}
-	if n := r.flashes.Load(); n > 0 {
-		r.stats.SavedSeconds = r.flashing.Seconds() / float64(n) * float64(r.record.unchanged)
+	if n := b.flashes.Load(); n > 0 {
+		seconds = b.flashing.Seconds() / float64(n) * float64(unchanged)
 	}
-	s.Note("%d regions were taken back, %d were unchanged; to take back all would have taken some %.1f s more", r.stats.Flashed, r.record.unchanged, r.stats.SavedSeconds)
+	s.Note("%d regions were taken back, %d were unchanged; to take back all would have taken some %.1f s more", flashed, unchanged, seconds)
+	return flashed, seconds
 }
 
-// sweep calls every region that done does not hold yet, until it holds all keys. The time of each store is noted as part.
-func (r *Resolver) sweep(
+// sweep calls every region that done does not hold yet, until it holds all keys, and writes down how far it came. The time of
+// each store is noted as part.
+func (b *flashback) sweep(
 	ctx context.Context, s *phase.Scope, part, verb string, done *sweep.Coverage,
 	call func(context.Context, string, tikv.Flashback) error,
 ) error {
-	w := sweep.New(sweep.Config{
-		Cluster: r.cfg.Cluster, Verb: verb, Call: call, Done: done, Stall: r.cfg.Stall, Log: r.log, Again: r.cfg.resumeHint(),
-		Flashback: tikv.Flashback{Version: r.cfg.BackupTS, StartTS: r.record.stamps.Start, CommitTS: r.record.stamps.Commit},
-		Save: func() func(context.Context) error {
-			p := r.record.snapshot()
-			return func(ctx context.Context) error { return r.record.save(ctx, p) }
-		},
-	}, &sweepRun{r: r})
-	err := w.Run(ctx, s)
-	r.stats.Retries += w.Retries()
-	for id, took := range w.StoreTimes() {
-		r.cfg.Times.Note(id, part, took)
+	if err := b.sweeps.check(ctx); err != nil {
+		return err
 	}
-	return err
+	begin := time.Now()
+	one, err := b.sweeps.run(ctx, s, sweep.Config{
+		Verb: verb, Call: call, Done: done,
+		Flashback: tikv.Flashback{Version: b.cfg.BackupTS, StartTS: b.record.stamps.Start, CommitTS: b.record.stamps.Commit},
+		Save: func() func(context.Context) error {
+			p := b.record.snapshot()
+			return func(ctx context.Context) error { return b.record.save(ctx, p) }
+		},
+	})
+	for id, took := range one.StoreTimes() {
+		b.cfg.Times.Note(id, part, took)
+	}
+	b.flashing += time.Since(begin)
+	return b.record.noted(ctx, err)
 }

@@ -33,6 +33,11 @@ func (u *unprepared) Regions(context.Context, cluster.KeyRange) ([]cluster.Regio
 	return []cluster.Region{{ID: 1, Version: 1, Leader: cluster.Peer{Store: 1}}}, nil
 }
 
+func (u *unprepared) Recover(ctx context.Context, _ string, _ []tikv.Command) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (u *unprepared) Flashback(_ context.Context, _ string, f tikv.Flashback) error {
 	u.flashback()
 	return &tikv.RegionError{Region: f.Region.ID, Kind: tikv.RegionNotPrepared, Message: "not prepared"}
@@ -62,7 +67,7 @@ func TestFlashback_LockLostBeforeTheRegionIsPreparedAgain_DoesNotPrepareIt(t *te
 			Stall: time.Minute, Fence: fence,
 		}, u)
 		steps := slices.DeleteFunc(r.Steps("resolve data", resolve.StepOptions{}), func(s phase.Step) bool {
-			return !slices.Contains([]string{"collect", "plan", "flashback"}, s.Name)
+			return !slices.Contains([]string{"collect", "plan", "recover", "flashback"}, s.Name)
 		})
 		err := phase.New(phase.Config{Run: "run", Journal: phase.NoJournal{}}).Run(t.Context(), steps)
 		require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)

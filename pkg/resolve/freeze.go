@@ -47,9 +47,8 @@ const (
 // freezer keeps PD from moving what is recovered, and GC from the versions that are flashed back to. Its fields belong to
 // one step at a time, but for what the renewal beside it uses.
 type freezer struct {
-	cfg *Config
+	cfg *settings
 	pd  frozenPD
-	log *zap.Logger
 
 	stop    context.CancelFunc // ends the renewal; nil while there is none
 	renewal sync.WaitGroup
@@ -126,7 +125,7 @@ func (f *freezer) keepFrozen(ctx context.Context) {
 			return // what is paused by now is another run's
 		}
 		if err != nil && ctx.Err() == nil {
-			f.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
+			f.cfg.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
 		}
 	}
 }

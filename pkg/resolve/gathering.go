@@ -16,11 +16,10 @@ import (
 
 // gathering reads what every store holds. All but the readers' streams belongs to one goroutine.
 type gathering struct {
-	cfg    *Config
+	cfg    *settings
 	tikv   tikv.Recoverer
 	stores *storeList
 	asked  <-chan question
-	log    *zap.Logger
 
 	metas   *plan.Metas
 	readers []*reader // in the order of Config.Stores
@@ -48,10 +47,10 @@ type reader struct {
 	moved time.Time    // since when nothing has come
 }
 
-func newGathering(cfg *Config, t tikv.Recoverer, stores *storeList, asked <-chan question, log *zap.Logger) *gathering {
+func newGathering(cfg *settings, t tikv.Recoverer, stores *storeList, asked <-chan question) *gathering {
 	g := &gathering{
-		cfg: cfg, tikv: t, stores: stores, asked: asked, log: log,
-		metas: plan.NewMetas(), ended: make(chan struct{}, 1), listed: time.Now(), absences: newAbsences(log),
+		cfg: cfg, tikv: t, stores: stores, asked: asked,
+		metas: plan.NewMetas(), ended: make(chan struct{}, 1), listed: time.Now(), absences: newAbsences(cfg.log),
 	}
 	for _, id := range cfg.Stores {
 		g.readers = append(g.readers, &reader{store: id, moved: time.Now()})
@@ -100,7 +99,7 @@ func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Stor
 			continue
 		}
 		if !st.StartedAt.Equal(rd.started) && (rd.done || rd.result != nil) {
-			g.log.Warn("store has restarted and is read again", zap.Stringer("store", rd.store), zap.Time("started", st.StartedAt))
+			g.cfg.log.Warn("store has restarted and is read again", zap.Stringer("store", rd.store), zap.Time("started", st.StartedAt))
 			rd.done = false
 			rd.cancel()
 		}

@@ -76,8 +76,8 @@ func TestThaw_PauseUnderWay_IsWaitedForAndResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &slowPD{begun: make(chan struct{}, 10)}
-		cfg := &Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", Fence: &noOtherRun{}}
-		f := &freezer{cfg: cfg, pd: p, log: zap.NewNop()}
+		cfg := Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", Fence: &noOtherRun{}}
+		f := &freezer{cfg: &settings{Config: cfg, log: zap.NewNop()}, pd: p}
 		require.NoError(t, f.freeze(t.Context(), false))
 		<-p.begun
 		require.NoError(t, f.thaw(t.Context(), false))

@@ -23,7 +23,8 @@ type missingLeader struct {
 
 // leaderWait is what was done for regions that do not get their leaders.
 type leaderWait struct {
-	r        *Resolver
+	*leading
+
 	best     int       // regions that lead
 	moved    time.Time // when the last of them did so
 	asked    time.Time // when stores were asked last
@@ -31,61 +32,61 @@ type leaderWait struct {
 	tried    map[cluster.RegionID][]cluster.StoreID
 	warned   bool
 	began    time.Time
-	led      map[cluster.StoreID]bool // the stores that lead all that they are to lead
+	whole    map[cluster.StoreID]bool // the stores that lead all that they are to lead
 	polled   time.Time                // when PD's regions were asked for last
 	read     time.Time                // when they were read last
 }
 
-func newLeaderWait(r *Resolver) *leaderWait {
+func newLeaderWait(g *leading) *leaderWait {
 	now := time.Now()
 	return &leaderWait{
-		r: r, best: -1, moved: now, asked: now, began: now, polled: now, read: now,
-		tried: map[cluster.RegionID][]cluster.StoreID{}, led: map[cluster.StoreID]bool{},
+		leading: g, best: -1, moved: now, asked: now, began: now, polled: now, read: now,
+		tried: map[cluster.RegionID][]cluster.StoreID{}, whole: map[cluster.StoreID]bool{},
 	}
 }
 
-// poll reads which regions do not lead yet.
-func (w *leaderWait) poll(ctx context.Context, s *phase.Scope) ([]missingLeader, error) {
-	led, missing, err := w.r.led(ctx)
+// poll reads all regions, and which of the planned ones do not lead yet.
+func (w *leaderWait) poll(ctx context.Context, s *phase.Scope) ([]cluster.Region, []missingLeader, error) {
+	regions, n, missing, err := w.led(ctx)
 	now := time.Now()
 	passed := now.Sub(w.polled)
 	w.polled = now
 	if err != nil {
-		w.r.log.Warn("regions cannot be read yet", zap.Error(err))
+		w.cfg.log.Warn("regions cannot be read yet", zap.Error(err))
 		w.moved = w.moved.Add(passed) // whether anything has moved is not known
-		return nil, err
+		return nil, nil, err
 	}
 	w.read = now
-	if led > w.best {
-		w.best, w.moved = led, now
-		s.Reached(int64(led))
+	if n > w.best {
+		w.best, w.moved = n, now
+		s.Reached(int64(n))
 	}
 	w.note(missing)
-	return missing, nil
+	return regions, missing, nil
 }
 
 // note takes the time of each store that leads now all that it is to lead, and did not before.
 func (w *leaderWait) note(missing []missingLeader) {
 	behind := storesOf(missing)
-	for _, id := range w.r.cfg.Stores {
+	for _, id := range w.cfg.Stores {
 		leads := !slices.Contains(behind, id)
-		if leads && !w.led[id] {
-			w.r.cfg.Times.Note(id, "recover", time.Since(w.began))
+		if leads && !w.whole[id] {
+			w.cfg.Times.Note(id, "recover", time.Since(w.began))
 		}
-		w.led[id] = leads
+		w.whole[id] = leads
 	}
 }
 
 // ask does what is due for the regions that do not lead. It is false when nothing is left to try.
 func (w *leaderWait) ask(s *phase.Scope, missing []missingLeader) bool {
-	third := w.r.cfg.Stall / 3
+	third := w.cfg.Stall / 3
 	if time.Since(w.moved) <= third || time.Since(w.asked) <= third {
 		return true
 	}
 	w.asked = time.Now()
 	if !w.repeated {
 		w.repeated = true
-		w.r.askAgain(storesOf(missing))
+		w.calls.askAgain(storesOf(missing))
 		return true
 	}
 	to := map[cluster.RegionID]cluster.StoreID{}
@@ -96,20 +97,20 @@ func (w *leaderWait) ask(s *phase.Scope, missing []missingLeader) bool {
 		}
 	}
 	if len(to) == 0 {
-		return time.Since(w.moved) <= w.r.cfg.Stall
+		return time.Since(w.moved) <= w.cfg.Stall
 	}
 	if !w.warned {
 		w.warned = true
 		s.Warn("%d regions get no leader where it was planned, such as %s; their other peers are tried", len(to), failure.List(w.texts(missing[:1])))
 	}
-	w.r.log.Info("regions get no leader where it was planned; trying other peers", zap.Int("regions", len(to)))
-	w.r.move(to)
+	w.cfg.log.Info("regions get no leader where it was planned; trying other peers", zap.Int("regions", len(to)))
+	w.move(to)
 	return true
 }
 
 // next is the store to try for the region: where PD has a leader, or the one with the best log that was not tried.
 func (w *leaderWait) next(m missingLeader) cluster.StoreID {
-	others := slices.DeleteFunc(w.r.plan.Others(m.planned), func(id cluster.StoreID) bool {
+	others := slices.DeleteFunc(w.plan.Others(m.planned), func(id cluster.StoreID) bool {
 		return slices.Contains(w.tried[m.planned.Region], id)
 	})
 	switch {
@@ -123,12 +124,9 @@ func (w *leaderWait) next(m missingLeader) cluster.StoreID {
 }
 
 // move asks for other leaders than the planned ones.
-func (r *Resolver) move(to map[cluster.RegionID]cluster.StoreID) {
-	r.verdicts.moved(to)
-	r.resending.Lock()
-	changed := r.plan.Move(to)
-	r.resending.Unlock()
-	r.askAgain(changed)
+func (g *leading) move(to map[cluster.RegionID]cluster.StoreID) {
+	g.verdicts.moved(to)
+	g.calls.move(to)
 }
 
 // texts says of the first regions where a leader was tried, and why there may be none. There are as many texts as
@@ -145,7 +143,7 @@ func (w *leaderWait) texts(missing []missingLeader) []string {
 			why += fmt.Sprintf(", store %s was tried", store)
 		}
 		why += fmt.Sprintf(", %d peers, the best log ends at term %d, index %d", l.Replicas, l.Term, l.Index)
-		if slices.Contains(w.r.plan.Crowded, l.Region) {
+		if slices.Contains(w.plan.Crowded, l.Region) {
 			why += ", one peer is a learner, a witness, or left of a moved replica"
 		}
 		out[i] = fmt.Sprintf("region %s on store %s (%s)", l.Region, l.Store, why)

@@ -2,12 +2,13 @@ package resolve
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -18,44 +19,53 @@ const (
 	leadersEach = 100 * time.Millisecond
 )
 
+// leading sees that every planned region is led.
+type leading struct {
+	cfg      *settings
+	pd       pd.Members
+	plan     *plan.Plan
+	verdicts *verdicts
+	calls    *recovery
+}
+
 // awaitLeaders polls PD until every planned region has its planned leader. Restarted stores are asked again at
 // once. After each third of Config.Stall without any new leader, the same leaders are asked for again first, then
 // each other peer of the regions that are left; when all have been tried it is an error. The time in which PD's regions cannot
-// be read does not count, but has an end too.
-func (r *Resolver) awaitLeaders(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(r.plan.Leaders)), "regions")
-	w := newLeaderWait(r)
+// be read does not count, but has an end too. It returns all regions, with their leaders.
+func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.Region, error) {
+	s.Expect(int64(len(g.plan.Leaders)), "regions")
+	w := newLeaderWait(g)
 	for {
-		if err := r.resend(ctx); err != nil {
-			return err
+		if err := g.calls.resend(ctx); err != nil {
+			return nil, err
 		}
 		begin := time.Now()
-		missing, err := w.poll(ctx, s)
+		regions, missing, err := w.poll(ctx, s)
 		switch {
 		case err == nil && len(missing) == 0:
-			return nil
-		case err != nil && time.Since(w.read) > r.cfg.Stall:
-			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "PD's regions cannot be read for %s: %w", r.cfg.Stall, err).
-				WithHint("look at PD's logs, then %s", r.cfg.resumeHint())
+			return regions, nil
+		case err != nil && time.Since(w.read) > g.cfg.Stall:
+			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(), "PD's regions cannot be read for %s: %w", g.cfg.Stall, err).
+				WithHint("look at PD's logs, then %s", g.cfg.resumeHint())
 		case err == nil && !w.relieveWitnesses(s, missing) && !w.ask(s, missing): //nolint:contextcheck // the recovery outlives the step that asked
-			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(),
-				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(r.plan.Leaders), r.cfg.Stall, failure.List(w.texts(missing))).
-				WithHint("look at the logs of the named stores for these regions, then %s", r.cfg.resumeHint())
+			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(),
+				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(g.plan.Leaders), g.cfg.Stall, failure.List(w.texts(missing))).
+				WithHint("look at the logs of the named stores for these regions, then %s", g.cfg.resumeHint())
 		}
 		// A scan of a million regions takes PD seconds: it gets as long a rest.
 		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {
-			return failure.New(failure.Limited, "wait for leaders", r.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
-				max(w.best, 0), len(r.plan.Leaders), failure.List(w.texts(missing)), err)
+			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
+				max(w.best, 0), len(g.plan.Leaders), failure.List(w.texts(missing)), err)
 		}
 	}
 }
 
 // led counts the planned regions that lead: whose leader in PD is on the planned store, or whose range newer regions
 // with leaders have. A log may hold a split or a merge that its peers apply only now.
-func (r *Resolver) led(ctx context.Context) (n int, missing []missingLeader, err error) {
-	regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
+func (g *leading) led(ctx context.Context) (regions []cluster.Region, n int, missing []missingLeader, err error) {
+	regions, err = g.pd.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
-		return 0, nil, err
+		return nil, 0, nil, err
 	}
 	leaders, witnesses := make(map[cluster.RegionID]cluster.StoreID, len(regions)), map[cluster.RegionID]bool{}
 	for i := range regions {
@@ -65,8 +75,8 @@ func (r *Resolver) led(ctx context.Context) (n int, missing []missingLeader, err
 		}
 	}
 	var newer regionIndex
-	for i := range r.plan.Leaders {
-		l := &r.plan.Leaders[i]
+	for i := range g.plan.Leaders {
+		l := &g.plan.Leaders[i]
 		leads := leaders[l.Region] == l.Store && !witnesses[l.Region]
 		if !leads && newer == nil {
 			newer = newRegionIndex(regions)
@@ -77,16 +87,5 @@ func (r *Resolver) led(ctx context.Context) (n int, missing []missingLeader, err
 		}
 		missing = append(missing, missingLeader{planned: l, now: leaders[l.Region], witness: witnesses[l.Region]})
 	}
-	if len(missing) == 0 {
-		r.scanned = regions
-	}
-	return n, missing, nil
-}
-
-// bounded gives a sub-phase a deadline that grows with the regions of a store. Its cause says what it was for.
-func (r *Resolver) bounded(ctx context.Context, verb string, base, each time.Duration) (context.Context, context.CancelFunc) {
-	regions, stores := len(r.plan.Leaders), max(1, len(r.cfg.Stores))
-	limit := base + time.Duration(regions/stores+1)*each
-	return context.WithTimeoutCause(ctx, limit, failure.Wrap(context.DeadlineExceeded, failure.Limited,
-		fmt.Sprintf("%s %d regions on %d stores within %s", verb, regions, stores, limit), ""))
+	return regions, n, missing, nil
 }

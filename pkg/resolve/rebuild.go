@@ -110,7 +110,7 @@ func (w *rebuild) stuck(waiting []string, last error) error {
 
 // rebuild is what was seen and asked for while replicas are rebuilt.
 type rebuild struct {
-	cfg    *Config
+	cfg    *settings
 	pd     rebuildPD
 	record *record
 

@@ -13,9 +13,8 @@ import (
 
 // record is what this run has done, and writes down for one that resumes it. Steps that come after each other own it.
 type record struct {
-	cfg *Config
+	cfg *settings
 	pd  recordPD
-	log *zap.Logger
 
 	clusterID         uint64
 	stamps            Stamps
@@ -36,8 +35,8 @@ type recordPD interface {
 	pd.Recovery
 }
 
-func newRecord(cfg *Config, log *zap.Logger) *record {
-	return &record{cfg: cfg, log: log, prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
+func newRecord(cfg *settings) *record {
+	return &record{cfg: cfg, prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
 }
 
 // snapshot is the progress as it is now. The sweep alone may call it while one runs.
@@ -70,7 +69,7 @@ func (r *record) noted(ctx context.Context, sweepErr error) error {
 	case failure.Is(saveErr, failure.Conflict):
 		return failure.Annotate(saveErr, "write progress", r.cfg.Cluster.String())
 	case saveErr != nil:
-		r.log.Warn("progress is not written: a run that resumes would have more to do", zap.Error(saveErr))
+		r.cfg.log.Warn("progress is not written: a run that resumes would have more to do", zap.Error(saveErr))
 	}
 	return nil
 }

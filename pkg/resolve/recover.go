@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,20 +12,42 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
-	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
+	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // recovery keeps a RecoverRegion call open to every store. TiKV answers it only each 10 s and never gives
 // up, while the leaders are there within 50 ms: the calls stay open in the background until the flashback
 // is over.
 type recovery struct {
-	ctx    context.Context //nolint:containedctx // the calls outlive the step that opens them; endRecover cancels it
+	cfg    *settings
+	pd     pd.Members
+	tikv   recoverer
+	stores *storeList
+	plan   *plan.Plan // whose commands belong to resending
+
+	ctx    context.Context //nolint:containedctx // the calls outlive the step that opens them; end cancels it
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	mu     sync.Mutex
 	calls  map[cluster.StoreID]*call // the last one to each store
 
-	absences *absences
+	resending sync.Mutex // one reading of the stores at a time
+	resent    atomic.Int64
+	absences  *absences
+}
+
+// recoverer is what a recovery needs of the stores.
+type recoverer interface {
+	tikv.Recoverer
+	tikv.Marker
+}
+
+// last is the last call to the store; nil if the store is not ours.
+func (r *recovery) last(store cluster.StoreID) *call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls[store]
 }
 
 // openAfter is how long a call has to be open before the store is taken to work on it: one to a store that is away
@@ -50,46 +73,35 @@ func (c *call) over() (bool, error) {
 	}
 }
 
-// makeLeaders makes the planned leaders lead. It returns when PD knows the planned leader of every region, and does
-// not wait for RecoverRegion's answers unless Config.WaitApply says so. That is safe:
-//   - A leader was elected by a majority against their own logs, so it has every committed entry.
-//   - A prepare is an entry of the leader's own term, after all that is in its log. Its answer means that it is
-//     applied on the leader, and so is all before it; entries of older terms are committed with it. A flashback
-//     comes after it and sees all of that.
-//   - The other peers apply the same log in the same order, now or after the restart out of recovery mode.
-//     Whoever leads later has the prepare and the flashback in its log, because a majority has.
-//   - RecoverRegion, still at work, only checks its regions each 10 s and lets those that do not lead stand
-//     for election; a leader that stands is left as it is.
-func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) error {
-	stores, err := r.pd.Stores(ctx)
+// startRecovery opens a call to every store.
+func startRecovery(ctx context.Context, cfg *settings, p pd.Members, t recoverer, stores *storeList, made *plan.Plan) (*recovery, error) {
+	list, err := p.Stores(ctx)
 	if err != nil {
-		return failure.Annotate(err, "list stores", r.cfg.Cluster.String())
+		return nil, failure.Annotate(err, "list stores", cfg.Cluster.String())
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.recover = &recovery{ctx: base, cancel: cancel, calls: map[cluster.StoreID]*call{}, absences: newAbsences(r.log)}
-	started := startTimes(stores)
-	for _, store := range r.cfg.Stores {
+	r := &recovery{
+		cfg: cfg, pd: p, tikv: t, stores: stores, plan: made,
+		ctx: base, cancel: cancel, calls: map[cluster.StoreID]*call{}, absences: newAbsences(cfg.log),
+	}
+	started := startTimes(list)
+	for _, store := range cfg.Stores {
 		r.send(store, started[store]) //nolint:contextcheck // the recovery outlives the step that asked
 	}
-	ctx, stop := r.bounded(ctx, "elect leaders", leadersBase, leadersEach)
-	defer stop()
-	if err := r.awaitLeaders(ctx, s); err != nil {
-		return err
-	}
-	return r.handOver(ctx, s)
+	return r, nil
 }
 
 // send opens a call to one store when the one before it, if any, has ended: two of our own must not end each
 // other, or they would be taken for another run's.
-func (r *Resolver) send(store cluster.StoreID, started time.Time) {
-	rec, address, commands := r.recover, r.stores.address(store), r.plan.Commands[store]
-	ctx, cancel := context.WithCancel(rec.ctx)
+func (r *recovery) send(store cluster.StoreID, started time.Time) {
+	address, commands := r.stores.address(store), r.plan.Commands[store]
+	ctx, cancel := context.WithCancel(r.ctx)
 	c := &call{sent: time.Now(), started: started, cancel: cancel, ended: make(chan struct{})}
-	rec.mu.Lock()
-	before := rec.calls[store]
-	rec.calls[store] = c
-	rec.mu.Unlock()
-	rec.wg.Go(func() {
+	r.mu.Lock()
+	before := r.calls[store]
+	r.calls[store] = c
+	r.mu.Unlock()
+	r.wg.Go(func() {
 		defer close(c.ended)
 		defer cancel()
 		if before != nil {
@@ -98,7 +110,7 @@ func (r *Resolver) send(store cluster.StoreID, started time.Time) {
 		}
 		c.err = r.tikv.Recover(ctx, address, commands)
 		if c.err != nil && ctx.Err() == nil {
-			rec.absences.failed(store, c.err)
+			r.absences.failed(store, c.err)
 		}
 	})
 }
@@ -113,10 +125,10 @@ func startTimes(stores []pd.Store) map[cluster.StoreID]time.Time {
 
 // resend asks the stores again that restarted since they were asked: their leaders are gone for good. It
 // fails when another run recovers the cluster: asking again would take the stores from each other for ever.
-func (r *Resolver) resend(ctx context.Context) error {
+func (r *recovery) resend(ctx context.Context) error {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil {
-		r.log.Warn("stores cannot be read", zap.Error(err))
+		r.cfg.log.Warn("stores cannot be read", zap.Error(err))
 		stores = nil // PD may be changing its leader; the stall detector ends a wait that is for nothing
 	}
 	r.resending.Lock()
@@ -125,21 +137,19 @@ func (r *Resolver) resend(ctx context.Context) error {
 		return err
 	}
 	for _, st := range stores {
-		r.recover.mu.Lock()
-		last := r.recover.calls[st.ID]
-		r.recover.mu.Unlock()
+		last := r.last(st.ID)
 		if last == nil {
 			continue // not ours
 		}
 		over, ended := last.over()
 		if over && ended == nil || !over && time.Since(last.sent) > openAfter {
-			r.recover.absences.back(st.ID)
+			r.absences.back(st.ID)
 		}
 		if st.StartedAt.Equal(last.started) && !(over && failure.NotYet(ended)) {
 			continue
 		}
 		if !st.StartedAt.Equal(last.started) {
-			r.log.Info("store has restarted and is asked again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt))
+			r.cfg.log.Info("store has restarted and is asked again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt))
 		}
 		r.stores.setAddress(st.ID, st.Address)
 		r.resent.Add(1)
@@ -150,32 +160,35 @@ func (r *Resolver) resend(ctx context.Context) error {
 
 // askAgain asks stores again whose regions do not move though no error shows why: an election that was lost
 // in a store's full queues (tikv/tikv#15122), or a restart within the second to which PD reports it.
-func (r *Resolver) askAgain(stores []cluster.StoreID) {
+func (r *recovery) askAgain(stores []cluster.StoreID) {
 	r.resending.Lock()
 	defer r.resending.Unlock()
 	for _, store := range stores {
-		r.recover.mu.Lock()
-		last := r.recover.calls[store]
-		r.recover.mu.Unlock()
+		last := r.last(store)
 		if last == nil {
 			continue // not ours
 		}
-		r.log.Info("asking store again, whose regions do not move", zap.Stringer("store", store))
+		r.cfg.log.Info("asking store again, whose regions do not move", zap.Stringer("store", store))
 		r.resent.Add(1)
 		r.send(store, last.started)
 	}
 }
 
+// move asks for other leaders than the planned ones.
+func (r *recovery) move(to map[cluster.RegionID]cluster.StoreID) {
+	r.resending.Lock()
+	changed := r.plan.Move(to)
+	r.resending.Unlock()
+	r.askAgain(changed)
+}
+
 // checkCalls fails if another run's call ended one of ours, or if a store has left recovery mode, as it does when
 // another run has finished, or if it refuses for good.
-func (r *Resolver) checkCalls() error {
-	if r.recover == nil {
-		return nil // nothing was asked for yet
-	}
-	r.recover.mu.Lock()
-	defer r.recover.mu.Unlock()
+func (r *recovery) checkCalls() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, store := range r.cfg.Stores {
-		if c := r.recover.calls[store]; c != nil {
+		if c := r.calls[store]; c != nil {
 			over, err := c.over()
 			switch {
 			case over && failure.Is(err, failure.Conflict):
@@ -192,17 +205,14 @@ func (r *Resolver) checkCalls() error {
 }
 
 // lose notes a loss that a store shows, and returns its reason.
-func (r *Resolver) lose(reason error) error {
+func (r *recovery) lose(reason error) error {
 	r.cfg.Fence.Lose(reason)
 	return reason
 }
 
-// endRecover ends the calls that are still open. The leaders stay.
-func (r *Resolver) endRecover(context.Context, *phase.Scope) error {
-	if r.recover != nil {
-		r.recover.cancel()
-		r.recover.wg.Wait()
-		r.recover.absences.end()
-	}
-	return nil
+// end ends the calls that are still open. The leaders stay.
+func (r *recovery) end() {
+	r.cancel()
+	r.wg.Wait()
+	r.absences.end()
 }

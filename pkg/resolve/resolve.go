@@ -3,8 +3,6 @@ package resolve
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -82,33 +80,28 @@ type Config struct {
 	Times *phase.StoreTimes
 }
 
-// Resolver resolves one cluster. Its steps run in order.
+// settings are what all parts know of the run. They do not change once there is a plan.
+type settings struct {
+	Config
+	log *zap.Logger
+}
+
+// Resolver resolves one cluster. Its steps run in order: each makes a part of what it needs of those before it, and leaves here
+// what a later one, or the caller, asks for.
 type Resolver struct {
-	cfg  *Config
+	cfg  *settings
 	pd   PD
 	tikv TiKV
-	log  *zap.Logger
 
-	metas   *plan.Metas
-	plan    *plan.Plan
-	recover *recovery
-	stats   Stats
-
-	verdicts *verdicts
-	// scanned is all regions as PD listed them last, once they have leaders; nil is not known. The steps own it in turn.
-	scanned  []cluster.Region
-	flashes  atomic.Int64 // regions that this run has flashed back
-	flashing time.Duration
-
-	record *record
-
-	freezer *freezer
-
-	resending sync.Mutex // one reading of the stores at a time
-	resent    atomic.Int64
-
+	record    *record
+	freezer   *freezer
 	questions questions
-	stores    *storeList
+	stores    *storeList  // made by collect
+	metas     *plan.Metas // until the plan is made
+	plan      *plan.Plan
+	recovery  *recovery // made by makeLeaders, as is flashing
+	flashing  *flashback
+	stats     Stats
 }
 
 // Stats is what a resolve did.
@@ -151,8 +144,8 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	cfg := &Config{}
-	return &Resolver{cfg: cfg, tikv: t, log: log, questions: questions{asked: make(chan question)}, record: newRecord(cfg, log)}
+	cfg := &settings{log: log}
+	return &Resolver{cfg: cfg, tikv: t, questions: questions{asked: make(chan question)}, record: newRecord(cfg)}
 }
 
 // Target says what is resolved: it is known only when the restored cluster's PD is up.
@@ -175,15 +168,20 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	cfg.Stores = slices.DeleteFunc(slices.Clone(cfg.Stores), func(id cluster.StoreID) bool {
 		return slices.Contains(cfg.TolerateStores, id)
 	})
-	*r.cfg, r.pd = cfg, p
-	r.record.pd = p
-	r.freezer = &freezer{cfg: r.cfg, pd: p, log: r.log}
+	r.cfg.Config, r.pd, r.record.pd = cfg, p, p
+	r.freezer = &freezer{cfg: r.cfg, pd: p}
 }
 
 // Stats is valid after the steps ran.
 func (r *Resolver) Stats() Stats {
 	stats := r.stats
-	stats.Unchanged, stats.ResumedRun, stats.Resent = r.record.unchanged, r.record.before, r.resent.Load()
+	stats.Unchanged, stats.ResumedRun = r.record.unchanged, r.record.before
+	if r.recovery != nil {
+		stats.Resent = r.recovery.resent.Load()
+	}
+	if r.flashing != nil {
+		stats.Retries = r.flashing.sweeps.retries
+	}
 	return stats
 }
 

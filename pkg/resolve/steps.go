@@ -2,18 +2,21 @@ package resolve
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
 // collect reads the metas of all stores at the same time, each as soon as PD lists it. The stores in PD must
 // be exactly those of the manifest, and none may have restarted since it was read.
 func (r *Resolver) collect(ctx context.Context, s *phase.Scope) (err error) {
 	r.stores = newStoreList(r.cfg, r.pd)
-	g := newGathering(r.cfg, r.tikv, r.stores, r.questions.asked, r.log)
+	g := newGathering(r.cfg, r.tikv, r.stores, r.questions.asked)
 	r.questions.gathering.Store(true)
 	defer r.questions.gathering.Store(false)
 	r.metas, err = g.run(ctx, s)
@@ -53,26 +56,6 @@ func (r *Resolver) findAhead(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
-// thaw: the flashback of a large cluster takes longer than one TTL.
-func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
-	return r.freezer.freeze(ctx, r.record.early.present())
-}
-
-// checkGC fails if what the run relies on is lost: another run recovers the cluster, or GC has passed the backup ts.
-func (r *Resolver) checkGC(ctx context.Context) error {
-	r.freezer.pollGC(ctx)
-	return r.interrupted()
-}
-
-// interrupted is checkGC without a question to PD.
-func (r *Resolver) interrupted() error {
-	if err := r.checkCalls(); err != nil {
-		return err
-	}
-	return r.freezer.gcPassed()
-}
-
 // foundBefore is what an earlier run has found of replicas that are ahead, and PD cannot have copied since.
 func (r *Resolver) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	found, err := r.record.foundBefore(ctx)
@@ -82,6 +65,53 @@ func (r *Resolver) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	return found, r.freezer.checkKept(ctx, found)
 }
 
+// makePlan chooses the leader of each region, or refuses what it cannot prove.
+func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
+	rules := plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores, AheadForSure: r.record.earlyForSure}
+	if r.record.early != nil {
+		rules.Ahead = r.record.early.Affected
+	}
+	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // see judge
+	if err != nil {
+		return err
+	}
+	early, err := takeAhead(s, r.cfg, made, r.record.early)
+	if err != nil {
+		return err
+	}
+	r.record.early = early
+	r.plan, r.metas = made, nil // millions of peers are a GiB
+	r.stats = Stats{
+		Regions: len(made.Leaders), Peers: made.Peers, Lagging: made.Lagging, Uneven: len(made.Uneven),
+		Dropped: len(made.Dropped), Ahead: len(made.Affected), AllocID: made.AllocID,
+	}
+	s.Note("%d regions with %d peers, %d of them behind their leader", len(made.Leaders), made.Peers, made.Lagging)
+	if len(made.Dropped) > 0 {
+		s.Warn("%d regions (such as region %s) are covered by newer ones and will have no leader", len(made.Dropped), made.Dropped[0].Region)
+	}
+	if len(made.Uneven) > 0 {
+		s.Warn("the peers of %d regions (such as region %s) disagree about the version: a split or merge fell into the cut of the backup",
+			len(made.Uneven), made.Uneven[0])
+	}
+	return nil
+}
+
+// raiseAllocID keeps PD from giving out an id that the data hold already.
+func (r *Resolver) raiseAllocID(ctx context.Context, _ *phase.Scope) error {
+	id := max(r.plan.AllocID, r.cfg.AllocID)
+	r.stats.AllocID = id
+	return failure.Annotate(r.pd.RaiseAllocID(ctx, id), "raise alloc id", r.cfg.Cluster.String())
+}
+
+// Plan is what the step "plan" made; nil before it.
+func (r *Resolver) Plan() *plan.Plan { return r.plan }
+
+// freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
+// thaw: the flashback of a large cluster takes longer than one TTL.
+func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
+	return r.freezer.freeze(ctx, r.record.early.present())
+}
+
 // stamp takes the flashback's timestamps, or those of the run that this one resumes, and writes them down
 // before anything is prepared with them.
 func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
@@ -89,4 +119,121 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	return r.freezer.holdGC(ctx)
+}
+
+// makeLeaders makes the planned leaders lead. It returns when PD knows the planned leader of every region, and does
+// not wait for RecoverRegion's answers unless Config.WaitApply says so. That is safe:
+//   - A leader was elected by a majority against their own logs, so it has every committed entry.
+//   - A prepare is an entry of the leader's own term, after all that is in its log. Its answer means that it is
+//     applied on the leader, and so is all before it; entries of older terms are committed with it. A flashback
+//     comes after it and sees all of that.
+//   - The other peers apply the same log in the same order, now or after the restart out of recovery mode.
+//     Whoever leads later has the prepare and the flashback in its log, because a majority has.
+//   - RecoverRegion, still at work, only checks its regions each 10 s and lets those that do not lead stand
+//     for election; a leader that stands is left as it is.
+func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) (err error) {
+	if r.recovery, err = startRecovery(ctx, r.cfg, r.pd, r.tikv, r.stores, r.plan); err != nil {
+		return err
+	}
+	set := r.cfg.Marks
+	if r.cfg.FlashAll {
+		set = nil
+	}
+	known := newVerdicts(r.plan, set)
+	leads := &leading{cfg: r.cfg, pd: r.pd, plan: r.plan, verdicts: known, calls: r.recovery}
+	ctx, stop := r.bounded(ctx, "elect leaders", leadersBase, leadersEach)
+	defer stop()
+	regions, err := leads.awaitLeaders(ctx, s)
+	if err != nil {
+		return err
+	}
+	if regions, err = leads.handOver(ctx, s, regions); err != nil {
+		return err
+	}
+	all := &sweeps{cfg: r.cfg, pd: r.pd, calls: r.recovery, freezer: r.freezer, scanned: regions}
+	r.flashing = &flashback{cfg: r.cfg, tikv: r.tikv, verdicts: known, record: r.record, sweeps: all}
+	return nil
+}
+
+// apply waits, if it is asked to, until every store has answered RecoverRegion and has applied the logs of all
+// its peers. Otherwise each region's prepare waits for its own log (see makeLeaders), and is counted when it has.
+func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
+	if !r.cfg.WaitApply {
+		s.Note("not waited for as a whole: each region is prepared when its own log is applied")
+		return nil
+	}
+	if r.record.resumed {
+		s.Note("not waited for: TiKV does not answer while a region is prepared, and the run before may have prepared some")
+		return nil
+	}
+	r.stats.WaitedApply = true
+	ctx, cancel := r.bounded(ctx, "apply logs of", applyBase, applyEach)
+	defer cancel()
+	return r.recovery.awaitApply(ctx, s)
+}
+
+// findUnchanged finds the regions that a flashback would not change: their logs end where they did at the marks of the
+// backup, and none of their keys is locked. They count as flashed back from then on, in what the run writes down too. A
+// lock makes a region changed, whatever its transaction: the commit record of a primary that is flashed back stays, and a
+// secondary's lock would later be committed by it.
+func (r *Resolver) findUnchanged(ctx context.Context, s *phase.Scope) error {
+	ctx, cancel := r.bounded(ctx, "scan for locks in", sweepBase, scanEach)
+	defer cancel()
+	return r.flashing.findUnchanged(ctx, s, func(found []cluster.KeyRange) (err error) {
+		r.stats.Checked, err = r.regionCalls().checkUnchanged(ctx, s, found)
+		return err
+	})
+}
+
+// prepare blocks every region of the key space for everything but this flashback. What is flashed back already
+// is left alone: it would stay blocked for ever.
+func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
+	ctx, cancel := r.bounded(ctx, "prepare", sweepBase, prepareEach)
+	defer cancel()
+	return r.flashing.prepare(ctx, s)
+}
+
+// flashback returns every key to the backup ts. A region that says that it is not prepared is prepared
+// again with the same timestamps: if it was done already, both calls change nothing.
+func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
+	ctx, cancel := r.bounded(ctx, "flash back", sweepBase, flashbackEach)
+	defer cancel()
+	if err := r.flashing.flash(ctx, s); err != nil {
+		return err
+	}
+	r.stats.Flashed, r.stats.SavedSeconds = r.flashing.saved(s)
+	return r.flashing.sweeps.check(ctx)
+}
+
+// extendLogs sees that the log of each region with a replica that is ahead ends above all that the replica has applied. The
+// flashback's entries mostly do that. Otherwise the same flashback is made again, which changes no row and adds entries: a
+// replica that is elected before it is replaced would answer nothing, and TiKV ends at the second entry that is proposed to it.
+func (r *Resolver) extendLogs(ctx context.Context, s *phase.Scope) error {
+	early := r.record.early
+	if early == nil || len(early.Affected) == 0 {
+		return nil
+	}
+	ctx, cancel := r.bounded(ctx, "extend the logs of", sweepBase, flashbackEach)
+	defer cancel()
+	return r.regionCalls().extendLogs(ctx, s, early)
+}
+
+func (r *Resolver) regionCalls() *regionCalls {
+	return &regionCalls{cfg: r.cfg, pd: r.pd, tikv: r.tikv, calls: r.recovery, stamps: r.record.stamps}
+}
+
+// endRecover ends the calls that are still open. The leaders stay.
+func (r *Resolver) endRecover(context.Context, *phase.Scope) error {
+	if r.recovery != nil {
+		r.recovery.end()
+	}
+	return nil
+}
+
+// bounded gives a sub-phase a deadline that grows with the regions of a store. Its cause says what it was for.
+func (r *Resolver) bounded(ctx context.Context, verb string, base, each time.Duration) (context.Context, context.CancelFunc) {
+	regions, stores := len(r.plan.Leaders), max(1, len(r.cfg.Stores))
+	limit := base + time.Duration(regions/stores+1)*each
+	return context.WithTimeoutCause(ctx, limit, failure.Wrap(context.DeadlineExceeded, failure.Limited,
+		fmt.Sprintf("%s %d regions on %d stores within %s", verb, regions, stores, limit), ""))
 }

@@ -12,14 +12,14 @@ import (
 
 // storeList is the stores of the backup, and where each was called last. It is safe for concurrent use.
 type storeList struct {
-	cfg *Config
+	cfg *settings
 	pd  pd.Members
 
 	mu        sync.Mutex
 	addresses map[cluster.StoreID]string
 }
 
-func newStoreList(cfg *Config, p pd.Members) *storeList {
+func newStoreList(cfg *settings, p pd.Members) *storeList {
 	return &storeList{cfg: cfg, pd: p, addresses: map[cluster.StoreID]string{}}
 }
 

@@ -4,12 +4,48 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
-// sweepRun is the resolver as one sweep knows it.
+// sweeps calls all regions, in one sweep after the other.
+type sweeps struct {
+	cfg     *settings
+	pd      pd.Members
+	calls   *recovery
+	freezer *freezer
+
+	scanned []cluster.Region // all regions as PD listed them last, which the sweeps own in turn; nil is not known
+	retries int64            // calls that had to be sent again
+}
+
+// run makes one sweep, and returns it with what it has found.
+func (w *sweeps) run(ctx context.Context, s *phase.Scope, cfg sweep.Config) (*sweep.Sweep, error) {
+	cfg.Cluster, cfg.Stall, cfg.Log, cfg.Again = w.cfg.Cluster, w.cfg.Stall, w.cfg.log, w.cfg.resumeHint()
+	one := sweep.New(cfg, &sweepRun{sweeps: w})
+	err := one.Run(ctx, s)
+	w.retries += one.Retries()
+	return one, err
+}
+
+// check fails if what the run relies on is lost: another run recovers the cluster, or GC has passed the backup ts.
+func (w *sweeps) check(ctx context.Context) error {
+	w.freezer.pollGC(ctx)
+	return w.interrupted()
+}
+
+// interrupted is check without a question to PD.
+func (w *sweeps) interrupted() error {
+	if err := w.calls.checkCalls(); err != nil {
+		return err
+	}
+	return w.freezer.gcPassed()
+}
+
+// sweepRun is the run as one sweep knows it.
 type sweepRun struct {
-	r     *Resolver
+	*sweeps
 	asked bool // the sweep has asked for all regions before
 }
 
@@ -20,35 +56,34 @@ var _ sweep.Run = (*sweepRun)(nil)
 // refused, and looked up then. PD takes seconds for a scan of a million regions.
 func (s *sweepRun) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
 	if len(keys.Start)+len(keys.End) > 0 {
-		return s.r.pd.Regions(ctx, keys)
+		return s.pd.Regions(ctx, keys)
 	}
-	known := s.r.scanned
-	if first := !s.asked; first && known != nil {
+	if first := !s.asked; first && s.scanned != nil {
 		s.asked = true
-		return known, nil
+		return s.scanned, nil
 	}
 	s.asked = true
-	regions, err := s.r.pd.Regions(ctx, keys)
+	regions, err := s.pd.Regions(ctx, keys)
 	if err == nil {
-		s.r.scanned = regions
+		s.scanned = regions
 	}
 	return regions, err
 }
 
 // Address implements sweep.Run.
-func (s *sweepRun) Address(store cluster.StoreID) string { return s.r.stores.address(store) }
+func (s *sweepRun) Address(store cluster.StoreID) string { return s.calls.stores.address(store) }
 
 // CheckHeld implements sweep.Run.
-func (s *sweepRun) CheckHeld(ctx context.Context) error { return s.r.cfg.Fence.Check(ctx) }
+func (s *sweepRun) CheckHeld(ctx context.Context) error { return s.cfg.Fence.Check(ctx) }
 
 // Lost implements sweep.Run.
-func (s *sweepRun) Lost() bool { return s.r.cfg.Fence.Loss() != nil }
+func (s *sweepRun) Lost() bool { return s.cfg.Fence.Loss() != nil }
 
 // Interrupted implements sweep.Run.
-func (s *sweepRun) Interrupted() error { return s.r.interrupted() }
+func (s *sweepRun) Interrupted() error { return s.interrupted() }
 
 // AskAgain implements sweep.Run.
-func (s *sweepRun) AskAgain(stores []cluster.StoreID) { s.r.askAgain(stores) }
+func (s *sweepRun) AskAgain(stores []cluster.StoreID) { s.calls.askAgain(stores) }
 
 // Resend implements sweep.Run.
-func (s *sweepRun) Resend(ctx context.Context) error { return s.r.resend(ctx) }
+func (s *sweepRun) Resend(ctx context.Context) error { return s.calls.resend(ctx) }

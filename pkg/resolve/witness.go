@@ -39,6 +39,6 @@ func (w *leaderWait) relieveWitnesses(s *phase.Scope, missing []missingLeader) b
 	}
 	s.Note("%d regions are led by a witness, which has no data, such as %s; another peer is to lead", len(to), failure.List(w.texts(of[:1])))
 	w.asked = time.Now()
-	w.r.move(to)
+	w.move(to)
 	return true
 }

@@ -3,7 +3,7 @@ package mutants
 // aheadGuards are those against replicas whose data are ahead of their raft logs.
 func aheadGuards() []Mutant {
 	const plan, planned = "pkg/resolve/plan/choose_leaders.go", "TestMakePlan_ReplicasAheadOfTheirLogs"
-	const ahead, find, take = "pkg/resolve/plan/ahead.go", "pkg/resolve/steps.go", "pkg/resolve/take_ahead.go"
+	const ahead, steps, take = "pkg/resolve/plan/ahead.go", "pkg/resolve/steps.go", "pkg/resolve/take_ahead.go"
 	const record = "pkg/resolve/record.go"
 	const refused, none = "TestReplicaAheadOfTheLog_IsRefusedByName", "TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt"
 	return []Mutant{
@@ -23,16 +23,16 @@ func aheadGuards() []Mutant {
 			"	case len(few) > 0:", "	case false:", none),
 		in("pkg/resolve/plan/unchanged.go", "a region with a replica that is ahead passes for unchanged", noneAhead,
 			"!affected[log.Region] && ", "", "TestUnchanged_ReplicaAheadOfTheLog_IsTakenBack"),
-		in(find, "replicas that are ahead are not looked for in a backup that does not rule them out", noneAhead,
+		in(steps, "replicas that are ahead are not looked for in a backup that does not rule them out", noneAhead,
 			"	if r.cfg.NoneAhead {", "	if !r.cfg.NoneAhead {", refused),
 		in(record, "a run that resumes looks again, when it is not to be seen any more", noneAhead,
 			"	case err == nil && saved.EarlyApply != nil:", "	case err == nil:", refused),
 		in("pkg/resolve/freeze.go", "a run that resumes trusts a PD that may have copied a replica that is ahead", noneAhead,
 			"fmt.Sprint(frozen[item]) {", "fmt.Sprint(frozen[item]) && false {", refused),
 		in(take, "a replica that is ahead passes where nobody can rebuild it", noneAhead,
-			"	if !r.cfg.Rebuilds {", "	if false {", refused),
-		in("pkg/resolve/recover.go", "a replica that is ahead leads on, and ends TiKV at the first proposal", noneAhead,
-			"	return r.handOver(ctx, s)\n", "	return nil\n", "TestAffectedLeader_HandsOverToOneWithItsWholeLog"),
+			"	if !cfg.Rebuilds {", "	if false {", refused),
+		in(steps, "a replica that is ahead leads on, and ends TiKV at the first proposal", noneAhead,
+			"	if regions, err = leads.handOver(ctx, s, regions); err != nil {", "	if err != nil {", "TestAffectedLeader_HandsOverToOneWithItsWholeLog"),
 		in("pkg/resolve/hand_over.go", "a log of an older term is taken for that of the leader", noneAhead,
 			"state.Term == leader.Term && ", "", "TestAffectedLeader_HandsOverToOneWithItsWholeLog"),
 		in("pkg/resolve/hand_over.go", "a replica leads that lacks a part of the log", noneAhead,

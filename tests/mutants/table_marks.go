@@ -53,7 +53,7 @@ func marksGuards() []Mutant {
 			"	rand.Shuffle(len(sample), func(i, k int) { sample[i], sample[k] = sample[k], sample[i] })", "	_ = rand.Int",
 			"TestCheckUnchanged_TakesRandomOnesBack"),
 		in("pkg/resolve/check_unchanged.go", "--check-unchanged prepares regions that another run has by now", oneRun,
-			"		if err := r.cfg.Fence.Check(ctx); err != nil {", "		if err := r.cfg.Fence.Check(ctx); err != nil && false {",
+			"		if err := c.cfg.Fence.Check(ctx); err != nil {", "		if err := c.cfg.Fence.Check(ctx); err != nil && false {",
 			"TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsTakenBack"),
 		in("pkg/resolve/stamp.go", "--flashback=all leaves out what an earlier run has found unchanged", takenBack,
 			"	if r.cfg.FlashAll && saved.Unchanged > 0 {", "	if r.cfg.FlashAll && saved.Unchanged < 0 {", "TestMarks"),

@@ -80,7 +80,7 @@ func resolveGuards() []Mutant {
 			"TestSweep_EmptyPD_IsNotSuccess|TestSweep_RegionMissingInPD_IsNotOver"),
 		{
 			Name: "a region is prepared again in a cluster that another run has finished", Promise: oneRun, File: "pkg/resolve/flashback.go",
-			Old: "		if err := r.cfg.Fence.Check(ctx); err != nil {", New: "		if err := r.cfg.Fence.Check(ctx); err != nil && false {",
+			Old: "		if err := b.cfg.Fence.Check(ctx); err != nil {", New: "		if err := b.cfg.Fence.Check(ctx); err != nil && false {",
 			Package: "pkg/resolve", Tests: "^TestFlashback_LockLostBeforeTheRegionIsPreparedAgain_DoesNotPrepareIt$",
 		},
 		{
