@@ -129,7 +129,7 @@ func TestAnnounce_EachCommand(t *testing.T) { //nolint:tparallel // the parts fo
 		require.NoError(t, os.Remove(file))
 		e = p.run(t, "gc", "tidb/none", "--storage", whole, "--dry-run", "--metrics-file", file)
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
-		assert.Contains(t, e.stderr, "warning: metrics are of all that runs left: a limited gc sends none")
+		assert.Contains(t, e.stderr, "warning: no metrics sent: they cover everything that runs left, and this gc is limited")
 		require.NoFileExists(t, file)
 	})
 	t.Run("wrong flags", func(t *testing.T) {

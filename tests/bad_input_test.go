@@ -109,7 +109,7 @@ func badCommandLine(t *testing.T, p *place) {
 		{"steady for longer than it may take", backupArgs("--steady=10m"), 2, []string{"--steady-timeout 5m0s is less than --steady 10m0s"}, []string{"--help"}},
 		{"no duration", backupArgs("--max-lag", "soon"), 2, []string{"--max-lag", "soon"}, []string{"--help"}},
 		{"negative timeout", restoreArgs("--to", "tidb/copy", "--timeout", "-1h"), 2, []string{"--timeout -1h0m0s"}, []string{"--help"}},
-		{"negative iops", restoreArgs("--to", "tidb/copy", "--volume-iops", "-1"), 2, []string{"cannot be negative"}, []string{"--help"}},
+		{"negative iops", restoreArgs("--to", "tidb/copy", "--volume-iops", "-1"), 2, []string{"must not be negative"}, []string{"--help"}},
 		{"unknown output", backupArgs("-o", "xml"), 2, []string{`--output "xml"`, "json"}, []string{"--help"}},
 		{"backup name that cannot be one", backupArgs("--name", "a/b"), 2, []string{`"a/b"`}, []string{"--name"}},
 		{"cluster name that cannot be one", []string{"backup", "a/b/c", "--storage", whole}, 2, []string{"a/b/c"}, []string{"NAMESPACE/NAME"}},

@@ -221,17 +221,17 @@ func TestRound_SplitInTheCut_IsSeen(t *testing.T) {
 		t.Parallel()
 		p := &splitter{faults: &fault.Plan{}, nth: 2}
 		output, err := failingRound(t, round.Config{Faults: p.faults, During: p.during(t)})
-		require.ErrorContains(t, err, "the restore warned: the peers of")
-		assert.Contains(t, output, "warning: the peers of")
+		require.ErrorContains(t, err, "the restore warned: peers of")
+		assert.Contains(t, output, "warning: peers of")
 		assert.Positive(t, p.split())
 	})
 	t.Run("one store has the new ranges: its log brings them to the others, with a warning", func(t *testing.T) {
 		t.Parallel()
 		p := &splitter{faults: &fault.Plan{}, nth: 3}
 		output, err := failingRound(t, round.Config{Faults: p.faults, During: p.during(t)})
-		require.ErrorContains(t, err, "the restore warned: the peers of")
+		require.ErrorContains(t, err, "the restore warned: peers of")
 		assert.NotContains(t, err.Error(), "verify rows", "what the new ranges hold is in the log of the store that has them")
-		assert.Contains(t, output, "warning: the peers of")
+		assert.Contains(t, output, "warning: peers of")
 		assert.Positive(t, p.split())
 	})
 }

@@ -36,13 +36,13 @@ func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) { //nolint:para
 
 	e, first := p.reported(t, "backup", prod.String(), "--name", "first", "--storage", whole, "-o", "json")
 	require.Nil(t, first.Expected, "nobody knows how much data the cluster has")
-	require.NotContains(t, e.stderr, "is expected to take")
+	require.NotContains(t, e.stderr, "expected duration: ")
 	source := first.VolumeSettings
 	require.NotNil(t, source)
 	require.NotZero(t, source.SizeGiB)
 
 	e, second := p.reported(t, "backup", prod.String(), "--name", "second", "--storage", whole, "-o", "json")
-	require.Contains(t, e.stderr, "the run is expected to take")
+	require.Contains(t, e.stderr, "expected duration: ")
 	p.sameAsJournalled(t, second)
 
 	var doc estimated
@@ -69,7 +69,7 @@ func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) { //nolint:para
 	e, restored := p.reported(t, append([]string{"restore", "-o", "json", "--notify", "http://" + closed(t) + "/secret-token", "--flashback", "all"}, flags...)...)
 	require.Contains(t, e.stderr, "send notification of receiver 127.0.0.1:")
 	require.NotContains(t, e.stderr, "secret-token")
-	require.Contains(t, e.stderr, "the run is expected to take")
+	require.Contains(t, e.stderr, "expected duration: ")
 	p.sameAsJournalled(t, restored)
 	assert.InDelta(t, plan.Estimate.Estimates[0].Total.Seconds, restored.Expected.Seconds, 1e-6, "the dry run said so")
 	assert.EqualValues(t, 7000, restored.VolumeSettings.IOPS)

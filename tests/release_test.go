@@ -108,7 +108,7 @@ func TestRelease_WhatAKilledBackupHolds(t *testing.T) {
 	require.Contains(t, out, scheduler)
 	code, out, _ = run("release", "tidb/prod", "--yes")
 	require.Equal(t, cli.ExitDone, code)
-	require.Equal(t, "nothing of cluster tidb/prod was held\n", out)
+	require.Equal(t, "cluster tidb/prod was not held\n", out)
 	code, out, _ = run("hold", "status", "tidb/prod")
 	require.Equal(t, cli.ExitDone, code)
 	require.Equal(t, "nothing is paused in PD of cluster tidb/prod\n", out)

@@ -18,12 +18,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// announceFlags say who else learns how a run ended.
+// announceFlags name who is notified of a run's outcome.
 type announceFlags struct {
 	notify, push, file string
 }
 
-// ending is a result that is announced.
+// ending is a result that can be announced.
 type ending interface {
 	// times is the run's report; nil for a delete and for gc.
 	times() *report.Report
@@ -68,10 +68,10 @@ func (f *announceFlags) validate() error {
 	return nil
 }
 
-// ended is the run that this invocation made, once there is one to announce.
+// ended is this invocation's run, once there is one to announce.
 type ended struct {
 	cmd *cobra.Command
-	end ending // nil for a run that did not come as far as a result
+	end ending // nil if the run produced no result
 }
 
 // toAnnounce notes the run, when it begins and again when it has a result; doc is nil before.
@@ -80,8 +80,8 @@ func (a *app) toAnnounce(cmd *cobra.Command, doc document) {
 	a.ended = &ended{cmd: cmd, end: end}
 }
 
-// announceEnd sends how the run ended to those that the flags name. Nothing of it changes how it ended: what cannot be
-// sent is a warning. It is bounded by package outbound's limits, also after a signal.
+// announceEnd sends the outcome to the receivers that the flags name. A failed delivery is a warning and never changes
+// the outcome. Package outbound's limits bound it, even after a signal.
 func (a *app) announceEnd(ctx context.Context, err error, code ExitCode) {
 	f := a.announce
 	if f == (announceFlags{}) || a.ended == nil {
@@ -104,7 +104,7 @@ func (a *app) announceEnd(ctx context.Context, err error, code ExitCode) {
 	}
 }
 
-// about is the report of a run that did not come as far as one: what its command line says.
+// about is a minimal report, built from the command line, for a run that produced none.
 func about(cmd *cobra.Command, err error) *report.Report {
 	r := &report.Report{
 		Header: report.Header{
@@ -142,7 +142,7 @@ func summaryOf(cmd *cobra.Command, end ending, err error, code ExitCode) notify.
 	return s
 }
 
-// metricsOf also says what a gateway calls the instance.
+// metricsOf returns the metrics and the gateway's instance label.
 func metricsOf(cmd *cobra.Command, end ending, err error, code ExitCode) (set *metrics.Set, instance string) {
 	set = metrics.NewSet()
 	if cmd.Name() == "gc" {
@@ -164,7 +164,7 @@ func metricsOf(cmd *cobra.Command, end ending, err error, code ExitCode) (set *m
 	return set, r.Cluster.String() + " " + cmd.Name()
 }
 
-// warn prints what failed and does not matter for the exit code.
+// warn prints a failure that does not affect the exit code.
 func (a *app) warn(err error) {
 	if err == nil {
 		return

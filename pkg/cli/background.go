@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	beginInterval = 500 * time.Millisecond // how often the journal of a run that begins is looked for
+	beginInterval = 500 * time.Millisecond // how often a starting run's journal is polled
 	beginTimeout  = 10 * time.Minute       // how long its checks may take
 )
 
 func (a *app) waitFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.wait, "wait", true,
-		"wait for the end; --wait=false returns once the run has begun, and a process in the background does the "+
-			"work (see: tisnap logs, tisnap status)")
+		"wait for the run to finish; --wait=false returns once it has started and leaves it to a background process "+
+			"(see: tisnap logs, tisnap status)")
 }
 
 // startedDoc is the output of a command with --wait=false.
@@ -49,9 +49,9 @@ func (d *startedDoc) table(w io.Writer) error {
 
 func (d *startedDoc) names() []string { return []string{"run/" + string(d.Run)} }
 
-// background does the work in another process that outlives this one, and returns once the run has begun: its checks
-// are over, and its journal is in the storage. A run that does not come that far is an error here, with its output. An
-// interrupted wait ends the process, which undoes what it did.
+// background runs the command in a process that outlives this one, and returns once the run has started: its checks
+// have passed and its journal is in the storage. A run that fails before that is returned as an error with its output.
+// Interrupting the wait stops the process, which undoes its work.
 func (a *app) background(
 	ctx context.Context, cmd *cobra.Command, store objstore.Store, run cluster.RunID,
 ) (document, error) {
@@ -72,11 +72,11 @@ func (a *app) background(
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Unknown, "start process", string(run))
 	}
-	a.ended = nil                           // from here on the process in the background says how the run ended
-	ended := make(chan error, 1)            // takes the end also if nobody waits for it any more
+	a.ended = nil                           // from here on the background process announces the outcome
+	ended := make(chan error, 1)            // buffered: nobody may be waiting any more
 	go func() { ended <- process.Wait() }() // lives as long as the other process does, or this one
 	if err := awaitBegin(ctx, store, run, before, process.Process, ended); err != nil {
-		printed, _ := os.ReadFile(out.Name()) // without it the error is all that there is
+		printed, _ := os.ReadFile(out.Name()) // best effort: the error alone is enough
 		_, _ = a.streams.Err.Write(printed[min(int(earlier), len(printed)):])
 		return nil, err
 	}
@@ -108,20 +108,20 @@ func openOutput(run cluster.RunID) (*os.File, error) {
 	return f, failure.Wrap(err, failure.Usage, "open log of run", folder)
 }
 
-// start runs this program again in a session of its own, so that it outlives the terminal.
+// start runs this program in its own session, so that it outlives the terminal.
 func start(args []string, out io.Writer) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	process := exec.Command(program, args...) //nolint:gosec,noctx // itself; it is to outlive this process
+	process := exec.Command(program, args...) //nolint:gosec,noctx // runs itself, and must outlive this process
 	process.Stdout, process.Stderr = out, out
 	process.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return process, process.Start()
 }
 
-// backgroundArgs is the command line of the process in the background: this one's, and what outranks there what this
-// one has, in flags (the last one counts) or in the environment.
+// backgroundArgs returns the background process's command line: this one's, followed by flags that override it (the
+// last one wins) and the environment.
 func backgroundArgs(args []string, flags *pflag.FlagSet, run cluster.RunID) []string {
 	end := len(args)
 	if dash := flags.ArgsLenAtDash(); dash >= 0 { // behind "--" there are no flags
@@ -130,7 +130,7 @@ func backgroundArgs(args []string, flags *pflag.FlagSet, run cluster.RunID) []st
 	return slices.Insert(slices.Clone(args), end, "--wait=true", "--run-id="+string(run), "--progress=plain")
 }
 
-// awaitBegin waits until the run's journal has more records than before.
+// awaitBegin waits until the run's journal has grown past before.
 func awaitBegin(
 	ctx context.Context, store objstore.Store, run cluster.RunID, before int, process *os.Process, ended <-chan error,
 ) error {
@@ -146,15 +146,15 @@ func awaitBegin(
 			return nil
 		}
 		if err := wait.For(ctx, beginInterval); err != nil {
-			_ = process.Signal(syscall.SIGTERM) // it undoes what it did; one that has ended needs none
+			_ = process.Signal(syscall.SIGTERM) // it undoes its work; harmless if it has exited
 			<-ended                             //nolint:errcheck // how it ended is in its journal
 			return failure.Annotate(err, "wait for the run to begin", string(run))
 		}
 	}
 }
 
-// endedEarly is the error of a process that ended before its run was seen to begin, with its exit status; nil if it had
-// nothing to do, or was quick.
+// endedEarly returns the error, with the exit status, of a process that exited before its run was seen to start; nil if
+// it had nothing to do or finished quickly.
 func endedEarly(run cluster.RunID, err error) error {
 	if err == nil {
 		return nil

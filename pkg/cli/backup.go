@@ -42,31 +42,31 @@ func (a *app) backupCommand() *cobra.Command {
 		Short: "Take a backup of a running cluster",
 		Long: `Take a backup of a running cluster.
 
-Schedulers, GC, imports and raft admin commands are held for the seconds in which EC2
-accepts the snapshots; reads and writes continue. The command then waits until the
-snapshots are completed and seals the backup. It ends with 0 only if it is sealed.
-On any failure the cluster is released and the snapshots of the run are deleted.
+Schedulers, GC, imports and raft admin commands are paused for the seconds in which EC2
+accepts the snapshots; reads and writes continue. The command then waits for the
+snapshots to complete and seals the backup. It exits with 0 only if the backup is sealed.
+On any failure it releases the cluster and deletes the run's snapshots.
 
-If the hold breaks, as when a store restarts, its snapshots are thrown away and the
-cluster is held again, --hold-attempts times at most, once all stores have been up for
---steady. A backup holds what was committed up to its backup ts, seconds before the
-command's end; with --consistent-now certainly all that was committed before its start.
+If the hold breaks, for example because a store restarts, the snapshots are discarded and
+the cluster is held again once all stores have been up for --steady, up to --hold-attempts
+times. A backup contains everything committed up to its backup ts, which is taken
+during the hold; --consistent-now guarantees everything committed before the command started.
 
-A run whose process died is continued by the same command: with the snapshots that it has, if
-their cut was proven; else they are thrown away and the cluster is held again.` + "\n" + exitStatus(),
+The same command resumes a run whose process died. It reuses the run's snapshots if their
+cut was proven; otherwise it discards them and holds the cluster again.` + "\n" + exitStatus(),
 		Example: `  # a backup of cluster prod in namespace tidb
   tisnap backup prod -n tidb --storage s3://backups/prod
 
-  # what would be done, without doing it
+  # show the plan without executing it
   tisnap backup tidb/prod --storage s3://backups/prod --dry-run
 
-  # for a script: events on stderr, the result as JSON on stdout
+  # for scripts: events on stderr, the result as JSON on stdout
   tisnap backup tidb/prod --storage s3://backups/prod --progress json -o json`,
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("lease") {
-				f.lease = 0 // the default gives way to a short --max-hold
+				f.lease = 0 // the default yields to a short --max-hold
 			}
 			if err := f.validate(); err != nil {
 				return usage(cmd, err)
@@ -86,41 +86,40 @@ func (f *backupFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.name, "name", "", "name of the backup (default: CLUSTER and the time)")
 	fl.StringVar(&f.run, "run-id", "",
-		"id of the run: one that died is continued (default: the cluster's last run, if it died and was of the same "+
-			"request; else made from the time)")
-	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "how long the cluster may be held at most, each time")
+		"id of the run; resumes that run if its process died (default: the cluster's last run if it died and made "+
+			"the same request, else generated from the time)")
+	fl.DurationVar(&f.maxHold, "max-hold", 2*time.Minute, "maximum duration of each hold")
 	fl.DurationVar(&f.lease, "lease", 30*time.Second,
-		"how long it stays held if this process dies; at least 3s and less than --max-hold")
-	fl.IntVar(&f.attempts, "hold-attempts", 3, "how often the cluster is held at most if the hold breaks")
+		"how long the cluster stays held if this process dies; at least 3s and less than --max-hold")
+	fl.IntVar(&f.attempts, "hold-attempts", 3, "maximum number of holds, if one breaks")
 	fl.DurationVar(&f.steady, "steady", 16*time.Second,
-		"how long all stores have to be up, without a restart, before it is held again; EC2 takes no second snapshot "+
-			"of a volume within 15s, so less is waited for within the hold")
-	fl.DurationVar(&f.steadyTimeout, "steady-timeout", 5*time.Minute, "how long to wait for that")
+		"how long all stores must be up without a restart before the cluster is held again; EC2 accepts one snapshot "+
+			"per volume every 15s, so with less the wait moves into the hold")
+	fl.DurationVar(&f.steadyTimeout, "steady-timeout", 5*time.Minute, "how long to wait for --steady")
 	fl.BoolVar(&f.consistentNow, "consistent-now", false,
-		"first wait until all that was committed before the start is in the backup")
+		"first wait until the backup will contain everything committed before the command started")
 	fl.DurationVar(&f.consistentTimeout, "consistent-timeout", 10*time.Minute, "how long --consistent-now may wait")
 	choose(cmd, fl, &f.onImport, "on-import", preflight.ImportPolicies(),
-		"if TiDB Lightning, br restore or IMPORT INTO runs")
+		"what to do if TiDB Lightning, br restore or IMPORT INTO is running")
 	fl.DurationVar(&f.pendingTimeout, "pending-timeout", time.Hour,
-		"how long to wait, before the hold, for a volume with too many snapshots in progress")
+		"how long to wait, before the hold, for volumes with too many pending snapshots")
 	fl.DurationVar(&f.importTimeout, "import-timeout", time.Hour, "how long --on-import=wait may wait")
 	tiflashFlag(cmd, &f.tiflash)
 	choose(cmd, fl, &f.marks, "marks", backup.MarksPolicies(),
-		"before the hold, read where the regions' raft logs end, so that a restore takes back only what has changed; "+
-			"off if not")
+		"before the hold, read where each region's raft log ends, so that a restore flashes back only changed regions")
 	choose(cmd, fl, &f.earlyApply, "early-apply", backup.EarlyApplyPolicies(),
-		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not")
+		"TiKV's early apply during the cut: prevent turns it off where possible, require fails where it is not")
 	fl.DurationVar(&f.maxLag, "max-lag", 5*time.Minute, "how far the resolved ts may lag behind")
-	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long the snapshots' progress may stay the same")
-	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots at most")
+	fl.DurationVar(&f.stuck, "stuck", 2*time.Hour, "how long snapshots may make no progress")
+	fl.DurationVar(&f.timeout, "timeout", 48*time.Hour, "how long to wait for the snapshots to complete")
 	fl.IntVar(&f.pending, "pending-quota", 0,
-		"how many snapshots may be pending in the account (default: as Service Quotas says, else 100)")
+		"the account's quota of pending snapshots (default: from Service Quotas, else 100)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil,
-		"tag keys of the volumes that their snapshots get too; no others are copied")
+		"volume tag keys to copy to the snapshots; no others are copied")
 	fl.StringSliceVar(&f.tags, "tag", nil,
-		"your own word for the backup, as release-8.5; tisnap prune --keep-tag goes by it; may be repeated")
+		"label, such as release-8.5; used by tisnap prune --keep-tag; may be repeated")
 	fl.StringVar(&f.signKey, "sign-key", "",
-		"file with a secret key of minisign to sign the seal with; "+signPassword+" has its password, if it has one")
+		"minisign secret key file that signs the seal; "+signPassword+" holds its password, if any")
 	f.lockWait.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 }
@@ -142,7 +141,7 @@ func (f *backupFlags) validate() error {
 		}
 	}
 	if f.pending < 0 {
-		return fmt.Errorf("--pending-quota %d: want at least 1, or 0 for what AWS says", f.pending)
+		return fmt.Errorf("--pending-quota %d: want at least 1, or 0 for AWS's own quota", f.pending)
 	}
 	if err := f.lockWait.validate(); err != nil {
 		return err
@@ -153,7 +152,7 @@ func (f *backupFlags) validate() error {
 	return f.options().Validate()
 }
 
-// options are those that flags alone decide.
+// options returns the options that depend on flags alone.
 func (f *backupFlags) options() *backup.Options {
 	return &backup.Options{
 		LockWait: f.lockWait.limit(),
@@ -203,7 +202,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 	})
 }
 
-// joinReport makes a report that could not be written a partial success: the backup itself is sealed.
+// joinReport turns a failure to write the report into a partial success: the backup itself is sealed.
 func joinReport(err, reportErr error) error {
 	if err != nil || reportErr == nil {
 		return err

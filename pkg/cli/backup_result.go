@@ -82,7 +82,7 @@ func errorKind(err error) string {
 
 func (d *backupDoc) table(w io.Writer) error {
 	if d.Report.OnlyChecked() && d.kind != failure.Held {
-		return nil // the error says all
+		return nil // the error is enough
 	}
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
 		return err
@@ -100,11 +100,11 @@ func (d *backupDoc) table(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "\ncluster %s is STILL HELD; no backup was made\n", d.Cluster)
 		return err
 	case !d.Sealed && d.kind == failure.Partial:
-		_, err := fmt.Fprintf(w, "\ncluster %s is released; see whether backup %s is sealed: tisnap describe %s\n",
+		_, err := fmt.Fprintf(w, "\ncluster %s is released; check whether backup %s is sealed: tisnap describe %s\n",
 			d.Cluster, d.Backup, d.Backup)
 		return err
 	case !d.Sealed:
-		_, err := fmt.Fprintf(w, "\nno backup was made; this run holds nothing of cluster %s\n", d.Cluster)
+		_, err := fmt.Fprintf(w, "\nno backup was made; this run does not hold cluster %s\n", d.Cluster)
 		return err
 	}
 	_, err := fmt.Fprintf(w,

@@ -23,7 +23,7 @@ func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
 		kind failure.Kind
 		want string
 	}{
-		"failed and undone": {failure.Limited, "no backup was made; this run holds nothing of cluster tidb/prod"},
+		"failed and undone": {failure.Limited, "no backup was made; this run does not hold cluster tidb/prod"},
 		"still held":        {failure.Held, "cluster tidb/prod is STILL HELD"},
 	} {
 		t.Run(name, func(t *testing.T) {

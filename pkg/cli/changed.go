@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// changedSince compares where the regions' raft logs ended at the backup and at the one before it, by the marks of
-// both. It is nil without a backup before or without its marks: a report is as good without it.
+// changedSince compares the marks of the backup with those of the previous one: where each region's raft log ended. It
+// is nil without a previous backup or its marks, which a report can do without.
 func changedSince(ctx context.Context, store objstore.Store, runs []history.Run, r *backup.Result) *report.Changed {
 	if r.Manifest == nil || r.Marks.Len() == 0 {
 		return nil
@@ -37,7 +37,7 @@ func changedSince(ctx context.Context, store objstore.Store, runs []history.Run,
 	return changed
 }
 
-// backupBefore is the youngest backup of the same cluster that was done before this one; nil if there is none.
+// backupBefore returns the cluster's latest backup before this one; nil if there is none.
 func backupBefore(runs []history.Run, r *backup.Result) *history.Run {
 	for i := len(runs) - 1; i >= 0; i-- {
 		b := &runs[i]

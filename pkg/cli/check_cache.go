@@ -11,13 +11,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/gc"
 )
 
-// checkResult is what `tisnap list --check` found: a snapshot that is gone does not come back, so it stays true.
+// checkResult is what `tisnap list --check` found. It stays valid: a deleted snapshot does not come back.
 type checkResult struct {
 	At   time.Time    `json:"at"`
 	Gone []gc.Missing `json:"gone"`
 }
 
-// apply marks the backups as broken. A backup that was deleted and made again under the same name has other snapshots.
+// apply marks the backups as broken. A backup deleted and made again under the same name has different snapshots.
 func (r *checkResult) apply(items []catalog.Entry) {
 	for _, m := range r.Gone {
 		for i := range items {
@@ -30,7 +30,7 @@ func (r *checkResult) apply(items []catalog.Entry) {
 	}
 }
 
-// checkCache keeps the last result for a storage beside what the history keeps, and by the same rules.
+// checkCache keeps a storage's last result beside the history cache, under the same rules.
 type checkCache struct{ of historyCache }
 
 func (c checkCache) path() (string, error) { return c.of.file("check-", ".json") }
@@ -48,7 +48,7 @@ func (c checkCache) apply(items []catalog.Entry) {
 	}
 }
 
-// save replaces the result in one step.
+// save replaces the result atomically.
 func (c checkCache) save(r checkResult) {
 	path, err := c.path()
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
@@ -60,6 +60,6 @@ func (c checkCache) save(r checkResult) {
 	}
 	part := fmt.Sprintf("%s.%d", path, os.Getpid())
 	if os.WriteFile(part, body, 0o600) != nil || os.Rename(part, path) != nil {
-		_ = os.Remove(part) // it is one more file in a cache
+		_ = os.Remove(part) // best effort: it is only a cache file
 	}
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// choice is the value of a flag that takes one of several words, the first of which is the default; so is an empty
-// word.
+// choice is the value of a flag that takes one of several words; the first is the default, and also means "".
 type choice[T ~string] struct {
 	value *T
 	words []string
 }
 
-// choose adds such a flag, with the words in its help and in the shell's completion.
+// choose adds a choice flag whose words appear in help and shell completion.
 func choose[T ~string](cmd *cobra.Command, flags *pflag.FlagSet, value *T, name string, words []string, usage string) {
 	*value = T(words[0])
 	flags.Var(choice[T]{value, words}, name, usage+": "+strings.Join(words, "|"))
@@ -30,7 +29,7 @@ func (c choice[T]) String() string {
 	return string(*c.value)
 }
 
-// Type is the word for a value in help texts.
+// Type is the placeholder in help texts.
 func (choice[T]) Type() string { return "string" }
 
 func (c choice[T]) Set(word string) error {

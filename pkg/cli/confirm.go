@@ -14,17 +14,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// asks reports whether there is a person to ask: standard input is a terminal, and no program reads the output.
+// asks reports whether there is a user to ask: standard input is a terminal, and no program reads the output.
 func (a *app) asks() bool {
 	file, ok := a.streams.In.(*os.File)
 	return ok && !a.machine() && (term.IsTerminal(int(file.Fd())) || a.streams.asTerminal)
 }
 
-// confirm asks on standard error and is Usage unless the answer is yes. The first Ctrl-C ends it.
+// confirm asks on standard error and returns a Usage error unless the answer is yes. The first Ctrl-C cancels it.
 func (a *app) confirm(ctx context.Context, question string) error {
 	fmt.Fprint(a.streams.Err, question+" [y/N] ")
 	answer := make(chan string, 1)
-	go func() { // a read of a terminal cannot be cancelled: it ends with the process
+	go func() { // a terminal read cannot be cancelled: it lasts as long as the process
 		line, err := bufio.NewReader(a.streams.In).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			line = ""

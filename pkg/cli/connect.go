@@ -21,7 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// connections are the clients that a command opened. close ends them all.
+// connections are the clients that a command opened. close closes them all.
 type connections struct {
 	global *globalFlags
 	log    *zap.Logger
@@ -50,7 +50,7 @@ func (a *app) connections(log *zap.Logger) (*connections, error) {
 	return &connections{global: &a.global, log: log, tls: cfg, reach: mapped, say: say}, nil
 }
 
-// openStore connects to the storage alone, for commands that need nothing else. done ends the connection.
+// openStore connects to the storage only, for commands that need nothing else. done closes the connection.
 func (a *app) openStore(ctx context.Context) (store objstore.Store, done func(), err error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *connections) close() {
 func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 	if c.global.storage == "" {
 		return nil, failure.New(failure.Usage, "", "", "--storage is missing").
-			WithHint("say where backups are kept: --storage s3://bucket/prefix, or TISNAP_STORAGE")
+			WithHint("set --storage s3://bucket/prefix or TISNAP_STORAGE")
 	}
 	store, err := objstore.Open(ctx, c.global.storage, objstore.Config{
 		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
@@ -125,8 +125,8 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 	}
 	if len(addresses) == 0 {
 		return nil, failure.New(failure.Unready, "connect to PD", name.String(),
-			"the TidbCluster's status names no healthy member").
-			WithHint("wait until PD is up, or name it by --pd")
+			"the TidbCluster's status has no healthy member").
+			WithHint("wait until PD is up, or set --pd")
 	}
 	c.openWay(ctx, addresses)
 	client, err := pd.Open(ctx, pd.Config{Addresses: addresses, TLS: c.clientTLS(), Logger: c.log, Reach: c.dial})
@@ -143,23 +143,22 @@ func (c *connections) tikv() *tikv.Client {
 	return client
 }
 
-// clusterName reads NAMESPACE/NAME, or NAME in the namespace of --namespace, or else of the kubeconfig's context or of
-// the pod: the cluster that a backup of the same words is of. It is for commands that need no Kubernetes, and contacts
-// nobody.
+// clusterName parses NAMESPACE/NAME, or NAME in the namespace of --namespace, the kubeconfig's context or the pod,
+// exactly as backup does. It contacts nothing, for commands that do not need Kubernetes.
 func (g *globalFlags) clusterName(arg string) (cluster.Name, error) {
 	namespace := g.namespace
 	if namespace == "" && !strings.Contains(arg, "/") {
 		var err error
 		if namespace, err = kube.Namespace(kube.Config{Kubeconfig: g.kubeconfig, Context: g.context}); err != nil {
 			return cluster.Name{}, failure.New(failure.Usage, "parse cluster name", arg,
-				"its namespace is not known: %w", err).
+				"cannot determine its namespace: %w", err).
 				WithHint("write it as NAMESPACE/NAME")
 		}
 	}
 	return cluster.ParseName(arg, namespace)
 }
 
-// addressMap is that of --address-map and --resolve.
+// addressMap returns the map that --address-map and --resolve define.
 func (g *globalFlags) addressMap() (cluster.AddressMap, error) {
 	entries := g.resolve
 	if g.addressFile != "" {

@@ -24,13 +24,13 @@ func (a *app) deleteCommand() *cobra.Command {
 		Short: "Delete a backup with its snapshots",
 		Long: `Delete a backup with its snapshots.
 
-The backup is buried before its first snapshot goes, so that half of it can never be
-restored. A delete that fails or is killed is ended by running it again, or by tisnap gc.
+The backup is marked as deleted before its first snapshot is, so a partly deleted backup
+can never be restored. Run the command again, or tisnap gc, to finish a delete that failed
+or was killed.
 
-It refuses, and changes nothing, while a run makes or restores the backup, if one of its
-snapshots is locked, and if it is the only backup of its cluster that can be restored
-(--last allows that). If the storage has nothing of the backup any more, --run-id finds
-its snapshots by their tags.` + "\n" + exitStatus(),
+It refuses, without changing anything, while a run is making or restoring the backup, if one
+of its snapshots is locked, or if it is the cluster's only restorable backup (override with
+--last). If the storage no longer has the backup, --run-id finds its snapshots by tag.` + "\n" + exitStatus(),
 		Example: `  # what would be deleted
   tisnap delete prod-20261121-100000 --storage s3://backups/prod --dry-run
 
@@ -46,8 +46,8 @@ its snapshots by their tags.` + "\n" + exitStatus(),
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.run, "run-id", "", "run that made it, if the storage does not know it any more")
-	fl.BoolVar(&f.last, "last", false, "delete it even if its cluster has no other backup that can be restored")
+	fl.StringVar(&f.run, "run-id", "", "run that made it, if the storage no longer has it")
+	fl.BoolVar(&f.last, "last", false, "delete it even if it is the cluster's only restorable backup")
 	f.add(fl)
 	a.notifyFlag(cmd)
 	return cmd

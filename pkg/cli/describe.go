@@ -39,9 +39,9 @@ func (a *app) describeCommand() *cobra.Command {
 	var verifyKey string
 	cmd := &cobra.Command{
 		Use:   "describe BACKUP",
-		Short: "Show a backup: its snapshots, and how long each phase of it and of its restores took",
-		Long: `Show a backup: its snapshots, and how long each phase of it and of its restores took.
-The manifest is checked against its seal. Nothing is changed.` + "\n" + exitStatus(),
+		Short: "Show a backup: its snapshots and phase times, and those of its restores",
+		Long: `Show a backup: its snapshots and phase times, and those of its restores.
+The manifest is verified against its seal. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap describe prod-20261121-100000 --storage s3://backups/prod
   tisnap describe prod-20261121-100000 --storage s3://backups/prod --details`,
 		Args:              exactly("BACKUP"),
@@ -84,7 +84,7 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 	return doc, doc.readReports(ctx, cat)
 }
 
-// readReports adds the stored reports. A backup without one can be restored all the same.
+// readReports adds the stored reports. A backup is restorable without one.
 func (d *describeDoc) readReports(ctx context.Context, cat catalog.Catalog) error {
 	body, err := cat.Report(ctx, d.Backup)
 	switch {
@@ -128,7 +128,7 @@ func (d *describeDoc) table(w io.Writer) error {
 		return err
 	}
 	if d.Report == nil {
-		if _, err := fmt.Fprintln(w, "\nno report of its phases is stored"); err != nil {
+		if _, err := fmt.Fprintln(w, "\nno phase report is stored"); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// earlyApplyOf is what the backup proved about replicas that are ahead of their logs; nil without a manifest. One that
-// says nothing, or what this version does not know, is unproven.
+// earlyApplyOf returns what the backup proved about replicas ahead of their logs; nil without a manifest. A manifest
+// that lacks it, or has a value unknown to this version, is unproven.
 func earlyApplyOf(m *manifest.Manifest) *report.EarlyApply {
 	switch {
 	case m == nil:
@@ -23,7 +23,7 @@ func earlyApplyOf(m *manifest.Manifest) *report.EarlyApply {
 	}
 }
 
-// restoredEarlyApply is also what the run found of them and did about them.
+// restoredEarlyApply adds which such replicas the run found and what it did about them.
 func restoredEarlyApply(r *restore.Result) *report.EarlyApply {
 	e := earlyApplyOf(r.Manifest)
 	if e != nil {

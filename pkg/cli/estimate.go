@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// estimateFlags say what is estimated, where no backup does.
+// estimateFlags describe what is estimated, where no backup does.
 type estimateFlags struct {
 	stores, volumes  int
 	data, changed    string
@@ -32,10 +32,10 @@ func (a *app) estimateCommand() *cobra.Command {
 	var f estimateFlags
 	cmd := &cobra.Command{
 		Use:   "estimate",
-		Short: "Say how long a backup and a restore take, and what AWS bills for them",
-		Long: `Say how long a backup and a restore take, by phase and with a range, what AWS bills for them by item, and how
-that changes with the volumes. The times are those of the published tables; with five and more runs in the
-storage they are scaled to these. Nothing is changed, and without --storage nothing is asked.` + "\n" + exitStatus(),
+		Short: "Estimate how long a backup and a restore take and what AWS charges for them",
+		Long: `Estimate how long a backup and a restore take, per phase and with a range, what AWS charges for each item, and
+how both depend on the volumes. Times come from the published tables, scaled to the storage's own runs once it
+has five or more. Nothing is changed, and nothing is contacted without --storage.` + "\n" + exitStatus(),
 		Example: `  tisnap estimate --stores 20 --data 1TiB --volume-type gp3 --volume-iops 7000 --volume-throughput 400
   tisnap estimate backup tidb/prod --storage s3://backups/prod
   tisnap estimate restore prod-20261121-100000 --storage s3://backups/prod --volume-type io2 --volume-iops 16000`,
@@ -43,8 +43,7 @@ storage they are scaled to these. Nothing is changed, and without --storage noth
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.stores == 0 || f.data == "" {
 				return usage(cmd,
-					fmt.Errorf("--stores and --data are missing: or say what to estimate, with `tisnap estimate "+
-						"backup CLUSTER` or `restore BACKUP`"))
+					fmt.Errorf("set --stores and --data, or use `tisnap estimate backup CLUSTER` or `restore BACKUP`"))
 			}
 			return a.estimate(cmd, f, []report.Operation{report.Backup, report.Restore},
 				func(context.Context, objstore.Store, *history.Reader) (estimate.Input, error) {
@@ -54,7 +53,7 @@ storage they are scaled to these. Nothing is changed, and without --storage noth
 	}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "backup CLUSTER", Short: "Estimate the next backup of a cluster, from its last one",
+			Use: "backup CLUSTER", Short: "Estimate a cluster's next backup from its last one",
 			Args: exactly("CLUSTER"), ValidArgsFunction: a.completeClusters,
 			Example: "  tisnap estimate backup tidb/prod --storage s3://backups/prod --changed 200GiB",
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,29 +76,29 @@ storage they are scaled to these. Nothing is changed, and without --storage noth
 func (f *estimateFlags) add(cmd *cobra.Command) {
 	fl := cmd.PersistentFlags()
 	fl.IntVar(&f.stores, "stores", 0, "TiKV stores (default: the backup's)")
-	fl.IntVar(&f.volumes, "volumes", 0, "volumes of all stores together (default: the backup's, or one a store)")
-	fl.StringVar(&f.data, "data", "", "data on each store, as 1TiB or 500GB (default: the backup's)")
+	fl.IntVar(&f.volumes, "volumes", 0, "total volumes of all stores (default: the backup's, or one per store)")
+	fl.StringVar(&f.data, "data", "", "data on each store, such as 1TiB or 500GB (default: the backup's)")
 	fl.StringVar(&f.changed, "changed", "",
-		"data on each store that changed since the last backup (default: as much as between its last two, by their "+
+		"data on each store that changed since the last backup (default: as between the last two, by their "+
 			"marks, or all)")
 	fl.StringVar(&f.kind, "volume-type", "", "type of the volumes: gp3|io1|io2 (default: the backup's, or gp3)")
 	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each volume (default: the backup's, or the type's)")
 	fl.Int64Var(&f.throughput, "volume-throughput", 0,
 		"MiB/s of each gp3 volume (default: the backup's, or the type's)")
 	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each volume (default: the backup's, or three times its data)")
-	fl.Int64Var(&f.rate, "initialization-rate", 0, "MiB/s at which EC2 fills each volume (default: as it is read)")
+	fl.Int64Var(&f.rate, "initialization-rate", 0, "MiB/s at which EC2 initializes each volume (default: on read)")
 	fl.BoolVar(&f.fsr, "fsr", false, "with fast snapshot restore")
 	fl.BoolVar(&f.writes, "writes", true,
-		"the cluster is written to during the backup, so that RocksDB recovers its logs")
+		"assume writes during the backup, so that RocksDB replays its logs on restore")
 	fl.BoolVar(&f.otherRegion, "other-region", false, "the snapshots are copied to another region")
-	fl.StringVar(&f.prices, "prices", "", "TOML file of prices (default: the shipped ones of us-east-1)")
+	fl.StringVar(&f.prices, "prices", "", "TOML file with prices (default: built-in us-east-1 prices)")
 	complete(cmd, "volume-type", volumeTypes()...)
-	// Without "volume-", as there are no other volumes here.
+	// Short forms, unambiguous here.
 	fl.Int64Var(&f.iops, "iops", 0, "the same as --volume-iops")
 	fl.Int64Var(&f.throughput, "throughput", 0, "the same as --volume-throughput")
 }
 
-// over puts what the flags say over what the backup says.
+// over overrides the backup's values with those of the flags.
 func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 	set(&in.Stores, f.stores)
 	set(&in.Volumes, f.volumes)
@@ -123,7 +122,7 @@ func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 		}
 		n, err := humanize.ParseBytes(row.text)
 		if err != nil || n == 0 || n > 1<<50 {
-			return in, failure.New(failure.Usage, "read --"+row.flag, row.text, "want a size, as 1TiB or 500GB")
+			return in, failure.New(failure.Usage, "read --"+row.flag, row.text, "want a size such as 1TiB or 500GB")
 		}
 		*row.to = int64(n) * int64(max(in.Stores, 1))
 	}
@@ -131,12 +130,12 @@ func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 		in.LargestBytes = 0
 	}
 	if f.iops < 0 || f.throughput < 0 || f.size < 0 || f.rate < 0 || f.stores < 0 || f.volumes < 0 {
-		return in, failure.New(failure.Usage, "estimate", "", "a number is below zero")
+		return in, failure.New(failure.Usage, "estimate", "", "numbers must not be negative")
 	}
 	return in, nil
 }
 
-// set puts a value in the place of another unless it is zero.
+// set overrides a value unless the new one is zero.
 func set[T comparable](to *T, value T) {
 	var zero T
 	if value != zero {
@@ -144,10 +143,10 @@ func set[T comparable](to *T, value T) {
 	}
 }
 
-// inputFunc says what the estimated run works on, as far as the storage knows it.
+// inputFunc returns what the estimated run works on, as far as the storage knows.
 type inputFunc func(context.Context, objstore.Store, *history.Reader) (estimate.Input, error)
 
-// estimate prints the estimates of the operations on what input says, changed by the flags.
+// estimate prints the estimates for the operations on input, as overridden by the flags.
 func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operation, input inputFunc) error {
 	prices, err := estimate.ReadPrices(f.prices)
 	if err != nil {
@@ -185,7 +184,7 @@ func (a *app) estimate(cmd *cobra.Command, f estimateFlags, ops []report.Operati
 	return a.print(doc)
 }
 
-// lastBackup is what the last backup of the cluster worked on.
+// lastBackup returns what the cluster's last backup worked on.
 func (a *app) lastBackup(arg string) inputFunc {
 	return func(ctx context.Context, store objstore.Store, reader *history.Reader) (estimate.Input, error) {
 		name, err := a.global.clusterName(arg)

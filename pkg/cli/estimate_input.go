@@ -17,12 +17,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// minChangedShare is the least part of the data, one of so many, that a snapshot is taken to copy: compaction rewrites
-// data that nobody wrote to. It is assumed.
+// minChangedShare is the smallest share of the data, as a divisor, that a snapshot is assumed to copy: compaction
+// rewrites data that was not written to.
 const minChangedShare = 20
 
-// lastBackupOf is what the next backup of the cluster works on, as far as the last one says. Without one it is
-// NotFound.
+// lastBackupOf predicts what the cluster's next backup works on from its last one; NotFound without one.
 func lastBackupOf(
 	ctx context.Context, store objstore.Store, reader *history.Reader, name cluster.Name,
 ) (estimate.Input, error) {
@@ -33,19 +32,18 @@ func lastBackupOf(
 	last := lastBackupIn(state.Runs, name)
 	if last == nil {
 		return estimate.Input{}, failure.New(failure.NotFound, "estimate backup", name.String(),
-			"the storage has no backup of it that says how much data there is").
-			WithHint("say it yourself: tisnap estimate --stores 3 --data 1TiB")
+			"the storage has no backup of it with a data size").
+			WithHint("give the size instead: tisnap estimate --stores 3 --data 1TiB")
 	}
 	in := inputOf(last)
 	m, err := catalog.Catalog{Store: store}.Unsealed(ctx, last.Backup)
-	if err != nil { // deleted since then: the report has the most of it
-		return in, nil //nolint:nilerr // said above
+	if err != nil { // deleted since; the report has most of it
+		return in, nil //nolint:nilerr // the report is enough
 	}
 	return onVolumes(in, len(m.Source.Stores), sourceSpecs(&m.Source)), nil
 }
 
-// lastBackupIn is the youngest backup of the cluster that was done and says how much data there is; nil if there is
-// none.
+// lastBackupIn returns the cluster's latest completed backup with a data size; nil if there is none.
 func lastBackupIn(runs []history.Run, name cluster.Name) *history.Run {
 	for i := len(runs) - 1; i >= 0; i-- {
 		if run := &runs[i]; run.Operation == report.Backup && run.Outcome == phase.Done && run.Cluster == name &&
@@ -56,7 +54,7 @@ func lastBackupIn(runs []history.Run, name cluster.Name) *history.Run {
 	return nil
 }
 
-// restoreInput is what a restore of the backup works on, if it makes the volumes as they were.
+// restoreInput returns what a restore of the backup works on if it keeps the volumes' settings.
 func restoreInput(id cluster.BackupID) inputFunc {
 	return func(ctx context.Context, store objstore.Store, reader *history.Reader) (estimate.Input, error) {
 		found, err := reader.Find(ctx, string(id))
@@ -81,7 +79,7 @@ func restoreInput(id cluster.BackupID) inputFunc {
 	}
 }
 
-// plannedRestore is what the planned restore works on.
+// plannedRestore returns what the planned restore works on.
 func plannedRestore(opts restore.Options, p *restore.Plan) estimate.Input {
 	in := estimate.Input{
 		Operation: report.Restore, DataBytes: p.DataBytes, LargestBytes: p.LargestBytes, Writes: true,
@@ -90,7 +88,7 @@ func plannedRestore(opts restore.Options, p *restore.Plan) estimate.Input {
 	return onVolumes(in, len(p.Manifest.Source.Stores), specsOf(p.Volumes))
 }
 
-// onVolumes is in on these volumes: the settings are those of the largest.
+// onVolumes returns in on these volumes, with the settings of the largest.
 func onVolumes(in estimate.Input, stores int, specs []cluster.VolumeSpec) estimate.Input {
 	in.Stores, in.Volumes, in.SizesGiB = stores, len(specs), 0
 	for _, s := range specs {
@@ -128,9 +126,9 @@ func specsOf(volumes []restore.Volume) []cluster.VolumeSpec {
 	return out
 }
 
-// inputOf is what a past run worked on. Restored volumes have the data of a backup under load, unless nobody wrote.
-// What a backup's snapshots had to copy is what changed since the one before, by the marks of both; all, where that is
-// not known.
+// inputOf returns what a past run worked on. Restored volumes hold data of a backup under load, unless nothing was
+// written. A backup's snapshots copied what changed since the previous one, by the marks of both; everything where that
+// is unknown.
 func inputOf(run *history.Run) estimate.Input {
 	in := estimate.Input{
 		Operation: run.Operation, Stores: run.TiKVs, Volumes: run.Volumes, DataBytes: run.DataBytes,
@@ -155,7 +153,7 @@ func fitTo(ctx context.Context, reader *history.Reader) (*estimate.Fit, error) {
 	return fitOf(state.Runs), nil
 }
 
-// fitOf scales the model to runs that were done, the oldest first.
+// fitOf scales the model to completed runs, oldest first.
 func fitOf(runs []history.Run) *estimate.Fit {
 	var samples []estimate.Sample
 	for i := range runs {

@@ -13,11 +13,11 @@ import (
 type estimateDoc struct {
 	header
 	Estimates []*estimate.Estimate `json:"estimates"`
-	// Choices are restores of the same data on other volumes.
+	// Choices are restores of the same data onto other volumes.
 	Choices []estimate.Choice `json:"choices,omitempty"`
 }
 
-// add estimates one operation; of a restore with the usual volumes beside it.
+// add estimates one operation, and for a restore the usual volume choices too.
 func (d *estimateDoc) add(in estimate.Input, fit *estimate.Fit, prices *estimate.Prices) error {
 	e, err := estimate.Of(in, fit, prices)
 	if err != nil {
@@ -122,12 +122,12 @@ func billed(month bool) string {
 	return "once"
 }
 
-// missing says that a sum has a part whose price is not known.
+// missing marks a sum that lacks an item without a price.
 func missing(c estimate.Cost) string {
 	if c.Known() {
 		return "-"
 	}
-	return "and what is not known"
+	return "plus items without a price"
 }
 
 func dash(s string) string {

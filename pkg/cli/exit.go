@@ -9,18 +9,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// ExitCode is what a process ends with. Codes are never reused; scripts may rely on them, and have to
-// treat one that they do not know as failure.
+// ExitCode is a process's exit code. Codes are never reused; scripts may rely on them, and must treat an unknown one as
+// failure.
 type ExitCode int
 
-// The codes that are not of a failure kind.
+// Codes without a failure kind.
 const (
 	ExitDone        ExitCode = 0
 	ExitInterrupted ExitCode = 130
 	ExitTerminated  ExitCode = 143
 )
 
-// exitCodes is the one table from kinds to codes; help and docs/scripting.md are checked against it.
+// exitCodes maps kinds to codes; help and docs/scripting.md are checked against it.
 var exitCodes = []struct {
 	kind    failure.Kind
 	code    ExitCode
@@ -31,11 +31,11 @@ var exitCodes = []struct {
 	{failure.Partial, 3, "usable but incomplete"},
 	{failure.NotFound, 4, "the backup, cluster or store does not exist"},
 	{failure.Unready, 5, "a precondition does not hold; nothing was changed"},
-	{failure.Conflict, 6, "somebody else holds the lock, or the name is taken"},
+	{failure.Conflict, 6, "another run holds the lock, or the name is taken"},
 	{failure.Denied, 7, "credentials or permissions"},
 	{failure.Limited, 8, "throttled, over a quota or out of time; safe to run again"},
-	{failure.Held, 9, "the cluster was not put back: act now"},
-	{failure.Corrupt, 10, "data contradict their digest or each other"},
+	{failure.Held, 9, "the cluster is still held: act now"},
+	{failure.Corrupt, 10, "data does not match its digest, or is inconsistent"},
 }
 
 // errInterrupted and errTerminated are the causes of a context that a signal ended.

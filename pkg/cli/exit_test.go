@@ -91,9 +91,9 @@ func TestRun_WrongCommandLine_EndsWithTwo(t *testing.T) {
 		{"backup a b", `unexpected argument "b"`},
 		{"restore", "BACKUP is missing"},
 		{"restore b", "--to CLUSTER is missing"},
-		{"restore b --to c --volume-iops -1", "cannot be negative"},
-		{"restore b --to c --volume-size -1", "cannot be negative"},
-		{"restore b --to c --volume-throughput -1", "cannot be negative"},
+		{"restore b --to c --volume-iops -1", "must not be negative"},
+		{"restore b --to c --volume-size -1", "must not be negative"},
+		{"restore b --to c --volume-throughput -1", "must not be negative"},
 		{"restore b --to c --timeout 1ms", "want at least 1s"},
 		{"restore b --to c --timeout soon", "soon"},
 		{"restore b --to c --volume-iops many", "many"},
@@ -126,7 +126,7 @@ func TestRun_Machine_GetsOneLineOfJSON(t *testing.T) {
 	require.EqualValues(t, 2, code)
 	require.Empty(t, out)
 	require.JSONEq(t, `{"type":"exit","code":2,"kind":"usage","message":"--storage is missing",
-		"hint":"say where backups are kept: --storage s3://bucket/prefix, or TISNAP_STORAGE"}`, errOut)
+		"hint":"set --storage s3://bucket/prefix or TISNAP_STORAGE"}`, errOut)
 }
 
 func TestRun_Version_EachOutput(t *testing.T) {

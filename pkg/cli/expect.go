@@ -15,15 +15,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// expectDeadline bounds how long the begin and the end of a run wait for the runs before it; fitDays is how old those
-// may be.
+// expectDeadline bounds how long the start and the end of a run wait to read past runs; fitDays is how old those may
+// be.
 const (
 	expectDeadline = 5 * time.Second
 	fitDays        = 90
 )
 
-// pastRuns are the storage's runs of the last months, the oldest first. What cannot be read within some seconds is left
-// out: of a storage that does not answer they are those that this machine's cache knows.
+// pastRuns returns the storage's runs of the last months, oldest first. It skips what cannot be read within a few
+// seconds: for an unresponsive storage they are the runs in this machine's cache.
 func (g *globalFlags) pastRuns(ctx context.Context, store objstore.Store) []history.Run {
 	reader, cache := history.Open(store), g.historyCache(store)
 	cache.load(reader)
@@ -37,8 +37,8 @@ func (g *globalFlags) pastRuns(ctx context.Context, store objstore.Store) []hist
 	return state.Runs
 }
 
-// announcer says at the run's start how long it should take, by the model scaled to the storage's past runs, and at the
-// begin of each phase after that how long it and the rest of the run should.
+// announcer shows how long the run should take, by the model scaled to the storage's past runs: at its start, and again
+// at each phase for that phase and the rest of the run.
 type announcer struct {
 	phase.Sink
 	past []history.Run
@@ -51,8 +51,8 @@ func newAnnouncer(sink phase.Sink, past []history.Run) *announcer {
 	return &announcer{Sink: sink, past: past}
 }
 
-// ofBackup announces a backup of the source. How much data there is, and how much of it changes between two backups,
-// only the cluster's last backup says: without one, nothing is announced.
+// ofBackup announces a backup of the source. The data size and the change rate come from the cluster's last backup;
+// without one, nothing is announced.
 func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) (json.RawMessage, string) {
 	in := estimate.Input{}
 	if last := lastBackupIn(a.past, source.Topology.Cluster); last != nil {
@@ -61,8 +61,8 @@ func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) 
 	return a.announce(in, earlier)
 }
 
-// announce keeps what is expected of the run, as an earlier process of it has journalled it or else by the model, and
-// returns it for the journal and as a sentence.
+// announce records the run's expected duration, as journalled by an earlier process or else from the model, and returns
+// it for the journal and as a sentence.
 func (a *announcer) announce(in estimate.Input, earlier json.RawMessage) (json.RawMessage, string) {
 	e := announced(earlier)
 	if e == nil {
@@ -78,11 +78,11 @@ func (a *announcer) announce(in estimate.Input, earlier json.RawMessage) (json.R
 	a.mu.Lock()
 	a.expected = e
 	a.mu.Unlock()
-	return earlier, fmt.Sprintf("the run is expected to take %s (%s to %s), by %s",
+	return earlier, fmt.Sprintf("expected duration: %s (%s to %s), by %s",
 		report.Duration(e.Seconds), report.Duration(e.LowSeconds), report.Duration(e.HighSeconds), e.Model)
 }
 
-// announced reads what was journalled of it; nil if nothing was, or another version's that is not understood.
+// announced reads the journalled expectation; nil if there is none, or only one that this version cannot read.
 func announced(journalled json.RawMessage) *report.Expected {
 	var e report.Expected
 	if len(journalled) == 0 || json.Unmarshal(journalled, &e) != nil || e.Seconds <= 0 {
@@ -110,7 +110,7 @@ func (a *announcer) Emit(e phase.Event) {
 		}
 	}
 	if mine < 1 {
-		return // not known, or over before it is read
+		return // unknown, or too short to read
 	}
 	note := e
 	note.Type, note.Message = phase.Note, "expected to take "+report.Duration(mine)+", the run "+report.Duration(left)+

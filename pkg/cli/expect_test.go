@@ -53,7 +53,7 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) { //nolint:parall
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.CreateTask})
 	require.Empty(t, h.notes, "it is not announced yet")
 	record, text = eta.ofBackup(source("prod", spec), nil)
-	require.Regexp(t, `^the run is expected to take .* \(.* to .*\), by the last 8 backups of this storage$`, text)
+	require.Regexp(t, `^expected duration: .* \(.* to .*\), by the last 8 backups of this storage$`, text)
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.VolumeSnapshots})
 	require.Len(t, h.notes, 1)
 	require.Regexp(t, `^expected to take 1m40.*, by the last 8 backups of this storage$`, h.notes[0])

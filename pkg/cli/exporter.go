@@ -29,14 +29,14 @@ func (a *app) exporterCommand() *cobra.Command {
 		Short: "Serve metrics of a storage for Prometheus, and a read-only page for a browser",
 		Long: `Serve metrics of a storage for Prometheus, and a read-only page for a browser.
 
-The storage is read at each --interval: how old the newest sealed backup of each cluster is,
-how long the last runs and their phases took, who holds a lock, whether a cluster is held
-although no run lives. /metrics has the metrics, / has the backups, their reports and the
-progress of runs under way. Nothing is changed, and no request can make it do so: it needs
-to list and read the storage, and nothing else of AWS, Kubernetes or PD.
+It reads the storage every --interval: the age of each cluster's newest sealed backup, how
+long the last runs and their phases took, who holds a lock, and whether a cluster is held by
+a dead run. /metrics serves the metrics; / serves the backups, their reports and the progress
+of running runs. It is read-only, and no request can change anything: it needs permission to
+list and read the storage, and nothing else in AWS, Kubernetes or PD.
 
-By default only this machine is served. There is no password: another address is for a
-network whose members may all read names of clusters and backups, and error texts.` + "\n" + exitStatus(),
+By default it listens on this machine only. There is no password: listen elsewhere only on a
+network where everyone may read names of clusters and backups, and error texts.` + "\n" + exitStatus(),
 		Example: `  # for this machine
   tisnap exporter --storage s3://backups/prod
 
@@ -51,13 +51,13 @@ network whose members may all read names of clusters and backups, and error text
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.listen, "listen", "127.0.0.1:9090", "address to serve on; :9090 is all of this machine's")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:9090", "address to listen on; :9090 listens on all interfaces")
 	fl.DurationVar(&f.interval, "interval", time.Minute, "how often the storage is read")
 	fl.IntVar(&f.clusters, "max-clusters", 200,
-		"how many clusters have metrics at most, those that were active last; each has some 150 time series")
+		"maximum number of clusters with metrics, most recently active first; each has about 150 time series")
 	fl.BoolVar(&f.page, "page", true, "serve the page too; --page=false serves metrics alone")
 	fl.StringVar(&f.prices, "prices", "",
-		"TOML file of prices, for what snapshots cost (default: the shipped ones of us-east-1)")
+		"TOML file with prices, for the cost of snapshots (default: built-in us-east-1 prices)")
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func (f *exporterFlags) validate() error {
 	return nil
 }
 
-// exporter serves until a signal ends it, which is no failure.
+// exporter serves until a signal stops it, which is not a failure.
 func (a *app) exporter(ctx context.Context, f exporterFlags) error {
 	prices, err := estimate.ReadPrices(f.prices)
 	if err != nil {
@@ -106,18 +106,18 @@ func (a *app) exporter(ctx context.Context, f exporterFlags) error {
 	fmt.Fprintf(a.streams.Err, "serving %s at http://%s/ and /metrics\n", store.URL(), listener.Addr())
 	if public {
 		fmt.Fprintln(a.streams.Err,
-			"warning: everyone who reaches this address can read names of clusters and backups, and error texts; "+
-				"nothing can be changed there")
+			"warning: anyone who can reach this address can read names of clusters and backups, and error texts; it "+
+				"is read-only")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer cancel()
-	reading.Go(func() { _ = x.Run(ctx) }) // it ends with ctx alone
+	reading.Go(func() { _ = x.Run(ctx) }) // it ends only with ctx
 	return x.Serve(ctx, listener)
 }
 
-// onlyThisMachine reports whether a listener's address is one that no other machine reaches.
+// onlyThisMachine reports whether no other machine can reach the listener's address.
 func onlyThisMachine(addr net.Addr) bool {
 	host, _, err := net.SplitHostPort(addr.String())
 	return err == nil && exporter.Loopback(host)

@@ -38,7 +38,7 @@ func TestExporter_BoundElsewhere_SaysSo(t *testing.T) {
 			code := Run(ctx, []string{"exporter", "--storage", "file://" + t.TempDir(), "--listen", listen}, Streams{Out: io.Discard, Err: stderr}, Version{})
 			require.Zero(t, code, stderr.String())
 			require.Contains(t, stderr.String(), "serving file://")
-			require.Equal(t, warned, bytes.Contains(stderr.Bytes(), []byte("warning: everyone who reaches this address can read")), stderr.String())
+			require.Equal(t, warned, bytes.Contains(stderr.Bytes(), []byte("warning: anyone who can reach this address can read")), stderr.String())
 		})
 	}
 }

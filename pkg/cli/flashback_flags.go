@@ -17,9 +17,9 @@ type flashbackFlags struct {
 func (f *flashbackFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	choose(cmd, fl, &f.flashback, "flashback", restore.FlashbackPolicies(),
-		"which regions are taken back to the backup ts; auto leaves those that provably nothing was written to since")
+		"which regions to flash back to the backup ts; auto skips those proven unchanged since")
 	fl.IntVar(&f.checkUnchanged, "check-unchanged", 0,
-		"take so many of the unchanged regions, chosen at random, back all the same, and fail if a row changes")
+		"flash back this many unchanged regions, chosen at random, anyway, and fail if a row changes")
 }
 
 func (f *flashbackFlags) validate() error {

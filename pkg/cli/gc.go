@@ -31,35 +31,36 @@ func (a *app) gcCommand() *cobra.Command {
 	f := gcFlags{keepRuns: retention.Span{Days: 400}}
 	cmd := &cobra.Command{
 		Use:   "gc [NAMESPACE/CLUSTER...]",
-		Short: "Delete what runs that died or failed left in the account",
-		Long: `Delete what runs that died or failed left in the account.
+		Short: "Delete what dead or failed runs left in the account",
+		Long: `Delete what dead or failed runs left in the account.
 
-Snapshots and volumes are found in EC2 by the tag of their run, and compared in both
-directions with the storage. Only those of runs whose journal is in this storage are
-checked, and deleted only if the run is neither alive nor younger than --older-than.
-Clusters, as the source of a backup or the target of a restore, and --run-id limit it to
-what their runs left; it sends no metrics then.
+Snapshots and volumes are found in EC2 by their run tag and compared with the storage in
+both directions. Only those of runs with a journal in this storage are considered, and
+deleted only if the run is neither alive nor younger than --older-than. Naming clusters
+(the source of a backup or the target of a restore) or --run-id limits gc to their runs; a
+limited gc sends no metrics.
 
 Never deleted: snapshots that a sealed backup names or that are locked; volumes that are
-attached, that a persistent volume of this Kubernetes cluster names, or whose restore came
-as far as serving. Fast snapshot restore that a dead restore left on is ended,
-and what is stored of backups that were never sealed is removed. What is kept in doubt is
-listed with the reason. What a restore that died left in Kubernetes (its TidbCluster, claims
-and persistent volumes) is listed with its run; --cluster deletes it, and its volumes with it,
-unless the cluster serves or a resolve has it.
+attached, that a persistent volume of this Kubernetes cluster names, or whose restored
+cluster has served. Fast snapshot restore that a dead restore left enabled is disabled, and
+objects of backups that were never sealed are removed. Whatever is kept in doubt is listed
+with the reason. What a dead restore left in Kubernetes (its TidbCluster, claims and
+persistent volumes) is listed with its run; --cluster deletes it together with its volumes,
+unless the cluster serves or a resolve is working on it.
 
-The journals of runs that ended are put into one object each, and deleted --keep-runs after
-their end, unless the run's backup, or anything else that it made, is still there. Sealed backups whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
-		Example: `  # what would be deleted, and why the rest would not
+The journal of each ended run is compacted into one object, and deleted --keep-runs after the
+run's end unless its backup, or anything else that it made, still exists. Sealed backups
+whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
+		Example: `  # show what would be deleted, and why the rest would not
   tisnap gc --storage s3://backups/prod --dry-run
 
   # do it
   tisnap gc --storage s3://backups/prod --yes
 
-  # only what runs of one cluster left
+  # only what one cluster's runs left
   tisnap gc tidb/prod --storage s3://backups/prod --yes
 
-  # with the clusters that restores which died have left in Kubernetes
+  # including clusters that dead restores left in Kubernetes
   tisnap gc --storage s3://backups/prod --cluster --yes`,
 		ValidArgsFunction: a.completeMoreClusters,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -74,22 +75,21 @@ their end, unless the run's backup, or anything else that it made, is still ther
 	}
 	fl := cmd.Flags()
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour,
-		"keep what runs left that wrote their journal less than so long ago")
-	fl.Var(&f.keepRuns, "keep-runs", "keep the journals of runs that ended within this time, as 1y6m or 400d")
-	fl.BoolVar(&f.kept, "kept", false, "delete also what failed restores with --keep-on-failure made")
+		"keep what a run left if its journal was written to within this time")
+	fl.Var(&f.keepRuns, "keep-runs", "keep the journals of runs that ended within this time, such as 1y6m or 400d")
+	fl.BoolVar(&f.kept, "kept", false, "also delete what failed restores with --keep-on-failure made")
 	fl.BoolVar(&f.clusters, "cluster", false,
-		"delete also what restores that did not finish left in this Kubernetes cluster")
+		"also delete what unfinished restores left in this Kubernetes cluster")
 	fl.StringVar(&f.run, "run-id", "", "only what this run left")
 	fl.StringVar(&f.adopt, "adopt-storage", "",
-		"make a storage that is a copy one of its own first: moved, if the original is gone; copied, if both are "+
-			"used from now on")
+		"first give a copied storage its own identity: moved if the original is gone, copied if both stay in use")
 	complete(cmd, "adopt-storage", storage.Moved, storage.Copied)
 	f.add(fl)
 	a.metricsFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("run-id",
 		func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-			return a.completeRuns(cmd, nil, toComplete) // whatever cluster is named before it
-		}) // fails only for a flag that does not exist
+			return a.completeRuns(cmd, nil, toComplete) // whatever cluster precedes it
+		}) // fails only for an unknown flag
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func (f *gcFlags) validate() error {
 		return fmt.Errorf("--adopt-storage %q: want %s or %s", f.adopt, storage.Moved, storage.Copied)
 	}
 	if f.adopt != "" && f.dryRun {
-		return errors.New("--adopt-storage writes to the storage, so it does not go with --dry-run")
+		return errors.New("--adopt-storage writes to the storage and cannot be combined with --dry-run")
 	}
 	return f.removal.validate()
 }
@@ -118,9 +118,9 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		Of: f.of, Rate: f.rate, DryRun: f.dryRun,
 	}
 	if !o.Limited() {
-		a.toAnnounce(cmd, nil) // a dry run too: what it finds is worth a metric
+		a.toAnnounce(cmd, nil) // even for a dry run: its findings are worth a metric
 	} else if a.announce != (announceFlags{}) {
-		a.warn(errors.New("metrics are of all that runs left: a limited gc sends none"))
+		a.warn(errors.New("no metrics sent: they cover everything that runs left, and this gc is limited"))
 	}
 	ctx := cmd.Context()
 	deps, done, err := a.gcDeps(ctx)
@@ -145,7 +145,7 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	return a.printGC(doc, err)
 }
 
-// gcDeps connects to EC2 and the storage, and to Kubernetes only when it is asked for. done ends the connections.
+// gcDeps connects to EC2 and the storage, and to Kubernetes on first use. done closes the connections.
 func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
@@ -167,7 +167,7 @@ func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error)
 	}, c.close, nil
 }
 
-// printGC prints what was found also if not all of it could be deleted.
+// printGC prints what was found even if not all of it could be deleted.
 func (a *app) printGC(d *gcDoc, err error) error {
 	if err != nil && len(d.Items) == 0 && len(d.Missing) == 0 {
 		return err

@@ -34,7 +34,7 @@ func (d *gcDoc) table(w io.Writer) error {
 	rows := 0
 	for _, i := range d.Items {
 		if i.Action == gc.ActionInUse {
-			continue // counted below: it is as it should be
+			continue // counted below: nothing to report
 		}
 		id := i.ID
 		if i.Zone != "" {
@@ -58,13 +58,13 @@ func (d *gcDoc) table(w io.Writer) error {
 		}
 	}
 	if d.Kubernetes != "" {
-		if _, err := fmt.Fprintf(w, "what restores left in Kubernetes is not known: %s\n",
+		if _, err := fmt.Fprintf(w, "cannot determine what restores left in Kubernetes: %s\n",
 			oneLine(strings.ReplaceAll(d.Kubernetes, "\n", "; "))); err != nil {
 			return err
 		}
 	}
 	if d.Compacted > 0 {
-		if _, err := fmt.Fprintf(w, "the journals of %d ended runs were put into one object each\n",
+		if _, err := fmt.Fprintf(w, "compacted the journals of %d ended runs into one object each\n",
 			d.Compacted); err != nil {
 			return err
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// historyCache keeps what was read of a storage's runs in the user's cache folder ($XDG_CACHE_HOME/tisnap). A cache
-// that cannot be read or written only costs time: nothing is said of it. There is none for an endpoint in place of
-// Amazon's, where the same URL may be another storage tomorrow.
+// historyCache caches a storage's runs in the user's cache folder ($XDG_CACHE_HOME/tisnap). A cache that cannot be read
+// or written only costs time, so failures are silent. A custom endpoint has no cache, as the same URL may be another
+// storage tomorrow.
 type historyCache struct{ url, endpoint string }
 
 func (g *globalFlags) historyCache(store objstore.Store) historyCache {
@@ -23,7 +23,7 @@ func (g *globalFlags) historyCache(store objstore.Store) historyCache {
 
 func (c historyCache) path() (string, error) { return c.file("runs-", ".json.gz") }
 
-// file is the name of a file of the cache that is of the storage.
+// file returns the path of a cache file for the storage.
 func (c historyCache) file(prefix, suffix string) (string, error) {
 	if c.endpoint != "" && strings.HasPrefix(c.url, "s3:") {
 		return "", os.ErrNotExist
@@ -46,10 +46,10 @@ func (c historyCache) load(r *history.Reader) {
 		return
 	}
 	defer file.Close()
-	_ = r.Load(file) // what cannot be read is read from the storage
+	_ = r.Load(file) // best effort: the storage is read instead
 }
 
-// save replaces the file in one step, so that two commands at the same time leave a whole one.
+// save replaces the file atomically, so that concurrent commands leave an intact one.
 func (c historyCache) save(r *history.Reader) {
 	path, err := c.path()
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {

@@ -22,7 +22,7 @@ import (
 type holdDoc struct {
 	header
 	Cluster cluster.Name `json:"cluster"`
-	// Lock is the run that has the cluster's lock; null if none that is alive has, or no storage was named.
+	// Lock is the live run that holds the cluster's lock; null if there is none, or without --storage.
 	Lock *lockDoc `json:"lock"`
 	*hold.Status
 }
@@ -38,7 +38,7 @@ type lockDoc struct {
 func (a *app) holdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hold",
-		Short: "Look at what is held of a running cluster",
+		Short: "Inspect the hold on a running cluster",
 		Args:  knownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -47,11 +47,11 @@ func (a *app) holdCommand() *cobra.Command {
 		Short: "Show what is paused, by whom and until when",
 		Long: `Show what is paused in a cluster's PD, by whom and until when.
 
-PD does not record who paused a scheduler or overrode a limit. With --storage the journals
-of the runs do, and the run that has the cluster's lock is shown too, unless it is dead: a
-lock that is not renewed is watched for a minute. The leases on the stores cannot be read
-without taking them over: they are not shown, and last as long as the GC safe point of
-their run. The stores are asked whether early apply is off. Nothing is changed.` + "\n" + exitStatus(),
+PD does not record who paused a scheduler or overrode a limit, but the journals of runs do:
+with --storage they are read, and the live run that holds the cluster's lock is shown; a
+lock that is not being renewed is watched for a minute. Leases on the stores are not shown:
+reading one would take it over. They last as long as their run's GC safe point. The stores
+are asked whether early apply is off. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap hold status tidb/prod
   tisnap hold status tidb/prod --storage s3://backups/prod
   tisnap hold status prod -n tidb -o json`,
@@ -90,8 +90,8 @@ func (a *app) holdStatus(ctx context.Context, arg string) error {
 	return errors.Join(a.print(doc), err)
 }
 
-// lockOf is the lock of a run that is alive, or nil. Who is alive is found out as by a run that wants the lock: one
-// that is not renewed is watched for about a minute, and watching is called first.
+// lockOf returns the lock if its run is alive, else nil. Like a run that wants the lock, it watches one that is not
+// being renewed for about a minute, and calls watching first.
 func lockOf(
 	ctx context.Context, store objstore.Store, name cluster.Name, watching func(*runlock.Record),
 ) (*lockDoc, error) {
@@ -112,7 +112,7 @@ func (d *holdDoc) table(w io.Writer) error {
 		}
 	}
 	if !d.Held() {
-		if _, err := fmt.Fprintf(w, "nothing is paused in PD of cluster %s\n", d.Cluster); err != nil ||
+		if _, err := fmt.Fprintf(w, "nothing is paused in the PD of cluster %s\n", d.Cluster); err != nil ||
 			len(d.EarlyApply) == 0 {
 			return err
 		}
@@ -138,20 +138,20 @@ func statusTable(s *hold.Status) *table {
 	}
 	for _, e := range s.EarlyApply {
 		if e.By == "" {
-			t.row("early apply", "store "+e.Store.String(), "0", "its configuration, or somebody else",
-				"set again, or the store's restart")
+			t.row("early apply", "store "+e.Store.String(), "0", "configuration, or another tool",
+				"until set again, or the store restarts")
 			continue
 		}
 		was := "0, was " + strconv.FormatUint(e.Limit, 10)
 		if !e.Since.IsZero() {
 			was += " until " + e.Since.UTC().Format(time.RFC3339)
 		}
-		t.row("early apply", "store "+e.Store.String(), was, byHolder(e.By), "put back, or the store's restart")
+		t.row("early apply", "store "+e.Store.String(), was, byHolder(e.By), "until put back, or the store restarts")
 	}
 	return t
 }
 
-// byHolder is the run, and where it is if its id says so.
+// byHolder returns the run, and its host if its id includes one.
 func byHolder(signed cluster.RunID) string {
 	run, holder, known := hold.SplitHolder(signed)
 	if !known {

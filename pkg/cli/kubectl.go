@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
-// displayName is how the program calls itself in its help: kubectl runs a plugin by the name kubectl-tisnap.
+// displayName is the program's name in help texts: kubectl runs a plugin as kubectl-tisnap.
 func (a *app) displayName() map[string]string {
 	if strings.HasPrefix(a.streams.Program, "kubectl-tisnap") {
 		return map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tisnap"}
@@ -22,7 +22,7 @@ func (a *app) displayName() map[string]string {
 	return nil
 }
 
-// completionTime bounds what the shell waits for.
+// completionTime bounds how long the shell waits.
 const completionTime = 5 * time.Second
 
 // completeFromLive offers namespaces and contexts in the shell.
@@ -44,7 +44,7 @@ func (a *app) completeFromLive(root *cobra.Command) {
 			return contexts, cobra.ShellCompDirectiveNoFileComp
 		},
 	} {
-		// fails only for a flag that does not exist, which a test would show
+		// fails only for an unknown flag, which a test would catch
 		_ = root.RegisterFlagCompletionFunc(flag, offer)
 	}
 }

@@ -34,13 +34,12 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the backups in a storage",
-		Long: `List the backups in a storage, the oldest first, with their state: sealed ones can be
-restored, unsealed ones belong to a run that is alive or died, damaged ones cannot be read.
-With --check EC2 is asked whether the snapshots of the sealed ones of this region are there, as
-tisnap gc does: a backup that misses any is broken, and the command ends with 10. Without it
-list shows what the last --check on this machine found. With --verify-key each manifest is read
-as well: a sealed backup that this key did not sign is untrusted, and the command ends with 10.
-Nothing is changed.`,
+		Long: `List the backups in a storage, oldest first, with their state: sealed ones can be restored,
+unsealed ones belong to a live or dead run, damaged ones cannot be read. --check asks EC2
+whether the snapshots of this region's sealed backups exist, as tisnap gc does: a backup that
+lacks one is broken, and the command exits with 10. Without it, list shows what the last
+--check on this machine found. --verify-key also reads each manifest: a sealed backup that
+this key did not sign is untrusted, and the command exits with 10. Nothing is changed.`,
 		Example: "  tisnap list --storage s3://backups/prod\n  tisnap list --storage s3://backups/prod -o json\n  " +
 			"tisnap list --storage s3://backups/prod --check",
 		Args: exactly(),
@@ -82,13 +81,13 @@ Nothing is changed.`,
 	}
 	filter.add(cmd, "namespace, cluster, state, and the backup's tags")
 	cmd.Flags().BoolVar(&check, "check", false,
-		"ask EC2 whether the snapshots of sealed backups are there; a backup without one of them is broken")
+		"ask EC2 whether the snapshots of sealed backups exist; a backup that lacks one is broken")
 	cmd.Flags().StringVar(&verifyKey, "verify-key", "",
-		"public key of minisign, or the file with it: sealed backups that this key did not sign are untrusted")
+		"minisign public key or key file: sealed backups that it did not sign are untrusted")
 	return cmd
 }
 
-// checkBackups marks the sealed backups whose snapshots are gone, and remembers them. broken names them.
+// checkBackups marks and caches the sealed backups whose snapshots are gone. broken names them.
 func (a *app) checkBackups(ctx context.Context, items []catalog.Entry, checked checkCache) (broken, err error) {
 	deps, done, err := a.gcDeps(ctx)
 	if err != nil {
@@ -105,7 +104,7 @@ func (a *app) checkBackups(ctx context.Context, items []catalog.Entry, checked c
 	return err, nil
 }
 
-// untrusted names the backups that the key did not sign; nil if there are none.
+// untrusted returns an error that names the backups that the key did not sign; nil if there are none.
 func untrusted(items []catalog.Entry, key *manifest.VerifyKey) error {
 	var ids []string
 	for _, e := range items {
@@ -118,7 +117,7 @@ func untrusted(items []catalog.Entry, key *manifest.VerifyKey) error {
 	}
 	return failure.New(failure.Corrupt, "verify backups", "",
 		"%d are not signed with key %s, or were changed since: %s", len(ids), key.ID(), failure.List(ids)).
-		WithHint("restore none of them before you know why: tisnap describe BACKUP --verify-key KEY says what to do")
+		WithHint("do not restore any of them before you know why: see tisnap describe BACKUP --verify-key KEY")
 }
 
 // list reads the backups. With a key those that it did not sign are untrusted.

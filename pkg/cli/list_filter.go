@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
-// listFilter chooses among what a storage has, by kubectl's flags.
+// listFilter selects items of a storage by kubectl's flags.
 type listFilter struct {
 	everywhere bool
 	selector   string
@@ -18,8 +18,8 @@ type listFilter struct {
 
 func (f *listFilter) add(cmd *cobra.Command, keys string) {
 	cmd.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false,
-		"of clusters in all namespaces, also if --namespace is set")
-	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only what has these labels, as in kubectl: "+keys)
+		"include all namespaces, even if --namespace is set")
+	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector, as in kubectl, over: "+keys)
 }
 
 // matcher is the filter of one command. Without --namespace all namespaces match.

@@ -9,13 +9,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// lockWait is how long the lock of another run is watched.
+// lockWait is how long to watch another run's lock.
 type lockWait time.Duration
 
 // add is the same for every command that takes a cluster's lock.
 func (w *lockWait) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar((*time.Duration)(w), "lock-wait", runlock.DefaultWait,
-		"how long to watch the lock of another run, which is taken over if it is not renewed for a minute; 0 refuses "+
+		"how long to watch another run's lock, which is taken over if it is not renewed for a minute; 0 refuses "+
 			"at once")
 }
 
@@ -26,7 +26,7 @@ func (w lockWait) validate() error {
 	return nil
 }
 
-// limit is in the words of package runlock.
+// limit converts to package runlock's convention.
 func (w lockWait) limit() time.Duration {
 	if w == 0 {
 		return runlock.NoWait

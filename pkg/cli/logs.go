@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// followInterval is how often a journal is read that is followed.
+// followInterval is how often a followed journal is read.
 const followInterval = 2 * time.Second
 
 // statusCommand is runs describe under the name that kubectl's users look for.
@@ -33,7 +33,7 @@ func (a *app) logsCommand() *cobra.Command {
 		Use:   "logs RUN",
 		Short: "Show what a run did, step by step, from its journal",
 		Long: `Show what a run did, step by step, from its journal in the storage: from any machine, while
-the run is under way and afterwards. With --follow the exit status says how the run ended.`,
+the run is active and afterwards. With --follow, the exit status is the run's outcome.`,
 		Example:           "  tisnap logs 20261122t100000-1a2b3c4d -f --storage s3://backups/prod",
 		Args:              exactly("RUN"),
 		ValidArgsFunction: a.completeRuns,
@@ -52,7 +52,7 @@ the run is under way and afterwards. With --follow the exit status says how the 
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false,
-		"wait for more until the run ends; then its failure is this command's")
+		"wait for more until the run ends, and exit as it did")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ type runLog struct {
 	last   int // the number of the last record printed
 }
 
-// print writes the records. Following ends with the run: one that failed, or whose process died, is an error.
+// print writes the records. Following ends with the run; a failed run, or one whose process died, is an error.
 func (l *runLog) print(ctx context.Context, w io.Writer, follow bool) error {
 	for {
 		r, err := runs.Read(ctx, l.store, l.run)
@@ -83,9 +83,9 @@ func (l *runLog) print(ctx context.Context, w io.Writer, follow bool) error {
 			return failure.New(failure.Unknown, "run", string(l.run), "%s", r.Error)
 		case r.State == runs.Unfinished:
 			return failure.New(failure.Unready, "follow run", string(l.run),
-				"its process died, or lost its lock, in step %s", r.Step).
+				"its process died or lost its lock in step %s", r.Step).
 				WithHint(
-					"continue it with the command that started it and --run-id %s, or undo it: tisnap runs abort %s",
+					"resume it with the command that started it and --run-id %s, or undo it: tisnap runs abort %s",
 					l.run, l.run)
 		}
 		if err := wait.For(ctx, followInterval); err != nil {

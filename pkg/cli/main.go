@@ -15,22 +15,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/outbound"
 )
 
-// Streams are where a command reads and writes.
+// Streams are a command's input and outputs.
 type Streams struct {
-	In  io.Reader // answers of a person; nil if there is none
+	In  io.Reader // the user's answers; nil if there is no user
 	Out io.Writer // results only
 	Err io.Writer // progress, logs, errors
 
-	// Program is the name that the program was started by: as kubectl-tisnap it calls itself kubectl tisnap.
+	// Program is the name that the program was started as: kubectl-tisnap displays as kubectl tisnap.
 	Program string
 
 	asTerminal bool            // for tests: In is a terminal
 	limits     outbound.Limits // for tests: of a notification; zero is the package's own
 }
 
-// Main runs the command line and returns the exit code. The first SIGINT or SIGTERM ends the run, which then undoes
-// what it did. The second one, or the end of the grace period after SIGTERM, makes Main say what is left and return at
-// once, with the run still going: the caller has to end the process.
+// Main runs the command line and returns the exit code. The first SIGINT or SIGTERM stops the run, which then undoes
+// its work. A second one, or the end of the grace period after SIGTERM, makes Main print what is left and return at
+// once while the run is still working: the caller must exit the process.
 func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -58,19 +58,19 @@ func (a *app) run(ctx context.Context, args []string) ExitCode {
 	root.SetErr(streams.Err)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(ctx, err)
-	if a.machine() { // the line that says how the process ended is the last
+	if a.machine() { // the exit line comes last
 		a.announceEnd(ctx, err, code)
 	}
 	if err != nil {
 		a.printError(err, code)
 	}
-	if !a.machine() { // a person sees the error at once, however slow a receiver is
+	if !a.machine() { // users see the error at once, however slow a receiver is
 		a.announceEnd(ctx, err, code)
 	}
 	return code
 }
 
-// printError prints "error: …" and a "hint: …" for each thing to do, or one JSON line where machines read.
+// printError prints "error: …" and a "hint: …" per remedy, or one JSON line for machines.
 func (a *app) printError(err error, code ExitCode) {
 	var usage *usageError
 	hints := failure.HintsOf(err)
@@ -89,7 +89,7 @@ func (a *app) printError(err error, code ExitCode) {
 	}
 }
 
-// exitLine is the last line where machines read.
+// exitLine is the last line for machines.
 func exitLine(code ExitCode, kind failure.Kind, message, hint string) string {
 	line, _ := json.Marshal(struct { // strings and numbers cannot fail
 		Type    string   `json:"type"`

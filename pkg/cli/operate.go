@@ -11,18 +11,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/tracing/otlp"
 )
 
-// work is what a long command does once it is connected: plan, or run. Both give the document to print.
+// work is what a long command does once connected: plan or run. Both return the document to print.
 type work struct {
 	plan func(context.Context) (document, error)
-	// run's document is printed also after an error, which it names.
+	// run's document is printed even after an error, and names it.
 	run func(context.Context) (doc document, err error)
 	// id is the run's, store where its journal is: for --wait=false.
 	id    cluster.RunID
 	store objstore.Store
 }
 
-// operate connects, and then prints the plan (--dry-run), or does the work with its progress and prints what became
-// of it. The progress has ended before anything is printed.
+// operate connects, then prints the plan (--dry-run) or does the work and prints its result. Progress has ended before
+// anything is printed.
 func (a *app) operate(
 	cmd *cobra.Command, dryRun bool, prepare func(context.Context, *connections, *session) (work, error),
 ) (err error) {
@@ -78,7 +78,7 @@ func (a *app) operate(
 	return err
 }
 
-// trace begins the run's trace if the environment names a collector; without one there is nothing to end.
+// trace starts the run's trace if the environment names a collector; without one the returned end does nothing.
 func (a *app) trace(cmd *cobra.Command, s *session) (ctx context.Context, end func(error), err error) {
 	if !otlp.Enabled() {
 		return cmd.Context(), func(error) {}, nil

@@ -31,7 +31,7 @@ func (a *app) print(d document) error {
 }
 
 func write(w io.Writer, output string, d document) error {
-	if output != "json" && output != "yaml" { // these two quote what a terminal must not get
+	if output != "json" && output != "yaml" { // these two escape what a terminal must not receive
 		var text bytes.Buffer
 		err := writeText(&text, output, d)
 		_, writeErr := io.WriteString(w, failure.Lines(text.String()))
@@ -52,7 +52,7 @@ func write(w io.Writer, output string, d document) error {
 	return err
 }
 
-// writeText writes the forms that a person reads.
+// writeText writes the human-readable formats.
 func writeText(w io.Writer, output string, d document) error {
 	switch output {
 	case "table":

@@ -11,18 +11,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
-// named is a document of objects that have names.
+// named is a document of named objects.
 type named interface {
-	// names are those of its objects, each with its kind: "backup/nightly-1".
+	// names returns the objects' names with their kind: "backup/nightly-1".
 	names() []string
 }
 
-// wide is a document whose table can have more columns.
+// wide is a document whose table has optional extra columns.
 type wide interface {
 	wideTable(w io.Writer) error
 }
 
-// checkOutput refuses what --output does not know.
+// checkOutput rejects unknown values of --output.
 func checkOutput(output string) error {
 	if slices.Contains(outputs(), output) {
 		return nil
@@ -34,7 +34,7 @@ func checkOutput(output string) error {
 	return fmt.Errorf("--output %q: want %s or %sTEMPLATE", output, strings.Join(outputs(), ", "), jsonPath)
 }
 
-// jsonPath begins the output format that takes a JSONPath template.
+// jsonPath is the prefix of the output format that takes a JSONPath template.
 const jsonPath = "jsonpath="
 
 // fill writes a JSON value through a template.
@@ -48,7 +48,7 @@ func newTemplate(text string) (fill, error) {
 	return fill, nil
 }
 
-// byTemplate prints a document through the JSONPath template of --output. Field names are those of the JSON output.
+// byTemplate prints a document through --output's JSONPath template, with the field names of the JSON output.
 func byTemplate(w io.Writer, output string, d document) error {
 	fill, err := newTemplate(strings.TrimPrefix(output, jsonPath))
 	if err != nil {
@@ -59,7 +59,7 @@ func byTemplate(w io.Writer, output string, d document) error {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber() // a float prints with an exponent, and with fewer digits
+	decoder.UseNumber() // a float would print with an exponent and lose digits
 	var value any
 	if err := decoder.Decode(&value); err != nil {
 		return err
@@ -67,11 +67,11 @@ func byTemplate(w io.Writer, output string, d document) error {
 	return fill(w, value)
 }
 
-// printNames prints the objects' names, a line each; a document without names has none to print.
+// printNames prints the objects' names, one per line; it fails for a document without names.
 func printNames(w io.Writer, d document) error {
 	n, ok := d.(named)
 	if !ok {
-		return fmt.Errorf("this command prints no objects with names: choose another --output than name")
+		return fmt.Errorf("this command has no named objects: --output name is not supported")
 	}
 	for _, name := range n.names() {
 		if _, err := fmt.Fprintln(w, oneLine(name)); err != nil {

@@ -44,7 +44,7 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 	require.Contains(t, wideOut.String(), "release-1")
 	require.NoError(t, write(&table, "table", twoBackups()))
 	require.NotContains(t, table.String(), "release-1")
-	require.ErrorContains(t, write(&table, "name", &manifestDoc{}), "no objects with names")
+	require.ErrorContains(t, write(&table, "name", &manifestDoc{}), "no named objects")
 	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{.kind}}", "custom=x", ""} {
 		require.Error(t, checkOutput(bad), bad)
 	}

@@ -10,7 +10,7 @@ import (
 // tiflashFlag is the same for a backup and a restore.
 func tiflashFlag(cmd *cobra.Command, value *preflight.TiFlashPolicy) {
 	choose(cmd, cmd.Flags(), value, "tiflash", preflight.TiFlashPolicies(),
-		"if the source has TiFlash stores, whose data are not in a backup")
+		"what to do if the source has TiFlash stores, whose data is not in a backup")
 }
 
 // pdStateFlag is the same for a restore and a resolve.

@@ -23,16 +23,16 @@ func (a *app) pruneCommand() *cobra.Command {
 		Short: "Delete the backups that no rule keeps",
 		Long: `Delete the backups that no rule keeps, the oldest first.
 
-The rules are those of restic forget. A backup stays if any rule keeps it: --keep-daily 7
-keeps the newest backup of each of the last 7 days that have one, and so on; -1 keeps all.
-Days are those of UTC. While a rule has periods left the oldest backup stays too. Each
-cluster is pruned by itself.
+The rules follow restic forget. A backup is kept if any rule keeps it: --keep-daily 7 keeps
+the newest backup of each of the last 7 days that have one, and so on; -1 keeps all. Days
+are in UTC. While a rule has periods left, the oldest backup is kept too. Each cluster is
+pruned separately.
 
-Kept whatever the rules say: the newest backup of a cluster that can be restored, backups
-that a run that is alive uses, and backups with a locked snapshot. Backups that cannot be
-restored, or are not sealed, do not count and stay: tisnap delete and tisnap gc are for
-those. A prune that fails or is killed is ended by running it again.` + "\n" + exitStatus(),
-		Example: `  # what would be deleted, and which rule keeps the rest
+Always kept, whatever the rules: a cluster's newest restorable backup, backups in use by a
+live run, and backups with a locked snapshot. Backups that are unsealed or cannot be restored
+do not count and are kept: use tisnap delete or tisnap gc for them. Run the command again to
+finish a prune that failed or was killed.` + "\n" + exitStatus(),
+		Example: `  # show what would be deleted, and which rule keeps the rest
   tisnap prune --storage s3://backups/prod --keep-daily 7 --keep-weekly 4 --dry-run
 
   # do it, for one cluster
@@ -54,19 +54,19 @@ those. A prune that fails or is killed is ended by running it again.` + "\n" + e
 		value      *int
 		name, what string
 	}{
-		{&p.Last, "last", "so many of the newest backups"},
-		{&p.Hourly, "hourly", "the newest backup of each of so many hours"},
-		{&p.Daily, "daily", "the newest backup of each of so many days"},
-		{&p.Weekly, "weekly", "the newest backup of each of so many weeks, which begin on Monday"},
-		{&p.Monthly, "monthly", "the newest backup of each of so many months"},
-		{&p.Yearly, "yearly", "the newest backup of each of so many years"},
+		{&p.Last, "last", "this many of the newest backups"},
+		{&p.Hourly, "hourly", "the newest backup of each of this many hours"},
+		{&p.Daily, "daily", "the newest backup of each of this many days"},
+		{&p.Weekly, "weekly", "the newest backup of each of this many weeks, starting on Monday"},
+		{&p.Monthly, "monthly", "the newest backup of each of this many months"},
+		{&p.Yearly, "yearly", "the newest backup of each of this many years"},
 	} {
 		fl.IntVar(rule.value, "keep-"+rule.name, 0, "keep "+rule.what)
 	}
 	fl.Var(&p.Within, "keep-within",
-		"keep all backups made within this time before the newest one, as 1y6m, 14d or 2d12h")
+		"keep all backups made within this time before the newest one, such as 1y6m, 14d or 2d12h")
 	fl.StringSliceVar(&p.Tags, "keep-tag", nil,
-		"keep all backups with this tag; of several tags, those with any of them")
+		"keep all backups with this tag; with several, those that have any of them")
 	f.add(fl)
 	return cmd
 }
@@ -78,7 +78,7 @@ func (f *pruneFlags) validate() error {
 	return f.removal.validate()
 }
 
-// parseClusters reads NAMESPACE/CLUSTER, or CLUSTER in the namespace that a backup of it would take.
+// parseClusters parses NAMESPACE/CLUSTER, or CLUSTER in the namespace that backup would use.
 func (a *app) parseClusters(args []string) ([]cluster.Name, error) {
 	var out []cluster.Name
 	for _, arg := range args {

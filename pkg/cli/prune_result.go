@@ -22,7 +22,7 @@ func newPruneDoc(dryRun bool, r *gc.PruneReport) *pruneDoc {
 	return &pruneDoc{header: newHeader("PruneReport"), DryRun: dryRun, PruneReport: r}
 }
 
-// printPrune prints what was decided also if not all of it could be done.
+// printPrune prints the decisions even if not all of them could be carried out.
 func (a *app) printPrune(d *pruneDoc, err error) error {
 	if err != nil && len(d.Backups) == 0 {
 		return err

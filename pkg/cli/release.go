@@ -31,24 +31,24 @@ func (a *app) releaseCommand() *cobra.Command {
 	var f releaseFlags
 	cmd := &cobra.Command{
 		Use:   "release CLUSTER",
-		Short: "Release what a backup that died holds of a cluster",
-		Long: `Release what a backup that died holds of a cluster.
+		Short: "Release a cluster that a dead backup still holds",
+		Long: `Release a cluster that a dead backup still holds.
 
-A backup releases the cluster on every way out, and what it holds expires by itself if
-its process is killed. This command does not wait for that: it ends the leases and the
-suspension of imports on all stores, drops tisnap's GC safe points in PD, and
-puts back the schedulers and limits that the journals of dead runs name. It may be run
-again. What nobody is known to have paused stays, unless --all is given.
+A backup releases the cluster on every exit path, and its hold expires on its own if its
+process is killed. This command does not wait for that: it ends the leases and the import
+suspension on all stores, drops tisnap's GC safe points in PD, and restores the schedulers
+and limits recorded in the journals of dead runs. It is safe to run again. Whatever no
+journal accounts for stays paused, unless --all is given.
 
-On a terminal it shows what is paused and asks; elsewhere it needs --yes.
+On a terminal it shows what is paused and asks; otherwise it needs --yes.
 
-It refuses while a run holds the cluster's lock. A lock that is not renewed is watched for a
-minute, and taken for that of a dead run if it stays so. --force does not wait and breaks the
-lock: use it only if you know that the run is dead, as one that lives loses its hold and fails.` + "\n" + exitStatus(),
-		Example: `  # what is held, and until when
+It refuses while a run holds the cluster's lock. A lock that is not being renewed is watched
+for a minute before its run counts as dead. --force breaks the lock without waiting: use it
+only if you know that the run is dead, because a live run loses its hold and fails.` + "\n" + exitStatus(),
+		Example: `  # show what is held, and until when
   tisnap hold status tidb/prod --storage s3://backups/prod
 
-  # what would be released, without doing it
+  # show what would be released
   tisnap release tidb/prod --storage s3://backups/prod --dry-run
 
   # release it
@@ -60,16 +60,17 @@ lock: use it only if you know that the run is dead, as one that lives loses its 
 		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !f.yes && !f.dryRun && !a.asks() {
-				return usage(cmd, errors.New("it changes the running cluster, so it needs --yes; --dry-run shows what"))
+				return usage(cmd,
+					errors.New("this changes the running cluster: pass --yes, or --dry-run to see what it would do"))
 			}
 			return a.release(cmd.Context(), f, args[0])
 		},
 	}
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.yes, "yes", "y", false, "do it")
-	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
+	fl.BoolVar(&f.force, "force", false, "break a dead run's lock without watching it")
 	fl.BoolVar(&f.all, "all", false,
-		"resume all paused schedulers and drop all limits that a backup lowers, whoever did it")
+		"resume all paused schedulers and drop all limits that a backup lowers, whoever set them")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print what would be released; change nothing")
 	return cmd
 }
@@ -102,12 +103,12 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 		if err := plan.table(a.streams.Err); err != nil {
 			return err
 		}
-		if err := a.confirm(ctx, fmt.Sprintf("release what is held of cluster %s?", name)); err != nil {
+		if err := a.confirm(ctx, fmt.Sprintf("release cluster %s?", name)); err != nil {
 			return err
 		}
 	}
 	defer a.unfinished(phase.RemainsHold,
-		fmt.Sprintf("what is held of cluster %s may not be released: run tisnap release %s --yes, again", name, name))()
+		fmt.Sprintf("cluster %s may still be held: run tisnap release %s --yes again", name, name))()
 	done, err := backup.Release(ctx, store, p, c.tikv(), o)
 	if done == nil {
 		return err
@@ -115,7 +116,7 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 	return errors.Join(err, a.print(&releasedDoc{header: newHeader("Released"), Cluster: name, Released: done}))
 }
 
-// watching says why a command waits: whether the owner of a lock is alive is being found out.
+// watching explains why a command waits: to find out whether a lock's owner is alive.
 func (a *app) watching(held *runlock.Record) {
 	_, _ = fmt.Fprintln(a.streams.Err, held.Watching())
 }
@@ -184,7 +185,7 @@ func (c *connections) running(ctx context.Context, arg string) (cluster.Name, *p
 
 func (d *releasedDoc) table(w io.Writer) error {
 	if !d.Any() && len(d.Kept)+len(d.KeptLimits)+len(d.Unreached) == 0 {
-		_, err := fmt.Fprintf(w, "nothing of cluster %s was held\n", d.Cluster)
+		_, err := fmt.Fprintf(w, "cluster %s was not held\n", d.Cluster)
 		return err
 	}
 	t := newTable("RELEASED", "NAME")
@@ -206,14 +207,14 @@ func (d *releasedDoc) table(w io.Writer) error {
 	}
 	if len(d.Unreached) > 0 {
 		if _, err := fmt.Fprintln(w,
-			"\nwhat a dead run held on a store that was not reached has run out by itself"); err != nil {
+			"\na dead run's leases on unreachable stores have expired"); err != nil {
 			return err
 		}
 	}
 	if len(d.Kept)+len(d.KeptLimits) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(w, "\nno dead run is known to have paused what is kept: it expires by itself, or use --all")
+	_, err := fmt.Fprintln(w, "\nno dead run's journal accounts for what is kept: let it expire, or use --all")
 	return err
 }
 

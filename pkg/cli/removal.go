@@ -7,29 +7,29 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// removal is the flags of commands that delete.
+// removal holds the flags of commands that delete.
 type removal struct {
 	rate        float64
 	dryRun, yes bool
 }
 
 func (r *removal) add(fl *pflag.FlagSet) {
-	fl.Float64Var(&r.rate, "delete-rate", 1, "deletions a second at most")
+	fl.Float64Var(&r.rate, "delete-rate", 1, "maximum deletions per second")
 	fl.BoolVar(&r.dryRun, "dry-run", false, "print what would be deleted; change nothing")
 	fl.BoolVarP(&r.yes, "yes", "y", false, "do it")
 }
 
-// unfinishedRemoval is what is left of a command that deletes and has to end before it has.
-const unfinishedRemoval = "what was not deleted stays: run it again; if a cluster was being taken away, its lock " +
-	"ends after 10 minutes at most"
+// unfinishedRemoval is the message of a deleting command that must exit before it has finished.
+const unfinishedRemoval = "run it again to delete the rest; if it was removing a cluster, its lock expires within 10 " +
+	"minutes"
 
-// unfinished says what is left if the process has to end before the function returned is called.
+// unfinished registers what to print if the process must exit before the returned function is called.
 func (a *app) unfinished(name, left string) (finished func()) {
 	a.remains().Set(name, func() string { return left })
 	return func() { a.remains().Clear(name) }
 }
 
-// removing is unfinished for a command that deletes; a dry run leaves nothing.
+// removing is unfinished for a deleting command; a dry run leaves nothing.
 func (a *app) removing(r *removal) (finished func()) {
 	if r.dryRun {
 		return func() {}
@@ -42,7 +42,7 @@ func (r *removal) validate() error {
 	case r.rate <= 0 || r.rate > 100:
 		return fmt.Errorf("--delete-rate %v: want more than 0 and at most 100", r.rate)
 	case !r.yes && !r.dryRun:
-		return errors.New("it deletes, so it needs --yes; --dry-run shows what")
+		return errors.New("this deletes: pass --yes, or --dry-run to see what it would delete")
 	}
 	return nil
 }

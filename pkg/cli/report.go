@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/history"
 )
 
-// reportFlags are those of `tisnap report`.
+// reportFlags are the flags of `tisnap report`.
 type reportFlags struct {
 	format, out, since string
 	open, compare      bool
@@ -25,9 +25,9 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [BACKUP|RUN]",
 		Short: "Show how long runs took: one backup with its restores, or the trend of all",
-		Long: `Show how long runs took. With a backup or a run: all runs of that backup, each with its phases, steps and
-stores, and what was expected. Without: the trend of all runs of the storage since --since, what failed,
-and what became slower than its own median. HTML is one file that needs nothing else. Nothing is changed.` + "\n" + exitStatus(),
+		Long: `Show how long runs took. With a backup or a run: all runs of that backup, each with its phases, steps and stores,
+and what was expected. Without: the trend of the storage's runs since --since, failures, and what got slower
+than its own median. HTML reports are one self-contained file. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap report prod-20261121-100000 --storage s3://backups/prod
   tisnap report prod-20261121-100000 --storage s3://backups/prod --open
   tisnap report prod-20261121-100000 --storage s3://backups/prod --format html --out report.html
@@ -46,10 +46,10 @@ and what became slower than its own median. HTML is one file that needs nothing 
 		},
 	}
 	fl := cmd.Flags()
-	choose(cmd, fl, &f.format, "format", []string{"table", "json", "markdown", "html"}, "what the report is written as")
+	choose(cmd, fl, &f.format, "format", []string{"table", "json", "markdown", "html"}, "format of the report")
 	fl.StringVar(&f.out, "out", "", "write the report to this file instead of stdout")
 	fl.StringVar(&f.since, "since", "",
-		"the trend of the runs since then: 30d, 12h, or 2026-11-01 (default without an argument: 30d)")
+		"show the trend since then: 30d, 12h or 2026-11-01 (default without an argument: 30d)")
 	fl.BoolVar(&f.open, "open", false, "write HTML to a file and open it in the browser")
 	fl.BoolVar(&f.compare, "compare", false, "show the published figures beside the run's")
 	fl.BoolVar(&f.details, "details", false,
@@ -63,9 +63,9 @@ func (f *reportFlags) complete(cmd *cobra.Command, output string, named bool) er
 	}
 	switch {
 	case named && f.since != "":
-		return fmt.Errorf("--since is for the trend of all runs: leave %s out", cmd.Flags().Arg(0))
+		return fmt.Errorf("--since shows the trend of all runs: omit %s", cmd.Flags().Arg(0))
 	case f.open && cmd.Flags().Changed("format") && f.format != "html":
-		return fmt.Errorf("--open shows HTML: leave --format out")
+		return fmt.Errorf("--open shows HTML: omit --format")
 	}
 	if f.open {
 		f.format = "html"

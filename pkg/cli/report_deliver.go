@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// deliver writes the document in the format asked for: to stdout, to --out, or to a file that the browser opens.
+// deliver writes the document in the requested format to stdout, to --out, or to a file that the browser opens.
 func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) error {
 	if !f.open && f.out == "" {
 		return a.writeReport(f, doc)
@@ -40,7 +40,7 @@ func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) er
 	return nil
 }
 
-// openBrowser opens the file with what a Linux or macOS has for that: the first of these programs that there is.
+// openBrowser opens the file with the first of these Linux and macOS programs that exists.
 func openBrowser(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -49,13 +49,13 @@ func openBrowser(path string) error {
 	for _, program := range []string{"xdg-open", "x-www-browser", "www-browser", "wslview", "open"} {
 		if program, err = exec.LookPath(program); err == nil {
 			return exec.Command(program, "file://"+path).
-				Run() //nolint:gosec,noctx // a fixed name; it may outlive this process
+				Run() //nolint:gosec,noctx // fixed names; may outlive this process
 		}
 	}
 	return err
 }
 
-// reportFile makes the file that the user named, or a new one among the temporary ones. Others may not read it.
+// reportFile creates the file that the user named, or a temporary one. Other users cannot read it.
 func reportFile(name string) (*os.File, error) {
 	if name == "" {
 		file, err := os.CreateTemp("", "tisnap-report-*.html")

@@ -13,12 +13,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// failedReportDeadline bounds how long a run that failed waits for its report to be written.
+// failedReportDeadline bounds how long a failed run waits for its report to be written.
 const failedReportDeadline = 10 * time.Second
 
-// storeFailedReport keeps the report of a run that failed after its checks, for the trend of the storage. A run that
-// failed in its checks leaves no trace. That it cannot be written is logged and changes nothing: the run's own error
-// is what counts.
+// storeFailedReport keeps the report of a run that failed after its checks, for the storage's trend. A run that failed
+// in its checks leaves no trace. A failure to write it is only logged: the run's own error counts.
 func storeFailedReport(ctx context.Context, store objstore.Store, log *zap.Logger, r *report.Report) {
 	if r.OnlyChecked() {
 		return
@@ -34,8 +33,8 @@ func storeFailedReport(ctx context.Context, store objstore.Store, log *zap.Logge
 	}
 }
 
-// continuedElsewhere reports whether another process has continued the run, or may have: ask it of a process that lost
-// the lock and came after so many others. It is the other one that says how the run ended.
+// continuedElsewhere reports whether another process has, or may have, resumed the run of this process, which lost the
+// lock and was preceded by so many others. That process then reports the outcome.
 func continuedElsewhere(ctx context.Context, store objstore.Store, run cluster.RunID, before int) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedReportDeadline)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 type runReportDoc struct {
 	header
 	Backup cluster.BackupID `json:"backup"`
-	// Asked is the run that was asked for; left out if it was the backup.
+	// Asked is the requested run; omitted if a backup was requested.
 	Asked cluster.RunID    `json:"asked,omitempty"`
 	Items []*report.Report `json:"items"`
 
@@ -30,7 +30,7 @@ func newRunReport(found *history.Found, f reportFlags) *runReportDoc {
 	}
 }
 
-// shown are the reports of the run that was asked for, or of all.
+// shown returns the reports of the requested run, or of all.
 func (d *runReportDoc) shown() []*report.Report {
 	if d.Asked == "" {
 		return d.Items
@@ -74,7 +74,7 @@ func (d *runReportDoc) markdown() (string, error) {
 	return d.each(func(w io.Writer, r *report.Report) error { return r.Markdown(w, d.options) })
 }
 
-// html has all runs on one page, the one that was asked for first.
+// html puts all runs on one page, the requested one first.
 func (d *runReportDoc) html() (string, error) {
 	var b bytes.Buffer
 	items := append(d.shown(), d.Items...)

@@ -90,7 +90,7 @@ func TestReport_ABackup_InEveryFormat(t *testing.T) { //nolint:paralleltest // i
 
 func TestReport_Trend_NamesWhatFailedAndWhatIsSlower(t *testing.T) { //nolint:paralleltest // it sets the cache's folder
 	url := reported(t)
-	for format, want := range map[string]string{"table": "slower: volume snapshots took 6m40s in the last run, its median is 1m40s", "markdown": "- failed: 1 limited", "html": "Slower than its own median"} {
+	for format, want := range map[string]string{"table": "slower: volume snapshots took 6m40s in the last run, against a median of 1m40s", "markdown": "- failed: 1 limited", "html": "Slower than its own median"} {
 		t.Run(format, func(t *testing.T) {
 			code, out, stderr := run(t, "report", "--since", "30d", "--storage", url, "--format", format)
 			require.Zero(t, code, stderr)
@@ -132,7 +132,7 @@ func TestEstimate_OfAStorage_IsFittedToItsRuns(t *testing.T) { //nolint:parallel
 	require.Contains(t, stderr, "write it as NAMESPACE/NAME")
 	code, _, stderr = run(t, "estimate", "backup", "tidb/other", "--storage", url)
 	require.EqualValues(t, 4, code)
-	require.Contains(t, stderr, "hint: say it yourself")
+	require.Contains(t, stderr, "hint: give the size instead")
 }
 
 func TestReport_WrongFlags_AreUsage(t *testing.T) {

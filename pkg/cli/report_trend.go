@@ -23,7 +23,7 @@ type trendDoc struct {
 
 func newTrendReport(t *history.Trend) *trendDoc { return &trendDoc{newHeader("Trend"), t} }
 
-// shownPoints is how many runs of a series a table lists: the youngest.
+// shownPoints is how many of a series' latest runs a table lists.
 const shownPoints = 10
 
 func (d *trendDoc) table(w io.Writer) error {
@@ -98,7 +98,7 @@ func seriesFacts(s history.Series) []string {
 	}
 	for _, slow := range s.Slower {
 		out = append(out,
-			fmt.Sprintf("slower: %s took %s in the last run, its median is %s", report.Name(slow.Phase),
+			fmt.Sprintf("slower: %s took %s in the last run, against a median of %s", report.Name(slow.Phase),
 				report.Duration(slow.Seconds), report.Duration(slow.Median)))
 	}
 	if n := len(s.Points); n > 0 && s.Points[n-1].Outcome != phase.Done {

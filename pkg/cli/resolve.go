@@ -35,16 +35,15 @@ func (a *app) resolveCommand() *cobra.Command {
 		Short: "Bring a cluster in recovery mode to a backup's ts: the second half of a restore, on its own",
 		Long: `Bring a cluster in recovery mode to a backup's ts: the second half of a restore, on its own.
 
-It is for a restore that was killed, or that kept its cluster when it failed. The stores
-are asked what they hold, every region gets the leader with the best log, every key
-returns to the backup ts, and the stores leave recovery mode. A run that is killed
-leaves how far it came in --storage: the next one resumes there with the same
-timestamps. A run that fails leaves the cluster in recovery mode, for the next try.
+Use it after a restore that was killed, or that kept its cluster when it failed. It asks
+the stores what they hold, gives every region the leader with the best log, returns every
+key to the backup ts, and takes the stores out of recovery mode. A killed run leaves its
+progress in --storage, and the next one resumes there with the same timestamps. A failed
+run leaves the cluster in recovery mode for the next try.
 
-A cluster that serves is refused, and so are volumes that are known to be of another
-backup. --dry-run asks the stores and prints the plan: leaders, overlaps, what would be
-lost.` + "\n" + exitStatus(),
-		Example: `  # what would be done
+It refuses a cluster that serves, and volumes known to be from another backup. --dry-run
+asks the stores and prints the plan: leaders, overlaps, and what would be lost.` + "\n" + exitStatus(),
+		Example: `  # show the plan
   tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --dry-run
 
   # the restore's process is known to be dead: do not watch its lock for a minute
@@ -64,11 +63,11 @@ lost.` + "\n" + exitStatus(),
 	fl := cmd.Flags()
 	fl.StringVar(&f.backup, "backup", "", "the sealed backup that the cluster's volumes were made from (required)")
 	fl.StringVar(&f.run, "run-id", "",
-		"id of the run; that of one whose process died continues it (default: made from the time)")
+		"id of the run; resumes that run if its process died (default: generated from the time)")
 	tolerateFlag(cmd, &f.tolerate)
-	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for stores and TiDB each")
+	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for the stores, and for TiDB")
 	f.lockWait.add(cmd)
-	fl.BoolVar(&f.force, "force", false, "break the lock of a run that is dead")
+	fl.BoolVar(&f.force, "force", false, "break a dead run's lock without watching it")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)
@@ -80,34 +79,34 @@ lost.` + "\n" + exitStatus(),
 	a.metricsFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("backup",
 		func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-			return a.completeBackups(cmd, nil, toComplete) // whatever cluster is named before it
-		}) // fails only for a flag that does not exist
+			return a.completeBackups(cmd, nil, toComplete) // whatever cluster precedes it
+		}) // fails only for an unknown flag
 	return cmd
 }
 
 // onTasksFlag is the same for every command that flashes back.
 func onTasksFlag(cmd *cobra.Command, value *restore.OnTasks) {
 	choose(cmd, cmd.Flags(), value, "on-tasks", restore.TaskChoices(),
-		"if a log backup or a changefeed reads the restored cluster's changes")
+		"what to do if a log backup or a changefeed reads the restored cluster's changes")
 }
 
 // waitApplyFlag is the same for every command that flashes back.
 func waitApplyFlag(cmd *cobra.Command, value *bool) {
 	cmd.Flags().BoolVar(value, "wait-apply", false,
-		"before the flashback, wait until every store says that it has applied all logs (10 s and more); the data "+
-			"are the same without")
+		"before the flashback, wait until every store reports all logs applied (10s or more); the data is the same "+
+			"without it")
 }
 
 // serialFlag is the same for every command that restores.
 func serialFlag(cmd *cobra.Command, value *bool) {
 	cmd.Flags().BoolVar(value, "serial", false,
-		"do one step after the other, where otherwise steps that need not wait for each other overlap")
+		"run steps one after another instead of overlapping independent ones")
 }
 
 // tolerateFlag is the same for every command that waits for the stores of a backup.
 func tolerateFlag(cmd *cobra.Command, value *[]uint) {
 	cmd.Flags().UintSliceVar(value, "tolerate-store", nil,
-		"id of a store to do without, if every region has a quorum on the others; may be repeated")
+		"id of a store to restore without, if every region has a quorum on the others; may be repeated")
 }
 
 // tolerated are the stores of --tolerate-store.
@@ -115,7 +114,7 @@ func tolerated(ids []uint) ([]cluster.StoreID, error) {
 	var out []cluster.StoreID
 	for _, id := range ids {
 		if id == 0 {
-			return nil, errors.New("--tolerate-store 0: no store has that id")
+			return nil, errors.New("--tolerate-store 0: store ids start at 1")
 		}
 		out = append(out, cluster.StoreID(id))
 	}

@@ -58,28 +58,28 @@ func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveD
 	return doc
 }
 
-// withoutWarning is what bringing a cluster up without stores leaves to PD.
+// withoutWarning names what PD still has to do after a cluster came up without some stores.
 func withoutWarning(stores []uint64) string {
-	return fmt.Sprintf("the replicas of stores %v are lost: PD has to make them again from the others", stores)
+	return fmt.Sprintf("the replicas of stores %v are lost: PD has to rebuild them from the others", stores)
 }
 
-// unevenWarning is what a broken hold of the backup shows as.
+// unevenWarning is the symptom of a hold that broke during the backup.
 func unevenWarning(regions int, backup cluster.BackupID) string {
 	return fmt.Sprintf(
-		"the peers of %d regions disagreed about their range: the cluster was not still while backup %s was cut, so "+
-			"check the data and restore another backup if in doubt",
+		"peers of %d regions disagreed about their range: regions changed during the cut of backup %s; check the "+
+			"data, and restore another backup if in doubt",
 		regions, backup)
 }
 
 func (d *resolveDoc) table(w io.Writer) error {
 	if d.Report.OnlyChecked() {
-		return nil // the error says all
+		return nil // the error is enough
 	}
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
 		return err
 	}
 	if !d.Resolved && d.kind == failure.Conflict {
-		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved: it is another run's, or it serves already\n",
+		_, err := fmt.Fprintf(w, "\ncluster %s was not resolved: another run has it, or it already serves\n",
 			d.Cluster)
 		return err
 	}
@@ -98,7 +98,7 @@ type resolvePlanDoc struct {
 	Backup   cluster.BackupID `json:"backup"`
 	Cluster  cluster.Name     `json:"cluster"`
 	BackupTS cluster.TS       `json:"backupTS"`
-	// Resolved says that the data are at the backup ts already; there is no plan then.
+	// Resolved reports that the data is already at the backup ts; there is no plan then.
 	Resolved bool          `json:"resolved"`
 	Plan     *plan.Summary `json:"plan,omitempty"`
 	Tasks    []string      `json:"tasks,omitempty"`
@@ -118,7 +118,7 @@ func resolvePlan(opts restore.Options, p *restore.ResolvePlan) *resolvePlanDoc {
 func (d *resolvePlanDoc) table(w io.Writer) error {
 	if d.Resolved {
 		_, err := fmt.Fprintf(w,
-			"the data of %s are at the backup ts already; would take its stores out of recovery mode and start TiDB; "+
+			"the data of %s is already at the backup ts; would take its stores out of recovery mode and start TiDB; "+
 				"nothing was changed\n", d.Cluster)
 		return err
 	}
@@ -131,14 +131,14 @@ func (d *resolvePlanDoc) table(w io.Writer) error {
 		return err
 	}
 	facts := newTable("WHAT", "COUNT", "FIRST")
-	facts.row("regions", p.Regions, fmt.Sprintf("%d peers, the fewest of a region are %d", p.Peers, p.Fewest))
+	facts.row("regions", p.Regions, fmt.Sprintf("%d peers, at least %d per region", p.Peers, p.Fewest))
 	facts.row("lagging peers", p.Lagging, fmt.Sprintf("at most %d log entries behind their leader", p.Behind))
 	facts.row("overlaps", p.Overlaps.Count, first(p.Overlaps.First))
 	facts.row("tombstones", p.Tombstones.Count, first(p.Tombstones.First))
 	facts.row("uneven regions", p.Uneven.Count, first(words(p.Uneven.First)))
 	facts.row("ambiguous regions", p.Ambiguous.Count, first(words(p.Ambiguous.First)))
 	facts.row("degraded regions", p.Degraded.Count, first(words(p.Degraded.First)))
-	facts.row("alloc id", p.AllocID, "PD's next ids are raised above it")
+	facts.row("alloc id", p.AllocID, "PD's id allocator is raised above it")
 	facts.row("log backups, changefeeds", len(d.Tasks), first(d.Tasks))
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
@@ -152,12 +152,12 @@ func (d *resolvePlanDoc) table(w io.Writer) error {
 		}
 	}
 	_, err := fmt.Fprintf(w,
-		"\nwould resolve %s to backup %s at ts %s, and give up every write after it; nothing was changed\n", d.Cluster,
+		"\nwould resolve %s to backup %s at ts %s, and discard every later write; nothing was changed\n", d.Cluster,
 		d.Backup, d.BackupTS)
 	return err
 }
 
-// first shows a few of many.
+// first shows the first few of many.
 func first(items []string) string {
 	const few = 3
 	if len(items) > few {

@@ -38,26 +38,26 @@ func (a *app) restoreCommand() *cobra.Command {
 		Short: "Restore a backup into a new cluster",
 		Long: `Restore a backup into a new cluster.
 
-All checks come before the first change. The cluster is made in recovery mode with the
-source's specification, on volumes of the type, IOPS and throughput given here (default:
-the source's). A run that fails deletes what it made, unless --keep-on-failure is set. One
-whose process died is continued by the same command: what it made is taken over.` + "\n" + exitStatus(),
+All checks come before the first change. The cluster is created in recovery mode with the
+source's specification, on volumes of the given type, IOPS and throughput (default: the
+source's). A failed run deletes what it made, unless --keep-on-failure is set. The same
+command resumes a run whose process died and reuses what it made.` + "\n" + exitStatus(),
 		Example: `  # restore onto fast volumes
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type io2 --volume-iops 7000
 
-  # the published case: gp3, 7,000 IOPS, 400 MiB/s, and the comparison with it
+  # the published case, gp3 with 7,000 IOPS and 400 MiB/s, compared with its figures
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod \
     --volume-type gp3 --volume-iops 7000 --volume-throughput 400 --compare
 
-  # fast volumes for the restore, filled by EC2, and cheaper ones for running afterwards
+  # fast volumes for the restore, initialized by EC2, and cheaper settings afterwards
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type gp3 \
     --volume-iops 16000 --volume-throughput 1000 --initialization-rate 300 --after-restore-iops 4000 --after-restore-throughput 250
 
-  # the cluster as it is in your own repository, or the source's with changes
+  # the cluster from your own repository, or the source's with changes
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --from-manifest copy.yaml
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --patch smaller.yaml --print-manifest
 
-  # what would be done, without doing it
+  # show the plan without executing it
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --dry-run`,
 		Args:              exactly("BACKUP"),
 		ValidArgsFunction: a.completeBackups,
@@ -67,24 +67,24 @@ whose process died is continued by the same command: what it made is taken over.
 			}
 			if !a.wait && f.object.readsInput() {
 				return usage(cmd,
-					fmt.Errorf("with --wait=false, --from-manifest and --patch take files: standard input ends with "+
+					fmt.Errorf("with --wait=false, --from-manifest and --patch need files: standard input ends with "+
 						"this process"))
 			}
 			return a.restore(cmd, f, args[0])
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.to, "to", "", "cluster to make: NAME or NAMESPACE/NAME (required)")
+	fl.StringVar(&f.to, "to", "", "cluster to create: NAME or NAMESPACE/NAME (required)")
 	fl.StringVar(&f.run, "run-id", "",
-		"id of the run: one that died is continued (default: the target's last run, if it died and was of the same "+
-			"request; else made from the time)")
+		"id of the run; resumes that run if its process died (default: the target's last run if it died and made the "+
+			"same request, else generated from the time)")
 	f.add(cmd)
-	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for volumes, stores and TiDB each")
+	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for the volumes, for the stores, and for TiDB")
 	f.lockWait.add(cmd)
-	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what a failed run made")
+	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what the run made if it fails")
 	f.object.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
-	fl.BoolVar(&f.compare, "compare", false, "show the published case beside the times")
+	fl.BoolVar(&f.compare, "compare", false, "compare the times with the published case")
 	tolerateFlag(cmd, &f.tolerate)
 	onTasksFlag(cmd, &f.onTasks)
 	waitApplyFlag(cmd, &f.waitApply)

@@ -14,16 +14,16 @@ func (a *app) restoreAbortCommand() *cobra.Command {
 	var f removal
 	cmd := &cobra.Command{
 		Use:   "abort RUN",
-		Short: "Take away all that a restore left which was killed or failed",
-		Long: `Take away all that a restore left which was killed or failed.
+		Short: "Remove everything that a killed or failed restore left",
+		Long: `Remove everything that a killed or failed restore left.
 
-That is its TidbCluster, claims and persistent volumes, the EBS volumes that it made, and
-fast snapshot restore that it enabled. The run's id is in the restore's output, on everything
+That is its TidbCluster, claims and persistent volumes, its EBS volumes, and any fast
+snapshot restore that it enabled. The run's id is in the restore's output, on everything
 that it made (tisnap.io/run), and in the output of tisnap gc.
 
-It refuses, and deletes nothing, while the run is alive or another run has the cluster, and
-if the cluster has served or may serve: finish that one with tisnap resolve, or delete it by
-hand. It may be run again.` + "\n" + exitStatus(),
+It refuses, without deleting anything, while the run is alive or another run has the
+cluster, and if the cluster has served or may serve: finish such a restore with tisnap
+resolve, or delete it by hand. It is safe to run again.` + "\n" + exitStatus(),
 		Example: `  # what would be deleted
   tisnap restore abort 20261121t100000-5bba77d4 --storage s3://backups/prod --dry-run
 

@@ -32,7 +32,7 @@ type restoreDoc struct {
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
 	Account  string           `json:"account,omitempty"`
 	Without  []uint64         `json:"withoutStores,omitempty"` // of --tolerate-store
-	// what the run could not do or undo: a person has to see to it
+	// what the run could not do or undo; needs attention
 	Left   []string       `json:"left,omitempty"`
 	Report *report.Report `json:"report"`
 
@@ -75,7 +75,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	return doc
 }
 
-// regionsOf is what the report says of the data phase; nil if the run made no plan, or did not begin to flash back.
+// regionsOf returns the report's part about the data phase; nil if the run made no plan or did not start the flashback.
 func regionsOf(s journal.ResolvedRegions) *report.Regions {
 	if s.Unchanged+s.Flashed == 0 {
 		return nil
@@ -87,7 +87,7 @@ func regionsOf(s journal.ResolvedRegions) *report.Regions {
 
 func (d *restoreDoc) table(w io.Writer) error {
 	if d.Report.OnlyChecked() {
-		return nil // the error says all
+		return nil // the error is enough
 	}
 	if err := d.Report.Table(w, report.TableOptions{Compare: d.compare}); err != nil {
 		return err
@@ -128,14 +128,14 @@ type restorePlanDoc struct {
 	Volumes  []restore.Volume `json:"volumes"`
 	Region   string           `json:"region"`
 	Account  string           `json:"account"`
-	// InitializationMiB is the rate of each volume, in so many Waves.
+	// InitializationMiB is each volume's rate; Waves is how many batches of volumes are needed.
 	InitializationMiB int64 `json:"initializationMiB,omitempty"`
 	Waves             int   `json:"waves,omitempty"`
-	// Estimate is how long the restore takes and what it costs; nil if nobody knows how much data there is.
+	// Estimate is the restore's expected duration and cost; nil if the data size is unknown.
 	Estimate *estimateDoc `json:"estimate,omitempty"`
 }
 
-// estimate adds how long the restore takes, by the model scaled to the storage's runs, and what AWS bills.
+// estimate adds the expected duration, by the model scaled to the storage's runs, and AWS's charges.
 func (d *restorePlanDoc) estimate(
 	ctx context.Context, store objstore.Store, opts restore.Options, p *restore.Plan,
 ) error {
@@ -148,7 +148,7 @@ func (d *restorePlanDoc) estimate(
 	}
 	fit, err := fitTo(ctx, history.Open(store))
 	if err != nil {
-		fit = nil // the plan is good without
+		fit = nil // optional for the plan
 	}
 	d.Estimate = &estimateDoc{header: newHeader("Estimate")}
 	return d.Estimate.add(plannedRestore(opts, p), fit, prices)
@@ -176,7 +176,8 @@ func (d *restorePlanDoc) table(w io.Writer) error {
 		return err
 	}
 	if d.Waves > 0 {
-		if _, err := fmt.Fprintf(w, "\nEC2 would fill each volume at %d MiB/s, in %d wave(s)\n", d.InitializationMiB,
+		if _, err := fmt.Fprintf(w, "\nEC2 would initialize each volume at %d MiB/s, in %d wave(s)\n",
+			d.InitializationMiB,
 			d.Waves); err != nil {
 			return err
 		}

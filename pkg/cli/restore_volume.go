@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// volumeFlags say what the new volumes are like, where they are, and how they get their data.
+// volumeFlags describe the new volumes, where they go, and how they are initialized.
 type volumeFlags struct {
 	volumeType, zone, kmsKey, account string
 	iops, throughput, size            int64
@@ -31,17 +31,17 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 		"MiB/s of each new gp3 volume (default: the source's, or the type's)")
 	fl.Int64Var(&f.size, "volume-size", 0, "GiB of each new volume, not less than the source's (default: the source's)")
 	fl.StringVar(&f.zone, "target-az", "",
-		"availability zone of all new volumes, by name or id (default: each volume's own)")
+		"availability zone for all new volumes, by name or id (default: each volume's own)")
 	fl.StringSliceVar(&f.azMap, "az-map", nil,
-		"zones of the backup and where their volumes go, by name or id: 2a=2b,2c=2d")
+		"map of the backup's zones to the target's, by name or id: 2a=2b,2c=2d")
 	fl.StringVar(&f.kmsKey, "kms-key", "",
 		"KMS key to encrypt the new volumes with: id, alias or ARN (default: each snapshot's)")
 	fl.StringVar(&f.account, "account", "",
-		"AWS account that the restore has to be in, by its 12 digits (default: that of the credentials)")
+		"12-digit AWS account that the restore must run in (default: the credentials' account)")
 	fl.Int64Var(&f.initialization, "initialization-rate", 0,
-		"MiB/s at most at which EC2 fills each volume, 100 to 300, billed by AWS (default: as it is read)")
+		"MiB/s at which EC2 initializes each volume, 100 to 300, billed by AWS (default: on read)")
 	fl.BoolVar(&f.fsr, "fsr", false,
-		"enable fast snapshot restore while the volumes are made, billed by AWS; takes an hour a TiB and more")
+		"enable fast snapshot restore while the volumes are created, billed by AWS; takes an hour or more per TiB")
 	fl.StringVar(&f.afterType, "after-restore-type", "",
 		"type of the volumes once the cluster serves: gp3|io1|io2 (default: as restored)")
 	fl.Int64Var(&f.afterIOPS, "after-restore-iops", 0,
@@ -49,7 +49,7 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 	fl.Int64Var(&f.afterThroughput, "after-restore-throughput", 0,
 		"MiB/s of each gp3 volume once the cluster serves (default: as restored)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil,
-		"tag keys of the snapshots that their volumes get too; no others are copied")
+		"snapshot tag keys to copy to the volumes; no others are copied")
 	complete(cmd, "volume-type", volumeTypes()...)
 	complete(cmd, "after-restore-type", volumeTypes()...)
 }
@@ -65,7 +65,7 @@ func (f *volumeFlags) validate() error {
 		{"after-restore-iops", f.afterIOPS}, {"after-restore-throughput", f.afterThroughput},
 	} {
 		if row.value < 0 {
-			return fmt.Errorf("--%s %d: it cannot be negative", row.flag, row.value)
+			return fmt.Errorf("--%s %d: must not be negative", row.flag, row.value)
 		}
 	}
 	if f.initialization != 0 &&
@@ -81,10 +81,11 @@ func (f *volumeFlags) validate() error {
 	}
 	switch {
 	case f.fsr && f.initialization != 0:
-		return fmt.Errorf("--fsr and --initialization-rate exclude each other: EC2 takes the rate and ignores fast " +
-			"snapshot restore")
+		return fmt.Errorf(
+			"--fsr and --initialization-rate are mutually exclusive: EC2 uses the rate and ignores fast " +
+				"snapshot restore")
 	case f.zone != "" && len(f.azMap) > 0:
-		return fmt.Errorf("--target-az and --az-map exclude each other")
+		return fmt.Errorf("--target-az and --az-map are mutually exclusive")
 	}
 	if err := ebs.CheckKeepTags(f.keepTags); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (f *volumeFlags) validate() error {
 	return err
 }
 
-// into writes the flags, which validate has accepted, into the options.
+// into copies the validated flags into the options.
 func (f *volumeFlags) into(o *restore.Options) error {
 	pairs, err := restore.ParseZonePairs(f.azMap)
 	if err != nil {

@@ -124,12 +124,12 @@ func TestRunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
 	}{
 		"its own backup":                      {backup, 7, "", "", true, nil},
 		"a backup of a namesake":              {backup, 8, "", "", false, []string{"PD's cluster id 7", "PD's cluster id 8"}},
-		"a backup of an older version":        {withIDs(backup, 0, ""), 7, "", "", false, []string{"is not proven"}},
+		"a backup of an older version":        {withIDs(backup, 0, ""), 7, "", "", false, []string{"may belong to another"}},
 		"one of an older version, chosen":     {withIDs(backup, 0, ""), 7, "", "dead", true, nil},
 		"its own restore":                     {restored, 0, "uid-a", "", true, nil},
 		"a restore into a namesake":           {restored, 0, "uid-b", "", false, []string{"uid-a", "uid-b"}},
-		"a restore of an older version":       {withIDs(restored, 0, ""), 0, "uid-a", "", false, []string{"is not proven"}},
-		"a Kubernetes whose uid may not read": {restored, 0, "", "", false, []string{"is not proven"}},
+		"a restore of an older version":       {withIDs(restored, 0, ""), 0, "uid-a", "", false, []string{"may belong to another"}},
+		"a Kubernetes whose uid may not read": {restored, 0, "", "", false, []string{"may belong to another"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

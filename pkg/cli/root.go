@@ -26,7 +26,7 @@ type app struct {
 	shutdown *shutdown     // by a signal; nil without
 }
 
-// globalFlags are those that every command has, spelled as in kubectl, aws and br.
+// globalFlags are common to all commands, spelled as in kubectl, aws and br.
 type globalFlags struct {
 	kubeconfig, context, namespace, as string
 	region, profile, endpoint          string
@@ -50,10 +50,10 @@ func (a *app) root() *cobra.Command {
 		Short:       "Back up and restore TiDB clusters on EKS by EBS volume snapshots",
 		Long: `Back up and restore TiDB clusters on EKS by EBS volume snapshots.
 
-A backup holds the running cluster still for seconds, snapshots all TiKV volumes in
-parallel, releases the cluster, waits, and seals a manifest in object storage. A restore
-makes a cluster in recovery mode, volumes of the type, IOPS and throughput that you
-choose, and brings all stores to one consistent state at the backup ts.`,
+A backup holds the running cluster for seconds, snapshots all TiKV volumes in parallel,
+releases the cluster, waits for the snapshots, and seals a manifest in object storage. A
+restore creates a cluster in recovery mode on volumes of the type, IOPS and throughput that
+you choose, and brings all stores to one consistent state at the backup ts.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -77,16 +77,15 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.as, "as", "", "user to impersonate in Kubernetes")
 	f.StringVar(&g.region, "region", "", "AWS region (default: the AWS SDK's chain)")
 	f.StringVar(&g.profile, "profile", "", "AWS profile")
-	f.StringVar(&g.endpoint, "endpoint-url", "", "URL for EC2 and S3 in place of Amazon's (default: AWS_ENDPOINT_URL)")
+	f.StringVar(&g.endpoint, "endpoint-url", "", "custom endpoint URL for EC2 and S3 (default: AWS_ENDPOINT_URL)")
 	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
 	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the TidbCluster's status)")
 	f.StringSliceVar(&g.resolve, "resolve", nil,
-		"from outside the Kubernetes cluster: where a name of PD or a store is, as NAME=IP or NAME:PORT=HOST:PORT; "+
-			"may be repeated")
+		"address of a PD or store name outside the Kubernetes cluster, NAME=IP or NAME:PORT=HOST:PORT; may be repeated")
 	choose(cmd, f, &g.via, "via", reach.Ways(),
-		"how PD and the stores are reached: direct, through port forwards of Kubernetes' API server, or auto: direct "+
-			"unless they cannot be reached so")
-	f.StringVar(&g.addressFile, "address-map", "", "file with lines as for --resolve")
+		"how to reach PD and the stores: direct, port-forward (through Kubernetes' API server), or auto: direct if "+
+			"possible, else port-forward")
+	f.StringVar(&g.addressFile, "address-map", "", "file with one --resolve mapping per line")
 	f.StringVar(&g.tls.CA, "ca", "",
 		"CA certificate of the TiDB cluster, for TLS (default: from the secret NAME-cluster-client-secret)")
 	f.StringVar(&g.tls.Cert, "cert", "", "client certificate, for TLS")
@@ -99,7 +98,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	complete(cmd, "output", append(outputs(), jsonPath)...)
 	a.completeFromLive(cmd)
 	f.DurationVar(&g.grace, "grace-period", defaultGrace,
-		"after SIGTERM, how long the process may take to undo its run and end, what is left then is named; a pod's "+
+		"time to undo and exit after SIGTERM, after which leftovers are listed; a pod's "+
 			"terminationGracePeriodSeconds")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
@@ -110,7 +109,7 @@ choose, and brings all stores to one consistent state at the backup ts.`,
 	return cmd
 }
 
-// fromEnv sets flags that the command line does not from TISNAP_FLAG_NAME.
+// fromEnv sets flags absent from the command line from TISNAP_FLAG_NAME.
 func fromEnv(cmd *cobra.Command) error {
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -126,12 +125,12 @@ func fromEnv(cmd *cobra.Command) error {
 	return err
 }
 
-// envName is a flag's name in a variable of the environment.
+// envName returns a flag's environment variable.
 func envName(flag string) string { return strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
 
-// complete offers fixed values for a flag in the shell.
+// complete offers a flag's fixed values for shell completion.
 func complete(cmd *cobra.Command, flag string, values ...string) {
-	// fails only for a flag that does not exist, which a test would show
+	// fails only for an unknown flag, which a test would catch
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -148,7 +147,7 @@ func (g *globalFlags) validate() error {
 	return nil
 }
 
-// machine reports whether a program reads what the command prints.
+// machine reports whether a program reads the output.
 func (a *app) machine() bool {
 	return a.global.output == "json" || a.global.output == "yaml" || a.global.progress == ui.JSON
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// inEveryCluster is a name that resolves in each Kubernetes cluster, and where its names do.
+// inEveryCluster is a name that resolves inside every Kubernetes cluster.
 const inEveryCluster = "kubernetes.default.svc"
 
 // forwards reports whether PD and the stores are, or will be, reached through the API server. A restore asks before its
@@ -21,8 +21,8 @@ func (c *connections) forwards(ctx context.Context) bool {
 	return c.route != nil && c.route.WillForward(ctx, inEveryCluster)
 }
 
-// routeBy lets PD and the stores be reached by port forwards of the client, if --via says so or, by auto, if they
-// cannot be reached directly. A pod of the same Kubernetes cluster needs none.
+// routeBy routes to PD and the stores through the client's port forwards if --via asks for them, or, with auto, if they
+// cannot be reached directly. A pod in the same Kubernetes cluster needs none.
 func (c *connections) routeBy(client *kube.Client) error {
 	if c.route != nil {
 		return nil
@@ -41,14 +41,14 @@ func (c *connections) routeBy(client *kube.Client) error {
 	return nil
 }
 
-// sayForward says that the addresses of PD and the stores lead nowhere from here.
+// sayForward logs that PD's and the stores' addresses cannot be reached from here.
 func (c *connections) sayForward(why error) {
 	c.say(
 		"PD and the stores cannot be reached from here (" + why.Error() +
-			"): connecting through port forwards of Kubernetes' API server; --via direct does not")
+			"): connecting through port forwards of Kubernetes' API server; use --via direct to disable")
 }
 
-// forwarded is what the report says of port forwards; nil if there were none.
+// forwarded returns the report's part about port forwards; nil if there were none.
 func (c *connections) forwarded(hold *report.Hold) *report.Forward {
 	if c.forwarder == nil {
 		return nil
@@ -80,8 +80,8 @@ func (c *connections) dial(ctx context.Context, address string) (net.Conn, error
 // wayTimeout bounds the first connection to PD.
 const wayTimeout = 15 * time.Second
 
-// openWay connects to PD once, if that may take port forwards: to find out that it does, and to open the first, takes
-// longer than PD's client gives a connection. What fails here fails again there, and is said there.
+// openWay connects to PD once if that may take port forwards: finding out, and opening the first one, takes longer than
+// PD's client allows for a connection. A failure here recurs there and is reported there.
 func (c *connections) openWay(ctx context.Context, addresses []string) {
 	if c.forwarder == nil {
 		return

@@ -21,8 +21,8 @@ func (a *app) runsCommand() *cobra.Command {
 		Short: "Show runs, and undo one that died",
 		Long: `Show runs, and undo one that died.
 
-Every backup, restore and resolve keeps a journal in the storage. One whose process died is
-unfinished: the same command continues it, and runs abort undoes what it did.`,
+Every backup, restore and resolve keeps a journal in the storage. A run whose process died is
+unfinished: the same command resumes it, and runs abort undoes it.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -43,9 +43,9 @@ func (a *app) runsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the runs in a storage",
-		Long: `List the runs in a storage, the newest first, with their state: running ones hold their
-cluster's lock, those shown as "dead?" hold it and do not renew it; unfinished ones died, and can be
-continued or aborted. Nothing is changed.`,
+		Long: `List the runs in a storage, newest first, with their state: running ones hold their cluster's
+lock, those shown as "dead?" hold it but do not renew it, and unfinished ones died and can be
+resumed or aborted. Nothing is changed.`,
 		Example: "  tisnap runs list --storage s3://backups/prod\n  tisnap runs list --storage s3://backups/prod -o " +
 			"json",
 		Args: exactly(),
@@ -107,7 +107,7 @@ func (d *runsDoc) table(w io.Writer) error {
 	return t.write(w)
 }
 
-// shown is the state as people see it: scripts have the state and "silent".
+// shown returns the state for users; scripts get the state and "silent".
 func shown(r *runs.Run) string {
 	if r.Silent {
 		return "dead?"
@@ -124,9 +124,9 @@ type runDoc struct {
 func (a *app) runsDescribeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe RUN",
-		Short: "Show one run: its processes, and what it waits for",
-		Long: `Show one run: its processes with the gaps between them, the step that it came to, who holds
-its lock, and how to continue or undo it. Nothing is changed.`,
+		Short: "Show one run: its processes and current step",
+		Long: `Show one run: its processes and the gaps between them, its current step, who holds its lock,
+and how to resume or undo it. Nothing is changed.`,
 		Example:           "  tisnap runs describe 20261122t100000-1a2b3c4d --storage s3://backups/prod",
 		Args:              exactly("RUN"),
 		ValidArgsFunction: a.completeRuns,
@@ -144,12 +144,12 @@ func (a *app) readRun(ctx context.Context, arg string) (*runs.Run, error) {
 	return a.withRun(ctx, arg, func(_ objstore.Store, r *runs.Run) (*runs.Run, error) { return r, nil })
 }
 
-// describeRun looks twice at a run that seems dead: a clock that is behind ours makes a live one look so.
+// describeRun checks a run that seems dead twice: with a skewed clock a live one looks dead.
 func (a *app) describeRun(ctx context.Context, arg string) (*runs.Run, error) {
 	return a.withRun(ctx, arg, func(store objstore.Store, r *runs.Run) (*runs.Run, error) {
 		if r.Silent {
 			_, _ = fmt.Fprintf(a.streams.Err,
-				"run %s has not renewed its lock since %s: looking once more, in some seconds\n",
+				"run %s has not renewed its lock since %s: checking again in a few seconds\n",
 				oneLine(r.ID), r.RenewedAt.Format(time.RFC3339))
 		}
 		return runs.LookAgain(ctx, store, r)
@@ -183,13 +183,12 @@ func (d *runDoc) table(w io.Writer) error {
 	}
 	if d.Silent {
 		fmt.Fprintf(w,
-			"the lock was not renewed since %s, by its owner's clock, nor while this command looked: the process is "+
-				"dead, "+
-				"or has stopped. The command that started it continues it, once it has watched the lock for a minute\n",
+			"the lock was last renewed at %s by its owner's clock, and not while this command watched: the process "+
+				"is dead or suspended. The command that started it resumes it after watching the lock for a minute\n",
 			d.RenewedAt.Format(time.RFC3339))
 	}
 	if d.ResolvedBy != "" {
-		fmt.Fprintf(w, "its process died, and run %s of tisnap resolve finished it\n", oneLine(d.ResolvedBy))
+		fmt.Fprintf(w, "its process died, and tisnap resolve finished it in run %s\n", oneLine(d.ResolvedBy))
 	}
 	if d.Error != "" {
 		fmt.Fprintf(w, "error: %s\n", oneLine(d.Error))
@@ -204,7 +203,7 @@ func (d *runDoc) table(w io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w,
-		"\ncontinue it with the command that started it and --run-id %s; undo it with: tisnap runs abort %s\n",
+		"\nresume it with the command that started it and --run-id %s; undo it with: tisnap runs abort %s\n",
 		oneLine(d.ID), oneLine(d.ID))
 	return err
 }

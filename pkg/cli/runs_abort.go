@@ -35,16 +35,17 @@ func (a *app) runsAbortCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "abort RUN",
 		Short: "Undo a run whose process died",
-		Long: `Undo a run whose process died, as it would have done itself: a backup releases the cluster and
-deletes its snapshots; a restore deletes the cluster and the volumes that it made. What a sealed
-backup names stays, and so does a restored cluster that serves. It waits a minute to make sure
-that the process is dead; a run that is alive is refused (exit 6): end it by Ctrl-C or SIGTERM.` + "\n" + exitStatus(),
+		Long: `Undo a run whose process died, as the process itself would have done: a backup releases the
+cluster and deletes its snapshots; a restore deletes the cluster and volumes that it made.
+Snapshots of a sealed backup stay, and so does a restored cluster that serves. It waits a
+minute to make sure that the process is dead, and refuses a live run (exit 6): stop that with
+Ctrl-C or SIGTERM.` + "\n" + exitStatus(),
 		Example:           "  tisnap runs abort 20261122t100000-1a2b3c4d --storage s3://backups/prod --yes",
 		Args:              exactly("RUN"),
 		ValidArgsFunction: a.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes && !a.asks() {
-				return usage(cmd, errors.New("it deletes what the run made, so it needs --yes"))
+				return usage(cmd, errors.New("this deletes what the run made: pass --yes"))
 			}
 			r, err := a.readRun(cmd.Context(), args[0])
 			if err != nil {
@@ -52,11 +53,11 @@ that the process is dead; a run that is alive is refused (exit 6): end it by Ctr
 			}
 			if r.ResolvedBy != "" {
 				return failure.New(failure.Conflict, "abort run", string(r.ID),
-					"run %s of tisnap resolve has finished it", r.ResolvedBy)
+					"tisnap resolve finished it in run %s", r.ResolvedBy)
 			}
 			if r.History.Ended {
 				return failure.New(failure.Conflict, "abort run", string(r.ID), "it has ended").
-					WithHint("what it left, if anything, is deleted by: tisnap gc")
+					WithHint("delete anything that it left with: tisnap gc")
 			}
 			if !yes {
 				if err := a.confirm(cmd.Context(),
@@ -88,10 +89,11 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
 		return a.abortRestore(cmd, removal{yes: true, rate: abortRate}, r.ID)
 	default:
 		return failure.New(failure.Usage, "abort run", string(r.ID),
-			"it is a %s, which makes nothing that could be undone", r.Operation).
-			WithHint("continue it with: tisnap resolve %s --backup %s", r.Cluster, r.Backup)
+			"a %s has nothing to undo", r.Operation).
+			WithHint("resume it with: tisnap resolve %s --backup %s", r.Cluster, r.Backup)
 	}
 }
 
-// abortRate is how many volumes of a restore are deleted in a second: the request limit is the whole account's.
+// abortRate is how many of a restore's volumes are deleted per second: the request limit is shared by the whole
+// account.
 const abortRate = 1

@@ -22,7 +22,7 @@ func TestRuns_LockIsNotRenewed_IsShownAsDead(t *testing.T) {
 	require.Regexp(t, `alive .* running `, list.String())
 	require.Regexp(t, `dead .* dead\? `, list.String())
 	require.NoError(t, (&runDoc{Run: dead}).table(&one))
-	require.Contains(t, one.String(), "the lock was not renewed since 2026-01-01T12:00:00Z")
+	require.Contains(t, one.String(), "the lock was last renewed at 2026-01-01T12:00:00Z")
 	one.Reset()
 	require.NoError(t, (&runDoc{Run: alive}).table(&one))
 	require.NotContains(t, one.String(), "not renewed")

@@ -9,24 +9,24 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// signPassword is the environment variable with the password of --sign-key. No flag takes a secret.
+// signPassword is the environment variable for the password of --sign-key. No flag takes a secret.
 const signPassword = "TISNAP_SIGN_PASSWORD" //nolint:gosec // its name
 
-// verifyKeyFlag is the same for every command that reads a sealed backup for its user.
+// verifyKeyFlag is shared by the commands that read a sealed backup.
 func verifyKeyFlag(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "verify-key", "",
-		"public key of minisign, or the file with it: a backup that this key did not sign is refused")
+		"minisign public key or key file: a backup that it did not sign is refused")
 }
 
 // readSigningKey reads the key of --sign-key; nil without one.
 func readSigningKey(file string) (*manifest.SigningKey, error) {
 	if file == "" {
-		return nil, nil // to sign nothing is a choice, not an error
+		return nil, nil // signing is optional
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, failure.New(failure.Usage, "read --sign-key", file, "%w", err).
-			WithHint("give the file with the secret key that `minisign -G` wrote; without --sign-key the backup is " +
+			WithHint("use the secret key file that `minisign -G` wrote; without --sign-key the backup is " +
 				"not signed")
 	}
 	key, err := manifest.ParseSigningKey(text, os.Getenv(signPassword))
@@ -36,7 +36,7 @@ func readSigningKey(file string) (*manifest.SigningKey, error) {
 // readVerifyKey reads the key of --verify-key; nil without one.
 func readVerifyKey(value string) (*manifest.VerifyKey, error) {
 	if value == "" {
-		return nil, nil // to demand no signature is a choice, not an error
+		return nil, nil // verification is optional
 	}
 	if key, err := manifest.ParseVerifyKey([]byte(value)); err == nil {
 		return key, nil
@@ -44,8 +44,8 @@ func readVerifyKey(value string) (*manifest.VerifyKey, error) {
 	text, err := os.ReadFile(value)
 	if err != nil {
 		return nil, failure.New(failure.Usage, "read --verify-key", value,
-			"it is neither a public key of minisign nor a file: %w", err).
-			WithHint("give the file minisign.pub that `minisign -G` wrote, or the second line of it")
+			"it is neither a minisign public key nor a file: %w", err).
+			WithHint("use the file minisign.pub that `minisign -G` wrote, or its second line")
 	}
 	key, err := manifest.ParseVerifyKey(text)
 	return key, failure.Annotate(err, "read --verify-key", value)

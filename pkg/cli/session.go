@@ -18,12 +18,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/ui"
 )
 
-// session is what a long command shows of itself: progress, and a log that does not disturb it.
+// session is a long command's output while it runs: progress, and a log that does not disturb it.
 type session struct {
 	progress *ui.Progress
 	log      *zap.Logger
 	file     *os.File
-	mute     func() // writes nothing more to stderr
+	mute     func() // stops writing to stderr
 }
 
 func (a *app) session() (*session, error) {
@@ -56,10 +56,10 @@ func encoder(format string) zapcore.Encoder {
 	return zapcore.NewConsoleEncoder(cfg)
 }
 
-// end takes the live line down before results are printed. It may be called twice.
+// end removes the live line before results are printed. Idempotent.
 func (s *session) end() {
-	_ = s.log.Sync() // a log on a terminal cannot be synced, and says so
-	// A stderr that is gone must not fail the run, and one that nobody reads must not hang it.
+	_ = s.log.Sync() // syncing a terminal always fails
+	// A closed stderr must not fail the run, and a blocked one must not hang it.
 	if err := s.progress.Close(); errors.Is(err, ui.ErrUnread) {
 		s.mute()
 	}
@@ -69,7 +69,7 @@ func (s *session) end() {
 	}
 }
 
-// runID is the one that the user chose, or a new one.
+// runID returns the id that the user chose, or a new one.
 func runID(chosen string) (cluster.RunID, error) {
 	if chosen == "" {
 		return journal.NewRunID(time.Now())
@@ -81,10 +81,10 @@ func runID(chosen string) (cluster.RunID, error) {
 	return cluster.RunID(chosen), nil
 }
 
-// runIDs are those that fit into the names of Kubernetes objects and the values of tags.
+// runIDs matches ids that fit into names of Kubernetes objects and tag values.
 func runIDs() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`) }
 
-// newOwner is who takes locks in a command that is no run itself.
+// newOwner returns the lock owner for a command that is not itself a run.
 func newOwner(cmd *cobra.Command) (runlock.Owner, error) {
 	run, err := runID("")
 	return owner(cmd, run), err

@@ -19,14 +19,14 @@ import (
 // defaultGrace is Kubernetes' own terminationGracePeriodSeconds.
 const defaultGrace = 30 * time.Second
 
-// shutdown is how the process ends by a signal. Its run works in another goroutine.
+// shutdown handles signals. The run works in another goroutine.
 type shutdown struct {
 	grace   atomic.Int64 // a time.Duration; zero is defaultGrace
 	machine atomic.Bool  // lines are JSON
 	left    phase.Remains
 }
 
-// configure takes what the flags say.
+// configure applies the flags.
 func (e *shutdown) configure(grace time.Duration, machine bool) {
 	if e != nil {
 		e.grace.Store(int64(grace))
@@ -34,7 +34,7 @@ func (e *shutdown) configure(grace time.Duration, machine bool) {
 	}
 }
 
-// remains is where a run says what would be left of it; nil without signals.
+// remains is where a run registers what it would leave; nil without signal handling.
 func (a *app) remains() *phase.Remains {
 	if a.shutdown == nil {
 		return nil
@@ -42,8 +42,8 @@ func (a *app) remains() *phase.Remains {
 	return &a.shutdown.left
 }
 
-// await returns the run's code, or at the second signal that signal's, or the first one's at the end of the grace
-// period. A cluster that is still held then outranks the signal.
+// await returns the run's code, or the second signal's code when it arrives, or the first one's when the grace period
+// ends. A cluster still held at that point outranks the signal.
 func (e *shutdown) await(
 	done <-chan ExitCode, signals <-chan os.Signal, cancel context.CancelCauseFunc, w io.Writer,
 ) ExitCode {
@@ -70,7 +70,7 @@ func (e *shutdown) await(
 			cancel(stop)
 			e.sayStopping(w, stop, grace)
 		case <-over:
-			return e.leave(w, fmt.Sprintf("stopped, as the grace period of %s is over", e.period()), stopped)
+			return e.leave(w, fmt.Sprintf("stopped: the grace period of %s is over", e.period()), stopped)
 		}
 	}
 }
@@ -83,10 +83,10 @@ func (e *shutdown) period() time.Duration {
 }
 
 func (e *shutdown) sayStopping(w io.Writer, stop *phase.StopError, grace time.Duration) {
-	text := "stopping: the run is being undone; a second signal stops at once"
+	text := "stopping: undoing the run; a second signal stops at once"
 	if !stop.UndoBy.IsZero() {
 		text = fmt.Sprintf(
-			"stopping: the run is being undone, for %s at most (--grace-period); a second signal stops at once", grace)
+			"stopping: undoing the run, within %s (--grace-period); a second signal stops at once", grace)
 	}
 	if e.machine.Load() {
 		// strings cannot fail
@@ -96,7 +96,7 @@ func (e *shutdown) sayStopping(w io.Writer, stop *phase.StopError, grace time.Du
 	ui.Say(w, text)
 }
 
-// leave says what is left of the run, and what to do about each part of it.
+// leave lists what the run leaves and what to do about each item.
 func (e *shutdown) leave(w io.Writer, why string, code ExitCode) ExitCode {
 	lines, held := e.left.Lines()
 	kind := failure.Unknown

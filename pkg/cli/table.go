@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// oneLine is a value as a line may hold it, whatever somebody has written into the storage that it is from.
+// oneLine makes any value from the storage safe to print on one line.
 func oneLine(value any) string { return failure.Line(fmt.Sprint(value)) }
 
 // table prints aligned columns as kubectl does; an empty cell is "<none>".

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// targetFlags say how the target's TidbCluster differs from the source's.
+// targetFlags describe how the target's TidbCluster differs from the source's.
 type targetFlags struct {
 	manifest     string
 	patches      []string
@@ -28,21 +28,21 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.keepServices, "keep-service-settings", false,
 		"keep the source's node ports, host names and load balancer addresses")
 	fl.StringVar(&f.manifest, "from-manifest", "",
-		"make the cluster from the TidbCluster in this file (- for standard input), in place of the source's; what "+
-			"could not open the data is refused")
+		"create the cluster from the TidbCluster in this file (- for standard input) instead of the source's; "+
+			"refused if it could not open the data")
 	fl.StringArrayVar(&f.patches, "patch", nil,
-		"file with a change of the TidbCluster: JSON Patch if a list, else a merge patch; in YAML or JSON; can be "+
+		"patch file for the TidbCluster, YAML or JSON: a list is a JSON Patch, anything else a merge patch; may be "+
 			"repeated")
 	fl.BoolVar(&f.print, "print-manifest", false,
-		"check everything and print the TidbCluster that would be made; change nothing")
+		"check everything and print the TidbCluster that would be created; change nothing")
 }
 
-// readsInput reports whether a file is standard input.
+// readsInput reports whether a flag reads standard input.
 func (f *targetFlags) readsInput() bool {
 	return f.manifest == "-" || slices.Contains(f.patches, "-")
 }
 
-// into reads the files.
+// into reads the files into the options.
 func (f *targetFlags) into(cmd *cobra.Command, opts *restore.Options) error {
 	opts.KeepServiceSettings = f.keepServices
 	if f.manifest != "" {
@@ -68,10 +68,10 @@ func (f *targetFlags) into(cmd *cobra.Command, opts *restore.Options) error {
 	return nil
 }
 
-// maxInput is more than a Kubernetes object can have.
+// maxInput is larger than any Kubernetes object.
 const maxInput = 4 << 20
 
-// readInput reads a file of the user's, or standard input for a dash.
+// readInput reads a user's file, or standard input for a dash.
 func readInput(cmd *cobra.Command, file string) ([]byte, error) {
 	from := cmd.InOrStdin()
 	if file != "-" {
@@ -84,18 +84,18 @@ func readInput(cmd *cobra.Command, file string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(from, maxInput+1))
 	if err == nil && len(text) > maxInput {
-		err = errors.New("it is too large for an object of Kubernetes")
+		err = errors.New("too large for a Kubernetes object")
 	}
 	return text, failure.Wrap(err, failure.Usage, "read file", file)
 }
 
-// manifestDoc is the output of `tisnap restore --print-manifest`: the object itself, as kubectl takes it.
+// manifestDoc is the output of `tisnap restore --print-manifest`: the object itself, ready for kubectl.
 type manifestDoc struct{ yaml []byte }
 
 func printedManifest(opts restore.Options, p *restore.Plan) (document, error) {
 	if p.TidbCluster == nil {
 		return nil, failure.New(failure.Conflict, "print manifest", opts.Target.String(),
-			"the cluster exists, so none would be made").
+			"the cluster exists, so none would be created").
 			WithHint("kubectl -n %s get tidbcluster %s -o yaml", opts.Target.Namespace, opts.Target.Name)
 	}
 	return &manifestDoc{yaml: p.TidbCluster}, nil
@@ -106,7 +106,7 @@ func (d *manifestDoc) table(w io.Writer) error {
 	return err
 }
 
-// MarshalJSON is the object.
+// MarshalJSON returns the object.
 func (d *manifestDoc) MarshalJSON() ([]byte, error) {
 	object, err := yaml.YAMLToJSON(d.yaml)
 	if err != nil {

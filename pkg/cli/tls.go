@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// clientTLS is what PD and the stores are connected to with; nil is no TLS.
+// clientTLS returns the TLS configuration for PD and the stores; nil for none.
 func (c *connections) clientTLS() *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +32,7 @@ func (c *connections) secure(ctx context.Context, k *kube.Client, tc *kube.TidbC
 	return nil
 }
 
-// sourcePD connects to the PD of a cluster that runs.
+// sourcePD connects to the PD of a running cluster.
 func (c *connections) sourcePD(ctx context.Context, k *kube.Client, tc *kube.TidbCluster) (*pd.Client, error) {
 	if err := c.secure(ctx, k, tc); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (c *connections) sourcePD(ctx context.Context, k *kube.Client, tc *kube.Tid
 	return c.pd(ctx, tc.PDAddresses, tc.Name)
 }
 
-// targetPD connects to the PD of a restore's target, which may have been made by this very run.
+// targetPD connects to the PD of a restore's target, which this run may have just created.
 func (c *connections) targetPD(
 	ctx context.Context, k *kube.Client, addresses []string, name cluster.Name,
 ) (restore.PD, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// usageError is a command line that can never work.
+// usageError is an invalid command line.
 type usageError struct {
 	command string
 	err     error
@@ -27,7 +27,7 @@ func usage(cmd *cobra.Command, err error) error {
 	return &usageError{command: cmd.CommandPath(), err: failure.Wrap(err, failure.Usage, "", "")}
 }
 
-// flagError names the flag that was meant, if one is near.
+// flagError suggests a similar flag, if there is one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -49,7 +49,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		WithHint("did you mean --%s? see: %s --help", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
-// knownCommand is what is left for a command that has only commands: a word that is none of them.
+// knownCommand reports an unknown subcommand of a command that only has subcommands.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		WithHint("did you mean %s? see: %s --help", strings.Join(near, " or "), cmd.CommandPath()))
 }
 
-// exactly is cobra.ExactArgs with an error that says what is missing.
+// exactly is cobra.ExactArgs with an error that names the missing argument.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is what the build knows of itself.
+// Version is the build's version information.
 type Version struct {
 	Version string // "dev" for a build without one
 	Commit  string
@@ -29,7 +29,7 @@ const supported = "6.5.8 and later 6.5, 7.5.1 and later, 8.1.0 and later"
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version and the versions of TiKV that it works with",
+		Short:   "Print the version and the supported versions of TiKV",
 		Example: "  tisnap version\n  tisnap version -o json",
 		Args:    exactly(),
 		RunE: func(*cobra.Command, []string) error {
