@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// backupFlags are those of `backup full` alone.
+// backupFlags are specific to `backup full`.
 type backupFlags struct {
 	Type         string
 	VolumeFile   string
@@ -54,7 +54,7 @@ func (a *app) backupCommand() *cobra.Command {
 	return cmd
 }
 
-// backup takes the backup, and says the line that the Operator waits for only when it is sealed.
+// backup takes the backup, and prints the line that the Operator waits for only once it is sealed.
 func (a *app) backup(ctx context.Context, f backupFlags) error {
 	file, err := readVolumeFile(f.VolumeFile, a.common.target())
 	if err != nil {
@@ -86,12 +86,12 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	return a.concludeBackup(p, opts.Backup, result, err)
 }
 
-// concludeBackup says how the backup ended. One that is not sealed is an error whatever its run says: the Operator
-// takes the end with 0 for a backup.
+// concludeBackup reports the outcome. An unsealed backup is an error whatever its run returned: to the Operator exit
+// code 0 means a backup.
 func (a *app) concludeBackup(p *progress, id cluster.BackupID, result *backup.Result, err error) error {
 	if err == nil && !result.Sealed {
 		err = failure.New(failure.Unready, "back up", string(id),
-			"the run ended without an error, and the backup is not sealed").
+			"the run succeeded, but the backup is not sealed").
 			WithHint("take another backup, and report this")
 	}
 	done := result.Sealed && (err == nil || failure.Is(err, failure.Partial))
@@ -101,28 +101,28 @@ func (a *app) concludeBackup(p *progress, id cluster.BackupID, result *backup.Re
 		return err
 	}
 	if err != nil {
-		a.log.Warn("the backup is complete, and a person has to see to something", zap.Error(err))
+		a.log.Warn("the backup completed with warnings that need attention", zap.Error(err))
 	}
-	// As br's, the size is that of the volumes in GiB: the Operator makes bytes of it.
+	// Like br's, the size is the volumes' in GiB; the Operator converts it to bytes.
 	a.log.say("EBS backup success", zap.Int64("size", result.Manifest.SizeGiB()),
 		zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
 		zap.Duration("cut", result.Hold.Cut), zap.String("backup", string(id)))
 	return nil
 }
 
-// checkMember says what was read, and refuses to back up a part of a cluster without a hold of all of it: the parts
-// would be of different times.
+// checkMember logs what was read, and refuses to back up part of a cluster unless all of it is held: the parts would be
+// from different times.
 func (a *app) checkMember(file *volumeFile, f backupFlags) error {
 	a.log.Info("volume file read", zap.Stringer("cluster", file.name), zap.Int("stores", len(file.TiKV.Stores)),
 		zap.Int("stores-elsewhere", len(file.elsewhere)))
 	if len(file.dropped) > 0 {
-		a.log.Warn("what no store uses is left out of the backup's document: a restore would fail on it",
+		a.log.Warn("omitting unused volumes from the backup's document: a restore would fail on them",
 			zap.Strings("dropped", file.dropped))
 	}
 	if len(file.elsewhere) > 0 && !f.OtherHolds {
 		return failure.New(failure.Unready, "backup", file.name.String(),
 			"%d of its stores are in other Kubernetes clusters", len(file.elsewhere)).
-			WithHint("use a VolumeBackup, which holds the whole cluster by --operator-paused-gc-and-scheduler")
+			WithHint("use a VolumeBackup, which holds the whole cluster with --operator-paused-gc-and-scheduler")
 	}
 	return nil
 }

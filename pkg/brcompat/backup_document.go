@@ -11,22 +11,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// document is a backup as it is at the root of the storage: br's document, and the manifest that is restored from.
+// document is the backup at the root of the storage: br's document, and the manifest to restore from.
 type document struct {
 	*manifest.BRMeta
 
 	manifest *manifest.Manifest
 }
 
-// loadDocument reads the backupmeta at the root of the storage. Of a backup that tisnap made, the sealed manifest is
-// restored from: it knows more, and has a digest. Kinds: NotFound, Corrupt, Unready.
+// loadDocument reads the backupmeta at the root of the storage. For a backup made by tisnap it restores from the sealed
+// manifest, which has more detail and a digest. Kinds: NotFound, Corrupt, Unready.
 func loadDocument(ctx context.Context, store objstore.Store) (*document, error) {
 	c := catalog.Catalog{Store: store}
 	m, err := c.LoadBR(ctx)
 	if failure.Is(err, failure.NotFound) {
 		return nil, failure.New(failure.NotFound, "load backup", store.URL(),
-			"there is no %s: no backup was finished there", manifest.BRBackupMeta).
-			WithHint("see that --storage is that of a Backup that is complete")
+			"there is no %s: no backup was completed there", manifest.BRBackupMeta).
+			WithHint("check that --storage points to a completed Backup")
 	}
 	if err != nil {
 		return nil, err
@@ -46,7 +46,8 @@ func loadDocument(ctx context.Context, store objstore.Store) (*document, error) 
 	return &document{BRMeta: d, manifest: m}, err
 }
 
-// withRoles is the manifest of a backup of br, with the type of every volume: what keeps the volumes of a store apart.
+// withRoles returns the manifest of a backup made by br, with the type of every volume, which distinguishes a
+// store's volumes.
 func withRoles(d *manifest.BRMeta, id cluster.BackupID) (*manifest.Manifest, error) {
 	if err := fillRoles(d); err != nil {
 		return nil, err
@@ -58,8 +59,8 @@ func withRoles(d *manifest.BRMeta, id cluster.BackupID) (*manifest.Manifest, err
 	return manifest.FromBackupMeta(id, doc)
 }
 
-// ownManifest finds the manifest of the backup that br's document is of, or nil if br made it. One that is not sealed,
-// or that names other snapshots, is refused.
+// ownManifest returns the manifest behind br's document, or nil if br made the backup. It refuses one that is unsealed
+// or names other snapshots.
 func ownManifest(ctx context.Context, c catalog.Catalog, br *manifest.Manifest) (*manifest.Manifest, error) {
 	own, err := c.LoadOwn(ctx, br.BackupTS)
 	if err != nil || own == nil {

@@ -15,13 +15,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// settleEarlier sees to a run of this br that has the storage and is not over, as its pod was killed. If its cut is
-// proven and TiDB Operator handed it the same document, this process continues it: it is the same Backup. Else what it
-// made is undone, and this process begins from scratch: a Backup that is made again later must not get the snapshots of
-// an earlier day. Either waits a minute for the lock to make sure that the run is dead; one that is alive is a
-// Conflict.
+// settleEarlier handles an unfinished run of this br in the storage, whose pod was killed. If its cut is proven and
+// TiDB Operator gave it the same document, it is the same Backup and this process resumes it. Otherwise this process
+// undoes it and starts from scratch: a Backup created later must not get an earlier day's snapshots. Either way it
+// watches the lock for a minute to make sure that the run is dead; a live one is a Conflict.
 //
-// What else is in the storage is left to the backup, which refuses it.
+// Anything else in the storage is left to the backup, which refuses it.
 func (a *app) settleEarlier(ctx context.Context, deps backup.Deps, opts *backup.Options) error {
 	held, err := catalog.Catalog{Store: deps.Store}.HolderForBR(ctx)
 	if err != nil || held == nil || held.Cluster != opts.Cluster {
@@ -38,7 +37,7 @@ func (a *app) settleEarlier(ctx context.Context, deps backup.Deps, opts *backup.
 		return failure.Annotate(err, "read cluster id", opts.Cluster.String())
 	}
 	if backup.Continues(history, earlier, clusterID) {
-		a.log.Warn("the storage has this backup by a run that did not end: it is continued, if its process is dead",
+		a.log.Warn("an unfinished run of this backup is in the storage: resuming it if its process is dead",
 			zap.String("run", string(held.Run)))
 		*opts = earlier
 		return nil
@@ -46,14 +45,14 @@ func (a *app) settleEarlier(ctx context.Context, deps backup.Deps, opts *backup.
 	if sealed, err := isSealed(ctx, deps, held.ID); err != nil || sealed {
 		return err
 	}
-	a.log.Warn("the storage has a backup by a run that did not end: it is undone, if its process is dead",
+	a.log.Warn("an unfinished run of another backup is in the storage: undoing it if its process is dead",
 		zap.String("run", string(held.Run)))
 	err = backup.Abort(ctx, deps,
 		backup.Options{Cluster: held.Cluster, Backup: held.ID, Run: held.Run, Owner: earlier.Owner, Tool: opts.Tool})
 	return failure.Annotate(err, "undo run "+string(held.Run), deps.Store.URL())
 }
 
-// isSealed reports whether the backup is sealed: a tombstone in the place of the seal says that its undo began.
+// isSealed reports whether the backup is sealed; a tombstone in place of the seal means that its undo has begun.
 func isSealed(ctx context.Context, deps backup.Deps, id cluster.BackupID) (bool, error) {
 	seal, _, err := deps.Store.Get(ctx, manifest.SealKey(id))
 	if failure.Is(err, failure.NotFound) {

@@ -18,14 +18,14 @@ func (a *app) root() *cobra.Command {
 
 This is tisnap, called as br: set toolImage of a Backup, Restore, VolumeBackup or VolumeRestore
 to its image, and TiDB Operator's jobs run it. It does what those jobs ask of br and nothing else;
-on the command line of a person, tisnap itself does the same and more.`,
+on the command line, use tisnap itself, which does the same and more.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              a.noCommand,
 		PersistentPreRunE: a.prepare,
 	}
-	// Not cobra's own: its template for the version makes the linker keep every method of the EC2 client.
+	// Not cobra's own: its version template makes the linker keep every method of the EC2 client.
 	version := cmd.Flags().BoolP("version", "V", false, "display the version")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !*version {
@@ -38,7 +38,7 @@ on the command line of a person, tisnap itself does the same and more.`,
 	cmd.AddCommand(
 		parent(cmd, "backup", "Back up a cluster", a.backupCommand(), "db", "table", "raw", "txn"),
 		parent(cmd, "restore", "Restore a cluster", a.restoreCommand(), "db", "table", "raw", "txn", "point"),
-		parent(cmd, "operator", "What TiDB Operator runs beside a backup", a.pauseCommand(),
+		parent(cmd, "operator", "Commands that TiDB Operator runs alongside a backup", a.pauseCommand(),
 			"base64ify", "list-migrations", "migrate-to", "force-flush", "checksum-as", "check-storage"),
 	)
 	for _, name := range []string{"log", "stream", "debug", "validate", "abort"} {
@@ -47,7 +47,7 @@ on the command line of a person, tisnap itself does the same and more.`,
 	return cmd
 }
 
-// parent is a command that only has others below it: one that is supported, and br's other ones, which are refused.
+// parent is a command with subcommands only: the supported one, and br's others, which are refused.
 func parent(root *cobra.Command, name, short string, child *cobra.Command, others ...string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: root.Args,
@@ -60,7 +60,7 @@ func parent(root *cobra.Command, name, short string, child *cobra.Command, other
 	return cmd
 }
 
-// unsupported is a command of br that this one refuses, whatever its flags are.
+// unsupported is a br command that is refused, whatever its flags.
 func unsupported(name string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,
@@ -75,7 +75,7 @@ func refuseCommand(path string) error {
 		WithHint("use PingCAP's br for it; see: br --help")
 }
 
-// noCommand refuses a word that is no command of br either.
+// noCommand refuses a word that is not a br command either.
 func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -84,10 +84,10 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 		WithHint("see: br --help")
 }
 
-// prepare opens the log and settles what the flags say, before any command runs.
+// prepare opens the log and validates the flags before any command runs.
 func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	if cmd.HasSubCommands() {
-		return nil // it shows help, or the version
+		return nil // shows help or the version
 	}
 	if err := checkFlags(cmd); err != nil {
 		return err
@@ -100,13 +100,13 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	a.said.Store(log)
 	a.sayAside()
 	if names := ignoredFlags(cmd); len(names) > 0 {
-		a.log.Sugar().Warnf("flags that make no difference to a volume snapshot are ignored: --%s",
+		a.log.Sugar().Warnf("ignoring flags that do not affect a volume snapshot: --%s",
 			strings.Join(names, ", --"))
 	}
 	return nil
 }
 
-// boolFlags are the boolean flags of a command and of those below it, as they are written.
+// boolFlags returns the boolean flags of a command and its subcommands, as written on the command line.
 func boolFlags(cmd *cobra.Command) map[string]bool {
 	names := map[string]bool{}
 	add := func(f *pflag.Flag) {
@@ -127,7 +127,7 @@ func boolFlags(cmd *cobra.Command) map[string]bool {
 	return names
 }
 
-// required refuses a flag that was left empty.
+// required refuses an empty flag.
 func required(flag, value string) error {
 	if value != "" {
 		return nil
@@ -135,15 +135,15 @@ func required(flag, value string) error {
 	return failure.New(failure.Usage, "", "", "--%s is missing", flag)
 }
 
-// wantType refuses another full backup type than EBS snapshots, which is all there is here.
+// wantType refuses any full backup type but EBS snapshots.
 func wantType(value string) error {
 	if value == typeEBS {
 		return nil
 	}
 	return failure.New(failure.Usage, "", "", "--type=%s is not supported: this br is tisnap, for --type=%s only",
 		value, typeEBS).
-		WithHint("%s", fmt.Sprintf("give --type=%s, or use PingCAP's br", typeEBS))
+		WithHint("%s", fmt.Sprintf("use --type=%s, or PingCAP's br", typeEBS))
 }
 
-// typeEBS is br's name of a backup by EBS snapshots.
+// typeEBS is br's name for a backup by EBS snapshots.
 const typeEBS = "aws-ebs"

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Common are the flags that all commands have, by br's names and with br's defaults.
+// Common are the flags of all commands, with br's names and defaults.
 type Common struct {
 	Storage string
 	S3      S3Flags
@@ -19,22 +19,22 @@ type Common struct {
 
 	LogLevel, LogFile, LogFormat string
 
-	// KeepaliveTime and KeepaliveTimeout are those of connections to stores; zero is the connection's own default,
-	// which waits much longer than br's: a store that elects or deletes much does not answer pings for a minute.
+	// KeepaliveTime and KeepaliveTimeout apply to connections to stores; zero is the connection's own default, much
+	// longer than br's: a store busy with elections or deletions may not answer pings for a minute.
 	KeepaliveTime, KeepaliveTimeout time.Duration
 }
 
-// S3Flags are how br reaches S3 and writes its objects.
+// S3Flags configure S3 and the objects written to it.
 type S3Flags struct {
 	Endpoint, Region, Provider string
 	StorageClass, ACL          string
 	SSE, SSEKMSKeyID           string
 	RoleARN, ExternalID        string
 
-	hostStyle bool // the bucket is in the host's name, not in the path: only the URL of --storage can say so
+	hostStyle bool // the bucket is in the host name, not in the path; set only by the URL of --storage
 }
 
-// define declares the flags. A flag that is given again replaces what was given before.
+// define declares the flags. A repeated flag replaces its earlier value.
 func (c *Common) define(f *pflag.FlagSet) {
 	f.StringVarP(&c.Storage, "storage", "s", "",
 		"where the backup is: s3://bucket/prefix, local:///folder or file:///folder")
@@ -45,17 +45,17 @@ func (c *Common) define(f *pflag.FlagSet) {
 	f.StringVar(&c.TLS.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&c.LogLevel, "log-level", "L", "info", "log level: debug, info, warn, error")
 	f.StringVar(&c.LogFile, "log-file", "",
-		"write the log there, not to a temporary file; "+logToTerm+" sends it to stdout")
+		"log file, instead of a temporary one; "+logToTerm+" sends it to stdout")
 	f.StringVar(&c.LogFormat, "log-format", "text",
-		"log format: text, json; the lines that TiDB Operator reads are text in either")
+		"log format: text, json; the lines that TiDB Operator reads are always text")
 	f.Var(&keepalive{&c.KeepaliveTime, "10s"}, "grpc-keepalive-time",
-		"how often a silent connection to a store is pinged; if not given, 30s")
+		"how often an idle connection to a store is pinged; 30s if not given")
 	f.Var(&keepalive{&c.KeepaliveTimeout, "3s"}, "grpc-keepalive-timeout",
-		"how long a ping may stay unanswered; if not given, 5m0s")
+		"how long a ping may go unanswered; 5m0s if not given")
 	s := &c.S3
-	f.StringVar(&s.Endpoint, "s3.endpoint", "", "URL of an S3 that is not Amazon's")
-	f.StringVar(&s.Region, "s3.region", "", "region of the bucket, of the cluster and its volumes")
-	f.StringVar(&s.Provider, "s3.provider", "", "who serves S3: aws, ceph, alibaba, …")
+	f.StringVar(&s.Endpoint, "s3.endpoint", "", "URL of an S3 service other than Amazon's")
+	f.StringVar(&s.Region, "s3.region", "", "region of the bucket, the cluster and its volumes")
+	f.StringVar(&s.Provider, "s3.provider", "", "S3 provider: aws, ceph, alibaba, …")
 	f.StringVar(&s.StorageClass, "s3.storage-class", "", "storage class of written objects")
 	f.StringVar(&s.ACL, "s3.acl", "", "canned ACL of written objects")
 	f.StringVar(&s.SSE, "s3.sse", "", "server-side encryption of written objects: AES256, aws:kms")
@@ -65,14 +65,14 @@ func (c *Common) define(f *pflag.FlagSet) {
 	defineOthers(f, commonOthers())
 }
 
-// addresses is a list whose last mention wins.
+// addresses is a list whose last occurrence wins.
 type addresses []string
 
 func (a *addresses) Set(value string) error {
 	list := strings.Split(value, ",")
 	for i, address := range list {
 		if list[i] = strings.TrimSpace(address); list[i] == "" {
-			return fmt.Errorf("an address is empty")
+			return fmt.Errorf("empty address")
 		}
 	}
 	*a = list
@@ -82,7 +82,7 @@ func (a *addresses) Set(value string) error {
 func (a *addresses) String() string { return strings.Join(*a, ",") }
 func (a *addresses) Type() string   { return "strings" }
 
-// keepalive is a duration of br's whose default is shown and not used.
+// keepalive is a br duration whose default is shown but not used.
 type keepalive struct {
 	value    *time.Duration
 	fallback string

@@ -12,13 +12,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// connections are the clients that a command opened. close ends them all. There is no Kubernetes: br's pod has no
-// kubeconfig, and clustermeta names the stores and volumes.
+// connections are the clients that a command opened. close closes them all. There is no Kubernetes client: br's pod has
+// no kubeconfig, and clustermeta names the stores and volumes.
 type connections struct {
 	common *Common
 	log    *zap.Logger
 	tls    *tls.Config
-	aws    string // endpoint of EC2; empty is the environment's
+	aws    string // EC2 endpoint; empty for the environment's
 	closer []func()
 }
 
@@ -37,7 +37,7 @@ func (c *connections) close() {
 	c.closer = nil
 }
 
-// store is the storage of --storage. The first call to it contacts it.
+// store returns the storage of --storage. Nothing is contacted before its first call.
 func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 	store, err := c.common.openStorage(ctx, objstore.Config{Log: c.log})
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 	return store, nil
 }
 
-// ebs is EC2 in the region of --s3.region, with the credentials of the environment.
+// ebs returns EC2 in --s3.region, with the environment's credentials.
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
 	client, err := ebs.Open(ctx, ebs.Config{Region: c.common.S3.Region, Endpoint: c.aws, Log: c.log})
 	if err != nil {

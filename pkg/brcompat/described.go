@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
-// described is a cluster as TiDB Operator's document and EC2 describe it: br's pod may not ask Kubernetes.
+// described is a cluster as TiDB Operator's document and EC2 describe it: br's pod has no access to Kubernetes.
 type described struct {
 	file *volumeFile
 	ebs  ebs.Volumes
@@ -36,7 +36,7 @@ func (d *described) Cluster(context.Context, cluster.Name) (kube.TidbCluster, er
 	return tc, err
 }
 
-// TiKVPods implements kube.Clusters: the stores of the document, each on the instance that its volumes are attached to.
+// TiKVPods implements kube.Clusters: the document's stores, each on the instance that its volumes are attached to.
 func (d *described) TiKVPods(ctx context.Context, _ cluster.Name) ([]kube.Pod, error) {
 	pods, err := d.pods()
 	if err != nil {
@@ -59,11 +59,11 @@ func (d *described) TiKVPods(ctx context.Context, _ cluster.Name) ([]kube.Pod, e
 	out := make([]kube.Pod, 0, len(pods))
 	for _, s := range d.file.TiKV.Stores {
 		pod := pods[cluster.StoreID(s.ID)]
-		first := attached[pod.Mounts[0].Volume] // that the others are on the same instance is checked by preflight
+		first := attached[pod.Mounts[0].Volume] // preflight checks that the others are on the same instance
 		if first.Instance == "" {
 			return nil, failure.New(failure.Unready, "find the instance of store "+pod.Name,
-				string(pod.Mounts[0].Volume), "the volume is not attached, or EC2 does not know it").
-				WithHint("check that the store runs, and that --s3.region and the credentials are those of the " +
+				string(pod.Mounts[0].Volume), "the volume is not attached, or unknown to EC2").
+				WithHint("check that the store is running, and that --s3.region and the credentials match the " +
 					"cluster's account")
 		}
 		pod.Instance, pod.Zone, pod.Node = first.Instance, first.Zone, string(first.Instance)
@@ -72,7 +72,7 @@ func (d *described) TiKVPods(ctx context.Context, _ cluster.Name) ([]kube.Pod, e
 	return out, nil
 }
 
-// pods are the stores' pods, as far as the document says.
+// pods returns the stores' pods, as far as the document describes them.
 func (d *described) pods() (map[cluster.StoreID]kube.Pod, error) {
 	bound, err := d.file.boundVolumes()
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *described) pods() (map[cluster.StoreID]kube.Pod, error) {
 	return pods, nil
 }
 
-// podName is the pod that the persistent volume is of, and its ordinal.
+// podName returns the persistent volume's pod and its ordinal.
 func podName(pv boundVolume, unknown kube.Pod) (name string, ordinal int) {
 	name = pv.Metadata.Annotations["tidb.pingcap.com/pod-name"]
 	if name == "" {

@@ -1,3 +1,3 @@
-// Package brcompat is br's command line, as far as TiDB Operator calls it for volume snapshots: the same flags, files,
-// log lines and exit codes over tisnap's own use cases.
+// Package brcompat implements the part of br's command line that TiDB Operator uses for volume snapshots: the same
+// flags, files, log lines and exit codes on top of tisnap's own use cases.
 package brcompat

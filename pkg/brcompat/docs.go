@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// FlagTable is the Markdown table of all flags of all commands, for docs/br.md.
+// FlagTable returns the Markdown table of all commands' flags, for docs/br.md.
 func FlagTable() string {
 	var b strings.Builder
 	b.WriteString("| command | flag | default | meaning |\n|---|---|---|---|\n")

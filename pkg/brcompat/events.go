@@ -9,14 +9,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// sayStarted writes the line by which backup-manager 1.6.6 enters a run into status.brOperations of its CR. The id is
-// the run's, which its journal and the tags of all that it makes have, too.
+// sayStarted writes the line from which backup-manager 1.6.6 adds a run to status.brOperations of its CR. The id is the
+// run's, as in its journal and in the tags of everything that it makes.
 func (a *app) sayStarted(run cluster.RunID, command string) {
 	a.log.say("BR operation started", zap.String("operation_id", string(run)),
 		zap.String("operation_started_at", time.Now().Format(time.RFC3339Nano)), zap.String("command", command))
 }
 
-// events writes what a run does to the log, and passes it on.
+// events logs a run's events and passes them on.
 type events struct {
 	log  *zap.Logger
 	next phase.Sink

@@ -84,7 +84,7 @@ func TestFlags_ThatMakeNoDifference_AreIgnoredWithAWarning(t *testing.T) {
 	got, log := logged(t, "backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere",
 		"--ratelimit=100", "--concurrency", "8", "--cloud-api-concurrency=16", "--checksum=false", "--send-credentials-to-tikv=false", "--crypter.method=plaintext")
 	require.Contains(t, got.stderr, "/nowhere")
-	require.Regexp(t, `\[WARN\] .*ignored: --checksum, --cloud-api-concurrency, --concurrency, --ratelimit"\]`, log)
+	require.Regexp(t, `\[WARN\] .*snapshot: --checksum, --cloud-api-concurrency, --concurrency, --ratelimit"\]`, log)
 }
 
 func TestFlags_ThatCannotBeHonoured_AreRefusedByName(t *testing.T) {

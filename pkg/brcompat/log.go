@@ -14,24 +14,24 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// logToTerm is the variable that sends br's log to the terminal. Only whether it is set counts: the Operator sets it
-// to the byte 1.
+// logToTerm is the environment variable that sends br's log to the terminal. Only its presence counts: the Operator
+// sets it to the byte 1.
 const logToTerm = "BR_LOG_TO_TERM"
 
-// logger is the log in pingcap's format, and the lines that the Operator waits for.
+// logger writes the log in PingCAP's format, and the lines that the Operator waits for.
 type logger struct {
 	*zap.Logger
 
 	said *zap.Logger // writes to stdout as well, as text
-	ends *zap.Logger // takes the error that ends the run: a file, or stdout as text
+	ends *zap.Logger // receives the run's final error: a file, or stdout as text
 	file *os.File    // nil if the log goes to stdout
 }
 
-// openLog opens the log as br does: stdout if BR_LOG_TO_TERM is set, else the file of --log-file.
+// openLog opens the log as br does: stdout if BR_LOG_TO_TERM is set, else --log-file.
 func openLog(c *Common, streams Streams) (*logger, error) {
-	// The lines that the Operator reads are written whatever the level is, and as text whatever the format is: it looks
-	// for "resolved_ts=N" and for "[ERROR]", which JSON has not. PingCAP's br with --log-format=json leaves its Backup
-	// without a ts.
+	// The lines that the Operator reads are written at any level, and as text in any format: it looks for
+	// "resolved_ts=N" and "[ERROR]", which JSON lacks. PingCAP's br with --log-format=json leaves its Backup without a
+	// ts.
 	out := zapcore.Lock(zapcore.AddSync(streams.Out))
 	said, err := newLogger(&Common{LogLevel: "info", LogFormat: "text"}, out)
 	if err != nil {
@@ -74,17 +74,17 @@ func newLogger(c *Common, out zapcore.WriteSyncer) (*zap.Logger, error) {
 	return made, nil
 }
 
-// say writes a line that the Operator waits for, or that sums up the run: also to stdout if the log is a file.
+// say writes a line that the Operator waits for or that summarizes the run, to stdout too if the log is a file.
 func (l *logger) say(message string, fields ...zap.Field) {
 	l.said.WithOptions(zap.AddCallerSkip(1)).Info(message, fields...)
 }
 
-// failed writes the error that ends the run.
+// failed writes the run's final error.
 func (l *logger) failed(message string) { l.ends.Error("br failed", zap.String("error", message)) }
 
-// close ends the log. An error means that the end of --log-file may be missing.
+// close closes the log. An error means that the end of --log-file may be missing.
 func (l *logger) close() error {
-	_ = l.Sync() // a pipe cannot be synced, and says so
+	_ = l.Sync() // syncing a pipe always fails
 	if l.file == nil {
 		return nil
 	}

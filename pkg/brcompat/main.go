@@ -18,36 +18,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Streams are where a command writes, and what a test puts in the place of the real world's.
+// Streams are a command's outputs, and the test overrides of external settings.
 type Streams struct {
-	Out io.Writer // the log, if BR_LOG_TO_TERM is set, and what the Operator waits for
-	Err io.Writer // errors of the command line
+	Out io.Writer // the log if BR_LOG_TO_TERM is set, and the lines that the Operator waits for
+	Err io.Writer // command line errors
 
-	// EC2 is the endpoint of EC2, in place of what AWS_ENDPOINT_URL says; empty is that.
+	// EC2 overrides the EC2 endpoint; empty for AWS_ENDPOINT_URL.
 	EC2 string
 
-	// MaxPause is how long `operator pause-gc-and-schedulers` holds a cluster at most, in place of 10 minutes; zero is
-	// these.
+	// MaxPause bounds how long `operator pause-gc-and-schedulers` holds a cluster; zero is 10 minutes.
 	MaxPause time.Duration
 }
 
-// ExitCode is what a process ends with. As with br, 0 is a complete run and anything else is none.
+// ExitCode is a process's exit code. As with br, 0 is a complete run and anything else is a failure.
 type ExitCode int
 
-// The exit codes. The Operator distinguishes 0 from all others only; a person wants to know of a cluster that is held.
+// The exit codes. The Operator only distinguishes 0 from the rest; users need to know about a cluster that is held.
 const (
 	ExitDone   ExitCode = 0
 	ExitFailed ExitCode = 1
-	ExitHeld   ExitCode = 9 // the cluster was not put back: act now
+	ExitHeld   ExitCode = 9 // the cluster is still held: act now
 )
 
 // errStopped is the cause of a context that a signal ended.
 var errStopped = errors.New("stopped by a signal")
 
-// Main runs the command line and returns the exit code. The first SIGTERM or SIGINT ends the run, which then undoes
-// what it did; so does the end of the process that started this one. The second signal makes Main return at once, with
-// the run still going, and so does the end of the time that the Operator's Job has: what is left is named, and the
-// caller has to end the process.
+// Main runs the command line and returns the exit code. The first SIGTERM or SIGINT, or the exit of the parent process,
+// stops the run, which then undoes its work. A second signal, or the end of the Operator Job's grace period, makes Main
+// list what is left and return at once while the run is still working: the caller must exit the process.
 func Main(ctx context.Context, args []string, streams Streams, version Version) ExitCode {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -65,7 +63,7 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 		cancel(cause)
 		app.sayStopping(s)
 	}
-	// With its parent the readers of stdout and stderr are gone, which would end the process at the next line.
+	// Without its parent, stdout and stderr have no readers, and the next line would kill the process.
 	signal.Ignore(syscall.SIGPIPE)
 	gone := watchParent(ctx, os.Getppid)
 	for {
@@ -73,7 +71,7 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 		case code := <-done:
 			return code
 		case <-over:
-			return app.leave("the time that TiDB Operator's Job has is over before all was undone")
+			return app.leave("TiDB Operator's Job ran out of time before everything was undone")
 		case s := <-signals:
 			if stopping {
 				return app.leave("stopped at once by a second signal")
@@ -118,18 +116,18 @@ type app struct {
 	streams Streams
 	version Version
 	common  Common
-	log     *logger // nil before the flags are read
+	log     *logger // nil before the flags are parsed
 	left    phase.Remains
 	aside   aside
 
-	// What the goroutine that waits for signals reads.
+	// Read by the goroutine that waits for signals.
 	said atomic.Pointer[logger] // log
-	// a time.Duration; zero is that of a Backup, and no end of the process before the run's
+	// a time.Duration; zero is a Backup's, and never ends the process before the run
 	grace atomic.Int64
 }
 
-// end reports the error and closes the log. The Operator puts lines with [ERROR] of stdout and all of stderr into the
-// CR, so that an error that is on stdout is on stderr no more.
+// end reports the error and closes the log. The Operator copies stdout lines with [ERROR], and all of stderr, into the
+// CR, so an error printed to stdout is not repeated on stderr.
 func (a *app) end(err error) {
 	if err != nil {
 		message := strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -144,13 +142,13 @@ func (a *app) end(err error) {
 		}
 	}
 	if a.log != nil {
-		if err := a.log.close(); err != nil { // what the run did stands
+		if err := a.log.close(); err != nil { // the run's outcome stands
 			fmt.Fprintln(a.streams.Err, "Warning: "+err.Error())
 		}
 	}
 }
 
-// joinBools makes "--flag true" of a boolean flag "--flag=true": pflag takes a value of those only with "=".
+// joinBools turns "--flag true" of a boolean flag into "--flag=true": pflag accepts their values only with "=".
 func joinBools(root *cobra.Command, args []string) []string {
 	bools := boolFlags(root)
 	var out []string

@@ -10,12 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// other is a flag of br that is not needed here. Where versions of br differ in a default it is that of 8.5.
+// other is a br flag that has no use here. Where br versions differ in the default, it is that of 8.5.
 type other struct {
 	name, short string
 	fallback    string // br's default; "true" or "false" makes it a boolean flag
-	// refused says why any other value than the default cannot be honoured; empty is a flag that makes no difference to
-	// a volume snapshot, whatever its value is.
+	// refused explains why only the default can be honoured; empty for a flag that never affects a volume snapshot.
 	refused string
 }
 
@@ -44,13 +43,13 @@ func commonOthers() []other {
 		{name: "crypter.key-file", refused: cipher},
 		{name: "master-key", refused: cipher},
 		{name: "master-key-crypter-method", fallback: "plaintext", refused: cipher},
-		{name: "no-credentials", fallback: "false", refused: "S3 and EC2 are not reached without credentials"},
+		{name: "no-credentials", fallback: "false", refused: "S3 and EC2 require credentials"},
 	}
 }
 
 const (
-	wholeCluster = "a volume snapshot is of the whole cluster"
-	noMock       = "nothing would be snapshotted or restored, and the run would call itself a success"
+	wholeCluster = "a volume snapshot covers the whole cluster"
+	noMock       = "nothing would be snapshotted or restored, yet the run would succeed"
 )
 
 func backupOthers() []other {
@@ -67,13 +66,13 @@ func backupOthers() []other {
 		{name: "table-concurrency", fallback: "64"},
 		{name: "replica-read-label"},
 		{name: "tikv-max-restore-concurrency"},
-		{name: "lastbackupts", fallback: "0", refused: "snapshots are incremental by themselves"},
+		{name: "lastbackupts", fallback: "0", refused: "snapshots are always incremental"},
 		{name: "backupts", refused: "the backup ts is the resolved ts at the cut"},
 		{name: "timeago", fallback: "0s", refused: "the backup ts is the resolved ts at the cut"},
 		{name: "filter", short: "f", fallback: "*.*", refused: wholeCluster},
 		{name: "case-sensitive", fallback: "false"},
 		{name: "skip-aws", fallback: "false", refused: noMock},
-		{name: "cloud-api-concurrency", fallback: "8"}, // the pace of the calls is that of EC2's own limits
+		{name: "cloud-api-concurrency", fallback: "8"}, // calls are paced by EC2's own limits
 	}
 }
 
@@ -100,14 +99,14 @@ func restoreOthers() []other {
 		{name: "filter", short: "f", fallback: "*.*", refused: wholeCluster},
 		{name: "case-sensitive", fallback: "false"},
 		{name: "skip-aws", fallback: "false", refused: noMock},
-		{name: "cloud-api-concurrency", fallback: "8"}, // the pace of the calls is that of EC2's own limits
+		{name: "cloud-api-concurrency", fallback: "8"}, // calls are paced by EC2's own limits
 	}
 }
 
-// defineOthers declares them, with br's defaults.
+// defineOthers declares these flags with br's defaults.
 func defineOthers(f *pflag.FlagSet, flags []other) {
 	for _, o := range flags {
-		usage := "accepted, makes no difference to a volume snapshot"
+		usage := "accepted; does not affect a volume snapshot"
 		if o.refused != "" {
 			usage = "refused: " + o.refused
 		}
@@ -120,7 +119,7 @@ func defineOthers(f *pflag.FlagSet, flags []other) {
 
 func (o other) isBool() bool { return o.fallback == "true" || o.fallback == "false" }
 
-// otherValue takes any value.
+// otherValue accepts any value.
 type otherValue struct {
 	other
 	value string
@@ -147,19 +146,18 @@ func (v *otherValue) Type() string {
 	return "string"
 }
 
-// checkFlags refuses, by name, the flags that ask for what cannot be done. Their values are not repeated: one may be a
-// key.
+// checkFlags refuses, by name, flags that cannot be honoured. It does not echo their values: one may be a key.
 func checkFlags(cmd *cobra.Command) error {
 	for _, v := range otherFlags(cmd) {
 		if v.refused != "" && v.value != v.fallback {
 			return failure.New(failure.Usage, "", "", "--%s is not supported: %s", v.name, v.refused).
-				WithHint("leave it out, or use PingCAP's br")
+				WithHint("omit it, or use PingCAP's br")
 		}
 	}
 	return nil
 }
 
-// ignoredFlags are those that were given and make no difference.
+// ignoredFlags returns the given flags that have no effect.
 func ignoredFlags(cmd *cobra.Command) []string {
 	var names []string
 	for _, v := range otherFlags(cmd) {
@@ -170,7 +168,7 @@ func ignoredFlags(cmd *cobra.Command) []string {
 	return names
 }
 
-// silent are those that the Operator gives each time, so that a warning would be in every log.
+// silent are the flags that the Operator always sets, which would put a warning into every log.
 func silent() []string { return []string{"send-credentials-to-tikv"} }
 
 func otherFlags(cmd *cobra.Command) []*otherValue {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// parentPoll is how often a process looks whether its parent lives.
+// parentPoll is how often a process checks that its parent is alive.
 const parentPoll = time.Second
 
-// watchParent closes the channel that it returns when the process that started this one has ended: nobody reads what
-// this one says any more, or would end it. It polls, as the kernel's own notice (PR_SET_PDEATHSIG) is of the end of the
-// thread that started the process, which in a Go program may end at any time. A process whose parent is the first one
-// of its pod, or none that it can see, is watched by nobody: then the channel stays open. ctx ends the watch.
+// watchParent returns a channel that it closes when the parent process has exited: nobody reads this process's output
+// any more, or would stop it. It polls, because the kernel's notification (PR_SET_PDEATHSIG) is about the parent
+// thread, which in a Go program may end at any time. If the parent is the pod's first process, or not visible, the
+// channel stays open. ctx ends the watch.
 func watchParent(ctx context.Context, parent func() int) <-chan struct{} {
 	gone := make(chan struct{})
 	was := parent()
@@ -37,10 +37,10 @@ func watchParent(ctx context.Context, parent func() int) <-chan struct{} {
 	return gone
 }
 
-// parentEnded stands for the signal that nobody is left to send.
+// parentEnded stands in for the signal that the dead parent cannot send.
 type parentEnded struct{}
 
 var _ os.Signal = parentEnded{}
 
 func (parentEnded) Signal()        {}
-func (parentEnded) String() string { return "the process that started br has ended" }
+func (parentEnded) String() string { return "the process that started br has exited" }

@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 )
 
-// pauseFlags are those of `operator pause-gc-and-schedulers` alone.
+// pauseFlags are specific to `operator pause-gc-and-schedulers`.
 type pauseFlags struct {
 	TTL       time.Duration
 	SafePoint uint64
@@ -41,14 +41,14 @@ func (a *app) pauseCommand() *cobra.Command {
 	return cmd
 }
 
-// earlyApplyFlag is that of `tisnap backup`, with the same default.
+// earlyApplyFlag is the flag of `tisnap backup`, with the same default.
 func earlyApplyFlag(fl *pflag.FlagSet, into *string) {
 	fl.StringVar(into, "early-apply", string(backup.PreventEarlyApply),
-		"TiKV's early apply during the cut: prevent turns it off where that can be done, require fails where not: "+
+		"TiKV's early apply during the cut: prevent turns it off where possible, require fails where it is not: "+
 			strings.Join(backup.EarlyApplyPolicies(), ", "))
 }
 
-// maxPause is how long a cluster is held at most, whatever the Operator does: as long as its job may run.
+// maxPause bounds how long a cluster is held, whatever the Operator does: as long as its job may run.
 const maxPause = 10 * time.Minute
 
 // pause holds the cluster until SIGTERM, releases it and succeeds. It fails at once when the hold breaks.
@@ -70,7 +70,7 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	if err != nil {
 		return err
 	}
-	hostname, _ := os.Hostname() // without one nothing is said of it
+	hostname, _ := os.Hostname() // optional
 	o := backup.PauseOptions{
 		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: cmp.Or(a.streams.MaxPause, maxPause),
 		SafePoint: cluster.TS(f.SafePoint),
@@ -88,7 +88,7 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	return nil
 }
 
-// sayReady says what the Operator waits for: older ones for the first two lines, newer ones for the last.
+// sayReady prints the lines that the Operator waits for: older versions for the first two, newer ones for the last.
 func (a *app) sayReady(run cluster.RunID) {
 	for _, line := range []string{"Schedulers are paused.", "GC is paused.", "All ready."} {
 		a.log.say(line, zap.String("run", string(run)))

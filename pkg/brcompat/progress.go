@@ -14,11 +14,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// progressInterval is how often the Operator reads the file, and how often it is written again.
+// progressInterval is how often the Operator reads the file, and how often it is rewritten.
 const progressInterval = time.Second
 
-// progress is how far a run has come, in a file that holds one number, in percent. It is a phase.Sink: each named step
-// adds its part, by weight, and the number never falls. It shows 100 only when the run has done everything.
+// progress is a file with a run's progress as one number, in percent. It is a phase.Sink: each named step adds its
+// weighted share, and the number never falls. It reaches 100 only when the run is complete.
 type progress struct {
 	path    string
 	log     *zap.Logger
@@ -30,10 +30,10 @@ type progress struct {
 	shares map[string]float64 // of each step, 0 to 1
 	value  float64
 	done   bool
-	failed bool // it was said that the file cannot be written
+	failed bool // a failure to write the file was logged
 }
 
-// newProgress begins to write the file, at 0. Close it.
+// newProgress starts writing the file, at 0. Close it.
 func newProgress(ctx context.Context, path string, log *zap.Logger, weights map[string]float64) *progress {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p := &progress{path: path, log: log, weights: weights, stop: stop, shares: map[string]float64{}}
@@ -70,7 +70,7 @@ func (p *progress) Emit(e phase.Event) {
 	}
 }
 
-// close writes the file for the last time: 100 if the run has done everything.
+// close writes the file a last time: 100 if the run is complete.
 func (p *progress) close(done bool) {
 	p.stop()
 	p.wg.Wait()
@@ -80,7 +80,7 @@ func (p *progress) close(done bool) {
 	p.write()
 }
 
-// write replaces the file. A file that cannot be written is reported once, and does not fail the run.
+// write replaces the file. A failure is logged once and does not fail the run.
 func (p *progress) write() {
 	p.mu.Lock()
 	value := p.value
@@ -93,11 +93,11 @@ func (p *progress) write() {
 	defer p.mu.Unlock()
 	if err != nil && !p.failed {
 		p.failed = true
-		p.log.Warn("the progress file cannot be written", zap.String("file", p.path), zap.Error(err))
+		p.log.Warn("cannot write the progress file", zap.String("file", p.path), zap.Error(err))
 	}
 }
 
-// replaceFile writes the file so that a reader sees the old content or the new one, and either whole.
+// replaceFile replaces the file atomically: a reader sees either the old or the new content.
 func replaceFile(path string, content []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
@@ -111,7 +111,7 @@ func replaceFile(path string, content []byte) error {
 		err = os.Rename(temporary.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(temporary.Name()) // the error that counts is the one above
+		_ = os.Remove(temporary.Name()) // the error above is the one that counts
 	}
 	return err
 }

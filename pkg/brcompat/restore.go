@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// restoreFlags are those of `restore full` alone.
+// restoreFlags are specific to `restore full`.
 type restoreFlags struct {
 	Type             string
 	Prepare          bool
@@ -30,7 +30,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
 		Use:   "full",
-		Short: "Make volumes from a backup's snapshots (--prepare), or resolve the data of started stores",
+		Short: "Create volumes from a backup's snapshots (--prepare), or resolve the data of started stores",
 		Args:  a.noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := wantType(f.Type); err != nil {
@@ -51,10 +51,10 @@ func (a *app) restoreCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.Type, "type", "kv", "full backup type: "+typeEBS)
-	fl.BoolVar(&f.Prepare, "prepare", false, "make the volumes, and nothing else")
+	fl.BoolVar(&f.Prepare, "prepare", false, "only create the volumes")
 	fl.StringVar(&f.OutputFile, "output-file", "output.json", "file for the document with the new volumes")
-	fl.StringVar(&f.TargetAZ, "target-az", "", "zone of the new volumes; empty is each volume's own")
-	fl.BoolVar(&f.UseFSR, "use-fsr", false, "make the volumes with fast snapshot restore")
+	fl.StringVar(&f.TargetAZ, "target-az", "", "zone of the new volumes; empty for each volume's own")
+	fl.BoolVar(&f.UseFSR, "use-fsr", false, "create the volumes with fast snapshot restore")
 	fl.StringVar(&f.ProgressFile, "progress-file", "progress.txt", "file for the progress")
 	fl.StringVar(&f.VolumeType, "volume-type", "gp3", "type of the new volumes: gp3, io1, io2")
 	fl.Int64Var(&f.VolumeIOPS, "volume-iops", 0, "IOPS of the new volumes; 0 is the type's default")
@@ -66,25 +66,25 @@ func (a *app) restoreCommand() *cobra.Command {
 	return cmd
 }
 
-// validate refuses what no restore could do, before anything is contacted.
+// validate refuses impossible requests before anything is contacted.
 func (f *restoreFlags) validate() error {
 	if f.VolumeScope < int(restore.ScopeAll) || f.VolumeScope > int(restore.ScopeOther) {
 		return failure.New(failure.Usage, "read --volume-scope", strconv.Itoa(f.VolumeScope),
 			"want 0 (all volumes), 1 (those with TiKV's data) or 2 (the others)")
 	}
 	if f.VolumeIOPS < 0 || f.VolumeThroughput < 0 {
-		return failure.New(failure.Usage, "read --volume-iops and --volume-throughput", "", "they cannot be negative")
+		return failure.New(failure.Usage, "read --volume-iops and --volume-throughput", "", "must not be negative")
 	}
 	return nil
 }
 
-// What EC2 gives a gp3 volume that is asked for without: 0 means that to br, also where the source had more.
+// EC2's defaults for a gp3 volume: to br 0 means these, even if the source had more.
 const (
 	gp3IOPS       = 3000
 	gp3Throughput = 125
 )
 
-// volume is what the new volumes are to be.
+// volume returns the settings of the new volumes.
 func (f *restoreFlags) volume() cluster.VolumeSpec {
 	spec := cluster.VolumeSpec{Type: f.VolumeType, IOPS: f.VolumeIOPS, ThroughputMiB: f.VolumeThroughput}
 	if spec.Type == "gp3" {

@@ -14,34 +14,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// asideLimit bounds the calls that set the document of an earlier Restore aside.
+// asideLimit bounds the calls that set an earlier Restore's document aside.
 const asideLimit = 30 * time.Second
 
-// aside is what became of the restoremeta that was in the storage when this process began.
+// aside records what happened to a restoremeta that was in the storage when this process started.
 type aside struct {
 	key string // where it is kept; "" if there was none
 	err error  // it may still be there
 }
 
-// setAside takes the restoremeta of an earlier Restore away before `restore full --prepare` can fail of anything: then
-// TiDB Operator deletes the volumes that it names. So it comes before the command line is judged, and needs of it no
-// more than where the storage is. It is never this run's own: a run of --prepare is never continued, and its document
-// is written after it.
+// setAside moves an earlier Restore's restoremeta away before `restore full --prepare` can fail for any reason: on
+// failure TiDB Operator deletes the volumes that it names. It therefore runs before the command line is validated, and
+// only needs to know the storage. The document is never this run's own: a --prepare run is never resumed, and writes
+// its document at the end.
 //
-// An error does not end the run, as then the Operator would delete those volumes at once: a run that succeeds replaces
-// it.
+// An error does not fail the run, because the Operator would then delete those volumes at once; a successful run
+// replaces the document.
 func (a *app) setAside(ctx context.Context, args []string) {
 	asked := (&app{streams: a.streams}).prepareAsked(args)
 	if asked == nil {
 		return
 	}
 	a.bound(RestoreGrace)
-	// Not with ctx: a Job that is terminated has failed, too.
+	// Not with ctx: a terminated Job has failed too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideLimit)
 	defer cancel()
 	store, err := asked.openStorage(ctx, objstore.Config{})
 	if err != nil {
-		return // the command meets the same
+		return // the command fails in the same way
 	}
 	if closer, ok := store.(interface{ Close() }); ok {
 		defer closer.Close()
@@ -49,8 +49,8 @@ func (a *app) setAside(ctx context.Context, args []string) {
 	a.aside.key, a.aside.err = catalog.Catalog{Store: store}.SetRestoredAside(ctx)
 }
 
-// prepareAsked are the flags of a command line of `restore full --prepare`, as far as they can be read; nil if it is
-// another.
+// prepareAsked returns the flags of a `restore full --prepare` command line, as far as they can be parsed; nil for any
+// other.
 func (a *app) prepareAsked(args []string) *Common {
 	cmd, flags, err := a.root().Find(args)
 	if err != nil || cmd.CommandPath() != "br restore full" || slices.Contains(flags, "--help") ||
@@ -58,9 +58,9 @@ func (a *app) prepareAsked(args []string) *Common {
 		return nil
 	}
 	cmd.FParseErrWhitelist = cobra.FParseErrWhitelist{UnknownFlags: true}
-	for i := range flags { // each by itself: that one is wrong is no reason to overlook the others
+	for i := range flags { // one by one: an invalid flag must not hide the others
 		if cmd.ParseFlags(flags[i:i+1]) != nil && i+1 < len(flags) {
-			_ = cmd.ParseFlags(flags[i : i+2]) // the command itself refuses what cannot be read
+			_ = cmd.ParseFlags(flags[i : i+2]) // the command itself refuses invalid flags
 		}
 	}
 	prepare, _ := cmd.Flags().GetBool("prepare")
@@ -70,24 +70,24 @@ func (a *app) prepareAsked(args []string) *Common {
 	return &a.common
 }
 
-// sayAside says what was set aside, once there is a log.
+// sayAside logs what was set aside, once there is a log.
 func (a *app) sayAside() {
 	switch {
 	case a.aside.err != nil:
 		a.log.Warn("the "+manifest.BRRestoreMeta+" of an earlier Restore may still be there", zap.Error(a.aside.err))
 	case a.aside.key != "":
-		a.log.Info("the document of an earlier Restore's volumes was set aside: TiDB Operator would delete them if "+
-			"this one failed", zap.String("kept-as", a.aside.key))
+		a.log.Info("set aside the document of an earlier Restore's volumes: TiDB Operator would delete them if this "+
+			"one failed", zap.String("kept-as", a.aside.key))
 	}
 }
 
-// notAside adds to the error that ends a run that a document of an earlier Restore may still be there.
+// notAside adds to the run's final error that an earlier Restore's document may still be there.
 func (a *app) notAside(err error) error {
 	if err == nil || a.aside.err == nil {
 		return err
 	}
 	left := failure.New(failure.KindOf(a.aside.err), "set aside "+manifest.BRRestoreMeta, a.common.Storage, "%w",
 		a.aside.err).
-		WithHint("delete it before TiDB Operator deletes the volumes of the earlier Restore that it names")
+		WithHint("delete it before TiDB Operator deletes the earlier Restore's volumes that it names")
 	return failure.Join(err, left)
 }

@@ -84,5 +84,5 @@ func TestDocumentStays_TheErrorSaysWhatTheOperatorDoesWithIt(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "restoremeta"), "it is not deleted before it is kept")
 	require.Contains(t, got.stderr, "there is no backupmeta")
 	require.Contains(t, got.stderr, "set aside restoremeta")
-	require.Contains(t, got.stderr, "delete it before TiDB Operator deletes the volumes")
+	require.Contains(t, got.stderr, "delete it before TiDB Operator deletes the earlier Restore's volumes")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// restoreData resolves the data of stores that the Operator has started on the new volumes. On a failure the cluster
-// stays in recovery mode, and the run can be repeated.
+// restoreData resolves the data of stores that the Operator started on the new volumes. On failure the cluster stays in
+// recovery mode, and the run can be repeated.
 func (a *app) restoreData(ctx context.Context, f restoreFlags) error {
 	c, err := a.connect()
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// aliveWait is how long a restore waits for the lock of another one that is alive: when a Job is made again, the pod of
-// the first one may still undo what it did, and no person is there to run it again.
+// aliveWait is how long a restore waits for another live restore's lock: when a Job is recreated, the first one's pod
+// may still be undoing its work, and nobody is there to retry.
 const aliveWait = 3 * time.Minute
 
-// restoreWait bounds each wait of a restore for other systems; br has no flag for it.
+// restoreWait bounds each of a restore's waits for other systems; br has no flag for it.
 const restoreWait = time.Hour
 
-// restoreRun is what both halves of a restore have in common.
+// restoreRun is shared by both halves of a restore.
 type restoreRun struct {
 	document *document
 	deps     restore.Deps
 	opts     restore.Options
 }
 
-// newRestore reads the backup and connects. The connections are c's.
+// newRestore reads the backup and connects. c owns the connections.
 func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, error) {
 	store, err := c.store(ctx)
 	if err != nil {
@@ -62,8 +62,8 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 	return r, nil
 }
 
-// carryOut runs one half under the progress file, and says the line that the Operator waits for when all is done.
-// What a person has to see to though it is done is a warning: the Operator has to continue from there.
+// carryOut runs one half with the progress file, and prints the line that the Operator waits for when it is done.
+// Leftover work for a person is only a warning: the Operator has to continue.
 func (a *app) carryOut(ctx context.Context, r *restoreRun, file string, weights map[string]float64,
 	half func(context.Context, restore.Deps, restore.Options) (*restore.Result, error),
 ) error {
@@ -76,7 +76,7 @@ func (a *app) carryOut(ctx context.Context, r *restoreRun, file string, weights 
 		return err
 	}
 	if err != nil {
-		a.log.Warn("the restore is done, and a person has to see to something", zap.Error(err))
+		a.log.Warn("the restore completed with warnings that need attention", zap.Error(err))
 	}
 	a.log.say("EBS restore success", zap.Int64("size", r.document.size()),
 		zap.Uint64("resolved_ts", uint64(r.document.manifest.BackupTS)))

@@ -13,8 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// restoreVolumes makes the volumes for a cluster that the Operator has made, and writes the document with their ids for
-// the Operator to bind them. If the run fails, neither the volumes nor the document stay.
+// restoreVolumes creates the volumes for a cluster that the Operator created, and writes the document with their ids
+// for the Operator to bind. A failed run leaves neither volumes nor document.
 func (a *app) restoreVolumes(ctx context.Context, f restoreFlags) error {
 	c, err := a.connect()
 	if err != nil {
@@ -45,27 +45,27 @@ func (a *app) restoreVolumes(ctx context.Context, f restoreFlags) error {
 	}
 	err = a.carryOut(ctx, r, f.ProgressFile, weights, restore.Prepare)
 	if err != nil && written {
-		_ = os.Remove(f.OutputFile) // the error that counts is the run's; nobody reads the file after it
+		_ = os.Remove(f.OutputFile) // the run's error counts; nobody reads the file after a failure
 	}
 	return err
 }
 
-// matchObjects refuses a document whose volumes the Operator could not bind, which it would find when they are made:
-// each needs its persistent volume and claim. Those of no volume, which the Operator refuses too, are left out of what
-// it reads back.
+// matchObjects refuses a document whose volumes the Operator could not bind, which the Operator would notice only after
+// they exist: each needs its persistent volume and claim. Objects without a volume, which the Operator refuses too, are
+// omitted from its document.
 func (d *document) matchObjects(log *zap.Logger) error {
 	f := volumeFile{BRMeta: d.BRMeta}
 	if err := f.matchObjects(); err != nil {
 		return failure.Annotate(err, "check "+manifest.BRBackupMeta, string(d.manifest.ID))
 	}
 	if len(f.dropped) > 0 {
-		log.Warn("the backup names objects that are of none of its volumes; they are left out",
+		log.Warn("omitting objects that belong to none of the backup's volumes",
 			zap.Strings("objects", f.dropped))
 	}
 	return nil
 }
 
-// writeRestored writes the document with the volumes that were made.
+// writeRestored writes the document with the created volumes.
 func (d *document) writeRestored(file string, volumes []restore.Volume) error {
 	for _, v := range volumes {
 		if !d.SetRestoreVolume(v.Snapshot, v.ID, v.Zone) {

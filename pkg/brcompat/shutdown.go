@@ -13,23 +13,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/ui"
 )
 
-// How long after SIGTERM TiDB Operator's Jobs may live (terminationGracePeriodSeconds) before they are killed.
+// The terminationGracePeriodSeconds of TiDB Operator's Jobs.
 const (
 	BackupGrace  = 30 * time.Second
 	RestoreGrace = 10 * time.Second
 )
 
-// lastWords are two lines, each of which waits a second for its reader at most, and the end of the process.
+// lastWords is the time to print two lines, each of which waits at most a second for its reader, and to exit.
 const lastWords = 2500 * time.Millisecond
 
-// endTime is when after the signal a process ends whatever still works, and says what is left.
+// endTime is how long after the signal the process stops, whatever still works, and lists what is left.
 func endTime(grace time.Duration) time.Duration { return grace - lastWords }
 
-// undoTime is how long the run is undone. Of what is left then each undo gets a second.
+// undoTime is how long undoing the run may take. After that each remaining undo gets a second.
 func undoTime(grace time.Duration) time.Duration { return endTime(grace) * 17 / 20 }
 
-// stop is the cause of the end of a run whose process got a signal, and over says when the process has to end; nil is
-// when the run has ended. A pause has only few calls to make, each with a bound of its own.
+// stop cancels the run of a process that got a signal; over fires when the process must exit, and is nil if that is
+// when the run has ended: a pause makes only a few calls, each with its own bound.
 func (a *app) stop(s os.Signal) (cause *phase.StopError, over <-chan time.Time) {
 	grace := a.period()
 	if a.grace.Load() != 0 {
@@ -38,14 +38,14 @@ func (a *app) stop(s os.Signal) (cause *phase.StopError, over <-chan time.Time) 
 	return &phase.StopError{Reason: fmt.Errorf("%w: %s", errStopped, s), UndoBy: time.Now().Add(undoTime(grace))}, over
 }
 
-// sayStopping says how long that may take.
+// sayStopping logs how long stopping may take.
 func (a *app) sayStopping(s os.Signal) {
 	log, grace := a.said.Load(), a.period()
 	if log == nil {
-		return // nothing has begun
+		return // nothing has started
 	}
 	briefly(func() {
-		log.Warn("stopping: what the run did is undone; a second signal stops at once", zap.Stringer("signal", s),
+		log.Warn("stopping: undoing the run; a second signal stops at once", zap.Stringer("signal", s),
 			zap.Duration("undo-within", undoTime(grace)), zap.Duration("end-within", endTime(grace)))
 	})
 }
@@ -54,9 +54,8 @@ func (a *app) period() time.Duration {
 	return cmp.Or(time.Duration(a.grace.Load()), BackupGrace)
 }
 
-// leave says what is left of a run that still works, once and on stderr, and gives the code to end with at once. The
-// log has why the run ended, and a log that is a file what is left, too: TiDB Operator puts both of its Job's streams
-// together.
+// leave lists, once and on stderr, what a run that is still working leaves, and returns the code to exit with at once.
+// The log has the reason, and a log file the leftovers too: TiDB Operator merges both of its Job's streams.
 func (a *app) leave(why string) ExitCode {
 	lines, held := a.left.Lines()
 	text := "nothing is held and nothing is left to undo"
@@ -77,7 +76,7 @@ func (a *app) leave(why string) ExitCode {
 	return ExitFailed
 }
 
-// briefly calls a function that writes to a pipe which perhaps nobody reads, and waits for it for a second at most.
+// briefly calls a function that writes to a possibly blocked pipe, and waits at most a second for it.
 func briefly(write func()) {
 	written := make(chan struct{})
 	go func() {
@@ -90,5 +89,5 @@ func briefly(write func()) {
 	}
 }
 
-// bound notes the grace period of the Jobs that run this command.
+// bound records the grace period of the Jobs that run this command.
 func (a *app) bound(grace time.Duration) { a.grace.Store(int64(grace)) }

@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// openStorage opens what --storage names. As with br, settings may be in the query of the URL, but credentials may not:
-// they would be in the process list.
+// openStorage opens --storage. As with br, the URL's query may hold settings, but not credentials, which would appear
+// in the process list.
 func (c *Common) openStorage(ctx context.Context, cfg objstore.Config) (objstore.Store, error) {
 	s3 := c.S3
 	address, err := s3.readURL(c.Storage)
@@ -21,8 +21,8 @@ func (c *Common) openStorage(ctx context.Context, cfg objstore.Config) (objstore
 	}
 	if c := strings.ToUpper(s3.StorageClass); c == "GLACIER" || c == "DEEP_ARCHIVE" {
 		return nil, failure.New(failure.Usage, "read --s3.storage-class", s3.StorageClass,
-			"what is in it cannot be read back at once").
-			WithHint("take STANDARD, STANDARD_IA or GLACIER_IR")
+			"its objects cannot be read back immediately").
+			WithHint("use STANDARD, STANDARD_IA or GLACIER_IR")
 	}
 	cfg.Region, cfg.Endpoint = s3.Region, strings.TrimSuffix(s3.Endpoint, "/")
 	cfg.RoleARN, cfg.ExternalID = s3.RoleARN, s3.ExternalID
@@ -33,7 +33,7 @@ func (c *Common) openStorage(ctx context.Context, cfg objstore.Config) (objstore
 	return objstore.Open(ctx, address, cfg)
 }
 
-// readURL takes the settings out of the URL's query, and makes a URL of ours of it.
+// readURL extracts the settings from the URL's query and converts the URL to ours.
 func (s *S3Flags) readURL(storage string) (string, error) {
 	if filepath.IsAbs(storage) {
 		return "file://" + storage, nil
@@ -54,12 +54,12 @@ func (s *S3Flags) readURL(storage string) (string, error) {
 		u.RawQuery = ""
 	default:
 		return "", failure.New(failure.Usage, "read --storage", "", "the scheme %q is not supported", u.Scheme).
-			WithHint("EBS snapshots are AWS's: take s3://bucket/prefix, or local:///folder for a test")
+			WithHint("EBS snapshots need AWS: use s3://bucket/prefix, or local:///folder for a test")
 	}
 	return u.String(), nil
 }
 
-// settings are those that the URL may have, too.
+// settings are the flags that the URL may set too.
 func (s *S3Flags) settings() map[string]*string {
 	return map[string]*string{
 		"endpoint": &s.Endpoint, "region": &s.Region, "provider": &s.Provider, "storage-class": &s.StorageClass,
@@ -76,13 +76,14 @@ func (s *S3Flags) readQuery(query url.Values) error {
 			*setting = query.Get(key)
 			continue
 		}
-		if name != "force-path-style" { // also keys, which must not be on a command line
+		if name != "force-path-style" { // rejects credentials too, which must not be on a command line
 			return failure.New(failure.Usage, "read --storage", "", "%q in the URL is not supported", name).
-				WithHint("give credentials by the environment or a role")
+				WithHint("provide credentials through the environment or a role")
 		}
 		forced, err := strconv.ParseBool(query.Get(key))
 		if err != nil {
-			return failure.New(failure.Usage, "read --storage", query.Get(key), "force-path-style is true or false")
+			return failure.New(failure.Usage, "read --storage", query.Get(key),
+				"force-path-style must be true or false")
 		}
 		s.hostStyle = !forced
 	}

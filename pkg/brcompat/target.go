@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// target is the cluster that PD's address names: "prod-pd.tidb:2379", as TiDB Operator writes it, is tidb/prod. Another
-// address stands for itself. It is what locks, tags and journals call the cluster.
+// target returns the cluster named by PD's address: "prod-pd.tidb:2379", as TiDB Operator writes it, is tidb/prod. Any
+// other address stands for itself. Locks, tags and journals use this name.
 func (c *Common) target() cluster.Name {
 	address := slices.Min(c.PD)
 	if _, after, ok := strings.Cut(address, "://"); ok {

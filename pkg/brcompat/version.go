@@ -5,16 +5,16 @@ import (
 	"runtime"
 )
 
-// Version is what the build knows of itself.
+// Version is the build's version information.
 type Version struct {
 	Version string // "dev" for a build without one
 	Commit  string
 }
 
-// standsFor are the versions of br whose command lines are understood.
+// standsFor lists the br versions whose command lines are understood.
 const standsFor = "6.5.8 to 8.5"
 
-// String is what --version prints.
+// String returns the output of --version.
 func (v Version) String() string {
 	return fmt.Sprintf("Release Version: tisnap %s\nGit Commit Hash: %s\nGo Version: %s\n"+
 		"Stands for: br %s, for volume-snapshot (aws-ebs) backups and restores by TiDB Operator only\n",

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// volumeFile is what TiDB Operator says of the cluster to be backed up: its clustermeta.
+// volumeFile is TiDB Operator's description of the cluster to back up: its clustermeta.
 type volumeFile struct {
 	*manifest.BRMeta
 
@@ -19,9 +19,9 @@ type volumeFile struct {
 	dropped   []string                 // claims and persistent volumes that no store uses
 }
 
-// readVolumeFile reads it and checks, before anything is changed, what its restore would fail on: it names no stores or
-// volumes, other numbers of them than it says, or a volume without its persistent volume and claim. Claims and
-// persistent volumes of no store, which scaling in leaves behind, are dropped from it. Kinds: NotFound, Corrupt.
+// readVolumeFile reads the file and rejects, before anything is changed, what a restore would fail on: no stores or
+// volumes, wrong counts, or a volume without its persistent volume and claim. It drops claims and persistent volumes
+// without a store, which scaling in leaves behind. Kinds: NotFound, Corrupt.
 func readVolumeFile(path string, fallback cluster.Name) (*volumeFile, error) {
 	doc, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
@@ -41,7 +41,7 @@ func readVolumeFile(path string, fallback cluster.Name) (*volumeFile, error) {
 	return f, nil
 }
 
-// readCluster reads the cluster's name, and the stores that are its too and not in this Kubernetes cluster.
+// readCluster reads the cluster's name, and which of its stores are in other Kubernetes clusters.
 func (f *volumeFile) readCluster() error {
 	var object struct {
 		Metadata struct{ Name, Namespace string }
@@ -68,11 +68,11 @@ func (f *volumeFile) checkStores() error {
 	seen := map[string]bool{}
 	switch {
 	case stores == 0:
-		return failure.New(failure.Corrupt, "", "", "it names no TiKV store: there is nothing to back up")
+		return failure.New(failure.Corrupt, "", "", "it lists no TiKV stores: there is nothing to back up")
 	case f.TiKV.Replicas != stores && f.TiKV.Replicas != stores+len(f.elsewhere):
-		return failure.New(failure.Corrupt, "", "", "it names %d TiKV stores and says that there are %d", stores,
+		return failure.New(failure.Corrupt, "", "", "it lists %d TiKV stores but declares %d", stores,
 			f.TiKV.Replicas).
-			WithHint("wait until scaling is over and PD's stores are the cluster's pods, and back up again")
+			WithHint("wait until scaling has finished and PD's stores match the cluster's pods, then back up again")
 	}
 	for _, s := range f.TiKV.Stores {
 		if len(s.Volumes) == 0 {
@@ -80,7 +80,8 @@ func (f *volumeFile) checkStores() error {
 		}
 		for _, v := range s.Volumes {
 			if v.ID == "" || seen[v.ID] {
-				return failure.New(failure.Corrupt, "", "", "volume %q of store %d is empty or named twice", v.ID, s.ID)
+				return failure.New(failure.Corrupt, "", "", "volume %q of store %d is empty or listed twice", v.ID,
+					s.ID)
 			}
 			seen[v.ID] = true
 		}
@@ -88,7 +89,7 @@ func (f *volumeFile) checkStores() error {
 	return nil
 }
 
-// boundVolume is what a persistent volume says.
+// boundVolume is the relevant part of a persistent volume.
 type boundVolume struct {
 	Metadata struct {
 		Name        string
@@ -101,8 +102,8 @@ type boundVolume struct {
 	raw json.RawMessage
 }
 
-// matchObjects drops persistent volumes and claims of no store. A document without any is left as it is: then a restore
-// by TiDB Operator is not what it is for.
+// matchObjects drops persistent volumes and claims without a store. A document without any is left alone: it is not
+// meant for a restore by TiDB Operator.
 func (f *volumeFile) matchObjects() error {
 	if len(f.Kubernetes.PVs) == 0 && len(f.Kubernetes.PVCs) == 0 {
 		return nil
@@ -118,7 +119,7 @@ func (f *volumeFile) matchObjects() error {
 			pv, ok := bound[v.ID]
 			if !ok {
 				return failure.New(failure.Corrupt, "match volumes", v.ID,
-					"store %d has it, and no persistent volume is of it", s.ID)
+					"store %d has it, but it has no persistent volume", s.ID)
 			}
 			wanted[pv.Metadata.Name] = true
 		}
@@ -148,13 +149,13 @@ func (f *volumeFile) matchObjects() error {
 	if len(pvs) != len(pvcs) {
 		return failure.New(failure.Corrupt, "match volumes", "",
 			"the stores' volumes have %d persistent volumes and %d claims", len(pvs), len(pvcs)).
-			WithHint("TiDB Operator's restore refuses that: find out which claim is missing")
+			WithHint("TiDB Operator's restore refuses this: find the missing claim")
 	}
 	f.Kubernetes.PVs, f.Kubernetes.PVCs = pvs, pvcs
 	return nil
 }
 
-// boundVolumes finds the persistent volume of each EBS volume, by its CSI handle or the Operator's annotation.
+// boundVolumes maps each EBS volume to its persistent volume, by CSI handle or the Operator's annotation.
 func (f *volumeFile) boundVolumes() (map[string]boundVolume, error) {
 	bound := map[string]boundVolume{}
 	for _, raw := range f.Kubernetes.PVs {

@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// fillRoles gives each volume without a type that of the folder of TiKV below its mount path. TiDB Operator writes none
-// where the folder is not the mount path itself, or where its key is in a table: "dir" of [raft-engine], say. Kinds:
+// fillRoles derives a missing volume type from the TiKV folder below the volume's mount path. TiDB Operator omits the
+// type if the folder is not the mount path itself, or if its key is in a table, such as "dir" of [raft-engine]. Kinds:
 // Corrupt.
 func fillRoles(d *manifest.BRMeta) error {
 	var object struct {

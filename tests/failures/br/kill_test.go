@@ -227,7 +227,7 @@ func TestParentDies_EndsAsBySIGTERM(t *testing.T) {
 	require.NoError(t, shell.Process.Kill())
 	require.Error(t, shell.Wait())
 	require.Eventually(t, says("GC and schedulers are resumed."), patience, 20*time.Millisecond)
-	require.True(t, says("the process that started br has ended")())
+	require.True(t, says("the process that started br has exited")())
 	require.Empty(t, p.c.Held())
 }
 

@@ -29,7 +29,7 @@ func TestRestoreOfAPartialDocument_IsRefusedBeforeAnyChange(t *testing.T) { //no
 		change func([]byte) []byte
 		says   string
 	}{
-		"no document":        {manifest.BRBackupMeta, missing, "there is no backupmeta: no backup was finished there"},
+		"no document":        {manifest.BRBackupMeta, missing, "there is no backupmeta: no backup was completed there"},
 		"a cut document":     {manifest.BRBackupMeta, cut, "read br document"},
 		"an empty document":  {manifest.BRBackupMeta, func([]byte) []byte { return []byte("{}") }, "no cluster_info"},
 		"a flipped document": {manifest.BRBackupMeta, flipped, "backupmeta names other snapshots than its manifest"},
