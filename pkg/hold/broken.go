@@ -8,29 +8,29 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// ErrBroken is in the chain of every error that says that a hold did not hold.
+// ErrBroken is in the chain of every error of a broken hold.
 var ErrBroken = errors.New("the hold broke")
 
-// ErrBudget is in the chain as well if it was released because its budget was used up.
-var ErrBudget = errors.New("the budget of the hold is used up")
+// ErrBudget is in the chain too if the hold exceeded its budget.
+var ErrBudget = errors.New("the hold exceeded its budget")
 
-// BrokenError says why a hold did not hold, and when that was noticed.
+// BrokenError is why a hold broke and when that was noticed.
 type BrokenError struct {
 	At     time.Time
 	After  time.Duration // since the first pause
-	Reason error         // names the store, or what of PD
+	Reason error         // names the store or the PD item
 }
 
-// Error prints when, and the reason.
+// Error prints the time and the reason.
 func (e *BrokenError) Error() string {
 	return fmt.Sprintf("%v at %s, %s after the first pause: %v",
 		ErrBroken, e.At.UTC().Format("15:04:05.000Z"), e.After.Round(time.Millisecond), e.Reason)
 }
 
-// Unwrap gives ErrBroken and the reason.
+// Unwrap returns ErrBroken and the reason.
 func (e *BrokenError) Unwrap() []error { return []error{ErrBroken, e.Reason} }
 
-// breakWith notes the first reason why the hold does not hold, and ends every Context.
+// breakWith records the first reason why the hold broke, and cancels every Context.
 func (h *Hold) breakWith(reason error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,7 +49,7 @@ func (h *Hold) breakWith(reason error) {
 	h.log.Sugar().Warnf("%v", h.broken)
 }
 
-// reason is why the hold broke, or nil.
+// reason returns why the hold broke, or nil.
 func (h *Hold) reason() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

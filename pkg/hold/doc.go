@@ -1,9 +1,9 @@
-// Package hold keeps a live cluster still while its volumes are cut: schedulers and limits paused in PD,
-// GC held, imports denied and raft admin commands denied on every store.
+// Package hold keeps a live cluster still while its volumes are cut: it pauses schedulers and limits in PD, holds GC,
+// and denies imports and raft admin commands on every store.
 //
-// Everything is held by leases that expire by themselves if the process dies, renewed at a third of their
-// length. The hold connects to all stores before it pauses any. It is proven, not assumed: Prove fails
-// unless every lease was valid, every scheduler still paused and the GC safe point still this run's, from before
-// the cut to after it. Release ends all of it, on every way out, puts back exactly what was there
-// before, and never drops an error: what could not be released is an error of kind Held.
+// Everything is held by leases that expire on their own if the process dies, and are renewed every third of their
+// length. The hold connects to all stores before it pauses any. It is proven, not assumed: Prove fails unless, from
+// before the cut to after it, every lease was valid, every scheduler paused and the GC safe point this run's. Release
+// ends the hold on every exit path, restores exactly the previous state, and never drops an error: whatever could not
+// be released is an error of kind Held.
 package hold

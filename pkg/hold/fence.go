@@ -7,19 +7,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// holderLimit bounds a reading of the lock while the cluster is held. A lock that cannot be read says nothing.
+// holderLimit bounds reading the lock while the cluster is held. An unreadable lock proves nothing.
 const holderLimit = 2 * time.Second
 
-// Fence says whether another process has, or may have, the cluster. runlock.Fence is one.
+// Fence reports whether another process has, or may have, the cluster. runlock.Fence implements it.
 type Fence interface {
-	// Current is an error of kind Conflict if the lock may be another run's by now. It asks nobody.
+	// Current returns a Conflict if the lock may belong to another run by now. It makes no call.
 	Current() error
-	// Holder reads who has the lock.
+	// Holder reads the lock's owner.
 	Holder(ctx context.Context) fenced.Holder
 }
 
-// fenced is asked right before each call that pauses something: a process that was suspended until its lock was another
-// run's pauses nothing when it wakes up.
+// fenced is checked right before each call that pauses something: a process suspended until another run took its lock
+// pauses nothing when it wakes up.
 func (h *Hold) fenced() error {
 	if h.cfg.Fence == nil {
 		return nil
@@ -27,9 +27,9 @@ func (h *Hold) fenced() error {
 	return h.cfg.Fence.Current()
 }
 
-// leaveExpired forgets what has run out by itself, if the lock may be another run's: by now that run may hold the same
-// things, and to release them would break its hold. If another process has the lock for sure, what has not run out is
-// left to it too. What has not run out otherwise is released as always.
+// leaveExpired forgets whatever has expired, if the lock may belong to another run: that run may now hold the same
+// things, and releasing them would break its hold. If another process certainly has the lock, unexpired things are left
+// to it too; otherwise they are released as usual.
 func (h *Hold) leaveExpired(ctx context.Context) {
 	reason := h.fenced()
 	if reason == nil {
@@ -53,13 +53,13 @@ func (h *Hold) leaveExpired(ctx context.Context) {
 	}
 }
 
-// over reports whether what lasts until then has run out by itself in a process whose lock may be another run's: it is
-// asked again right before each call that releases something, as a process may be suspended in between.
+// over reports whether something held until then has expired and the lock may belong to another run. It is checked
+// right before each releasing call, as the process may be suspended in between.
 func (h *Hold) over(till time.Time) bool {
 	return h.fenced() != nil && time.Now().After(till.Add(expiryMargin))
 }
 
-// overInPD is over of what is paused in PD.
+// overInPD is over for what is paused in PD.
 func (h *Hold) overInPD() bool {
 	h.mu.Lock()
 	till := h.pdTill
@@ -67,15 +67,15 @@ func (h *Hold) overInPD() bool {
 	return h.over(till)
 }
 
-// lasts notes that a call is made that pauses something in PD for one lease.
+// lasts records a call that pauses something in PD for one lease.
 func (h *Hold) lasts() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pdTill = later(h.pdTill, time.Now().Add(h.cfg.Lease))
 }
 
-// leave forgets what the store held, if it has run out by itself or all of it is to be left; it reports whether that
-// was anything.
+// leave forgets what the store held, if it has expired or everything is to be left; it reports whether there was
+// anything.
 func (s *store) leave(all bool) bool {
 	expired := s.expired()
 	s.mu.Lock()

@@ -12,22 +12,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-// brPrefix starts the names of br's safe points.
+// brPrefix is the prefix of br's safe points.
 const brPrefix = "br-"
 
-// Own is what a run knows to be its own in PD, from an attempt before, and what it does not mind.
+// Own is what a run recognizes in PD as its own from an earlier attempt, and what it tolerates.
 type Own struct {
 	Run        cluster.RunID
 	Schedulers []string
 	Limits     []string
-	// AnyPause says that paused schedulers and overrides of others are no reason, as those of an import are not for
-	// who has chosen to cut beside it.
+	// AnyPause tolerates schedulers and overrides paused by others, for a user who chose to cut during an import.
 	AnyPause bool
 }
 
-// CheckForeign is a Conflict if another tool holds the cluster: schedulers that others paused, config items that others
-// override, safe points of br or of another run. To open a stream to a store ends the other tool's stream there, and
-// with it its hold, without a word to it: so it is found out before Connect. Nothing is changed.
+// CheckForeign returns a Conflict if another tool holds the cluster: paused schedulers, overridden config items, or
+// safe points of br or another run. Opening a stream to a store silently ends another tool's stream there, and with it
+// its hold, so this comes before Connect. Nothing is changed.
 func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 	status, err := Describe(ctx, p)
 	if err != nil {
@@ -62,11 +61,11 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 	}
 	return failure.New(failure.Conflict, "check for other holds", name.String(), "another tool holds the cluster: %s",
 		strings.Join(found, "; ")).
-		WithHint("wait until the other backup, restore or import has ended; what one that died, or a person, left in "+
-			"PD runs out by itself, or is ended by: tisnap release %s --all, or pd-ctl", name)
+		WithHint("wait until the other backup, restore or import has ended; leftovers in PD expire on their own, or "+
+			"end them with: tisnap release %s --all, or pd-ctl", name)
 }
 
-// holdsOfRuns names the other runs of tisnap that hold GC by PD's own clock, by which their safe points expire.
+// holdsOfRuns names the other tisnap runs that hold GC, by PD's clock, which expires their safe points.
 func holdsOfRuns(services []pd.SafePoint, own cluster.RunID, now cluster.TS) []string {
 	var found []string
 	for _, s := range services {
@@ -79,7 +78,7 @@ func holdsOfRuns(services []pd.SafePoint, own cluster.RunID, now cluster.TS) []s
 	return found
 }
 
-// describeRun is a run, with who holds where its id says so.
+// describeRun returns the run, with its holder if its id names one.
 func describeRun(signed cluster.RunID) string {
 	run, holder, ok := SplitHolder(signed)
 	if !ok {

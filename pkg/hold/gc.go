@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// PauseGC holds garbage collection at ts and refuses if it has passed ts already. A later call may raise ts.
+// PauseGC holds garbage collection at ts, and fails if GC has already passed ts. A later call may raise ts.
 func (h *Hold) PauseGC(ctx context.Context, ts cluster.TS) error {
 	defer h.parts.start("pause gc")()
 	return h.Under(ctx, func(ctx context.Context) error {
@@ -20,15 +20,15 @@ func (h *Hold) PauseGC(ctx context.Context, ts cluster.TS) error {
 	})
 }
 
-// CoversTS fails unless GC is held at or below ts: only then does Prove, which finds GC at or below what is held, say
-// that all versions that a restore to ts needs are in the set.
+// CoversTS fails unless GC is held at or below ts. Only then does Prove, which finds GC at or below the held point,
+// show that the set has every version that a restore to ts needs.
 func (h *Hold) CoversTS(ts cluster.TS) error {
 	h.mu.Lock()
 	held := h.safePoint
 	h.mu.Unlock()
 	if held == 0 || held > ts {
 		return failure.New(failure.Conflict, "check gc", h.cfg.Cluster.String(),
-			"GC is held at %d, and not at or below the backup ts %d", held, ts)
+			"GC is held at %d, not at or below the backup ts %d", held, ts)
 	}
 	return nil
 }
@@ -57,10 +57,10 @@ func (h *Hold) passed(lowest, ts cluster.TS) error {
 	}
 	return failure.New(failure.Unready, "hold gc", h.cfg.Cluster.String(),
 		"the GC safe point %d (%s) is past %d (%s)", lowest, lowest.Time(), ts, ts.Time()).
-		WithHint("raise tidb_gc_life_time, and find out why the resolved ts lags behind")
+		WithHint("raise tidb_gc_life_time, and find out why the resolved ts lags")
 }
 
-// checkGC reads back that our safe point is there and that GC has not passed it.
+// checkGC verifies that our safe point exists and that GC has not passed it.
 func (h *Hold) checkGC(ctx context.Context) error {
 	h.mu.Lock()
 	ts := h.safePoint

@@ -10,9 +10,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// guard enforces the budget: it breaks the hold when the budget is used up. If the hold broke, for this or
-// any other reason, and is not released within the grace, as its owner is stuck or its Release is, guard releases it
-// in its place, again and again. It ends when Release returns.
+// guard breaks the hold when it exceeds its budget. If the hold broke, for any reason, and is not released within the
+// grace because its owner or its Release is stuck, guard keeps releasing it in their place. It ends when Release
+// returns.
 func (h *Hold) guard(ctx context.Context) {
 	budget := time.NewTimer(h.cfg.MaxHold)
 	defer budget.Stop()
@@ -26,7 +26,7 @@ func (h *Hold) guard(ctx context.Context) {
 				ErrBudget))
 	}
 	for wait.For(ctx, h.cfg.Grace) == nil {
-		h.log.Warn("the broken hold is not released yet: the guard releases it")
+		h.log.Warn("the broken hold has not been released in time: the guard releases it")
 		h.stopKeeper()
 		err := h.letGo(ctx)
 		if err == nil {
@@ -46,7 +46,7 @@ func (h *Hold) stopKeeper() {
 	h.keeping.Wait()
 }
 
-// stopGuard ends the guard and waits for it.
+// stopGuard stops the guard and waits for it.
 func (h *Hold) stopGuard() {
 	h.mu.Lock()
 	cancel := h.guarded

@@ -13,34 +13,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// PD is what a hold needs of the placement driver.
+// PD is the part of the placement driver that a hold needs.
 type PD interface {
 	pd.Members
 	pd.Scheduling
 	pd.GC
 }
 
-// Config is one hold. Cluster, Run and Stores are required.
+// Config configures a hold. Cluster, Run and Stores are required.
 type Config struct {
 	Cluster cluster.Name
 	Run     cluster.RunID
 	Stores  []Target
-	// Lease is how long everything stays held after the process died; renewed at a third of it. Whole
-	// seconds, at least 3 s; zero is 30 s.
+	// Lease is how long everything stays held after the process dies; renewed every third of it. Whole seconds, at
+	// least 3s; zero is 30s.
 	Lease time.Duration
-	// Beat is how often everything is renewed, if not at a third of the lease: another process that cuts under this
-	// hold waits for two renewals before it trusts its cut.
+	// Beat overrides how often everything is renewed: a process that cuts under this hold waits for two renewals before
+	// it trusts its cut.
 	Beat time.Duration
 	// MaxHold is the budget from the first pause to the release; zero is 2 min.
 	MaxHold time.Duration
-	// Budget is what errors call MaxHold; empty is --max-hold.
+	// Budget is the name of MaxHold in errors; empty is --max-hold.
 	Budget string
-	// Grace is how long a hold that broke waits for Release before it releases the cluster by itself; zero is 5 s.
+	// Grace is how long a broken hold waits for Release before it releases the cluster itself; zero is 5s.
 	Grace time.Duration
-	// Command is what releases the cluster if Release cannot, for a person; empty is "tisnap release CLUSTER".
+	// Command is the command that releases the cluster if Release cannot; empty is "tisnap release CLUSTER".
 	Command string
 	Log     *zap.Logger
-	// Fence keeps a process whose lock may be another run's from pausing anything; nil is for a hold without a lock.
+	// Fence keeps a process that may have lost its lock from pausing anything; nil for a hold without a lock.
 	Fence Fence
 }
 
@@ -50,8 +50,8 @@ type Target struct {
 	Address string
 }
 
-// Hold is one hold of one cluster. Its acquiring methods are called in order by one goroutine: Connect,
-// PauseScheduling, PauseStores, PauseGC, then Context and Prove around the cut, and Release on every way out.
+// Hold is one hold on one cluster. One goroutine calls its methods in order: Connect, PauseScheduling, PauseStores,
+// PauseGC, then Context and Prove around the cut, and Release on every exit path.
 type Hold struct {
 	cfg    Config
 	pd     PD
@@ -63,27 +63,27 @@ type Hold struct {
 	mu        sync.Mutex
 	stores    []*store
 	paused    []string         // schedulers that we paused
-	foreign   map[string]bool  // schedulers that somebody else had paused
+	foreign   map[string]bool  // schedulers that others had paused
 	items     []string         // config items that we override
-	theirs    []string         // config items that somebody else overrides with our value
+	theirs    []string         // config items that others override with our value
 	still     bool             // schedulers and limits were read back once
 	safePoint cluster.TS       // 0 while GC is not held
-	pdTill    time.Time        // until when what is paused in PD lasts at most, if it is not renewed
-	regions   []cluster.Region // as the stores said when they had settled
+	pdTill    time.Time        // when the pauses in PD expire at the latest, unless renewed
+	regions   []cluster.Region // as reported by the stores once settled
 	started   time.Time        // of the first pause
 	broken    error            // first reason
 	lost      chan struct{}    // closed when broken
 	released  bool
-	proven    bool         // by the stores, when their leases were finished
-	seen      *observation // of a hold that another process has; nil if this one holds
+	proven    bool         // by the stores, when their leases were ended
+	seen      *observation // of another process's hold; nil if this one holds
 
-	keeper   context.CancelFunc // ends keep
+	keeper   context.CancelFunc // stops keep
 	keeping  sync.WaitGroup
-	guarded  context.CancelFunc // ends guard
+	guarded  context.CancelFunc // stops guard
 	guarding sync.WaitGroup
 }
 
-// New makes a hold that holds nothing yet.
+// New returns a hold that holds nothing yet.
 func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	if len(cfg.Stores) == 0 {
 		return nil, failure.New(failure.Unready, "hold", cfg.Cluster.String(), "it has no TiKV store")
@@ -122,13 +122,13 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	return h, nil
 }
 
-// Run is the run that holds: of an observed hold that of the other process.
+// Run returns the run that holds; for an observed hold, the other process's.
 func (h *Hold) Run() cluster.RunID { return h.cfg.Run }
 
-// Service is the name of the GC safe point and of the caller of import suspensions.
+// Service returns the name of the GC safe point, also used as the caller of import suspensions.
 func (h *Hold) Service() string { return servicePrefix + string(h.cfg.Run) }
 
-// begin notes the first pause and starts the keeper and the guard. Later calls do nothing.
+// begin records the first pause and starts the keeper and the guard. Later calls do nothing.
 func (h *Hold) begin(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,8 +144,8 @@ func (h *Hold) begin(ctx context.Context) {
 	h.guarding.Go(func() { h.watchOver("guard", func() { h.guard(watched) }) })
 }
 
-// watchOver runs a goroutine of the hold; a panic of it breaks the hold and ends no process that has to release the
-// cluster.
+// watchOver runs a goroutine of the hold; its panic breaks the hold instead of killing the process, which has to
+// release the cluster.
 func (h *Hold) watchOver(what string, f func()) {
 	err := func() (err error) {
 		defer failure.Catch(&err, what)
@@ -157,8 +157,8 @@ func (h *Hold) watchOver(what string, f func()) {
 	}
 }
 
-// Under runs f in a Context of the hold. If f fails and the hold has broken, the error is why it broke; f does
-// not begin under a hold that has.
+// Under runs f in a Context of the hold. If f fails and the hold has broken, it returns why the hold broke. It does not
+// start f under a broken hold.
 func (h *Hold) Under(ctx context.Context, f func(context.Context) error) error {
 	if reason := h.reason(); reason != nil {
 		return reason
@@ -172,8 +172,8 @@ func (h *Hold) Under(ctx context.Context, f func(context.Context) error) error {
 	return err
 }
 
-// Context ends when ctx ends or when the hold breaks; its cause is then the reason. The function returned ends
-// it too and may be called again.
+// Context returns a context that is cancelled when ctx is or when the hold breaks, with the reason as its cause. The
+// returned function cancels it too, and is idempotent.
 func (h *Hold) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -193,7 +193,7 @@ func (h *Hold) Context(ctx context.Context) (context.Context, context.CancelFunc
 	})
 }
 
-// Length is the time from the first pause to now, or 0 if nothing was paused.
+// Length returns the time since the first pause, or 0 if nothing was paused.
 func (h *Hold) Length() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,19 +203,19 @@ func (h *Hold) Length() time.Duration {
 	return time.Since(h.started)
 }
 
-// Started is when the first pause was asked for; zero if nothing was.
+// Started returns when the first pause was requested; zero if none was.
 func (h *Hold) Started() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.started
 }
 
-// renewal is how often leases are renewed: three fit into one.
+// renewal is how often leases are renewed: three times per lease.
 func (h *Hold) renewal() time.Duration { return h.cfg.Lease / 3 }
 
-// minCall is how long a call to a store may take at least before it counts as hanging.
+// minCall is the minimum time before a call to a store counts as hanging.
 const minCall = 5 * time.Second
 
-// callLimit bounds one call to a store that changes what it holds: a store that hangs must not keep the others
-// held, nor keep Release from ending.
+// callLimit bounds a call that changes what a store holds: a hanging store must keep neither the others held nor
+// Release from returning.
 func (h *Hold) callLimit() time.Duration { return max(h.renewal(), minCall) }

@@ -9,11 +9,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Holder is where a hold runs that has no journal, as that of br's `operator pause-gc-and-schedulers`, and when it ends
-// at the latest. It goes into the run's id (Holder.Sign), and with it into the names of all that the run holds: PD
-// shows it to others.
+// Holder is where a hold without a journal runs, such as br's `operator pause-gc-and-schedulers`, and when it ends at
+// the latest. It is part of the run's id (Holder.Sign), and so of the names of everything that the run holds, which PD
+// shows to others.
 type Holder struct {
-	Host string    `json:"host"`          // in Kubernetes the pod
+	Host string    `json:"host"`          // the pod, in Kubernetes
 	Pod  bool      `json:"pod,omitempty"` // Host is the name of a pod
 	Ends time.Time `json:"ends,omitzero"` // by its --max-hold
 }
@@ -23,17 +23,17 @@ const (
 	holderPod       = "pod."
 	holderHost      = "host."
 	holderTime      = "20060102T150405Z"
-	// maxHost is how long a name of a pod or host may be.
+	// maxHost is the maximum length of a pod's or host's name.
 	maxHost = 253
 )
 
 var (
 	unsafeHost = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
-	// jobPod is the name of a Job's pod: Kubernetes appends five letters of its own alphabet to the Job's.
+	// jobPod matches a Job's pod: Kubernetes appends five letters of its own alphabet to the Job's name.
 	jobPod = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 )
 
-// Sign gives a run an id that says who holds. Of the host's name only what may be in a path of PD's API is kept.
+// Sign adds the holder to a run's id, keeping only characters of the host's name that are valid in a PD API path.
 func (o Holder) Sign(run cluster.RunID) cluster.RunID {
 	host := unsafeHost.ReplaceAllString(o.Host, "-")
 	host = host[:min(len(host), maxHost)]
@@ -41,7 +41,7 @@ func (o Holder) Sign(run cluster.RunID) cluster.RunID {
 	return run + cluster.RunID(holderSeparator+host+holderSeparator+o.Ends.UTC().Format(holderTime))
 }
 
-// SplitHolder is the run without its holder, and the holder; false of a run that names none.
+// SplitHolder returns the run without its holder, and the holder; false if the id names none.
 func SplitHolder(signed cluster.RunID) (cluster.RunID, Holder, bool) {
 	parts := strings.Split(string(signed), holderSeparator)
 	if len(parts) != 3 {
@@ -58,7 +58,7 @@ func SplitHolder(signed cluster.RunID) (cluster.RunID, Holder, bool) {
 	return cluster.RunID(parts[0]), o, true
 }
 
-// String names the pod, the Job that made it if its name says so, and when the hold ends at the latest.
+// String names the pod, its Job if the pod's name reveals one, and when the hold ends at the latest.
 func (o Holder) String() string {
 	where := "host " + o.Host
 	if o.Pod {
@@ -70,8 +70,8 @@ func (o Holder) String() string {
 	return where + ", which ends it by " + o.Ends.UTC().Format(time.RFC3339)
 }
 
-// Here is the pod that this process runs in, or the host where that is not known. env is os.Getenv, hostname
-// os.Hostname's: in a pod that is the pod's name, but for one on the node's own network.
+// Here returns the pod that this process runs in, or else the host. env is os.Getenv, hostname os.Hostname's: the pod's
+// name, except for a pod on the node's network.
 func Here(env func(string) string, hostname string) Holder {
 	if pod := env("POD_NAME"); pod != "" {
 		return Holder{Host: pod, Pod: true}

@@ -10,9 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// keep renews everything that is held at each beat, until ctx ends. Leases on stores must not
-// lapse even once, so their first failure breaks the hold; PD may be away for a change of leader, so its
-// failures break it only when they last longer than one renewal.
+// keep renews everything at each beat, until ctx ends. Store leases must never lapse, so their first failure breaks the
+// hold; PD may be changing its leader, so its failures break the hold only if they outlast one renewal.
 func (h *Hold) keep(ctx context.Context) {
 	ticker := time.NewTicker(h.cfg.Beat)
 	defer ticker.Stop()
@@ -29,8 +28,8 @@ func (h *Hold) keep(ctx context.Context) {
 	}
 }
 
-// renewOnce renews the safe point last: that it lives longer says that all the rest was held until then. Observe relies
-// on it.
+// renewOnce renews the safe point last, so that its renewal proves that all the rest was held until then. Observe
+// relies on this.
 func (h *Hold) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.renewal())
 	defer cancel()
@@ -42,8 +41,8 @@ func (h *Hold) renewOnce(ctx context.Context) error {
 	return patiently(ctx, h.renewGC)
 }
 
-// lastAnswers is how long a release waits for the answers of renewals that are under way: they may say that the hold
-// had broken, which the renewed lease does not show any more. A renewal without an answer makes the set worthless.
+// lastAnswers is how long a release waits for the answers to renewals in flight: they may reveal that the hold had
+// broken, which the renewed lease no longer shows. An unanswered renewal makes the set worthless.
 const lastAnswers = time.Second
 
 func (h *Hold) renewStores(ctx context.Context) error {
@@ -64,7 +63,7 @@ func (h *Hold) renewStores(ctx context.Context) error {
 	})
 }
 
-// renewPauses renews schedulers and limits, once it has checked that they are still in force.
+// renewPauses renews schedulers and limits after checking that they are still in force.
 func (h *Hold) renewPauses(ctx context.Context) error {
 	return patiently(ctx, func(ctx context.Context) error {
 		if err := h.unbroken(ctx); err != nil {
@@ -74,7 +73,7 @@ func (h *Hold) renewPauses(ctx context.Context) error {
 	})
 }
 
-// patiently tries until ctx ends: a new PD leader needs a moment. A conflict that PD reports is not tried again.
+// patiently retries until ctx ends: a new PD leader needs a moment. A conflict reported by PD is not retried.
 func patiently(ctx context.Context, renew func(context.Context) error) error {
 	return wait.Reason(wait.Until(ctx, wait.Every(settleInterval), func() (bool, error) {
 		err := renew(ctx)

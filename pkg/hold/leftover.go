@@ -14,36 +14,36 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// releaseCaller is the name under which imports are resumed for runs that died.
+// releaseCaller is the name under which imports are resumed for dead runs.
 const releaseCaller = servicePrefix + "release"
 
-// Leftover is what to release that dead runs held. Safe points are known by their names, leases and
-// suspensions by their places; a paused scheduler and an overridden limit are not, so those are named.
+// Leftover is what dead runs held and is to be released. Safe points are recognized by name, leases and suspensions by
+// place; paused schedulers and overridden limits by neither, so they are listed.
 type Leftover struct {
 	Cluster    cluster.Name
-	Schedulers []string // paused by runs that died
-	Limits     []string // overridden by runs that died
-	// All resumes every paused scheduler, and drops every override that a hold could have made, whoever did it.
+	Schedulers []string // paused by dead runs
+	Limits     []string // overridden by dead runs
+	// All resumes every paused scheduler and drops every override that a hold could have made, whoever made them.
 	All bool
-	// Expires is when all that dead runs held on stores has run out by itself, whichever clock says so; zero if that is
-	// not known. From then on a store that cannot be reached holds nothing of theirs.
+	// Expires is when everything that dead runs held on stores has expired, by any clock; zero if unknown. After that,
+	// an unreachable store holds nothing of theirs.
 	Expires time.Time
 }
 
-// Released is what was released. Empty lists mean that nothing was held.
+// Released lists what was released. Empty lists mean that nothing was held.
 type Released struct {
 	Schedulers []string          `json:"schedulers"`
 	Limits     []string          `json:"limits"`
 	SafePoints []string          `json:"safePoints"`
 	Leases     []cluster.StoreID `json:"leases"`
 	Imports    []cluster.StoreID `json:"imports"`
-	// Kept are schedulers that stay paused, as no dead run is known to have paused them.
+	// Kept are schedulers that stay paused because no dead run is known to have paused them.
 	Kept []string `json:"kept"`
 	// KeptLimits are overrides that stay for the same reason.
 	KeptLimits []string `json:"keptLimits"`
-	// Unreached are stores that could not be asked: what a dead run held there has run out by itself.
+	// Unreached are unreachable stores, on which a dead run's hold has expired.
 	Unreached []cluster.StoreID `json:"unreached,omitempty"`
-	// EarlyApply are stores whose limit of early apply was put back.
+	// EarlyApply are stores whose early-apply limit was restored.
 	EarlyApply []cluster.StoreID `json:"earlyApply,omitempty"`
 }
 
@@ -52,11 +52,11 @@ func (r *Released) Any() bool {
 	return len(r.Schedulers)+len(r.Limits)+len(r.SafePoints)+len(r.Leases)+len(r.Imports)+len(r.EarlyApply) > 0
 }
 
-// ReleaseLeftovers releases what dead runs hold. It is idempotent. It takes the stores' streams over, so a run that is
-// alive loses its hold: the caller has to know that none is. A store that hangs is waited for for seconds. What could
-// not be released is an error of kind Held, and all else is released nevertheless; without PD, which knows the stores,
-// nothing is. A store that cannot be reached is Unreached, and no error, once all has run out there (Leftover.Expires)
-// and PD shows nothing that a hold of tisnap renews.
+// ReleaseLeftovers releases what dead runs hold. It is idempotent. It takes over the stores' streams, which breaks a
+// live run's hold: the caller must know that there is none. It waits seconds for a hanging store. Whatever could not be
+// released is an error of kind Held, and everything else is released anyway; without PD, which knows the stores,
+// nothing is. An unreachable store is Unreached rather than an error once everything there has expired
+// (Leftover.Expires) and PD shows nothing that a tisnap hold renews.
 func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
 	r := &leftovers{what: what, pd: p, tikv: t}
 	status, err := Describe(ctx, p)
@@ -85,12 +85,12 @@ func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (
 	return &r.done, err
 }
 
-// held says what to do about what could not be released.
+// held returns the error, with its remedy, for what could not be released.
 func (r *leftovers) held(err error) error {
 	hint := "run: tisnap release " + r.what.Cluster.String() +
-		" --yes, again, when PD and all stores answer; what is left expires by itself after the dead run's --lease"
+		" --yes again when PD and all stores respond; leftovers expire on their own after the dead run's --lease"
 	if time.Now().Before(r.what.Expires) {
-		hint += "; from " + r.what.Expires.UTC().Format(time.RFC3339) + " on a store that is dead for good is left out"
+		hint += "; from " + r.what.Expires.UTC().Format(time.RFC3339) + " a permanently dead store is skipped"
 	}
 	return &failure.Error{
 		Op: "release", Target: "cluster " + r.what.Cluster.String(), Kind: failure.Held, Err: err,
@@ -98,20 +98,20 @@ func (r *leftovers) held(err error) error {
 	}
 }
 
-// leftovers is one ReleaseLeftovers under way.
+// leftovers is one ReleaseLeftovers in progress.
 type leftovers struct {
 	what Leftover
 	pd   PD
 	tikv tikv.Holder
-	// expired says that a store that cannot be reached holds nothing of a dead run.
+	// expired reports that an unreachable store holds nothing of a dead run.
 	expired bool
 
 	mu   sync.Mutex
 	done Released
 }
 
-// renewed reports whether PD shows what a hold of tisnap renews together with its leases: a run may be alive that no
-// journal names, such as a pause.
+// renewed reports whether PD shows something that a tisnap hold renews together with its leases: a run without a
+// journal, such as a pause, may be alive.
 func renewed(s *Status) bool {
 	return len(s.SafePoints) > 0 || slices.ContainsFunc(s.Limits, func(l Limit) bool { return l.Ours })
 }
@@ -166,11 +166,10 @@ func (r *leftovers) safePoints(ctx context.Context, status *Status) error {
 	return errors.Join(errs...)
 }
 
-// leftoverLimit bounds what one store is asked for: one that hangs must not keep a person, or a run that is resumed,
-// waiting.
+// leftoverLimit bounds the calls to one store: a hanging one must not keep a user, or a resumed run, waiting.
 const leftoverLimit = 2 * minCall
 
-// store ends the lease and the suspension of imports on one TiKV store, each whatever becomes of the other.
+// store ends the lease and the import suspension on one TiKV store, independently of each other.
 func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	if s.State == pd.StoreTombstone || !s.IsTiKV() {
 		return nil
@@ -202,7 +201,7 @@ func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	if suspended {
 		r.done.Imports = append(r.done.Imports, s.ID)
 	}
-	// A caller that gave up has not waited for the store's answer, which says nothing of the store.
+	// A caller that gave up did not wait for the store's answer, so its error does not count against the store.
 	if r.expired && caller.Err() == nil && failure.Transient(err) && !slices.ContainsFunc(errs[:], answered) {
 		r.done.Unreached = append(r.done.Unreached, s.ID)
 		return nil
@@ -210,7 +209,7 @@ func (r *leftovers) store(ctx context.Context, _ int, s pd.Store) error {
 	return err
 }
 
-// answered reports whether an error is more than the lack of an answer.
+// answered reports whether an error is an actual answer.
 func answered(err error) bool { return err != nil && !failure.Transient(err) }
 
 func (r *leftovers) finish(ctx context.Context, st *store) (leased bool, err error) {

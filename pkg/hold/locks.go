@@ -12,23 +12,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// youngStore is how long after its start a store may still leave regions out of its resolved ts.
+// youngStore is how long after its start a store's resolved ts may still omit regions.
 const youngStore = 5 * time.Minute
 
-// maxLockScans is how many regions are scanned for a lock at the same time.
+// maxLockScans is how many regions are scanned for locks concurrently.
 const maxLockScans = 64
 
-// CheckLocks proves that nothing that may commit at or below ts is still locked, where the resolved ts that PD gives
-// does not: TiKV leaves a peer out of it whose locks it has not read yet, as after a split or a restart
-// (tikv/tikv#15506). known are the regions by version as they were a while ago: one that is newer, or whose voters are
-// all on stores that have just started, is asked for its first lock. A lock that is found, or a region that does not
-// answer, is Unready: take a newer ts then. Call it after PauseStores.
+// CheckLocks proves that no lock may still commit at or below ts. PD's resolved ts does not prove that: it omits peers
+// whose locks TiKV has not read yet, for example after a split or a restart (tikv/tikv#15506). known has the regions'
+// versions of a while ago: a newer region, or one whose voters are all on just-started stores, is asked for its first
+// lock. A found lock, or a region that does not answer, is Unready: take a newer ts then. Call it after PauseStores.
 func (h *Hold) CheckLocks(ctx context.Context, ts cluster.TS, known map[cluster.RegionID]uint64) error {
 	defer h.parts.start("check locks")()
 	h.mu.Lock()
 	regions := h.regions
 	h.mu.Unlock()
-	// A PD that does not say when the stores were started is no reason to fail: all regions are asked then.
+	// If PD does not report when the stores started, all regions are asked.
 	if stores, err := h.pd.Stores(ctx); err == nil {
 		regions = unproven(regions, known, stores)
 	}
@@ -41,17 +40,17 @@ func (h *Hold) CheckLocks(ctx context.Context, ts cluster.TS, known map[cluster.
 			return failure.New(failure.Unready, "check locks", "region "+r.ID.String(), "%v", err)
 		case lock != 0:
 			return failure.New(failure.Unready, "check locks", "region "+r.ID.String(),
-				"the resolved ts %s is not resolved there: a transaction that began at %s (%s) is under way", ts, lock,
+				"the resolved ts %s does not hold there: a transaction that began at %s (%s) is in progress", ts, lock,
 				lock.Time()).
-				WithHint("wait until the transaction has ended; one whose client died ends when its lock is read " +
-					"after its time-out")
+				WithHint("wait until the transaction has ended; if its client died, it ends when its lock is read " +
+					"after its timeout")
 		}
 		return nil
 	})
 }
 
-// firstLock asks the region's leader, as it was when the regions had settled, and its present one if PD knows another
-// since: a hold does not end elections.
+// firstLock asks the leader that the region had when the regions settled, then its current one if PD knows another: a
+// hold does not prevent elections.
 func (h *Hold) firstLock(ctx context.Context, r cluster.Region, ts cluster.TS) (cluster.TS, error) {
 	lock, err := h.tikv.FirstLock(ctx, h.address(r.Leader.Store), r, ts)
 	var refused *tikv.RegionError
@@ -66,7 +65,7 @@ func (h *Hold) firstLock(ctx context.Context, r cluster.Region, ts cluster.TS) (
 	return h.tikv.FirstLock(ctx, h.address(now[0].Leader.Store), now[0], ts)
 }
 
-// unproven are the regions whose locks the resolved ts may not know.
+// unproven returns the regions whose locks the resolved ts may not account for.
 func unproven(regions []cluster.Region, known map[cluster.RegionID]uint64, stores []pd.Store) []cluster.Region {
 	young := map[cluster.StoreID]bool{}
 	for _, s := range stores {

@@ -18,27 +18,27 @@ import (
 // beatInterval is how often the safe point of another process is read.
 const beatInterval = 250 * time.Millisecond
 
-// maxBeatWait is how long one renewal by the other process is waited for: it is alive and renews more often.
+// maxBeatWait is how long to wait for one renewal by the other process: a live one renews more often.
 const maxBeatWait = 45 * time.Second
 
-// observation is what is known of a hold that another process has.
+// observation is what is known about another process's hold.
 type observation struct {
-	until  time.Time                     // when its safe point runs out, as it was read last
+	until  time.Time                     // when its safe point expires, as last read
 	starts map[cluster.StoreID]time.Time // when each store was started
 	ends   sync.Once
 	cancel context.CancelFunc
 	polls  sync.WaitGroup
 }
 
-// Observe finds the hold that another process of this program has on the cluster, and gives it as a Hold that proves
-// and never pauses, renews or releases anything. cfg.Run is found out, and not given.
+// Observe finds another process's hold on the cluster and returns it as a Hold that can prove but never pauses, renews
+// or releases anything. It finds out cfg.Run.
 //
-// A store has one lease, and a second stream to it ends the first one and with it the other's hold, so the stores
-// cannot be asked. What is believed is what the other process writes into PD: it sets its safe point once all else is
-// held, renews it last in each round of renewals, in which every store has said that its lease was valid all the time,
-// and removes it when the hold breaks. Besides, schedulers, limits, GC, the stores' start times and the regions that
-// the stores lead are compared, in PD and on the stores. A hold of another program, as PingCAP's br, gives no such
-// proof: Unready. Several holds at once are Conflict.
+// A store has one lease, and a second stream would end the first one and with it the other's hold, so the stores cannot
+// be asked. Instead this relies on what the other process writes into PD: it sets its safe point once everything else
+// is held, renews it last in each round, in which every store has confirmed that its lease was valid throughout, and
+// removes it when the hold breaks. In addition, schedulers, limits, GC, the stores' start times and the regions that
+// the stores lead are compared. Another program's hold, such as PingCAP's br's, gives no such proof: Unready. Several
+// holds at once are a Conflict.
 func Observe(ctx context.Context, cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	h, err := New(cfg, p, t)
 	if err != nil {
@@ -64,7 +64,7 @@ func Observe(ctx context.Context, cfg Config, p PD, t tikv.Holder) (*Hold, error
 	return h, nil
 }
 
-// expectPauses notes what the other process has paused in PD, which Prove then finds paused, and checks it now.
+// expectPauses records what the other process has paused in PD, for Prove, and checks it now.
 func (h *Hold) expectPauses(ctx context.Context) error {
 	all, err := h.pd.Schedulers(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (h *Hold) expectPauses(ctx context.Context) error {
 	}
 	if len(all) == 0 {
 		return failure.New(failure.Unready, "check the other hold", h.cfg.Cluster.String(),
-			"PD lists no scheduler, so its coordinator has not started").
-			WithHint("wait a minute after a restart or change of leader of PD, and hold the cluster again")
+			"PD lists no schedulers, so its coordinator has not started").
+			WithHint("wait a minute after PD restarts or changes its leader, and hold the cluster again")
 	}
 	h.mu.Lock()
 	for _, s := range all {
@@ -84,7 +84,7 @@ func (h *Hold) expectPauses(ctx context.Context) error {
 	return h.proveOwn(ctx)
 }
 
-// findOther waits until one of the safe points in PD is renewed: those of dead processes are not.
+// findOther waits until one of the safe points in PD is renewed, as only a live process does.
 func (h *Hold) findOther(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBeatWait)
 	defer cancel()
@@ -108,7 +108,7 @@ func (h *Hold) findOther(ctx context.Context) error {
 		case len(alive) > 1:
 			return failure.New(failure.Conflict, "find the hold", h.cfg.Cluster.String(),
 				"two processes hold the cluster: %s and %s", alive[0].Service, alive[1].Service).
-				WithHint("end one of them")
+				WithHint("stop one of them")
 		case len(alive) == 1:
 			run, _ := runOf(alive[0])
 			h.cfg.Run, h.safePoint = run, alive[0].TS
@@ -117,15 +117,15 @@ func (h *Hold) findOther(ctx context.Context) error {
 		}
 		if wait.For(ctx, beatInterval) != nil {
 			return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(),
-				"nobody renewed the safe point %s within %s: its process is dead or stuck",
+				"the safe point %s was not renewed within %s: its process is dead or stuck",
 				strings.Join(slices.Sorted(maps.Keys(first)), ", "), maxBeatWait).
 				WithHint("see the log of `br operator pause-gc-and-schedulers`, and hold the cluster again")
 		}
 	}
 }
 
-// others lists the safe points of holds of this program, and the names of br's. Whether one has run out is PD's clock's
-// to say, not this machine's: a process that lives renews it.
+// others lists this program's safe points and the names of br's. PD's clock, not this machine's, decides whether one
+// has expired; a live process renews it.
 func (h *Hold) others(ctx context.Context) (points []pd.SafePoint, foreign []string, err error) {
 	services, _, err := h.pd.SafePoints(ctx)
 	if err != nil {
@@ -145,14 +145,15 @@ func (h *Hold) others(ctx context.Context) (points []pd.SafePoint, foreign []str
 func (h *Hold) noOther(foreign []string) error {
 	if len(foreign) == 0 {
 		return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(), "no process holds the cluster").
-			WithHint("run `br operator pause-gc-and-schedulers` first, and until this one has ended")
+			WithHint(
+				"run `br operator pause-gc-and-schedulers` first, and keep it running until this process has ended")
 	}
 	return failure.New(failure.Unready, "find the hold", h.cfg.Cluster.String(),
-		"it is held by %s, and nothing that can be read proves that this hold is unbroken",
-		strings.Join(foreign, ", ")).WithHint("let the same image hold and cut: set toolImage to this one in both")
+		"it is held by %s, which offers no proof that the hold is unbroken",
+		strings.Join(foreign, ", ")).WithHint("use the same image for both: set toolImage to this one in both")
 }
 
-// watch breaks the hold as soon as the other process has removed its safe point.
+// watch breaks the hold as soon as the other process removes its safe point.
 func (h *Hold) watch(ctx context.Context) {
 	for wait.For(ctx, beatInterval) == nil {
 		if _, err := h.readBeat(ctx); failure.Is(err, failure.Conflict) {
@@ -162,7 +163,7 @@ func (h *Hold) watch(ctx context.Context) {
 	}
 }
 
-// readBeat reads until when the other's safe point lives. One that is gone or was raised is a Conflict.
+// readBeat reads when the other's safe point expires. A missing or raised one is a Conflict.
 func (h *Hold) readBeat(ctx context.Context) (time.Time, error) {
 	services, _, err := h.pd.SafePoints(ctx)
 	if err != nil {

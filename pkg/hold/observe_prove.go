@@ -12,12 +12,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// beatsToProve is how many renewals have to be seen after the cut. The first one may have been under way when the cut
-// ended; the one after it began later, and in it every store said that its lease had been valid until then.
+// beatsToProve is how many renewals must be seen after the cut. The first may have been in progress when the cut ended;
+// the second began later, and in it every store confirmed its lease until then.
 const beatsToProve = 2
 
-// proveOther proves the other process's hold over the time since Observe. It waits for its renewals, and then compares
-// what it and the stores say with what they said before the cut.
+// proveOther proves the other process's hold since Observe. It waits for renewals, then compares the state of that
+// process and of the stores with that before the cut.
 func (h *Hold) proveOther(ctx context.Context) error {
 	err := h.awaitBeats(ctx)
 	if err == nil {
@@ -73,8 +73,8 @@ func (h *Hold) awaitBeat(ctx context.Context, last time.Time) (time.Time, error)
 	}
 }
 
-// compare finds what an unbroken hold excludes: a store that was started again, a region that has split, merged, moved
-// a peer or changed since the hold was found.
+// compare finds what an unbroken hold excludes: a restarted store, or a region that has split, merged, moved a peer or
+// changed since the hold was found.
 func (h *Hold) compare(ctx context.Context) error {
 	starts, err := h.storeStarts(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (h *Hold) compare(ctx context.Context) error {
 	}
 	for _, s := range h.stores {
 		if was, is := h.seen.starts[s.target.ID], starts[s.target.ID]; !is.Equal(was) {
-			return failure.New(failure.Conflict, "compare stores", s.name(), "it was started again at %s",
+			return failure.New(failure.Conflict, "compare stores", s.name(), "it was restarted at %s",
 				is.UTC().Format(time.RFC3339))
 		}
 	}
@@ -100,7 +100,8 @@ func (h *Hold) compare(ctx context.Context) error {
 	return sameRegions(before, now)
 }
 
-// settledRegions lists the regions that the stores lead, of which none may be in an admin command or leave a hole.
+// settledRegions lists the regions that the stores lead. None may have a pending admin command, and they may leave no
+// gap.
 func (h *Hold) settledRegions(ctx context.Context) ([]cluster.Region, error) {
 	regions, unsettled, err := h.ledRegions(ctx)
 	if err == nil {
@@ -109,8 +110,8 @@ func (h *Hold) settledRegions(ctx context.Context) ([]cluster.Region, error) {
 	return regions, failure.Annotate(err, "compare regions", h.cfg.Cluster.String())
 }
 
-// sameRegions fails unless both have the same regions with the same epochs. A leader may change: TiKV elects another
-// one when it has to, under a lease, too.
+// sameRegions fails unless both have the same regions with the same epochs. Leaders may differ: TiKV elects new ones
+// under a lease too.
 func sameRegions(before, now []cluster.Region) error {
 	byID := func(a, b cluster.Region) int { return cmp.Compare(a.ID, b.ID) }
 	before, now = slices.SortedFunc(slices.Values(before), byID), slices.SortedFunc(slices.Values(now), byID)
@@ -131,7 +132,7 @@ func sameRegions(before, now []cluster.Region) error {
 	return nil
 }
 
-// storeStarts is when each TiKV store of PD was started.
+// storeStarts returns when each of PD's TiKV stores started.
 func (h *Hold) storeStarts(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
 	all, err := h.pd.Stores(ctx)
 	if err != nil {

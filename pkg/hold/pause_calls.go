@@ -10,21 +10,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// pauseGrace is how long a call that pauses something continues after its caller has stopped waiting for it.
+// pauseGrace is how long a pausing call continues after its caller stopped waiting.
 const pauseGrace = time.Second
 
-// pauseCalls are the calls under way that pause something. Such a call is not ended with its caller: PD or a store may
-// carry out a request that nobody waits for any more, and do so after the release, so that the cluster stays paused
-// until the lease is over. It continues for the grace, and releasing waits until all of them have ended.
+// pauseCalls tracks pausing calls in flight. Such a call outlives its caller: PD or a store may carry out an abandoned
+// request after the release, which would leave the cluster paused until the lease expires. It continues for the grace,
+// and releasing waits until all of them have ended.
 type pauseCalls struct {
 	mu    sync.Mutex
 	under int
 	idle  chan struct{} // closed when the last one has ended
 
-	fenced func() error // asked right before each call; never nil
+	fenced func() error // checked right before each call; never nil
 }
 
-// asked makes a call that pauses something and returns its answer, or at the end of ctx the cause of that.
+// asked makes a pausing call and returns its answer, or the cause if ctx ends first.
 func asked[T any](ctx context.Context, p *pauseCalls, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -71,7 +71,7 @@ func (p *pauseCalls) end() {
 	}
 }
 
-// drain waits until no call that pauses something is under way; at most for twice the grace.
+// drain waits until no pausing call is in flight, for at most twice the grace.
 func (p *pauseCalls) drain() {
 	p.mu.Lock()
 	idle, under := p.idle, p.under
@@ -87,7 +87,7 @@ func (p *pauseCalls) drain() {
 	}
 }
 
-// pausingPD is a PD whose pausing calls run to their end.
+// pausingPD is a PD whose pausing calls run to completion.
 type pausingPD struct {
 	PD
 	calls *pauseCalls
@@ -111,8 +111,8 @@ func (p pausingPD) finish(ctx context.Context, call func(context.Context) error)
 	return err
 }
 
-// pausingStores are stores whose suspensions of imports run to their end. A lease needs no such care: Finish goes over
-// the stream that a renewal went over before.
+// pausingStores are stores whose import suspensions run to completion. Leases need no such care: Finish uses the same
+// stream as the renewals before it.
 type pausingStores struct {
 	tikv.Holder
 	calls *pauseCalls

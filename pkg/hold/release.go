@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// Prove fails unless everything is held at this moment and was since it was paused. Call it after the cut's
-// last response; Release then proves the leases by the stores' own word.
+// Prove fails unless everything is held now and has been since it was paused. Call it after the cut's last response;
+// Release then has the stores themselves prove the leases.
 func (h *Hold) Prove(ctx context.Context) error {
 	defer h.parts.start("prove")()
 	if err := h.reason(); err != nil {
@@ -33,10 +33,10 @@ func (h *Hold) proveOwn(ctx context.Context) error {
 	return nil
 }
 
-// Release ends all that is held, at the same time, and puts back what was there before. It may be called again and then
-// releases what is left; a store's share that has run out meanwhile counts as released. It ends within seconds also if
-// a store hangs. Of a hold that was found by Observe it releases nothing. broken says that the hold had not held: the
-// set cut under it is worth nothing. err, of kind Held, says what could not be released and when it expires by itself.
+// Release ends the whole hold concurrently and restores the previous state. A second call releases what is left; a
+// store's share that has since expired counts as released. It returns within seconds even if a store hangs. It releases
+// nothing of a hold found by Observe. broken is why the hold broke: the set cut under it is worthless. err, of kind
+// Held, lists what could not be released and when it expires.
 func (h *Hold) Release(ctx context.Context) (broken, err error) {
 	if h.seen != nil {
 		h.seen.stop()
@@ -49,7 +49,7 @@ func (h *Hold) Release(ctx context.Context) (broken, err error) {
 	return h.reason(), err
 }
 
-// Disconnect closes the streams and ends all work of the hold. It releases nothing: that is Release's.
+// Disconnect closes the streams and ends all work of the hold. It releases nothing: use Release for that.
 func (h *Hold) Disconnect() {
 	if h.seen != nil {
 		h.seen.stop()
@@ -98,8 +98,8 @@ func (h *Hold) letGo(ctx context.Context) error {
 	return nil
 }
 
-// Proven reports whether every store said, when its lease was finished, that it had held all the time, and nothing else
-// had broken the hold until then. What cannot be released afterwards, or takes too long, makes the cut no worse.
+// Proven reports whether every store confirmed, when its lease was ended, that it had held throughout, and nothing else
+// had broken the hold by then. Releasing late or incompletely afterwards does not affect the cut.
 func (h *Hold) Proven() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +136,7 @@ func (h *Hold) releaseStores(ctx context.Context) (broken, err error) {
 	return errors.Join(reasons...), err
 }
 
-// held says what is left, until when, and how to end it.
+// held returns the error that lists what is left, until when, and how to end it.
 func (h *Hold) held(err error) error {
 	until := time.Now().Add(h.cfg.Lease)
 	for _, s := range h.stores {
@@ -144,7 +144,7 @@ func (h *Hold) held(err error) error {
 	}
 	return &failure.Error{
 		Op: "release", Target: "cluster " + h.cfg.Cluster.String(), Kind: failure.Held,
-		Hint: "run: " + h.cfg.Command + " (what is left expires by itself at " + until.UTC().Format(time.RFC3339) + ")",
+		Hint: "run: " + h.cfg.Command + " (leftovers expire on their own at " + until.UTC().Format(time.RFC3339) + ")",
 		Err:  err,
 	}
 }

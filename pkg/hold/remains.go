@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Remains says what is held at this moment, when it expires by itself at the latest, and what releases it; "" if
-// nothing is held. It asks nobody.
+// Remains describes what is held now, when it expires at the latest, and what releases it; "" if nothing is held. It
+// makes no call.
 func (h *Hold) Remains() string {
 	h.mu.Lock()
 	paused, items, safePoint := len(h.paused), len(h.items), h.safePoint
@@ -34,6 +34,6 @@ func (h *Hold) Remains() string {
 	if safePoint != 0 {
 		held = append(held, "GC (service "+h.Service()+")")
 	}
-	return fmt.Sprintf("cluster %s is still held by run %s: %s; it expires by itself at %s; release it now with: %s",
+	return fmt.Sprintf("cluster %s is still held by run %s: %s; it expires on its own at %s; release it now with: %s",
 		h.cfg.Cluster, h.cfg.Run, strings.Join(held, ", "), until.UTC().Format(time.RFC3339), h.cfg.Command)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// limits are the config items that keep PD from starting operators, as br lowers them, and more: with the
-// schedulers paused, checkers still add, remove and merge peers within these limits.
+// limits are the config items that keep PD from starting operators: those that br lowers, and more. With the schedulers
+// paused, checkers still add, remove and merge peers within these limits.
 var limits = map[string]any{
 	"schedule.leader-schedule-limit":       0,
 	"schedule.region-schedule-limit":       0,
@@ -31,7 +31,7 @@ func ours(item, value string) bool {
 	return ok && value == fmt.Sprint(want)
 }
 
-// Running lists the schedulers that PauseScheduling would pause, for a record of it before it is done.
+// Running lists the schedulers that PauseScheduling would pause, so that they can be recorded first.
 func (h *Hold) Running(ctx context.Context) ([]string, error) {
 	all, err := h.pd.Schedulers(ctx)
 	if err != nil {
@@ -46,14 +46,14 @@ func (h *Hold) Running(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Lowered lists the config items that PauseScheduling would override, for a record of it before it is done.
+// Lowered lists the config items that PauseScheduling would override, so that they can be recorded first.
 func (h *Hold) Lowered(ctx context.Context) ([]string, error) {
 	ours, _, err := h.splitLimits(ctx)
 	return ours, err
 }
 
-// PauseScheduling pauses PD's schedulers and limits, and reads both back. A scheduler that somebody else
-// paused stays theirs: it is not resumed by Release.
+// PauseScheduling pauses PD's schedulers and limits, and reads both back. Release does not resume a scheduler that
+// others had paused.
 func (h *Hold) PauseScheduling(ctx context.Context) error {
 	defer h.parts.start("pause schedulers")()
 	return h.Under(ctx, h.pauseScheduling)
@@ -66,8 +66,8 @@ func (h *Hold) pauseScheduling(ctx context.Context) error {
 	}
 	if len(before) == 0 {
 		return failure.New(failure.Unready, "pause scheduling", h.cfg.Cluster.String(),
-			"PD lists no scheduler, so its coordinator has not started").
-			WithHint("wait a minute after a restart or change of leader of PD")
+			"PD lists no schedulers, so its coordinator has not started").
+			WithHint("wait a minute after PD restarts or changes its leader")
 	}
 	items, theirs, err := h.splitLimits(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (h *Hold) pauseScheduling(ctx context.Context) error {
 	return nil
 }
 
-// splitLimits says which limits are ours to override, and which somebody else overrides with the same value
-// and so stay theirs. It refuses if they override one with another value: ours would replace it for good.
+// splitLimits returns the limits to override, and those that others already override with the same value, which stay
+// theirs. It refuses if others override one with a different value: ours would replace it for good.
 func (h *Hold) splitLimits(ctx context.Context) (ours, theirs []string, err error) {
 	current, err := h.pd.TTLConfig(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (h *Hold) splitLimits(ctx context.Context) (ours, theirs []string, err erro
 			theirs = append(theirs, item)
 		default:
 			return nil, nil, failure.New(failure.Conflict, "pause scheduling", h.cfg.Cluster.String(),
-				"PD's %s is overridden to %s by somebody else for a while", item, got).
+				"PD's %s is temporarily overridden to %s by another tool", item, got).
 				WithHint("wait until the other backup, restore or import has ended, or its override has expired")
 		}
 	}
@@ -142,8 +142,8 @@ func (h *Hold) renewScheduling(ctx context.Context) error {
 	})
 }
 
-// unbroken checks, before a renewal would hide it, that what was paused still is: PD forgets pauses when it
-// restarts or its leader changes, and schedulers then run for a while.
+// unbroken checks, before a renewal hides it, that everything is still paused: PD forgets pauses when it restarts or
+// changes its leader, and schedulers then run for a while.
 func (h *Hold) unbroken(ctx context.Context) error {
 	h.mu.Lock()
 	still := h.still
@@ -154,8 +154,8 @@ func (h *Hold) unbroken(ctx context.Context) error {
 	return h.checkScheduling(ctx)
 }
 
-// checkScheduling reads back that all schedulers are paused and all limits in force: a Conflict if one is not,
-// Unready if PD does not list all of them.
+// checkScheduling verifies that all schedulers are paused and all limits in force: a Conflict if not, Unready if PD
+// does not list all of them.
 func (h *Hold) checkScheduling(ctx context.Context) error {
 	now, err := h.pd.Schedulers(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 	if len(running) > 0 {
 		return failure.New(failure.Conflict, "hold schedulers", h.cfg.Cluster.String(), "not paused: %s",
 			strings.Join(running, ", ")).
-			WithHint("check whether PD restarted or changed its leader, or somebody resumed them; then run again")
+			WithHint("check whether PD restarted or changed its leader, or another tool resumed them; then run again")
 	}
 	if len(gone) > 0 {
 		return failure.New(failure.Unready, "hold schedulers", h.cfg.Cluster.String(), "PD no longer lists: %s",
@@ -200,8 +200,8 @@ func (h *Hold) checkScheduling(ctx context.Context) error {
 	return nil
 }
 
-// releaseScheduling resumes the schedulers that the hold paused and drops its overrides. A scheduler that PD
-// does not know is not paused: it was removed, or PD restarted and forgot all pauses.
+// releaseScheduling resumes the schedulers that the hold paused and drops its overrides. A scheduler unknown to PD is
+// not paused: it was removed, or PD restarted and forgot all pauses.
 func (h *Hold) releaseScheduling(ctx context.Context) error {
 	h.mu.Lock()
 	names, items := slices.Clone(h.paused), slices.Clone(h.items)

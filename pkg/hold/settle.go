@@ -15,23 +15,23 @@ import (
 // settleInterval is how often pending admin commands and aborted regions are checked again.
 const settleInterval = 50 * time.Millisecond
 
-// settled is how a region stood when its leader had applied its log: the next round has to find it like that.
+// settled is a region's state when its leader had applied its log: the next round must find it unchanged.
 type settled struct {
 	confVer, version uint64
 	leader           cluster.StoreID
 }
 
-// settle waits until the regions do not change any more, in the one order that proves it. The leases are taken before,
-// but a merge or split that was proposed just before them is called pending only once its first command is applied, and
-// may then be completed under the lease. So every region applies its log, *then* no region is pending and the ranges
-// that the stores themselves say they lead tile the key space; rounds are repeated until a whole one changes nothing.
-// It is bounded by half of the budget.
+// settle waits until the regions no longer change, in the only order that proves it. The leases are already taken, but
+// a merge or split proposed just before them counts as pending only once its first command is applied, and may then
+// complete under the lease. So every region applies its log, *then* no region is pending and the ranges that the stores
+// report leading tile the key space; rounds repeat until a whole one changes nothing. It is bounded by half of the
+// budget.
 func (h *Hold) settle(ctx context.Context) error {
 	limit := h.cfg.MaxHold / 2
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	applied := map[cluster.RegionID]settled{}
-	var why error // the last that a round has found
+	var why error // from the latest round
 	for round := 1; ; round++ {
 		regions, unsettled, err := h.settleOnce(limited, applied)
 		if err == nil && regions != nil {
@@ -40,10 +40,10 @@ func (h *Hold) settle(ctx context.Context) error {
 			return nil
 		}
 		if err == nil && unsettled == nil {
-			continue // all have applied: the next round says whether anything has changed meanwhile
+			continue // all have applied: the next round shows whether anything has changed since
 		}
 		if unsettled != nil {
-			why = unsettled // also of a round that was cut short later on
+			why = unsettled // even if the round is cut short later
 		}
 		if err == nil {
 			h.log.Info("the regions have not settled yet", zap.Int("round", round), zap.Error(why))
@@ -65,7 +65,7 @@ func (h *Hold) settle(ctx context.Context) error {
 	}
 }
 
-// settleOnce is one round: regions are those that have settled, nil while one has not. unsettled is why.
+// settleOnce runs one round: regions are the settled ones, nil while one is not. unsettled is the reason.
 func (h *Hold) settleOnce(
 	ctx context.Context, applied map[cluster.RegionID]settled,
 ) (regions []cluster.Region, unsettled, err error) {
@@ -90,7 +90,7 @@ func (h *Hold) keepRegions(regions []cluster.Region) {
 	h.regions = regions
 }
 
-// notApplied are the regions that have changed, or moved to another leader, since they applied their logs.
+// notApplied returns the regions that have changed, or got another leader, since they applied their logs.
 func notApplied(regions []cluster.Region, applied map[cluster.RegionID]settled) []cluster.Region {
 	var left []cluster.Region
 	for _, r := range regions {
@@ -101,8 +101,8 @@ func notApplied(regions []cluster.Region, applied map[cluster.RegionID]settled) 
 	return left
 }
 
-// ledRegions lists the regions that the held stores say they lead. unsettled says why they may still change: one has an
-// admin command pending, has a replica on a store that is not held, or they do not tile the key space.
+// ledRegions lists the regions that the held stores report leading. unsettled is why they may still change: one has a
+// pending admin command or a replica on a store that is not held, or they do not tile the key space.
 func (h *Hold) ledRegions(ctx context.Context) (regions []cluster.Region, unsettled, err error) {
 	defer h.parts.start("pending admin commands")()
 	led, pending := make([][]cluster.Region, len(h.stores)), make([][]cluster.RegionID, len(h.stores))
@@ -132,7 +132,7 @@ func (h *Hold) ledRegions(ctx context.Context) (regions []cluster.Region, unsett
 	return regions, covered(regions, held), nil
 }
 
-// peerOn is the region's peer on the store that says it leads the region.
+// peerOn returns the region's peer on the store that reports leading it.
 func peerOn(r cluster.Region, id cluster.StoreID) cluster.Peer {
 	for _, p := range r.Peers {
 		if p.Store == id {
@@ -157,8 +157,8 @@ func covered(regions []cluster.Region, held map[cluster.StoreID]bool) error {
 	return failure.Annotate(cluster.Tile(ranges, 3), "check the ranges that the held stores lead", "")
 }
 
-// applyOnce asks the leaders of these regions to apply their logs, and notes those that did. failed names one that did
-// not: it is asked again in the next round, as its leader then says it stands.
+// applyOnce asks the leaders of these regions to apply their logs, and records those that did. failed names one that
+// did not: the next round asks its then leader again.
 func (h *Hold) applyOnce(
 	ctx context.Context, regions []cluster.Region, applied map[cluster.RegionID]settled,
 ) (failed, err error) {

@@ -11,64 +11,64 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-// servicePrefix starts the names of all safe points and callers of ours.
+// servicePrefix is the prefix of all our safe points and callers.
 const servicePrefix = "tisnap-"
 
-// Status is what PD shows of a hold. The leases and suspensions on the stores cannot be read without taking
-// them over, so they are not in it.
+// Status is the part of a hold that PD shows. It lacks the leases and suspensions on the stores, which cannot be read
+// without taking them over.
 type Status struct {
 	Schedulers []PausedScheduler `json:"schedulers"`
 	Limits     []Limit           `json:"limits"`
 	SafePoints []SafePoint       `json:"safePoints"`
-	// EarlyApply are the stores on which runs turned early apply off and have not put it back, as their journals say,
-	// and those that say themselves that it is off. One that was restarted since has its configured limit again.
+	// EarlyApply are the stores on which, by their journals, runs turned early apply off and have not restored it, and
+	// those that report it off. A store restarted since has its configured limit again.
 	EarlyApply []EarlyApply `json:"earlyApply,omitempty"`
 }
 
 // EarlyApply is a store on which early apply was turned off. It does not expire by itself.
 type EarlyApply struct {
 	Store cluster.StoreID `json:"store"`
-	Limit uint64          `json:"limit"` // that it had before; 0 where no run is known to have changed it
-	// By is the run that turned it off; empty if none is known to: it may be configured so.
+	Limit uint64          `json:"limit"` // the previous limit; 0 if no run is known to have changed it
+	// By is the run that turned it off; empty if unknown: it may be configured so.
 	By cluster.RunID `json:"by"`
-	// Holder is where that run is, where its id says so.
+	// Holder is where that run is, if its id names it.
 	Holder *Holder `json:"holder,omitempty"`
-	// Since is when that run turned it off, by its own clock; zero where only its journal has it.
+	// Since is when that run turned it off, by its own clock; zero if unknown.
 	Since time.Time `json:"since,omitzero"`
-	// Now is the limit that the store says it has; nil if it was not asked, or gave no answer.
+	// Now is the limit that the store reports; nil if it was not asked or did not answer.
 	Now *uint64 `json:"now,omitempty"`
 }
 
-// PausedScheduler is a paused scheduler. PD does not say who paused it, but journals of runs may.
+// PausedScheduler is a paused scheduler. PD does not record who paused it, but journals of runs may.
 type PausedScheduler struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until"`
-	// By is the run that paused it; empty if none is known to.
+	// By is the run that paused it; empty if unknown.
 	By cluster.RunID `json:"by,omitempty"`
 }
 
-// Limit is a config item that is overridden for a while.
+// Limit is a temporarily overridden config item.
 type Limit struct {
 	Item  string `json:"item"`
 	Value string `json:"value"`
-	// Ours says that a hold sets this item to this value, as br does for some.
+	// Ours reports whether a hold sets this item to this value, as br does for some.
 	Ours bool `json:"ours"`
-	// Until is when the override runs out; zero where PD does not say.
+	// Until is when the override expires; zero if PD does not report it.
 	Until time.Time `json:"until,omitzero"`
-	// By is the run that overrode it; empty if none is known to.
+	// By is the run that overrode it; empty if unknown.
 	By cluster.RunID `json:"by,omitempty"`
 }
 
-// SafePoint is a GC safe point of a run of tisnap.
+// SafePoint is a GC safe point of a tisnap run.
 type SafePoint struct {
 	Run   cluster.RunID `json:"run"`
 	TS    cluster.TS    `json:"ts"`
 	Until time.Time     `json:"until"`
-	// Holder is who has the hold, where the run's id says so.
+	// Holder is who has the hold, if the run's id names it.
 	Holder *Holder `json:"holder,omitempty"`
 }
 
-// Held reports whether anything is paused, or a run is known to have left early apply off.
+// Held reports whether anything is paused, or a run left early apply off.
 func (s *Status) Held() bool {
 	return len(s.Schedulers)+len(s.Limits)+len(s.SafePoints) > 0 ||
 		slices.ContainsFunc(s.EarlyApply, func(e EarlyApply) bool { return e.By != "" })
@@ -110,7 +110,7 @@ func Describe(ctx context.Context, p PD) (*Status, error) {
 	return s, nil
 }
 
-// Attribute notes that a run paused these schedulers and overrode these limits, as its journal says.
+// Attribute records that, by its journal, a run paused these schedulers and overrode these limits.
 func (s *Status) Attribute(run cluster.RunID, schedulers, limits []string) {
 	for i := range s.Schedulers {
 		if slices.Contains(schedulers, s.Schedulers[i].Name) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// store is one store's share of the hold. Its lease takes renewals while WaitApply is under way.
+// store is one store's share of the hold. Its lease can be renewed while WaitApply is in progress.
 type store struct {
 	target Target
 	times  timings
@@ -22,9 +22,9 @@ type store struct {
 	leased    bool // a Renew was sent
 	imports   bool // a suspension of imports was sent
 	answered  struct{ lease, imports bool }
-	validTill time.Time // until when either runs at most, if it is not renewed
-	// lapsed is why it cannot be proven that the store was held all the time: a renewal took it again, or may have, and
-	// what the store says at the end is of that one alone.
+	validTill time.Time // when either expires at the latest, unless renewed
+	// lapsed is why the store cannot be proven to have been held throughout: a renewal acquired it again, or may have,
+	// and the store's final answer covers only that lease.
 	lapsed error
 }
 
@@ -45,15 +45,15 @@ func (s *store) connect(ctx context.Context, t tikv.Holder) error {
 	return nil
 }
 
-// renew extends the lease. One that had run out since the last renewal is an error: the hold broke. One that
-// ran before the first renewal is somebody else's, and stays theirs.
+// renew extends the lease. If it had expired since the last renewal, the hold broke: an error. A lease that existed
+// before the first renewal is someone else's and stays theirs.
 func (s *store) renew(ctx context.Context, ttl time.Duration) error {
 	if err := s.fenced(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	lease, again := s.lease, s.answered.lease
-	if lease != nil { // also a call whose answer is lost may have extended it
+	if lease != nil { // even a call whose answer is lost may have extended it
 		s.leased, s.validTill = true, later(s.validTill, time.Now().Add(ttl))
 	}
 	s.mu.Unlock()
@@ -67,19 +67,18 @@ func (s *store) renew(ctx context.Context, ttl time.Duration) error {
 	case again && !valid:
 		return s.lapse(again,
 			failure.New(failure.Conflict, "renew lease", s.name(),
-				"it had run out: the store restarted or was not reached in time"))
+				"it had expired: the store restarted or was not reached in time"))
 	case !again && valid:
 		s.note(func() { s.leased = false })
 		return failure.New(failure.Conflict, "take lease", s.name(),
-			"the store is held by somebody else: another backup runs, or died a moment ago").
-			WithHint("wait until the other backup has ended; if it is dead, its leases expire by themselves, at the "+
-				"latest %s from now", ttl)
+			"the store is held by another client: another backup is running, or died a moment ago").
+			WithHint("wait until the other backup has ended; if it is dead, its leases expire within %s", ttl)
 	}
 	s.note(func() { s.answered.lease = true })
 	return nil
 }
 
-// lapse notes the error of a renewal, if it was one.
+// lapse records err if it came from a renewal.
 func (s *store) lapse(again bool, err error) error {
 	s.note(func() {
 		if again && s.lapsed == nil {
@@ -106,8 +105,8 @@ func (s *store) waitApply(ctx context.Context, regions []cluster.Region) (map[cl
 	return failed, failure.Annotate(err, "wait apply", s.name())
 }
 
-// suspendImports denies imports for ttl. On a renewal they must still have been denied; at first they must
-// not, as resuming ours would then resume somebody else's.
+// suspendImports denies imports for ttl. On a renewal they must still be denied; on the first call they must not be,
+// because resuming ours would resume the other client's.
 func (s *store) suspendImports(ctx context.Context, t tikv.Holder, caller string, ttl time.Duration) error {
 	if err := s.fenced(); err != nil {
 		return err
@@ -123,20 +122,19 @@ func (s *store) suspendImports(ctx context.Context, t tikv.Holder, caller string
 	case again && !already:
 		return s.lapse(again,
 			failure.New(failure.Conflict, "suspend imports", s.name(),
-				"imports were allowed for a while: the store restarted, or somebody resumed them"))
+				"imports were allowed for a while: the store restarted, or another client resumed them"))
 	case !again && already:
 		s.note(func() { s.imports = false })
 		return failure.New(failure.Conflict, "suspend imports", s.name(),
-			"somebody else suspends them: another backup runs, or died a moment ago").
-			WithHint("wait until the other backup has ended; if it is dead, its suspension expires by itself, at the "+
-				"latest %s from now", ttl)
+			"another client suspends them: another backup is running, or died a moment ago").
+			WithHint("wait until the other backup has ended; if it is dead, its suspension expires within %s", ttl)
 	}
 	s.note(func() { s.answered.imports = true })
 	return nil
 }
 
-// finish ends the lease. broken says that it was not valid to the end, or that this cannot be proven because
-// the stream was lost; the lease is then ended by a new stream.
+// finish ends the lease. broken means that it was not valid to the end, or that this cannot be proven because the
+// stream was lost; a new stream then ends the lease.
 func (s *store) finish(ctx context.Context, t tikv.Holder) (broken, err error) {
 	s.mu.Lock()
 	lease, leased := s.lease, s.leased
@@ -170,12 +168,11 @@ func (s *store) finish(ctx context.Context, t tikv.Holder) (broken, err error) {
 	return failure.Annotate(broken, "finish lease", s.name()), nil
 }
 
-// maxFinishTries is how often finishByNewStream opens a stream at most.
+// maxFinishTries bounds how many streams finishByNewStream opens.
 const maxFinishTries = 3
 
-// finishByNewStream ends the lease by a stream of its own: a lease outlives the stream that took it. If that is ended
-// by another one, it is most likely one of ours that was cancelled while it was opened and reached the store late: it
-// is tried again.
+// finishByNewStream ends the lease on a new stream: a lease outlives the stream that took it. If another stream ends
+// this one, that is most likely one of ours, cancelled while opening, that reached the store late: it retries.
 func (s *store) finishByNewStream(ctx context.Context, t tikv.Holder) error {
 	for try := 1; ; try++ {
 		err := s.finishOnce(ctx, t)
@@ -215,12 +212,12 @@ func (s *store) resumeImports(ctx context.Context, t tikv.Holder, caller string)
 	suspended := false
 	s.note(func() { suspended, s.imports, s.answered.imports = s.answered.imports, false, false })
 	if suspended && !already {
-		return failure.New(failure.Conflict, "resume imports", s.name(), "imports were not denied any more"), nil
+		return failure.New(failure.Conflict, "resume imports", s.name(), "imports were no longer denied"), nil
 	}
 	return nil, nil
 }
 
-// expires is when the store ends its share by itself at the latest; zero if it holds nothing.
+// expires returns when the store's share expires at the latest; zero if it holds nothing.
 func (s *store) expires() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,11 +227,11 @@ func (s *store) expires() time.Time {
 	return s.validTill
 }
 
-// expiryMargin allows for the clocks of the store and of this process to go at different speeds.
+// expiryMargin allows for clock drift between the store and this process.
 const expiryMargin = time.Second
 
-// expired reports whether all that the store held has run out by itself: neither a lease nor a suspension of
-// imports outlives its time, and a restarted store has none.
+// expired reports whether everything that the store held has expired: neither a lease nor an import suspension outlives
+// its time, and a restarted store has none.
 func (s *store) expired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

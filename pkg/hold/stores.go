@@ -6,7 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// Connect opens a stream to every store. Nothing is paused: if one store does not answer, none was.
+// Connect opens a stream to every store. Nothing is paused yet: if one store does not answer, none was paused.
 func (h *Hold) Connect(ctx context.Context) error {
 	defer h.parts.start("connect")()
 	return parallel.Each(ctx, 0, h.stores, func(ctx context.Context, _ int, s *store) error {
@@ -15,8 +15,8 @@ func (h *Hold) Connect(ctx context.Context) error {
 	})
 }
 
-// PauseStores denies imports and raft admin commands on all stores at the same time, then waits until every region has
-// applied its log, no admin command is pending and the ranges that the stores lead cover the key space.
+// PauseStores denies imports and raft admin commands on all stores concurrently, then waits until every region has
+// applied its log, no admin command is pending, and the ranges that the stores lead cover the key space.
 func (h *Hold) PauseStores(ctx context.Context) error {
 	return h.Under(ctx, func(ctx context.Context) error {
 		h.begin(ctx)

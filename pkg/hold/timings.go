@@ -12,7 +12,7 @@ type timings struct {
 	parts []phase.Part
 }
 
-// start times a part until the result is called.
+// start times a part until the returned function is called.
 func (t *timings) start(name string) func() {
 	begin := time.Now()
 	return func() {
@@ -22,7 +22,7 @@ func (t *timings) start(name string) func() {
 	}
 }
 
-// sums adds up the parts of the same name.
+// sums adds up parts by name.
 func (t *timings) sums() []phase.Part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +38,7 @@ func (t *timings) sums() []phase.Part {
 	return sums
 }
 
-// Parts lists what was timed so far, in the order in which it ended first. Parts of the same name are added up.
+// Parts lists the parts timed so far, in the order in which they first ended. Parts of the same name are added up.
 func (h *Hold) Parts() []phase.Part { return h.parts.sums() }
 
 // StoreParts lists what was timed on each store so far: connect, suspend imports, pause admin commands, wait

@@ -9,7 +9,7 @@ func holdGuards() []Mutant {
 			"{h.pauseImports, h.pauseAdmin, h.settle}", "{h.pauseImports, h.settle, h.pauseAdmin}",
 			"TestPauseStores_OrderOfCalls_LeasesThenApplyThenPending"),
 		in("pkg/hold/settle.go", "what is pending is not asked for after the logs were applied", provenHold,
-			"continue // all have applied: the next round says whether anything has changed meanwhile", "return nil",
+			"continue // all have applied: the next round shows whether anything has changed since", "return nil",
 			"TestPauseStores_MergeProposedJustBeforeTheLease_IsCompletedBeforeTheHoldIsTaken|TestPauseStores_OrderOfCalls_LeasesThenApplyThenPending"),
 		in("pkg/hold/settle.go", "a region with a pending admin command counts as settled", provenHold,
 			"if len(moving) > 0 {", "if len(moving) < 0 {",
