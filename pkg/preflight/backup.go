@@ -14,43 +14,43 @@ import (
 // DefaultPending is EC2's default limit of pending snapshots in an account and region (Amazon EBS quotas).
 const DefaultPending = 100
 
-// Limits are what a backup may count on.
+// Limits are a backup's constraints.
 type Limits struct {
-	// TS is what the resolved ts has to meet.
+	// TS are the rules for the resolved ts.
 	TS TSRules
-	// AwaitsTS says that the resolved ts is waited for later: here it only has to be reported.
+	// AwaitsTS means that the resolved ts is awaited later: here it only has to be reported.
 	AwaitsTS bool
-	// Pending is the account's limit of pending snapshots; zero is what Service Quotas says, else DefaultPending.
+	// Pending is the account's limit of pending snapshots; zero is that of Service Quotas, else DefaultPending.
 	Pending int
 }
 
-// EBS is what preflight asks of EC2.
+// EBS is the part of EC2 that preflight uses.
 type EBS interface {
 	ebs.Volumes
 	ebs.Account
 }
 
-// PD is what preflight asks of the placement driver.
+// PD is the part of the placement driver that preflight uses.
 type PD interface {
 	pd.Members
 	SafePoints(ctx context.Context) (services []pd.SafePoint, gc cluster.TS, err error)
 }
 
-// Source is a cluster that can be backed up, with the objects that a restore needs.
+// Source is a cluster fit for backup, with the objects that a restore needs.
 type Source struct {
 	Topology    cluster.Topology  `json:"topology"`
 	TidbCluster json.RawMessage   `json:"tidbCluster"`
 	PVCs        []json.RawMessage `json:"pvcs"`
 	PVs         []json.RawMessage `json:"pvs"`
-	// VolumeTags are the volumes' tags at EC2, of which a backup may keep some.
+	// VolumeTags are the volumes' EC2 tags, some of which a backup may keep.
 	VolumeTags map[cluster.VolumeID]ebs.Tags `json:"-"`
-	// Busy are the volumes with so many snapshots in progress that EC2 takes no other one now.
+	// Busy are the volumes with so many snapshots in progress that EC2 would refuse another.
 	Busy []cluster.VolumeID `json:"-"`
-	// ResolvedTS is what the checks were made with.
+	// ResolvedTS is the resolved ts that the checks used.
 	ResolvedTS cluster.TS `json:"-"`
 }
 
-// Backup checks that the cluster can be backed up now and returns what it consists of.
+// Backup checks that the cluster can be backed up now and returns its parts.
 func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name, limits Limits) (*Source, error) {
 	tc, err := k.Cluster(ctx, name)
 	if err != nil {
@@ -58,9 +58,9 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	}
 	if tc.RecoveryMode {
 		return nil, failure.New(failure.Unready, "check cluster", name.String(),
-			"it is in recovery mode: a restore is under way or has failed").
-			WithHint("wait until the restore is over; if it failed, its data are not consistent: back up the cluster " +
-				"that it was of")
+			"it is in recovery mode: a restore is running or has failed").
+			WithHint("wait until the restore has ended; if it failed, its data is inconsistent: back up the original " +
+				"cluster instead")
 	}
 	pods, err := k.TiKVPods(ctx, name)
 	if err != nil {
@@ -96,16 +96,16 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 	return src, nil
 }
 
-// checkScaling refuses a cluster whose TiKV is being scaled: the backup would have one store too many, or too few.
+// checkScaling refuses a cluster whose TiKV is being scaled: the backup would have a store too many or too few.
 func checkScaling(tc kube.TidbCluster, pods int) error {
 	wanted := tc.TiKVReplicas + tc.FailureStores
 	if pods == wanted && !tc.Scaling {
 		return nil
 	}
 	return failure.New(failure.Unready, "check pods", tc.Name.String(),
-		"TiKV is being scaled: there are %d pods, and spec.tikv.replicas is %d (%d more stand in for failed stores)",
+		"TiKV is being scaled: there are %d pods, but spec.tikv.replicas is %d (and %d replace failed stores)",
 		pods, tc.TiKVReplicas, tc.FailureStores).
-		WithHint("run it again when scaling is over and every store of PD is Up")
+		WithHint("run it again when scaling has finished and every store in PD is Up")
 }
 
 func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) error {
@@ -123,8 +123,8 @@ func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) er
 	return nil
 }
 
-// LiveStores lists the TiKV stores that are not tombstones, by id. One that is not up is Unready, and so is a cluster
-// without any.
+// LiveStores lists the TiKV stores that are not tombstones, by id. It is Unready if one is not up, or if there are
+// none.
 func LiveStores(ctx context.Context, p pd.Members, name cluster.Name) ([]pd.Store, error) {
 	live, _, err := liveStores(ctx, p, name)
 	if err != nil {
@@ -137,7 +137,7 @@ func LiveStores(ctx context.Context, p pd.Members, name cluster.Name) ([]pd.Stor
 	return stores, nil
 }
 
-// liveStores lists the TiKV stores that are not tombstones, each of which has to be up, and counts those of TiFlash.
+// liveStores lists the TiKV stores that are not tombstones, all of which must be up, and counts the TiFlash stores.
 func liveStores(
 	ctx context.Context, p pd.Members, name cluster.Name,
 ) (live map[cluster.StoreID]pd.Store, tiflash int, err error) {
@@ -157,13 +157,13 @@ func liveStores(
 		if s.State != pd.StoreUp {
 			return nil, 0, failure.New(failure.Unready, "check stores", name.String(), "store %s (%s) is %s", s.ID,
 				s.Address, s.State).
-				WithHint("wait until the store is Up, or has left the cluster as a Tombstone")
+				WithHint("wait until the store is Up, or is a Tombstone")
 		}
 		live[s.ID] = s
 	}
 	if len(live) == 0 {
 		return nil, 0, failure.New(failure.Unready, "check stores", name.String(), "it has no TiKV store").
-			WithHint("start the cluster's TiKV stores first, or name the cluster that holds the data")
+			WithHint("start the cluster's TiKV stores, or specify the cluster that holds the data")
 	}
 	return live, tiflash, nil
 }

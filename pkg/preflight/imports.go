@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-// ImportPolicy is what a backup does if an import runs when it begins.
+// ImportPolicy is what a backup does if an import is running at its start.
 type ImportPolicy string
 
 // The policies.
@@ -35,13 +35,13 @@ func ParseImportPolicy(s string) (ImportPolicy, error) {
 	return ImportPolicy(s), nil
 }
 
-// importModes is what of tikv.Holder a search for imports needs.
+// importModes is the part of tikv.Holder that finding imports needs.
 type importModes interface {
 	ImportMode(ctx context.Context, address string) (bool, error)
 }
 
-// RunningImports describes the imports that run: those registered in PD, and stores in import mode. Nothing is
-// found of ADD INDEX, nor of an import that neither registers nor switches whole stores.
+// RunningImports describes the running imports: those registered in PD, and stores in import mode. It finds neither ADD
+// INDEX nor imports that neither register nor switch whole stores.
 func RunningImports(ctx context.Context, p pd.Imports, t importModes, stores []cluster.Store) ([]string, error) {
 	tasks, err := p.ImportTasks(ctx)
 	if err != nil {
@@ -67,10 +67,10 @@ func RunningImports(ctx context.Context, p pd.Imports, t importModes, stores []c
 	return found, nil
 }
 
-// RefuseImports is the error for imports that run.
+// RefuseImports returns the error for running imports.
 func RefuseImports(name cluster.Name, running []string) error {
-	return failure.New(failure.Unready, "check imports", name.String(), "an import runs: %s",
+	return failure.New(failure.Unready, "check imports", name.String(), "an import is running: %s",
 		strings.Join(running, "; ")).
-		WithHint("wait until it has ended, or choose --on-import=wait or --on-import=pause; of one that died, wait 3 " +
-			"min, and switch the stores back by: tikv-ctl or tidb-lightning-ctl --switch-mode=normal")
+		WithHint("wait until it has ended, or choose --on-import=wait or --on-import=pause; if it died, wait 3 " +
+			"minutes, or switch the stores back with: tikv-ctl or tidb-lightning-ctl --switch-mode=normal")
 }

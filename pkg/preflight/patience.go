@@ -2,6 +2,6 @@ package preflight
 
 import "time"
 
-// Patience is how long a run's checks are tried again after transient errors: a change of PD's leader or a restart of
-// the API server is over by then, and a person who named a wrong address does not wait longer.
+// Patience is how long a run's checks are retried after transient errors: long enough for PD to change its leader or
+// the API server to restart, and no longer for a user who mistyped an address.
 const Patience = 2 * time.Minute

@@ -8,9 +8,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// RegionVersions lists the versions of all regions, by which a later look at them knows what has changed since. A
-// region with an end that is not memcomparable-encoded is Unready: a label or placement rule with a raw key made PD
-// split there, and no call of TiKV can name what lies in such a region.
+// RegionVersions lists all regions' versions, so that a later check can see which have changed. A region whose boundary
+// is not memcomparable-encoded is Unready: a label or placement rule with a raw key made PD split there, and no TiKV
+// call can address the data in such a region.
 func RegionVersions(ctx context.Context, p PD, name cluster.Name) (map[cluster.RegionID]uint64, error) {
 	regions, err := p.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
@@ -24,7 +24,7 @@ func RegionVersions(ctx context.Context, p PD, name cluster.Name) (map[cluster.R
 				WithHint(
 					"find the region label rule or placement rule with this key (pd-ctl region-label, pd-ctl config " +
 						"placement-rules), " +
-						"remove it, or give it an encoded key, and run this again when PD has merged the region")
+						"remove it or give it an encoded key, and run this again once PD has merged the region")
 		}
 		versions[r.ID] = r.Version
 	}

@@ -15,25 +15,25 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// TSRules are what a resolved ts has to meet to become a backup ts.
+// TSRules are what a resolved ts must satisfy to become a backup ts.
 type TSRules struct {
 	// MaxLag is how far it may lie behind PD's clock.
 	MaxLag time.Duration
-	// NotBelow is the backup ts of the newest sealed backup of the cluster, 0 if there is none: a resolved ts
-	// never goes back, so one below it is not this cluster's, or PD's clock went back.
+	// NotBelow is the backup ts of the cluster's newest sealed backup, 0 if there is none: a resolved ts never
+	// decreases, so a lower one is another cluster's, or PD's clock went back.
 	NotBelow cluster.TS
-	// Newest is the backup that NotBelow is of.
+	// Newest is the backup of NotBelow.
 	Newest cluster.BackupID
-	// Passes is a timestamp that it has to have reached, or 0.
+	// Passes is a timestamp that it must have reached, or 0.
 	Passes cluster.TS
 }
 
-// settings are what keeps the resolved ts at 0 when one of them is off (TiDB Operator's FAQ).
+// settings keep the resolved ts at 0 if one of them is off (TiDB Operator's FAQ).
 const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-interval (TiKV) and " +
 	"min-resolved-ts-persistence-interval (PD)"
 
-// advice is what helps against a resolved ts that does not advance (tikv/tikv#15520, tikv/tikv#13838).
-const advice = "transfer the leaders away from the store that lags and restart it, or look for a very long transaction"
+// advice is the remedy for a resolved ts that does not advance (tikv/tikv#15520, tikv/tikv#13838).
+const advice = "transfer leaders away from the lagging store and restart it, or look for a very long transaction"
 
 func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, limits Limits) (cluster.TS, error) {
 	got, err := p.ResolvedTS(ctx)
@@ -46,22 +46,22 @@ func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, limits Limits
 	return got.TS, CheckResolvedTS(ctx, p, name, got, limits.TS)
 }
 
-// reported fails for a resolved ts of 0: the feature is off, or the cluster has just started.
+// reported fails if the resolved ts is 0: the feature is off, or the cluster has just started.
 func reported(name cluster.Name, got pd.ResolvedTS) error {
 	switch {
 	case got.TS == 0:
 		return failure.New(failure.Unready, "check resolved ts", name.String(), "it is 0: the stores do not report it").
-			WithHint("turn on %s, or wait a minute after the cluster's start", settings)
+			WithHint("turn on %s, or wait a minute after the cluster has started", settings)
 	case !got.RealTime && got.Interval == 0:
 		return failure.New(failure.Unready, "check resolved ts", name.String(),
-			"PD does not follow it any more: min-resolved-ts-persistence-interval is 0").
+			"PD no longer tracks it: min-resolved-ts-persistence-interval is 0").
 			WithHint("turn on %s", settings)
 	}
 	return nil
 }
 
-// CheckResolvedTS refuses a resolved ts that is off, too old, behind GC or behind an earlier backup, and names
-// the store that keeps it back. It is the check of preflight and of the one that becomes the backup ts.
+// CheckResolvedTS refuses a resolved ts that is off, too old, behind GC or behind an earlier backup, and names the
+// store that holds it back. Both preflight and the choice of the backup ts use it.
 func CheckResolvedTS(ctx context.Context, p PD, name cluster.Name, got pd.ResolvedTS, rules TSRules) error {
 	if err := reported(name, got); err != nil {
 		return err
@@ -106,9 +106,8 @@ const (
 	maxPollInterval = 2 * time.Second
 )
 
-// AwaitResolvedTS returns when the resolved ts has reached ts, so that everything that was committed up to
-// ts lies below it. It is Unready, and names the store that lags, if that takes longer than limit. note is called
-// now and then with what is waited for.
+// AwaitResolvedTS returns once the resolved ts has reached ts, so that it covers everything committed up to ts. After
+// limit it is Unready, and names the lagging store. note is called periodically with the wait's status.
 func AwaitResolvedTS(
 	ctx context.Context, p PD, name cluster.Name, ts cluster.TS, limit time.Duration, note func(string),
 ) error {
@@ -141,23 +140,23 @@ func AwaitResolvedTS(
 		return ended.Last
 	}
 	return failure.New(failure.Unready, "wait for resolved ts", name.String(),
-		"within %s it did not reach the time of this run's start, %s: it is %s behind%s",
+		"within %s it did not reach this run's start time %s: it is %s behind%s",
 		limit, ts.Time(), lag(last.TS, ts), laggards(ctx, p, last, ts)).WithHint(advice)
 }
 
-// lag is how far ts lies behind now; a ts of 0 is not reported yet.
+// lag returns how far ts is behind now; a ts of 0 has not been reported yet.
 func lag(ts, now cluster.TS) string {
 	if ts == 0 {
-		return "unknown how far"
+		return "an unknown time"
 	}
 	return ts.Lag(now.Time()).Round(time.Millisecond).String()
 }
 
-// together is how far apart the resolved ts of stores may be to be kept back by one reason: a region whose leader
-// does not advance keeps back every store that holds a peer of it (tikv/tikv#15520).
+// together is how close the resolved ts of stores must be to count as held back by the same cause: a region whose
+// leader does not advance holds back every store with a peer of it (tikv/tikv#15520).
 const together = 2 * time.Second
 
-// laggards names the stores that keep the resolved ts back, the worst first, with their addresses if PD knows them.
+// laggards names the stores that hold back the resolved ts, worst first, with their addresses if PD knows them.
 func laggards(ctx context.Context, p PD, got pd.ResolvedTS, now cluster.TS) string {
 	ids := slices.SortedFunc(maps.Keys(got.Stores), func(a, b cluster.StoreID) int {
 		return cmp.Or(cmp.Compare(got.Stores[a], got.Stores[b]), cmp.Compare(a, b))

@@ -87,7 +87,7 @@ func TestAwaitResolvedTS_FrozenFor8Minutes(t *testing.T) {
 				require.Equal(t, failure.Unready, failure.KindOf(err))
 				require.ErrorContains(t, err, "within 5m0s it did not reach")
 				require.ErrorContains(t, err, "store 2 (prod-tikv-1:20160)")
-				require.Contains(t, failure.HintOf(err), "transfer the leaders")
+				require.Contains(t, failure.HintOf(err), "transfer leaders")
 			})
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-// matchStores joins PD's stores with the pods that run them. Every store needs a pod and every pod a store.
+// matchStores joins PD's stores with their pods. Every store needs a pod and every pod a store.
 func matchStores(src *Source, tc kube.TidbCluster, pods []kube.Pod, stores map[cluster.StoreID]pd.Store) error {
 	byName := map[string]kube.Pod{}
 	for _, p := range pods {
@@ -25,7 +25,7 @@ func matchStores(src *Source, tc kube.TidbCluster, pods []kube.Pod, stores map[c
 		switch {
 		case !ok:
 			return failure.New(failure.Unready, "match stores with pods", tc.Name.String(),
-				"store %s (%s) is in PD and has no pod", id, stores[id].Address)
+				"store %s (%s) is in PD but has no pod", id, stores[id].Address)
 		case used[pod.Name] != 0:
 			return failure.New(failure.Unready, "match stores with pods", tc.Name.String(),
 				"pod %s runs both store %s and store %s", pod.Name, used[pod.Name], id)
@@ -33,7 +33,8 @@ func matchStores(src *Source, tc kube.TidbCluster, pods []kube.Pod, stores map[c
 			return failure.New(failure.Unready, "check pods", tc.Name.String(), "pod %s is not ready: %s", pod.Name,
 				pod.Reason)
 		case pod.Instance == "":
-			return failure.New(failure.Unready, "check pods", tc.Name.String(), "node %s of pod %s is no EC2 instance",
+			return failure.New(failure.Unready, "check pods", tc.Name.String(),
+				"node %s of pod %s is not an EC2 instance",
 				pod.Node, pod.Name)
 		}
 		used[pod.Name] = id
@@ -50,7 +51,7 @@ func matchStores(src *Source, tc kube.TidbCluster, pods []kube.Pod, stores map[c
 	for _, p := range pods {
 		if used[p.Name] == 0 {
 			return failure.New(failure.Unready, "match stores with pods", tc.Name.String(),
-				"pod %s runs no store that PD knows", p.Name)
+				"pod %s runs no store known to PD", p.Name)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// describeVolumes fills in what EC2 knows of the volumes and checks that each is attached to its pod's instance.
+// describeVolumes adds EC2's data about the volumes and checks that each is attached to its pod's instance.
 func describeVolumes(ctx context.Context, e ebs.Volumes, src *Source) error {
 	found, err := e.DescribeVolumes(ctx, src.Topology.VolumeIDs())
 	if err != nil {
@@ -36,16 +36,16 @@ func fillVolume(s *cluster.Store, v *cluster.Volume, byID map[cluster.VolumeID]e
 	target := string(v.ID) + " (store " + s.ID.String() + ", " + string(v.Role) + ")"
 	switch {
 	case !ok:
-		return failure.New(failure.NotFound, "describe volume", target, "EC2 does not know it").
-			WithHint("check that --region and the credentials are those of the cluster's account")
+		return failure.New(failure.NotFound, "describe volume", target, "unknown to EC2").
+			WithHint("check that --region and the credentials match the cluster's account")
 	case got.Instance != s.Instance:
-		return failure.New(failure.Unready, "check volume", target, "it is attached to %q and pod %s runs on %s",
+		return failure.New(failure.Unready, "check volume", target, "it is attached to %q, but pod %s runs on %s",
 			got.Instance, s.Pod, s.Instance)
 	case got.Outpost != "":
 		return failure.New(failure.Unready, "check volume", target,
-			"it is on Outpost %s: a restore makes volumes in a Region's zones, and could not put it back there",
+			"it is on Outpost %s: a restore creates volumes in a Region's zones, and could not put it back there",
 			got.Outpost).
-			WithHint("back up by TiDB's own log and full backups (br), or move the stores into the Region")
+			WithHint("use TiDB's own log and full backups (br), or move the stores into the Region")
 	case got.State != ebs.VolumeInUse:
 		return failure.New(failure.Unready, "check volume", target, "its state is %s", got.State)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// activities are what runs now, what began first before the others: phases may overlap.
+// activities are what is running now, in order of their start: phases may overlap.
 type activities []*activity
 
-// apply follows an event, and returns what it is about: nothing, if that has ended.
+// apply tracks an event and returns its activity; nil if that has ended.
 func (a *activities) apply(e phase.Event, at time.Time) *activity {
 	label := e.Phase
 	switch e.Type {
@@ -25,7 +25,7 @@ func (a *activities) apply(e phase.Event, at time.Time) *activity {
 	}
 	i := slices.IndexFunc(*a, func(t *activity) bool { return t.label == label })
 	if i < 0 && len(*a) > 0 && strings.HasPrefix((*a)[0].label, undoLabel) {
-		i = 0 // what an undo says is of its step's phase
+		i = 0 // an undo belongs to its step's phase
 	}
 	if i < 0 {
 		t := &activity{}
@@ -41,7 +41,7 @@ func (a *activities) apply(e phase.Event, at time.Time) *activity {
 	return t
 }
 
-// first is what a person is shown; it is not active if nothing runs.
+// first returns the activity to show; inactive if nothing is running.
 func (a activities) first() *activity {
 	if len(a) == 0 {
 		return &activity{}
@@ -49,16 +49,16 @@ func (a activities) first() *activity {
 	return a[0]
 }
 
-// undoLabel begins the label of an undo.
+// undoLabel is the prefix of an undo's label.
 const undoLabel = "undo "
 
-// activity is what runs now: a phase, or the undo of a step. Of steps at the same time it follows the first one.
+// activity is what is running now: a phase, or the undo of a step. Of concurrent steps it follows the first.
 type activity struct {
 	active bool
 	label  string
 	start  time.Time
 	step   string
-	// running says that the step has not ended; another one takes its place then.
+	// running reports whether the step is still running; afterwards another one replaces it.
 	running bool
 
 	done, total int64
@@ -66,7 +66,7 @@ type activity struct {
 	meter       meter
 }
 
-// apply follows an event. It returns it to its zero value when what ran has ended.
+// apply tracks an event. It resets the activity to its zero value when it has ended.
 func (t *activity) apply(e phase.Event, at time.Time) {
 	switch e.Type {
 	case phase.PhaseStarted:
@@ -102,7 +102,7 @@ func (t *activity) startOr(label string, at time.Time) time.Time {
 	return at
 }
 
-// amount is "12/30 volumes" or "62% of 6 snapshots", or "" if nothing is counted.
+// amount returns "12/30 volumes" or "62% of 6 snapshots", or "" if nothing is counted.
 func (t *activity) amount() string {
 	share, known := t.share()
 	switch {
@@ -120,7 +120,7 @@ func (t *activity) amount() string {
 	return strings.TrimSpace(humanize.Comma(t.done) + " " + t.unit)
 }
 
-// share is what is done of the total, 0 to 1, and whether there is a total.
+// share returns the completed share, 0 to 1, and whether there is a total.
 func (t *activity) share() (share float64, known bool) {
 	if t.total <= 0 {
 		return 0, false
@@ -128,10 +128,10 @@ func (t *activity) share() (share float64, known bool) {
 	return min(1, max(0, float64(t.done)/float64(t.total))), true
 }
 
-// percentUnit starts the unit of things that are counted in percent of each.
+// percentUnit is the prefix of units that are counted in percent of each item.
 const percentUnit = "% of "
 
-// ofHundred is what is counted in percent of each, or "".
+// ofHundred returns the items that are counted in percent each, or "".
 func (t *activity) ofHundred() string {
 	noun, counted := strings.CutPrefix(t.unit, percentUnit)
 	if !counted {
@@ -140,7 +140,7 @@ func (t *activity) ofHundred() string {
 	return noun
 }
 
-// percent is "62%", or "" where the amount says so already or nobody knows.
+// percent returns "62%", or "" if the amount already shows it or it is unknown.
 func (t *activity) percent() string {
 	share, known := t.share()
 	if !known || t.ofHundred() != "" {
@@ -149,7 +149,7 @@ func (t *activity) percent() string {
 	return strconv.Itoa(int(share*100)) + "%"
 }
 
-// rate is "2.1/s", or per minute if it is slow.
+// rate returns "2.1/s", or a rate per minute if slow.
 func (t *activity) rate() string {
 	r := t.meter.rate()
 	switch {
@@ -180,7 +180,7 @@ func short(r float64) string {
 
 func size(n int64) string { return humanize.Bytes(uint64(max(0, n))) }
 
-// took prints a time that has ended.
+// took formats a finished duration.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -191,7 +191,7 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// clean makes a message one line without control characters: it may quote another system's bytes.
+// clean turns a message, which may quote another system's bytes, into one line without control characters.
 func clean(message string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -201,7 +201,7 @@ func clean(message string) string {
 	}, message))
 }
 
-// firstReason is the first line of why a step failed: the error at the end has all of them.
+// firstReason returns the first line of a step's error: the final error has all of them.
 func firstReason(message string) string {
 	first, rest, more := strings.Cut(strings.TrimSpace(message), "\n")
 	if !more {

@@ -8,30 +8,29 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// pace is the shortest time between two progress events of one step.
+// pace is the minimum time between two progress events of a step.
 const pace = 500 * time.Millisecond
 
 // Line is one line of JSON progress. Fields are added between versions and never renamed.
 type Line struct {
 	phase.Event
-	// Done and Total are always there for a progress event; Total is 0 while it is not known.
+	// Done and Total are always present in a progress event; Total is 0 while unknown.
 	Done  *int64 `json:"done,omitempty"`
 	Total *int64 `json:"total,omitempty"`
 	// ElapsedSeconds is since the step started, or the phase for an event of a phase.
 	ElapsedSeconds float64 `json:"elapsedSeconds,omitempty"`
-	// RatePerSecond is smoothed; left out while it is not known.
+	// RatePerSecond is smoothed; omitted while unknown.
 	RatePerSecond *float64 `json:"ratePerSecond,omitempty"`
-	// ETASeconds is an estimate by the smoothed rate; left out while there is none.
+	// ETASeconds is an estimate by the smoothed rate; omitted while unknown.
 	ETASeconds *float64 `json:"etaSeconds,omitempty"`
 }
 
-// jsonLines writes an event a line. Progress that comes too fast is held back, but the last of a step is
-// always written before the step's end.
+// jsonLines writes one event per line. It throttles progress, but always writes a step's last progress before its end.
 type jsonLines struct {
 	out  *stream
 	enc  *json.Encoder
 	all  activities
-	now  *activity    // that held is of
+	now *activity // the activity of held
 	held *phase.Event // progress not yet written
 	last time.Time    // of the last progress line
 }
@@ -74,7 +73,7 @@ func (j *jsonLines) write(e phase.Event) {
 	line := Line{Event: e, ElapsedSeconds: milli(e.Elapsed)}
 	if e.Type == phase.Progress {
 		line.Done, line.Total = &e.Done, &e.Total
-		if j.now.step != "" && j.now.step != e.Step { // another step at the same time is the one that is followed
+		if j.now.step != "" && j.now.step != e.Step { // a concurrent step is the one being followed
 			_ = j.enc.Encode(line)
 			return
 		}
@@ -89,7 +88,7 @@ func (j *jsonLines) write(e phase.Event) {
 	_ = j.enc.Encode(line) // the stream keeps the error for Close
 }
 
-// milli is the duration in seconds, to a millisecond.
+// milli returns the duration in seconds, rounded to a millisecond.
 func milli(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 func (j *jsonLines) text(lines []byte) { j.out.print(string(lines)) }

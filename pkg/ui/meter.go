@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// smoothing is how far back the rate counts: EBS reports a snapshot's progress in jumps some 10 s apart.
+	// smoothing is the rate's time constant: EBS reports a snapshot's progress in jumps about 10 s apart.
 	smoothing = 30 * time.Second
-	// sampling is the shortest time between two samples, so that a burst of small advances does not count as a rate.
+	// sampling is the minimum time between two samples, so that a burst of small advances is not taken for a rate.
 	sampling = 500 * time.Millisecond
-	// warmUp is how long no rate is shown: the first advances say little.
+	// warmUp is how long no rate is shown: the first advances are not representative.
 	warmUp = 2 * time.Second
 )
 
@@ -21,7 +21,7 @@ type meter struct {
 	smoothed    float64 // biased towards 0 until smoothing has passed
 }
 
-// observe notes that done was reached at that time. A done that goes down starts again.
+// observe records that done was reached at that time. A decreasing done restarts the meter.
 func (m *meter) observe(done int64, at time.Time) {
 	if m.begun.IsZero() || done < m.done {
 		*m = meter{begun: at, last: at, done: done}
@@ -36,7 +36,7 @@ func (m *meter) observe(done int64, at time.Time) {
 	m.last, m.done = at, done
 }
 
-// rate is per second; 0 while it is not known.
+// rate returns the rate per second; 0 while unknown.
 func (m *meter) rate() float64 {
 	passed := m.last.Sub(m.begun)
 	if passed < warmUp {
@@ -45,10 +45,10 @@ func (m *meter) rate() float64 {
 	return m.smoothed / (1 - math.Exp(-passed.Seconds()/smoothing.Seconds()))
 }
 
-// maxETA is where an estimate stops meaning anything.
+// maxETA is the longest meaningful estimate.
 const maxETA = 100 * time.Hour
 
-// eta is the time that is left to total at the present rate, and whether it is known.
+// eta returns the time left at the current rate, and whether it is known.
 func (m *meter) eta(done, total int64) (left time.Duration, known bool) {
 	rate := m.rate()
 	if rate <= 0 || total <= 0 || done > total {

@@ -13,10 +13,10 @@ type Mode string
 
 // The modes.
 const (
-	Auto  Mode = "auto"  // TTY on a terminal that can, Plain elsewhere
+	Auto  Mode = "auto"  // TTY on a capable terminal, else Plain
 	TTY   Mode = "tty"   // one live line, repainted ten times a second
-	Plain Mode = "plain" // a log line at each change and every 30 s
-	JSON  Mode = "json"  // an event a line
+	Plain Mode = "plain" // a log line per change and every 30 s
+	JSON  Mode = "json"  // one event per line
 	None  Mode = "none"  // nothing
 )
 
@@ -25,18 +25,18 @@ func Modes() []string {
 	return []string{string(Auto), string(TTY), string(Plain), string(JSON), string(None)}
 }
 
-// Options say where and how progress is shown. The zero value decides by standard error and the environment.
+// Options are where and how progress is shown. The zero value depends on standard error and the environment.
 type Options struct {
 	Mode Mode      // "" is Auto
 	Out  io.Writer // nil is standard error
-	// IsTerminal says whether Out is a terminal; nil asks the system.
+	// IsTerminal reports whether Out is a terminal; nil asks the system.
 	IsTerminal func() bool
-	// Width is the terminal's columns, asked at each repaint; nil asks the system, 0 or less is not known.
+	// Width returns the terminal's columns, at each repaint; nil asks the system, 0 or less means unknown.
 	Width func() int
 	// Env reads the environment: NO_COLOR, TERM, CI, and LC_ALL, LC_CTYPE, LANG; nil is os.Getenv.
 	Env func(string) string
-	// Patience is how long Close waits for one who reads nothing; 0 is 10 s, and for ever on a terminal: a person
-	// may have stopped it.
+	// Patience is how long Close waits for a blocked reader; 0 is 10 s, and forever on a terminal, which the user may
+	// have paused.
 	Patience time.Duration
 }
 
@@ -96,7 +96,7 @@ func (o Options) style() style {
 	s := style{color: o.Env("NO_COLOR") == "", unicode: true}
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := o.Env(name); v != "" {
-			// Only a locale that says so has no UTF-8: an empty one is usual in containers.
+			// Only an explicit locale rules out UTF-8: containers usually have none.
 			s.unicode = v != "C" && v != "POSIX"
 			break
 		}

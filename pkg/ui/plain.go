@@ -6,10 +6,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// quiet is how long a plain log says nothing while something runs.
+// quiet is how long a plain log stays silent while something is running.
 const quiet = 30 * time.Second
 
-// plain writes a line at each change, and one every 30 s in which nothing changed.
+// plain writes a line per change, and one every 30 s without a change.
 type plain struct {
 	out  *stream
 	now  activities

@@ -12,19 +12,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// renderer turns events into bytes. It is used by one goroutine only.
+// renderer turns events into bytes. A single goroutine uses it.
 type renderer interface {
 	// event shows one event that happened at that time.
 	event(e phase.Event, at time.Time)
 	// text shows whole lines as they are.
 	text(lines []byte)
-	// tick brings the display up to date and says when it wants the next tick.
+	// tick updates the display and returns when it wants the next tick.
 	tick(now time.Time) time.Duration
-	// finish takes down what is only shown while something runs.
+	// finish removes what is shown only while something is running.
 	finish(now time.Time)
 }
 
-// ErrUnread says that nobody reads the stream: a pipe is full and stays so.
+// ErrUnread means that nobody reads the stream: a pipe stays full.
 var ErrUnread = errors.New("nobody reads the output")
 
 // Progress shows a run's events. It is a phase.Sink, safe for concurrent use, and must be closed.
@@ -40,7 +40,7 @@ type Progress struct {
 
 	mu     sync.Mutex
 	closed bool
-	rest   []byte // of Writer: the line that has no end yet
+	rest   []byte // of Writer: the incomplete last line
 }
 
 // New starts showing progress. Close ends it.
@@ -85,14 +85,13 @@ func (p *Progress) Emit(e phase.Event) {
 	p.queue.put(item{event: e, at: now})
 }
 
-// Writer returns a writer to the same stream for logs: whole lines come above the live line, in the order in
-// which they were written. A write never blocks and never fails; a last line without an end is printed by
-// Close. After Close it writes straight to the stream.
+// Writer returns a writer to the same stream for logs: whole lines appear above the live line, in order. A write never
+// blocks or fails; Close prints an incomplete last line. After Close it writes straight to the stream.
 func (p *Progress) Writer() io.Writer { return lineWriter{p} }
 
-// Close shows what is queued, takes the live line down and waits for the goroutine. It may be called again.
-// It returns the first error of the stream. Where nobody reads the stream, it gives up with ErrUnread, and
-// nothing is written any more: a run that has done its work must not hang for its messages.
+// Close shows what is queued, removes the live line and waits for the goroutine. It is idempotent and returns the
+// stream's first error. If nobody reads the stream, it gives up with ErrUnread and nothing more is written: a finished
+// run must not hang on its messages.
 func (p *Progress) Close() error {
 	p.once.Do(func() {
 		p.mu.Lock()
@@ -106,7 +105,7 @@ func (p *Progress) Close() error {
 	return p.flushed()
 }
 
-// flushed waits until everything queued is written, or nothing was for as long as the patience lasts.
+// flushed waits until everything queued is written, or nothing has been for as long as the patience lasts.
 func (p *Progress) flushed() error {
 	if p.patience == 0 {
 		<-p.done
@@ -187,10 +186,10 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// stream stops writing at the first error: the reader is gone, and the run continues without it.
+// stream stops writing at the first error: the reader is gone, and the run continues without output.
 type stream struct {
 	written atomic.Int64 // writes that returned
-	unread  atomic.Bool  // nobody reads: the write under way may never return
+	unread  atomic.Bool  // nobody reads: the pending write may never return
 
 	mu  sync.Mutex
 	w   io.Writer
@@ -221,7 +220,7 @@ func (s *stream) firstError() error {
 // print ignores the error, which the stream keeps for Close.
 func (s *stream) print(text string) { _, _ = s.Write([]byte(text)) }
 
-// silent shows nothing but what is written as text.
+// silent shows only what is written as text.
 type silent struct{ out *stream }
 
 func (silent) event(phase.Event, time.Time) {}

@@ -7,10 +7,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// maxQueued bounds what a stopped terminal can make the queue hold; more than that is dropped and counted.
+// maxQueued bounds the queue behind a stopped terminal; anything beyond is dropped and counted.
 const maxQueued = 10_000
 
-// item is an event, or text to be printed as it is.
+// item is an event, or text to print as is.
 type item struct {
 	event phase.Event
 	at    time.Time // of the monotonic clock
@@ -19,11 +19,11 @@ type item struct {
 
 type stepKey struct{ phase, step string }
 
-// queue is between a run and the goroutine that writes. Putting never blocks.
+// queue connects a run to the writing goroutine. Putting never blocks.
 type queue struct {
 	mu      sync.Mutex
 	items   []item
-	latest  map[stepKey]int // index of the step's queued progress that nothing of the step follows
+	latest  map[stepKey]int // index of each step's queued progress, if it is the step's last item
 	dropped int
 	wake    chan struct{}
 }
@@ -57,7 +57,7 @@ func (q *queue) put(it item) {
 	}
 }
 
-// take empties the queue and returns what was in it and how many items were dropped since the last take.
+// take empties the queue and returns its items and how many were dropped since the last take.
 func (q *queue) take() (items []item, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

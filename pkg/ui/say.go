@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Say prints a line at once, and waits no longer than a second for one who does not read it.
+// Say prints a line at once, waiting at most a second for a blocked reader.
 func Say(w io.Writer, line string) {
 	said := make(chan struct{})
 	go func() {

@@ -14,7 +14,7 @@ const (
 	cyan   color = "36"
 )
 
-// style is what the terminal can show.
+// style is the terminal's capabilities.
 type style struct{ color, unicode bool }
 
 func (s style) paint(c color, text string) string {
@@ -46,7 +46,7 @@ func (s style) bar(filled int) string {
 func (s style) full() string  { return s.either("█", "#") }
 func (s style) empty() string { return s.either("░", ".") }
 
-// shade colours the bar within a line that is laid out already, so that widths are counted without escapes.
+// shade colours the bar in an already laid-out line, so that widths are computed without escapes.
 func (s style) shade(line string) string {
 	start, end := strings.Index(line, s.full()), strings.LastIndex(line, s.full())
 	if !s.color || !s.unicode || start < 0 {

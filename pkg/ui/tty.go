@@ -15,7 +15,7 @@ const (
 	barWidth   = 16
 )
 
-// tty keeps one live line for what runs now below the lines of what has ended.
+// tty keeps one live line for the current activity below the lines of what has ended.
 type tty struct {
 	out     *stream
 	width   func() int
@@ -39,7 +39,7 @@ func (t *tty) event(e phase.Event, at time.Time) {
 	t.paint(at)
 }
 
-// lasting is the line that an event leaves on the screen for good.
+// lasting returns the line that an event leaves on the screen permanently.
 func (t *tty) lasting(e phase.Event) string {
 	message := clean(e.Message)
 	switch e.Type {
@@ -69,7 +69,7 @@ func (t *tty) ended(mark, label string, d time.Duration) string {
 
 func (t *tty) text(lines []byte) { t.above(string(lines)) }
 
-// above prints whole lines over the live line; paint puts it back.
+// above prints whole lines above the live line; paint restores it.
 func (t *tty) above(lines string) {
 	if t.painted != "" {
 		lines = "\r\x1b[K" + lines
@@ -103,12 +103,12 @@ func (t *tty) paint(now time.Time) {
 	if line == t.painted {
 		return
 	}
-	// The rest is cleared after the text, not before: that does not flicker.
+	// The rest is cleared after the text, not before, to avoid flicker.
 	t.out.print("\r" + line + "\x1b[K")
 	t.painted = line
 }
 
-// live is the line of what runs now. What finds no room is left out, the least important first.
+// live returns the line of the current activity, without the least important parts if they do not fit.
 func (t *tty) live(now time.Time) string {
 	width := t.width()
 	if width <= 0 {
@@ -143,7 +143,7 @@ type part struct {
 	rank int
 }
 
-// fit joins the parts, each after two spaces, leaving out those of the lowest rank until the rest has room.
+// fit joins the parts with two spaces, dropping those of the lowest rank until the rest fits.
 func fit(parts []part, room int) string {
 	for lowest := 0; ; lowest++ {
 		var b strings.Builder
