@@ -1,6 +1,6 @@
-// Package failure says what a caller can do about an error.
+// Package failure classifies errors by what a caller can do about them.
 //
-// Every adapter turns the other side's codes into a Kind in one table of its own; above the adapters
-// nobody looks at codes or message texts. An error names the operation, its target, the kind and, where
-// a person can act, a hint that is one imperative sentence. The package does no I/O.
+// Every adapter maps the other side's codes to a Kind in one table; nothing above the adapters inspects codes or
+// message texts. An error has the operation, its target, the kind and, if a person can act, a hint: one imperative
+// sentence. The package does no I/O.
 package failure

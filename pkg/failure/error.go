@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// Error says which operation failed on what, and what to do about it.
+// Error describes which operation failed on what, and what to do about it.
 type Error struct {
 	Op     string // verb and noun: "create snapshot"
 	Target string // "vol-0abc of store 4"; empty if Op is enough
 	Kind   Kind
 	Hint   string // one imperative sentence, or empty
 	Err    error  // cause; Unwrap returns it
-	// Permanent says that the same call gets the same answer, whatever the kind: a quota is Limited, and waiting does
-	// not raise it.
+	// Permanent means that repeating the call gives the same answer, whatever the kind: a quota is Limited, but waiting
+	// does not raise it.
 	Permanent bool
 }
 
-// New makes an Error whose cause is a message. The message has no capital and no full stop.
+// New returns an Error whose cause is a message. The message starts lower-case and has no full stop.
 func New(kind Kind, op, target, format string, args ...any) *Error {
 	return &Error{Op: op, Target: target, Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
-// Wrap gives err an operation, a target and a kind. Wrap of nil is nil.
-// Context errors keep their identity (errors.Is still finds them).
+// Wrap adds an operation, a target and a kind to err. Wrap of nil is nil. Context errors keep their identity (errors.Is
+// still finds them).
 func Wrap(err error, kind Kind, op, target string) error {
 	if err == nil {
 		return nil
@@ -34,7 +34,7 @@ func Wrap(err error, kind Kind, op, target string) error {
 	return &Error{Op: op, Target: target, Kind: kind, Err: err}
 }
 
-// Annotate adds an operation and a target and keeps the kind and hint that err has already.
+// Annotate adds an operation and a target, and keeps err's kind and hint.
 func Annotate(err error, op, target string) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return &c
 }
 
-// Lasting returns a copy of e that is permanent.
+// Lasting returns a permanent copy of e.
 func (e *Error) Lasting() *Error {
 	c := *e
 	c.Permanent = true
@@ -103,8 +103,7 @@ func KindOf(err error) Kind {
 // Is reports whether err's kind is k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// HintOf returns the hint of what is most serious in err's tree: of an error that is Held before all others,
-// then the first from the outside inwards; or "".
+// HintOf returns the hint of the most serious error in err's tree: a Held one's first, then the outermost; or "".
 func HintOf(err error) string {
 	if hint := hintIn(err, func(e *Error) bool { return e.Kind == Held }); hint != "" {
 		return hint
@@ -112,7 +111,7 @@ func HintOf(err error) string {
 	return hintIn(err, func(*Error) bool { return true })
 }
 
-// hintIn is the first hint in err's tree of an error that counts, joined errors included.
+// hintIn returns the first hint in err's tree, including joined errors, of an error for which counts is true.
 func hintIn(err error, counts func(*Error) bool) string {
 	if e, ok := err.(*Error); ok && e.Hint != "" &&
 		counts(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
@@ -131,11 +130,11 @@ func hintIn(err error, counts func(*Error) bool) string {
 	return ""
 }
 
-// maxHints is how many hints a person is shown at most.
+// maxHints bounds the number of hints shown.
 const maxHints = 3
 
-// HintsOf returns HintOf, and after it the hints of the errors that are joined to that one, each once and three at
-// most: what ended a run and what its undo left are seldom repaired by the same command.
+// HintsOf returns HintOf, followed by the distinct hints of the errors joined to that one, at most three in total: a
+// run's failure and its undo's leftovers seldom have the same remedy.
 func HintsOf(err error) []string {
 	var hints []string
 	add := func(hint string) {
@@ -150,7 +149,7 @@ func HintsOf(err error) []string {
 	return hints
 }
 
-// outermostJoin are the errors that were joined last, nil if none were.
+// outermostJoin returns the errors joined last; nil if none were.
 func outermostJoin(err error) []error {
 	for err != nil {
 		if j, ok := err.(interface{ Unwrap() []error }); ok { // the chain is walked by hand: As sees no joins
@@ -161,10 +160,10 @@ func outermostJoin(err error) []error {
 	return nil
 }
 
-// held walks joined errors too: a cluster that was not put back outranks the error that led to it.
+// held walks joined errors too: a cluster that is still held outranks the error that led to it.
 func held(err error) bool { return anyError(err, func(e *Error) bool { return e.Kind == Held }) }
 
-// anyError reports whether is holds for an Error in err's tree, joined errors included.
+// anyError reports whether is holds for any Error in err's tree, including joined errors.
 func anyError(err error, is func(*Error) bool) bool {
 	if e, ok := err.(*Error); ok &&
 		is(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match

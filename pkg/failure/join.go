@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Join is errors.Join for the errors of many items: nil without an error, the error itself if there is one. Its
-// text has each reason once, with the other targets that met it, and no more than MaxListed reasons, so that an
-// outage that fails a thousand volumes is a few lines. errors.Is and errors.As see all of them.
+// Join is errors.Join for the errors of many items: nil without errors, the error itself if there is one. Its text
+// lists each reason once, with the other affected targets, and at most MaxListed reasons, so that an outage affecting a
+// thousand volumes takes a few lines. errors.Is and errors.As see all errors.
 func Join(errs ...error) error {
 	all := make([]error, 0, len(errs))
 	for _, err := range errs {
@@ -31,7 +31,7 @@ type joined struct{ errs []error }
 // Unwrap returns all errors, in the order in which they were given.
 func (j *joined) Unwrap() []error { return j.errs }
 
-// Error has a line for each reason.
+// Error returns one line per reason.
 func (j *joined) Error() string {
 	type group struct {
 		first  string
@@ -63,7 +63,7 @@ func (j *joined) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sameFor lists targets, those of errors that name none by their number.
+// sameFor lists targets, and counts errors without one.
 func sameFor(targets []string) string {
 	var named []string
 	for _, t := range targets {
@@ -77,11 +77,11 @@ func sameFor(targets []string) string {
 	return "the same for " + List(named)
 }
 
-// requestID is what AWS adds to each answer: it differs between answers that are alike.
+// requestID is AWS's per-response id, which differs between otherwise equal errors.
 var requestID = regexp.MustCompile(`\(request [^)]*\)`)
 
-// reasonOf is the error's text without what differs between items: their targets and the ids of requests. Kubernetes
-// quotes the name of an object without its namespace.
+// reasonOf returns the error's text without what differs between items: targets and request ids. Kubernetes quotes an
+// object's name without its namespace.
 func reasonOf(err error) string {
 	text := requestID.ReplaceAllString(err.Error(), "")
 	for _, target := range targets(err) {
@@ -91,7 +91,7 @@ func reasonOf(err error) string {
 	return text
 }
 
-// targetOf is the outermost target.
+// targetOf returns the outermost target.
 func targetOf(err error) string {
 	for _, target := range targets(err) {
 		return target
@@ -99,7 +99,7 @@ func targetOf(err error) string {
 	return ""
 }
 
-// targets are those of all Errors in the chain that are not empty, the outermost first.
+// targets returns the non-empty targets of all Errors in the chain, outermost first.
 func targets(err error) []string {
 	var found []string
 	for err != nil {

@@ -1,27 +1,27 @@
 package failure
 
-// Kind is what the person or program on call can do next, not what went wrong inside.
+// Kind is what the caller or operator can do next, not what went wrong inside.
 type Kind uint8
 
-// The kinds, in the order of the exit codes that they become.
+// The kinds, in the order of their exit codes.
 const (
-	Unknown  Kind = iota // a bug, or a dependency's error that no table knows: retried until the step's deadline
-	Usage                // the request can never work: change it
+	Unknown  Kind = iota // a bug, or an error missing from a dependency's table: retried until the step's deadline
+	Usage                // the request can never succeed: change it
 	NotFound             // the backup, cluster, volume or object does not exist
 	Unready              // a precondition does not hold; nothing was changed
-	Conflict             // somebody else holds the lock or changed the object
+	Conflict             // another run holds the lock or changed the object
 	Denied               // credentials or permissions; the hint names the missing action
 	Limited              // throttled, over a quota or out of time: safe to run again later
 	Partial              // usable but incomplete
-	Held                 // the live cluster was not put back: a person has to act now
-	Corrupt              // data contradict their digest or each other
+	Held                 // the live cluster is still held: a person has to act now
+	Corrupt // data does not match its digest, or is inconsistent
 )
 
 var kindNames = [...]string{
 	"unknown", "usage", "not-found", "unready", "conflict", "denied", "limited", "partial", "held", "corrupt",
 }
 
-// String is the kind's name in JSON output and logs; it never changes between versions.
+// String returns the kind's name in JSON output and logs; it never changes between versions.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]

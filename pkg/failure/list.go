@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// MaxListed is how many of a list's items a message shows.
+// MaxListed bounds how many of a list's items a message shows.
 const MaxListed = 10
 
-// List joins the first items for a message, and says how many more there are.
+// List joins the first items for a message, followed by how many more there are.
 func List(items []string) string {
 	if len(items) <= MaxListed {
 		return strings.Join(items, ", ")

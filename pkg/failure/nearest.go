@@ -2,9 +2,8 @@ package failure
 
 import "slices"
 
-// Nearest lists up to limit of the names that a person who typed something else may have meant, for a hint,
-// the nearest first: those that differ in at most a third of the longer one's characters, or that start with
-// what was typed.
+// Nearest lists up to limit names that a user may have meant, for a hint, nearest first: those that differ in at most a
+// third of the longer one's characters, or that start with the input.
 func Nearest(typed string, names []string, limit int) []string {
 	type candidate struct {
 		name     string
@@ -29,7 +28,7 @@ func Nearest(typed string, names []string, limit int) []string {
 	return out
 }
 
-// distance is the number of characters to insert, delete, replace or swap with their neighbour, over bytes.
+// distance is the edit distance in bytes: insertions, deletions, replacements and swaps of neighbours.
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

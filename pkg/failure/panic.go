@@ -5,13 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// PanicError is a panic that was turned into an error, so that what the code had done is undone all the same.
+// PanicError is a panic turned into an error, so that the code's work is still undone.
 type PanicError struct {
 	Value any
 	Stack []byte // of the goroutine that panicked
 }
 
-// Error prints what the code panicked with; the stack is for the log.
+// Error prints the panic value; the stack is for the log.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Catch is deferred directly, as `defer failure.Catch(&err, "do it")`: a panic of the function, and of no

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// redacted takes the place of a secret.
+// redacted replaces a secret.
 const redacted = "***"
 
-// The parts of a text that let somebody else in: a URL's user and password, what signs a request to AWS (a query, or
-// the header that some errors quote), parameters of a query whose name says that they are secret, and bearer tokens. A
-// value ends at what cannot be in it, so that a text that was cut inside of one loses its rest.
+// The secrets in a text: a URL's user and password, AWS request signatures (in a query, or in a header that some errors
+// quote), query parameters with a secret's name, and bearer tokens. A value extends to the first character that cannot
+// be part of it, so a text truncated inside a secret loses the rest of it.
 var (
 	userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#"'<>]*@`)
 	signing  = regexp.MustCompile(`(?i)(x-amz-(?:signature|security-token|credential)|\bsignature|\bcredential)` +
@@ -20,7 +20,7 @@ var (
 	bearer = regexp.MustCompile(`(?i)(\bbearer )[A-Za-z0-9._~+/=-]{16,}`)
 )
 
-// Redact is text without the secrets in URLs and headers: they are replaced by ***. Doing it twice changes nothing.
+// Redact replaces the secrets in URLs and headers of a text by ***. It is idempotent.
 func Redact(text string) string {
 	if !strings.ContainsAny(text, "=@%:") && !strings.Contains(text, "earer") {
 		return text

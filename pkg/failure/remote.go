@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRemote is how many bytes of a text from another system a message holds.
+// MaxRemote bounds the bytes of another system's text in a message.
 const MaxRemote = 2000
 
-// Line is a text from another system (EC2, PD, TiKV, object storage, a pod's log) as a message, the journal and the log
-// may hold it: one line, at most MaxRemote bytes, without control characters, which could clear a terminal or begin a
-// forged line of a log, and without secrets: see Redact. Line breaks and tabs become spaces. What is cut is said.
+// Line makes another system's text (EC2, PD, TiKV, object storage, a pod's log) safe for a message, the journal and the
+// log: one line of at most MaxRemote bytes, without control characters, which could clear a terminal or forge a log
+// line, and without secrets: see Redact. Line breaks and tabs become spaces. Truncation is marked.
 func Line(text string) string {
 	if strings.IndexFunc(text, unprintable) >= 0 || !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(strings.Map(oneLine, text), "\uFFFD")
 	}
-	text = Redact(text) // not before: a control character could divide what it looks for
+	text = Redact(text) // not earlier: a control character could split a secret
 	if len(text) <= MaxRemote {
 		return text
 	}
@@ -31,7 +31,7 @@ func Line(text string) string {
 	return fmt.Sprintf("%s… (%d bytes more)", text[:end], len(text)-end)
 }
 
-// oneLine is a rune of a line: a blank for a line break or a tab, and nothing for what cannot be printed.
+// oneLine maps a rune: line breaks and tabs to a space, unprintable ones to nothing.
 func oneLine(r rune) rune {
 	switch {
 	case r == '\n' || r == '\r' || r == '\t':
@@ -42,7 +42,7 @@ func oneLine(r rune) rune {
 	return r
 }
 
-// Lines is Line of a text of several lines: it keeps its line breaks and tabs, and is not cut.
+// Lines is Line for multi-line text: it keeps line breaks and tabs, and does not truncate.
 func Lines(text string) string {
 	return Redact(strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unprintable(r) {
@@ -52,13 +52,13 @@ func Lines(text string) string {
 	}, text), "\uFFFD"))
 }
 
-// unprintable reports control characters, and those that change the direction of what follows.
+// unprintable reports control characters, and those that change the text direction.
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Remote is err with a text that Line has cleaned; errors.Is and errors.As see err as it is. Remote of nil is nil.
-// Every adapter passes what its system answers through it.
+// Remote wraps err with a text cleaned by Line; errors.Is and errors.As see err itself. Remote of nil is nil. Every
+// adapter passes its system's errors through it.
 func Remote(err error) error {
 	if err == nil || Line(err.Error()) == err.Error() {
 		return err

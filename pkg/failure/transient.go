@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// Transient reports whether the same call may succeed a moment later: throttled, out of time, or an error that no
-// table knows. It is false for nil, for a cancelled context, for a panic, which comes back at every try, and for what a
-// table knows to be permanent, such as a quota.
+// Transient reports whether the same call may succeed a moment later: throttled, out of time, or an error in no table.
+// It is false for nil, a cancelled context, a panic, which recurs at every try, and errors known to be permanent, such
+// as a quota.
 func Transient(err error) bool {
 	var bug *PanicError
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &bug) || Permanent(err) {
@@ -17,11 +17,11 @@ func Transient(err error) bool {
 	return k == Unknown || k == Limited
 }
 
-// NotYet reports whether something that is being made or restarted may still come: Transient, not there, or not
-// ready. Wait for it with a deadline of your own.
+// NotYet reports whether something being created or restarted may still appear: Transient, missing, or not ready. Wait
+// for it with your own deadline.
 func NotYet(err error) bool {
 	return Transient(err) || Is(err, NotFound) || Is(err, Unready)
 }
 
-// Permanent reports whether err, or a part of it, is known to come back at every try.
+// Permanent reports whether err, or a part of it, is known to recur at every try.
 func Permanent(err error) bool { return anyError(err, func(e *Error) bool { return e.Permanent }) }

@@ -67,7 +67,7 @@ func robustGuards() []Mutant {
 			"	case unprintable(r):\n", "	case false:\n",
 			"TestLine_RemoteText_IsCutAndStripped"),
 		in("pkg/failure/remote.go", "a presigned URL's signature stays in the text of another system", noSecrets,
-			"	text = Redact(text) // not before", "	// not before",
+			"	text = Redact(text) // not earlier", "	// not earlier",
 			"TestRemote_Secrets_AreRedacted"),
 		in("pkg/phase/writer.go", "the journal keeps the secrets in a step's error", noSecrets,
 			"	r.Error = failure.Redact(r.Error) // whoever", "	// whoever",
