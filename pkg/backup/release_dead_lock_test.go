@@ -52,7 +52,7 @@ func TestRelease_LockOfAKilledRun_IsWatchedOnceAndFreed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, watched)
 		require.Less(t, time.Since(start), time.Second)
-		require.ErrorContains(t, killed.Renew(t.Context()), "released by somebody else")
+		require.ErrorContains(t, killed.Renew(t.Context()), "released by another process")
 	})
 }
 

@@ -1,8 +1,8 @@
-// Package fenced lets a run's lock stop each of its calls right before it is sent: a process that was suspended in the
-// middle of a step wakes up with the step's context, and learns of another run's lock before its next effect.
+// Package fenced lets a run's lock stop each of its calls right before it is sent: a process suspended in the middle of
+// a step wakes up with the step's context, and notices another run's lock before its next effect.
 //
-// The context of a step or an undo carries the question, and the adapters ask it. Without one in the context, as in an
-// undo that releases a live cluster, every call is sent.
+// The context of a step or an undo carries the check, and the adapters make it. Without a check in the context, as in
+// an undo that releases a live cluster, every call is sent.
 package fenced
 
 import (
@@ -12,8 +12,8 @@ import (
 
 type key struct{}
 
-// With lets ask decide about each call under ctx that may change something: its error refuses the call. It has to
-// answer at once as a rule, and may be called from several goroutines. nil refuses nothing.
+// With makes ask decide about each call under ctx that may change something: its error refuses the call. It should
+// normally answer at once, and may be called concurrently. nil refuses nothing.
 func With(ctx context.Context, ask func(context.Context) error) context.Context {
 	if ask == nil {
 		return ctx
@@ -21,7 +21,7 @@ func With(ctx context.Context, ask func(context.Context) error) context.Context 
 	return context.WithValue(ctx, key{}, ask)
 }
 
-// Check is for right before a call that may change something is sent: after an error it must not be.
+// Check must precede each call that may change something: after an error the call must not be sent.
 func Check(ctx context.Context) error {
 	ask, ok := ctx.Value(key{}).(func(context.Context) error)
 	if !ok {
@@ -42,8 +42,8 @@ func (r *refusal) Error() string { return r.reason.Error() }
 // Unwrap returns the reason.
 func (r *refusal) Unwrap() error { return r.reason }
 
-// Refused reports whether a call was not sent as Check was against it, or could not find out: its error says why
-// already, and is none of the other side's.
+// Refused reports whether a call was not sent because Check refused it or failed: its error already has the reason, and
+// is not the other side's.
 func Refused(err error) bool {
 	var r *refusal
 	return errors.As(err, &r)

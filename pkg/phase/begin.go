@@ -7,8 +7,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// beginJournal lets the journal be written from now on. The first step of a new run that changes something asks
-// Config.Begin before that; an error of it leaves no journal.
+// beginJournal enables writing the journal. In a new run, the first step that changes something calls Config.Begin
+// before that; its error leaves no journal.
 func (e *Engine) beginJournal(ctx context.Context, step *Step) error {
 	e.beginning.Lock()
 	defer e.beginning.Unlock()
@@ -35,7 +35,7 @@ func (w *writer) isStarted() bool {
 	return w.started
 }
 
-// describe sets what the first record says, before it is written.
+// describe sets the content of the first record before it is written.
 func (w *writer) describe(about any) error {
 	body, err := json.Marshal(about)
 	if err != nil {

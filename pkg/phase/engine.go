@@ -14,34 +14,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
-// Config is what an Engine needs.
+// Config configures an Engine.
 type Config struct {
 	Run     cluster.RunID
 	Journal Journal
 	Sink    Sink        // nil shows nothing
 	Log     *zap.Logger // nil logs nothing
-	// Fresh refuses a journal that has records: for use cases that cannot be resumed.
+	// Fresh refuses a non-empty journal, for use cases that cannot resume.
 	Fresh bool
 	// Resume continues a run whose process died; nil refuses one with Fresh.
 	Resume *Resume
-	// Fence keeps out a process whose lock may be another's: every step, undo and adoption asks it, and every call of
-	// theirs that changes something, but those with a reason why not (Step.Unfenced, Undo.Unfenced). Nil is for a run
+	// Fence stops a process that may have lost its lock: every step, undo and adoption checks it, as does each of their
+	// calls that changes something, except those with a reason not to (Step.Unfenced, Undo.Unfenced). Nil for a run
 	// without a lock.
 	Fence Fence
-	// Begin is called once in a new run, right before the journal is begun by the first step that changes something,
-	// and within that step's deadline: what it returns is written with the first record, as what the run is. An error
-	// of it ends the run and leaves no journal. Nil for a run of which there is nothing to write.
+	// Begin is called once in a new run, right before the first step that changes something starts the journal, and
+	// within that step's deadline. Its result goes into the first record, as the description of the run. Its error ends
+	// the run and leaves no journal. Nil for a run without a description.
 	Begin func(ctx context.Context) (about any, err error)
-	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries it once.
-	// The end of a run waits no longer than for one try, and neither do the steps of Group before its last one: a live
-	// cluster would be held meanwhile.
+	// JournalPatience is how long a record is retried while the journal's store does not answer; zero tries once. The
+	// end of a run waits for one try only, and so do the steps of Group before its last one, because a live cluster is
+	// held meanwhile.
 	JournalPatience time.Duration
 	// Group is the one group of steps that may be attempted more than once; nil for none.
 	Group *RetryGroup
-	// Times are journalled with the steps that are done, so that a process that resumes the run has those of the
-	// earlier ones; nil for a run without.
+	// Times are journalled with completed steps, so that a process that resumes the run has those of earlier processes;
+	// nil for a run without.
 	Times *StoreTimes
-	// Serial runs the steps one after the other, in the order of their list, whatever their After says.
+	// Serial runs the steps one after another in list order, ignoring After.
 	Serial bool
 }
 
@@ -56,19 +56,19 @@ type Engine struct {
 
 	beginning sync.Mutex
 
-	mu     sync.Mutex // of what follows: steps may run at the same time
+	mu     sync.Mutex // guards what follows: steps may run concurrently
 	phases phases
 	began  map[string]*Step
-	order  []*Step // that began: those under way by their begin, after those that have ended by their end
-	// notUndone holds the last failed undo of a step that was not undone since.
+	order  []*Step // that began: completed ones by their end, then running ones by their begin
+	// notUndone holds the last failed undo of each step not undone since.
 	notUndone map[string]error
 	attempts  []Attempt
 	late      bool // a step was begun whose record is not durable
-	open      bool // the run is not over although this process is
-	over      bool // what earlier processes did is undone: begin with the first step
+	open      bool // the run is unfinished although this process is done
+	over      bool // earlier processes' work is undone: begin with the first step
 }
 
-// New makes an engine for one run.
+// New returns an engine for one run.
 func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg: cfg, sink: cfg.Sink, log: cfg.Log, began: map[string]*Step{}, notUndone: map[string]error{},
@@ -86,7 +86,7 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Before lists the processes of the run that came before this one; valid after Run returned.
+// Before lists the run's earlier processes; valid after Run returned.
 func (e *Engine) Before() []Process {
 	if e.history == nil {
 		return nil
@@ -97,11 +97,11 @@ func (e *Engine) Before() []Process {
 // Timings are the phases so far; valid after Run returned.
 func (e *Engine) Timings() Timings { return e.phases.timings }
 
-// Run carries the steps out: each as soon as those that it comes after are done. If the journal holds records already,
-// steps that are done are skipped and their State is restored. When a step fails, or ctx ends, the steps under way are
-// cancelled, but not those that decide, and waited for; then the steps that began are undone: those with Undo.First
-// before the others, each group in the reverse order in which they ended. The error joins the cause and every failed
-// undo that no later one repaired. A panic of a step is an error like any other.
+// Run executes the steps, each as soon as its predecessors are done. If the journal already has records, completed
+// steps are skipped and their State is restored. When a step fails, or ctx ends, running steps are cancelled, except
+// those that decide, and awaited; then every step that began is undone: those with Undo.First before the others, each
+// group in reverse order of completion. The error joins the cause and every failed undo that no later one repaired. A
+// step's panic is an error like any other.
 func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	plan, err := e.plan(steps)
 	if err != nil {
@@ -140,14 +140,14 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 		e.writer.add(end, nil)
 	}
 	if closeErr := e.writer.close(); closeErr != nil && err == nil {
-		// All steps are done: only their last records are missing.
-		return failure.Wrap(closeErr, failure.Partial, "write the last records of a run that is done",
+		// All steps are done; only their last records are missing.
+		return failure.Wrap(closeErr, failure.Partial, "write the last records of a completed run",
 			string(e.cfg.Run))
 	}
 	return err
 }
 
-// remember notes that the step began.
+// remember records that the step began.
 func (e *Engine) remember(step *Step) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -157,7 +157,7 @@ func (e *Engine) remember(step *Step) {
 	e.began[step.Name] = step
 }
 
-// ended notes that the step ended, and if it is done, that it ended the effects of others.
+// ended records that the step ended and, if it is done, that it ended the effects of others.
 func (e *Engine) ended(step *Step, done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -176,7 +176,7 @@ func (e *Engine) do(ctx context.Context, step *Step, span tracing.Span) error {
 	if err := ctx.Err(); err != nil {
 		return failure.Annotate(context.Cause(ctx), step.Name, "")
 	}
-	s := e.scope(step) // its time begins here: that the intent is written down is part of the step
+	s := e.scope(step) // its time starts here: journalling the intent is part of the step
 	if !step.ReadOnly {
 		if err := e.beginJournal(ctx, step); err != nil {
 			return failure.Annotate(err, "begin "+step.Name, "")
@@ -210,7 +210,7 @@ func (e *Engine) scope(step *Step) *Scope {
 	}
 }
 
-// within runs f under a deadline and says which one passed.
+// within runs f under a deadline; its error names the deadline that passed.
 func within(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -221,8 +221,8 @@ func within(ctx context.Context, what string, limit time.Duration, f func(contex
 	return err
 }
 
-// journalled waits until the step's begin is durable. A step that can do without is begun with a warning after the time
-// of one try; the steps after it do not wait again.
+// journalled waits until the step's begin record is durable. A step that can do without begins with a warning after the
+// time of one try; later steps do not wait again.
 func (e *Engine) journalled(ctx context.Context, step *Step, s *Scope) error {
 	switch {
 	case step.Record.NoWait || step.ReadOnly:
@@ -241,7 +241,7 @@ func (e *Engine) journalled(ctx context.Context, step *Step, s *Scope) error {
 	e.mu.Lock()
 	e.late = true
 	e.mu.Unlock()
-	s.Warn("the journal is not written in time, the run continues without: %v", e.writer.reason(err))
+	s.Warn("the journal was not written in time; continuing without it: %v", e.writer.reason(err))
 	return nil
 }
 

@@ -24,7 +24,7 @@ const (
 	UndoFailed    EventType = "undo-failed"
 )
 
-// Event is one thing that a renderer may show. Renderers never change the run.
+// Event is something that a renderer may show. Renderers never affect the run.
 type Event struct {
 	Type    EventType     `json:"type"`
 	Time    time.Time     `json:"time"`

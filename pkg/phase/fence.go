@@ -6,13 +6,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// Fence says whether another process has, or may have, what the run works on. runlock.Fence is one.
+// Fence reports whether another process has, or may have, what the run works on. runlock.Fence implements it.
 type Fence interface {
-	// Check asks before a step begins, and when Current is against it; an answer may count for seconds.
+	// Check is called before a step begins, and when Current objects; an answer may be valid for seconds.
 	Check(ctx context.Context) error
-	// Confirm asks for sure, before an undo or an adoption begins.
+	// Confirm always reads the lock, before an undo or an adoption begins.
 	Confirm(ctx context.Context) error
-	// Current asks nobody whether that can be known without.
+	// Current decides without any call, as far as possible.
 	Current() error
 }
 
@@ -23,9 +23,9 @@ func (nobodyElse) Check(context.Context) error   { return nil }
 func (nobodyElse) Confirm(context.Context) error { return nil }
 func (nobodyElse) Current() error                { return nil }
 
-// fenced is f behind the run's fence, which is asked before it, and by the adapters before each call of it that may
-// change something: a process that was suspended at any point of it learns of the next owner before its next effect.
-// With a reason why not, it is f.
+// fenced wraps f in the run's fence, which is checked before f, and by the adapters before each of its calls that may
+// change something: a process suspended at any point notices the next owner before its next effect. With a reason not
+// to, it returns f.
 func (e *Engine) fenced(
 	why string, ask func(context.Context) error, f func(context.Context, *Scope) error,
 ) func(context.Context, *Scope) error {
@@ -40,8 +40,8 @@ func (e *Engine) fenced(
 	}
 }
 
-// recheck is for right before each call that changes something. While the fence has nothing against it without asking,
-// it asks nobody; in a process that was suspended, or cut off from object storage, it waits for the answer.
+// recheck precedes each call that changes something. It makes no call while the fence has no objection; in a process
+// that was suspended, or cut off from object storage, it waits for the answer.
 func (e *Engine) recheck(ctx context.Context) error {
 	if e.cfg.Fence.Current() == nil {
 		return nil
@@ -49,7 +49,7 @@ func (e *Engine) recheck(ctx context.Context) error {
 	return e.cfg.Fence.Check(ctx)
 }
 
-// sayKept says what an undo that the lock refused leaves.
+// sayKept reports what an undo refused by the lock leaves behind.
 func (s *Scope) sayKept(err error) {
 	if s.step.Undo.Kept != "" && fenced.Refused(err) {
 		s.Warn("%s", s.step.Undo.Kept)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// History is what a journal says of the processes that a run had so far.
+// History is a journal's record of a run's processes so far.
 type History struct {
 	Records []Record
-	// Ended says that the run is over, with Error unless it succeeded.
+	// Ended reports that the run has ended, with Error unless it succeeded.
 	Ended bool
 	Error string
 
@@ -48,17 +48,16 @@ func newHistory(records []Record) *History {
 			for _, name := range r.group() {
 				delete(h.began, name)
 			}
-		default: // says nothing about what a step has left
+		default: // irrelevant to what a step has left
 		}
 	}
 	return h
 }
 
-// Unfinished says that the run was begun and is not over: its process runs, or died.
+// Unfinished reports that the run began and has not ended: its process is running or died.
 func (h *History) Unfinished() bool { return len(h.Records) > 0 && !h.Ended }
 
-// Undoing reports whether a process had begun to undo the run, or an attempt, when it died: part of what it made is
-// gone.
+// Undoing reports whether a process was undoing the run, or an attempt, when it died: part of what it made is gone.
 func (h *History) Undoing() bool {
 	undoing := false
 	for _, r := range h.Records {
@@ -66,7 +65,7 @@ func (h *History) Undoing() bool {
 		case RecordUndo:
 			undoing = true
 		case RecordRetryGroup:
-			undoing = false // all is undone, and begins from scratch
+			undoing = false // everything is undone and starts from scratch
 		default:
 		}
 	}
@@ -84,25 +83,25 @@ func (h *History) Epoch() (highest int64) {
 // Done reports whether the step is done, and was not undone since.
 func (h *History) Done(step string) bool { _, done := h.done[step]; return done }
 
-// Began reports whether the step was begun, and not undone since: it may have left something.
+// Began reports whether the step began and was not undone since: it may have left something.
 func (h *History) Began(step string) bool { return h.began[step] }
 
 // Process is one process of a run, by its journal.
 type Process struct {
 	Start time.Time `json:"start"` // of its first record
 	End   time.Time `json:"end"`   // of its last one
-	// Seconds is the time of its steps, each by the monotonic clock; of steps at the same time, each counts.
+	// Seconds is the sum of its steps' times by the monotonic clock; concurrent steps all count.
 	Seconds float64 `json:"seconds"`
-	// Step is the one during which it died or failed, of several the one that began last; "" if it came to its end.
+	// Step is the one in which it died or failed, the last begun of several; "" if it finished.
 	Step string `json:"step,omitempty"`
-	// GapSeconds is the wall time between the end of the process before and this one's start.
+	// GapSeconds is the wall time between the previous process's end and this one's start.
 	GapSeconds float64 `json:"gapSeconds,omitempty"`
 }
 
-// Processes lists them, the first one first.
+// Processes lists them, earliest first.
 func (h *History) Processes() []Process {
 	var out []Process
-	var open []string // steps under way, by their begin
+	var open []string // running steps, by their begin
 	for i, r := range h.Records {
 		if i == 0 || r.Type == RecordResumed {
 			open = nil
@@ -130,15 +129,15 @@ func (h *History) Processes() []Process {
 	return out
 }
 
-// forget takes the steps out of what is done.
+// forget removes the steps from those that are done.
 func (h *History) forget(steps []Step) {
 	for i := range steps {
 		delete(h.done, steps[i].Name)
 	}
 }
 
-// prepare decides which of the steps are done again. A group that is not done as a whole begins from the start, and so
-// do the steps before it, with whose results it works.
+// prepare decides which steps are repeated. An incomplete group starts from the beginning, and so do the preceding
+// steps whose results it uses.
 func (e *Engine) prepare(steps []Step) {
 	h := e.history
 	if _, last := e.group(steps); last >= 0 && !h.Done(steps[last].Name) {
@@ -161,7 +160,7 @@ func (e *Engine) prepare(steps []Step) {
 	}
 }
 
-// adopt remembers what earlier processes have left and this one may have to undo, in the steps' order.
+// adopt records, in step order, what earlier processes left that this one may have to undo.
 func (e *Engine) adopt(steps []Step) {
 	for i := range steps {
 		if e.history.Began(steps[i].Name) {

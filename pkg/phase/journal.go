@@ -37,23 +37,23 @@ type Record struct {
 	Name  string          `json:"name,omitempty"` // of an intent or result
 	Data  json.RawMessage `json:"data,omitempty"`
 	Error string          `json:"error,omitempty"`
-	// Epoch is the run lock's number when the record was written; 0 before the lock is held.
+	// Epoch is the run lock's epoch when the record was written; 0 before the lock is held.
 	Epoch int64 `json:"epoch,omitempty"`
 	// Seconds is how long the step took, by the monotonic clock of its process; of RecordDone and RecordFailed.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Parts are the step's, and Stores the parts on each store that no record before it has; of RecordDone.
+	// Parts are the step's parts, and Stores those per store that no earlier record has; of RecordDone.
 	Parts  []Part       `json:"parts,omitempty"`
 	Stores []StoreParts `json:"stores,omitempty"`
-	// Version is the format's; 0 is that of versions that wrote none.
+	// Version is the format version; 0 for records without one.
 	Version int `json:"v,omitempty"`
-	// Sum is the checksum of the record without it; "" in version 0.
+	// Sum is the record's checksum, computed without this field; "" in version 0.
 	Sum string `json:"sum,omitempty"`
 }
 
-// Journal is a run's write-ahead log. A record that Append returned for is durable.
+// Journal is a run's write-ahead log. A record is durable once Append has returned.
 type Journal interface {
-	// Append writes the record at its sequence number. If that number is taken by another writer the error
-	// is a Conflict: somebody else runs this run, and the caller must stop.
+	// Append writes the record at its sequence number. If another writer has taken that number, the error is a
+	// Conflict: another process executes this run, and the caller must stop.
 	Append(ctx context.Context, r Record) error
 	// Records returns all records in order.
 	Records(ctx context.Context) ([]Record, error)
@@ -65,5 +65,5 @@ type NoJournal struct{}
 // Append drops the record.
 func (NoJournal) Append(context.Context, Record) error { return nil }
 
-// Records is always empty.
+// Records returns nothing.
 func (NoJournal) Records(context.Context) ([]Record, error) { return nil, nil }

@@ -1,11 +1,11 @@
 package phase
 
-// Outline is what can be said of a step without carrying it out.
+// Outline is a step's static description.
 type Outline struct {
 	Phase, Name string
 	Undo        bool // it has one
 	ReadOnly    bool
-	NoWait      bool // it may begin before its begin is journalled
+	NoWait      bool // it may begin before its begin record is durable
 }
 
 // Outlines lists the steps of a run, in order: for tests that are made from them.

@@ -11,15 +11,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
-// errOtherFailed ends the steps that are under way when another one fails.
-var errOtherFailed = errors.New("cancelled, as another step of the run failed")
+// errOtherFailed cancels the running steps when another one fails.
+var errOtherFailed = errors.New("cancelled because another step of the run failed")
 
-// plan is the steps of a run, which of them comes after which, and how far each is. Its methods are called by one
-// goroutine; the steps run in goroutines of their own, all of which have ended when run returns.
+// plan is a run's steps, their order, and their state. One goroutine calls its methods; each step runs in its own
+// goroutine, all of which have ended when run returns.
 type plan struct {
 	engine  *Engine
 	steps   []Step
-	after   [][]bool // whether a step comes after another one, also by way of others
+	after   [][]bool // whether a step comes after another, directly or transitively
 	state   []stepState
 	running int
 	ended   chan stepEnd
@@ -41,7 +41,7 @@ type stepEnd struct {
 	err   error
 }
 
-// plan checks the steps and what they come after.
+// plan validates the steps and their order.
 func (e *Engine) plan(steps []Step) (*plan, error) {
 	if err := validate(steps); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (e *Engine) plan(steps []Step) (*plan, error) {
 	return p, nil
 }
 
-// order says for each step which ones it comes after.
+// order returns each step's predecessors.
 func order(steps []Step) [][]bool {
 	after, index := make([][]bool, len(steps)), map[string]int{}
 	for i := range steps {
@@ -81,7 +81,7 @@ func order(steps []Step) [][]bool {
 	return after
 }
 
-// check refuses an order that would let a step run when it must not.
+// check refuses an order that would let a step run too early.
 func (p *plan) check() error {
 	e := p.engine
 	if first, last := e.group(p.steps); e.cfg.Group != nil && (first < 0 || last < first) {
@@ -111,7 +111,7 @@ func (p *plan) check() error {
 	return nil
 }
 
-// run carries the steps out. The first error ends the others; it is returned when all of them have ended.
+// run executes the steps. The first error cancels the others, and is returned when all have ended.
 func (p *plan) run(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -132,8 +132,8 @@ func (p *plan) run(ctx context.Context) error {
 	return p.failed
 }
 
-// beginAll begins every step that waits for none, each with inner, which the failure of another one ends, but those
-// that decide.
+// beginAll begins every step that is ready, with inner, which another step's failure cancels, except for those that
+// decide.
 func (p *plan) beginAll(run, inner context.Context) {
 	e := p.engine
 	for i := range p.steps {
@@ -163,10 +163,10 @@ func (p *plan) ready(i int) bool {
 	return true
 }
 
-// carryOut does a step, or takes over what an earlier process has done.
+// carryOut executes a step, or adopts an earlier process's result.
 func (p *plan) carryOut(ctx context.Context, i int, span tracing.Span, done bool, data json.RawMessage) {
 	e, step := p.engine, &p.steps[i]
-	var err error = failure.New(failure.Unknown, "run step", step.Name, "it ended its goroutine")
+	var err error = failure.New(failure.Unknown, "run step", step.Name, "it exited its goroutine")
 	defer func() { p.ended <- stepEnd{index: i, err: err} }()
 	if done {
 		err = e.skip(ctx, step, data)
@@ -177,7 +177,7 @@ func (p *plan) carryOut(ctx context.Context, i int, span tracing.Span, done bool
 	}
 }
 
-// end notes that a step ended. If it failed, and is of the group that may be attempted again, the group waits again.
+// end records that a step ended. If it failed and is in the retry group, the group waits again.
 func (p *plan) end(ctx context.Context, s stepEnd) {
 	e := p.engine
 	p.running--
@@ -207,7 +207,7 @@ func (p *plan) end(ctx context.Context, s stepEnd) {
 	}
 }
 
-// endPhase closes the phase of the step that ended: after its last step, or when a step of the run failed.
+// endPhase closes the ended step's phase: after its last step, or when a step of the run failed.
 func (p *plan) endPhase(s stepEnd) {
 	name, err := p.steps[s.index].Phase, s.err
 	if err == nil {
@@ -218,7 +218,7 @@ func (p *plan) endPhase(s stepEnd) {
 			return
 		}
 	}
-	first, last := s.index, s.index // of the steps in a row that are timed together
+	first, last := s.index, s.index // of the consecutive steps that are timed together
 	for ; first > 0 && p.steps[first-1].Phase == name; first-- {
 	}
 	for ; last < len(p.steps)-1 && p.steps[last+1].Phase == name; last++ {

@@ -185,7 +185,7 @@ func TestRun_StepEndsItsGoroutine_IsAnError(t *testing.T) {
 		return nil
 	}}
 	err := phase.New(phase.Config{Journal: &memory{}}).Run(t.Context(), []phase.Step{goexit})
-	require.ErrorContains(t, err, "it ended its goroutine")
+	require.ErrorContains(t, err, "it exited its goroutine")
 }
 
 // A process that died while two steps were under way is continued: both are done again, what was done is not.

@@ -2,22 +2,22 @@ package phase
 
 import "sync"
 
-// The names under which a run says what it holds of a live cluster: what expires by itself, and what does not.
+// The names under which a run registers its hold on a live cluster: what expires on its own, and what does not.
 const (
 	RemainsHold       = "hold"
 	RemainsEarlyApply = "early-apply"
 )
 
-// Remains is what would be left if the process of a run ended at this moment, for a person who ends it. The zero value
-// is empty, a nil one takes nothing. It is safe for concurrent use.
+// Remains is what would be left if the run's process exited now, to show to the user who stops it. The zero value is
+// empty, a nil one ignores everything. It is safe for concurrent use.
 type Remains struct {
 	mu    sync.Mutex
-	names []string // in the order in which they came first
+	names []string // in order of first appearance
 	by    map[string]func() string
 }
 
-// Set says what is left from now on under this name. The function is called from another goroutine, must not wait, and
-// returns "" if nothing is left any more.
+// Set registers what is left under this name. The function is called from another goroutine, must not block, and
+// returns "" once nothing is left.
 func (r *Remains) Set(name string, describe func() string) {
 	if r == nil {
 		return
@@ -33,14 +33,14 @@ func (r *Remains) Set(name string, describe func() string) {
 	r.by[name] = describe
 }
 
-// Clear says that nothing of these names is left.
+// Clear removes these names.
 func (r *Remains) Clear(names ...string) {
 	for _, name := range names {
 		r.Set(name, func() string { return "" })
 	}
 }
 
-// Lines describe what is left, and whether a live cluster is held.
+// Lines returns what is left, and whether a live cluster is held.
 func (r *Remains) Lines() (lines []string, held bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

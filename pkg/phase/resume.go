@@ -9,32 +9,33 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Resume is how a run whose process died is continued by another one.
+// Resume configures how another process resumes a run whose process died.
 type Resume struct {
-	// Admit names the step that keeps other processes out. Before it is done nothing is written to the journal, which
-	// may be another process's; then it is read again.
+	// Admit names the step that excludes other processes. Before it is done, nothing is written to the journal, which
+	// may belong to another process; then it is read again.
 	Admit string
-	// Same refuses a journal whose first record is of another request. It is called before the first step.
+	// Same refuses a journal whose first record has a different request. It is called before the first step.
 	Same func(h *History) error
-	// Epoch is the number of the admission: that of every earlier process is lower.
+	// Epoch returns the admission's epoch: higher than that of every earlier process.
 	Epoch func() int64
-	// Adopt is called once, right after the admission. It throws away what cannot be continued: the group of steps that
-	// may be attempted more than once, if it is not done. After an error of it the run can still be continued.
+	// Adopt is called once, right after the admission. It discards what cannot be resumed: the retry group, if
+	// incomplete. After an error the run can still be resumed.
 	Adopt func(ctx context.Context, s *Scope, h *History) error
-	// StartOver says why this process undoes what is there and then does all steps from scratch; "" is that the run is
-	// continued. It is called after Adopt, and after an error of it nothing is undone. Nil is for no such run, and
-	// refuses one that died while it was being undone before its first step.
+	// StartOver returns why this process must undo everything and redo all steps from scratch; "" to resume the run. It
+	// is called after Adopt; after its error nothing is undone. If nil, a run that died while being undone is refused
+	// before its first step.
 	StartOver func(ctx context.Context, h *History) (why string, err error)
-	// Reset forgets, once the rest is undone, what the run knew of its earlier processes. An error of it ends the run.
+	// Reset, called once the rest is undone, forgets what the run knew of its earlier processes. Its error ends the
+	// run.
 	Reset func() error
-	// Abort undoes the run after that in place of continuing it: Run succeeds if all of it is undone.
+	// Abort undoes the run instead of resuming it: Run succeeds if everything is undone.
 	Abort bool
 }
 
 // errAborted ends a run that is to be undone.
 var errAborted = errors.New("aborted")
 
-// check says whether the run can be continued by this process.
+// check returns an error if this process cannot resume the run.
 func (e *Engine) checkResume(h *History) error {
 	if len(h.Records) == 0 {
 		return nil
@@ -47,10 +48,10 @@ func (e *Engine) checkResume(h *History) error {
 			how = "it failed: " + h.Error
 		}
 		return failure.New(failure.Conflict, "start run", run, "this run has ended: %s", how).
-			WithHint("leave --run-id out, or choose another")
+			WithHint("omit --run-id, or choose another")
 	case e.cfg.Resume != nil && h.Undoing() && !e.cfg.Resume.Abort && e.cfg.Resume.StartOver == nil:
 		return failure.New(failure.Conflict, "resume run", run,
-			"it was being undone when its process died, and is not continued").
+			"it was being undone when its process died, and cannot be resumed").
 			WithHint("undo the rest with `tisnap runs abort %s --yes`, then run the command again without --run-id",
 				run)
 	case e.cfg.Resume != nil:
@@ -58,12 +59,12 @@ func (e *Engine) checkResume(h *History) error {
 	case e.cfg.Fresh:
 		return failure.New(failure.Conflict, "start run", run, "this run id has been used: its journal has %d records",
 			len(h.Records)).
-			WithHint("leave --run-id out, or choose another")
+			WithHint("omit --run-id, or choose another")
 	}
 	return nil
 }
 
-// admitted continues once no other process can: with the journal as it is now.
+// admitted resumes once other processes are excluded, with the current journal.
 func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	rule := e.cfg.Resume
 	if rule == nil || step.Name != rule.Admit {
@@ -79,17 +80,17 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	}
 	if len(now.Records) != e.writer.base {
 		return failure.New(failure.Conflict, "resume run", string(e.cfg.Run),
-			"another process has continued it meanwhile").
+			"another process has resumed it meanwhile").
 			WithHint("run the same command again")
 	}
 	e.writer.resume()
 	s := e.scope(step)
-	s.Note("continues run %s, whose last record is of %s", e.cfg.Run,
+	s.Note("resuming run %s, whose last record is of %s", e.cfg.Run,
 		now.Records[len(now.Records)-1].Time.Format(time.RFC3339))
 	adopt := e.fenced("", e.cfg.Fence.Confirm,
 		func(ctx context.Context, s *Scope) error { return rule.Adopt(ctx, s, now) })
 	if err := e.call(ctx, adopt, s); err != nil {
-		e.open = true // nothing is undone: another process can try it again; no other step runs yet
+		e.open = true // nothing is undone: another process can retry; no other step is running yet
 		return err
 	}
 	why := ""
@@ -112,7 +113,7 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	return nil
 }
 
-// skip takes over a step that an earlier process of the run has done.
+// skip adopts a step that an earlier process completed.
 func (e *Engine) skip(ctx context.Context, step *Step, data json.RawMessage) error {
 	if step.Resume.State != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, step.Resume.State); err != nil {
@@ -130,7 +131,7 @@ func (e *Engine) skip(ctx context.Context, step *Step, data json.RawMessage) err
 	return nil
 }
 
-// doneSteps maps the steps that are done, and were not undone since, to their states.
+// doneSteps maps completed steps, not undone since, to their states.
 func doneSteps(records []Record) map[string]json.RawMessage {
 	done := map[string]json.RawMessage{}
 	for _, r := range records {

@@ -12,27 +12,27 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// stepAwaitAttempt is the name under which the wait between two attempts is timed and shown.
+// stepAwaitAttempt is the name of the wait between two attempts.
 const stepAwaitAttempt = "again"
 
-// RetryGroup is a group of steps in a row that is attempted more than once: after a failure all of it is undone,
-// then Ready waits, then it is done from scratch.
+// RetryGroup is a group of consecutive steps that is attempted more than once: after a failure all of it is undone,
+// Ready waits, and it restarts from scratch.
 type RetryGroup struct {
 	// From and To name the group's first and last step.
 	From, To string
-	// Attempts is how often the group is done at most, the first time included.
+	// Attempts is the maximum number of attempts, including the first.
 	Attempts int
-	// Worth reports whether another attempt may succeed after a step of the group failed.
+	// Worth reports whether another attempt may succeed after the failure of a step.
 	Worth func(step string, err error) bool
-	// Phase is what the wait is timed as.
+	// Phase is the phase of the wait.
 	Phase string
-	// Ready returns when another attempt is worth it; its error ends the run. It changes nothing.
+	// Ready returns when another attempt is worthwhile; its error ends the run. It changes nothing.
 	Ready func(ctx context.Context, s *Scope) error
 	// Deadline bounds Ready.
 	Deadline time.Duration
 }
 
-// Attempt is one that failed and was followed by another, or was the last.
+// Attempt is a failed attempt.
 type Attempt struct {
 	Number int       `json:"number"`
 	At     time.Time `json:"at"`
@@ -43,7 +43,7 @@ type Attempt struct {
 // FailedAttempts lists the attempts at Config.Group that failed; valid after Run returned.
 func (e *Engine) FailedAttempts() []Attempt { return e.attempts }
 
-// attempt is the number of the attempt under way at the step's group; 0 outside of it and for the first.
+// attempt returns the current attempt's number for a step in the group; 0 outside of it and for the first.
 func (e *Engine) attempt(steps []Step, i int) int {
 	if first, last := e.group(steps); i < first || i > last || len(e.attempts) == 0 {
 		return 0
@@ -51,7 +51,7 @@ func (e *Engine) attempt(steps []Step, i int) int {
 	return len(e.attempts) + 1
 }
 
-// group is the indexes of the first and last step that may be attempted again; -1 and -2 if there are none.
+// group returns the indexes of the retry group's first and last step; -1 and -2 if there is none.
 func (e *Engine) group(steps []Step) (first, last int) {
 	first, last = -1, -2
 	if e.cfg.Group == nil {
@@ -68,7 +68,7 @@ func (e *Engine) group(steps []Step) (first, last int) {
 	return first, last
 }
 
-// hasty are the steps whose records are tried once; see Config.JournalPatience.
+// hasty returns the steps whose records are tried only once; see Config.JournalPatience.
 func (e *Engine) hasty(steps []Step) map[string]bool {
 	first, last := e.group(steps)
 	names := map[string]bool{}
@@ -78,8 +78,8 @@ func (e *Engine) hasty(steps []Step) map[string]bool {
 	return names
 }
 
-// nextAttempt decides what follows the failure of step i: nil if the group is to be done from scratch, from the
-// index returned. Before that its steps are undone; if one cannot be undone there is no further attempt.
+// nextAttempt decides what follows the failure of step i: nil if the group restarts at the returned index, after its
+// steps were undone. If one cannot be undone, there is no further attempt.
 func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error) (int, error) {
 	first, last := e.group(steps)
 	if i < first || i > last {
@@ -102,7 +102,7 @@ func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error
 		return i, err
 	}
 	s := e.scope(&steps[i])
-	s.Warn("%v: all of it is undone, then it is tried again", numbered)
+	s.Warn("%v: undoing the attempt before the next one", numbered)
 	if len(e.undoAll(ctx, steps[first:last+1])) > 0 {
 		return i, err
 	}
@@ -118,7 +118,7 @@ func (e *Engine) nextAttempt(ctx context.Context, steps []Step, i int, err error
 	return first, nil
 }
 
-// awaitAttempt waits, timed as a phase of its own, until another attempt is worth it.
+// awaitAttempt waits, in its own phase, until another attempt is worthwhile.
 func (e *Engine) awaitAttempt(ctx context.Context) error {
 	rule := e.cfg.Group
 	step := &Step{Phase: rule.Phase, Name: stepAwaitAttempt, Deadline: rule.Deadline, ReadOnly: true, Do: rule.Ready}
@@ -128,7 +128,7 @@ func (e *Engine) awaitAttempt(ctx context.Context) error {
 	err := within(span.In(ctx), "wait for another attempt", rule.Deadline,
 		func(ctx context.Context) error { return e.call(ctx, step.Do, s) })
 	if err != nil && ctx.Err() != nil {
-		err = failure.Annotate(context.Cause(ctx), "wait for another attempt", "") // not what it happened to wait for
+		err = failure.Annotate(context.Cause(ctx), "wait for another attempt", "") // not whatever it was waiting for
 	}
 	e.finish(step, s, err)
 	e.closePhase(step.Phase, err)

@@ -17,7 +17,7 @@ const (
 	maxRetryInterval = 10 * time.Second
 )
 
-// try calls Do once, or again and again for a step with Retry.
+// try calls Do once, or repeatedly for a step with Retry.
 func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
 	begin := time.Now()
 	why := step.Unfenced
@@ -37,7 +37,7 @@ func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
 	}
 }
 
-// call makes an error of a panic, with the stack in the log: what was done is then undone as after any error.
+// call turns a panic into an error, with the stack in the log, so that the run is undone as after any error.
 func (e *Engine) call(ctx context.Context, f func(context.Context, *Scope) error, s *Scope) (err error) {
 	defer func() {
 		var panicked *failure.PanicError

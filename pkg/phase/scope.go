@@ -31,21 +31,21 @@ type Scope struct {
 	warned      []string
 }
 
-// Intent journals an effect that is about to be made and returns when the record is durable.
+// Intent journals an imminent effect and returns when the record is durable.
 func (s *Scope) Intent(ctx context.Context, name string, data any) error {
 	s.writer.add(Record{Type: RecordIntent, Step: s.step.Name, Name: name}, data)
 	return s.writer.flush(ctx)
 }
 
-// Result journals what an effect gave. It does not wait: the step's end does.
+// Result journals an effect's result. It does not wait; the step's end does.
 func (s *Scope) Result(name string, data any) {
 	s.writer.add(Record{Type: RecordResult, Step: s.step.Name, Name: name}, data)
 }
 
-// seconds is how long the step has run.
+// seconds returns how long the step has run.
 func (s *Scope) seconds() float64 { return time.Since(s.start).Seconds() }
 
-// Expect sets how much there is to do; zero is "not known".
+// Expect sets the total; zero means unknown.
 func (s *Scope) Expect(total int64, unit string) {
 	s.mu.Lock()
 	s.done, s.total, s.unit = 0, total, unit
@@ -53,7 +53,7 @@ func (s *Scope) Expect(total int64, unit string) {
 	s.emit(Progress, "")
 }
 
-// Advance adds to what is done.
+// Advance adds to the completed amount.
 func (s *Scope) Advance(n int64) {
 	s.mu.Lock()
 	s.done += n
@@ -61,7 +61,7 @@ func (s *Scope) Advance(n int64) {
 	s.emit(Progress, "")
 }
 
-// Reached sets what is done.
+// Reached sets the completed amount.
 func (s *Scope) Reached(n int64) {
 	s.mu.Lock()
 	s.done = n
@@ -69,11 +69,11 @@ func (s *Scope) Reached(n int64) {
 	s.emit(Progress, "")
 }
 
-// Note shows the user a remark about the step.
+// Note shows the user a remark.
 func (s *Scope) Note(format string, args ...any) { s.emit(Note, fmt.Sprintf(format, args...)) }
 
-// Warn shows the user what needs attention but does not end the run; the same text once in a step, however often that
-// is tried.
+// Warn shows the user something that needs attention but does not end the run; each text once per step, however often
+// the step is tried.
 func (s *Scope) Warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.mu.Lock()
@@ -87,7 +87,7 @@ func (s *Scope) Warn(format string, args ...any) {
 	}
 }
 
-// Part starts timing a part of the step; calling the result ends it. Parts may overlap.
+// Part starts timing a part of the step; the returned function ends it. Parts may overlap.
 func (s *Scope) Part(name string) func() {
 	start := time.Now()
 	return func() {
@@ -97,7 +97,7 @@ func (s *Scope) Part(name string) func() {
 	}
 }
 
-// timed are the parts that have ended.
+// timed returns the parts that have ended.
 func (s *Scope) timed() []Part {
 	s.mu.Lock()
 	defer s.mu.Unlock()

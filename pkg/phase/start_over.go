@@ -5,12 +5,11 @@ import (
 	"errors"
 )
 
-// startOver undoes what the run has made or the rest of it, and makes the engine begin from the first step. The
-// admission stays, beside which no step runs. If something cannot be undone the run is not over: another process can
-// try it again.
+// startOver undoes what is left of the run and restarts the engine at the first step. The admission stays; no step runs
+// beside it. If something cannot be undone, the run stays unfinished: another process can retry.
 func (e *Engine) startOver(ctx context.Context, steps []Step, admission *Step, why string) error {
 	s := e.scope(admission)
-	s.Note("%s: what is left of run %s is undone, then all of it is done from scratch", why, e.cfg.Run)
+	s.Note("%s: undoing what is left of run %s, then starting from scratch", why, e.cfg.Run)
 	var rest []Step
 	for _, step := range e.order {
 		if step.Name != admission.Name {

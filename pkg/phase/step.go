@@ -9,25 +9,25 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Step is one thing to do and, if something fails later, to undo.
+// Step is one action and its undo, in case something fails later.
 type Step struct {
-	// Phase is what the user sees timed; consecutive steps with the same phase are timed together.
+	// Phase is the unit that users see timed; consecutive steps of the same phase are timed together.
 	Phase string
 	// Name is unique within the run. It is in the journal, so it never changes between versions.
 	Name string
 	// Deadline bounds Do; it must be positive.
 	Deadline time.Duration
-	// Do carries the step out. It must be safe to call again after a crash half-way.
+	// Do executes the step. It must be safe to call again after a crash.
 	Do func(ctx context.Context, s *Scope) error
 	// ReadOnly promises that Do changes nothing anywhere. The journal is not written before the first step
 	// that is not read-only, so a run that preflight refuses leaves no trace.
 	ReadOnly bool
-	// Unfenced is why Do does not ask Config.Fence, as that of any other step does that is not ReadOnly.
+	// Unfenced is why Do does not check Config.Fence, as every other step that is not ReadOnly does.
 	Unfenced string
 	// Retry repeats Do on a transient error (failure.Transient) until the deadline: for
 	// steps of few calls, so that a change of PD's leader does not undo hours of work.
 	Retry bool
-	// Patience is how long Retry repeats at most; zero is until the deadline.
+	// Patience bounds how long Retry repeats; zero is until the deadline.
 	Patience time.Duration
 
 	Undo   Undo
@@ -36,49 +36,48 @@ type Step struct {
 	Record Recording
 }
 
-// Undo is how a step is taken back.
+// Undo reverses a step.
 type Undo struct {
-	// Do takes back what the step did, all or part of it, and succeeds if there is nothing to take back; nil is that
-	// nothing is. It gets a context that the run's cancellation does not end, bounded by Deadline.
+	// Do reverses whatever the step did, and succeeds if there is nothing to reverse; nil if there never is. Its
+	// context, bounded by Deadline, survives the run's cancellation.
 	Do func(ctx context.Context, s *Scope) error
-	// Deadline bounds Do; zero is the step's.
+	// Deadline bounds Do; zero for the step's.
 	Deadline time.Duration
-	// First runs this undo before all others: for what a live cluster feels.
+	// First runs this undo before all others: for effects on a live cluster.
 	First bool
-	// Unfenced is why Do does not ask Config.Fence: a live cluster's release never waits for the lock.
+	// Unfenced is why Do does not check Config.Fence: releasing a live cluster never waits for the lock.
 	Unfenced string
-	// Kept says what stays when the lock is lost before or during Do, and who takes it away then.
+	// Kept describes what stays if the lock is lost before or during Do, and who removes it then.
 	Kept string
 }
 
-// Order is what a step comes after, and what it means for other steps.
+// Order is a step's place in the run, and its effect on other steps.
 type Order struct {
-	// After names the earlier steps that must be done before this one begins; what those come after is included. Empty
-	// is all steps listed before it. Steps of which none comes after the other may run at the same time.
+	// After names the earlier steps that must be done before this one begins, transitively; empty for all steps listed
+	// before it. Steps that are not ordered may run concurrently.
 	After []string
 	// Ends names earlier steps whose effects this one ends: once this step is done, they are not undone.
 	Ends []string
-	// Decides lets the step end by itself when another one fails beside it: whether it is done decides what is undone.
+	// Decides keeps the step from being cancelled when a sibling fails: whether it completes decides what is undone.
 	Decides bool
 }
 
-// Resumption is what becomes of a step that is done when the run is resumed by another process.
+// Resumption is what happens to a completed step when another process resumes the run.
 type Resumption struct {
 	// State, a pointer, is journalled as JSON when the step is done and restored when the run resumes.
 	State any
-	// Repeat does the step again although it is done: what it made is in its process alone, or it checks. A step
-	// without it is adopted: its State is restored, and Adopted is called.
+	// Repeat repeats a completed step: its result exists only in its process, or it is a check. Without Repeat the step
+	// is adopted: its State is restored, and Adopted is called.
 	Repeat bool
-	// Adopted finds by tag, token or State what later steps need of a step that is not done again; nil for nothing.
+	// Adopted finds, by tag, token or State, what later steps need of a step that is not repeated; nil for nothing.
 	Adopted func(ctx context.Context, s *Scope) error
 }
 
-// Recording is whether a step waits until the journal's records before it are durable. Without either it does.
+// Recording is whether a step waits for the journal's earlier records to be durable. By default it does.
 type Recording struct {
-	// NoWait begins the step before: only for steps that release something.
+	// NoWait does not wait: only for steps that release something.
 	NoWait bool
-	// MayBeLate begins the step after a while all the same: only for steps whose effects can be found again without the
-	// journal.
+	// MayBeLate stops waiting after a while: only for steps whose effects can be found without the journal.
 	MayBeLate bool
 }
 
@@ -114,7 +113,7 @@ func (s *Step) undoDeadline() time.Duration {
 	return s.Deadline
 }
 
-// deadlineError names the step and its deadline, so that a person knows what did not answer.
+// deadlineError names the step and its deadline, to show what did not answer.
 func deadlineError(err error, what string, limit time.Duration) error {
 	return &failure.Error{
 		Op: what, Kind: failure.KindOf(err), Hint: failure.HintOf(err),

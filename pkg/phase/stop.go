@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// StopError is the cause of a context that ends a run because its process has to end.
+// StopError is the cause of a context that stops a run because its process must exit.
 type StopError struct {
-	// Reason is why the process ends.
+	// Reason is why the process exits.
 	Reason error
-	// UndoBy is when the run has to have undone what it did; each undo that is left then gets a moment, and says what
-	// it leaves. Zero is no bound but the steps' own.
+	// UndoBy is when the run must have been undone; each remaining undo then gets a moment to report what it leaves.
+	// Zero for no bound beyond the steps' own.
 	UndoBy time.Time
 }
 
@@ -21,14 +21,14 @@ func (s *StopError) Error() string { return s.Reason.Error() }
 // Unwrap returns the reason.
 func (s *StopError) Unwrap() error { return s.Reason }
 
-// Is makes it one of context.Canceled, as net/http returns a context's cause in its place: a call that was ended so is
-// not tried again, and says nothing about the other side.
+// Is makes it match context.Canceled, because net/http returns a context's cause instead: such a call is not retried,
+// and its error says nothing about the other side.
 func (s *StopError) Is(target error) bool { return target == context.Canceled }
 
-// minUndo is how long an undo gets at least: enough for one call, or to say what is left.
+// minUndo is an undo's minimum time: enough for one call, or to report what is left.
 const minUndo = time.Second
 
-// undoLimit is how long the undo of the step may take when the run of ctx is undone now.
+// undoLimit returns how long the step's undo may take if the run of ctx is undone now.
 func undoLimit(ctx context.Context, step *Step) time.Duration {
 	limit := step.undoDeadline()
 	var stop *StopError

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
-// finish times the step and shows how it ended.
+// finish records the step's time and shows its outcome.
 func (e *Engine) finish(step *Step, s *Scope, err error) {
 	t := StepTiming{
 		Name: step.Name, Start: s.start.UTC(), Seconds: time.Since(s.start).Seconds(), Outcome: Done, Parts: s.timed(),
@@ -25,7 +25,7 @@ func (e *Engine) finish(step *Step, s *Scope, err error) {
 	s.emit(StepFinished, "")
 }
 
-// phases are the timings of the phases so far. Phases of different names may be open at the same time.
+// phases are the timings of the phases so far. Phases of different names may be open concurrently.
 type phases struct {
 	timings Timings
 	open    map[string]openPhase
@@ -33,14 +33,14 @@ type phases struct {
 	ends []time.Time
 }
 
-// openPhase is a phase under way.
+// openPhase is a running phase.
 type openPhase struct {
 	index int // of its timing
 	begun time.Time
 	span  tracing.Span
 }
 
-// openPhase begins the phase of a step that begins, unless it is under way. It returns the phase's span.
+// openPhase begins the phase of a starting step, unless it is already open. It returns the phase's span.
 func (e *Engine) openPhase(ctx context.Context, step *Step, attempt int) tracing.Span {
 	e.mu.Lock()
 	p := &e.phases
@@ -81,7 +81,7 @@ func (e *Engine) closePhase(name string, err error) {
 	p, elapsed := &phases.timings[open.index], now.Sub(open.begun)
 	p.Seconds, p.Outcome = elapsed.Seconds(), outcome
 	for _, s := range p.Steps {
-		if s.Outcome == Skipped { // its time was in another process
+		if s.Outcome == Skipped { // its time belongs to another process
 			p.Seconds, p.Start = p.Seconds+s.Seconds, earlier(p.Start, s.Start)
 		}
 	}
@@ -93,7 +93,7 @@ func (e *Engine) closePhase(name string, err error) {
 	})
 }
 
-// overlap is for how long of a phase that ends now one that began earlier was under way too.
+// overlap returns for how long an ending phase overlapped with phases that began earlier.
 func (p *phases) overlap(ending openPhase, now time.Time) time.Duration {
 	until := ending.begun
 	for _, end := range p.ends[:ending.index] {
@@ -107,7 +107,7 @@ func (p *phases) overlap(ending openPhase, now time.Time) time.Duration {
 	return until.Sub(ending.begun)
 }
 
-// closePhases ends those that are open though none of their steps is: the run ended before their last one.
+// closePhases closes phases that are still open without a running step: the run ended before their last one.
 func (e *Engine) closePhases(err error) {
 	e.mu.Lock()
 	names := slices.Sorted(maps.Keys(e.phases.open))

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// StoreParts is how long the parts of a run took on one store. Parts may overlap.
+// StoreParts are the times of a run's parts on one store. Parts may overlap.
 type StoreParts struct {
 	Store cluster.StoreID `json:"store"`
 	Pod   string          `json:"pod,omitempty"`
@@ -20,11 +20,11 @@ type StoreParts struct {
 type StoreTimes struct {
 	mu     sync.Mutex
 	stores []StoreParts
-	fresh  []StoreParts // those that are not in the journal yet
+	fresh  []StoreParts // not journalled yet
 }
 
-// Note sets how long a part took on a store; of several times for one part the longest stays. A time below zero, of
-// clocks that differ, is zero.
+// Note records how long a part took on a store; the longest of several times wins. A negative time, from skewed clocks,
+// becomes zero.
 func (t *StoreTimes) Note(id cluster.StoreID, part string, took time.Duration) {
 	if t == nil {
 		return
@@ -35,7 +35,7 @@ func (t *StoreTimes) Note(id cluster.StoreID, part string, took time.Duration) {
 	t.stores, t.fresh = longest(t.stores, id, part, seconds), longest(t.fresh, id, part, seconds)
 }
 
-// longest is the list with a part on a store; of several times for one part the longest stays.
+// longest returns the list with a part on a store added; the longest of several times wins.
 func longest(stores []StoreParts, id cluster.StoreID, part string, seconds float64) []StoreParts {
 	i := slices.IndexFunc(stores, func(s StoreParts) bool { return s.Store == id })
 	if i < 0 {
@@ -51,7 +51,7 @@ func longest(stores []StoreParts, id cluster.StoreID, part string, seconds float
 	return stores
 }
 
-// take returns what was noted since the last call.
+// take returns what was recorded since the last call.
 func (t *StoreTimes) take() []StoreParts {
 	if t == nil {
 		return nil
@@ -63,7 +63,7 @@ func (t *StoreTimes) take() []StoreParts {
 	return fresh
 }
 
-// resume adds what earlier processes of the run have journalled.
+// resume adds what the run's earlier processes journalled.
 func (t *StoreTimes) resume(h *History) {
 	if t == nil {
 		return
@@ -79,7 +79,7 @@ func (t *StoreTimes) resume(h *History) {
 	}
 }
 
-// Stores lists what was noted, by the stores' ids, with the pod of each store that pods names.
+// Stores lists the records by store id, with each store's pod if pods names it.
 func (t *StoreTimes) Stores(pods map[cluster.StoreID]string) []StoreParts {
 	if t == nil {
 		return nil

@@ -2,7 +2,7 @@ package phase
 
 import "time"
 
-// Outcome says how a step or run ended.
+// Outcome is how a step or run ended.
 type Outcome string
 
 // The outcomes.
@@ -18,8 +18,8 @@ type Part struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// StepTiming is how long a step took. Seconds are of the monotonic clock of the process that did it, also if that was
-// an earlier one of the run.
+// StepTiming is how long a step took, by the monotonic clock of the process that executed it, even if that was an
+// earlier one.
 type StepTiming struct {
 	Name    string    `json:"name"`
 	Start   time.Time `json:"start"`
@@ -28,17 +28,17 @@ type StepTiming struct {
 	Parts   []Part    `json:"parts,omitempty"`
 }
 
-// Timing is how long a phase took: from its first step's start to its last step's end in this process, and its steps
-// that earlier processes of the run did.
+// Timing is how long a phase took: from its first step's start to its last step's end in this process, plus its steps
+// in earlier processes.
 type Timing struct {
 	Phase   string    `json:"phase"`
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds"`
 	Outcome Outcome   `json:"outcome"`
-	// OverlapSeconds is for how long of Seconds a phase that began earlier was under way too. The rest is the phase's
-	// own time: by it, the run is longer.
+	// OverlapSeconds is the part of Seconds in which an earlier phase was running too. The rest is the phase's own
+	// time, by which it lengthens the run.
 	OverlapSeconds float64 `json:"overlapSeconds,omitempty"`
-	// Attempt is 2 for a phase of the second attempt at its steps, and so on; 0 for the first.
+	// Attempt is 2 for a phase of its steps' second attempt, and so on; 0 for the first.
 	Attempt int          `json:"attempt,omitempty"`
 	Steps   []StepTiming `json:"steps"`
 }
@@ -46,7 +46,7 @@ type Timing struct {
 // Timings are the phases of a run in order.
 type Timings []Timing
 
-// Seconds is the time of the named phase, 0 if it did not run.
+// Seconds returns the named phase's time, 0 if it did not run.
 func (t Timings) Seconds(phase string) float64 {
 	var sum float64
 	for _, p := range t {
@@ -57,7 +57,7 @@ func (t Timings) Seconds(phase string) float64 {
 	return sum
 }
 
-// Total is the time in which a phase was under way: the sum over all phases of their own time.
+// Total returns the time in which any phase was running: the sum of the phases' own times.
 func (t Timings) Total() float64 {
 	var sum float64
 	for _, p := range t {

@@ -18,8 +18,8 @@ func (e *Engine) undoRun(ctx context.Context) []error {
 	return e.undoAll(ctx, steps)
 }
 
-// undoAll undoes those of the steps that began and returns the errors of those that could not be undone. The end of ctx
-// does not end it; a StopError bounds it.
+// undoAll undoes the steps that began and returns the errors of those that could not be undone. The end of ctx does not
+// stop it; a StopError bounds it.
 func (e *Engine) undoAll(ctx context.Context, steps []Step) []error {
 	for _, first := range []bool{true, false} {
 		for i := len(steps) - 1; i >= 0; i-- {
@@ -39,8 +39,8 @@ func (e *Engine) undoAll(ctx context.Context, steps []Step) []error {
 	return errs
 }
 
-// undo does not wait for the journal where it releases something: that must not depend on object storage. An undo that
-// asks the lock depends on it anyway, and waits.
+// undo does not wait for the journal if it releases something, which must not depend on object storage. An undo that
+// checks the lock depends on it anyway, and waits.
 func (e *Engine) undo(ctx context.Context, step *Step) {
 	e.writer.add(Record{Type: RecordUndo, Step: step.Name}, nil)
 	s := e.scope(step)
@@ -72,11 +72,10 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 // maxRecordWait is how long an undo waits for its record.
 const maxRecordWait = 10 * time.Second
 
-// awaitRecord waits until the journal has the record of an undo, for a while: a process that continues the run has to
-// know that what the run made may not be whole any more. Without the record the undo is made all the same: better that
-// than to leave what it is to delete.
+// awaitRecord waits a while until the undo's record is durable: a process that resumes the run must know that the run's
+// resources may be incomplete. Without the record the undo proceeds anyway, rather than leave resources behind.
 func (e *Engine) awaitRecord(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_ = e.writer.flush(ctx) // the run's end says that the journal cannot be written
+	_ = e.writer.flush(ctx) // the run's end reports that the journal cannot be written
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// journalDeadline bounds one write: object storage answers within a second, or it is not there.
+// journalDeadline bounds one write: object storage answers within a second or is unavailable.
 const journalDeadline = 30 * time.Second
 
 // writer appends records in order in the background, so that a step that releases something need not wait for them.
@@ -27,19 +27,19 @@ type writer struct {
 	epoch   int64 // of the admission; 0 before it
 	barred  bool  // another process may be the journal's writer
 	queue   []Record
-	err     error // first failure; nothing is written after it
-	last    error // of the last try that failed and is retried
-	started bool  // false while only read-only steps ran: the journal does not exist yet
+	err     error // first failure, after which nothing is written
+	last    error // of the last failed try, which is retried
+	started bool  // false while only read-only steps have run: the journal does not exist yet
 	busy    bool
 	idle    chan struct{} // closed when the queue has drained
 	wg      sync.WaitGroup
 	ctx     context.Context //nolint:containedctx // outlives each step; cancelled by close
 	cancel  context.CancelFunc
 	log     *zap.Logger
-	// patience is how long a record is retried, until hurried; those of hasty steps are not.
+	// patience is how long a record is retried, until hurried; hasty steps' records are not retried.
 	patience time.Duration
 	hasty    map[string]bool
-	hurried  context.Context //nolint:containedctx // ends when the run does; nothing is retried then
+	hurried  context.Context //nolint:containedctx // ends with the run; no retries after that
 	hurry    context.CancelFunc
 }
 
@@ -68,7 +68,7 @@ func (w *writer) add(r Record, data any) {
 		}
 		r.Data = body
 	}
-	r.Error = failure.Redact(r.Error) // whoever may read the storage reads it
+	r.Error = failure.Redact(r.Error) // anyone with access to the storage can read it
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
@@ -81,21 +81,21 @@ func (w *writer) add(r Record, data any) {
 	}
 }
 
-// waitForAdmission keeps start from having an effect until resume.
+// waitForAdmission defers start until resume.
 func (w *writer) waitForAdmission() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.barred = true
 }
 
-// admit gives all records from now on the epoch.
+// admit sets the epoch of all records from now on.
 func (w *writer) admit(epoch int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.epoch = epoch
 }
 
-// resume lets the records of a process that continues a run be written: they begin with one that says so.
+// resume enables writing the records of a process that resumes a run: the first one says so.
 func (w *writer) resume() {
 	w.mu.Lock()
 	first := Record{Type: RecordResumed, Run: w.run, Time: time.Now().UTC()}
@@ -111,7 +111,7 @@ func (w *writer) resume() {
 	w.start()
 }
 
-// start lets the queued records be written. Before it, nothing is.
+// start enables writing; before it, records are only queued.
 func (w *writer) start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *writer) drain() {
 	}
 }
 
-// append writes one record, and retries what may succeed later until patience or the run ends.
+// append writes one record, retrying transient errors until patience or the run ends.
 func (w *writer) append(r Record) error {
 	end := time.Now().Add(w.patience)
 	return wait.Reason(wait.Until(w.hurried, wait.Growing(minRetryInterval, maxRetryInterval), func() (bool, error) {
@@ -158,12 +158,12 @@ func (w *writer) append(r Record) error {
 		w.mu.Lock()
 		w.last = err
 		w.mu.Unlock()
-		w.log.Warn("a journal record cannot be written; retrying", zap.Int("record", r.Seq), zap.Error(err))
+		w.log.Warn("cannot write a journal record; retrying", zap.Int("record", r.Seq), zap.Error(err))
 		return false, err
 	}))
 }
 
-// reason is why records are late, or err if that is not known.
+// reason returns why records are late, or err if unknown.
 func (w *writer) reason(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

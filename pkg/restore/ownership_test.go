@@ -25,7 +25,7 @@ func TestRun_LockLostWhileSuspended_NextStepDoesNothing(t *testing.T) {
 	}}
 	_, err := l.restore(ctx, t, sink, nil)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "released by somebody else")
+	require.ErrorContains(t, err, "released by another process")
 	require.True(t, sink.hit)
 	require.Len(t, l.volumes(), 6, "they may be another run's by now")
 	made := l.bed.Kube.Get("tidbclusters", "tidb", "copy")

@@ -10,17 +10,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// How long a confirmation counts, and how long object storage may take to answer one.
+// How long a confirmation is valid, and how long object storage may take to answer one.
 const (
 	confirmedFor = 2 * time.Second
 	checkTimeout = 2 * time.Second
 )
 
-// confirmation is when the lock was last known to be held, and until when its lease runs.
+// confirmation is when the lock was last known to be held, and when its lease ends.
 type confirmation struct {
 	mu    sync.Mutex
 	at    time.Time
-	renew time.Time // when the last renewal began that succeeded
+	renew time.Time // when the last successful renewal began
 	until time.Time // when the lease ends by our clocks
 }
 
@@ -45,7 +45,7 @@ func (c *confirmation) fresh(now time.Time) bool {
 	return younger(c.at, confirmedFor, now)
 }
 
-// younger asks both clocks: the monotonic one does not count the time in which a machine was suspended.
+// younger uses both clocks: the monotonic one does not advance while a machine is suspended.
 func younger(at time.Time, age time.Duration, now time.Time) bool {
 	return now.Sub(at) < age && now.Round(0).Sub(at.Round(0)) < age
 }
@@ -56,8 +56,9 @@ func (c *confirmation) leaseEnd() time.Time {
 	return c.until
 }
 
-// check is Fence.Check of one lock. Others take over a lock that was not renewed for watchedRenewals intervals, so
-// while object storage does not answer, the lock counts as held for less than that; then check waits for an answer.
+// check is Fence.Check for one lock. Others take over a lock that was not renewed for watchedRenewals intervals, so
+// while object storage does not answer, the lock counts as held for less than that; after that check waits for an
+// answer.
 func (l *Lock) check(ctx context.Context) error {
 	if l.confirmed.fresh(time.Now()) {
 		return nil
@@ -76,19 +77,19 @@ func (l *Lock) check(ctx context.Context) error {
 			if l.confirmed.fresh(time.Now()) {
 				return nil
 			}
-			continue // the process was suspended while the answer waited for it: by now another may have the lock
+			continue // the process was suspended before it read the answer: another may have the lock by now
 		case ctx.Err() != nil:
 			return failure.Annotate(context.Cause(ctx), "check lock", l.cluster.String())
 		case failure.Is(err, failure.Conflict), failure.Is(err, failure.Corrupt):
 			return err
-		case l.trusted(time.Now()): // not at the start: the process may have been suspended since
+		case l.trusted(time.Now()): // not checked earlier: the process may have been suspended since
 			// a check that timed out counts from its end, or every call would wait for one
 			l.confirmed.confirm(time.Now())
 			return nil
 		case start.After(l.confirmed.leaseEnd()):
 			return &failure.Error{
 				Op: "check lock", Target: l.cluster.String(), Kind: failure.Conflict, Err: err,
-				Hint: "see why object storage does not answer, then run again",
+				Hint: "find out why object storage does not answer, then run again",
 			}
 		}
 		if err := wait.For(ctx, checkTimeout); err != nil {
@@ -97,14 +98,14 @@ func (l *Lock) check(ctx context.Context) error {
 	}
 }
 
-// trusted reports whether nobody can have taken the lock over, as the last renewal is too young for that.
+// trusted reports whether the last renewal is so recent that nobody can have taken over the lock.
 func (l *Lock) trusted(now time.Time) bool {
 	l.confirmed.mu.Lock()
 	defer l.confirmed.mu.Unlock()
 	return younger(l.confirmed.renew, trustedRenewals*l.every/2, now)
 }
 
-// stillHeld reads the lock. It is Conflict if the lock is lost, and the store's error if that does not answer.
+// stillHeld reads the lock. It returns a Conflict if the lock is lost, or the store's error.
 func (l *Lock) stillHeld(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -128,7 +129,7 @@ func lostTo(by *Record) error {
 }
 
 func releasedByOthers(name cluster.Name) error {
-	return failure.New(failure.Conflict, "check lock", name.String(), "it was released by somebody else")
+	return failure.New(failure.Conflict, "check lock", name.String(), "it was released by another process")
 }
 
 func deleted(name cluster.Name) error {

@@ -1,15 +1,15 @@
-// Package runlock admits one run at a time to a cluster, by an object in storage that is written conditionally. No
-// server is needed, and a run that dies frees the lock by expiry.
+// Package runlock admits one run at a time to a cluster, by a conditionally written object in storage. It needs no
+// server, and a dead run's lock frees itself.
 //
-// The object is never deleted. Its epoch grows by one with each owner, so that what an old owner wrote can be
-// distinguished from what the present one writes; a released lock is the same object marked so.
+// The object is never deleted. Its epoch grows by one with each owner, which distinguishes an old owner's writes from
+// the current one's; a released lock is the same object, marked as released.
 //
-// Dead owners: a lease is long, so that object storage may be away for a while, but it is renewed every 20 s. Who finds
-// a lock held watches it: one whose version does not change for three intervals is taken over after a minute. Whether
-// it has expired is not asked, as the clocks of two machines may differ by any amount. An owner that is alive and
-// cannot renew changes nothing behind its Fence from two and a half intervals on, by its own clock.
+// Dead owners: a lease is long, to survive outages of object storage, but is renewed every 20 s. A contender that sees
+// three missed renewals takes over, after a minute. Expiry does not matter, because two machines' clocks may differ by
+// any amount. A live owner that cannot renew changes nothing behind its Fence after two and a half intervals, by its
+// own clock.
 //
 // Clocks: the owner measures its lease by the monotonic clock from before each renewal, and stops (the context of Keep
-// ends) before it runs out. Only the lock of an owner that does not say how often it renews, of an older version, ends
-// by the clocks: a contender waits a quarter of the lease beyond the expiry before it takes over, at most 30 s.
+// ends) before it runs out. Only the lock of an older version, which does not record its renewal interval, expires by
+// wall clock: a contender waits a quarter of the lease beyond the expiry, at most 30 s, before it takes over.
 package runlock

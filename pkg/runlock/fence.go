@@ -11,12 +11,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Fence says to one run whether another run has, or may have, its cluster. It is safe for concurrent use.
+// Fence reports to a run whether another run has, or may have, its cluster. It is safe for concurrent use.
 //
-// A loss is noted once, with its reason, and for good: by the renewals, by Check, by Confirm, or by somebody who sees
-// it elsewhere (Lose), such as in a store that follows another run.
+// A loss is recorded once, with its reason, and permanently: by the renewals, by Check, by Confirm, or by a caller that
+// notices it elsewhere (Lose), such as in a store that follows another run.
 //
-// Check and Confirm read the lock, Current and Loss ask nobody, and Holder says who has it.
+// Check and Confirm read the lock, Current and Loss make no call, and Holder returns its owner.
 type Fence struct {
 	store   objstore.Store
 	cluster cluster.Name
@@ -28,13 +28,13 @@ type Fence struct {
 	lost     error
 }
 
-// NewFence makes the fence of a run that has not taken the lock yet.
+// NewFence returns the fence of a run that has not taken the lock yet.
 func NewFence(store objstore.Store, name cluster.Name, owner Owner) *Fence {
 	return &Fence{store: store, cluster: name, owner: owner}
 }
 
-// Take acquires the lock and keeps it until Release, as the function Take does. A loss is noted before notify hears of
-// it.
+// Take acquires the lock and keeps it until Release, as the function Take does. A loss is recorded before notify is
+// called.
 func (f *Fence) Take(ctx context.Context, ttl time.Duration, notify Notify) error {
 	lost := notify.Lost
 	notify.Lost = func(reason error) {
@@ -51,21 +51,21 @@ func (f *Fence) Take(ctx context.Context, ttl time.Duration, notify Notify) erro
 	return nil
 }
 
-// Epoch is that of the lock; 0 if there is none.
+// Epoch returns the lock's epoch; 0 if there is no lock.
 func (f *Fence) Epoch() int64 { return f.lock().Epoch() }
 
-// Release is that of the lock; it succeeds if there is none.
+// Release releases the lock; it succeeds if there is none.
 func (f *Fence) Release(ctx context.Context) error {
 	f.mu.Lock()
-	f.released = true // also after an error: it may have happened
+	f.released = true // even after an error: it may have happened
 	f.mu.Unlock()
 	return f.lock().Release(ctx)
 }
 
-// Check confirms that the lock is still held. Call it right before what two runs must not both do: a process that was
-// suspended while its lock was given to another run learns of it by the next renewal only, which is too late. An
-// answer counts for 2 s, so that it may be called often. It is Conflict once the lock is lost or was never taken. If
-// object storage does not answer, the last renewal counts while nobody can have taken the lock over; then Check waits
+// Check confirms that the lock is still held. Call it right before anything that two runs must not both do: a process
+// suspended while another run took its lock would otherwise notice only at the next renewal, too late. An answer is
+// valid for 2 s, so it may be called often. It returns a Conflict once the lock is lost or was never taken. If object
+// storage does not answer, the last renewal suffices while nobody can have taken over the lock; after that Check waits
 // for the answer, until the lease ends.
 func (f *Fence) Check(ctx context.Context) error {
 	if reason := f.Loss(); reason != nil {
@@ -82,9 +82,9 @@ func (f *Fence) Check(ctx context.Context) error {
 	return err
 }
 
-// Current says without asking anybody whether the lock can still be this run's: it is Conflict if a loss was noted, if
-// the lock was never taken, or if it was renewed so long ago that another run may have taken it over, as in a process
-// that was suspended. Call it right before each effect that must wait for nothing, such as those of a hold.
+// Current reports without any call whether the lock can still be this run's: it returns a Conflict if a loss was
+// recorded, if the lock was never taken, or if its last renewal is so old that another run may have taken over, as in a
+// suspended process. Call it right before effects that must not wait, such as those of a hold.
 func (f *Fence) Current() error {
 	if reason := f.Loss(); reason != nil {
 		return reason
@@ -96,13 +96,13 @@ func (f *Fence) Current() error {
 	case !held.lock.trusted(time.Now()):
 		return failure.New(failure.Conflict, "check lock", f.cluster.String(),
 			"it was not renewed for so long that another run may have it: this process was suspended, or object "+
-				"storage does not answer").
+				"storage did not answer").
 			WithHint("run the same command again")
 	}
 	return nil
 }
 
-// Lose notes that another run has, or may have, the cluster. The first reason is kept.
+// Lose records that another run has, or may have, the cluster. The first reason is kept.
 func (f *Fence) Lose(reason error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,18 +111,17 @@ func (f *Fence) Lose(reason error) {
 	}
 }
 
-// Loss is the reason of the loss, of kind Conflict; nil if none was noted. It asks nobody.
+// Loss returns the reason for the loss, of kind Conflict; nil if none was recorded. It makes no call.
 func (f *Fence) Loss() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lost
 }
 
-// Confirm is Check that counts no earlier answer: ask it before what takes something away, as a person may have broken
-// the lock a moment ago. Its error is that of the loss, of kind Conflict. A lock that was deleted, or released by
-// somebody else, is lost, as Check says. One that cannot be read is still held while the last renewal is so young that
-// nobody can have taken it over; after that it may be another run's. So it is with an answer that waited for a process
-// that was suspended: it is asked for again.
+// Confirm is Check without the validity of earlier answers: call it before deleting something, as someone may have
+// broken the lock a moment ago. Its error is the loss, of kind Conflict. As for Check, a deleted lock, or one released
+// by another process, is lost. An unreadable lock is still held while the last renewal is so recent that nobody can
+// have taken over; after that it may be another run's. An answer read after a suspension is stale and is read again.
 func (f *Fence) Confirm(ctx context.Context) error {
 	if reason := f.Loss(); reason != nil {
 		return reason
@@ -131,7 +130,7 @@ func (f *Fence) Confirm(ctx context.Context) error {
 	start := time.Now()
 	record, _, err := Read(ctx, f.store, f.cluster)
 	for err == nil && held != nil && !younger(start, confirmedFor, time.Now()) && !held.lock.trusted(time.Now()) {
-		start = time.Now() // the process was suspended while the answer waited for it
+		start = time.Now() // the process was suspended before it read the answer
 		record, _, err = Read(ctx, f.store, f.cluster)
 	}
 	switch {
@@ -148,7 +147,7 @@ func (f *Fence) Confirm(ctx context.Context) error {
 	return f.Loss()
 }
 
-// Holder reads who has the lock. It notes no loss.
+// Holder reads the lock's owner. It records no loss.
 func (f *Fence) Holder(ctx context.Context) fenced.Holder {
 	record, _, err := Read(ctx, f.store, f.cluster)
 	held := f.lock()
@@ -178,9 +177,9 @@ func (f *Fence) releasedIt() bool {
 	return f.released
 }
 
-// Explain is the error of a run that failed: if its lock was lost, that is what a script has to know, and not what
-// failed before it was noticed. A process that was suspended wakes with its deadlines behind it, calls cut off, and a
-// cluster that another run has changed. A cluster that is still held outranks it. It asks nobody.
+// Explain returns the error of a failed run: if its lock was lost, a script needs to know that rather than what failed
+// before the loss was noticed. A suspended process wakes up past its deadlines, with broken connections and a cluster
+// that another run has changed. A cluster that is still held outranks the loss. It makes no call.
 func (f *Fence) Explain(op string, err error) error {
 	if err == nil || f.Loss() == nil || failure.Is(err, failure.Conflict) || failure.Is(err, failure.Held) {
 		return err

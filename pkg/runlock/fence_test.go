@@ -58,11 +58,11 @@ func TestFence_LockBrokenMeanwhile_IsConflictFromThenOn(t *testing.T) {
 		pass(3 * time.Second)
 		err := f.Check(t.Context())
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
-		require.ErrorContains(t, err, "released by somebody else")
+		require.ErrorContains(t, err, "released by another process")
 		require.Error(t, f.Loss())
 		l := acquire(t, store, other)
 		require.NoError(t, l.Release(t.Context()))
-		require.ErrorContains(t, f.Check(t.Context()), "released by somebody else", "the first reason is kept")
+		require.ErrorContains(t, f.Check(t.Context()), "released by another process", "the first reason is kept")
 	})
 }
 
@@ -78,7 +78,7 @@ func TestFence_Confirm_CountsNoEarlierAnswer(t *testing.T) {
 		require.NoError(t, f.Check(t.Context()), "it was taken a moment ago")
 		err := f.Confirm(t.Context())
 		require.Equal(t, failure.Conflict, failure.KindOf(err))
-		require.ErrorContains(t, err, "released by somebody else")
+		require.ErrorContains(t, err, "released by another process")
 	})
 }
 
@@ -169,7 +169,7 @@ func TestFence_Confirm_ReleasedOrDeleted_IsLost(t *testing.T) {
 	}{
 		"broken": {func(t *testing.T, store *objstoretest.Memory, _ *runlock.Fence) {
 			require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
-		}, "released by somebody else"},
+		}, "released by another process"},
 		"deleted": {func(t *testing.T, store *objstoretest.Memory, _ *runlock.Fence) {
 			require.NoError(t, store.Delete(t.Context(), manifest.LockKey(prod)))
 		}, "the lock's object was deleted"},

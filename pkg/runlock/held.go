@@ -20,30 +20,27 @@ type HeldLock struct {
 	stop func()
 }
 
-// Notify is how an owner waits for its lock, and what it wants to hear of it.
+// Notify is how an owner waits for its lock, and its callbacks.
 type Notify struct {
-	// Lost is called at most once, with the reason, if the lock is lost: the run has to end then.
+	// Lost is called at most once, with the reason, if the lock is lost: the run must then stop.
 	Lost func(error)
-	// Watching is called if another run holds the lock: whether that one is alive takes a minute to find out.
-	// Nil is not called.
+	// Watching, if not nil, is called if another run holds the lock: finding out whether it is alive takes a minute.
 	Watching func(held *Record)
-	// Wait is how long a lock that another run holds is watched at most; zero is DefaultWait, and NoWait refuses at
-	// once.
+	// Wait bounds how long another run's lock is watched; zero is DefaultWait, and NoWait refuses at once.
 	Wait time.Duration
-	// After is an epoch that the lock's is above in any case: that of the run's journal, in case the lock's object was
-	// deleted.
+	// After is a lower bound for the lock's epoch: that of the run's journal, in case the lock's object was deleted.
 	After int64
 }
 
-// DefaultWait is enough to find out that the owner of a lock is dead.
+// DefaultWait is long enough to find out that a lock's owner is dead.
 const (
 	DefaultWait = 90 * time.Second
 	NoWait      = -1 * time.Nanosecond
 )
 
-// Take acquires the cluster's lock and keeps it, whatever becomes of ctx, until Release. One that another run holds is
-// watched, by its versions alone: it is taken over if it is not renewed for a minute, or if it is released, and refused
-// as soon as it is renewed, or after notify.Wait. The errors are those of Acquire.
+// Take acquires the cluster's lock and keeps it until Release, even if ctx ends. It watches another run's lock, by
+// version only: it takes over if the lock is released, or not renewed for a minute, and refuses as soon as the lock is
+// renewed, or after notify.Wait. The errors are those of Acquire.
 func Take(
 	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify,
 ) (*HeldLock, error) {
@@ -62,7 +59,7 @@ func Take(
 	}}, nil
 }
 
-// takeFromOther watches the lock that another run holds, and acquires it if it is free, or its owner dead.
+// takeFromOther watches another run's lock, and acquires it if it becomes free or its owner is dead.
 func takeFromOther(
 	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, notify Notify,
 ) (*Lock, error) {
@@ -80,12 +77,12 @@ func takeFromOther(
 		return acquire(ctx, store, name, owner, ttl, "", notify.After)
 	case found.renewed:
 		return nil, held(found.Record, time.Now()).
-			WithHint("wait for that run: it is alive, as it renewed its lock while that was watched")
+			WithHint("wait for that run: it is alive, because it renewed its lock while watched")
 	}
 	return nil, held(found.Record, time.Now())
 }
 
-// Epoch is the lock's fencing number: higher than that of every owner before. That of nil is 0.
+// Epoch returns the lock's fencing number: higher than that of every earlier owner. For nil it is 0.
 func (h *HeldLock) Epoch() int64 {
 	if h == nil {
 		return 0
@@ -93,8 +90,8 @@ func (h *HeldLock) Epoch() int64 {
 	return h.lock.Epoch()
 }
 
-// Release ends the renewals and frees the lock, also if ctx has ended: what is cancelled now is done, or
-// undone. Releasing nil succeeds. After an error the lock frees itself by expiry.
+// Release ends the renewals and frees the lock, even if ctx has ended: by then a cancelled run is done or undone.
+// Releasing nil succeeds. After an error the lock frees itself by expiry.
 func (h *HeldLock) Release(ctx context.Context) error {
 	if h == nil {
 		return nil

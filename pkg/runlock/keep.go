@@ -7,9 +7,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Keep renews the lock, three times a lease or each 20 s, until stop is called or ctx ends. The context that it returns
-// ends with ctx, and as soon as the lock is lost or its lease is about to run out: its cause is then a
-// Conflict that says why. stop waits for the renewals to end; call it before Release. It may be called twice.
+// Keep renews the lock, three times per lease or every 20 s, until stop is called or ctx ends. The returned context
+// ends with ctx, or as soon as the lock is lost or its lease is about to expire: its cause is then a Conflict with the
+// reason. stop waits for the renewals to end; call it before Release. It is idempotent.
 func (l *Lock) Keep(ctx context.Context) (kept context.Context, stop func()) {
 	kept, lose := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -25,7 +25,7 @@ func (l *Lock) Keep(ctx context.Context) (kept context.Context, stop func()) {
 	}
 }
 
-// keep returns why the lock is lost, or nil when ctx ended.
+// keep returns why the lock was lost, or nil when ctx ended.
 func (l *Lock) keep(ctx context.Context) error {
 	interval := l.every
 	timer := time.NewTimer(interval)
@@ -36,7 +36,7 @@ func (l *Lock) keep(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		// The end of the lease ends the renewals, with a margin to stop what needs the lock. One that hangs is retried.
+		// Renewals end with the lease, with a margin to stop whatever needs the lock. A hanging renewal is retried.
 		limit := l.confirmed.leaseEnd().Add(-l.ttl / 10)
 		attempt, cancel := context.WithDeadline(ctx, earlier(limit, time.Now().Add(interval)))
 		err := l.Renew(attempt)
@@ -49,7 +49,7 @@ func (l *Lock) keep(ctx context.Context) error {
 			return err
 		case err != nil && !time.Now().Before(limit):
 			return &failure.Error{Op: "keep lock", Target: l.name(), Kind: failure.Conflict, Err: err,
-				Hint: "see why object storage does not answer, then run again"}
+				Hint: "find out why object storage does not answer, then run again"}
 		case err != nil:
 			wait = min(interval/5, time.Until(limit))
 		}

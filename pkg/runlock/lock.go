@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Lock is a cluster's lock in our hands. It is safe for concurrent use.
+// Lock is a cluster's lock that this process holds. It is safe for concurrent use.
 type Lock struct {
 	store objstore.Store
 	ttl   time.Duration
@@ -33,22 +33,21 @@ const maxRenewInterval = 20 * time.Second
 // MinTTL is the shortest lease: a renewal is three requests to S3 at worst.
 const MinTTL = time.Second
 
-// renewInterval is short, so that others see soon that an owner is dead, however long its lease is.
+// renewInterval is short, so that others soon notice a dead owner, however long its lease.
 func renewInterval(ttl time.Duration) time.Duration { return min(ttl/3, maxRenewInterval) }
 
-// Acquire takes the cluster's lock for ttl, or fails at once: Conflict if another run holds it, with who, since when
-// and when it was renewed last in the text. A lock that was released is taken over with the next epoch, and so is an
-// expired one of an owner that does not say how often it renews; one that does has to be watched first. Of several that
-// acquire at the same time exactly one succeeds, also of the same owner. The lock is not renewed until Keep is called.
-// A lost answer is settled by reading back; if that fails too, the error is the store's and the lock, if we got it
-// after all, expires.
+// Acquire takes the cluster's lock for ttl, or fails at once: with a Conflict if another run holds it, whose text has
+// the owner, since when, and the last renewal. A released lock is taken with the next epoch, and so is an expired one
+// without a renewal interval; one with an interval must be watched first. Of concurrent calls exactly one succeeds,
+// even for the same owner. The lock is not renewed until Keep is called. After a lost answer Acquire reads the lock
+// back; if that fails too, it returns the store's error, and a lock acquired after all expires.
 func Acquire(
 	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration,
 ) (*Lock, error) {
 	return acquire(ctx, store, name, owner, ttl, "", 0)
 }
 
-// acquire is Acquire with an epoch above after; the lock in the version dead is free, as its owner is known to be dead.
+// acquire is Acquire with an epoch above after; the lock at version dead is free because its owner is known to be dead.
 func acquire(
 	ctx context.Context, store objstore.Store, name cluster.Name, owner Owner, ttl time.Duration, dead objstore.Version,
 	after int64,
@@ -79,15 +78,15 @@ func acquire(
 	return l, nil
 }
 
-// Epoch is the lock's fencing number: higher than that of every owner before.
+// Epoch returns the lock's fencing number: higher than that of every earlier owner.
 func (l *Lock) Epoch() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.record.Epoch
 }
 
-// Renew extends the lock by its ttl from now. It is Conflict if the lock is lost: stop all work
-// then. After any other error the lock may still be held until its expiry; renew again.
+// Renew extends the lock by its ttl from now. It returns a Conflict if the lock is lost: stop all work then. After any
+// other error the lock may still be held until its expiry; renew again.
 func (l *Lock) Renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +106,8 @@ func (l *Lock) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release frees the lock for the next run. It does nothing, and succeeds, if the lock is lost.
-// Call it with a context that outlives the run's: on any error the lock frees itself by expiry.
+// Release frees the lock for the next run. If the lock is lost, it does nothing and succeeds. Call it with a context
+// that outlives the run's. After an error the lock frees itself by expiry.
 func (l *Lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +127,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	return nil
 }
 
-// readopt settles a Conflict: an earlier renewal whose answer was lost may have moved our own record on.
-// If the stored record is still this owner's it is written over, otherwise the error names the new owner.
+// readopt resolves a Conflict: an earlier renewal with a lost answer may have changed our own record. A record that is
+// still this owner's is overwritten; otherwise the error names the new owner.
 func (l *Lock) readopt(ctx context.Context, next *Record, conflict error) (objstore.Version, error) {
 	current, version, err := Read(ctx, l.store, next.Cluster)
 	switch {
@@ -141,15 +140,15 @@ func (l *Lock) readopt(ctx context.Context, next *Record, conflict error) (objst
 		return "", failure.New(failure.Conflict, "", "", "it was taken over by %s, epoch %d", current.Owner,
 			current.Epoch)
 	case current.Released:
-		return "", failure.New(failure.Conflict, "", "", "it was released by somebody else")
+		return "", failure.New(failure.Conflict, "", "", "it was released by another process")
 	case version == l.version:
 		return "", conflict
 	}
 	return write(ctx, l.store, next, version)
 }
 
-// Refusal is the Conflict with which Acquire would end now: who holds the cluster's lock, and since when. It is nil
-// if the lock is free or cannot be read; nothing is written.
+// Refusal returns the Conflict that Acquire would return now, with the lock's owner and since when. It is nil if the
+// lock is free or cannot be read; nothing is written.
 func Refusal(ctx context.Context, store objstore.Store, name cluster.Name) error {
 	now := time.Now()
 	if r, _, err := Read(ctx, store, name); err == nil && r.Held(now) {
@@ -158,7 +157,7 @@ func Refusal(ctx context.Context, store objstore.Store, name cluster.Name) error
 	return nil
 }
 
-// lostRace names the winner, if a conflict says that there is one.
+// lostRace names the winner, if the conflict shows that there is one.
 func (l *Lock) lostRace(ctx context.Context, err error) error {
 	if failure.Is(err, failure.Conflict) {
 		if winner, _, readErr := Read(ctx, l.store, l.record.Cluster); readErr == nil &&
@@ -172,5 +171,5 @@ func (l *Lock) lostRace(ctx context.Context, err error) error {
 func held(r *Record, now time.Time) *failure.Error {
 	return failure.New(failure.Conflict, "acquire lock", r.Cluster.String(), "held by %s since %s, %s",
 		r.Owner, r.AcquiredAt.Format(time.RFC3339), r.heldUntil()).
-		WithHint("wait for that run, or if it is dead %s", r.freeAfter(now))
+		WithHint("wait for that run or, if it is dead, %s", r.freeAfter(now))
 }

@@ -246,7 +246,7 @@ func TestBreak_DeadOwner_FreesTheLock(t *testing.T) {
 	require.Equal(t, failure.Conflict, failure.KindOf(runlock.Break(t.Context(), store, prod, 7)))
 	require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
 	require.NoError(t, runlock.Break(t.Context(), store, prod, 1), "twice is fine")
-	require.ErrorContains(t, l.Renew(t.Context()), "released by somebody else")
+	require.ErrorContains(t, l.Renew(t.Context()), "released by another process")
 	require.EqualValues(t, 2, acquire(t, store, other).Epoch())
 }
 

@@ -9,23 +9,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Finding is what somebody who does not want the lock found out about it.
+// Finding is what an observer, who does not want the lock, found out about it.
 type Finding struct {
-	Record *Record // nil if nobody ever took the lock
-	// Dead says that the owner of a lock that was not released did not renew it while it was watched.
+	Record *Record // nil if the lock was never taken
+	// Dead reports that the owner of an unreleased lock did not renew it while watched.
 	Dead bool
 
 	version objstore.Version
 	renewed bool // while it was watched
 }
 
-// Held reports whether the lock keeps others out at the time: its owner is alive, or not known to be dead.
+// Held reports whether the lock excludes others at that time: its owner is alive, or not known to be dead.
 func (f Finding) Held(now time.Time) bool { return f.Record != nil && !f.Dead && f.Record.Held(now) }
 
-// Observe finds out whether a run that is alive holds the lock, as Take does before it takes one over: it is watched
-// for about a minute, and watching is called first (nil is not). One that seems to have been renewed a moment ago is
-// taken for held at once, whatever the clocks: nobody takes it then. Nothing is written. A lock that nobody ever took
-// is no error.
+// Observe finds out whether a live run holds the lock, as Take does before it takes over: it watches the lock for about
+// a minute, after calling watching if not nil. A lock that seems just renewed counts as held at once, whatever the
+// clocks: this errs on the safe side. Nothing is written. A lock that was never taken is not an error.
 func Observe(ctx context.Context, store objstore.Store, name cluster.Name, watching func(*Record)) (Finding, error) {
 	if watching == nil {
 		watching = func(*Record) {}
@@ -40,14 +39,14 @@ func Observe(ctx context.Context, store objstore.Store, name cluster.Name, watch
 	return Finding{Record: record, version: version}, err
 }
 
-// Same reports whether the lock is still as it was found: what was found out about its owner holds then.
+// Same reports whether the lock is unchanged, so that the finding about its owner still holds.
 func (f Finding) Same(ctx context.Context, store objstore.Store, name cluster.Name) bool {
 	_, version, err := Read(ctx, store, name)
 	return err == nil && version == f.version
 }
 
-// Free releases a lock whose owner was found to be dead, before anything of that owner is changed: one that was only
-// suspended learns of it at its Fence. It is Conflict if the lock was written since, and does nothing if the owner
+// Free releases the lock of an owner found to be dead, before anything of that owner is changed: an owner that was only
+// suspended notices at its Fence. It returns a Conflict if the lock was written since, and does nothing if the owner
 // was not found to be dead.
 func (f Finding) Free(ctx context.Context, store objstore.Store) error {
 	if !f.Dead {
@@ -57,7 +56,7 @@ func (f Finding) Free(ctx context.Context, store objstore.Store) error {
 	next.Released = true
 	_, err := write(ctx, store, &next, f.version)
 	if failure.Is(err, failure.Conflict) {
-		err = failure.New(failure.Conflict, "", "", "its run is alive after all, or another has it: %w", err)
+		err = failure.New(failure.Conflict, "", "", "its run is alive after all, or another run has it: %w", err)
 	}
 	return failure.Annotate(err, "free lock", next.Cluster.String())
 }

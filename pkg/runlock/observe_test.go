@@ -71,7 +71,7 @@ func TestFree_OnlyTheLockThatWasFoundDead(t *testing.T) {
 		found, err = runlock.Observe(t.Context(), store, prod, nil)
 		require.NoError(t, err)
 		require.NoError(t, found.Free(t.Context(), store))
-		require.ErrorContains(t, l.Renew(t.Context()), "released by somebody else")
+		require.ErrorContains(t, l.Renew(t.Context()), "released by another process")
 		found, err = runlock.Observe(t.Context(), store, prod, nil)
 		require.NoError(t, err)
 		require.False(t, found.Held(time.Now()))

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Owner says who holds a lock, for the person who finds it held.
+// Owner identifies a lock's holder to users who find it held.
 type Owner struct {
 	Run     cluster.RunID `json:"run"`
 	Host    string        `json:"host"`
@@ -21,7 +21,7 @@ type Owner struct {
 	Command string        `json:"command"` // "backup", "restore"; no arguments, as these may hold names of files
 }
 
-// NewOwner is this process.
+// NewOwner returns the Owner for this process.
 func NewOwner(run cluster.RunID, command string) Owner {
 	host, err := os.Hostname()
 	if err != nil {
@@ -30,7 +30,7 @@ func NewOwner(run cluster.RunID, command string) Owner {
 	return Owner{Run: run, Host: host, PID: os.Getpid(), Command: command}
 }
 
-// String is "run R (backup, pid 7 on host H)".
+// String returns "run R (backup, pid 7 on host H)".
 func (o Owner) String() string {
 	return fmt.Sprintf("run %s (%s, pid %d on host %s)", o.Run, o.Command, o.PID, o.Host)
 }
@@ -45,20 +45,20 @@ type Record struct {
 	ExpiresAt  time.Time    `json:"expiresAt"`
 	Renewals   int64        `json:"renewals"`
 	Released   bool         `json:"released,omitempty"`
-	// LetGoAt is when a person release what earlier runs held of the cluster; the next owner's record is without it.
+	// LetGoAt is when a user released what earlier runs held; the next owner's record lacks it.
 	LetGoAt time.Time `json:"letGoAt,omitzero"`
-	// RenewSeconds is how often the owner renews; 0 is an owner that does not say so.
+	// RenewSeconds is the owner's renewal interval; 0 if not recorded.
 	RenewSeconds float64 `json:"renewSeconds,omitempty"`
-	// Nonce is random for each owner: two contenders never write the same bytes, so that a lost answer can
-	// be distinguished from a lost race.
+	// Nonce is random per owner: two contenders never write the same bytes, which distinguishes a lost answer from a
+	// lost race.
 	Nonce string `json:"nonce"`
 }
 
-// maxSkew bounds the wait beyond an expiry: instances that run chrony or Amazon Time Sync are far below it.
+// maxSkew bounds the wait beyond an expiry: instances with chrony or Amazon Time Sync stay far below it.
 const maxSkew = 30 * time.Second
 
-// FreeAt is when others may take the lock: its expiry and an allowance for clocks that differ. It is the
-// zero time for a released lock.
+// FreeAt returns when others may take the lock: its expiry plus an allowance for clock skew. It is the zero time for a
+// released lock.
 func (r *Record) FreeAt() time.Time {
 	if r.Released {
 		return time.Time{}
@@ -66,17 +66,17 @@ func (r *Record) FreeAt() time.Time {
 	return r.ExpiresAt.Add(min(r.ExpiresAt.Sub(r.RenewedAt)/4, maxSkew))
 }
 
-// Held reports whether the lock keeps others out at the time. One that is renewed does until it is released, or was
-// watched: its expiry is by the clock of another machine. That of an owner who does not say how often it renews, of an
-// older version, ends by the clocks.
+// Held reports whether the lock excludes others at that time. A renewed lock does until it is released or was watched,
+// because its expiry is by another machine's clock. An older version's lock, without a renewal interval, expires by
+// wall clock.
 func (r *Record) Held(now time.Time) bool {
 	return !r.Released && (r.RenewSeconds > 0 || r.Unexpired(now))
 }
 
-// Unexpired reports whether the lock's lease runs by the clocks, which may differ: it is for who only shows the lock.
+// Unexpired reports whether the lease is unexpired by wall clock, which may be skewed: for display only.
 func (r *Record) Unexpired(now time.Time) bool { return !r.Released && now.Before(r.FreeAt()) }
 
-// heldUntil is until when a lock keeps others out, as far as that is known.
+// heldUntil describes until when a lock excludes others, as far as known.
 func (r *Record) heldUntil() string {
 	if r.RenewSeconds > 0 {
 		return "renewed last at " + r.RenewedAt.UTC().Format(time.RFC3339)
@@ -84,23 +84,23 @@ func (r *Record) heldUntil() string {
 	return "until " + r.FreeAt().UTC().Format(time.RFC3339)
 }
 
-// freeAfter is what to do about a dead owner's lock.
+// freeAfter returns the remedy for a dead owner's lock.
 func (r *Record) freeAfter(now time.Time) string {
 	if r.RenewSeconds > 0 {
 		return "run again with --lock-wait " + DefaultWait.String() +
-			": the lock is taken over if it is not renewed meanwhile"
+			": it takes over the lock unless it is renewed meanwhile"
 	}
 	return fmt.Sprintf("for %s until its lock expires", max(r.FreeAt().Sub(now), 0).Round(time.Second))
 }
 
-// Watching says that whether the owner is dead is being found out.
+// Watching describes a lock that is being watched to find out whether its owner is dead.
 func (r *Record) Watching() string {
-	return fmt.Sprintf("the lock is held by %s, who renewed it last at %s: it counts as dead if it is not renewed "+
+	return fmt.Sprintf("the lock is held by %s, last renewed at %s: its owner counts as dead if it does not renew it "+
 		"within %s from now",
 		r.Owner, r.RenewedAt.UTC().Format(time.RFC3339), (watchedRenewals * r.RenewInterval()).Round(time.Second))
 }
 
-// Read returns a cluster's lock as it is stored, and its version. It is NotFound if no run ever took it.
+// Read returns a cluster's lock as stored, and its version. It is NotFound if the lock was never taken.
 func Read(ctx context.Context, store objstore.Store, name cluster.Name) (*Record, objstore.Version, error) {
 	body, version, err := store.Get(ctx, manifest.LockKey(name))
 	if err != nil {
@@ -116,9 +116,9 @@ func Read(ctx context.Context, store objstore.Store, name cluster.Name) (*Record
 	return r, version, nil
 }
 
-// Break releases the lock whoever holds it, for an owner that is known to be dead. The owner, if it lives
-// after all, loses the lock at its next renewal. It is Conflict if the lock is no longer at the epoch that
-// was read, and succeeds if the lock is released already.
+// Break releases the lock of an owner known to be dead, whoever it is. If the owner is alive after all, it loses the
+// lock at its next renewal. Break returns a Conflict if the lock's epoch has changed since it was read, and succeeds if
+// the lock is already released.
 func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch int64) error {
 	r, version, err := Read(ctx, store, name)
 	if err != nil {
@@ -135,8 +135,8 @@ func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch i
 	return failure.Annotate(err, "break lock", name.String())
 }
 
-// NoteLetGo notes in the lock that what runs held of the cluster has been released, for those who read the storage
-// alone. A cluster without a lock, or with one that a run has taken meanwhile, needs no note: nothing is done.
+// NoteLetGo records in the lock that the cluster was released, for readers of the storage alone. It does nothing for a
+// cluster without a lock, or whose lock a run has since taken.
 func NoteLetGo(ctx context.Context, store objstore.Store, name cluster.Name, at time.Time) error {
 	r, version, err := Read(ctx, store, name)
 	if err == nil && r.Released {
@@ -149,8 +149,8 @@ func NoteLetGo(ctx context.Context, store objstore.Store, name cluster.Name, at 
 	return failure.Annotate(err, "note release", name.String())
 }
 
-// write creates the object (no old version) or replaces it, and finds out what happened if the answer was
-// lost: it is a success if exactly these bytes are stored.
+// write creates the object (no old version) or replaces it. After a lost answer it succeeds if exactly these bytes are
+// stored.
 func write(ctx context.Context, store objstore.Store, r *Record, old objstore.Version) (objstore.Version, error) {
 	body, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -175,5 +175,5 @@ func write(ctx context.Context, store objstore.Store, r *Record, old objstore.Ve
 
 func unreadable(store objstore.Store, name cluster.Name, err error) error {
 	wrapped := &failure.Error{Op: "read lock", Target: name.String(), Kind: failure.Corrupt, Err: err}
-	return wrapped.WithHint("see that no run is alive, then delete %s in %s", manifest.LockKey(name), store.URL())
+	return wrapped.WithHint("make sure that no run is alive, then delete %s in %s", manifest.LockKey(name), store.URL())
 }

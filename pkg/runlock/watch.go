@@ -10,17 +10,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// An owner whose lock was not renewed for watchedRenewals intervals, by the clock of the reader that watches it, is
-// dead, or has stopped: after trustedRenewals half intervals without a renewal it changes nothing any more.
+// An owner that misses watchedRenewals intervals, by the watcher's clock, is dead or suspended: after trustedRenewals
+// half intervals without a renewal it changes nothing any more.
 const (
 	watchedRenewals = 3
 	trustedRenewals = 5 // halves
 )
 
-// watch finds out whether the owner of a lock that is held is dead. It compares no clocks: it has to see the same
-// version for watchedRenewals intervals. The result is alive (the record is then the newest that was seen) as soon as
-// the lock is renewed or changes hands, after the limit, and at once if its owner does not say how often it renews.
-// watching is called if it takes longer.
+// watch finds out whether the owner of a held lock is dead. It compares no clocks: it must see the same version for
+// watchedRenewals intervals. The owner is alive, and the record the newest seen, as soon as the lock is renewed or
+// changes hands, after the limit, and at once if the lock has no renewal interval. watching is called if the wait takes
+// longer.
 func watch(
 	ctx context.Context, store objstore.Store, name cluster.Name, limit time.Duration, watching func(*Record),
 ) (Finding, error) {

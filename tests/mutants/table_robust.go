@@ -70,7 +70,7 @@ func robustGuards() []Mutant {
 			"	text = Redact(text) // not earlier", "	// not earlier",
 			"TestRemote_Secrets_AreRedacted"),
 		in("pkg/phase/writer.go", "the journal keeps the secrets in a step's error", noSecrets,
-			"	r.Error = failure.Redact(r.Error) // whoever", "	// whoever",
+			"	r.Error = failure.Redact(r.Error) // anyone", "	// anyone",
 			"TestRun_SecretInAnError_IsNotJournalled"),
 	}
 }
