@@ -11,24 +11,24 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// brMarkers are the files that mean that br made a backup in a prefix: the Operator's clustermeta does not.
+// brMarkers are the files that show that br made a backup in a prefix; the Operator's clustermeta is not one.
 func brMarkers() []string {
 	return []string{manifest.BRBackupMeta, manifest.BRLock, manifest.BRCutMeta}
 }
 
-// CheckFreeForBR is CheckFree in a prefix that TiDB Operator made for br: its clustermeta does not count as used.
-// A backupmeta does, and so does br's lock.
+// CheckFreeForBR is CheckFree for a prefix that TiDB Operator prepared for br: its clustermeta does not count as use,
+// but a backupmeta or br's lock does.
 func (c Catalog) CheckFreeForBR(ctx context.Context, id cluster.BackupID) error {
 	return c.checkFree(ctx, id, brMarkers())
 }
 
-// ClaimForBR is Claim in such a prefix.
+// ClaimForBR is Claim for such a prefix.
 func (c Catalog) ClaimForBR(ctx context.Context, claim Claim) error {
 	return c.claim(ctx, claim, brMarkers())
 }
 
-// LockForBR marks the prefix as used, as br does, by an object that says by whom. Of several that lock it, one succeeds
-// and the others are Conflict; locking it again for the same run succeeds.
+// LockForBR marks the prefix as used, as br does, with an object that names the user. Of concurrent calls one succeeds
+// and the others return a Conflict; locking again for the same run succeeds.
 func (c Catalog) LockForBR(ctx context.Context, claim Claim) error {
 	body, err := json.MarshalIndent(claim, "", "  ")
 	if err != nil {
@@ -43,20 +43,20 @@ func (c Catalog) LockForBR(ctx context.Context, claim Claim) error {
 	return err
 }
 
-// UnlockForBR makes the prefix free for another run, if it is this run's. Idempotent.
+// UnlockForBR frees the prefix for another run, if this run has it. Idempotent.
 func (c Catalog) UnlockForBR(ctx context.Context, run cluster.RunID) error {
 	held, version, err := c.holderForBR(ctx)
 	if err != nil || held == nil || held.Run != run {
-		return err // nobody's, or somebody else's
+		return err // unlocked, or another run's
 	}
 	err = c.Store.DeleteVersion(ctx, manifest.BRLock, version)
 	if failure.Is(err, failure.Conflict) {
-		return nil // it is somebody else's by now
+		return nil // another run's by now
 	}
 	return failure.Annotate(err, "unlock prefix", c.Store.URL())
 }
 
-// HolderForBR is who locked the prefix by LockForBR; nil if nobody did, or br itself, whose lock is text.
+// HolderForBR returns who locked the prefix with LockForBR; nil if nobody did, or br itself, whose lock is plain text.
 func (c Catalog) HolderForBR(ctx context.Context) (*Claim, error) {
 	held, _, err := c.holderForBR(ctx)
 	return held, err
@@ -72,31 +72,31 @@ func (c Catalog) holderForBR(ctx context.Context) (*Claim, objstore.Version, err
 	}
 	held := new(Claim)
 	if json.Unmarshal(body, held) != nil || held.Run == "" || manifest.CheckID(held.ID) != nil {
-		return nil, "", nil //nolint:nilerr // br's own
+		return nil, "", nil //nolint:nilerr // br's own lock is no JSON
 	}
 	return held, version, nil
 }
 
-// PutForBR writes br's document of the backup where br and TiDB Operator look for it: what the Operator put into
-// m.ClusterMeta, filled in. One of another backup is a Conflict and stays; writing the same again succeeds.
+// PutForBR writes br's document of the backup where br and TiDB Operator expect it: the Operator's m.ClusterMeta,
+// filled in. Another backup's document is a Conflict and stays; writing the same again succeeds.
 func (c Catalog) PutForBR(ctx context.Context, m *manifest.Manifest) error {
 	doc, err := manifest.BackupMeta(m)
 	if err != nil {
 		return err
 	}
 	if err := c.createOnce(ctx, manifest.BRBackupMeta, doc); err != nil {
-		// A storage that is a file system behind S3 takes no object where there is a folder.
+		// An S3 storage backed by a file system cannot store an object where a folder exists.
 		if forgotten := c.ForgetCutForBR(ctx, m.Run); forgotten != nil {
 			return err
 		}
 		return c.createOnce(ctx, manifest.BRBackupMeta, doc)
 	}
-	_ = c.ForgetCutForBR(ctx, m.Run) // nobody reads it beside a backupmeta, which names the same snapshots
+	_ = c.ForgetCutForBR(ctx, m.Run) // redundant beside a backupmeta, which names the same snapshots
 	return nil
 }
 
-// ForgetForBR deletes br's document of a backup whose run failed: it names snapshots that are deleted. One of another
-// run stays. Idempotent.
+// ForgetForBR deletes br's document of a failed run's backup, which names deleted snapshots. Another run's document
+// stays. Idempotent.
 func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
 	held, err := c.HolderForBR(ctx)
 	if err != nil {
@@ -110,15 +110,15 @@ func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run clust
 		if err != nil {
 			return err
 		}
-		// until its snapshots are deleted; else gc alone finds those of a run that is killed now
+		// until its snapshots are deleted; otherwise only gc would find those of a run killed now
 		_ = c.putCut(ctx, doc)
-		// the run has the prefix: no one else wrote it
+		// the run has the prefix, so nobody else wrote it
 		return c.Store.DeleteVersion(ctx, manifest.BRBackupMeta, version)
 	}
 	return c.removeMeta(ctx, id)
 }
 
-// removeMeta deletes the backupmeta at the root if it is that of the backup.
+// removeMeta deletes the backupmeta at the root if it belongs to the backup.
 func (c Catalog) removeMeta(ctx context.Context, id cluster.BackupID) error {
 	own, _, err := c.Store.Get(ctx, manifest.BackupMetaKey(id))
 	if err == nil {
@@ -134,7 +134,7 @@ func (c Catalog) removeMeta(ctx context.Context, id cluster.BackupID) error {
 	return err
 }
 
-// madeForBR is what a backup wrote at the root of the prefix. What another one wrote there, or br, is not in it.
+// madeForBR returns what a backup wrote at the root of the prefix, excluding what others, or br, wrote there.
 func (c Catalog) madeForBR(ctx context.Context, id cluster.BackupID) ([]objstore.Object, error) {
 	var out []objstore.Object
 	own, _, err := c.Store.Get(ctx, manifest.BackupMetaKey(id))
@@ -149,7 +149,7 @@ func (c Catalog) madeForBR(ctx context.Context, id cluster.BackupID) ([]objstore
 	}
 	claim, err := c.readClaim(ctx, id)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
-		return out, nil // nobody knows whose the prefix is
+		return out, nil // the prefix has no known owner
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (c Catalog) madeForBR(ctx context.Context, id cluster.BackupID) ([]objstore
 	return append(out, objstore.Object{Key: manifest.BRLock, Version: version}), err
 }
 
-// createOnce creates an object. If an answer was lost, or this is another try, the same content is a success.
+// createOnce creates an object. After a lost answer or a retry, identical content is a success.
 func (c Catalog) createOnce(ctx context.Context, key string, body []byte) error {
 	_, err := c.Store.Create(ctx, key, body)
 	if err == nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// PutCutForBR names all snapshots of a cut that is not proven yet where nothing but the Operator's deletion of a Backup
-// looks: by it the snapshots of a run that is killed are deleted with the Backup. It has to name all snapshots of the
-// run, as that deletion removes the run's journal, too. It is no backupmeta to anybody: the Operator ends no hold by
-// it, and neither it nor br restores it; its backup ts is 0, which br refuses. Deletes by ForgetCutForBR come after
-// those of the snapshots.
+// PutCutForBR lists all snapshots of an unproven cut in a place that only the Operator's deletion of a Backup reads, so
+// that a killed run's snapshots are deleted with the Backup. It must list all of the run's snapshots, because that
+// deletion also removes the run's journal. It does not count as a backupmeta: the Operator does not end a hold by it,
+// and neither the Operator nor br restores it; its backup ts is 0, which br refuses. Call ForgetCutForBR only after the
+// snapshots were deleted.
 func (c Catalog) PutCutForBR(ctx context.Context, m *manifest.Manifest) error {
 	doc, err := manifest.BackupMeta(m)
 	if err != nil {
@@ -25,7 +25,7 @@ func (c Catalog) PutCutForBR(ctx context.Context, m *manifest.Manifest) error {
 
 func (c Catalog) putCut(ctx context.Context, doc []byte) error {
 	if strings.HasPrefix(c.Store.URL(), "file:") {
-		return nil // a file cannot be beside a folder of its name, and the Operator's deletion reaches no files
+		return nil // a file and a folder cannot share a name, and the Operator's deletion does not reach local files
 	}
 	d, err := manifest.ParseBR(doc)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c Catalog) ForgetCutForBR(ctx context.Context, run cluster.RunID) error {
 	return failure.Annotate(c.Store.DeleteVersion(ctx, cut.Key, cut.Version), "delete", cut.Key)
 }
 
-// cutOf is the object of PutCutForBR, if it is there and the run has the prefix; nil if not.
+// cutOf returns PutCutForBR's object if it exists and the run has the prefix; nil otherwise.
 func (c Catalog) cutOf(ctx context.Context, run cluster.RunID) (*objstore.Object, error) {
 	held, err := c.HolderForBR(ctx)
 	if err != nil || held == nil || held.Run != run {

@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// LoadBR returns the manifest of the backup that br itself made at the root of the prefix, under an id that
-// is made of its backup ts. It is NotFound if br's backupmeta is not there; see manifest.FromBackupMeta.
+// LoadBR returns the manifest of the backup that br itself made at the root of the prefix, under an id derived from its
+// backup ts. It returns NotFound without br's backupmeta; see manifest.FromBackupMeta.
 func (c Catalog) LoadBR(ctx context.Context) (*manifest.Manifest, error) {
 	doc, _, err := c.Store.Get(ctx, manifest.BRBackupMeta)
 	if err != nil {
@@ -27,10 +27,10 @@ func (c Catalog) LoadBR(ctx context.Context) (*manifest.Manifest, error) {
 	return manifest.FromBackupMeta(cluster.BackupID(fmt.Sprintf("br-%d", d.Cluster.ResolvedTS)), doc)
 }
 
-// LoadOwn returns the sealed manifest of the backup that the backupmeta at the root of the prefix is of; nil if br made
-// it. A backup of this program is known by the lock of the prefix, by its backup ts among the backups below it, or by
-// its files if the prefix is a backup's own folder. One that is not sealed is Unready: its backupmeta is there before
-// its snapshots are completed.
+// LoadOwn returns the sealed manifest behind the backupmeta at the root of the prefix; nil if br made it. This
+// program's backups are recognized by the prefix's lock, by their backup ts among the backups below it, or by their
+// files if the prefix is a backup's own folder. An unsealed one is Unready: its backupmeta exists before its snapshots
+// are completed.
 func (c Catalog) LoadOwn(ctx context.Context, ts cluster.TS) (*manifest.Manifest, error) {
 	if m, err := c.loadFolder(ctx); m != nil || err != nil {
 		return m, err
@@ -53,7 +53,7 @@ func (c Catalog) LoadOwn(ctx context.Context, ts cluster.TS) (*manifest.Manifest
 	return c.Load(ctx, entries[i].ID)
 }
 
-// loadFolder is Load in a prefix that is the folder of a backup; nil if it is none.
+// loadFolder is Load for a prefix that is a backup's folder; nil if it is not one.
 func (c Catalog) loadFolder(ctx context.Context) (*manifest.Manifest, error) {
 	files := map[string][]byte{}
 	for _, name := range []string{manifest.ClaimFile, manifest.ManifestFile, manifest.SealFile} {

@@ -90,7 +90,7 @@ func TestCheckFreeForBR_UsedPrefix_SaysWhoseItIs(t *testing.T) {
 		prepare    func(t *testing.T, c catalog.Catalog)
 		says, hint string
 	}{
-		"a dead run":     {unsealed, "of backup b1, which is not sealed: its run run-1 continues, or died", "tisnap gc --older-than 0s --yes --storage "},
+		"a dead run":     {unsealed, "of backup b1, which is not sealed: its run run-1 is active, or died", "tisnap gc --older-than 0s --yes --storage "},
 		"a whole backup": {func(t *testing.T, c catalog.Catalog) { t.Helper(); sealed(t, c, "b1") }, "of backup b1, which is sealed", "choose another prefix"},
 		"one being buried": {func(t *testing.T, c catalog.Catalog) {
 			t.Helper()

@@ -9,10 +9,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// SetRestoredAside takes the document of an earlier Restore's volumes out of TiDB Operator's way: when a later Restore
-// of the same backup fails, the Operator deletes the volumes that are named there, whosever they are. The document is
-// kept beside it, under a name made of its content, which is returned; "" if there was none. One that is written
-// meanwhile stays: Conflict.
+// SetRestoredAside moves the document of an earlier Restore's volumes out of TiDB Operator's way: if a later Restore of
+// the same backup fails, the Operator deletes the volumes that it names, whoever owns them. It keeps the document
+// beside it, under a content-based name, which it returns; "" if there was none. A document written meanwhile stays:
+// Conflict.
 func (c Catalog) SetRestoredAside(ctx context.Context) (string, error) {
 	doc, version, err := c.Store.Get(ctx, manifest.BRRestoreMeta)
 	if failure.Is(err, failure.NotFound) {

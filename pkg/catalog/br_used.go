@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// usedByBR is the refusal of a prefix that holds a marker. If a run of ours left it, it says which one and what can be
-// done: the Job that is made again after a kill has to know.
+// usedByBR returns the refusal of a prefix that holds a marker. If one of our runs left it, the error names the run and
+// the remedy, for a Job recreated after a kill.
 func (c Catalog) usedByBR(ctx context.Context, id cluster.BackupID, marker string) error {
 	refused := func(format string, args ...any) *failure.Error {
 		return failure.New(failure.Conflict, "claim backup", string(id), format, args...)
@@ -30,8 +30,8 @@ func (c Catalog) usedByBR(ctx context.Context, id cluster.BackupID, marker strin
 	case err != nil && !failure.Is(err, failure.NotFound):
 		return failure.Annotate(err, "claim backup", string(id))
 	}
-	return refused("%s is used: it holds %s of backup %s, which is not sealed: its run %s continues, or died",
+	return refused("%s is used: it holds %s of backup %s, which is not sealed: its run %s is active, or died",
 		c.Store.URL(), marker, held.ID, held.Run).
-		WithHint("if it died, this deletes what it left, and the same backup can be tried again: tisnap gc "+
+		WithHint("if it died, delete what it left and retry the same backup: tisnap gc "+
 			"--older-than 0s --yes --storage %s", c.Store.URL())
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Catalog is the backups in a store. It keeps no state: every call reads the store.
+// Catalog is the set of backups in a store. It is stateless: every call reads the store.
 type Catalog struct {
 	Store objstore.Store
 	// SignKey signs what Seal seals; nil seals without a signature.
 	SignKey *manifest.SigningKey
-	// VerifyKey is by whom a backup that Load gives must be signed; nil takes signed and unsigned ones.
+	// VerifyKey is the key that must have signed a backup for Load; nil accepts signed and unsigned ones.
 	VerifyKey *manifest.VerifyKey
 }
 
@@ -28,8 +28,8 @@ type Claim struct {
 	ClaimedAt time.Time        `json:"claimedAt"`
 }
 
-// CheckFree says whether a backup with this id could be made here; it changes nothing. It is Conflict if
-// the id is taken or br used the prefix, and Usage if the id cannot be one.
+// CheckFree reports whether a backup with this id could be made here, without changing anything. It returns a Conflict
+// if the id is taken or br used the prefix, and Usage if the id is invalid.
 func (c Catalog) CheckFree(ctx context.Context, id cluster.BackupID) error {
 	return c.checkFree(ctx, id, manifest.BRMarkers())
 }
@@ -51,8 +51,8 @@ func (c Catalog) checkFree(ctx context.Context, id cluster.BackupID, markers []s
 	return nil
 }
 
-// Claim does CheckFree and takes the id: of several that claim it at the same time, one succeeds and the
-// others are Conflict. Claiming again for the same run succeeds, so that a run can be resumed.
+// Claim does CheckFree and takes the id: of concurrent claims one succeeds and the others return a Conflict. Claiming
+// again for the same run succeeds, so that a run can be resumed.
 func (c Catalog) Claim(ctx context.Context, claim Claim) error {
 	return c.claim(ctx, claim, manifest.BRMarkers())
 }
@@ -83,7 +83,7 @@ func (c Catalog) claim(ctx context.Context, claim Claim, markers []string) error
 	return c.writeClaim(ctx, claim)
 }
 
-// writeClaim reads what is stored after any error: a lost answer, or our own earlier try, is a success.
+// writeClaim reads back after any error: a lost answer, or our own earlier try, is a success.
 func (c Catalog) writeClaim(ctx context.Context, claim Claim) error {
 	body, err := json.MarshalIndent(claim, "", "  ")
 	if err != nil {
@@ -130,5 +130,5 @@ func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []stri
 func (c Catalog) taken(id cluster.BackupID) error {
 	return failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s",
 		c.Store.URL()).
-		WithHint("choose another --name; `tisnap list` shows those that are taken")
+		WithHint("choose another --name; `tisnap list` shows the taken ones")
 }

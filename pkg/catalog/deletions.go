@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	maxAnnouncements = 50 // of each that fails another one succeeded, so that this many would have to delete at once
+	maxAnnouncements = 50 // a try fails only if another process succeeded, so this many would have to delete at once
 	announceInterval = 20 * time.Millisecond
 )
 
-// AnnounceDeletion records that a sealed backup of the cluster is about to be buried; Bury it only after this
-// succeeded. Before the record is written, check gets the backups that others announced and that are still sealed: an
-// error of it is returned, and nothing is recorded. Of two that announce at the same time, one sees the other's backup:
-// it reads the record before it checks, and writes only over what it read. What is announced and never buried stays
-// sealed, can be restored, and can be announced again. Kinds: those of check and of the store; Corrupt or Usage for a
-// record that cannot be read; Limited after too many others were faster.
+// AnnounceDeletion records that a sealed backup of the cluster is about to be buried; call Bury only after it
+// succeeded. Before writing the record, it passes check the backups that others have announced and that are still
+// sealed; if check returns an error, nothing is recorded. Of two concurrent announcements, one sees the other's backup,
+// because each reads the record before it checks and overwrites only what it read. A backup announced but never buried
+// stays sealed and restorable, and can be announced again. Kinds: those of check and of the store; Corrupt or Usage for
+// an unreadable record; Limited after losing too many races.
 func (c Catalog) AnnounceDeletion(ctx context.Context, name cluster.Name, one manifest.Deletion,
 	check func(ctx context.Context, announced map[cluster.BackupID]bool) error,
 ) error {
@@ -43,7 +43,8 @@ func (c Catalog) AnnounceDeletion(ctx context.Context, name cluster.Name, one ma
 			return failure.Annotate(err, "announce deletion", string(one.ID))
 		}
 	}
-	return failure.New(failure.Limited, "announce deletion", string(one.ID), "others delete backups of %s all the time",
+	return failure.New(failure.Limited, "announce deletion", string(one.ID),
+		"too many concurrent deletions of backups of %s",
 		name).
 		WithHint("run it again")
 }
@@ -58,8 +59,8 @@ func others(known manifest.Deletions, id cluster.BackupID) map[cluster.BackupID]
 	return out
 }
 
-// readDeletions leaves out what is buried or gone by now, so that the record does not grow. The version is empty where
-// there is none.
+// readDeletions omits what is buried or gone by now, so that the record does not grow. The version is empty if there is
+// no record.
 func (c Catalog) readDeletions(ctx context.Context, name cluster.Name) (manifest.Deletions, objstore.Version, error) {
 	key := manifest.DeletionsKey(name)
 	doc, version, err := c.Store.Get(ctx, key)
@@ -86,8 +87,8 @@ func (c Catalog) readDeletions(ctx context.Context, name cluster.Name) (manifest
 	return known, version, nil
 }
 
-// stillSealed reports whether the backup is neither buried nor gone. A seal that cannot be read counts as one; that of
-// another run is of a later backup of the same name.
+// stillSealed reports whether the backup is neither buried nor gone. An unreadable seal counts as sealed; another run's
+// seal belongs to a later backup of the same name.
 func (c Catalog) stillSealed(ctx context.Context, d manifest.Deletion) (bool, error) {
 	seal, _, err := c.Store.Get(ctx, manifest.SealKey(d.ID))
 	switch {
@@ -99,10 +100,10 @@ func (c Catalog) stillSealed(ctx context.Context, d manifest.Deletion) (bool, er
 		return false, nil
 	}
 	s, err := manifest.DecodeSeal(seal)
-	return err != nil || s.Run == d.Run, nil //nolint:nilerr // it counts
+	return err != nil || s.Run == d.Run, nil //nolint:nilerr // an unreadable seal counts
 }
 
-// writeDeletions is false without an error if another one was faster.
+// writeDeletions returns false without an error if another writer was faster.
 func (c Catalog) writeDeletions(ctx context.Context, d manifest.Deletions, version objstore.Version) (bool, error) {
 	doc, err := d.Encode()
 	if err != nil {
@@ -117,7 +118,7 @@ func (c Catalog) writeDeletions(ctx context.Context, d manifest.Deletions, versi
 	if err == nil {
 		return true, nil
 	}
-	// The answer may be lost; the nonce says whether these bytes are ours.
+	// The answer may be lost; the nonce shows whether these bytes are ours.
 	if stored, _, readErr := c.Store.Get(ctx, key); readErr == nil && bytes.Equal(stored, doc) {
 		return true, nil
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// Forget deletes the manifest of a backup whose run failed, with br's documents and the marks, so that nothing names
-// snapshots that are deleted: each object in the version that it has now. The claim stays, as the id was used. A
-// manifest of another run, or of another backup ts than the one given, is a Conflict, and all of it stays: another
-// process recorded it. The zero ts is any. Idempotent.
+// Forget deletes a failed run's manifest, with br's documents and the marks, so that nothing names deleted snapshots:
+// each object in its current version. The claim stays, because the id was used. A manifest of another run, or with
+// another backup ts than the given one, is a Conflict and everything stays: another process recorded it. The zero ts
+// matches any. Idempotent.
 func (c Catalog) Forget(ctx context.Context, id cluster.BackupID, run cluster.RunID, ts cluster.TS) error {
 	m, err := c.Unsealed(ctx, id)
 	switch {
@@ -20,7 +20,7 @@ func (c Catalog) Forget(ctx context.Context, id cluster.BackupID, run cluster.Ru
 		return err
 	case m.Run != run || ts != 0 && m.BackupTS != ts:
 		return failure.New(failure.Conflict, "delete manifest", string(id),
-			"it is of run %s at backup ts %s, which another process recorded since", m.Run, m.BackupTS)
+			"another process has since recorded run %s at backup ts %s", m.Run, m.BackupTS)
 	}
 	if err := c.ForgetForBR(ctx, id, run); err != nil {
 		return failure.Annotate(err, "delete manifest", manifest.BRBackupMeta)
@@ -33,13 +33,12 @@ func (c Catalog) Forget(ctx context.Context, id cluster.BackupID, run cluster.Ru
 	return c.ForgetMarks(ctx, id)
 }
 
-// ForgetMarks deletes the marks of a set of snapshots that was thrown away, in the version that they have now.
-// Idempotent.
+// ForgetMarks deletes the marks of a discarded set of snapshots, in their current version. Idempotent.
 func (c Catalog) ForgetMarks(ctx context.Context, id cluster.BackupID) error {
 	return c.deleteCurrent(ctx, manifest.MarksKey(id))
 }
 
-// deleteCurrent deletes an object, unless it is written again before that.
+// deleteCurrent deletes an object, unless it is rewritten first.
 func (c Catalog) deleteCurrent(ctx context.Context, key string) error {
 	found, err := c.Store.List(ctx, key)
 	if err != nil {

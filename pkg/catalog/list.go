@@ -14,28 +14,28 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// State is how far a backup got.
+// State is a backup's state.
 type State string
 
-// The states. Whether the run of an unsealed backup is alive is not known here: its cluster's lock says.
+// The states. Only the cluster's lock shows whether an unsealed backup's run is alive.
 const (
 	StateSealed   State = "sealed"   // can be restored
-	StateUnsealed State = "unsealed" // its run continues, or died
-	StateRemoving State = "removing" // buried: it cannot be restored any more, and not all of it is gone yet
-	StateBroken   State = "broken"   // sealed, and snapshots of it are gone: EC2 says so, not the storage
-	// StateUntrusted is sealed, and not signed with the key that was asked for: VerifyEach says so.
+	StateUnsealed State = "unsealed" // its run is active, or died
+	StateRemoving State = "removing" // buried: no longer restorable, not completely deleted yet
+	StateBroken   State = "broken"   // sealed, but snapshots are gone, according to EC2
+	// StateUntrusted is sealed, but not signed with the requested key; set by VerifyEach.
 	StateUntrusted State = "untrusted"
-	StateDamaged   State = "damaged" // its objects cannot be read or contradict each other; Problem says how
+	StateDamaged   State = "damaged" // its objects are unreadable or inconsistent; Problem has the details
 )
 
-// Entry is a line of the list of backups. Fields that are not known yet are zero.
+// Entry is a line of the list of backups. Unknown fields are zero.
 type Entry struct {
 	ID      cluster.BackupID `json:"id"`
 	State   State            `json:"state"`
 	Problem string           `json:"problem,omitempty"`
 	Run     cluster.RunID    `json:"run"`
 	Cluster cluster.Name     `json:"cluster"`
-	// ClusterID is PD's, by which clusters of one name differ; 0 where only the manifest has it.
+	// ClusterID is PD's, which distinguishes clusters of one name; 0 if only the manifest has it.
 	ClusterID uint64     `json:"clusterID,string,omitempty"`
 	Version   string     `json:"version,omitempty"`
 	BackupTS  cluster.TS `json:"backupTS"`
@@ -48,11 +48,11 @@ type Entry struct {
 	Tags      []string   `json:"tags,omitempty"`      // the user's
 }
 
-// maxReads bounds the reads of one list; S3 serves thousands a second, and an answer takes some 20 ms.
+// maxReads bounds one list's concurrent reads; S3 serves thousands per second, with about 20 ms latency.
 const maxReads = 64
 
-// List returns all backups, the oldest first. A backup that cannot be read is in the list as damaged. Of
-// sealed backups the manifest's size is compared, not its digest: Load does that.
+// List returns all backups, oldest first. An unreadable backup is listed as damaged. For sealed backups it compares the
+// manifest's size, not its digest, which Load does.
 func (c Catalog) List(ctx context.Context) ([]Entry, error) {
 	objects, err := c.Store.List(ctx, manifest.BackupsPrefix)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c Catalog) List(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// readAll reads the entries of all backups. A store that cannot be read is an error, not a shorter list.
+// readAll reads the entries of all backups. An unreadable store is an error, not a shorter list.
 func (c Catalog) readAll(ctx context.Context, files map[cluster.BackupID]map[string]objstore.Object) ([]Entry, error) {
 	found := make([]*Entry, len(files))
 	err := parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(files)),
@@ -102,8 +102,8 @@ func (c Catalog) readAll(ctx context.Context, files map[cluster.BackupID]map[str
 	return entries, nil
 }
 
-// entry reads the object that says most. It returns nil for a backup that was removed meanwhile, and an
-// error only if the store could not be read.
+// entry reads the most informative object. It returns nil for a backup that was removed meanwhile, and an error only if
+// the store could not be read.
 func (c Catalog) entry(ctx context.Context, id cluster.BackupID, files map[string]objstore.Object) (*Entry, error) {
 	e := &Entry{ID: id, State: StateUnsealed, CreatedAt: oldest(files)}
 	var err error
@@ -115,7 +115,7 @@ func (c Catalog) entry(ctx context.Context, id cluster.BackupID, files map[strin
 	case has(files, manifest.ClaimFile):
 		err = c.fromClaim(ctx, e)
 	default:
-		err = failure.New(failure.Corrupt, "", "", "neither a claim nor a manifest is there")
+		err = failure.New(failure.Corrupt, "", "", "it has neither a claim nor a manifest")
 	}
 	switch {
 	case err == nil:
@@ -148,12 +148,12 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	if m, ok := files[manifest.ManifestFile]; !ok {
 		return failure.New(failure.Corrupt, "", "", "its manifest is missing")
 	} else if m.Size != s.Size {
-		return failure.New(failure.Corrupt, "", "", "its manifest has %d bytes, sealed were %d", m.Size, s.Size)
+		return failure.New(failure.Corrupt, "", "", "its manifest has %d bytes, but the seal says %d", m.Size, s.Size)
 	}
 	return nil
 }
 
-// fromTombstone says what is left of a backup that is being removed: nothing in it has to be right.
+// fromTombstone describes a backup being removed, whose contents may be inconsistent.
 func (c Catalog) fromTombstone(ctx context.Context, e *Entry, files map[string]objstore.Object) error {
 	err := error(nil)
 	switch {
@@ -194,7 +194,7 @@ func has(files map[string]objstore.Object, name string) bool {
 	return ok
 }
 
-// oldest is the best guess of a backup's age when nothing in it can be read.
+// oldest is the best guess of an unreadable backup's age.
 func oldest(files map[string]objstore.Object) time.Time {
 	var first time.Time
 	for _, o := range files {

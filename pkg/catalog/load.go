@@ -13,9 +13,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/marks"
 )
 
-// Load returns the manifest of a sealed backup, checked against its seal. An id that nothing is stored
-// under is NotFound, and the hint names the nearest ones; otherwise the kinds are those of manifest.Open. With a
-// VerifyKey, a backup that this key did not sign is Corrupt.
+// Load returns the manifest of a sealed backup, verified against its seal. An unknown id is NotFound, with a hint that
+// names similar ones; otherwise the kinds are those of manifest.Open. With a VerifyKey, a backup that this key did not
+// sign is Corrupt.
 func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manifest, error) {
 	if err := manifest.CheckID(id); err != nil {
 		return nil, failure.Annotate(err, "load backup", string(id))
@@ -28,7 +28,7 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 		return nil, failure.Annotate(err, "load backup", string(id))
 	}
 	if manifest.DecodeTombstone(seal) != nil {
-		_, err := manifest.Open(nil, seal) // says so, whatever is left of the manifest
+		_, err := manifest.Open(nil, seal) // reports it, whatever is left of the manifest
 		return nil, failure.Annotate(err, "load backup", string(id))
 	}
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
@@ -49,11 +49,11 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	return m, failure.Annotate(err, "load backup", string(id))
 }
 
-// damaged is what to do about a backup whose objects cannot be trusted.
+// damaged is the remedy for a backup whose objects cannot be trusted.
 const damaged = "restore another backup; the snapshots of this one are still tagged with its id"
 
-// Unsealed returns the manifest of a backup whatever its seal: to resume, describe or delete it, never to
-// restore it. It is NotFound if there is no manifest yet.
+// Unsealed returns a backup's manifest without checking its seal: to resume, describe or delete it, never to restore
+// it. It returns NotFound if there is no manifest yet.
 func (c Catalog) Unsealed(ctx context.Context, id cluster.BackupID) (*manifest.Manifest, error) {
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if err != nil {
@@ -63,8 +63,8 @@ func (c Catalog) Unsealed(ctx context.Context, id cluster.BackupID) (*manifest.M
 	return m, failure.Annotate(err, "read manifest", string(id))
 }
 
-// PutManifest stores the manifest and br's document of it. Storing the same again succeeds; another one
-// under the same id is Conflict.
+// PutManifest stores the manifest and its br document. Storing the same again succeeds; a different one under the same
+// id is a Conflict.
 func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
 	doc, err := manifest.Encode(m)
 	if err != nil {
@@ -81,8 +81,8 @@ func (c Catalog) PutManifest(ctx context.Context, m *manifest.Manifest) error {
 	return failure.Annotate(err, "store manifest", string(m.ID))
 }
 
-// PutMarks stores the marks of a backup that is not recorded yet, over those of an earlier attempt at it, and returns
-// what the manifest says of them.
+// PutMarks stores the marks of a backup not recorded yet, replacing those of an earlier attempt, and returns the
+// manifest's description of them.
 func (c Catalog) PutMarks(
 	ctx context.Context, id cluster.BackupID, set *marks.Set, ts cluster.TS,
 ) (*manifest.Marks, error) {
@@ -96,12 +96,12 @@ func (c Catalog) PutMarks(
 	return manifest.NewMarks(body, set.Len(), ts), nil
 }
 
-// Marks returns the marks of a backup. They are Corrupt, or NotFound, if they are not those that the manifest was
-// sealed with: the backup is as good without them.
+// Marks returns a backup's marks. It returns Corrupt or NotFound if they are not those that the manifest was sealed
+// with: marks are optional.
 func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, error) {
 	body, _, err := c.Store.Get(ctx, manifest.MarksKey(m.ID))
 	if failure.Is(err, failure.NotFound) {
-		// the prefix may be the backup's own folder: the digest says whether they are its marks
+		// the prefix may be the backup's own folder; the digest shows whether these are its marks
 		body, _, err = c.Store.Get(ctx, manifest.MarksFile)
 	}
 	if err != nil {
@@ -114,12 +114,12 @@ func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, e
 	return set, failure.Annotate(err, "read marks", string(m.ID))
 }
 
-// PutReport stores a run's report for the backup, over an older one.
+// PutReport stores a run's report for the backup, replacing an older one.
 func (c Catalog) PutReport(ctx context.Context, id cluster.BackupID, report []byte) error {
 	return failure.Annotate(c.putOver(ctx, manifest.ReportKey(id), report), "store report", string(id))
 }
 
-// PutFailedReport stores the report of a run that failed, over that of an earlier process of the same run.
+// PutFailedReport stores a failed run's report, replacing that of an earlier process of the same run.
 func (c Catalog) PutFailedReport(ctx context.Context, run cluster.RunID, report []byte) error {
 	return failure.Annotate(c.putOver(ctx, manifest.FailedReportKey(run), report), "store report", string(run))
 }
@@ -177,12 +177,12 @@ func (c Catalog) putOnce(ctx context.Context, key string, body []byte) error {
 	case readErr == nil && bytes.Equal(stored, body):
 		return nil
 	case failure.Is(err, failure.Conflict) && readErr != nil && !failure.Is(readErr, failure.NotFound):
-		return readErr // what is there may be ours: whoever repeats this finds out
+		return readErr // it may be ours: a retry finds out
 	}
 	return err
 }
 
-// unsealed distinguishes a backup that did not finish from one that does not exist.
+// unsealed distinguishes an unfinished backup from one that does not exist.
 func (c Catalog) unsealed(ctx context.Context, id cluster.BackupID) error {
 	entries, err := c.Store.List(ctx, manifest.BackupsPrefix)
 	if err != nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Bury puts a tombstone in the place of a backup's seal: from then on it can be neither restored nor sealed.
-// With onlyUnsealed a backup that has a seal is a Conflict and stays as it is, however the race with its run
-// ends. So does the backup of another run than the one named, a later one of the same name; "" is any. Burying again
-// succeeds.
+// Bury replaces a backup's seal by a tombstone: from then on it can be neither restored nor sealed. With onlyUnsealed a
+// sealed backup is a Conflict and stays, however the race with its run ends. So does a backup of another run than the
+// named one, a later one of the same name; "" matches any. Burying again succeeds.
 func (c Catalog) Bury(
 	ctx context.Context, id cluster.BackupID, run cluster.RunID, reason string, onlyUnsealed bool,
 ) error {
@@ -42,7 +41,7 @@ func (c Catalog) Bury(
 	if err == nil {
 		return nil
 	}
-	// The answer may be lost, or somebody else was first.
+	// The answer may be lost, or another process was first.
 	stored, _, readErr := c.Store.Get(ctx, key)
 	switch {
 	case readErr == nil && manifest.DecodeTombstone(stored) != nil:
@@ -53,7 +52,7 @@ func (c Catalog) Bury(
 	return failure.Annotate(err, "bury backup", string(id))
 }
 
-// claimedBy is Conflict if another run has claimed the backup. A claim that is gone or cannot be read names none.
+// claimedBy returns a Conflict if another run has claimed the backup. A missing or unreadable claim names none.
 func (c Catalog) claimedBy(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
 	if run == "" {
 		return nil
@@ -70,19 +69,19 @@ func (c Catalog) claimedBy(ctx context.Context, id cluster.BackupID, run cluster
 	return nil
 }
 
-// sealedBy is Conflict if the seal is of another run. One that cannot be read names none.
+// sealedBy returns a Conflict if another run sealed the backup. An unreadable seal names none.
 func sealedBy(seal []byte, id cluster.BackupID, run cluster.RunID) error {
 	s, err := manifest.DecodeSeal(seal)
 	if run == "" || err != nil || s.Run == run {
-		return nil //nolint:nilerr // as the comment says
+		return nil //nolint:nilerr // an unreadable seal names no run
 	}
 	return ofAnotherRun(id, s.Run, run)
 }
 
 func ofAnotherRun(id cluster.BackupID, got, want cluster.RunID) error {
 	return failure.New(failure.Conflict, "", string(id),
-		"there is another backup of that name by now: of run %s, and not of %s", got, want).
-		WithHint("look at it with `tisnap describe %s`, and run the command again", id)
+		"another backup now has that name: of run %s, not %s", got, want).
+		WithHint("check it with `tisnap describe %s`, and run the command again", id)
 }
 
 func sealedMeanwhile(seal []byte, id cluster.BackupID, run cluster.RunID) error {
@@ -93,7 +92,7 @@ func sealedMeanwhile(seal []byte, id cluster.BackupID, run cluster.RunID) error 
 		WithHint("remove it with: tisnap delete %s", id)
 }
 
-// Buried reports whether a tombstone stands in the place of the backup's seal.
+// Buried reports whether a tombstone has replaced the backup's seal.
 func (c Catalog) Buried(ctx context.Context, id cluster.BackupID) (bool, error) {
 	seal, _, err := c.Store.Get(ctx, manifest.SealKey(id))
 	if failure.Is(err, failure.NotFound) {
@@ -103,14 +102,14 @@ func (c Catalog) Buried(ctx context.Context, id cluster.BackupID) (bool, error) 
 		string(id))
 }
 
-// Remove deletes all objects of a backup, and br's of the same backup, the tombstone last, so that what is half removed
-// stays buried. The snapshots have to be deleted before. A backup without a seal is buried first; a sealed one, and one
-// of another run than the one named, is a Conflict and stays. Removing what is not there succeeds.
+// Remove deletes all objects of a backup, including br's, the tombstone last, so that a partly removed backup stays
+// buried. The snapshots must be deleted first. A backup without a seal is buried first; a sealed one, or one of another
+// run than the named one, is a Conflict and stays. Removing a missing backup succeeds.
 //
-// No lock keeps two removals of a backup apart, and the name is free again once one of them is done: the other one, if
-// it was suspended meanwhile, must not touch the next backup of that name. Nobody claims the name while the tombstone
-// is there; so each object is deleted only in the version that it had beside the tombstone, and only while that one is
-// there. Where S3 does not compare versions, what was asked for at that moment may still arrive late.
+// No lock separates two removals of a backup, and the name is free once one is done: the other, if suspended meanwhile,
+// must not touch the next backup of that name. The name cannot be claimed while the tombstone exists, so each object is
+// deleted only in the version that it had beside the tombstone, and only while that exists. If S3 does not compare
+// versions, a request in flight may still arrive late.
 func (c Catalog) Remove(ctx context.Context, id cluster.BackupID, run cluster.RunID) error {
 	if err := manifest.CheckID(id); err != nil {
 		return err
@@ -164,8 +163,7 @@ func (c Catalog) removeBuried(ctx context.Context, id cluster.BackupID, run clus
 	return nil
 }
 
-// hasStone reports whether this tombstone is still in its place: if not, another removal has deleted all that it was
-// for.
+// hasStone reports whether this tombstone still exists: if not, another removal has finished.
 func (c Catalog) hasStone(ctx context.Context, id cluster.BackupID, stone objstore.Version) (bool, error) {
 	_, version, err := c.Store.Get(ctx, manifest.SealKey(id))
 	if failure.Is(err, failure.NotFound) {
@@ -174,8 +172,8 @@ func (c Catalog) hasStone(ctx context.Context, id cluster.BackupID, stone objsto
 	return err == nil && version == stone, err
 }
 
-// removalOrder puts what identifies the backup behind the rest, and the tombstone last, whether a listing shows them
-// yet or not.
+// removalOrder puts the identifying objects after the rest, and the tombstone last, whether or not a listing shows them
+// yet.
 func (c Catalog) removalOrder(
 	ctx context.Context, id cluster.BackupID, stone objstore.Version,
 ) ([]objstore.Object, error) {

@@ -106,7 +106,7 @@ func TestBury_NameIsUsedAgain_StaysAsItIs(t *testing.T) {
 	madeBy(t, c, "sealed", "later")
 	err := c.Bury(t.Context(), "sealed", "run-1", "deleted", false)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "of run later, and not of run-1")
+	require.ErrorContains(t, err, "of run later, not run-1")
 	_, err = c.Load(t.Context(), "sealed")
 	require.NoError(t, err)
 	require.NoError(t, c.Bury(t.Context(), "sealed", "later", "deleted", false))

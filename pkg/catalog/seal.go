@@ -9,9 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// Seal seals the manifest that is stored under id: it reads it back, so that the seal is of what a restore
-// will read. dataBytes is the data in all snapshots, 0 if EC2 does not say. A backup that is sealed
-// already stays as it is, and that is a success if the seal fits, and is signed with the SignKey if there is one.
+// Seal seals the manifest stored under id: it reads it back, so that the seal covers what a restore will read.
+// dataBytes is the data in all snapshots, 0 if unknown. An already sealed backup stays unchanged; that is a success if
+// the seal matches, and is signed with the SignKey if there is one.
 func (c Catalog) Seal(ctx context.Context, id cluster.BackupID, at time.Time, dataBytes int64) error {
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if err != nil {
@@ -37,7 +37,7 @@ func (c Catalog) Seal(ctx context.Context, id cluster.BackupID, at time.Time, da
 	return failure.Annotate(err, "seal backup", string(id))
 }
 
-// open is manifest.Open for those that the VerifyKey signed.
+// open is manifest.Open for backups signed by the VerifyKey.
 func (c Catalog) open(doc, seal []byte) (*manifest.Manifest, error) {
 	m, err := manifest.Open(doc, seal)
 	if err == nil && c.VerifyKey != nil {

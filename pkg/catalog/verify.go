@@ -7,8 +7,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// VerifyEach marks the sealed entries that the VerifyKey did not sign as untrusted, and says why in their Problem. It
-// reads each manifest, as Load does. A store that cannot be read is an error.
+// VerifyEach marks the sealed entries that the VerifyKey did not sign as untrusted, with the reason in Problem. It
+// reads each manifest, as Load does. An unreadable store is an error.
 func (c Catalog) VerifyEach(ctx context.Context, entries []Entry) error {
 	err := parallel.Each(ctx, maxReads, entries, func(ctx context.Context, i int, e Entry) error {
 		if e.State != StateSealed {

@@ -11,14 +11,14 @@ import (
 // AbortOptions are what the user chose.
 type AbortOptions struct {
 	Run cluster.RunID // of the restore
-	// Rate is how many deletions are asked for in a second; zero is 1.
+	// Rate is the number of deletions per second; zero is 1.
 	Rate   float64
 	DryRun bool
 }
 
-// Abort takes away all that a restore which died or failed has left: its TidbCluster, claims and persistent volumes,
-// its EBS volumes, and the fast snapshot restores that it enabled. It is Conflict, and deletes nothing, while the run
-// is alive, while another run has the cluster, and if the cluster may serve. It may be run again.
+// Abort removes everything that a dead or failed restore left: its TidbCluster, claims and persistent volumes, its EBS
+// volumes, and the fast snapshot restores that it enabled. It returns a Conflict, and deletes nothing, while the run is
+// alive, while another run has the cluster, or if the cluster may serve. It is safe to repeat.
 func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	w := &world{}
 	if err := w.listRuns(ctx, d); err != nil {
@@ -27,8 +27,8 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	report := &Report{Items: []Item{}, Missing: []Missing{}}
 	if !w.known[o.Run] {
 		return report, failure.New(failure.NotFound, "abort restore", string(o.Run),
-			"no run of that id has a journal in %s", d.Store.URL()).
-			WithHint("name the run's id as the restore printed it, and the storage that it was given")
+			"no run with that id has a journal in %s", d.Store.URL()).
+			WithHint("use the run id that the restore printed, and the storage that it used")
 	}
 	r, err := loadRun(ctx, d, o.Run)
 	switch {
@@ -36,11 +36,11 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 		return report, err
 	case r.Operation != journal.Restore:
 		return report, failure.New(failure.Usage, "abort restore", string(o.Run), "it is a %s", r.Operation).
-			WithHint("name a restore; what a backup left goes with tisnap gc, what it holds with tisnap release")
+			WithHint("specify a restore; use tisnap gc for what a backup left, and tisnap release for its hold")
 	case r.Served, r.Ended && r.Error == "":
 		return report, failure.New(failure.Conflict, "abort restore", string(o.Run),
 			"cluster %s served: it may hold newer data", r.Cluster).
-			WithHint("delete the cluster by hand if nobody needs it: kubectl delete tidbcluster")
+			WithHint("delete the cluster by hand if it is not needed: kubectl delete tidbcluster")
 	}
 	if err := sameKubernetes(ctx, d, r); err != nil {
 		return report, err
@@ -52,11 +52,11 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	return report, report.refused(o.Run)
 }
 
-// sameKubernetes is a Conflict if the restore's target is in another Kubernetes cluster: what it left there would stay,
-// unseen.
+// sameKubernetes returns a Conflict if the restore's target is in another Kubernetes cluster, whose leftovers would
+// stay unnoticed.
 func sameKubernetes(ctx context.Context, d Deps, r *run) error {
 	if r.KubernetesUID == "" || d.Kube == nil {
-		return nil // nothing is deleted that Kubernetes has to be asked for
+		return nil // nothing to delete involves Kubernetes
 	}
 	k, err := d.Kube()
 	if err != nil {
@@ -70,7 +70,7 @@ func sameKubernetes(ctx context.Context, d Deps, r *run) error {
 	return err
 }
 
-// refused is the error of an abort that had to leave something.
+// refused returns the error of an abort that had to leave something.
 func (r *Report) refused(run cluster.RunID) error {
 	for _, i := range r.Items {
 		if i.stray && i.Kind == KindVolume { // it may be another cluster's, in another Kubernetes

@@ -6,8 +6,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 )
 
-// Check finds the sealed backups of this region whose snapshots are gone, as Collect does, and changes nothing. If
-// there are any, they are returned with an error of kind Corrupt that names them.
+// Check finds this region's sealed backups whose snapshots are gone, as Collect does, without changing anything. If
+// there are any, it returns them with a Corrupt error that names them.
 func Check(ctx context.Context, d Deps) ([]Missing, error) {
 	w := &world{}
 	if err := w.readBackups(ctx, catalog.Catalog{Store: d.Store}); err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// maxCompactions bounds the journals that are compacted at a time: each has many requests of its own.
+// maxCompactions bounds concurrent journal compactions: each takes many requests.
 const maxCompactions = 2
 
-// compactJournals puts the journals of runs that have ended before a time, and are of the clusters asked for, into one
-// object each, and returns how many. A damaged journal stays as it is.
+// compactJournals compacts the journals of runs that ended before a time, limited to the requested clusters, into one
+// object each, and returns how many. It leaves damaged journals alone.
 func compactJournals(ctx context.Context, d Deps, o Options, before time.Time) (int, error) {
 	found, err := runs.All(ctx, d.Store)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 )
 
-// judge decides what becomes of what was found. It has no I/O.
+// judge decides what happens to each item found. It does no I/O.
 type judge struct {
 	world
 	olderThan time.Duration
-	kept      bool // what failed runs with --keep-on-failure made goes too
-	clusters  bool // what unfinished restores left in Kubernetes goes too
+	kept      bool // also delete what failed runs with --keep-on-failure made
+	clusters  bool // also delete what unfinished restores left in Kubernetes
 }
 
 func item(kind Kind, id string, tags ebs.Tags, sizeGiB int64) Item {
@@ -56,7 +56,7 @@ func (j *judge) snapshot(s ebs.Snapshot) (verdict Item, ok bool) {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
 	case r.Operation != journal.Backup || r.Backup != it.Backup:
-		return it.verdict(ActionKeep, "its tags say backup %s and the journal of its run says %s %s", it.Backup,
+		return it.verdict(ActionKeep, "its tags say backup %s but its run's journal says %s %s", it.Backup,
 			r.Operation, r.Backup), true
 	}
 	if e, there := j.backups[it.Backup]; there && e.Run != it.Run {
@@ -80,26 +80,27 @@ func lockedText(l ebs.SnapshotLock) string {
 	return fmt.Sprintf("it is locked (%s), until %s", l.Mode, l.ExpiresAt.UTC().Format(time.RFC3339))
 }
 
-// run finds the run of an item of this storage, or says what is not known of it.
+// run returns an item's run in this storage, or what is unknown about it.
 func (j *judge) run(it Item) (*run, string) {
 	if err := j.doubts[it.Run]; err != nil {
 		return nil, err.Error()
 	}
 	r := j.runs[it.Run]
 	if r == nil {
-		return nil, "the journal of its run was not read"
+		return nil, "its run's journal was not read"
 	}
 	return r, ""
 }
 
-// busy says why what the run made is not to be touched now: it is alive, or that is not known, or it wrote
-// its journal a short time ago.
+// busy returns why the run's resources must not be touched now: it is or may be alive, or it wrote its journal
+// recently.
 func (j *judge) busy(r *run) (because string, alive bool) {
 	if why := j.alive(r); why != "" {
 		return why, j.unread[r.Cluster] == nil
 	}
 	if age := j.now.Sub(r.Last); age < j.olderThan {
-		return fmt.Sprintf("its run wrote its journal %s ago, less than %s", age.Round(time.Second), j.olderThan), false
+		return fmt.Sprintf("its run wrote its journal only %s ago (limit %s)", age.Round(time.Second),
+			j.olderThan), false
 	}
 	return "", false
 }
@@ -114,7 +115,8 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 		return kept, true
 	}
 	if r := j.runs[it.Run]; r != nil && j.goes(r) {
-		return it.verdict(ActionDelete, "it goes with cluster %s", r.Cluster), true // and is decided about again then
+		// and is decided about again then
+		return it.verdict(ActionDelete, "it is deleted with cluster %s", r.Cluster), true
 	}
 	if v.Instance != "" || v.State == ebs.VolumeInUse {
 		return it.verdict(ActionInUse, "it is attached to %s", v.Instance), true
@@ -124,7 +126,7 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
 	case r.Operation != journal.Restore || r.Cluster.String() != it.Cluster:
-		return it.verdict(ActionKeep, "its tags say cluster %s and the journal of its run says %s %s", it.Cluster,
+		return it.verdict(ActionKeep, "its tags say cluster %s but its run's journal says %s %s", it.Cluster,
 			r.Operation, r.Cluster), true
 	}
 	if because, alive := j.busy(r); alive {
@@ -132,7 +134,7 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	} else if because != "" {
 		return it.verdict(ActionKeep, "%s", because), true
 	}
-	if r.Bound { // else no cluster ever had it: what a resolve has finished since then is the restore that came next
+	if r.Bound { // otherwise no cluster ever had it: a resolve since then finished a later restore
 		if because, alive := j.resolving(r); alive {
 			return it.verdict(ActionInUse, "%s", because), true
 		} else if because != "" {
@@ -142,25 +144,25 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	switch {
 	case r.Served, r.Ended && r.Error == "":
 		return it.verdict(ActionKeep,
-			"its restore came so far that the cluster served, so it may hold newer data; delete it by hand if "+
-				"cluster %s is gone", r.Cluster), true
+			"the restored cluster has served, so it may hold newer data; delete it by hand if cluster %s is gone",
+			r.Cluster), true
 	case r.Keep && !j.kept:
 		return it.verdict(ActionKeep, "its run failed with --keep-on-failure"), true
 	}
 	return j.unnamed(it, v.ID, r)
 }
 
-// unnamed decides about a volume that only a persistent volume may still speak for.
+// unnamed decides about a volume that only a persistent volume might still need.
 func (j *judge) unnamed(it Item, id cluster.VolumeID, r *run) (Item, bool) {
 	pv, named := j.handles[id]
 	switch {
 	case j.noHandles != nil:
-		return it.verdict(ActionKeep, "whether a persistent volume names it is not known: %v", j.noHandles), true
+		return it.verdict(ActionKeep, "it is unknown whether a persistent volume names it: %v", j.noHandles), true
 	case named:
 		return it.verdict(ActionKeep, "persistent volume %s names it; delete cluster %s first", pv, r.Cluster), true
 	case r.Bound && r.KubernetesUID == "":
 		return it.verdict(ActionKeep,
-			"persistent volumes may name it, and its run did not note of which Kubernetes cluster (API server %s); "+
+			"persistent volumes may name it, and its run did not record the Kubernetes cluster (API server %s); "+
 				"delete it by hand if cluster %s is gone", orUnknown(r.Kubernetes), r.Cluster), true
 	case r.Bound && r.KubernetesUID != j.kubernetesUID:
 		return it.verdict(ActionKeep,

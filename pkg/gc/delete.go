@@ -18,23 +18,22 @@ import (
 // DeleteOptions are what the user chose.
 type DeleteOptions struct {
 	Backup cluster.BackupID
-	// Run names the backup's run where nothing in the storage does any more: then its snapshots are found by
-	// their tags alone. Empty takes the storage's word.
+	// Run names the backup's run if the storage no longer does: its snapshots are then found by tag alone. Empty to use
+	// the storage's.
 	Run cluster.RunID
-	// Last allows to delete the only backup of its cluster that can be restored.
+	// Last allows deleting a cluster's only restorable backup.
 	Last bool
-	// Rate is how many deletions are asked for in a second; zero is 1.
+	// Rate is the number of deletions per second; zero is 1.
 	Rate   float64
 	DryRun bool
-	// Reason is noted on the tombstone; empty is that a person deleted it.
+	// Reason is recorded on the tombstone; empty means deleted by a user.
 	Reason string
 }
 
-// Delete removes a backup: it is buried first, then its snapshots go, then its objects. All checks come
-// before the first change: nothing is deleted of a backup whose run is alive, that a restore is reading, that
-// has a locked snapshot (Conflict), or that is the last one of its cluster (Conflict, unless Last). After an
-// error it can be called again, or left to Collect. A backup of which nothing at all is found is no error:
-// the report says so (Nothing).
+// Delete removes a backup: first it buries it, then it deletes its snapshots, then its objects. All checks come before
+// the first change: it refuses, with a Conflict, a backup whose run is alive, that a restore is reading, that has a
+// locked snapshot, or that is its cluster's last (unless Last). After an error, call it again or leave the rest to
+// Collect. If nothing of the backup exists, the report says so (Nothing), without an error.
 func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	x := &deletion{Deps: d, opts: o, catalog: catalog.Catalog{Store: d.Store}, world: &world{now: time.Now()}}
 	report := &Report{Items: []Item{}, Missing: []Missing{}}
@@ -73,7 +72,7 @@ func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	return report, report.undeleted()
 }
 
-// deletion is one backup on its way out.
+// deletion is one backup being deleted.
 type deletion struct {
 	Deps
 	opts    DeleteOptions
@@ -108,7 +107,7 @@ func (w *world) readAll(ctx context.Context, d Deps) error {
 	return w.readRuns(ctx, d, slices.Collect(maps.Keys(w.known)))
 }
 
-// pick takes what concerns the backup out of the world.
+// pick selects what concerns the backup from the world.
 func (x *deletion) pick(ctx context.Context) error {
 	x.entry, x.there = x.world.backups[x.opts.Backup]
 	var err error
@@ -127,8 +126,8 @@ func (x *deletion) pick(ctx context.Context) error {
 	return nil
 }
 
-// makers are the runs that may have made snapshots of the backup: ids of backups are unique only within a
-// storage, so a tag with the backup's id alone is not enough.
+// makers returns the runs that may have made the backup's snapshots: backup ids are unique only within a storage, so
+// the id tag alone is not enough.
 func (x *deletion) makers() []cluster.RunID {
 	ids := []cluster.RunID{x.opts.Run, x.entry.Run}
 	if x.manifest != nil {
@@ -188,7 +187,7 @@ func (x *deletion) find(ctx context.Context) ([]Item, error) {
 	return out, nil
 }
 
-// near are the names that a person who misspelt the backup's may have meant.
+// near returns similar names, in case the user misspelt the backup's.
 func (x *deletion) near() []string {
 	var names []string
 	for id := range x.world.backups {
@@ -198,7 +197,7 @@ func (x *deletion) near() []string {
 	return failure.Nearest(string(x.opts.Backup), names, 3)
 }
 
-// check refuses what must not be deleted, before anything is changed.
+// check refuses what must not be deleted, before any change.
 func (x *deletion) check(ctx context.Context, found []Item) error {
 	refuse := func(format string, args ...any) *failure.Error {
 		return failure.New(failure.Conflict, "delete backup", string(x.opts.Backup), format, args...)
@@ -216,7 +215,7 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 	}
 	for _, r := range x.runs {
 		if why := x.world.alive(r); why != "" {
-			return refuse("run %s (%s) uses it: %s", r.ID, r.Operation, why).WithHint("wait for that run, or end it")
+			return refuse("run %s (%s) uses it: %s", r.ID, r.Operation, why).WithHint("wait for that run, or stop it")
 		}
 	}
 	if x.entry.State == catalog.StateSealed {
@@ -227,7 +226,7 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 	return x.checkLocks(ctx, found, refuse)
 }
 
-// checkLocks keeps a backup whole whose snapshots cannot all be deleted.
+// checkLocks refuses a backup whose snapshots cannot all be deleted, so that it stays complete.
 func (x *deletion) checkLocks(ctx context.Context, found []Item, refuse func(string, ...any) *failure.Error) error {
 	var ids []cluster.SnapshotID
 	for _, it := range found {
@@ -252,7 +251,7 @@ func (x *deletion) checkLocks(ctx context.Context, found []Item, refuse func(str
 		return nil
 	}
 	slices.Sort(held)
-	when := "no date is known"
+	when := "until an unknown date"
 	if !until.IsZero() {
 		when = "until " + until.UTC().Format(time.RFC3339)
 	}

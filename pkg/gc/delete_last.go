@@ -13,9 +13,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// bury announces a sealed backup before it buries it: of two deletions at the same time of the last two backups of a
-// cluster, one sees the other's, and is refused. With Last it announces too, for the other's sake. A backup that had no
-// seal when it was checked and has one now is a Conflict: nobody checked whether it is the last one.
+// bury announces the deletion of a sealed backup before burying it: of two concurrent deletions of a cluster's last two
+// backups, one sees the other and is refused. With Last it announces too, for the other's sake. A backup that was
+// sealed after it was checked is a Conflict: nobody checked whether it is the last one.
 func (x *deletion) bury(ctx context.Context) error {
 	if x.entry.State == catalog.StateSealed {
 		one := manifest.Deletion{ID: x.entry.ID, Run: x.entry.Run}
@@ -23,12 +23,12 @@ func (x *deletion) bury(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.catalog.Bury(ctx, x.opts.Backup, x.entry.Run, cmp.Or(x.opts.Reason, "deleted by a person"),
+	return x.catalog.Bury(ctx, x.opts.Backup, x.entry.Run, cmp.Or(x.opts.Reason, "deleted by a user"),
 		x.entry.State == catalog.StateUnsealed)
 }
 
-// checkLast is Conflict if no backup of the cluster can be restored but this one and those that others are about to
-// bury. With Last it is nil.
+// checkLast returns a Conflict if the cluster has no restorable backup besides this one and those that others are about
+// to bury. With Last it returns nil.
 func (x *deletion) checkLast(ctx context.Context, announced map[cluster.BackupID]bool) error {
 	if x.opts.Last {
 		return nil
@@ -46,17 +46,17 @@ func (x *deletion) checkLast(ctx context.Context, announced map[cluster.BackupID
 	}
 	refuse := func(besides string) *failure.Error {
 		return failure.New(failure.Conflict, "delete backup", string(x.opts.Backup),
-			"it is the only backup of cluster %s that can be restored%s", x.entry.Cluster, besides)
+			"it is the only restorable backup of cluster %s%s", x.entry.Cluster, besides)
 	}
 	if len(leaving) == 0 {
-		return refuse("").WithHint("take another backup first, or say --last")
+		return refuse("").WithHint("take another backup first, or pass --last")
 	}
-	return refuse(", besides " + strings.Join(leaving, " and ") + ", whose deletion has begun").
-		WithHint("take another backup first, or say --last")
+	return refuse(", besides " + strings.Join(leaving, " and ") + ", already being deleted").
+		WithHint("take another backup first, or pass --last")
 }
 
-// source is the cluster that a backup is of. Names are alike in many Kubernetes clusters, and a cluster that is made
-// again under its name is another one, whose backups do not have the data of the first.
+// source identifies a backup's cluster. Names repeat across Kubernetes clusters, and a cluster recreated under the same
+// name is a different one, whose backups lack the first one's data.
 type source struct {
 	name cluster.Name
 	id   uint64
@@ -64,7 +64,7 @@ type source struct {
 
 func sourceOf(e catalog.Entry) source { return source{e.Cluster, e.ClusterID} }
 
-// others are the backups of the cluster that were sealed when they were listed, the newest first.
+// others returns the cluster's other backups that were sealed when listed, newest first.
 func (x *deletion) others() []catalog.Entry {
 	var out []catalog.Entry
 	for id, e := range x.world.backups {
@@ -78,8 +78,8 @@ func (x *deletion) others() []catalog.Entry {
 	return out
 }
 
-// restorable reports whether the backup is sealed by now, whole, and has all its snapshots. Of one in another region
-// EC2 is not asked here: its seal is believed.
+// restorable reports whether the backup is sealed, undamaged, and has all its snapshots. For one in another region it
+// trusts the seal without asking EC2.
 func (x *deletion) restorable(ctx context.Context, id cluster.BackupID) (bool, error) {
 	m, err := x.catalog.Load(ctx, id)
 	switch failure.KindOf(err) {

@@ -162,7 +162,7 @@ func TestDelete_TheOtherOneIsAnnouncedMeanwhile_IsRefused(t *testing.T) {
 			}}
 			_, err := Delete(t.Context(), deps, DeleteOptions{Backup: "day-2", Rate: fast})
 			require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, "besides day-1, whose deletion has begun")
+			require.ErrorContains(t, err, "besides day-1, already being deleted")
 			_, err = p.catalog.Load(t.Context(), "day-2")
 			require.NoError(t, err)
 			require.Len(t, p.ec2.ids(), 2)
@@ -209,7 +209,7 @@ func TestDelete_TheOtherOneIsNoGoodBackup_IsRefused(t *testing.T) {
 			for _, dry := range []bool{true, false} {
 				_, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "day-2", Rate: fast, DryRun: dry})
 				require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-				require.ErrorContains(t, err, "the only backup of cluster tidb/prod")
+				require.ErrorContains(t, err, "the only restorable backup of cluster tidb/prod")
 			}
 			_, err := p.catalog.Load(t.Context(), "day-2")
 			require.NoError(t, err)

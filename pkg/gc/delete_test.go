@@ -60,7 +60,7 @@ func TestDelete_WhatMustNotGo_IsRefusedBeforeTheFirstChange(t *testing.T) {
 		kind    failure.Kind
 		text    string
 	}{
-		"the last one": {func(*testing.T, *place) {}, DeleteOptions{Backup: "b"}, failure.Conflict, "the only backup of cluster tidb/prod"},
+		"the last one": {func(*testing.T, *place) {}, DeleteOptions{Backup: "b"}, failure.Conflict, "the only restorable backup of cluster tidb/prod"},
 		"its run is alive": {
 			func(t *testing.T, p *place) { p.lock(t, "r") }, //nolint:thelper // a row
 			DeleteOptions{Backup: "b", Last: true}, failure.Conflict, "run r (backup) uses it",

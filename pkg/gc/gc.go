@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// EBS is what is needed of EC2.
+// EBS is the part of EC2 that gc uses.
 type EBS interface {
 	ebs.Snapshots
 	ebs.Volumes
@@ -25,45 +25,44 @@ type EBS interface {
 	Region() string
 }
 
-// Deps are the systems around. EBS and Store are required.
+// Deps are the external systems. EBS and Store are required.
 type Deps struct {
 	EBS   EBS
 	Store objstore.Store
-	// Tool is the version of the program, for what is noted of the storage.
+	// Tool is the program's version, recorded with the storage's identity.
 	Tool string
-	// Kube connects to the Kubernetes cluster of restores' targets. It is called only if a volume depends on
-	// it, or a restore may have left a target; without it, or after an error, such volumes are kept.
+	// Kube connects to the Kubernetes cluster of restores' targets. It is called only if a decision depends on it;
+	// without it, or after an error, such volumes are kept.
 	Kube func() (Kube, error)
-	// Owner is who takes the lock of a target that is taken away.
+	// Owner is the owner of the lock on a target being removed.
 	Owner runlock.Owner
-	// Watching is called if the lock of a run seems to be that of a dead one: whether it is takes a minute to find out.
-	// Nil is not called.
+	// Watching, if not nil, is called if a run seems dead by its lock: making sure takes a minute.
 	Watching func(held *runlock.Record)
 }
 
 // Options are what the user chose.
 type Options struct {
-	// OlderThan keeps what runs left that wrote their journal less than so long ago.
+	// OlderThan keeps what a run left if its journal was written to within this time.
 	OlderThan time.Duration
 	// Kept also removes what failed restores with --keep-on-failure made.
 	Kept bool
-	// Clusters also takes away what restores that did not finish left in Kubernetes, and then their EBS volumes.
+	// Clusters also removes what unfinished restores left in Kubernetes, and then their EBS volumes.
 	Clusters bool
-	// Only restricts it to what this run left; "" does not.
+	// Only limits gc to this run; "" for all.
 	Only cluster.RunID
-	// Of restricts it to these clusters, the sources of backups and the targets of restores; none does not.
+	// Of limits gc to these clusters, as sources of backups and targets of restores; empty for all.
 	Of []cluster.Name
-	// KeepRuns is how long the journals of runs that ended are kept; zero is for ever.
+	// KeepRuns is how long the journals of ended runs are kept; zero is forever.
 	KeepRuns retention.Span
-	// Rate is how many deletions are asked for in a second; zero is 1.
+	// Rate is the number of deletions per second; zero is 1.
 	Rate float64
-	// DryRun changes nothing: what would be deleted has the action delete.
+	// DryRun changes nothing: items that would be deleted have the action delete.
 	DryRun bool
 }
 
-// Collect finds what runs of this storage left in the account and deletes what nobody needs. The report is
-// complete also on an error. An error of kind Partial (or Denied, Limited) names what was to be deleted and
-// is still there; Corrupt names sealed backups whose snapshots are gone.
+// Collect finds what this storage's runs left in the account and deletes what is not needed. The report is complete
+// even on an error. A Partial, Denied or Limited error names what could not be deleted; a Corrupt one names sealed
+// backups whose snapshots are gone.
 func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 	report, w, err := plan(ctx, d, o)
 	if err != nil {
@@ -93,9 +92,9 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 	return report, errors.Join(report.undeleted(), report.broken(), err)
 }
 
-// planAgain decides about EC2 once targets were taken away: what became of those stays in the report.
+// planAgain decides about EC2 again after targets were removed; the report keeps their outcome.
 func planAgain(ctx context.Context, d Deps, o Options, before *Report) (*Report, *world, error) {
-	o.Clusters = false // what could not be taken away is not tried again
+	o.Clusters = false // what could not be removed is not retried
 	after, w, err := plan(ctx, d, o)
 	if err != nil {
 		return before, nil, err
@@ -109,8 +108,8 @@ func planAgain(ctx context.Context, d Deps, o Options, before *Report) (*Report,
 	return after, w, nil
 }
 
-// plan lists EC2 first and reads the storage afterwards: what EC2 has was made by runs that had their lock
-// before the lock is read.
+// plan lists EC2 before it reads the storage, so that everything listed was made by runs that took their lock before
+// the lock is read.
 func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	report, w := &Report{Items: []Item{}, Missing: []Missing{}}, &world{now: time.Now(), region: d.EBS.Region()}
 	if err := w.openStorage(ctx, d); err != nil {
@@ -171,8 +170,8 @@ func (r *Report) add(it Item, ours bool) {
 	r.Items = append(r.Items, it)
 }
 
-// read reads the storage, and of Kubernetes and the locks of snapshots only what decides something.
-// It reads also the journals that are older than before.
+// read reads the storage, including journals older than before, and only what matters of Kubernetes and of snapshot
+// locks.
 func (w *world) read(
 	ctx context.Context, d Deps, snapshots []ebs.Snapshot, volumes []ebs.Volume, fast []ebs.FastRestore,
 	before time.Time,
@@ -207,7 +206,7 @@ func (w *world) read(
 		return err
 	}
 	runs = append(runs, of...)
-	if len(fast) > 0 { // a restore does not mark snapshots: any run may have enabled them
+	if len(fast) > 0 { // restores do not tag snapshots: any run may have enabled them
 		for id := range w.known {
 			runs = append(runs, id)
 		}
@@ -230,7 +229,7 @@ func (w *world) readHandles(ctx context.Context, d Deps) {
 		return // asked already
 	}
 	if d.Kube == nil {
-		w.noHandles = errors.New("no Kubernetes cluster is named")
+		w.noHandles = errors.New("no Kubernetes cluster is configured")
 		return
 	}
 	k, err := d.Kube()
@@ -259,8 +258,7 @@ func (w *world) readLocked(ctx context.Context, d Deps, ids []cluster.SnapshotID
 	return nil
 }
 
-// missing finds the snapshots that sealed manifests name and EC2 does not have. Only those of this region can
-// be found.
+// missing finds the snapshots that sealed manifests name but EC2 lacks, in this region.
 func missing(ctx context.Context, d Deps, w *world, found []ebs.Snapshot) ([]Missing, error) {
 	there := map[cluster.SnapshotID]bool{}
 	for _, s := range found {
@@ -276,7 +274,7 @@ func missing(ctx context.Context, d Deps, w *world, found []ebs.Snapshot) ([]Mis
 	if len(unseen) == 0 {
 		return out, nil
 	}
-	// The tag may have been taken off: ask for the ids themselves.
+	// The tag may have been removed: query by id.
 	known, err := d.EBS.DescribeSnapshots(ctx, unseen)
 	if err != nil {
 		return out, failure.Annotate(err, "describe snapshots", "")

@@ -13,8 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// old lists the runs whose journals have nothing younger than a time, by the storage's clock. The object of a compacted
-// journal, which is as young as its compaction, does not count.
+// old lists the runs whose journals have no record newer than a time, by the storage's clock. A compacted journal's
+// object, which is as new as its compaction, does not count.
 func (w *world) old(before time.Time) []cluster.RunID {
 	var out []cluster.RunID
 	for id := range w.known {
@@ -25,8 +25,8 @@ func (w *world) old(before time.Time) []cluster.RunID {
 	return out
 }
 
-// journals decides about the journals of runs that ended before a time. It comes last: a run with an item in the report
-// has left something in EC2, Kubernetes or the storage, which only its journal explains. Restores come before resolves.
+// journals decides about the journals of runs that ended before a time. It runs last: only its journal explains what a
+// run with an item in the report left in EC2, Kubernetes or the storage. Restores come before resolves.
 func (j *judge) journals(r *Report, before time.Time) []Item {
 	left := map[cluster.RunID]bool{}
 	for _, i := range r.Items {
@@ -64,31 +64,32 @@ func (j *judge) journals(r *Report, before time.Time) []Item {
 	return out
 }
 
-// journal decides about one that is old enough to go.
+// journal decides about a journal that is old enough to delete.
 func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // one case per reason
 	it := Item{Kind: KindJournal, ID: string(r.ID), Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String()}
 	switch {
 	case j.unread[r.Cluster] != nil:
-		return it.verdict(ActionKeep, "whether its run is alive is not known: %v", j.unread[r.Cluster])
+		return it.verdict(ActionKeep, "it is unknown whether its run is alive: %v", j.unread[r.Cluster])
 	case j.owns(r):
 		return it.verdict(ActionInUse, "its run had the cluster's lock last")
 	case !r.Ended:
-		return it.verdict(ActionKeep, "its run did not end: continue it, or undo it with: tisnap runs abort %s", r.ID)
+		return it.verdict(ActionKeep, "its run is unfinished: resume it, or undo it with: tisnap runs abort %s", r.ID)
 	case left:
-		return it.verdict(ActionInUse, "something of its run is still there")
+		return it.verdict(ActionInUse, "something that its run made still exists")
 	case j.backupOf(r):
-		return it.verdict(ActionInUse, "its backup is still there")
+		return it.verdict(ActionInUse, "its backup still exists")
 	case r.unfinished() && r.Target && j.noLeftovers != nil:
-		return it.verdict(ActionKeep, "what its run left in Kubernetes is not known: %v", j.noLeftovers)
+		return it.verdict(ActionKeep, "it is unknown what its run left in Kubernetes: %v", j.noLeftovers)
 	case r.unfinished() && r.Target && (r.KubernetesUID == "" || r.KubernetesUID != j.kubernetesUID):
-		return it.verdict(ActionKeep, "what its run left may be in Kubernetes cluster %s (API server %s)",
+		return it.verdict(ActionKeep, "its run's leftovers may be in Kubernetes cluster %s (API server %s)",
 			orUnknown(r.KubernetesUID), orUnknown(r.Kubernetes))
 	case !r.Effects: // EC2 has nothing of it
 	case r.Region != j.region:
-		return it.verdict(ActionKeep, "what its run may have left is in region %s, and this is %s", orUnknown(r.Region),
+		return it.verdict(ActionKeep, "its run's leftovers, if any, are in region %s, and this is %s",
+			orUnknown(r.Region),
 			j.region)
 	case elsewhere:
-		return it.verdict(ActionKeep, "snapshots of sealed backups are not here: this may be another account")
+		return it.verdict(ActionKeep, "snapshots of sealed backups are missing: this may be another account")
 	}
 	return it.verdict(ActionDelete, "its run ended before %s", before.UTC().Format(time.DateOnly))
 }
@@ -99,14 +100,14 @@ func (j *judge) owns(r *run) bool {
 	return lock != nil && lock.Owner.Run == r.ID
 }
 
-// backupOf reports whether the storage has the backup that the run made, or one of that name of which no run is known.
+// backupOf reports whether the storage has the run's backup, or one of that name without a known run.
 func (j *judge) backupOf(r *run) bool {
 	e, there := j.backups[r.Backup]
 	return there && r.Operation == journal.Backup && (e.Run == r.ID || e.Run == "")
 }
 
-// removeJournals deletes those that the report says. A journal whose run has the cluster's lock by now stays, and so
-// does that of a resolve beside a restore's that could not be deleted.
+// removeJournals deletes the journals selected in the report. It keeps one whose run has the cluster's lock by now, and
+// a resolve's beside a restore's that could not be deleted.
 func (s *sweep) removeJournals(ctx context.Context, r *Report) {
 	left := map[string]bool{} // clusters of restores
 	for _, resolves := range []bool{false, true} {

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
-// Kube is what is needed of the Kubernetes cluster of restores' targets.
+// Kube is the part of the targets' Kubernetes cluster that gc uses.
 type Kube interface {
 	kube.Handles
 	kube.Leftovers
@@ -23,7 +23,7 @@ func (r *run) unfinished() bool {
 	return r.Operation == journal.Restore && !r.Served && (!r.Ended || r.Error != "")
 }
 
-// readLeftovers asks Kubernetes, if it is the one that they were made in, what restores that did not finish have left.
+// readLeftovers asks Kubernetes what unfinished restores left, if it is the cluster that they were made in.
 func (w *world) readLeftovers(ctx context.Context, d Deps) {
 	w.leftovers, w.strays = map[cluster.RunID]kube.Leftover{}, map[cluster.Name]strays{}
 	w.claims = map[cluster.RunID]map[string]string{}
@@ -56,7 +56,7 @@ func (w *world) readLeftovers(ctx context.Context, d Deps) {
 	}
 }
 
-// goes reports whether the run's target is taken away, and its volumes with it.
+// goes reports whether the run's target is removed together with its volumes.
 func (j *judge) goes(r *run) bool {
 	found, there := j.leftovers[r.ID]
 	if !there || !j.clusters {
@@ -66,7 +66,7 @@ func (j *judge) goes(r *run) bool {
 	return action == ActionDelete
 }
 
-// targets decides about what restores have left in Kubernetes: all that one of them left goes, or all of it stays.
+// targets decides about what restores left in Kubernetes: everything that one of them left goes or stays together.
 func (j *judge) targets() []Item {
 	var out []Item
 	for _, id := range slices.Sorted(maps.Keys(j.leftovers)) {
@@ -103,7 +103,7 @@ func (j *judge) target(r *run, found kube.Leftover) (Action, string) {
 	case r.KubernetesUID == "":
 		return ActionKeep,
 			fmt.Sprintf(
-				"its run did not note in which Kubernetes cluster it made it (API server %s); delete it by hand",
+				"its run did not record the Kubernetes cluster (API server %s); delete it by hand",
 				orUnknown(r.Kubernetes))
 	}
 	if lock := j.locks[r.Cluster]; lock.Held(j.now) {
@@ -125,7 +125,7 @@ func (j *judge) target(r *run, found kube.Leftover) (Action, string) {
 	return ActionDelete, r.fate()
 }
 
-// resolving says which resolve has, or had, what a restore made: it works on it, or has finished it.
+// resolving names the resolve that is working on a restore's target, or has finished it.
 func (j *judge) resolving(restored *run) (because string, alive bool) {
 	for _, id := range slices.Sorted(maps.Keys(j.runs)) {
 		r := j.runs[id]
@@ -137,7 +137,7 @@ func (j *judge) resolving(restored *run) (because string, alive bool) {
 		case because != "":
 			return fmt.Sprintf("resolve %s: %s", r.ID, because), alive
 		case r.Served, r.Ended && r.Error == "":
-			return fmt.Sprintf("resolve %s finished it, so the cluster served, and it may hold newer data; delete it "+
+			return fmt.Sprintf("resolve %s finished it and the cluster served, so it may hold newer data; delete it "+
 				"by hand if cluster %s is gone", r.ID, r.Cluster), false
 		}
 	}

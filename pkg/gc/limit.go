@@ -9,11 +9,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 )
 
-// Limited reports whether a part only of what runs left is asked for.
+// Limited reports whether only part of the leftovers is requested.
 func (o Options) Limited() bool { return o.Only != "" || len(o.Of) > 0 }
 
-// limit takes out of a report what the options do not ask for. The cluster of an item is that of its run's journal:
-// what is stored of a backup and its snapshots stay together, whatever the snapshots' tags say.
+// limit removes from a report what the options do not request. An item's cluster is that of its run's journal, so a
+// backup's objects and snapshots stay together whatever the snapshots' tags.
 func (o Options) limit(r *Report, w *world) {
 	if !o.Limited() {
 		return
@@ -31,13 +31,13 @@ func (o Options) limit(r *Report, w *world) {
 	})
 }
 
-// asksOf reports whether a journal's run is of the clusters that are asked for.
+// asksOf reports whether a journal's run belongs to the requested clusters.
 func (o Options) asksOf(ctx context.Context, of *journal.StoreJournal, id cluster.RunID) (bool, error) {
 	if len(o.Of) == 0 {
 		return true, nil
 	}
 	first, err := of.First(ctx)
-	if failure.Is(err, failure.NotFound) { // its removal was interrupted: the next one completes it
+	if failure.Is(err, failure.NotFound) { // its removal was interrupted; the next one completes it
 		return false, nil
 	}
 	if err != nil {

@@ -61,7 +61,7 @@ func TestDelete_OnlyBackupOfANamesake_IsTheLastOne(t *testing.T) {
 			p := namesakes(t, older)
 			_, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "other", Rate: fast})
 			require.Equal(t, failure.Conflict, failure.KindOf(err))
-			require.ErrorContains(t, err, "it is the only backup of cluster tidb/prod")
+			require.ErrorContains(t, err, "it is the only restorable backup of cluster tidb/prod")
 			require.Len(t, p.ec2.ids(), 3)
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// What the CSI driver writes on a volume that it makes; the last two only where it knows the name of its cluster.
+// Tags that the CSI driver sets on its volumes; the last two only if it knows its cluster's name.
 // https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/tagging.md
 const (
 	tagMadeForNamespace = "kubernetes.io/created-for/pvc/namespace"
@@ -22,7 +22,7 @@ const (
 	tagOwnedBy          = "kubernetes.io/cluster/" // and the name
 )
 
-// unfinished are the restores that may have left a target in Kubernetes.
+// unfinished returns the restores that may have left a target in Kubernetes.
 func (w *world) unfinished() []*run {
 	var out []*run
 	for _, r := range w.runs {
@@ -33,8 +33,8 @@ func (w *world) unfinished() []*run {
 	return out
 }
 
-// readProvisioned lists what CSI drivers made in the namespaces of targets that never served. It comes before
-// Kubernetes is asked: a volume is there earlier than its persistent volume.
+// readProvisioned lists what CSI drivers made in the namespaces of targets that never served. It precedes the
+// Kubernetes query, because a volume exists before its persistent volume.
 func (w *world) readProvisioned(ctx context.Context, d Deps) error {
 	w.provisioned = map[string][]ebs.Volume{}
 	if d.Kube == nil {
@@ -54,8 +54,8 @@ func (w *world) readProvisioned(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// orphans names the volumes that were made for claims of a restore's target that is gone, and that nothing in
-// Kubernetes has any more. All of them stay: tags do not prove whose a volume is.
+// orphans lists volumes made for claims of a removed restore target and no longer used in Kubernetes. All of them are
+// kept: tags do not prove ownership.
 func (j *judge) orphans() []Item {
 	var out []Item
 	for namespace, volumes := range j.provisioned {
@@ -71,7 +71,8 @@ func (j *judge) orphans() []Item {
 	return out
 }
 
-// inKubernetes reports whether a persistent volume names the volume, or has the name of the one that it was made for.
+// inKubernetes reports whether a persistent volume names the volume, or has the name of the persistent volume that it
+// was made for.
 func (j *judge) inKubernetes(v ebs.Volume) bool {
 	if j.handles[v.ID] != "" {
 		return true
@@ -84,8 +85,8 @@ func (j *judge) inKubernetes(v ebs.Volume) bool {
 	return false
 }
 
-// madeDuring finds the last restore that had begun when the volume was made for a claim of its target, unless the claim
-// may have it still, or get it; nil if there is none.
+// madeDuring returns the last restore that had begun when the volume was made for a claim of its target, unless the
+// claim may still have or get it; nil if there is none.
 func (j *judge) madeDuring(v ebs.Volume, namespace string) *run {
 	claim := v.Tags[tagMadeForClaim]
 	var last *run
@@ -115,15 +116,14 @@ func (j *judge) orphan(r *run, v ebs.Volume) Item {
 		return it.verdict(ActionKeep, "%s", because)
 	}
 	return it.verdict(ActionKeep,
-		"it was made at %s, after this restore began, for claim %s/%s, and neither a claim nor a persistent "+
-			"volume of this Kubernetes cluster (%s) has it; it carries no run, and %s; if nobody needs it, delete it "+
-			"by hand: "+
+		"it was made at %s, after this restore began, for claim %s/%s, and no claim or persistent volume of this "+
+			"Kubernetes cluster (%s) uses it; it has no run tag, and %s; if it is not needed, delete it by hand: "+
 			"aws ec2 delete-volume --region %s --volume-id %s",
 		v.CreatedAt.UTC().Format(time.RFC3339), r.Cluster.Namespace, v.Tags[tagMadeForClaim], j.kubernetes,
 		madeIn(v.Tags), j.region, v.ID)
 }
 
-// madeIn says what the tags say of the Kubernetes cluster. No journal knows that name, so it does not decide.
+// madeIn describes the Kubernetes cluster by the tags. Journals do not record that name, so it decides nothing.
 func madeIn(tags ebs.Tags) string {
 	var names []string
 	for key, value := range tags {
@@ -135,7 +135,7 @@ func madeIn(tags ebs.Tags) string {
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) == 0 {
-		return "its tags do not say of which Kubernetes cluster it is: another one may have it"
+		return "its tags do not name its Kubernetes cluster: another one may use it"
 	}
-	return fmt.Sprintf("its tags say that it is of Kubernetes cluster %s", strings.Join(names, ", "))
+	return fmt.Sprintf("its tags name Kubernetes cluster %s", strings.Join(names, ", "))
 }

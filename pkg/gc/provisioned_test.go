@@ -56,7 +56,7 @@ func TestVolumeThatNothingInKubernetesHas_IsNamedAndKept(t *testing.T) {
 	require.Equal(t, map[string]Action{string(id): ActionKeep}, of(report, "v"))
 	require.Equal(t, int64(20), report.Items[0].SizeGiB)
 	for _, part := range []string{
-		"for claim tidb/pd-copy-pd-0", "(https://k)", "of Kubernetes cluster eks-1;",
+		"for claim tidb/pd-copy-pd-0", "(https://k)", "name Kubernetes cluster eks-1;",
 		"aws ec2 delete-volume --region us-west-2 --volume-id " + string(id),
 	} {
 		require.Contains(t, reasons(report), part)
@@ -173,7 +173,7 @@ func TestCollect_ClaimHasAnotherVolumeByNow_TheFirstIsNamed(t *testing.T) {
 	report, err := Collect(t.Context(), p.deps, Options{Rate: fast})
 	require.NoError(t, err)
 	require.Equal(t, map[string]Action{string(id): ActionKeep}, of(report, "v"))
-	require.Contains(t, reasons(report), "its tags do not say of which Kubernetes cluster it is")
+	require.Contains(t, reasons(report), "its tags do not name its Kubernetes cluster")
 }
 
 // While the run may be alive nothing is said of deleting what may be its own.

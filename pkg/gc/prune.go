@@ -17,20 +17,19 @@ import (
 // PruneOptions are what the user chose.
 type PruneOptions struct {
 	Policy retention.Policy
-	// Clusters are those whose backups are pruned, each by itself; empty is all.
+	// Clusters are the clusters to prune, each separately; empty for all.
 	Clusters []cluster.Name
-	// Rate is how many deletions are asked for in a second; zero is 1.
+	// Rate is the number of deletions per second; zero is 1.
 	Rate float64
-	// DryRun changes nothing: what would be deleted has the action delete.
+	// DryRun changes nothing: items that would be deleted have the action delete.
 	DryRun bool
 }
 
-// Prune deletes the backups that the policy does not keep, one after the other, the oldest first, each as Delete does.
-// Only backups that can be restored count: one that is damaged, or whose snapshots are gone, neither uses up a rule nor
-// is deleted. Kept whatever the policy says: the newest good backup of each cluster, one that a run that is alive uses,
-// one with a locked snapshot, one whose snapshots are in another region. A removal that was interrupted is finished.
-// The report is complete also on an error; one of kind Partial (or Denied, Limited) names what is still there, and
-// Prune can be called again.
+// Prune deletes the backups that the policy does not keep, oldest first, one at a time, as Delete does. Only restorable
+// backups count: a damaged one, or one with missing snapshots, neither satisfies a rule nor is deleted. Always kept:
+// each cluster's newest good backup, backups in use by a live run, with a locked snapshot, or with snapshots in another
+// region. Interrupted removals are finished. The report is complete even on an error; a Partial, Denied or Limited one
+// names what is left, and Prune can be called again.
 func Prune(ctx context.Context, d Deps, o PruneOptions) (*PruneReport, error) {
 	report := &PruneReport{Backups: []PrunedBackup{}}
 	if err := o.Policy.Validate(); err != nil {
@@ -102,17 +101,18 @@ func (p *pruning) plan(ctx context.Context) error {
 	return nil
 }
 
-// why says why a backup that cannot be restored is not looked after here.
+// why returns why prune skips a backup that cannot be restored.
 func (p *pruning) why(e catalog.Entry) string {
 	switch {
 	case e.State == catalog.StateUnsealed:
-		return "not sealed: its run continues, or tisnap gc removes it"
+		return "not sealed: its run is active, or tisnap gc removes it"
 	default:
 		return "cannot be restored (" + p.world.broken[e.ID] + "): remove it with tisnap delete"
 	}
 }
 
-// decide keeps a backup for the policy's reasons; without one it is to be deleted, if nothing forbids it.
+// decide keeps a backup for the policy's reasons; without one it selects it for deletion, unless something forbids
+// that.
 func (p *pruning) decide(ctx context.Context, e catalog.Entry, reasons string) error {
 	if reasons != "" {
 		p.add(e, ActionKeep, reasons)
@@ -120,7 +120,7 @@ func (p *pruning) decide(ctx context.Context, e catalog.Entry, reasons string) e
 	}
 	x := &deletion{
 		Deps: p.Deps, world: p.world, catalog: catalog.Catalog{Store: p.Store},
-		opts: DeleteOptions{Backup: e.ID, Last: true}, // that a good one stays is the policy's
+		opts: DeleteOptions{Backup: e.ID, Last: true}, // the policy keeps a good one
 	}
 	err := x.pick(ctx)
 	if err == nil {
@@ -144,7 +144,7 @@ func (p *pruning) decide(ctx context.Context, e catalog.Entry, reasons string) e
 	return nil
 }
 
-// reason is the bare reason of a refusal, without what was being done.
+// reason returns a refusal's bare reason, without the operation.
 func reason(err error) string {
 	var f *failure.Error
 	if errors.As(err, &f) && f.Err != nil {
@@ -160,7 +160,7 @@ func (p *pruning) add(e catalog.Entry, a Action, reason string) {
 	})
 }
 
-// carryOut deletes, each after all checks were made again. A backup that came into use meanwhile is kept.
+// carryOut deletes the backups, repeating all checks for each. It keeps a backup that came into use meanwhile.
 func (p *pruning) carryOut(ctx context.Context) {
 	for i := len(p.report.Backups) - 1; i >= 0; i-- {
 		b := &p.report.Backups[i]

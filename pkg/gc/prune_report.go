@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// PrunedBackup is a backup and what becomes of it.
+// PrunedBackup is a backup and its outcome.
 type PrunedBackup struct {
 	ID      cluster.BackupID `json:"id"`
 	Cluster string           `json:"cluster,omitempty"`
@@ -29,12 +29,12 @@ type PrunedBackup struct {
 
 func (b *PrunedBackup) left(err error) { b.Action, b.Error, b.err = ActionLeft, err.Error(), err }
 
-// PruneReport is every backup of the clusters that were pruned, by cluster, the newest first.
+// PruneReport lists every backup of the pruned clusters, by cluster, newest first.
 type PruneReport struct {
 	Backups []PrunedBackup `json:"backups"`
 }
 
-// Count is the number of backups with the action.
+// Count returns the number of backups with the action.
 func (r *PruneReport) Count(a Action) int {
 	n := 0
 	for _, b := range r.Backups {
@@ -52,7 +52,7 @@ func (r *PruneReport) sort() {
 	})
 }
 
-// undeleted is the error of backups that were to be deleted and are still there.
+// undeleted returns the error about backups that could not be deleted.
 func (r *PruneReport) undeleted() error {
 	var names []string
 	var first error
@@ -71,5 +71,5 @@ func (r *PruneReport) undeleted() error {
 	}
 	return failure.New(kind, "prune", "", "%d backups were not deleted (%s): %w", len(names), strings.Join(names, " "),
 		first).
-		WithHint("run it again; what was deleted stays so")
+		WithHint("run it again; deleted items stay deleted")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 )
 
-// remains decides about what is in the storage of backups that were never sealed or are being removed.
+// remains decides about stored objects of backups that were never sealed or are being removed.
 func (j *judge) remains() []Item {
 	var out []Item
 	for id, e := range j.backups {
@@ -29,7 +29,7 @@ func (j *judge) remains() []Item {
 		case catalog.StateUnsealed:
 			out = append(out, j.unsealed(it))
 		case catalog.StateBroken, catalog.StateUntrusted:
-			// what `tisnap list` adds after it has asked EC2, or for a key
+			// states that `tisnap list` adds after asking EC2 or checking a key
 		}
 	}
 	return out
@@ -61,8 +61,8 @@ func (j *judge) unsealed(it Item) Item {
 	return it.verdict(ActionDelete, "it is not sealed: %s", r.fate())
 }
 
-// fastRestores decides about fast snapshot restores: those that only dead restores of this storage enabled
-// are ended. One that no journal here names is somebody else's and is not shown.
+// fastRestores decides about fast snapshot restores: those enabled only by this storage's dead restores are disabled.
+// One in no journal here is someone else's and is not shown.
 func (j *judge) fastRestores(all []ebs.FastRestore) []Item {
 	var out []Item
 	for _, f := range all {
@@ -81,7 +81,7 @@ func (j *judge) fastRestores(all []ebs.FastRestore) []Item {
 				break
 			}
 			it.Run = r.ID
-			it = it.verdict(ActionDelete, "AWS bills it by the hour: %s", r.fate())
+			it = it.verdict(ActionDelete, "AWS charges for it by the hour: %s", r.fate())
 		}
 		if it.Action != "" {
 			out = append(out, it)
@@ -90,7 +90,7 @@ func (j *judge) fastRestores(all []ebs.FastRestore) []Item {
 	return out
 }
 
-// holds says which items keep a backup's objects: they go only when all its snapshots are gone.
+// holds returns which items keep a backup's objects, which are deleted only after all its snapshots.
 func (r *Report) holds(id cluster.BackupID) string {
 	n := 0
 	for _, i := range r.Items {
@@ -101,5 +101,5 @@ func (r *Report) holds(id cluster.BackupID) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of its snapshots are still there", n)
+	return fmt.Sprintf("%d of its snapshots still exist", n)
 }

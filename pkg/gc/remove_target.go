@@ -14,20 +14,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// How long a target may take to go: its pods are given their grace period, then EC2 detaches the volumes.
+// How long removing a target may take: its pods get their grace period, then EC2 detaches the volumes.
 const (
 	targetLockTTL  = 10 * time.Minute
 	targetDeadline = 10 * time.Minute
 	targetPoll     = time.Second
 )
 
-// inKubernetes reports whether Kubernetes deletes an item, as a part of its run's target.
+// inKubernetes reports whether Kubernetes deletes an item as part of its run's target.
 func (i *Item) inKubernetes() bool {
 	return i.Kind == KindCluster || i.Kind == KindClaim || i.Kind == KindPV
 }
 
-// removeTargets takes away, one after the other, the targets that the report says to delete, and reports whether
-// there was one. Their EBS volumes are only then to be decided about.
+// removeTargets removes, one after another, the targets that the report selects, and reports whether there were any.
+// Their EBS volumes are decided about afterwards.
 func (s *sweep) removeTargets(ctx context.Context, r *Report) bool {
 	outcome := map[cluster.RunID]error{}
 	for i := range r.Items {
@@ -43,13 +43,13 @@ func (s *sweep) removeTargets(ctx context.Context, r *Report) bool {
 	return len(outcome) > 0
 }
 
-// removeTarget takes the cluster's lock first, so that no restore or resolve begins with the cluster meanwhile, and
-// finds out again what is there. It returns when all of it is gone and its volumes are detached.
+// removeTarget takes the cluster's lock first, so that no restore or resolve starts on the cluster, and checks again
+// what exists. It returns when everything is gone and the volumes are detached.
 func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, targetDeadline,
 		failure.New(failure.Limited, "remove target", r.Cluster.String(),
-			"it is not gone after %s", targetDeadline).
-			WithHint("see which finalizer keeps it: kubectl describe tidbcluster,pvc,pv; then run it again"))
+			"it still exists after %s", targetDeadline).
+			WithHint("find the finalizer that keeps it: kubectl describe tidbcluster,pvc,pv; then run it again"))
 	defer cancel()
 	if err := s.world.locks[r.Cluster].Free(ctx, s.Store); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 		return failure.New(failure.Conflict, "remove target", r.Cluster.String(), "%s", found.Serves)
 	case found.UID != s.world.leftovers[r.ID].UID:
 		return failure.New(failure.Conflict, "remove target", r.Cluster.String(),
-			"the TidbCluster was made again since")
+			"the TidbCluster has been recreated")
 	}
 	if err := s.world.kube.DeleteLeftover(ctx, found); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 	return s.awaitGone(ctx, found)
 }
 
-// awaitGone asks again for what is not gone: a claim that a StatefulSet made at the last moment, for one.
+// awaitGone repeats the deletion of what still exists, such as a claim that a StatefulSet made at the last moment.
 func (s *sweep) awaitGone(ctx context.Context, found kube.Leftover) error {
 	err := wait.Until(ctx, wait.Every(targetPoll), func() (bool, error) {
 		left, err := s.world.kube.Leftover(ctx, found.Cluster, found.Run)

@@ -24,19 +24,19 @@ const (
 	KindJournal     Kind = "journal"           // of a run that ended long ago
 )
 
-// Action is what becomes of an item.
+// Action is an item's outcome.
 type Action string
 
 // The actions.
 const (
 	ActionDelete  Action = "delete"  // would be deleted: the plan, and a dry run
 	ActionDeleted Action = "deleted" // is gone
-	ActionLeft    Action = "left"    // was to be deleted and is still there; Error says why
-	ActionKeep    Action = "keep"    // in doubt; Reason says why
-	ActionInUse   Action = "in-use"  // named by a sealed backup, attached, or of a run that is alive
+	ActionLeft    Action = "left"    // should have been deleted but still exists; Error has the reason
+	ActionKeep    Action = "keep"    // in doubt; Reason explains
+	ActionInUse   Action = "in-use"  // named by a sealed backup, attached, or of a live run
 )
 
-// Item is one thing that was found.
+// Item is one resource found.
 type Item struct {
 	Kind    Kind             `json:"kind"`
 	ID      string           `json:"id"`
@@ -50,33 +50,33 @@ type Item struct {
 	Error   string           `json:"error,omitempty"`
 
 	err   error
-	stray bool // it carries no run
+	stray bool // it has no run tag
 }
 
-// Missing is a sealed backup that names snapshots which are not there.
+// Missing is a sealed backup with missing snapshots.
 type Missing struct {
 	Backup    cluster.BackupID     `json:"backup"`
 	Snapshots []cluster.SnapshotID `json:"snapshots"`
 }
 
-// Report is what was found and what became of it.
+// Report lists what was found and its outcome.
 type Report struct {
 	Items []Item `json:"items"`
 	// Elsewhere counts the snapshots and volumes of runs whose journals are not in this storage.
 	Elsewhere int `json:"elsewhere"`
-	// Missing are sealed backups that cannot be restored any more.
+	// Missing are sealed backups that can no longer be restored.
 	Missing []Missing `json:"missing"`
-	// Kubernetes says why it is not known what restores left there; "" if it is known, or nobody had to be asked.
+	// Kubernetes is why it is unknown what restores left there; "" if known or irrelevant.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// Compacted counts the journals of ended runs that were put into one object.
+	// Compacted counts the journals of ended runs that were compacted into one object.
 	Compacted int `json:"compactedJournals,omitempty"`
-	// Nothing is true if nothing at all was found of what was asked for.
+	// Nothing is true if nothing was found of what was requested.
 	Nothing bool `json:"nothing,omitempty"`
-	// Near are the backups whose names are near that of one of which nothing was found: it may be misspelt.
+	// Near are backups with names similar to one that was not found: it may be misspelt.
 	Near []string `json:"-"`
 }
 
-// Count is the number of items with the action.
+// Count returns the number of items with the action.
 func (r *Report) Count(a Action) int {
 	n := 0
 	for _, i := range r.Items {
@@ -97,7 +97,7 @@ func (r *Report) sort() {
 	})
 }
 
-// undeleted is the error of a sweep that did not delete all that it was to delete: it names every one.
+// undeleted returns the error that names everything a sweep could not delete.
 func (r *Report) undeleted() error {
 	var names []string
 	var first error
@@ -117,10 +117,10 @@ func (r *Report) undeleted() error {
 		kind = failure.Partial
 	}
 	return failure.New(kind, "delete", "", "%d were not deleted (%s): %w", len(names), strings.Join(names, " "), first).
-		WithHint("run it again; what was deleted stays so")
+		WithHint("run it again; deleted items stay deleted")
 }
 
-// broken is the error of sealed backups whose snapshots are gone.
+// broken returns the error about sealed backups whose snapshots are gone.
 func (r *Report) broken() error {
 	if len(r.Missing) == 0 {
 		return nil
@@ -133,5 +133,5 @@ func (r *Report) broken() error {
 	}
 	return failure.New(failure.Corrupt, "check backups", strings.Join(names, ", "),
 		"%d snapshots that they name are gone", n).
-		WithHint("take a new backup, and remove a broken one with: tisnap delete %s", names[0])
+		WithHint("take a new backup, and remove broken ones with: tisnap delete %s", names[0])
 }

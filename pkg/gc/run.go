@@ -9,27 +9,27 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// run is what a journal says of a run.
+// run is what a journal records about a run.
 type run struct {
 	journal.About
 	ID cluster.RunID
 
-	Began  time.Time // when it wrote its journal first
-	Last   time.Time // when it wrote its journal last
+	Began  time.Time // when its first journal record was written
+	Last   time.Time // when its last journal record was written
 	Ended  bool
 	Error  string // of a run that ended with one
 	Served bool
 	Bound  bool
-	// Effects says that it asked EC2 for something, Target that it may have made something in Kubernetes.
+	// Effects reports that it asked EC2 to create something, Target that it may have made something in Kubernetes.
 	Effects, Target bool
-	// Fast are the pairs for which it enabled fast snapshot restore and did not say that they are disabled.
+	// Fast are the pairs for which it enabled fast snapshot restore without recording that they were disabled.
 	Fast journal.FastRestore
 }
 
-// readRun understands a journal; one that it does not is Corrupt.
+// readRun interprets a journal; Corrupt if it cannot.
 func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 	if len(records) == 0 {
-		return nil, failure.New(failure.Corrupt, "read journal", string(id), "it has no record")
+		return nil, failure.New(failure.Corrupt, "read journal", string(id), "it has no records")
 	}
 	about, err := journal.ReadAbout(id, records[0])
 	if err != nil {
@@ -38,7 +38,7 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 	r := &run{ID: id, About: about}
 	if r.Operation != journal.Backup && r.Operation != journal.Restore && r.Operation != journal.Resolve {
 		return nil, failure.New(failure.Corrupt, "read journal", string(id),
-			"operation %q is not known: a newer tisnap made it", r.Operation)
+			"unknown operation %q: made by a newer tisnap", r.Operation)
 	}
 	f := journal.ReadFacts(records)
 	if err := f.Restore.FastUnclear; err != nil {
@@ -52,7 +52,7 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 	return r, nil
 }
 
-// fate says why nobody needs what the run left; only for a run that is not alive.
+// fate returns why what the run left is not needed; only for a run that is not alive.
 func (r *run) fate() string {
 	switch {
 	case r.Ended && r.Error != "":

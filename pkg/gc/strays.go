@@ -9,14 +9,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
-// strays are what is there in Kubernetes under the name of a target that is gone, and carries no run. The last of the
-// runs that did not finish speaks for it.
+// strays returns what exists in Kubernetes under a removed target's name without a run tag, attributed to the last
+// unfinished run.
 type strays struct {
 	run   cluster.RunID
 	found []kube.Stray
 }
 
-// strayed names all of them, and keeps them: whether a run's target left them is not certain.
+// strayed lists and keeps all of them, because it is uncertain whether a run's target left them.
 func (j *judge) strayed() []Item {
 	var out []Item
 	for _, id := range slices.Sorted(maps.Keys(j.runs)) {
@@ -33,8 +33,8 @@ func (j *judge) strayed() []Item {
 }
 
 func strayItems(r *run, s kube.Stray) []Item {
-	reason := fmt.Sprintf("cluster %s is gone and it carries no run: a restore that failed may have left it, or "+
-		"somebody else; if nobody needs it, delete it by hand:",
+	reason := fmt.Sprintf("cluster %s is gone and it has no run tag: a failed restore or someone else may have left "+
+		"it; if it is not needed, delete it by hand:",
 		r.Cluster)
 	it := Item{Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String(), stray: true}
 	var out []Item

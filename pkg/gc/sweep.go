@@ -14,14 +14,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// defaultRate is that of TiDB Operator's own cleaner (snapshotsDeleteRatio): anyone else who uses the account,
-// a backup's cut above all, is not to wait for deletions.
+// defaultRate is that of TiDB Operator's own cleaner (snapshotsDeleteRatio): deletions must not delay other users of
+// the account, above all a backup's cut.
 const defaultRate = 1.0
 
-// maxDeletes bounds the deletions that wait for their answers at a time.
+// maxDeletes bounds the concurrent deletions.
 const maxDeletes = 8
 
-// sweep carries a plan out.
+// sweep executes a plan.
 type sweep struct {
 	Deps
 	catalog catalog.Catalog
@@ -38,8 +38,8 @@ func newSweep(d Deps, w *world, perSecond float64) *sweep {
 	}
 }
 
-// sweep deletes what the report says and writes into it what became of each item. It tries all, whatever
-// fails. Of a run that turns out to be alive, or a backup that turns out to be sealed, nothing is deleted.
+// sweep deletes what the report selects and records each item's outcome in it. It tries all, whatever fails. It deletes
+// nothing of a run that turns out to be alive, or of a backup that turns out to be sealed.
 func (s *sweep) sweep(ctx context.Context, r *Report) {
 	refused := s.refusals(ctx, r)
 	var doomed []*Item
@@ -58,7 +58,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 			it.left(failure.Wrap(err, failure.Limited, "delete", it.ID))
 			return nil
 		}
-		// A sweep may last for hours: its run may have been continued since the first deletion.
+		// A sweep may take hours: the run may have been resumed since the first deletion.
 		if err := s.refusal(ctx, it.Run); err != nil {
 			it.left(err)
 			return nil
@@ -67,7 +67,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 		return nil
 	})
 	for _, it := range doomed {
-		if it.Action == ActionDelete { // never begun, or it panicked
+		if it.Action == ActionDelete { // not started, or it panicked
 			it.left(failure.Annotate(err, "delete", it.ID))
 		}
 	}
@@ -113,8 +113,8 @@ func (i *Item) left(err error) {
 	i.Action, i.Error, i.err = ActionLeft, err.Error(), err
 }
 
-// refusals checks each run once more, right before anything of it is deleted, and buries its backup: a run that
-// comes back to life can then not seal it.
+// refusals checks each run once more, right before anything of it is deleted, and buries its backup, so that a run that
+// wakes up cannot seal it.
 func (s *sweep) refusals(ctx context.Context, r *Report) map[cluster.RunID]error {
 	out := map[cluster.RunID]error{}
 	for _, it := range r.Items {
@@ -126,11 +126,11 @@ func (s *sweep) refusals(ctx context.Context, r *Report) map[cluster.RunID]error
 	return out
 }
 
-// refusal says why nothing of a run may be deleted now. It may be asked for any number of times.
+// refusal returns why nothing of a run may be deleted now. It may be called repeatedly.
 func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 	r := s.world.runs[id]
 	if r == nil {
-		return nil // of a backup that is buried already
+		return nil // its backup is already buried
 	}
 	lock, _, err := runlock.Read(ctx, s.Store, r.Cluster)
 	switch {

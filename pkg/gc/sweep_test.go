@@ -169,7 +169,7 @@ func TestHolds_CountsEverySnapshotThatIsNotDeleted(t *testing.T) {
 	require.Empty(t, r.holds("b"))
 	for _, action := range []Action{ActionDelete, ActionLeft, ActionKeep, ActionInUse} {
 		r.Items[0].Action = action
-		require.Equal(t, "1 of its snapshots are still there", r.holds("b"), action)
+		require.Equal(t, "1 of its snapshots still exist", r.holds("b"), action)
 	}
 }
 

@@ -23,34 +23,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
-// maxReads bounds the reads of object storage at a time.
+// maxReads bounds the concurrent reads of object storage.
 const maxReads = 16
 
-// world is everything that a decision depends on. It is read after the list of what EC2 has: a run that made
-// something in that list had its lock before the lock is read here.
+// world is everything that a decision depends on. It is read after EC2 was listed: a run that made something in that
+// list took its lock before the lock is read here.
 type world struct {
 	now     time.Time
 	storage storage.Storage // the zero value owns nothing that carries an id
 	backups map[cluster.BackupID]catalog.Entry
-	// named maps the snapshots of sealed manifests that were read and fit their seals.
+	// named maps the snapshots of sealed, verified manifests to their backups.
 	named   map[cluster.SnapshotID]cluster.BackupID
 	regions map[cluster.BackupID]string // of those manifests
-	// broken maps backups whose objects cannot be trusted to the reason.
+	// broken maps untrustworthy backups to the reason.
 	broken map[cluster.BackupID]string
 	known  map[cluster.RunID]bool // whose journal is in this storage
-	// written is when the youngest record of a journal was written, by the storage's clock; zero of one of which only
-	// the object of Compact is left.
+	// written is when a journal's newest record was written, by the storage's clock; zero if only a compacted object is
+	// left.
 	written map[cluster.RunID]time.Time
 	region  string                 // that EC2 was asked in
-	runs    map[cluster.RunID]*run // those of them that were asked for and understood
+	runs    map[cluster.RunID]*run // the requested and understood ones
 	doubts  map[cluster.RunID]error
-	locks   map[cluster.Name]runlock.Finding // absent if nobody ever took it
-	// unread maps clusters whose lock cannot be read to why.
+	locks   map[cluster.Name]runlock.Finding // absent if it was never taken
+	// unread maps clusters with an unreadable lock to the error.
 	unread map[cluster.Name]error
-	// handles maps volumes to the persistent volume that names them; noHandles is why that is not known.
+	// handles maps volumes to the persistent volume that names them; noHandles is why that is unknown.
 	handles   map[cluster.VolumeID]string
 	noHandles error
-	// kubernetes is the API server that handles are of, kubernetesUID its cluster.
+	// kubernetes is the API server that handles came from, kubernetesUID its cluster.
 	kubernetes, kubernetesUID string
 	locked                    map[cluster.SnapshotID]ebs.SnapshotLock
 	kube                      Kube // nil before it was asked
@@ -60,7 +60,7 @@ type world struct {
 	// (kube.Leftover.Bound), and provisioned what CSI drivers made for claims of a namespace.
 	claims      map[cluster.RunID]map[string]string
 	provisioned map[string][]ebs.Volume
-	noLeftovers error // why what restores left in Kubernetes is not known
+	noLeftovers error // why it is unknown what restores left in Kubernetes
 }
 
 // readBackups reads all backups and the manifests of the sealed ones.
@@ -143,8 +143,8 @@ func (w *world) listRuns(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// operations lists the restores and resolves in the storage: the first may have left something in Kubernetes, the
-// second may have what the first made.
+// operations lists the restores and resolves in the storage: a restore may have left something in Kubernetes, and a
+// resolve may be using it.
 func (w *world) operations(ctx context.Context, d Deps) ([]cluster.RunID, error) {
 	var mu sync.Mutex
 	var out []cluster.RunID
@@ -157,7 +157,7 @@ func (w *world) operations(ctx context.Context, d Deps) ([]cluster.RunID, error)
 			if err != nil {
 				return failure.Annotate(err, "read journal", string(id))
 			}
-			// Whoever depends on a run whose journal is damaged reads it, and keeps what it made.
+			// Decisions about a run with a damaged journal read it again, and keep what the run made.
 			var first phase.Record
 			if json.Unmarshal(body, &first) != nil {
 				return nil
@@ -181,8 +181,7 @@ func loadRun(ctx context.Context, d Deps, id cluster.RunID) (*run, error) {
 	return readRun(id, records)
 }
 
-// readLocks reads the lock of each cluster of a run. One that seems to be of a dead run is watched, those of several
-// clusters at the same time.
+// readLocks reads the lock of each run's cluster. Locks of runs that seem dead are watched, concurrently.
 func (w *world) readLocks(ctx context.Context, d Deps) error {
 	w.locks, w.unread = map[cluster.Name]runlock.Finding{}, map[cluster.Name]error{}
 	names := map[cluster.Name]bool{}
@@ -213,7 +212,7 @@ func (w *world) readLocks(ctx context.Context, d Deps) error {
 		})
 }
 
-// readLock watches only a lock on which something depends: that of one of the runs.
+// readLock watches only a relevant lock: that of one of the runs.
 func (w *world) readLock(
 	ctx context.Context, d Deps, name cluster.Name, watching func(*runlock.Record),
 ) (runlock.Finding, error) {
@@ -229,10 +228,10 @@ func (w *world) readLock(
 	return runlock.Observe(ctx, d.Store, name, watching)
 }
 
-// alive says who holds the lock of the run, or why that is not known; "" if the run is over or dead.
+// alive returns who holds the run's lock, or why that is unknown; "" if the run has ended or is dead.
 func (w *world) alive(r *run) string {
 	if err := w.unread[r.Cluster]; err != nil {
-		return "whether its run is alive is not known: " + err.Error()
+		return "it is unknown whether its run is alive: " + err.Error()
 	}
 	lock := w.locks[r.Cluster]
 	if lock.Held(w.now) && lock.Record.Owner.Run == r.ID {
