@@ -205,7 +205,7 @@ func badTarget(t *testing.T, p *place) {
 	checkAll(t, p, []badInput{
 		{"runs", restoreArgs("--to", prod.String()), 6, []string{"exists"}, []string{"--to"}},
 		{"of another shape", restoreArgs("--to", "tidb/small"), 5, []string{"2 TiKV replicas", "3 stores"}, []string{"spec.tikv.replicas to 3"}},
-		{"in recovery mode as a source", []string{"backup", "tidb/small", "--storage", whole}, 5, []string{"recovery mode"}, []string{"wait until the restore is over"}},
+		{"in recovery mode as a source", []string{"backup", "tidb/small", "--storage", whole}, 5, []string{"recovery mode"}, []string{"wait until the restore has ended"}},
 	})
 	assert.NotContains(t, p.refused(t, restoreArgs("--to", prod.String())...).line("hint: "), "delete", "it runs")
 }

@@ -42,7 +42,7 @@ func TestPDState_IsInTheBackup(t *testing.T) { //nolint:tparallel // the parts f
 	require.Contains(t, refused.line("error: "), "1 TiFlash stores")
 	backup := p.run(t, "backup", prod.String(), "--name", string(firstBackup), "--storage", storage)
 	require.Equal(t, cli.ExitDone, backup.code, backup.stderr)
-	require.Contains(t, backup.stdout, "TiFlash replicas must be built again")
+	require.Contains(t, backup.stdout, "TiFlash replicas must be rebuilt")
 	refused = p.refused(t, "restore", string(firstBackup), "--to", "tidb/none", "--storage", storage, "--tiflash", "refuse")
 	require.Equal(t, cli.ExitCode(5), refused.code, refused.stderr)
 
@@ -57,7 +57,7 @@ func TestPDState_IsInTheBackup(t *testing.T) { //nolint:tparallel // the parts f
 	t.Run("put back", func(t *testing.T) {
 		e, c := restore(t, "copy")
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
-		assert.Contains(t, e.stdout, "TiFlash replicas must be built again")
+		assert.Contains(t, e.stdout, "TiFlash replicas must be rebuilt")
 		assert.Contains(t, c.PD.Rules("placement"), "tiflash")
 		assert.Contains(t, c.PD.Rules("labels"), "schema/app/t1")
 		assert.Contains(t, c.PD.Rules("groups"), "batch")

@@ -111,7 +111,7 @@ func TestRelease_WhatAKilledBackupHolds(t *testing.T) {
 	require.Equal(t, "cluster tidb/prod was not held\n", out)
 	code, out, _ = run("hold", "status", "tidb/prod")
 	require.Equal(t, cli.ExitDone, code)
-	require.Equal(t, "nothing is paused in PD of cluster tidb/prod\n", out)
+	require.Equal(t, "nothing is paused in the PD of cluster tidb/prod\n", out)
 	require.NoError(t, c.SplitAt(ctx, []byte("free")))
 
 	code, _, _ = run("release", "tidb/nobody", "--yes")

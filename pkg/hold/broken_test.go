@@ -90,7 +90,7 @@ func TestRelease_StoreKilled_SaysHeldUntilItsLeaseHasRunOut(t *testing.T) {
 	require.ErrorContains(t, err, r.stores[0].Addr())
 	hint := failure.HintOf(err)
 	require.Contains(t, hint, "tisnap release tidb/prod")
-	_, at, _ := strings.Cut(hint, "expires by itself at ")
+	_, at, _ := strings.Cut(hint, "expire on their own at ")
 	until, err := time.Parse(time.RFC3339, strings.TrimRight(at, ")"))
 	require.NoError(t, err, hint)
 	require.WithinRange(t, until, start, start.Add(12*time.Second+2*time.Second), hint)

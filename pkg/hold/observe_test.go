@@ -163,7 +163,7 @@ func TestObserve_StoreThatRestarted_IsNotProven(t *testing.T) {
 	t.Cleanup(seen.Disconnect)
 	p.restarted.Store(r.stores[2].ID())
 	err = seen.Prove(within(t, 60*time.Second))
-	require.ErrorContains(t, err, "started again")
+	require.ErrorContains(t, err, "restarted at")
 	require.ErrorContains(t, err, r.stores[2].Addr())
 }
 
@@ -176,7 +176,7 @@ func TestObserve_HolderThatDied_IsNotFound(t *testing.T) {
 	defer cancel()
 	_, err := r.observe(ctx)
 	require.Equal(t, failure.Unready, failure.KindOf(err))
-	require.ErrorContains(t, err, "nobody renewed the safe point tisnap-run-1")
+	require.ErrorContains(t, err, "the safe point tisnap-run-1 was not renewed")
 }
 
 // The safe point is renewed after the stores: while one does not answer its renewal it stays as it was.

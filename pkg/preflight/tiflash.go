@@ -30,7 +30,7 @@ func CheckTiFlash(policy TiFlashPolicy, stores int, target string) (warning stri
 			WithHint("use --tiflash=%s: the replicas can be rebuilt from TiKV", ReportTiFlash)
 	}
 	return fmt.Sprintf(
-		"the data of the source's %d TiFlash stores is not in the backup: after a restore, rebuild the TiFlash "+
-			"replicas from TiKV once TiFlash stores are up (progress is in information_schema.tiflash_replica)",
+		"the data of the source's %d TiFlash stores is not in the backup: after a restore, TiFlash replicas must be "+
+			"rebuilt from TiKV once TiFlash stores are up (progress is in information_schema.tiflash_replica)",
 		stores), nil
 }

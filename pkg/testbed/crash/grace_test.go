@@ -41,7 +41,7 @@ func graceful() map[string]stopped {
 		"gc":      removes(ofKilled(Backup, "wait", "gc", "--older-than", "0s", "--yes", "--delete-rate", "100"), "ec2.DeleteSnapshot", "snap-"),
 		"restore abort": {
 			args: ofKilled(Restore, "collect", "restore", "abort", killedRun, "--yes", "--delete-rate", "100"), at: "kube.delete.tidbclusters",
-			stalls: everything, code: exitTerminated, left: []string{"what was not deleted stays: run it again", "its lock ends"}, again: true,
+			stalls: everything, code: exitTerminated, left: []string{"run it again to delete the rest", "its lock expires"}, again: true,
 		},
 		"runs abort": {
 			args: ofKilled(Backup, "wait", "runs", "abort", killedRun, "--yes"), at: "ec2.DeleteSnapshot", stalls: "ec2.DeleteSnapshot",

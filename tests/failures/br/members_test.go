@@ -189,7 +189,7 @@ func TestDocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:
 			tikv := d["tikv"].(map[string]any)                                                           //nolint:forcetypeassert // as written
 			tikv["stores"], tikv["replicas"] = tikv["stores"].([]any)[:2], 2                             //nolint:forcetypeassert // as written
 			d["kubernetes"].(map[string]any)["pvs"], d["kubernetes"].(map[string]any)["pvcs"] = nil, nil //nolint:forcetypeassert // as written
-		}, "is in PD and has no pod"},
+		}, "is in PD but has no pod"},
 		"no claim": {func(d map[string]any) {
 			k := d["kubernetes"].(map[string]any) //nolint:forcetypeassert // as written
 			k["pvcs"] = k["pvcs"].([]any)[1:]     //nolint:forcetypeassert // as written

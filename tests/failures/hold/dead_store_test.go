@@ -57,7 +57,7 @@ func TestStoreDeadForGood_IsHeldNoLongerThanTheRunCouldHoldIt(t *testing.T) {
 
 			e := p.run(within(t, 2*time.Minute), row.before...)
 			require.Equal(t, exitHeld, e.code, e.String())
-			require.Contains(t, e.stderr, "a store that is dead for good is left out")
+			require.Contains(t, e.stderr, "a permanently dead store is skipped")
 			p.expire(t)
 			p.pass(t, "dead", time.Hour)
 

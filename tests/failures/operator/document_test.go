@@ -93,7 +93,7 @@ func TestRestoreWithStrayObjects_LeavesThemOut(t *testing.T) {
 	}), func() {
 		run, err := p.RestoreVolumes(within(t), p.target) // it binds them by the Operator's rules
 		require.NoError(t, err)
-		require.True(t, run.Says("they are left out"))
+		require.True(t, run.Says("omitting objects that belong to none"))
 		require.Len(t, p.restored(), 6)
 	})
 }
