@@ -95,22 +95,19 @@ type HoldTimes struct {
 	Stores   []phase.StoreParts
 }
 
-// run is one backup under way.
+// run is one backup under way: the parts, and what they are made of. Its steps hand on what each part makes.
 type run struct {
 	Deps
 	opts    Options
 	catalog catalog.Catalog
 	runner  *runner.Runner
-
-	clusterID uint64 // PD's: names are alike in many Kubernetes clusters
-
 	source  source
 	ts      timestamps
 	early   earlyApply
 	marks   marker
 	holder  holder
 	records recorder
-	at      attempt
+	at      attempt // the one under way, or the last
 	result  Result
 }
 
@@ -152,7 +149,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		return &Result{}, err
 	}
 	r := newRun(deps, opts)
-	if err := r.identify(ctx); err != nil {
+	if err := r.source.identify(ctx); err != nil {
 		return &Result{}, err
 	}
 	outcome, err := r.runner.Execute(ctx, r.book(r.steps(), r.resumption()))

@@ -15,7 +15,7 @@ func Continues(h *phase.History, o Options, clusterID uint64) bool {
 	o.defaults()
 	was, err := journal.ReadAbout(o.Run, h.Records[0])
 	r := newRun(Deps{}, o)
-	r.clusterID = clusterID
+	r.source.clusterID = clusterID
 	about := r.about()
 	return err == nil && was.SameRequest(o.Run, &about) == nil
 }

@@ -28,7 +28,8 @@ type source struct {
 	ebs  preflight.EBS
 	opts Options
 
-	*preflight.Source // as it was found last; nil before
+	clusterID         uint64 // PD's: names are alike in many Kubernetes clusters
+	*preflight.Source        // as it was found last; nil before
 	rules             preflight.TSRules
 	regions           map[cluster.RegionID]uint64 // by version, as they were in preflight
 	resolved          cluster.TS                  // the highest resolved ts that was found

@@ -21,13 +21,13 @@ func unfinished(storage string, o Options) string {
 	return text + ", and so does the next backup in the same storage"
 }
 
-// noteAttempt says what remains of an attempt that begins, or is taken over.
-func (r *run) noteAttempt() {
-	if h := r.at.hold; h != nil {
-		r.Remains.Set(phase.RemainsHold, h.Remains)
+// note says what remains of an attempt that begins, or is taken over, and how its snapshots are deleted.
+func (a *attempt) note(remains *phase.Remains, how string) {
+	if a.hold != nil {
+		remains.Set(phase.RemainsHold, a.hold.Remains)
 	}
-	sets, how := r.at.sets, r.remover().how()
-	r.Remains.Set(remainsSnapshots, func() string {
+	sets := a.sets
+	remains.Set(remainsSnapshots, func() string {
 		ids, asked := sets.remaining()
 		if len(ids)+asked == 0 {
 			return ""

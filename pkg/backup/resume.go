@@ -22,7 +22,7 @@ import (
 func (r *run) about() journal.About {
 	return journal.About{
 		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Request: r.opts.Request(),
-		ClusterID: r.clusterID,
+		ClusterID: r.source.clusterID,
 	}
 }
 
@@ -47,7 +47,7 @@ func (r *run) resumption() *runner.Resumption {
 	return &runner.Resumption{
 		Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
 		Learn: func(h *phase.History, was *journal.About) error {
-			if err := r.sameCluster(h, was); err != nil {
+			if err := sameCluster(r.opts.Run, h, was, r.about()); err != nil {
 				return err
 			}
 			r.records.sealing = h.Undoing() && h.Began(journal.StepSeal)
@@ -131,13 +131,13 @@ func askedFor(cuts []journal.Cut) *sets {
 func Abort(ctx context.Context, deps Deps, opts Options) error {
 	opts.defaults()
 	r := newRun(deps, opts)
-	if err := r.identify(ctx); err != nil {
+	if err := r.source.identify(ctx); err != nil {
 		return err
 	}
 	rule := r.resumption()
 	rule.Abort = true
 	rule.Learn = func(h *phase.History, was *journal.About) error {
-		if err := r.sameCluster(h, was); err != nil {
+		if err := sameCluster(r.opts.Run, h, was, r.about()); err != nil {
 			return err
 		}
 		r.records.sealing = h.Began(journal.StepSeal)

@@ -45,7 +45,7 @@ func (r *run) steps() []phase.Step {
 	steps = append(steps, []phase.Step{
 		r.runner.LockStep(phaseTask, r.runner.Lock),
 		{
-			Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: phase.Undo{Do: r.undoClaim()},
+			Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: phase.Undo{Do: r.records.undoClaim()},
 			Resume: phase.Resumption{Repeat: true},
 		},
 	}...)
@@ -112,6 +112,22 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 		},
 		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC, Unfenced: holds},
 	})
+}
+
+// holdGroup makes everything from the first connection to the release one group: if the hold breaks, all of it is
+// released, its snapshots are deleted, and it is held again, a bounded number of times.
+func (r *run) holdGroup() *phase.RetryGroup {
+	from := journal.StepConnect
+	switch { // of the time right before the hold, so that few regions change in between
+	case r.early.preventing():
+		from = journal.StepReadReplicas
+	case r.marks.wanted():
+		from = journal.StepMarks
+	}
+	return &phase.RetryGroup{
+		From: from, To: journal.StepRelease, Attempts: r.opts.HoldAttempts, Worth: worthAnotherHold,
+		Phase: phaseHoldAgain, Ready: r.awaitSteady, Deadline: r.opts.SteadyTimeout,
+	}
 }
 
 // endedAtLast is what is over after the second release.

@@ -55,6 +55,11 @@ func (r *run) awaitPending(ctx context.Context, s *phase.Scope) error {
 	return r.room().awaitDeleted(ctx, s, r.source.Source)
 }
 
+// claim takes the backup's id in the storage, and a prefix of TiDB Operator's as br does.
+func (r *run) claim(ctx context.Context, _ *phase.Scope) error {
+	return r.records.claim(ctx, r.runner.Started())
+}
+
 // readMarks notes where the regions' logs end, and waits until the resolved ts has passed the marks: only then does the
 // hold begin. It is no part of the hold, and changes nothing. A backup that gets no marks is as good without them.
 func (r *run) readMarks(ctx context.Context, s *phase.Scope) error {

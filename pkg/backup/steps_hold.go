@@ -31,7 +31,7 @@ func (r *run) connect(ctx context.Context, s *phase.Scope) (err error) {
 	if r.at.hold, err = r.holder.open(ctx, s.Log, r.source.Topology.Stores); err != nil {
 		return err
 	}
-	r.noteAttempt()
+	r.at.note(r.Remains, r.remover().how())
 	stores := int64(len(r.source.Topology.Stores))
 	s.Expect(stores, "stores")
 	if err := r.at.hold.Connect(ctx); err != nil {

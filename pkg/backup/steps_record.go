@@ -21,7 +21,7 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 	retag(ctx, s, r.EBS, r.at.sets.all(), r.runner.Fence().Epoch())
 	r.marks.adopt(ctx, s, p.Marks, p.Regions)
 	r.result.Marks, r.result.Regions = r.marks.kept()
-	r.noteAttempt()
+	r.at.note(r.Remains, r.remover().how())
 	r.announce(s)
 	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.at.backupTS)
 	return nil
@@ -57,7 +57,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		}
 		r.result.Manifest = m
 	}
-	return r.records.put(ctx, r.result.Manifest, r.clusterID) // br's documents of it may be missing
+	return r.records.put(ctx, r.result.Manifest, r.source.clusterID) // br's documents of it may be missing
 }
 
 // forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted.
@@ -67,7 +67,7 @@ func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
 
 // adoptManifest reads the manifest that an earlier process has recorded.
 func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {
-	r.result.Manifest, err = r.records.adopt(ctx, r.clusterID)
+	r.result.Manifest, err = r.records.adopt(ctx, r.source.clusterID)
 	return err
 }
 

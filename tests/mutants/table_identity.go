@@ -10,7 +10,7 @@ func identityGuards() []Mutant {
 			"differs == nil && !proven {", "false && !proven {",
 			"TestRunOfANamesake_IsContinuedOnlyIfItIsChosen"),
 		in("pkg/backup/same_cluster.go", "the backup of a namesake is sealed or undone by its run's id", oneRun,
-			"	_, err := was.SameCluster(r.opts.Run, &mine)\n", "	_, err := mine.SameCluster(r.opts.Run, &mine)\n",
+			"	_, err := was.SameCluster(run, &mine)\n", "	_, err := mine.SameCluster(run, &mine)\n",
 			"TestRunOfANamesake_IsNeitherContinuedNorUndone|TestRun_OlderRunOfANamesake_IsNeitherContinuedNorUndone"),
 		in("pkg/backup/same_cluster.go", "a run of an older version is taken for this cluster's although its proof names another", oneRun,
 			"	if was.ClusterID == 0 {", "	if false {",
