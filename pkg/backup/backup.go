@@ -57,9 +57,9 @@ type Deps struct {
 	Log        *zap.Logger
 	// Remains learns what would be left if the process ended at any moment.
 	Remains *phase.Remains
-	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to say;
-	// nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as it is. Nil
-	// announces nothing.
+	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to
+	// say; nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as
+	// it is. Nil announces nothing.
 	Announce func(source *preflight.Source, earlier json.RawMessage) (expected json.RawMessage, text string)
 }
 
@@ -76,8 +76,8 @@ type Result struct {
 	Attempts int
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
 	DataBytes, LargestBytes int64
-	// Marks are where the regions' raft logs ended, Regions how many there were then; nil and 0 where this process did not
-	// read them.
+	// Marks are where the regions' raft logs ended, Regions how many there were then; nil and 0 where this process did
+	// not read them.
 	Marks   *marks.Set
 	Regions int
 	// Warnings are what a person has to know of a backup that is done.
@@ -133,7 +133,8 @@ func newRun(deps Deps, opts Options) *run {
 func newRunner(deps Deps, opts Options) *runner.Runner {
 	cfg := runner.Config{
 		Operation: "backup", Run: opts.Run, Cluster: opts.Cluster, Owner: opts.Owner, Tool: opts.Tool,
-		Store: deps.Store, Sink: deps.Sink, Log: deps.Log, Remains: deps.Remains, NoCopy: "back up", LockWait: opts.LockWait,
+		Store: deps.Store, Sink: deps.Sink, Log: deps.Log, Remains: deps.Remains,
+		NoCopy: "back up", LockWait: opts.LockWait,
 	}
 	if deps.Store != nil { // nil in an outline
 		cfg.Unfinished = unfinished(deps.Store.URL(), opts)

@@ -12,9 +12,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// lastCut is when another run of the cluster last dealt with EC2's set of snapshots, by its journal, if that was after since;
-// else zero. EC2 counts a snapshot that was deleted, and shows it to nobody.
-func lastCut(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (time.Time, error) {
+// lastCut is when another run of the cluster last dealt with EC2's set of snapshots, by its journal, if that was after
+// since; else zero. EC2 counts a snapshot that was deleted, and shows it to nobody.
+func lastCut(
+	ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time,
+) (time.Time, error) {
 	journals, err := recentJournals(ctx, store, name, self, since)
 	var last time.Time
 	for _, f := range journals {
@@ -28,9 +30,9 @@ func lastCut(ctx context.Context, store objstore.Store, name cluster.Name, self 
 	return last, nil
 }
 
-// Bounds of what is read of other runs' journals: of a storage that holds those of years, only runs are listed that began
-// within maxRun before the time that is asked for, and in a time that is short beside the step's. What is missed costs a wait
-// within the hold, and not the backup.
+// Bounds of what is read of other runs' journals: of a storage that holds those of years, only runs are listed that
+// began within maxRun before the time that is asked for, and in a time that is short beside the step's. What is missed
+// costs a wait within the hold, and not the backup.
 const (
 	maxRun      = 24 * time.Hour
 	recentLimit = 15 * time.Second
@@ -38,7 +40,9 @@ const (
 
 // recentJournals is what those of the other runs of a cluster that wrote something after since say. What cannot be
 // read as a journal is left out.
-func recentJournals(ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time) (map[cluster.RunID]journal.BackupFacts, error) {
+func recentJournals(
+	ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time,
+) (map[cluster.RunID]journal.BackupFacts, error) {
 	ctx, cancel := context.WithTimeout(ctx, recentLimit)
 	defer cancel()
 	found, err := runs.Since(ctx, store, since.Add(-maxRun))

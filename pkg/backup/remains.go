@@ -14,7 +14,8 @@ const remainsSnapshots = "snapshots"
 
 // unfinished says what remains of the run from the lock on.
 func unfinished(storage string, o Options) string {
-	text := fmt.Sprintf("run %s of backup %s is not finished: tisnap runs abort %s --storage %s --yes undoes it", o.Run, o.Backup, o.Run, storage)
+	text := fmt.Sprintf("run %s of backup %s is not finished: tisnap runs abort %s --storage %s --yes undoes it",
+		o.Run, o.Backup, o.Run, storage)
 	if o.ClusterMeta == nil {
 		return text + ", the same command continues it"
 	}

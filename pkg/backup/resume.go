@@ -29,7 +29,8 @@ func (r *run) about() journal.About {
 // Request is what decides about the backup, beside its name, by the names of the options.
 func (o *Options) Request() map[string]string {
 	request := map[string]string{
-		"tag": strings.Join(o.Tags, ","), "keep-tags": strings.Join(o.KeepTags, ","), "consistent-now": strconv.FormatBool(o.ConsistentNow), "tiflash": string(o.TiFlash),
+		"tag": strings.Join(o.Tags, ","), "keep-tags": strings.Join(o.KeepTags, ","),
+		"consistent-now": strconv.FormatBool(o.ConsistentNow), "tiflash": string(o.TiFlash),
 		"sign-key": o.SignKey.ID(),
 	}
 	if o.EarlyApply != "" && o.EarlyApply != PreventEarlyApply { // older versions did not have the option
@@ -63,7 +64,8 @@ func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
 		return "", nil
 	}
 	if h.Done(journal.StepSeal) {
-		return "", failure.New(failure.Conflict, "resume run", string(r.opts.Run), "backup %s is sealed, and the run was being ended when its process died", r.opts.Backup).
+		return "", failure.New(failure.Conflict, "resume run", string(r.opts.Run),
+			"backup %s is sealed, and the run was being ended when its process died", r.opts.Backup).
 			WithHint("the backup can be restored; take the next one without --run-id, and under another --name")
 	}
 	return "the run was being undone when its process died", nil
@@ -73,7 +75,8 @@ func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
 // the backup's id, unless it can be sealed no more.
 func (r *run) reset() error {
 	if r.records.sealing {
-		return failure.New(failure.Conflict, "resume run", string(r.opts.Run), "it is undone; backup %s was to be sealed before, so its id is used up", r.opts.Backup).
+		return failure.New(failure.Conflict, "resume run", string(r.opts.Run),
+			"it is undone; backup %s was to be sealed before, so its id is used up", r.opts.Backup).
 			WithHint("run the command again, under another --name if you chose one")
 	}
 	r.at = newAttempt()
@@ -101,7 +104,8 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 	if f.Attempts == 0 {
 		return nil
 	}
-	s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its snapshots are deleted")
+	s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its " +
+		"snapshots are deleted")
 	if len(f.Holds) > 0 {
 		if err := r.holder.releaseLeftovers(ctx); err != nil {
 			return err
@@ -110,8 +114,8 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 	return r.deleteMade(ctx, s, askedFor(f.Cuts))
 }
 
-// askedFor are the sets that earlier processes may have asked for: EC2 may still hide them. Of those that were undone, all are
-// deleted, the ones that EC2 hid as well.
+// askedFor are the sets that earlier processes may have asked for: EC2 may still hide them. Of those that were undone,
+// all are deleted, the ones that EC2 hid as well.
 func askedFor(cuts []journal.Cut) *sets {
 	made := newSets()
 	for i := range cuts {

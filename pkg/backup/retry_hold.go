@@ -21,6 +21,7 @@ func worthAnotherHold(step string, err error) bool {
 	}
 	// The kind alone, not failure.Transient: one store's answer may end the calls to the others, which are cancelled.
 	kind := failure.KindOf(err)
-	return kind != failure.Held && slices.Contains([]string{journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS}, step) &&
+	holding := []string{journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS}
+	return kind != failure.Held && slices.Contains(holding, step) &&
 		(kind == failure.Unknown || kind == failure.Limited) && !failure.Permanent(err)
 }

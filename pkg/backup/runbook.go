@@ -45,8 +45,8 @@ func (r *run) steps() []phase.Step {
 	steps = append(steps, []phase.Step{
 		r.runner.LockStep(phaseTask, r.runner.Lock),
 		{
-			Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim, Undo: phase.Undo{Do: r.records.undoClaim()},
-			Resume: phase.Resumption{Repeat: true},
+			Phase: phaseTask, Name: stepClaim, Deadline: time.Minute, Do: r.claim,
+			Undo: phase.Undo{Do: r.records.undoClaim()}, Resume: phase.Resumption{Repeat: true},
 		},
 	}...)
 	steps = append(steps, r.holdSteps(holding, releasing)...)
@@ -164,8 +164,8 @@ func (r *run) checks() []phase.Step {
 	}}
 	if r.opts.OnImport == preflight.WaitOnImport {
 		steps = append(steps, phase.Step{
-			Phase: phaseTask, Name: "await-imports", Deadline: r.opts.ImportTimeout + time.Minute, Do: r.source.awaitImports,
-			ReadOnly: true,
+			Phase: phaseTask, Name: "await-imports", Deadline: r.opts.ImportTimeout + time.Minute,
+			Do: r.source.awaitImports, ReadOnly: true,
 		})
 	}
 	if r.opts.ConsistentNow {

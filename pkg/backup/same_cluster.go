@@ -9,7 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// identify finds out which cluster of its name this is: no other's cut may be adopted, and none of its snapshots deleted.
+// identify finds out which cluster of its name this is: no other's cut may be adopted, and none of its snapshots
+// deleted.
 func (o *source) identify(ctx context.Context) (err error) {
 	o.clusterID, err = o.pd.ClusterID(ctx)
 	return failure.Annotate(err, "read cluster id", o.opts.Cluster.String())

@@ -43,10 +43,12 @@ func (s *sets) checkStarts(name cluster.Name) error {
 	case len(s.byStore) == 0:
 		return refuse("no snapshot was made")
 	case lowest-highest > startMargin:
-		return refuse("snapshot %s started %s before it was asked for: it is not of this cut", oldest.ID, (lowest - highest).Round(time.Millisecond)).
+		return refuse("snapshot %s started %s before it was asked for: it is not of this cut", oldest.ID,
+			(lowest - highest).Round(time.Millisecond)).
 			WithHint("run the backup again")
 	case !answered && highest < -maxClockDifference:
-		return refuse("snapshot %s started %s before it was asked for, by this machine's clock", oldest.ID, (-highest).Round(time.Millisecond)).
+		return refuse("snapshot %s started %s before it was asked for, by this machine's clock", oldest.ID,
+			(-highest).Round(time.Millisecond)).
 			WithHint("set this machine's clock, and run the backup again")
 	}
 	return nil
