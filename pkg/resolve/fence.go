@@ -19,12 +19,6 @@ type Fence interface {
 	Holder(ctx context.Context) fenced.Holder
 }
 
-// taken is a Conflict if another run has the cluster by now: a process that was suspended may not have noticed it yet.
-func (c *Config) taken(ctx context.Context) error {
-	_ = c.Fence.Check(ctx) // notes it; what cannot be asked now keeps nothing frozen
-	return c.Fence.Loss()
-}
-
 // noOtherRun is the fence of a cluster without a lock. Only what the stores show is noted.
 type noOtherRun struct{ lost atomic.Pointer[error] }
 

@@ -49,7 +49,7 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 	if err := w.removeAll(ctx, s); err != nil {
 		return err
 	}
-	return r.freezer.makingReplicas(ctx, func() error {
+	return r.freezer.MakingReplicas(ctx, rebuildAtOnce, func() error {
 		if err := w.all(ctx, s, w.missing); err != nil {
 			return err
 		}
@@ -62,19 +62,19 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 // thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. PD's limits stay lowered
 // if a replica is ahead.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
-	return r.freezer.thaw(ctx, r.record.early.present())
+	return r.freezer.Thaw(ctx, r.record.early.present())
 }
 
 // Thaw lets PD schedule again, releases GC, and clears the progress: what is written to the cluster from now on
 // must not be flashed back. Call it when TiDB is up. It is Conflict once another run has the cluster.
 func (r *Resolver) Thaw(ctx context.Context, s *phase.Scope) error {
-	if err := r.cfg.taken(ctx); err != nil {
+	if err := r.freezer.Taken(ctx); err != nil {
 		return err
 	}
 	if err := r.thaw(ctx, s); err != nil {
 		return err
 	}
-	if err := r.cfg.taken(ctx); err != nil { // the progress is the other's by now
+	if err := r.freezer.Taken(ctx); err != nil { // the progress is the other's by now
 		return err
 	}
 	return failure.Annotate(r.cfg.Progress.Clear(ctx), "remove progress", r.cfg.Cluster.String())

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/freeze"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
@@ -94,7 +95,7 @@ type Resolver struct {
 	tikv TiKV
 
 	record    *record
-	freezer   *freezer
+	freezer   *freeze.Freezer
 	questions questions
 	stores    *storeList  // made by collect
 	metas     *plan.Metas // until the plan is made
@@ -169,7 +170,9 @@ func (r *Resolver) Target(cfg Config, p PD) {
 		return slices.Contains(cfg.TolerateStores, id)
 	})
 	r.cfg.Config, r.pd, r.record.pd = cfg, p, p
-	r.freezer = &freezer{cfg: r.cfg, pd: p}
+	r.freezer = freeze.New(freeze.Config{
+		Cluster: cfg.Cluster, Service: servicePrefix + string(cfg.Run), BackupTS: cfg.BackupTS, PD: p, Fence: cfg.Fence, Log: r.cfg.log,
+	})
 }
 
 // Stats is valid after the steps ran.

@@ -20,8 +20,6 @@ type Stamps struct {
 // noteDeadline bounds a write of progress that nothing else bounds.
 const noteDeadline = 30 * time.Second
 
-const hintGC = "restore into a new cluster, and let nothing but the restore use it until it is done"
-
 // stamp takes new timestamps, or continues with what the run noted that this one resumes, and writes that down.
 func (r *record) stamp(ctx context.Context, s *phase.Scope) error {
 	if r.cfg.BackupTS == 0 {

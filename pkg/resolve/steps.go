@@ -59,10 +59,10 @@ func (r *Resolver) findAhead(ctx context.Context, s *phase.Scope) error {
 // foundBefore is what an earlier run has found of replicas that are ahead, and PD cannot have copied since.
 func (r *Resolver) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	found, err := r.record.foundBefore(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil || !found.present() {
+		return found, err
 	}
-	return found, r.freezer.checkKept(ctx, found)
+	return found, r.freezer.CheckKept(ctx, len(found.Affected))
 }
 
 // makePlan chooses the leader of each region, or refuses what it cannot prove.
@@ -109,7 +109,7 @@ func (r *Resolver) Plan() *plan.Plan { return r.plan }
 // freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
 // thaw: the flashback of a large cluster takes longer than one TTL.
 func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
-	return r.freezer.freeze(ctx, r.record.early.present())
+	return r.freezer.Freeze(ctx, r.record.early.present())
 }
 
 // stamp takes the flashback's timestamps, or those of the run that this one resumes, and writes them down
@@ -118,7 +118,7 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 	if err := r.record.stamp(ctx, s); err != nil {
 		return err
 	}
-	return r.freezer.holdGC(ctx)
+	return r.freezer.HoldGC(ctx)
 }
 
 // makeLeaders makes the planned leaders lead. It returns when PD knows the planned leader of every region, and does

@@ -6,6 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve/freeze"
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
@@ -14,7 +15,7 @@ type sweeps struct {
 	cfg     *settings
 	pd      pd.Members
 	calls   *recovery
-	freezer *freezer
+	freezer *freeze.Freezer
 
 	scanned []cluster.Region // all regions as PD listed them last, which the sweeps own in turn; nil is not known
 	retries int64            // calls that had to be sent again
@@ -31,7 +32,7 @@ func (w *sweeps) run(ctx context.Context, s *phase.Scope, cfg sweep.Config) (*sw
 
 // check fails if what the run relies on is lost: another run recovers the cluster, or GC has passed the backup ts.
 func (w *sweeps) check(ctx context.Context) error {
-	w.freezer.pollGC(ctx)
+	w.freezer.PollGC(ctx)
 	return w.interrupted()
 }
 
@@ -40,7 +41,7 @@ func (w *sweeps) interrupted() error {
 	if err := w.calls.checkCalls(); err != nil {
 		return err
 	}
-	return w.freezer.gcPassed()
+	return w.freezer.GCPassed()
 }
 
 // sweepRun is the run as one sweep knows it.

@@ -27,7 +27,7 @@ func aheadGuards() []Mutant {
 			"	if r.cfg.NoneAhead {", "	if !r.cfg.NoneAhead {", refused),
 		in(record, "a run that resumes looks again, when it is not to be seen any more", noneAhead,
 			"	case err == nil && saved.EarlyApply != nil:", "	case err == nil:", refused),
-		in("pkg/resolve/freeze.go", "a run that resumes trusts a PD that may have copied a replica that is ahead", noneAhead,
+		freezing("a run that resumes trusts a PD that may have copied a replica that is ahead", noneAhead,
 			"fmt.Sprint(frozen[item]) {", "fmt.Sprint(frozen[item]) && false {", refused),
 		in(take, "a replica that is ahead passes where nobody can rebuild it", noneAhead,
 			"	if !cfg.Rebuilds {", "	if false {", refused),
@@ -50,7 +50,7 @@ func aheadGuards() []Mutant {
 
 // rebuildGuards are those of the rebuild of such replicas.
 func rebuildGuards() []Mutant {
-	const all, rebuild, limits = "pkg/resolve/rebuild.go", "pkg/resolve/rebuild_region.go", "pkg/resolve/freeze.go"
+	const all, rebuild = "pkg/resolve/rebuild.go", "pkg/resolve/rebuild_region.go"
 	const leave = "pkg/resolve/leave.go"
 	const raised = "TestRebuild_LimitsOfPD_AreRaisedOnceAllAreRemoved"
 	const spared, killed = "TestRebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestRebuild_KilledAfterTheRemoval_TheNewPeerStays"
@@ -66,13 +66,14 @@ func rebuildGuards() []Mutant {
 		in(all, "a part of a region that PD does not know yet keeps its replica", noneAhead,
 			"case region == nil || !known.Contains(p.Keys):", "case region == nil:", spared),
 		in(leave, "PD makes replicas while one that is ahead can lead", noneAhead,
-			"	if err := r.freeze(ctx, s); err != nil { // a run", "	r.freezer.rebuilding.Store(true)\n	if err := r.freeze(ctx, s); err != nil { // a run", raised),
+			"	if err := w.removeAll(ctx, s); err != nil {",
+			"	if err := r.freezer.MakingReplicas(ctx, rebuildAtOnce, func() error { return w.removeAll(ctx, s) }); err != nil {", raised),
 		in(all, "a run that resumes does not know that none is left", noneAhead,
 			"	return w.record.noteEarly(ctx, &EarlyApply{Affected: early.Affected, Rebuild: early.Rebuild, Removed: true})",
 			"	w.record.early = &EarlyApply{Affected: early.Affected, Rebuild: early.Rebuild, Removed: true}\n	return nil", "TestRebuild_KilledOnceAllAreRemoved_PDMayScheduleMeanwhile"),
-		in(limits, "PD may copy a replica that is ahead ten minutes after a kill", noneAhead,
+		freezing("PD may copy a replica that is ahead ten minutes after a kill", noneAhead,
 			"	f.ahead.Store(ahead)", "	f.ahead.Store(false)", raised),
-		in(limits, "a run that fails lets PD copy a replica that is ahead", noneAhead,
+		freezing("a run that fails lets PD copy a replica that is ahead", noneAhead,
 			"	if !ahead {", "	if true {", "TestRebuild_FailsWhileAReplicaIsAhead_PDStaysFrozen"),
 		in(rebuild, "a replica that was made again is removed, which is not on the list", noneAhead,
 			"q.Store == p.Store && q.ID == p.Peer", "q.Store == p.Store", spared),
@@ -83,8 +84,8 @@ func rebuildGuards() []Mutant {
 			"	w.record.early = &EarlyApply{Affected: w.record.early.Affected, Rebuild: list}\n	return nil", killed),
 		in(leave, "a run of which nobody knows whether it has looked continues to TiDB", noneAhead,
 			"	if r.cfg.NoneAhead {", "	if true {", "TestRebuild_NobodyHasLooked_IsRefused"),
-		in(limits, "PD makes no replica, as it is frozen", noneAhead,
-			"	if f.rebuilding.Load() {", "	if false {", raised),
+		freezing("PD makes no replica, as it is frozen", noneAhead,
+			"	limits[replicaLimit] = f.replicas.Load()\n", "", raised),
 		in("pkg/resolve/extend_logs.go", "a replica that is elected before it is rebuilt answers nothing", noneAhead,
 			"		case state.Last >= a.Applied:", "		case true:", "TestReplicaAheadOfTheLog_IsRebuilt"),
 		in("pkg/restore/start_over.go", "a run that cannot know which replicas were ahead is continued", noneAhead,
@@ -105,4 +106,11 @@ func rebuildGuards() []Mutant {
 		in("pkg/restore/rebuild_replicas.go", "replicas are rebuilt under a TiDB of somebody else", noneAhead,
 			"len(pods) == 0 {", "true {", "TestLeaveRecovery_TiDBRunsAndReplicasAreToBeRebuilt_IsRefused"),
 	}
+}
+
+// freezing is a row of what keeps PD frozen. The tests are the resolver's.
+func freezing(name, promise, from, to, tests string) Mutant {
+	m := in("pkg/resolve/freeze/freeze.go", name, promise, from, to, tests)
+	m.Package = "pkg/resolve"
+	return m
 }

@@ -63,8 +63,8 @@ func lockGuards() []Mutant {
 			"if err != nil || !found.Held(time.Now()) {", "if err != nil || found.Record == nil || !found.Record.Held(time.Now()) {",
 			"TestLockOf_OwnerWasKilled_IsNotShownAsAlive"),
 		{
-			Name: "a process that wakes up releases PD that another run froze", Promise: oneRun, File: "pkg/resolve/freeze.go",
-			Old: "		if err := f.cfg.taken(ctx); err != nil && !lost {", New: "		if err := f.cfg.taken(ctx); err != nil && false {",
+			Name: "a process that wakes up releases PD that another run froze", Promise: oneRun, File: "pkg/resolve/freeze/freeze.go",
+			Old: "		if err := f.Taken(ctx); err != nil && !lost {", New: "		if err := f.Taken(ctx); err != nil && false {",
 			Package: "pkg/resolve", Tests: "^TestResolver$/^another_run_takes_the_cluster_while_PD",
 		},
 		in("pkg/kube/bind_volume.go", "a process that wakes up makes a claim in another run's target", oneRun,

@@ -1,4 +1,4 @@
-package resolve
+package freeze
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/pd"
@@ -31,7 +32,7 @@ var frozen = map[string]any{
 const replicaLimit = "schedule.replica-schedule-limit"
 
 const (
-	// freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until thaw.
+	// freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until Thaw.
 	freezeTTL = 10 * time.Minute
 	// aheadTTL is how long PD's limits stay lowered then if a replica is ahead: PD must not copy it.
 	aheadTTL = 7 * 24 * time.Hour
@@ -44,32 +45,52 @@ const (
 	frozenInterval = 5 * time.Second
 )
 
-// freezer keeps PD from moving what is recovered, and GC from the versions that are flashed back to. Its fields belong to
-// one step at a time, but for what the renewal beside it uses.
-type freezer struct {
-	cfg *settings
-	pd  frozenPD
-
-	stop    context.CancelFunc // ends the renewal; nil while there is none
-	renewal sync.WaitGroup
-
-	// rebuilding lets PD make replicas while the rest of its scheduling stays frozen, and ahead keeps it frozen for long;
-	// limiting is for one change of its limits at a time.
-	rebuilding, ahead atomic.Bool
-	limiting          sync.Mutex
-
-	passed atomic.Uint64 // the GC safe point, once it is above the backup ts
+// Config is whose PD is frozen, and for which run.
+type Config struct {
+	Cluster  cluster.Name
+	Service  string     // the run's name among PD's GC safe points
+	BackupTS cluster.TS // GC is held back from the versions of this time
+	PD       PD
+	Fence    Fence
+	Log      *zap.Logger
 }
 
-// frozenPD is what freezing needs of PD.
-type frozenPD interface {
+// PD is what freezing needs of the placement driver.
+type PD interface {
 	pd.Scheduling
 	pd.GC
 }
 
-// freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until thaw. ahead
-// is that a replica is ahead of its log.
-func (f *freezer) freeze(ctx context.Context, ahead bool) error {
+// Fence says whether another run has, or may have, the cluster.
+type Fence interface {
+	// Check is a Conflict if so, and notes that.
+	Check(ctx context.Context) error
+	// Loss is the reason of a loss that was noted; nil is none.
+	Loss() error
+	// Holder reads who has the cluster.
+	Holder(ctx context.Context) fenced.Holder
+}
+
+// Freezer keeps PD frozen. Freeze, MakingReplicas and Thaw are called one after the other.
+type Freezer struct {
+	cfg Config
+
+	stop    context.CancelFunc // ends the renewal; nil while there is none
+	renewal sync.WaitGroup
+
+	replicas atomic.Int64 // how many PD may make at once
+	ahead    atomic.Bool  // keeps PD frozen for long
+	limiting sync.Mutex   // one change of the limits at a time
+
+	passed atomic.Uint64 // the GC safe point, once it is above the backup ts
+}
+
+// New makes a freezer. It does nothing yet.
+func New(cfg Config) *Freezer { return &Freezer{cfg: cfg} }
+
+// Freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until Thaw. ahead
+// is that a replica is ahead of its log. Calling it again lowers the limits again.
+func (f *Freezer) Freeze(ctx context.Context, ahead bool) error {
 	f.ahead.Store(ahead)
 	if err := f.lowerLimits(ctx); err != nil {
 		return err
@@ -84,20 +105,18 @@ func (f *freezer) freeze(ctx context.Context, ahead bool) error {
 }
 
 // lowerLimits overrides the limits for one TTL from now. PD answers with success also where it does nothing.
-func (f *freezer) lowerLimits(ctx context.Context) error {
+func (f *Freezer) lowerLimits(ctx context.Context) error {
 	f.limiting.Lock()
 	defer f.limiting.Unlock()
 	limits, ttl := maps.Clone(frozen), freezeTTL
-	if f.rebuilding.Load() {
-		limits[replicaLimit] = rebuildAtOnce
-	}
+	limits[replicaLimit] = f.replicas.Load()
 	if f.ahead.Load() {
 		ttl = aheadTTL
 	}
-	if err := f.pd.SetTTLConfig(ctx, limits, ttl); err != nil {
+	if err := f.cfg.PD.SetTTLConfig(ctx, limits, ttl); err != nil {
 		return failure.Annotate(err, "lower limits", f.cfg.Cluster.String())
 	}
-	inForce, err := f.pd.TTLConfig(ctx)
+	inForce, err := f.cfg.PD.TTLConfig(ctx)
 	if err != nil {
 		return failure.Annotate(err, "read limits back", f.cfg.Cluster.String())
 	}
@@ -109,12 +128,12 @@ func (f *freezer) lowerLimits(ctx context.Context) error {
 	return nil
 }
 
-// lastAnswers is how long thaw waits for the answers of pauses that are under way: one that is cancelled may be carried
+// lastAnswers is how long Thaw waits for the answers of pauses that are under way: one that is cancelled may be carried
 // out all the same, after the scheduler has been resumed, and last for a whole TTL.
 const lastAnswers = 2 * time.Second
 
 // keepFrozen renews until ctx ends. What fails is tried again at the next poll, which is in time.
-func (f *freezer) keepFrozen(ctx context.Context) {
+func (f *Freezer) keepFrozen(ctx context.Context) {
 	renewed, pause := time.Now(), thawedInterval
 	for wait.For(ctx, pause) == nil {
 		done, err := f.keepOnce(ctx, &renewed)
@@ -125,14 +144,14 @@ func (f *freezer) keepFrozen(ctx context.Context) {
 			return // what is paused by now is another run's
 		}
 		if err != nil && ctx.Err() == nil {
-			f.cfg.log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
+			f.cfg.Log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
 		}
 	}
 }
 
 // keepOnce renews what is due, and pauses what runs; done says that nothing does. Its calls get their answers also if ctx
 // ends meanwhile.
-func (f *freezer) keepOnce(ctx context.Context, renewed *time.Time) (done bool, err error) {
+func (f *Freezer) keepOnce(ctx context.Context, renewed *time.Time) (done bool, err error) {
 	ctx, release := wait.Outlive(ctx, lastAnswers)
 	defer release()
 	if time.Since(*renewed) > freezeTTL/3 {
@@ -141,35 +160,35 @@ func (f *freezer) keepOnce(ctx context.Context, renewed *time.Time) (done bool, 
 		}
 	}
 	done, pauseErr := f.pauseSchedulers(ctx)
-	f.pollGC(ctx)
+	f.PollGC(ctx)
 	return done, errors.Join(err, pauseErr)
 }
 
 // renew makes limits, pauses and the GC hold last for one TTL from now, unless another run has the cluster: its process
 // may have been suspended.
-func (f *freezer) renew(ctx context.Context) error {
+func (f *Freezer) renew(ctx context.Context) error {
 	if err := f.cfg.Fence.Check(ctx); err != nil {
 		return err
 	}
 	if err := f.lowerLimits(ctx); err != nil {
 		return err
 	}
-	list, err := f.pd.Schedulers(ctx)
+	list, err := f.cfg.PD.Schedulers(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
 	for _, s := range list {
-		if err := f.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
+		if err := f.cfg.PD.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
 			return failure.Annotate(err, "pause scheduler", s.Name)
 		}
 	}
-	_, err = f.pd.HoldGC(ctx, f.service(), f.cfg.BackupTS, gcTTL)
+	_, err = f.cfg.PD.HoldGC(ctx, f.cfg.Service, f.cfg.BackupTS, gcTTL)
 	return failure.Annotate(err, "hold gc", f.cfg.Cluster.String())
 }
 
 // pauseSchedulers pauses by name what PD lists by now and reads it back; done is false while PD lists none.
-func (f *freezer) pauseSchedulers(ctx context.Context) (done bool, err error) {
-	list, err := f.pd.Schedulers(ctx)
+func (f *Freezer) pauseSchedulers(ctx context.Context) (done bool, err error) {
+	list, err := f.cfg.PD.Schedulers(ctx)
 	if err != nil {
 		return false, failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
@@ -180,11 +199,11 @@ func (f *freezer) pauseSchedulers(ctx context.Context) (done bool, err error) {
 		if err := f.cfg.Fence.Check(ctx); err != nil {
 			return false, err
 		}
-		if err := f.pd.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
+		if err := f.cfg.PD.PauseScheduler(ctx, s.Name, freezeTTL); err != nil {
 			return false, failure.Annotate(err, "pause scheduler", s.Name)
 		}
 	}
-	if list, err = f.pd.Schedulers(ctx); err != nil {
+	if list, err = f.cfg.PD.Schedulers(ctx); err != nil {
 		return false, failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
 	for _, s := range list {
@@ -195,16 +214,22 @@ func (f *freezer) pauseSchedulers(ctx context.Context) (done bool, err error) {
 	return len(list) > 0, nil
 }
 
-// thaw puts scheduling and GC back. What cannot be put back does not keep it from the rest. While another run has the
+// Taken is a Conflict if another run has the cluster by now: a process that was suspended may not have noticed it yet.
+func (f *Freezer) Taken(ctx context.Context) error {
+	_ = f.cfg.Fence.Check(ctx) // notes it; what cannot be asked now keeps nothing frozen
+	return f.cfg.Fence.Loss()
+}
+
+// Thaw puts scheduling and GC back. What cannot be put back does not keep it from the rest. While another run has the
 // cluster, only the GC hold is this run's to end, and not even that if it is another process of this run. PD's limits stay
 // lowered if a replica is ahead, for aheadTTL.
-func (f *freezer) thaw(ctx context.Context, ahead bool) error {
+func (f *Freezer) Thaw(ctx context.Context, ahead bool) error {
 	if f.stop != nil {
 		f.stop()
 		f.renewal.Wait()
 		f.stop = nil
 	}
-	lost := f.cfg.taken(ctx) != nil
+	lost := f.Taken(ctx) != nil
 	if lost {
 		switch f.cfg.Fence.Holder(ctx) {
 		case fenced.HolderSameRun: // all of it is that process's
@@ -220,7 +245,7 @@ func (f *freezer) thaw(ctx context.Context, ahead bool) error {
 		acts = slices.Insert(acts, 1, f.dropLimits)
 	}
 	for _, putBack := range acts {
-		if err := f.cfg.taken(ctx); err != nil && !lost { // the process may have been suspended in the call before
+		if err := f.Taken(ctx); err != nil && !lost { // the process may have been suspended in the call before
 			return err
 		}
 		errs = append(errs, putBack(ctx))
@@ -228,18 +253,18 @@ func (f *freezer) thaw(ctx context.Context, ahead bool) error {
 	return failure.Join(errs...)
 }
 
-func (f *freezer) dropLimits(ctx context.Context) error {
-	return failure.Annotate(f.pd.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", f.cfg.Cluster.String())
+func (f *Freezer) dropLimits(ctx context.Context) error {
+	return failure.Annotate(f.cfg.PD.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", f.cfg.Cluster.String())
 }
 
-func (f *freezer) releaseGC(ctx context.Context) error {
-	return failure.Annotate(f.pd.ReleaseGC(ctx, f.service()), "release gc", f.cfg.Cluster.String())
+func (f *Freezer) releaseGC(ctx context.Context) error {
+	return failure.Annotate(f.cfg.PD.ReleaseGC(ctx, f.cfg.Service), "release gc", f.cfg.Cluster.String())
 }
 
 // resumeSchedulers resumes what PD lists as paused. One that PD does not have by now is not paused either: pauses are
 // the leader's, and a new leader has none.
-func (f *freezer) resumeSchedulers(ctx context.Context) error {
-	list, err := f.pd.Schedulers(ctx)
+func (f *Freezer) resumeSchedulers(ctx context.Context) error {
+	list, err := f.cfg.PD.Schedulers(ctx)
 	if err != nil {
 		return failure.Annotate(err, "list schedulers", f.cfg.Cluster.String())
 	}
@@ -248,42 +273,39 @@ func (f *freezer) resumeSchedulers(ctx context.Context) error {
 		if !s.Paused {
 			continue
 		}
-		if err := f.pd.ResumeScheduler(ctx, s.Name); err != nil && !failure.Is(err, failure.NotFound) {
+		if err := f.cfg.PD.ResumeScheduler(ctx, s.Name); err != nil && !failure.Is(err, failure.NotFound) {
 			errs = append(errs, failure.Annotate(err, "resume scheduler", s.Name))
 		}
 	}
 	return failure.Join(errs...)
 }
 
-// makingReplicas lets PD make replicas while do runs: none that is ahead of its log may be left.
-func (f *freezer) makingReplicas(ctx context.Context, do func() error) error {
+// MakingReplicas lets PD make so many replicas at once while do runs: none that is ahead of its log may be left.
+func (f *Freezer) MakingReplicas(ctx context.Context, atOnce int64, do func() error) error {
 	f.ahead.Store(false)
-	f.rebuilding.Store(true)
+	f.replicas.Store(atOnce)
 	err := f.lowerLimits(ctx)
 	if err == nil {
 		err = do()
 	}
-	f.rebuilding.Store(false)
+	f.replicas.Store(0)
 	if err != nil {
 		return err
 	}
 	return f.lowerLimits(ctx)
 }
 
-// checkKept refuses replicas that are ahead if PD's limits were not kept at 0 since they were found: PD may have copied
+// CheckKept refuses so many replicas that are ahead if PD's limits were not kept at 0 since they were found: PD may have copied
 // one to another store, where it is not known as such.
-func (f *freezer) checkKept(ctx context.Context, found *EarlyApply) error {
-	if !found.present() {
-		return nil
-	}
-	inForce, err := f.pd.TTLConfig(ctx)
+func (f *Freezer) CheckKept(ctx context.Context, ahead int) error {
+	inForce, err := f.cfg.PD.TTLConfig(ctx)
 	if err != nil {
 		return failure.Annotate(err, "read limits", f.cfg.Cluster.String())
 	}
 	for _, item := range slices.Sorted(maps.Keys(frozen)) {
 		if inForce[item] != fmt.Sprint(frozen[item]) {
 			return failure.New(failure.Corrupt, "look for replicas ahead of their logs", f.cfg.Cluster.String(),
-				"%d replicas are ahead, and PD's %s was not 0 since they were found: PD may have copied them", len(found.Affected), item).
+				"%d replicas are ahead, and PD's %s was not 0 since they were found: PD may have copied them", ahead, item).
 				WithHint("restore again onto fresh volumes")
 		}
 	}

@@ -1,4 +1,4 @@
-package resolve
+package freeze
 
 import (
 	"context"
@@ -13,6 +13,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/pd"
 )
+
+// noOtherRun is the fence of a cluster that this run has.
+type noOtherRun struct{ Fence }
+
+func (noOtherRun) Check(context.Context) error { return nil }
+func (noOtherRun) Loss() error                 { return nil }
 
 // slowPD has one scheduler, and takes a second for a pause. As a server does, it carries a pause out whose client has gone.
 type slowPD struct {
@@ -76,11 +82,10 @@ func TestThaw_PauseUnderWay_IsWaitedForAndResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &slowPD{begun: make(chan struct{}, 10)}
-		cfg := Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "run", Fence: &noOtherRun{}}
-		f := &freezer{cfg: &settings{Config: cfg, log: zap.NewNop()}, pd: p}
-		require.NoError(t, f.freeze(t.Context(), false))
+		f := New(Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Service: "tisnap-run", PD: p, Fence: noOtherRun{}, Log: zap.NewNop()})
+		require.NoError(t, f.Freeze(t.Context(), false))
 		<-p.begun
-		require.NoError(t, f.thaw(t.Context(), false))
+		require.NoError(t, f.Thaw(t.Context(), false))
 		synctest.Wait()
 		for range 10 { // whatever is still under way ends
 			<-time.After(time.Second)
