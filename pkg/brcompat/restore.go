@@ -8,7 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // restoreFlags are specific to `restore full`.
@@ -68,7 +68,7 @@ func (a *app) restoreCommand() *cobra.Command {
 
 // validate refuses impossible requests before anything is contacted.
 func (f *restoreFlags) validate() error {
-	if f.VolumeScope < int(restore.ScopeAll) || f.VolumeScope > int(restore.ScopeOther) {
+	if f.VolumeScope < int(volumes.ScopeAll) || f.VolumeScope > int(volumes.ScopeOther) {
 		return failure.New(failure.Usage, "read --volume-scope", strconv.Itoa(f.VolumeScope),
 			"want 0 (all volumes), 1 (those with TiKV's data) or 2 (the others)")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // restoreVolumes creates the volumes for a cluster that the Operator created, and writes the document with their ids
@@ -32,10 +33,10 @@ func (a *app) restoreVolumes(ctx context.Context, f restoreFlags) error {
 		return err
 	}
 	r.opts.Volume, r.opts.Zone, r.opts.FastRestore = f.volume(), cluster.Zone(f.TargetAZ), f.UseFSR
-	r.opts.Encrypt, r.opts.Scope = f.VolumeEncrypted, restore.VolumeScope(f.VolumeScope)
+	r.opts.Encrypt, r.opts.Scope = f.VolumeEncrypted, volumes.Scope(f.VolumeScope)
 	written := false
-	r.deps.HandOver = func(_ context.Context, volumes []restore.Volume) error {
-		err := r.document.writeRestored(f.OutputFile, volumes)
+	r.deps.HandOver = func(_ context.Context, made []restore.Volume) error {
+		err := r.document.writeRestored(f.OutputFile, made)
 		written = written || err == nil
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // volumeFlags describe the new volumes, where they go, and how they are initialized.
@@ -90,13 +91,13 @@ func (f *volumeFlags) validate() error {
 	if err := ebs.CheckKeepTags(f.keepTags); err != nil {
 		return err
 	}
-	_, err := restore.ParseZonePairs(f.azMap)
+	_, err := volumes.ParseZonePairs(f.azMap)
 	return err
 }
 
 // into copies the validated flags into the options.
 func (f *volumeFlags) into(o *restore.Options) error {
-	pairs, err := restore.ParseZonePairs(f.azMap)
+	pairs, err := volumes.ParseZonePairs(f.azMap)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // maxRestarts is how often a pod whose store is waited for may be restarted: with the kubelet's pauses the fourth time
@@ -81,7 +82,7 @@ func crashText(loop kube.CrashLoop, id cluster.StoreID) string {
 // storesByOrdinal are the backup's stores by the ordinal of their pods in the target.
 func (r *run) storesByOrdinal() []cluster.StoreID {
 	var ids []cluster.StoreID
-	for _, st := range byOrdinal(r.manifest.Source.Stores) {
+	for _, st := range volumes.ByOrdinal(r.manifest.Source.Stores) {
 		ids = append(ids, st.ID)
 	}
 	return ids

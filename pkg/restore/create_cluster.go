@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // createCluster makes the target in recovery mode, unless it was made for this restore. What the resolver wrote down of a
@@ -20,7 +21,7 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 		return err
 	}
 	r.noteCluster()
-	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target())
+	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target(*r.volumes.Plan()))
 }
 
 // deleteCluster deletes the target, if this run made it.
@@ -55,23 +56,18 @@ func (r *run) keptCluster() string {
 func (r *run) keeps() bool { return r.opts.KeepOnFailure || r.serves.Load() }
 
 // target is the cluster that the run makes, in Kubernetes' words.
-func (r *run) target() kube.Target {
-	sizes := map[string]int64{}
-	for i := range r.volumes {
-		v := &r.volumes[i] // whose volume may be made at this moment
-		sizes[v.Mount] = max(sizes[v.Mount], v.Spec.SizeGiB)
-	}
+func (r *run) target(plan volumes.Plan) kube.Target {
 	return kube.Target{
-		Name: r.opts.Target, Run: r.opts.Run, Stores: len(r.manifest.Source.Stores), SizesGiB: sizes,
+		Name: r.opts.Target, Run: r.opts.Run, Stores: len(r.manifest.Source.Stores), SizesGiB: plan.SizesGiB(),
 		KeepServiceSettings: r.opts.KeepServiceSettings, Changes: r.opts.Changes,
 	}
 }
 
-// restored are the run's volumes in Kubernetes' words.
-func (r *run) restored() []kube.RestoredVolume {
-	out := make([]kube.RestoredVolume, len(r.volumes))
-	for i := range r.volumes {
-		out[i] = r.asRestored(&r.volumes[i])
+// restored are volumes in Kubernetes' words.
+func (r *run) restored(volumes []Volume) []kube.RestoredVolume {
+	out := make([]kube.RestoredVolume, len(volumes))
+	for i := range volumes {
+		out[i] = r.asRestored(&volumes[i])
 	}
 	return out
 }
@@ -79,7 +75,7 @@ func (r *run) restored() []kube.RestoredVolume {
 func (r *run) asRestored(v *Volume) kube.RestoredVolume {
 	return kube.RestoredVolume{
 		Cluster: r.opts.Target, Instance: r.instance, Run: r.opts.Run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
-		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.claim, Object: v.object,
+		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
 	}
 }
 

@@ -6,26 +6,20 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // EBS is what a restore needs of EC2.
-type EBS interface {
-	ebs.Snapshots
-	ebs.Volumes
-	ebs.Account
-	ebs.Performance
-	ebs.Tagger
-	ebs.Keys
-	// AccountID is the 12-digit number of the account that calls go to.
-	AccountID(ctx context.Context) (string, error)
-}
+type EBS = volumes.EBS
+
+// Volume is one volume to restore, and where it goes.
+type Volume = volumes.Volume
 
 // TiKV is what a restore needs of the stores.
 type TiKV interface {

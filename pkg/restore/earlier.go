@@ -3,10 +3,10 @@ package restore
 import (
 	"encoding/json"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // earlier is what the journal says of the processes of a run that came before this one.
@@ -25,27 +25,9 @@ func readEarlier(h *phase.History, keep bool) earlier {
 	}
 }
 
-// earlierFast is what earlier processes enabled fast snapshot restore for, by zone: their intent names snapshots and
-// zones each with each, and a snapshot is restored in one zone.
-func (r *run) earlierFast() map[cluster.Zone][]cluster.SnapshotID {
-	if r.earlier.Fast == nil {
-		return nil
-	}
-	asked := map[pair]bool{}
-	for _, id := range r.earlier.Fast.Snapshots {
-		for _, zone := range r.earlier.Fast.Zones {
-			asked[pair{id, zone}] = true
-		}
-	}
-	mine := map[cluster.Zone][]cluster.SnapshotID{}
-	for zone, ids := range r.fastPairs() {
-		for _, id := range ids {
-			if asked[pair{id, zone}] {
-				mine[zone] = append(mine[zone], id)
-			}
-		}
-	}
-	return mine
+// volumes is what they did about volumes.
+func (e *earlier) volumes() volumes.Earlier {
+	return volumes.Earlier{Epoch: e.VolumesEpoch, Restarts: e.Restarts}
 }
 
 // regionsDone is what this process, or else an earlier one that finished the data, did with the regions.

@@ -26,43 +26,6 @@ func history(t *testing.T, records ...phase.Record) *phase.History {
 	return h
 }
 
-func intentFast(t *testing.T, of journal.FastRestore) phase.Record {
-	t.Helper()
-	body, err := json.Marshal(of)
-	require.NoError(t, err)
-	return phase.Record{Type: phase.RecordIntent, Name: journal.IntentFastRestore, Data: body}
-}
-
-// It is billed by the hour, and what somebody else has enabled stays.
-func TestEarlierFast_IsWhatTheRunEnabledAndDidNotDisable(t *testing.T) {
-	t.Parallel()
-	asked := journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1", "snap-2"}, Zones: []cluster.Zone{"a", "b"}}
-	ended := phase.Record{Type: phase.RecordResult, Name: journal.ResultFastRestoreEnded}
-	before := map[pair]bool{{"snap-3", "a"}: true}
-	for name, row := range map[string]struct {
-		records []phase.Record
-		mine    map[cluster.Zone][]cluster.SnapshotID
-		enable  map[cluster.Zone][]cluster.SnapshotID
-	}{
-		"nothing was asked for": {nil, nil, map[cluster.Zone][]cluster.SnapshotID{"a": {"snap-1"}, "b": {"snap-2"}}},
-		"asked for": {
-			[]phase.Record{intentFast(t, asked)},
-			map[cluster.Zone][]cluster.SnapshotID{"a": {"snap-1"}, "b": {"snap-2"}}, map[cluster.Zone][]cluster.SnapshotID{"a": {"snap-1"}, "b": {"snap-2"}},
-		},
-		"and ended": {
-			[]phase.Record{intentFast(t, asked), ended}, map[cluster.Zone][]cluster.SnapshotID{}, map[cluster.Zone][]cluster.SnapshotID{},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := &run{fastBefore: before, volumes: []Volume{{Snapshot: "snap-1", Zone: "a"}, {Snapshot: "snap-2", Zone: "b"}, {Snapshot: "snap-3", Zone: "a"}}}
-			r.earlier = readEarlier(history(t, row.records...), false)
-			require.Equal(t, row.mine, r.earlierFast())
-			require.Equal(t, row.enable, r.toEnable())
-		})
-	}
-}
-
 // A cluster that somebody else made under the name since the run died would get a mark, volumes and settings.
 func TestFindTarget_ClusterOfSomebodyElse_IsRefused(t *testing.T) {
 	t.Parallel()
@@ -115,20 +78,6 @@ func TestFindTarget_LeftRecoveryMode_IsKeptWhateverFails(t *testing.T) {
 			require.Equal(t, row.kept, r.keeps())
 		})
 	}
-}
-
-// EC2 remembers the client tokens of deleted volumes for hours.
-func TestRequest_RunBeganAgain_AsksWithFreshTokens(t *testing.T) {
-	t.Parallel()
-	tokens := map[string]bool{}
-	for restarts := range 3 {
-		for generation := 1; generation <= maxGenerations; generation++ {
-			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Run: "r"})
-			r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: restarts}}
-			tokens[r.request(&Volume{Store: 1, Snapshot: "snap-1", generation: generation}, 0).Token] = true
-		}
-	}
-	require.Len(t, tokens, 3*maxGenerations)
 }
 
 func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {

@@ -3,29 +3,39 @@ package restore
 import (
 	"context"
 	"errors"
-	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
+
+// noneFast is an EC2 without fast snapshot restores: any other call panics.
+type noneFast struct{ EBS }
+
+func (noneFast) FastRestores(context.Context, []cluster.SnapshotID) ([]ebs.FastRestore, error) {
+	return nil, nil
+}
 
 // A process that wakes up after another one has taken the run over ends no fast snapshot restore: EC2 is not even asked.
 func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 	t.Parallel()
-	mine := map[cluster.Zone][]cluster.SnapshotID{"eu-west-1a": {"snap-1"}}
+	mine := &journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"eu-west-1a"}}
 	for name, lost := range map[string]func(r *run, s *phase.Scope) error{
 		"at its end":  func(*run, *phase.Scope) error { return nil },
 		"in the undo": func(*run, *phase.Scope) error { return errors.New("no room") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r", FastRestore: true})
-			r.fastMine = maps.Clone(mine)
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil), EBS: noneFast{}}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r", FastRestore: true})
+			require.NoError(t, r.fast.Check(t.Context(), []Volume{{Snapshot: "snap-1", Zone: "eu-west-1a"}}, ebs.AccountQuotas{}))
+			r.fast.Adopt(mine)
 			made := r.makeVolumesSteps()
 			begin, end := made[0], made[len(made)-1]
 			begin.Do, begin.Unfenced = func(_ context.Context, s *phase.Scope) error {
@@ -36,8 +46,7 @@ func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 			sink := &texts{}
 			err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: r.runner.Fence(), Sink: sink}).Run(t.Context(), []phase.Step{begin, end})
 			require.ErrorContains(t, err, "run other has it")
-			require.Equal(t, mine, r.fastMine)
-			require.Contains(t, sink.said, keptFast)
+			require.Contains(t, sink.said, volumes.KeptFast)
 		})
 	}
 }

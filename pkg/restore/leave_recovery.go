@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
@@ -109,7 +110,7 @@ func (r *run) normalMode(ctx context.Context, address string) (bool, error) {
 
 // awaitLeaders waits until every region has a leader on a restored store and PD's regions cover the key space.
 func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
-	err := poll(ctx, "wait for leaders", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
+	err := phase.Poll(ctx, pollInterval, "wait for leaders", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
 		regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
 		if err != nil {
 			return false, failure.Annotate(err, "list regions", r.opts.Target.String())
@@ -149,7 +150,7 @@ func (r *run) noteServes(s *phase.Scope) {
 	if !r.serves.Swap(true) {
 		s.Result(journal.ResultServes, nil)
 	}
-	r.Remains.Clear(remainsCluster, remainsVolumes)
+	r.Remains.Clear(remainsCluster, volumes.RemainsVolumes)
 }
 
 // ledByStores is the number of regions that the stores say they lead.

@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -26,13 +27,13 @@ type Options struct {
 	Volume cluster.VolumeSpec
 	// Zone puts all volumes there; empty keeps each volume's zone, or what Zones says of it.
 	Zone  cluster.Zone
-	Zones []ZonePair
+	Zones []volumes.ZonePair
 	// KMSKey encrypts the volumes with another key; empty keeps each snapshot's key.
 	KMSKey string
 	// Encrypt encrypts also the volumes of snapshots that are not encrypted, with the account's default key.
 	Encrypt bool
 	// Scope is which volumes are made; the zero value is all. Only Prepare uses it.
-	Scope VolumeScope
+	Scope volumes.Scope
 	// KeepTags are tag keys of the snapshots that their volumes get too.
 	KeepTags []string
 	// InitializationMiB is the most MiB/s at which EC2 fills each volume, billed by AWS; 0 leaves it to the reads.
@@ -96,4 +97,13 @@ func (o Options) withDefaults() Options {
 		o.Now = time.Now
 	}
 	return o
+}
+
+// ofVolumes are the options about volumes; br is of a run whose volumes TiDB Operator binds.
+func (o *Options) ofVolumes(br bool) volumes.Options {
+	return volumes.Options{
+		Spec: o.Volume, Zone: o.Zone, Zones: o.Zones, KMSKey: o.KMSKey, Encrypt: o.Encrypt, Scope: o.Scope,
+		KeepTags: o.KeepTags, InitializationMiB: o.InitializationMiB, FastRestore: o.FastRestore, After: o.After,
+		Account: o.Account, BR: br, Timeout: o.Timeout, Visibility: o.Visibility, Poll: pollInterval, Now: o.Now,
+	}
 }

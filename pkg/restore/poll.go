@@ -7,36 +7,20 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // pollInterval is how often other systems are asked while the run waits for them; tests, whose systems are faster, ask more often.
 var pollInterval = 500 * time.Millisecond //nolint:gochecknoglobals // a constant but for tests
 
-// poll asks until done, a permanent error, or the end of ctx; then it says what was missing.
-func poll(ctx context.Context, op, target string, done func(context.Context) (bool, error)) error {
-	err := wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
-		ok, err := done(ctx)
-		if ok {
-			return true, nil
-		}
-		return err != nil && ctx.Err() == nil && !failure.NotYet(err), err
-	})
-	if wait.EndOf(err) != nil {
-		return failure.Wrap(err, failure.Limited, op, target)
-	}
-	return failure.Annotate(err, op, target)
-}
-
 // explainInterval is how often a wait for the target's pods asks Kubernetes what is in the way.
 const explainInterval = 3 * time.Second
 
-// pollCluster is poll for something that the target's pods have to do. It says every few seconds why they do not run, if that
+// pollCluster is phase.Poll for something that the target's pods have to do. It says every few seconds why they do not run, if that
 // has changed. A cluster that was deleted ends the wait.
 func (r *run) pollCluster(ctx context.Context, s *phase.Scope, op string, done func(context.Context) (bool, error)) error {
 	target := r.opts.Target.String()
 	said, asked := "", time.Now()
-	return poll(ctx, op, target, func(ctx context.Context) (bool, error) {
+	return phase.Poll(ctx, pollInterval, op, target, func(ctx context.Context) (bool, error) {
 		ok, err := done(ctx)
 		if ok || err != nil && !failure.NotYet(err) {
 			return ok, err

@@ -22,6 +22,7 @@ import (
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.existing, r.externalBinder, r.multiCluster = true, true, true
+	r.volumes, r.fast = r.newVolumes()
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
 	err := r.execute(ctx, about, r.prepareSteps(), nil)
 	return &r.result, r.conclude(err)
@@ -54,19 +55,14 @@ func (r *run) prepareSteps() []phase.Step {
 // preflightVolumes checks everything about the volumes that could fail later and changes nothing: the account, their
 // parameters and zones, the snapshots, quotas and permissions.
 func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
-	if err := r.checkAccount(ctx); err != nil {
+	plan, err := r.planVolumes(ctx)
+	if err != nil {
 		return err
 	}
-	if err := r.planEBS(ctx); err != nil {
+	if err := r.planner().CheckSnapshots(ctx, &plan); err != nil {
 		return err
 	}
-	if err := r.checkSnapshots(ctx); err != nil {
-		return err
-	}
-	if err := r.checkQuotas(ctx, s); err != nil {
-		return err
-	}
-	return r.probeEBS(ctx, s)
+	return r.begin(ctx, s, plan)
 }
 
 // findEmptyPD connects to the target's PD, which must not know a store yet: marking a cluster that serves would put it
@@ -130,4 +126,6 @@ func (r *run) checkTargetStores(ctx context.Context, stores []pd.Store) error {
 }
 
 // handOver gives the volumes to who binds them. From its begin on persistent volumes may name them.
-func (r *run) handOver(ctx context.Context, _ *phase.Scope) error { return r.HandOver(ctx, r.volumes) }
+func (r *run) handOver(ctx context.Context, _ *phase.Scope) error {
+	return r.HandOver(ctx, r.volumes.Plan().Volumes)
+}

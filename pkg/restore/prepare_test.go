@@ -18,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
@@ -214,7 +215,7 @@ func TestPrepare_Options_AreThoseOfTheVolumes(t *testing.T) {
 	t.Parallel()
 	h := newHandedOver(t)
 	_, err := h.prepare(t, func(o *restore.Options) {
-		o.Scope, o.Zone, o.Encrypt = restore.ScopeData, "us-west-2b", true
+		o.Scope, o.Zone, o.Encrypt = volumes.ScopeData, "us-west-2b", true
 		o.Volume = cluster.VolumeSpec{Type: "io2", IOPS: 4000}
 	})
 	require.NoError(t, err)
@@ -226,7 +227,7 @@ func TestPrepare_Options_AreThoseOfTheVolumes(t *testing.T) {
 		require.EqualValues(t, "us-west-2b", made.Zone)
 		require.Equal(t, cluster.VolumeSpec{Type: "io2", IOPS: 4000, SizeGiB: 100}, made.Spec)
 	}
-	_, err = h.prepare(t, func(o *restore.Options) { o.Scope = restore.ScopeOther })
+	_, err = h.prepare(t, func(o *restore.Options) { o.Scope = volumes.ScopeOther })
 	require.NoError(t, err)
 	require.Len(t, h.volumes, 3)
 	require.Equal(t, cluster.RoleRaftLog, h.volumes[0].Role)

@@ -58,7 +58,7 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	var object []byte
 	if !r.existing {
 		var err error
-		if object, err = operator1.TargetManifest(r.manifest.Kubernetes.TidbCluster, r.target()); err != nil {
+		if object, err = operator1.TargetManifest(r.manifest.Kubernetes.TidbCluster, r.target(*r.volumes.Plan())); err != nil {
 			return nil, err
 		}
 	}
@@ -69,10 +69,11 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 
 // plan is what the checks have found.
 func (r *run) plan() *Plan {
+	planned := r.volumes.Plan()
 	return &Plan{
-		Manifest: r.manifest, Volumes: r.volumes, Region: r.EBS.Region(), Account: r.result.Account,
-		DataBytes: r.result.DataBytes, LargestBytes: r.result.LargestBytes,
-		InitializationMiB: r.fill.rate, Waves: r.fill.waves(len(r.volumes)),
+		Manifest: r.manifest, Volumes: planned.Volumes, Region: r.EBS.Region(), Account: r.result.Account,
+		DataBytes: planned.DataBytes, LargestBytes: planned.LargestBytes,
+		InitializationMiB: planned.InitializationMiB(), Waves: planned.Waves(),
 		MarkedShare: r.markedShare(),
 	}
 }

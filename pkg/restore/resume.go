@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
@@ -48,7 +49,7 @@ func digest(contents ...json.RawMessage) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-func zonesText(pairs []ZonePair) string {
+func zonesText(pairs []volumes.ZonePair) string {
 	var b strings.Builder
 	for _, p := range pairs {
 		b.WriteString(p.From + "=" + p.To + ",")
@@ -67,8 +68,8 @@ func (r *run) resumption() *runner.Resumption {
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
 			r.started = h.Began(stepStartTiKV)
-			r.asked = h.Began(journal.StepCreateVolumes)
-			r.fastMine = r.earlierFast()
+			r.volumes.Continue(r.earlier.volumes(), h.Began(journal.StepCreateVolumes))
+			r.fast.Adopt(r.earlier.Fast)
 			return r.findTarget(ctx)
 		},
 	}
@@ -144,17 +145,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 
 // adoptVolumes takes over the volumes that an earlier process has made.
 func (r *run) adoptVolumes(ctx context.Context, s *phase.Scope) error {
-	r.asked = true
-	for i := range r.volumes {
-		v := &r.volumes[i]
-		if v.ID = r.created[v.Snapshot]; v.ID == "" {
-			return failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(), "its journal names no volume of %s", v.Snapshot).
-				WithHint("undo it with `tisnap runs abort %s`, and restore again", r.opts.Run)
-		}
-	}
-	r.retag(ctx, s)
-	s.Note("%d volumes are taken over", len(r.volumes))
-	return nil
+	return r.volumes.Adopt(ctx, s, r.created)
 }
 
 // adoptStart notes that pods may use the volumes.

@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
@@ -39,12 +40,10 @@ type run struct {
 	elsewhere    []cluster.StoreID
 	// externalBinder: somebody else binds the volumes, so the names of their PVs and claims are not known.
 	externalBinder bool
-	instance       string   // of a target that somebody else made: the value of its instance label
-	dropped        []string // settings of the source's services that the target does not get
-	volumes        []Volume
-	created        createdVolumes
-	asked          bool // volumes were asked for, so some may exist that no answer named
-	replaced       int  // volumes that were lost and asked for again
+	instance       string // of a target that somebody else made: the value of its instance label
+	volumes        *volumes.Maker
+	created        volumes.Created
+	fast           *volumes.Fast
 	bound          bool // claims of a target that is kept are bound to the volumes
 	started        bool // TiKV may start, so pods may use the volumes
 	tikvMayRun     bool // an earlier process of the run may have started TiKV
@@ -53,22 +52,17 @@ type run struct {
 	earlier        earlier
 	keepAfterUndo  bool // what the user chose, while the rest of a run is undone all the same
 	given          journal.GivenTarget
-	made           map[cluster.SnapshotID]cluster.VolumeID // by an earlier process, as their tags say
-	fill           fill
-	// fastBefore are enabled without us; fastMine by us, until we disabled them.
-	fastBefore map[pair]bool
-	fastMine   map[cluster.Zone][]cluster.SnapshotID
-	pd         PD
-	resolver   *resolve.Resolver
+	pd             PD
+	resolver       *resolve.Resolver
 	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up says so.
 	stores []cluster.StoreID
 	marks  *marks.Set
 	up     atomic.Bool
-	// times are how long a store's volumes, pod, process and regions took; asking is when the first volume was asked for,
-	// starting when TiKV was let start.
-	times            *phase.StoreTimes
-	asking, starting time.Time
-	result           Result
+	// times are how long a store's volumes, pod, process and regions took; starting is
+	// when TiKV was let start.
+	times    *phase.StoreTimes
+	starting time.Time
+	result   Result
 }
 
 // newRun makes a run that has done nothing yet. All that this package does begins with one.
@@ -76,12 +70,14 @@ func newRun(deps Deps, opts Options) *run {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
-	return &run{
+	r := &run{
 		Deps: deps, opts: opts.withDefaults(), runner: newRunner(deps, opts),
 		catalog:  catalog.Catalog{Store: objstore.AskFirst(deps.Store), VerifyKey: opts.VerifyKey},
-		resolver: resolve.New(deps.TiKV, deps.Log), created: createdVolumes{},
-		times: new(phase.StoreTimes),
+		resolver: resolve.New(deps.TiKV, deps.Log),
+		times:    new(phase.StoreTimes),
 	}
+	r.volumes, r.fast = r.newVolumes()
+	return r
 }
 
 func newRunner(deps Deps, opts Options) *runner.Runner {
@@ -104,7 +100,9 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	r.result.Outcome, err = r.runner.Execute(ctx, runner.Book{
 		About: func() journal.About { return about }, Steps: steps, Resume: resume, Times: r.times, Serial: r.opts.Serial,
 	})
-	r.result.Manifest, r.result.Volumes = r.manifest, r.volumes
+	planned := r.volumes.Plan()
+	r.result.Manifest, r.result.Volumes = r.manifest, planned.Volumes
+	r.result.DataBytes, r.result.LargestBytes = planned.DataBytes, planned.LargestBytes
 	r.result.Resolve, r.result.Regions = r.resolver.Stats(), r.regionsDone()
 	r.result.Stores = r.times.Stores(r.pods())
 	return err

@@ -69,9 +69,11 @@ func (r *run) reset() error {
 	r.opts.KeepOnFailure = r.keepAfterUndo
 	r.tikvMayRun, r.started = false, false
 	r.up.Store(false)
-	r.asked, r.replaced, r.bound, r.created, r.made = false, 0, false, createdVolumes{}, nil
+	r.bound, r.created = false, nil
 	r.existing, r.instance, r.given = false, "", journal.GivenTarget{}
-	r.pd, r.resolved, r.fastBefore, r.fastMine = nil, false, nil, nil
+	r.pd, r.resolved = nil, false
 	r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: r.earlier.Restarts + 1}}
+	r.volumes, r.fast = r.newVolumes()
+	r.volumes.Continue(r.earlier.volumes(), false)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // The phases that a user sees timed, by the names of the published tables.
@@ -123,20 +124,20 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	wait := r.opts.Timeout
 	making := wait
 	if r.opts.InitializationMiB > 0 {
-		making = wavesDeadline
+		making = volumes.WavesDeadline
 	}
 	var begin, end []phase.Step
 	if r.opts.FastRestore {
 		begin = []phase.Step{{
-			Phase: phaseFast, Name: "fast-restore", Deadline: fastDeadline, Do: r.enableFast,
-			Undo: phase.Undo{Do: r.disableFast, Deadline: 10 * time.Minute, Kept: keptFast},
+			Phase: phaseFast, Name: "fast-restore", Deadline: volumes.FastDeadline, Do: r.enableFast,
+			Undo: phase.Undo{Do: r.disableFast, Deadline: 10 * time.Minute, Kept: volumes.KeptFast},
 		}}
 		end = []phase.Step{{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.endFast}}
 	}
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			Undo: phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.keptVolumes()}, Resume: phase.Resumption{State: &r.created, Adopted: r.adoptVolumes},
+			Undo: phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.volumes.Kept()}, Resume: phase.Resumption{State: &r.created, Adopted: r.adoptVolumes},
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
 	}, end)
@@ -209,7 +210,7 @@ func (r *run) profileSteps() []phase.Step {
 	var steps []phase.Step
 	if r.opts.After != (cluster.VolumeSpec{}) {
 		steps = append(steps, phase.Step{
-			Phase: phaseAfter, Name: "modify-volumes", Deadline: modifyDeadline + time.Minute, Do: r.modifyVolumes,
+			Phase: phaseAfter, Name: "modify-volumes", Deadline: volumes.ModifyDeadline + time.Minute, Do: r.modifyVolumes,
 		})
 	}
 	return append(steps, r.lastFastSteps(r.lastPhase())...)

@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"slices"
@@ -6,18 +6,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// VolumeScope is which of a backup's volumes are made.
-type VolumeScope int
+// Scope is which of a backup's volumes are made.
+type Scope int
 
 // The scopes, by br's numbers.
 const (
-	ScopeAll   VolumeScope = iota
-	ScopeData              // those with TiKV's data folder
-	ScopeOther             // all others: raft log, write-ahead log
+	ScopeAll   Scope = iota
+	ScopeData        // those with TiKV's data folder
+	ScopeOther       // all others: raft log, write-ahead log
 )
 
 // of leaves out the volumes that are not in the scope.
-func (s VolumeScope) of(volumes []Volume) []Volume {
+func (s Scope) of(volumes []Volume) []Volume {
 	return slices.DeleteFunc(volumes, func(v Volume) bool {
 		return s == ScopeData && v.Role != cluster.RoleData || s == ScopeOther && v.Role == cluster.RoleData
 	})

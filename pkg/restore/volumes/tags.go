@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"cmp"
@@ -15,39 +15,39 @@ import (
 
 // tags are those that a volume gets in the call that makes it. The driver's and the Operator's are what they look a
 // volume up by, and what the driver's usual IAM policy allows it to delete or resize.
-func (r *run) tags(v *Volume) ebs.Tags {
+func (m *Maker) tags(v *Volume) ebs.Tags {
 	own := ebs.Tags{
-		ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup), ebs.TagCluster: r.opts.Target.String(),
+		ebs.TagRun: string(m.owner.Run), ebs.TagBackup: string(m.owner.Backup), ebs.TagCluster: m.owner.Target.String(),
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		ebs.TagEpoch: ebs.EpochTag(cmp.Or(r.earlier.VolumesEpoch, r.runner.Fence().Epoch())), "ebs.csi.aws.com/cluster": "true",
+		ebs.TagEpoch: ebs.EpochTag(cmp.Or(m.earlier.Epoch, m.owner.Runner.Fence().Epoch())), "ebs.csi.aws.com/cluster": "true",
 	}
-	if r.runner.StorageID() != "" {
-		own[ebs.TagStorage] = r.runner.StorageID()
+	if m.owner.Runner.StorageID() != "" {
+		own[ebs.TagStorage] = m.owner.Runner.StorageID()
 	}
-	if r.externalBinder {
+	if m.opts.BR {
 		addBRTags(own, v)
 		return own
 	}
 	maps.Copy(own, ebs.Tags{
-		"CSIVolumeName":                           v.names.PV,
-		"kubernetes.io/created-for/pv/name":       v.names.PV,
-		"kubernetes.io/created-for/pvc/name":      v.names.Claim,
-		"kubernetes.io/created-for/pvc/namespace": r.opts.Target.Namespace,
+		"CSIVolumeName":                           v.Names.PV,
+		"kubernetes.io/created-for/pv/name":       v.Names.PV,
+		"kubernetes.io/created-for/pvc/name":      v.Names.Claim,
+		"kubernetes.io/created-for/pvc/namespace": m.owner.Target.Namespace,
 	})
-	tags, _ := ebs.KeepTags(own, r.opts.KeepTags, v.source.Tags)
+	tags, _ := ebs.KeepTags(own, m.opts.KeepTags, v.source.Tags)
 	return tags
 }
 
 // retag makes the volumes this process's where an earlier one asked for them, or for some.
-func (r *run) retag(ctx context.Context, s *phase.Scope) {
-	if r.earlier.VolumesEpoch == 0 || r.earlier.VolumesEpoch == r.runner.Fence().Epoch() {
+func (m *Maker) retag(ctx context.Context, s *phase.Scope) {
+	if m.earlier.Epoch == 0 || m.earlier.Epoch == m.owner.Runner.Fence().Epoch() {
 		return
 	}
 	var volumes []cluster.VolumeID
-	for i := range r.volumes {
-		volumes = append(volumes, r.volumes[i].ID)
+	for i := range m.plan.Volumes {
+		volumes = append(volumes, m.plan.Volumes[i].ID)
 	}
-	if err := ebs.Retag(ctx, r.EBS, volumes, r.runner.Fence().Epoch()); err != nil {
+	if err := ebs.Retag(ctx, m.ec2, volumes, m.owner.Runner.Fence().Epoch()); err != nil {
 		s.Note("the volumes that an earlier process asked for keep its epoch (%s): %v", failure.HintOf(err), err)
 	}
 }

@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"encoding/json"
@@ -49,8 +49,8 @@ func TestPlanVolumes_OrdinalsWithGaps_KeepAStoresVolumesTogether(t *testing.T) {
 		require.Equal(t, cluster.SnapshotID("snap-"+name), v.Snapshot, "ordinal %d, role %s", v.Ordinal, v.Role)
 		require.EqualValues(t, 10+from[v.Ordinal], v.Store)
 		require.Equal(t, "/"+string(v.Role), v.Mount)
-		require.JSONEq(t, fmt.Sprintf(`{"metadata":{"name":%q}}`, name), string(v.claim))
-		require.JSONEq(t, fmt.Sprintf(`{"metadata":{"name":%q}}`, "pv-"+name), string(v.object))
+		require.JSONEq(t, fmt.Sprintf(`{"metadata":{"name":%q}}`, name), string(v.Claim))
+		require.JSONEq(t, fmt.Sprintf(`{"metadata":{"name":%q}}`, "pv-"+name), string(v.Object))
 		seen[fmt.Sprint(v.Ordinal, v.Role)] = true
 	}
 	require.Len(t, seen, 9, "each pod has each role once")

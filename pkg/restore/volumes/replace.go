@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -37,18 +37,18 @@ func (a *awaited) lost(visibility time.Duration) []*Volume {
 
 // replaceLost asks again, at the same time, for all volumes that are lost; the adapter paces the calls. If they have a KMS
 // key in common that cannot be used, that is the reason, and no replacement helps.
-func (r *run) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) error {
-	lost := a.lost(r.opts.Visibility)
+func (m *Maker) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) error {
+	lost := a.lost(m.opts.Visibility)
 	if len(lost) == 0 {
 		return nil
 	}
-	if err := r.keyAtFault(ctx, a, lost); err != nil {
+	if err := m.keyAtFault(ctx, a, lost); err != nil {
 		return err
 	}
-	r.replaced += len(lost)
+	m.replaced += len(lost)
 	replacements := make([]cluster.VolumeID, len(lost))
 	err := parallel.Each(ctx, 0, lost, func(ctx context.Context, i int, v *Volume) (err error) {
-		replacements[i], err = r.replacement(ctx, s, a, v)
+		replacements[i], err = m.replacement(ctx, s, a, v)
 		return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
 	})
 	var failed []cluster.VolumeID
@@ -65,33 +65,33 @@ func (r *run) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) error
 			}
 			s.Warn("volume %s %s: %s takes its place", old, what, id)
 			delete(a.wanted, old)
-			v.ID, a.wanted[id], r.created[v.Snapshot] = id, v, id
+			v.ID, a.wanted[id] = id, v
 		}
 		a.shown[id] = time.Now()
 	}
-	if u := unusableKey(r.volumes); u != nil {
-		return u.why(ctx, r.EBS)
+	if u := unusableKey(m.plan.Volumes); u != nil {
+		return u.why(ctx, m.ec2)
 	}
-	r.deleteFailed(ctx, s, failed)
+	m.deleteFailed(ctx, s, failed)
 	return err
 }
 
 // replacement asks for a volume in the place of one that is lost. With the same token EC2 gives the same volume, which is
 // right if it only hid it: a token that is burned is followed by the next one. The token of a failed volume is passed over.
-func (r *run) replacement(ctx context.Context, s *phase.Scope, a *awaited, v *Volume) (cluster.VolumeID, error) {
+func (m *Maker) replacement(ctx context.Context, s *phase.Scope, a *awaited, v *Volume) (cluster.VolumeID, error) {
 	if a.failed[v.ID] != "" {
 		if v.generation >= maxGenerations {
 			return "", neverMade(v)
 		}
 		v.generation++
 	}
-	return r.createVolume(ctx, s, v)
+	return m.createVolume(ctx, s, v)
 }
 
 // deleteFailed deletes failed volumes that others have replaced. What cannot be deleted is left to gc.
-func (r *run) deleteFailed(ctx context.Context, s *phase.Scope, failed []cluster.VolumeID) {
-	for id, err := range ebs.DeleteEach(ctx, failed, r.EBS.DeleteVolume, nil) {
-		s.Warn("volume %s failed, was replaced, and could not be deleted: %v; %s", id, err, r.removal())
+func (m *Maker) deleteFailed(ctx context.Context, s *phase.Scope, failed []cluster.VolumeID) {
+	for id, err := range ebs.DeleteEach(ctx, failed, m.ec2.DeleteVolume, nil) {
+		s.Warn("volume %s failed, was replaced, and could not be deleted: %v; %s", id, err, m.removal())
 	}
 }
 

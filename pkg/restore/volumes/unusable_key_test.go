@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -119,19 +119,19 @@ func TestKeyAtFault_NamesTheKeyAndItsState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{EBS: describing{kms: row.kms}}, Options{})
+			m := NewMaker(describing{kms: row.kms}, Owner{}, Options{}, nil, nil)
 			a := &awaited{failed: map[cluster.VolumeID]ebs.VolumeState{}}
 			for i := range 3 {
-				r.volumes = append(r.volumes, Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d", i)), Encrypted: row.key != "-", KMSKey: row.key})
+				m.plan.Volumes = append(m.plan.Volumes, Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d", i)), Encrypted: row.key != "-", KMSKey: row.key})
 			}
 			var lost []*Volume
 			for i := range row.failed + row.missing {
-				lost = append(lost, &r.volumes[i])
+				lost = append(lost, &m.plan.Volumes[i])
 				if i < row.failed {
-					a.failed[r.volumes[i].ID] = ebs.VolumeError
+					a.failed[m.plan.Volumes[i].ID] = ebs.VolumeError
 				}
 			}
-			err := r.keyAtFault(t.Context(), a, lost)
+			err := m.keyAtFault(t.Context(), a, lost)
 			if row.text == "" {
 				require.NoError(t, err)
 				return

@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -11,30 +11,30 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// checkQuotas compares what will be made with the account's quotas and what is used of them. A role that may
+// CheckQuotas compares what will be made with the account's quotas and what is used of them. A role that may
 // not read quotas is no obstacle: EC2 has the last word.
-func (r *run) checkQuotas(ctx context.Context, s *phase.Scope) error {
-	quotas, err := r.EBS.Quotas(ctx)
+func (p Planner) CheckQuotas(ctx context.Context, s *phase.Scope, plan Plan, fast *Fast) error {
+	quotas, err := p.EC2.Quotas(ctx)
 	if err != nil {
 		if failure.Is(err, failure.Denied) || failure.Is(err, failure.Usage) {
 			s.Note("the quotas are not known: %v", err)
-			return r.checkFast(ctx, ebs.AccountQuotas{})
+			return fast.Check(ctx, plan.Volumes, ebs.AccountQuotas{})
 		}
-		return failure.Annotate(err, "read quotas", r.EBS.Region())
+		return failure.Annotate(err, "read quotas", p.EC2.Region())
 	}
-	if err := r.checkFast(ctx, quotas); err != nil {
+	if err := fast.Check(ctx, plan.Volumes, quotas); err != nil {
 		return err
 	}
 	if len(quotas.StorageGiB) > 0 || len(quotas.IOPS) > 0 {
-		used, err := r.EBS.Usage(ctx)
+		used, err := p.EC2.Usage(ctx)
 		if err != nil {
-			return failure.Annotate(err, "read usage of quotas", r.EBS.Region())
+			return failure.Annotate(err, "read usage of quotas", p.EC2.Region())
 		}
-		if err := overQuota(r.volumes, quotas, used); err != nil {
+		if err := overQuota(plan.Volumes, quotas, used); err != nil {
 			return err
 		}
 	}
-	return r.checkMaxIOPS(ctx)
+	return p.checkMaxIOPS(ctx, plan.Volumes)
 }
 
 // overQuota compares per volume type. A quota that is absent or 0 is not known.
@@ -67,25 +67,25 @@ func overQuota(volumes []Volume, quotas ebs.AccountQuotas, used ebs.Usage) error
 const usualIOPS = 16_000
 
 // checkMaxIOPS asks EC2, for each type and zone with high IOPS, how many one volume may have there.
-func (r *run) checkMaxIOPS(ctx context.Context) error {
+func (p Planner) checkMaxIOPS(ctx context.Context, volumes []Volume) error {
 	type place struct {
 		volumeType string
 		zone       cluster.Zone
 	}
 	wanted := map[place]int64{}
-	for _, v := range r.volumes {
+	for _, v := range volumes {
 		if v.Spec.IOPS > usualIOPS || (v.Spec.Type != "gp3" && v.Spec.IOPS > 0) {
-			p := place{v.Spec.Type, v.Zone}
-			wanted[p] = max(wanted[p], v.Spec.IOPS)
+			at := place{v.Spec.Type, v.Zone}
+			wanted[at] = max(wanted[at], v.Spec.IOPS)
 		}
 	}
-	for p, iops := range wanted {
-		limit, err := r.EBS.MaxIOPS(ctx, p.volumeType, p.zone)
+	for at, iops := range wanted {
+		limit, err := p.EC2.MaxIOPS(ctx, at.volumeType, at.zone)
 		if err != nil {
-			return failure.Annotate(err, "ask for the maximum of IOPS", p.volumeType+" in "+string(p.zone))
+			return failure.Annotate(err, "ask for the maximum of IOPS", at.volumeType+" in "+string(at.zone))
 		}
 		if limit > 0 && iops > limit {
-			return failure.New(failure.Usage, "check volume parameters", p.volumeType+" in "+string(p.zone), "%d IOPS are asked for, and EC2 gives one volume %d there", iops, limit).
+			return failure.New(failure.Usage, "check volume parameters", at.volumeType+" in "+string(at.zone), "%d IOPS are asked for, and EC2 gives one volume %d there", iops, limit).
 				WithHint("choose at most %d by --volume-iops", limit)
 		}
 	}

@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type unusable struct {
 
 // keyAtFault says whether a KMS key is why volumes are lost: one that is not enabled, or one whose volumes failed all. A key
 // whose state cannot be read is at fault once all of its volumes are lost.
-func (r *run) keyAtFault(ctx context.Context, a *awaited, lost []*Volume) error {
+func (m *Maker) keyAtFault(ctx context.Context, a *awaited, lost []*Volume) error {
 	of := map[string]*unusable{}
 	for _, v := range lost {
 		if v.Encrypted && of[v.KMSKey] == nil {
@@ -29,14 +29,14 @@ func (r *run) keyAtFault(ctx context.Context, a *awaited, lost []*Volume) error 
 			of[v.KMSKey].lost++
 		}
 	}
-	for i := range r.volumes {
-		if v := &r.volumes[i]; v.Encrypted && of[v.KMSKey] != nil {
+	for i := range m.plan.Volumes {
+		if v := &m.plan.Volumes[i]; v.Encrypted && of[v.KMSKey] != nil {
 			of[v.KMSKey].volumes++
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		u := of[key]
-		answer := describeKey(ctx, r.EBS, key)
+		answer := describeKey(ctx, m.ec2, key)
 		if answer.known && !answer.enabled || u.allFailed(a, lost) {
 			return u.because(answer)
 		}

@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"cmp"
@@ -32,12 +32,15 @@ type Volume struct {
 	// After is what it is changed to once the cluster serves; nil leaves it.
 	After *cluster.VolumeSpec `json:"after,omitempty"`
 
-	claim, object json.RawMessage
-	names         kube.Names
-	source        ebs.Snapshot // as EC2 describes it
-	encrypt       bool         // though its snapshot is not
-	generation    int          // of its client token
-	modified      bool
+	// Claim and Object are the source's PVC and PV, Names those of the target's.
+	Claim, Object json.RawMessage `json:"-"`
+	Names         kube.Names      `json:"-"`
+
+	source     ebs.Snapshot // as EC2 describes it
+	sizeGiB    int64        // of the snapshot
+	encrypt    bool         // though its snapshot is not
+	generation int          // of its client token
+	modified   bool
 }
 
 // planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
@@ -45,7 +48,7 @@ type Volume struct {
 func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {
 	claims, objects := byName(m.Kubernetes.PVCs), byName(m.Kubernetes.PVs)
 	var out []Volume
-	for ordinal, st := range byOrdinal(m.Source.Stores) {
+	for ordinal, st := range ByOrdinal(m.Source.Stores) {
 		for _, snap := range m.SnapshotsOf(st.ID) {
 			target := "store " + st.ID.String() + " " + cmp.Or(string(snap.Role), snap.MountPath)
 			spec, err := ebs.ResolveSpec(wanted, snap.VolumeSpec, snap.SizeGiB)
@@ -55,14 +58,15 @@ func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string,
 			v := Volume{
 				Store: st.ID, Ordinal: ordinal, Role: snap.Role, Mount: snap.MountPath, Snapshot: snap.ID,
 				Zone: cmp.Or(zones[snap.Zone], snap.Zone), Spec: spec,
-				Encrypted: snap.Encrypted || kmsKey != "", KMSKey: cmp.Or(kmsKey, snap.KMSKey), generation: 1,
+				Encrypted: snap.Encrypted || kmsKey != "", KMSKey: cmp.Or(kmsKey, snap.KMSKey),
+				sizeGiB: snap.SizeGiB, generation: 1,
 			}
 			for _, source := range st.Volumes {
 				if source.ID == snap.Volume {
-					v.claim, v.object = claims[source.PVC], objects[source.PV]
+					v.Claim, v.Object = claims[source.PVC], objects[source.PV]
 				}
 			}
-			if v.claim == nil || v.object == nil {
+			if v.Claim == nil || v.Object == nil {
 				return nil, failure.New(failure.Corrupt, "plan volume", target, "the backup holds no PVC or PV for it")
 			}
 			out = append(out, v)
@@ -71,8 +75,8 @@ func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string,
 	return out, nil
 }
 
-// byOrdinal are the stores in the order of their pods: the target's ordinals are their places in it.
-func byOrdinal(stores []cluster.Store) []cluster.Store {
+// ByOrdinal are the stores in the order of their pods: the target's ordinals are their places in it.
+func ByOrdinal(stores []cluster.Store) []cluster.Store {
 	return slices.SortedFunc(slices.Values(stores), func(a, b cluster.Store) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
 	})

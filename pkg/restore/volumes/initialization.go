@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -56,26 +56,26 @@ func checkRate(rate int64) error {
 // fillPollInterval is how often EC2 is asked how far volumes are: its answer is up to 5 minutes old.
 const fillPollInterval = 15 * time.Second
 
-// wavesDeadline bounds the making of volumes in waves: each wave has a bound of its own.
-const wavesDeadline = 72 * time.Hour
+// WavesDeadline bounds the making of volumes in waves: each wave has a bound of its own.
+const WavesDeadline = 72 * time.Hour
 
 // waveTime bounds one wave: twice what EC2 needs for the fullest volume, and the user's patience.
-func (r *run) waveTime() time.Duration {
-	return time.Duration(2*fill{rate: r.fill.rate, most: 1}.seconds(1, r.result.LargestBytes)*float64(time.Second)) + r.opts.Timeout
+func (m *Maker) waveTime() time.Duration {
+	return time.Duration(2*fill{rate: m.plan.fill.rate, most: 1}.seconds(1, m.plan.LargestBytes)*float64(time.Second)) + m.opts.Timeout
 }
 
 // awaitFill waits until so few of the volumes are still being filled that another wave has room.
-func (r *run) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, room int) error {
-	ctx, cancel := context.WithTimeout(ctx, r.waveTime())
+func (m *Maker) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, room int) error {
+	ctx, cancel := context.WithTimeout(ctx, m.waveTime())
 	defer cancel()
 	for {
 		ids := make([]cluster.VolumeID, 0, len(volumes))
 		for _, v := range volumes {
 			ids = append(ids, v.ID)
 		}
-		found, err := r.EBS.Initializations(ctx, ids)
+		found, err := m.ec2.Initializations(ctx, ids)
 		if err != nil && !failure.Transient(err) {
-			return failure.Annotate(err, "ask how far volumes are", r.opts.Target.String())
+			return failure.Annotate(err, "ask how far volumes are", m.owner.Target.String())
 		}
 		filling := len(ids)
 		for _, i := range found {
@@ -86,9 +86,9 @@ func (r *run) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, 
 		if err == nil && filling <= room {
 			return nil
 		}
-		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling, r.fill.rate)
-		if err := wait.For(ctx, min(fillPollInterval, r.opts.Timeout/20)); err != nil {
-			return failure.New(failure.Limited, "wait for initialization", r.opts.Target.String(), "%d volumes are not done: %w", filling, err).
+		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling, m.plan.fill.rate)
+		if err := wait.For(ctx, min(fillPollInterval, m.opts.Timeout/20)); err != nil {
+			return failure.New(failure.Limited, "wait for initialization", m.owner.Target.String(), "%d volumes are not done: %w", filling, err).
 				WithHint("give it more time by --timeout, or leave --initialization-rate out")
 		}
 	}
@@ -96,14 +96,14 @@ func (r *run) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, 
 
 // noteInitialization writes how far each volume is into the result. It is for the report alone: an error
 // changes nothing.
-func (r *run) noteInitialization(ctx context.Context, s *phase.Scope) {
+func (m *Maker) noteInitialization(ctx context.Context, s *phase.Scope) {
 	byID := map[cluster.VolumeID]*Volume{}
-	ids := make([]cluster.VolumeID, 0, len(r.volumes))
-	for i := range r.volumes {
-		byID[r.volumes[i].ID] = &r.volumes[i]
-		ids = append(ids, r.volumes[i].ID)
+	ids := make([]cluster.VolumeID, 0, len(m.plan.Volumes))
+	for i := range m.plan.Volumes {
+		byID[m.plan.Volumes[i].ID] = &m.plan.Volumes[i]
+		ids = append(ids, m.plan.Volumes[i].ID)
 	}
-	found, err := r.EBS.Initializations(ctx, ids)
+	found, err := m.ec2.Initializations(ctx, ids)
 	if err != nil {
 		s.Note("how far the volumes are initialised is not known: %v", err)
 		return

@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -10,48 +10,43 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube/runmark"
-	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// awaitVolumes waits until all volumes are available and have what was asked for. One that EC2 shows as failed, or does
+// Await waits until all volumes are available and have what was asked for. One that EC2 shows as failed, or does
 // not show for longer than it may hide a new one, is replaced.
-func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error {
+func (m *Maker) Await(ctx context.Context, s *phase.Scope) error {
 	a := &awaited{wanted: map[cluster.VolumeID]*Volume{}, shown: map[cluster.VolumeID]time.Time{}}
-	for i := range r.volumes {
-		v := &r.volumes[i]
-		if id := r.created[v.Snapshot]; id != "" {
-			v.ID = id // a resumed run knows them from the journal
-		}
+	for i := range m.plan.Volumes {
+		v := &m.plan.Volumes[i]
 		a.wanted[v.ID] = v
 	}
 	start := time.Now()
 	s.Expect(int64(len(a.wanted)), "volumes")
-	err := poll(ctx, "wait for volumes", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
-		found, err := r.EBS.DescribeVolumes(ctx, slices.Collect(maps.Keys(a.wanted)))
+	err := phase.Poll(ctx, m.opts.Poll, "wait for volumes", m.owner.Target.String(), func(ctx context.Context) (bool, error) {
+		found, err := m.ec2.DescribeVolumes(ctx, slices.Collect(maps.Keys(a.wanted)))
 		if err != nil {
 			return false, err
 		}
-		ready, err := r.classify(s, a, found, start)
+		ready, err := m.classify(s, a, found, start)
 		if err != nil {
 			return false, err
 		}
 		s.Reached(int64(ready))
 		if ready == len(a.wanted) {
-			r.checkTags(ctx, s, a.wanted, found)
+			m.checkTags(ctx, s, a.wanted, found)
 			return true, nil
 		}
-		return false, r.replaceLost(ctx, s, a)
+		return false, m.replaceLost(ctx, s, a)
 	})
 	if err == nil {
-		r.noteInitialization(ctx, s)
+		m.noteInitialization(ctx, s)
 	}
 	return err
 }
 
 // classify decides for every state of every volume that EC2 shows, and counts those that are usable.
-func (r *run) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start time.Time) (ready int, err error) {
+func (m *Maker) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start time.Time) (ready int, err error) {
 	a.failed = map[cluster.VolumeID]ebs.VolumeState{}
 	for _, v := range found {
 		want := a.wanted[v.ID]
@@ -64,7 +59,7 @@ func (r *run) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start tim
 			ready++
 			if want.Seconds == 0 {
 				want.Seconds = time.Since(start).Seconds()
-				r.noteVolume(want.Store)
+				m.noteVolume(want.Store)
 			}
 		case ebs.VolumeFailed:
 			a.failed[v.ID] = v.State
@@ -95,33 +90,3 @@ func matches(want *Volume, got ebs.Volume) error {
 // isARN reports whether the key is named in a way in which two names of it can be compared: an alias may be
 // another name of the same key.
 func isARN(key string) bool { return strings.HasPrefix(key, "arn:") && strings.Contains(key, ":key/") }
-
-// bindVolumes makes the PVs and PVCs that the target's pods expect.
-func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(r.volumes)), "volumes")
-	return parallel.Each(ctx, 16, r.volumes, func(ctx context.Context, _ int, v Volume) error {
-		if err := r.runner.Fence().Check(ctx); err != nil {
-			return err
-		}
-		defer s.Advance(1)
-		restored := r.asRestored(&v)
-		restored.Fence = r.runner.Fence().Check
-		return r.Kube.BindVolume(ctx, restored)
-	})
-}
-
-// unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
-// own they went with it. Once TiKV may start, its pods use them, and they stay with their volumes.
-func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
-	if !r.existing || r.keeps() {
-		return nil
-	}
-	if r.started {
-		r.bound = true
-		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
-			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", runmark.Key, r.opts.Run)
-	}
-	err := r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
-	r.bound = err != nil
-	return err
-}

@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -11,35 +11,43 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// locked is a run that has taken its lock, as the n-th process to do so.
-func locked(t *testing.T, e EBS, n int) *run {
+// owner is a run that has not taken its lock.
+func owner(store objstore.Store) Owner {
+	o := Owner{Run: "r", Backup: "b", Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Storage: store.URL()}
+	o.Runner = runner.New(runner.Config{Run: o.Run, Cluster: o.Target, Store: store, Owner: runlock.Owner{Run: o.Run}})
+	return o
+}
+
+// locked is a maker of a run that has taken its lock, as the n-th process to do so.
+func locked(t *testing.T, e EBS, n int) *Maker {
 	t.Helper()
-	store, to := objstoretest.NewMemory(nil), cluster.Name{Namespace: "tidb", Name: "copy"}
-	var r *run
+	store := objstoretest.NewMemory(nil)
+	var m *Maker
 	for range n {
-		r = newRun(Deps{Store: store, EBS: e}, Options{Target: to, Run: "r", Backup: "b", Owner: runlock.Owner{Run: "r"}})
-		fence := r.runner.Fence()
+		m = NewMaker(e, owner(store), Options{}, nil, nil)
+		fence := m.owner.Runner.Fence()
 		require.NoError(t, fence.Take(t.Context(), time.Minute, runlock.Notify{Lost: func(error) {}}))
 		t.Cleanup(func() { _ = fence.Release(context.WithoutCancel(t.Context())) })
 		if n > 1 {
 			require.NoError(t, fence.Release(t.Context()))
 		}
 	}
-	return r
+	return m
 }
 
 // Another process of the run has taken a volume over, and this one, which slept, did not see that it lost the lock.
 func TestDoomed_VolumeOfALaterProcess_NoneIsDeleted(t *testing.T) {
 	t.Parallel()
-	r := locked(t, tagged{tags: map[string]ebs.Tags{"vol-pd": {ebs.TagEpoch: "2"}}}, 1)
-	r.volumes = []Volume{{ID: "vol-1"}}
-	doomed, err := r.doomed(t.Context(), map[cluster.VolumeID]bool{})
+	m := locked(t, tagged{tags: map[string]ebs.Tags{"vol-pd": {ebs.TagEpoch: "2"}}}, 1)
+	m.plan.Volumes = []Volume{{ID: "vol-1"}}
+	doomed, err := m.doomed(t.Context(), map[cluster.VolumeID]bool{})
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "vol-pd is another process's")
 	require.Empty(t, doomed)
@@ -52,15 +60,10 @@ func TestTags_AskedAgain_AreTheSame(t *testing.T) {
 	v := &Volume{Store: 1, Snapshot: "snap-1"}
 	require.Equal(t, "1", first.request(v, 0).Tags[ebs.TagEpoch])
 	require.Equal(t, "2", second.request(v, 0).Tags[ebs.TagEpoch], "nothing was asked for before")
-	second.earlier = readEarlier(&phase.History{Records: []phase.Record{
-		{Type: phase.RecordIntent, Name: journal.IntentCreateVolumes, Step: journal.StepCreateVolumes, Epoch: 1},
-	}}, false)
+	second.Continue(Earlier{Epoch: 1}, true)
 	require.Equal(t, first.request(v, 0).Token, second.request(v, 0).Token)
 	require.Equal(t, first.request(v, 0).Tags, second.request(v, 0).Tags)
-	second.earlier = readEarlier(&phase.History{Records: []phase.Record{
-		{Type: phase.RecordIntent, Name: journal.IntentCreateVolumes, Step: journal.StepCreateVolumes, Epoch: 1},
-		{Type: phase.RecordRetryGroup},
-	}}, false)
+	second.Continue(Earlier{Restarts: 1}, false)
 	require.Equal(t, "2", second.request(v, 0).Tags[ebs.TagEpoch], "the run begins from scratch, with fresh tokens")
 }
 
@@ -77,11 +80,11 @@ func TestRetag_VolumesOfAnEarlierProcess_GetThisOnesEpoch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := tagged{tags: map[string]ebs.Tags{}}
-			r := locked(t, e, 2)
-			r.earlier.VolumesEpoch, r.volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
-			require.NoError(t, r.runner.Check(t.Context(), phase.Step{
+			m := locked(t, e, 2)
+			m.earlier.Epoch, m.plan.Volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
+			require.NoError(t, m.owner.Runner.Check(t.Context(), phase.Step{
 				Phase: "p", Name: "adopt", Deadline: time.Minute, ReadOnly: true,
-				Do: func(ctx context.Context, s *phase.Scope) error { r.retag(ctx, s); return nil },
+				Do: func(ctx context.Context, s *phase.Scope) error { m.retag(ctx, s); return nil },
 			}))
 			require.Equal(t, row.want, e.tags)
 		})
@@ -93,19 +96,19 @@ func TestRetag_VolumesOfAnEarlierProcess_GetThisOnesEpoch(t *testing.T) {
 func TestCheckTags_VolumeOfALaterProcess_KeepsItsEpoch(t *testing.T) {
 	t.Parallel()
 	e := tagged{tags: map[string]ebs.Tags{}}
-	r := locked(t, e, 1)
+	m := locked(t, e, 1)
 	whole, untagged := &Volume{ID: "vol-1", Store: 1, Snapshot: "snap-1"}, &Volume{ID: "vol-2", Store: 2, Snapshot: "snap-2"}
 	var found []ebs.Volume
 	for _, v := range []*Volume{whole, untagged} {
-		tags := maps.Clone(r.tags(v))
+		tags := maps.Clone(m.tags(v))
 		tags[ebs.TagEpoch] = "2"
 		found = append(found, ebs.Volume{ID: v.ID, Tags: tags})
 	}
 	delete(found[1].Tags, ebs.TagRun)
-	require.NoError(t, r.runner.Check(t.Context(), phase.Step{
+	require.NoError(t, m.owner.Runner.Check(t.Context(), phase.Step{
 		Phase: "p", Name: "check-tags", Deadline: time.Minute, ReadOnly: true,
 		Do: func(ctx context.Context, s *phase.Scope) error {
-			r.checkTags(ctx, s, map[cluster.VolumeID]*Volume{whole.ID: whole, untagged.ID: untagged}, found)
+			m.checkTags(ctx, s, map[cluster.VolumeID]*Volume{whole.ID: whole, untagged.ID: untagged}, found)
 			return nil
 		},
 	}))

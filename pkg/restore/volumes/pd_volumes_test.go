@@ -1,4 +1,4 @@
-package restore
+package volumes
 
 import (
 	"context"
@@ -9,16 +9,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
-
-type pdVolumes struct{ kube.Restorer }
-
-func (pdVolumes) MadeForTarget(context.Context, cluster.Name, cluster.RunID) ([]cluster.VolumeID, error) {
-	return []cluster.VolumeID{"vol-pd"}, nil
-}
 
 type tagged struct {
 	EBS
@@ -37,22 +30,21 @@ func (t tagged) FindVolumes(context.Context, ebs.Tags) ([]ebs.Volume, error) {
 }
 
 // PD's volume, which Kubernetes made, carries the run, so that gc finds it; the run's own undo leaves it to its claim.
-func TestTagPDVolumes_AreTheRuns_AndLeftToTheirClaims(t *testing.T) {
+func TestTagPD_VolumesAreTheRuns_AndLeftToTheirClaims(t *testing.T) {
 	t.Parallel()
 	e := tagged{tags: map[string]ebs.Tags{}}
-	to := cluster.Name{Namespace: "tidb", Name: "copy"}
-	r := newRun(Deps{Store: objstoretest.NewMemory(nil), Kube: pdVolumes{}, EBS: e}, Options{Target: to, Run: "r", Backup: "b"})
-	require.NoError(t, r.runner.Check(t.Context(), phase.Step{
+	m := NewMaker(e, owner(objstoretest.NewMemory(nil)), Options{}, nil, nil)
+	require.NoError(t, m.owner.Runner.Check(t.Context(), phase.Step{
 		Phase: "p", Name: "tag", Deadline: time.Minute, ReadOnly: true,
 		Do: func(ctx context.Context, s *phase.Scope) error {
-			r.tagPDVolumes(ctx, s)
+			m.TagPD(ctx, s, []cluster.VolumeID{"vol-pd"})
 			return nil
 		},
 	}))
 	require.Equal(t, map[string]ebs.Tags{"vol-pd": {
 		ebs.TagRun: "r", ebs.TagBackup: "b", ebs.TagCluster: "tidb/copy", ebs.TagRole: "pd",
 	}}, e.tags)
-	doomed, err := r.doomed(t.Context(), map[cluster.VolumeID]bool{})
+	doomed, err := m.doomed(t.Context(), map[cluster.VolumeID]bool{})
 	require.NoError(t, err)
 	require.Equal(t, []cluster.VolumeID{"vol-tikv"}, doomed)
 }

@@ -1,0 +1,191 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// Created maps a snapshot to the volume that was made of it. It is journalled.
+type Created map[cluster.SnapshotID]cluster.VolumeID
+
+// Create asks for all volumes at the same time, or in waves where EC2 is to fill them; the adapter paces the calls. A lost
+// answer is asked for again with the same token, which gives the same volume. It returns what was made also on error.
+func (m *Maker) Create(ctx context.Context, s *phase.Scope) (Created, error) {
+	if err := s.Intent(ctx, journal.IntentCreateVolumes, m.plan.Volumes); err != nil {
+		return nil, err
+	}
+	made, err := m.madeBefore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.Expect(int64(len(m.plan.Volumes)), "volumes")
+	m.asked, m.asking = true, time.Now()
+	m.noteVolumes()
+	wave := len(m.plan.Volumes)
+	if m.plan.fill.rate > 0 {
+		wave = m.plan.fill.most
+	}
+	var before []*Volume
+	for first := 0; first < len(m.plan.Volumes); first += wave {
+		if first > 0 {
+			if err := m.awaitFill(ctx, s, before, 0); err != nil {
+				return m.created(), err
+			}
+		}
+		before = nil
+		for i := first; i < min(first+wave, len(m.plan.Volumes)); i++ {
+			before = append(before, &m.plan.Volumes[i])
+		}
+		if err := m.createWave(ctx, s, before, made); err != nil {
+			return m.created(), err
+		}
+	}
+	m.retag(ctx, s)
+	return m.created(), nil
+}
+
+func (m *Maker) created() Created {
+	out := Created{}
+	for i := range m.plan.Volumes {
+		if v := &m.plan.Volumes[i]; v.ID != "" {
+			out[v.Snapshot] = v.ID
+		}
+	}
+	return out
+}
+
+// madeBefore finds the volumes of an earlier process that its journal may not name, by their tags: where EC2 had no room for
+// the rate the token was another one, and asking again could make a second volume.
+func (m *Maker) madeBefore(ctx context.Context) (Created, error) {
+	if m.earlier.Epoch == 0 || m.plan.fill.rate == 0 {
+		return nil, nil
+	}
+	found, err := m.ec2.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(m.owner.Run)})
+	if err != nil {
+		return nil, failure.Annotate(err, "find volumes", "run "+string(m.owner.Run))
+	}
+	made := Created{}
+	for _, v := range found {
+		if v.State.Outcome() != ebs.VolumeFailed {
+			made[cluster.SnapshotID(v.Tags[ebs.TagSnapshot])] = v.ID
+		}
+	}
+	return made, nil
+}
+
+func (m *Maker) createWave(ctx context.Context, s *phase.Scope, wave []*Volume, made Created) error {
+	return parallel.Each(ctx, 0, wave, func(ctx context.Context, _ int, v *Volume) error {
+		id := made[v.Snapshot]
+		var err error
+		if id != "" {
+			s.Result(journal.ResultVolume, journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: id})
+		} else {
+			id, err = m.createVolume(ctx, s, v)
+		}
+		if err != nil {
+			return failure.Annotate(err, "create volume", fmt.Sprintf("store %s %s", v.Store, v.Role))
+		}
+		v.ID = id
+		s.Advance(1)
+		return nil
+	})
+}
+
+// maxGenerations bounds the new tokens of one volume: EC2 burns about one in a thousand, so a volume that
+// vanishes each time has another reason, a key that may not be used for one.
+const maxGenerations = 4
+
+// createVolume asks until EC2 has answered. A burned token, whose volume vanished while it was made, is
+// followed by the next one; a rate that EC2 has no room for is left out, with a warning.
+func (m *Maker) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cluster.VolumeID, error) {
+	rate := m.plan.fill.rate
+	for interval := m.opts.Poll; ; interval = min(2*interval, 10*time.Second) {
+		made, err := m.ask(ctx, v, rate)
+		switch {
+		case err == nil:
+			s.Result(journal.ResultVolume, journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: made.ID})
+			return made.ID, nil
+		case ebs.TokenBurned(err):
+			if v.generation >= maxGenerations {
+				return "", neverMade(v)
+			}
+			v.generation++
+			continue
+		case rate > 0 && failure.Is(err, failure.Limited) && ctx.Err() == nil:
+			// Another request needs another token: one whose answer was lost must not have made a volume already.
+			if id, findErr := m.madeAlready(ctx, v); id != "" || findErr != nil {
+				return id, findErr
+			}
+			s.Warn("EC2 has no room to fill the volume of %s at %d MiB/s, it is made without: %v", v.Snapshot, rate, err)
+			rate = 0
+			continue
+		}
+		if !failure.Transient(err) {
+			return "", err
+		}
+		if wait.For(ctx, interval) != nil {
+			return "", err
+		}
+	}
+}
+
+// roomTime is how long a restore waits for room to fill a volume at a rate: what takes the room, others'
+// volumes, takes hours.
+const roomTime = 30 * time.Second
+
+func (m *Maker) ask(ctx context.Context, v *Volume, rate int64) (ebs.Volume, error) {
+	if rate > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, min(roomTime, m.opts.Timeout/4))
+		defer cancel()
+	}
+	return m.ec2.CreateVolume(ctx, m.request(v, rate))
+}
+
+// madeAlready asks for the run's volume of the snapshot until EC2 cannot hide it any more; "" if there is none.
+func (m *Maker) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, error) {
+	for end := time.Now().Add(m.opts.Visibility); ; {
+		found, err := m.ec2.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(m.owner.Run), ebs.TagSnapshot: string(v.Snapshot)})
+		if err != nil {
+			return "", failure.Annotate(err, "find volume", string(v.Snapshot))
+		}
+		for _, made := range found {
+			if made.State.Outcome() != ebs.VolumeFailed {
+				return made.ID, nil
+			}
+		}
+		if time.Now().After(end) {
+			return "", nil
+		}
+		if err := wait.For(ctx, m.opts.Poll); err != nil {
+			return "", err
+		}
+	}
+}
+
+// request is what EC2 is asked for.
+func (m *Maker) request(v *Volume, rate int64) ebs.VolumeRequest {
+	fresh := *v // those of volumes that the run made and deleted are burned
+	fresh.generation += m.earlier.Restarts * maxGenerations
+	return ebs.VolumeRequest{
+		Token: token(m.owner.Run, &fresh, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec, InitializationMiB: rate,
+		Encrypted: m.opts.KMSKey != "" || v.encrypt, KMSKey: m.opts.KMSKey, Tags: m.tags(v),
+		Before: m.owner.Runner.Fence().Check,
+	}
+}
+
+// token is the same for the same volume of the same run, so that asking again never makes a second volume.
+// Other parameters need another one.
+func token(run cluster.RunID, v *Volume, rate int64) string {
+	return ebs.Token(v.generation, string(run), v.Store.String(), string(v.Role), string(v.Snapshot), strconv.FormatInt(rate, 10))
+}

@@ -1,0 +1,197 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Options are what the user chose about the volumes.
+type Options struct {
+	Spec              cluster.VolumeSpec // empty fields keep the source's
+	Zone              cluster.Zone       // for all; empty keeps each volume's zone, or what Zones says of it
+	Zones             []ZonePair
+	KMSKey            string // empty keeps each snapshot's key
+	Encrypt           bool   // also volumes of snapshots that are not encrypted, with the account's default key
+	Scope             Scope
+	KeepTags          []string           // of the snapshots
+	InitializationMiB int64              // the most MiB/s at which EC2 fills each volume; 0 leaves it to the reads
+	FastRestore       bool               // fast snapshot restore for the time in which the volumes are made
+	After             cluster.VolumeSpec // once the cluster serves; the zero value changes nothing
+	Account           string             // that the restore has to be in; empty takes any
+	BR                bool               // who binds the volumes is TiDB Operator: they get br's tags, and no names of PVs
+	Timeout           time.Duration      // of each wait
+	Visibility        time.Duration      // how long EC2 may hide a volume that exists
+	Poll              time.Duration      // how often EC2 is asked
+	Now               func() time.Time   // that EC2's times are compared with
+}
+
+// Planner says which volumes a restore makes, and finds what would refuse them. It changes nothing.
+type Planner struct {
+	EC2      EBS
+	Manifest *manifest.Manifest
+	Options  Options
+}
+
+// Plan is the volumes of a restore, in the order of the target's pods.
+type Plan struct {
+	Volumes []Volume
+	Account string // of AWS
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
+	DataBytes, LargestBytes int64
+
+	fill fill
+}
+
+// InitializationMiB is the rate at which EC2 fills each volume, in MiB/s; 0 without one.
+func (p *Plan) InitializationMiB() int64 { return p.fill.rate }
+
+// Waves is in how many groups the volumes are made; 1 without a rate.
+func (p *Plan) Waves() int { return p.fill.waves(len(p.Volumes)) }
+
+// SizesGiB is the largest size of the volumes below each mount path.
+func (p *Plan) SizesGiB() map[string]int64 {
+	sizes := map[string]int64{}
+	for i := range p.Volumes {
+		v := &p.Volumes[i] // whose volume may be made at this moment
+		sizes[v.Mount] = max(sizes[v.Mount], v.Spec.SizeGiB)
+	}
+	return sizes
+}
+
+// Ordinals are the ordinals of the target's pods by their stores.
+func (p *Plan) Ordinals() map[cluster.StoreID]int {
+	out := map[cluster.StoreID]int{}
+	for i := range p.Volumes {
+		out[p.Volumes[i].Store] = p.Volumes[i].Ordinal
+	}
+	return out
+}
+
+// CheckAccount makes sure of where the volumes will be, before anything is asked for there. It returns the account's number
+// also on error, where that is known.
+func (p Planner) CheckAccount(ctx context.Context) (account string, err error) {
+	account, err = p.EC2.AccountID(ctx)
+	if err != nil {
+		return "", failure.Annotate(err, "check account", p.EC2.Region())
+	}
+	if p.Options.Account != "" && p.Options.Account != account {
+		return account, failure.New(failure.Usage, "check account", account, "the restore is to be made in account %s", p.Options.Account).
+			WithHint("use the credentials of account %s (--profile), or another --account", p.Options.Account)
+	}
+	if p.Manifest.Region != p.EC2.Region() {
+		return account, failure.New(failure.Unready, "check region", p.EC2.Region(), "the snapshots are in %s", p.Manifest.Region).
+			WithHint("restore with --region %s", p.Manifest.Region)
+	}
+	return account, checkKey(p.Options.KMSKey, p.EC2.Region())
+}
+
+// checkKey refuses a key that EC2 cannot use here. A volume with such a key vanishes after it was accepted.
+func checkKey(key, region string) error {
+	parts := strings.Split(key, ":")
+	if key == "" || parts[0] != "arn" {
+		return nil
+	}
+	if len(parts) < 6 || parts[2] != "kms" {
+		return failure.New(failure.Usage, "check KMS key", key, "it is not the ARN of a key").
+			WithHint("name a key id, an alias (alias/NAME) or an ARN (arn:aws:kms:REGION:ACCOUNT:key/ID)")
+	}
+	if parts[3] != region {
+		return failure.New(failure.Usage, "check KMS key", key, "it is in %s, and the volumes will be in %s", parts[3], region).
+			WithHint("name a key of %s", region)
+	}
+	return nil
+}
+
+// Plan says which volumes are made, where, and what becomes of them later.
+func (p Planner) Plan(ctx context.Context) (Plan, error) {
+	var plan Plan
+	ids, err := p.EC2.ZoneIDs(ctx)
+	if err != nil {
+		return plan, failure.Annotate(err, "list zones", p.EC2.Region())
+	}
+	source := zoneSet{}
+	for _, snap := range p.Manifest.Snapshots {
+		source[snap.Zone] = p.Manifest.ZoneIDs[snap.Zone]
+	}
+	zones, err := mapZones(source, p.Options.Zone, p.Options.Zones, ids)
+	if err != nil {
+		return plan, err
+	}
+	if plan.Volumes, err = planVolumes(p.Manifest, p.Options.Spec, p.Options.KMSKey, zones); err != nil {
+		return plan, err
+	}
+	plan.Volumes = p.Options.Scope.of(plan.Volumes)
+	if len(plan.Volumes) == 0 {
+		return plan, failure.New(failure.Usage, "plan volumes", string(p.Manifest.ID), "the backup has no volume of the scope that is asked for").
+			WithHint("leave --volume-scope out")
+	}
+	if err := checkRate(p.Options.InitializationMiB); err != nil {
+		return plan, err
+	}
+	plan.fill = planFill(p.Options.InitializationMiB, len(plan.Volumes))
+	return plan, planAfter(plan.Volumes, p.Options.After)
+}
+
+// CheckSnapshots makes sure that every snapshot is there, completed, and what the manifest says, and completes the plan by
+// what EC2 knows of them.
+func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
+	found, err := p.EC2.DescribeSnapshots(ctx, p.Manifest.SnapshotIDs())
+	if err != nil {
+		return failure.Annotate(err, "describe snapshots", string(p.Manifest.ID))
+	}
+	state := map[cluster.SnapshotID]ebs.Snapshot{}
+	plan.DataBytes, plan.LargestBytes = 0, 0 // of a try before
+	for _, snap := range found {
+		state[snap.ID] = snap
+		plan.DataBytes += snap.FullBytes
+		plan.LargestBytes = max(plan.LargestBytes, snap.FullBytes)
+	}
+	var bad []string
+	for _, want := range p.Manifest.Snapshots {
+		snap, ok := state[want.ID]
+		switch {
+		case !ok:
+			bad = append(bad, fmt.Sprintf("%s is gone", want.ID))
+		case snap.State != ebs.SnapshotCompleted:
+			bad = append(bad, fmt.Sprintf("%s is %s", want.ID, snap.State))
+		default:
+			bad = append(bad, contradictions(p.Manifest, want, snap)...)
+		}
+	}
+	for i := range plan.Volumes {
+		v := &plan.Volumes[i]
+		v.source = state[v.Snapshot]
+		v.encrypt = p.Options.Encrypt && !v.source.Encrypted
+		v.Encrypted = v.Encrypted || v.encrypt
+	}
+	if len(bad) > 0 {
+		return failure.New(failure.Corrupt, "check snapshots", string(p.Manifest.ID), "%s", strings.Join(bad, ", ")).
+			WithHint("restore another backup")
+	}
+	if err := onOutpost(p.Manifest, state); err != nil {
+		return err
+	}
+	return archived(p.Manifest, state)
+}
+
+// Probe asks EC2 whether a volume may be made, without making one, and notes what will be made.
+func (p Planner) Probe(ctx context.Context, s *phase.Scope, plan Plan) error {
+	v := plan.Volumes[0]
+	if err := p.EC2.Probe(ctx, ebs.ActionCreateVolume, string(v.Snapshot), v.Zone); err != nil {
+		return failure.Annotate(err, "check permissions", string(v.Snapshot))
+	}
+	s.Note("%d volumes of %s, %d IOPS, %d MiB/s, in account %s", len(plan.Volumes), v.Spec.Type, v.Spec.IOPS, v.Spec.ThroughputMiB, plan.Account)
+	if plan.fill.rate > 0 {
+		s.Note("EC2 fills them at %d MiB/s each, in %d wave(s): about %s", plan.fill.rate, plan.fill.waves(len(plan.Volumes)),
+			time.Duration(plan.fill.seconds(len(plan.Volumes), plan.LargestBytes)*float64(time.Second)).Round(time.Second))
+	}
+	return nil
+}
