@@ -10,25 +10,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/marks"
-	"github.com/tisnap/tisnap/pkg/parallel"
-	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
 // startTiKV lets the Operator know that the volumes are ready.
 func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
-	r.started, r.starting = true, time.Now()
+	r.target.started, r.arrival.starting = true, time.Now()
 	return r.Kube.StartTiKV(ctx, r.opts.Target)
 }
 
 // allStores are the backup's stores, and those of the cluster's parts in other Kubernetes clusters.
 func (r *run) allStores() []cluster.StoreID {
 	var all []cluster.StoreID
-	for _, st := range r.manifest.Source.Stores {
+	for _, st := range r.backup.Source.Stores {
 		all = append(all, st.ID)
 	}
-	return append(all, r.elsewhere...)
+	return append(all, r.backup.elsewhere...)
 }
 
 // awaitStores waits until PD lists exactly the backup's stores, all of them up but those that the cluster is to
@@ -40,8 +38,8 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(ids)), "stores")
 	var came map[cluster.StoreID]time.Time
 	watch, first := crashWatch{r: r, asked: time.Now()}, firstRegion{r: r, asked: time.Now()}
-	err := r.pollCluster(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
-		up, err := r.upStores(ctx)
+	err := r.target.poll(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
+		up, err := r.pd.upStores(ctx)
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no store is up yet
 			err, up = nil, map[cluster.StoreID]time.Time{}
 		}
@@ -68,8 +66,8 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return r.hintWithout(ctx, err, ids, came)
 	}
-	r.stores, r.marks = ids, r.loadMarks(ctx, s)
-	r.up.Store(true)
+	r.arrival.stores, r.arrival.marks = ids, r.loadMarks(ctx, s)
+	r.arrival.up.Store(true)
 	return nil
 }
 
@@ -77,9 +75,9 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 // is as soon as one may come, and the marks when all stores are there, whose versions decide about them.
 func (r *run) resolverOptions() resolve.StepOptions {
 	return resolve.StepOptions{
-		Done:   func() bool { return r.resolved },
-		Target: func() (resolve.Config, resolve.PD) { return r.resolverConfig(), r.pd },
-		Marks:  func() *marks.Set { return r.marks },
+		Done:   func() bool { return r.data.resolved },
+		Target: func() (resolve.Config, resolve.PD) { return r.resolverConfig(), r.pd.PD },
+		Marks:  func() *marks.Set { return r.arrival.marks },
 	}
 }
 
@@ -93,59 +91,18 @@ func (r *run) asStoresCome(after string) resolve.StepOptions {
 // resolverConfig is what the resolver resolves.
 func (r *run) resolverConfig() resolve.Config {
 	return resolve.Config{
-		Cluster: r.opts.Target, Run: r.opts.Run, Backup: r.opts.Backup, BackupTS: r.manifest.BackupTS,
-		Stores: r.allStores(), TolerateStores: r.opts.TolerateStores, Kept: r.existing || r.opts.KeepOnFailure,
-		AllocID: r.manifest.AllocID, Replicas: r.manifest.Replicas, Stall: min(stall, r.opts.Timeout),
-		WaitApply: r.opts.WaitApply, MaxTS: r.manifest.MaxTS, Progress: r.progress(), Fence: r.runner.Fence(), Times: r.times,
+		Cluster: r.opts.Target, Run: r.opts.Run, Backup: r.opts.Backup, BackupTS: r.backup.BackupTS,
+		Stores: r.allStores(), TolerateStores: r.opts.TolerateStores, Kept: r.target.existing || r.opts.KeepOnFailure,
+		AllocID: r.backup.AllocID, Replicas: r.backup.Replicas, Stall: min(stall, r.opts.Timeout),
+		WaitApply: r.opts.WaitApply, MaxTS: r.backup.MaxTS, Progress: r.progress(), Fence: r.runner.Fence(), Times: r.arrival.times,
 		FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
-		NoneAhead: r.manifest.EarlyApplyRuledOut(), Rebuilds: !r.multiCluster,
-		Coming: func() bool { return !r.up.Load() },
+		NoneAhead: r.backup.EarlyApplyRuledOut(), Rebuilds: !r.backup.parts,
+		Coming: func() bool { return !r.arrival.up.Load() },
 	}
 }
 
 // stall is how long nothing may change while the data are resolved; a shorter --timeout is the user's word.
 const stall = 5 * time.Minute
-
-// upStores maps the TiKV stores that are up to the start of their process.
-func (r *run) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
-	stores, err := r.pd.Stores(ctx)
-	if err != nil {
-		return nil, failure.Annotate(err, "list stores", r.opts.Target.String())
-	}
-	up := map[cluster.StoreID]time.Time{}
-	var others []pd.Store
-	for _, st := range stores {
-		switch {
-		case !st.IsTiKV() || st.State == pd.StoreOffline || st.State == pd.StoreTombstone:
-		case st.State == pd.StoreUp:
-			up[st.ID] = st.StartedAt
-		default:
-			others = append(others, st)
-		}
-	}
-	for i, answers := range r.answering(ctx, others) {
-		if answers {
-			up[others[i].ID] = others[i].StartedAt
-		}
-	}
-	return up, nil
-}
-
-// answerTime is how long a store that PD does not have up is asked whether it serves.
-const answerTime = 2 * time.Second
-
-// answering reports which of the stores serve in recovery mode, by their own word.
-func (r *run) answering(ctx context.Context, stores []pd.Store) []bool {
-	up := make([]bool, len(stores))
-	_ = parallel.Each(ctx, 0, stores, func(ctx context.Context, i int, st pd.Store) error {
-		asking, cancel := context.WithTimeout(ctx, answerTime)
-		defer cancel()
-		normal, err := r.normalMode(asking, st.Address)
-		up[i] = err == nil && !normal
-		return nil // one that does not answer is asked again
-	})
-	return up
-}
 
 // checkForeign refuses a store that the backup does not have: an empty one has joined, and PD might give it the
 // regions' peers before they are resolved.

@@ -15,7 +15,7 @@ import (
 func TestAwaitStores_EmptyStoreJoins_IsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRun(Deps{}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}})
-	r.manifest = &manifest.Manifest{}
+	r.backup.Manifest = &manifest.Manifest{}
 	ids := []cluster.StoreID{1, 4}
 	require.NoError(t, r.checkForeign(ids, map[cluster.StoreID]time.Time{4: {}}))
 	err := r.checkForeign(ids, map[cluster.StoreID]time.Time{1: {}, 4: {}, 6: {}})

@@ -12,13 +12,13 @@ import (
 
 // bindVolumes makes the PVs and PVCs that the target's pods expect.
 func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(r.volumes.Plan().Volumes)), "volumes")
-	return parallel.Each(ctx, 16, r.volumes.Plan().Volumes, func(ctx context.Context, _ int, v volumes.Volume) error {
+	s.Expect(int64(len(r.making.Plan().Volumes)), "volumes")
+	return parallel.Each(ctx, 16, r.making.Plan().Volumes, func(ctx context.Context, _ int, v volumes.Volume) error {
 		if err := r.runner.Fence().Check(ctx); err != nil {
 			return err
 		}
 		defer s.Advance(1)
-		restored := r.asRestored(&v)
+		restored := r.target.asRestored(&v)
 		restored.Fence = r.runner.Fence().Check
 		return r.Kube.BindVolume(ctx, restored)
 	})
@@ -27,15 +27,15 @@ func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 // unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
 // own they went with it. Once TiKV may start, its pods use them, and they stay with their volumes.
 func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
-	if !r.existing || r.keeps() {
+	if !r.target.existing || r.keeps() {
 		return nil
 	}
-	if r.started {
-		r.bound = true
+	if r.target.started {
+		r.target.bound = true
 		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
 			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", runmark.Key, r.opts.Run)
 	}
 	err := r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
-	r.bound = err != nil
+	r.target.bound = err != nil
 	return err
 }

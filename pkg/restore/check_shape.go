@@ -6,15 +6,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
 // checkShape refuses a target of somebody else whose stores could not open the backup's volumes: another
 // version, another number of volumes a store, other encryption at rest.
-func (r *run) checkShape(tc kube.TidbCluster) error {
+func (t *target) checkShape(tc kube.TidbCluster, m *manifest.Manifest) error {
 	refuse := func(format string, args ...any) *failure.Error {
-		return failure.New(failure.Unready, "check target", r.opts.Target.String(), format, args...)
+		return failure.New(failure.Unready, "check target", t.opts.Target.String(), format, args...)
 	}
-	source := r.manifest.Source
+	source := m.Source
 	if want := strings.TrimPrefix(source.Version, "v"); tc.Version != "" && strings.TrimPrefix(tc.Version, "v") != want {
 		return refuse("it runs TiKV %s and the backup is of %s", tc.Version, source.Version).
 			WithHint("set spec.version to v%s: upgrade after the restore", want)
@@ -29,7 +30,7 @@ func (r *run) checkShape(tc kube.TidbCluster) error {
 				WithHint("make spec.tikv.storageVolumes as the source had them, or let the restore make the cluster")
 		}
 	}
-	from, err := operator1.ShapeOf(r.manifest.Kubernetes.TidbCluster)
+	from, err := operator1.ShapeOf(m.Kubernetes.TidbCluster)
 	if err != nil {
 		return err
 	}

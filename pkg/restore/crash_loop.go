@@ -82,7 +82,7 @@ func crashText(loop kube.CrashLoop, id cluster.StoreID) string {
 // storesByOrdinal are the backup's stores by the ordinal of their pods in the target.
 func (r *run) storesByOrdinal() []cluster.StoreID {
 	var ids []cluster.StoreID
-	for _, st := range volumes.ByOrdinal(r.manifest.Source.Stores) {
+	for _, st := range volumes.ByOrdinal(r.backup.Source.Stores) {
 		ids = append(ids, st.ID)
 	}
 	return ids

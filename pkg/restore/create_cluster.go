@@ -14,24 +14,24 @@ import (
 // createCluster makes the target in recovery mode, unless it was made for this restore. What the resolver wrote down of a
 // cluster that had the name before, which may be damaged, is removed.
 func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
-	if r.existing {
+	if r.target.existing {
 		return nil
 	}
 	if err := r.progress().Clear(ctx); err != nil {
 		return err
 	}
 	r.noteCluster()
-	return r.Kube.CreateCluster(ctx, r.manifest.Kubernetes.TidbCluster, r.target(*r.volumes.Plan()))
+	return r.Kube.CreateCluster(ctx, r.backup.Kubernetes.TidbCluster, r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores)))
 }
 
 // deleteCluster deletes the target, if this run made it.
 func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
-	if r.existing || r.keeps() {
+	if r.target.existing || r.keeps() {
 		s.Note("cluster %s is kept", r.opts.Target)
 		return nil
 	}
-	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run, r.leaving); err != nil {
-		r.bound = failure.Is(err, failure.Conflict) // it serves, or is another one: its volumes are in use
+	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run, r.target.leaving); err != nil {
+		r.target.bound = failure.Is(err, failure.Conflict) // it serves, or is another one: its volumes are in use
 		r.leave("cluster %s may be left: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target, r.opts.Run, r.Store.URL())
 		return err
 	}
@@ -53,28 +53,28 @@ func (r *run) keptCluster() string {
 }
 
 // keeps reports whether what the run has made stays although it failed.
-func (r *run) keeps() bool { return r.opts.KeepOnFailure || r.serves.Load() }
+func (r *run) keeps() bool { return r.opts.KeepOnFailure || r.data.serves.Load() }
 
 // target is the cluster that the run makes, in Kubernetes' words.
-func (r *run) target(plan volumes.Plan) kube.Target {
+func (t *target) asTarget(plan volumes.Plan, stores int) kube.Target {
 	return kube.Target{
-		Name: r.opts.Target, Run: r.opts.Run, Stores: len(r.manifest.Source.Stores), SizesGiB: plan.SizesGiB(),
-		KeepServiceSettings: r.opts.KeepServiceSettings, Changes: r.opts.Changes,
+		Name: t.opts.Target, Run: t.opts.Run, Stores: stores, SizesGiB: plan.SizesGiB(),
+		KeepServiceSettings: t.opts.KeepServiceSettings, Changes: t.opts.Changes,
 	}
 }
 
 // restored are volumes in Kubernetes' words.
-func (r *run) restored(volumes []Volume) []kube.RestoredVolume {
+func (t *target) restored(volumes []Volume) []kube.RestoredVolume {
 	out := make([]kube.RestoredVolume, len(volumes))
 	for i := range volumes {
-		out[i] = r.asRestored(&volumes[i])
+		out[i] = t.asRestored(&volumes[i])
 	}
 	return out
 }
 
-func (r *run) asRestored(v *Volume) kube.RestoredVolume {
+func (t *target) asRestored(v *Volume) kube.RestoredVolume {
 	return kube.RestoredVolume{
-		Cluster: r.opts.Target, Instance: r.instance, Run: r.opts.Run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
+		Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
 		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
 	}
 }
@@ -82,7 +82,7 @@ func (r *run) asRestored(v *Volume) kube.RestoredVolume {
 // awaitPD waits until a majority of PD's members are healthy and answer: with the address of one alone, its
 // restart would look like the loss of PD.
 func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
-	err := r.pollCluster(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
+	err := r.target.poll(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 		if err != nil || 2*len(tc.PDAddresses) <= tc.PDReplicas {
 			return false, err
@@ -91,7 +91,7 @@ func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			return false, err
 		}
-		r.pd = p
+		r.pd.PD = p
 		return true, nil
 	})
 	if err != nil {
@@ -103,37 +103,17 @@ func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 
 // markRecovering marks PD as recovering and raises its ts above those in the data. It has to be over before
 // the first TiKV starts: TiKV asks for the mark once, at its start, and a commit ts below one in the data kills it later.
-func (r *run) markRecovering(ctx context.Context, _ *phase.Scope) error {
-	target := r.opts.Target.String()
-	if err := r.pd.MarkRecovering(ctx); err != nil {
-		return failure.Annotate(err, "mark recovering", target)
+func (r *run) markRecovering(ctx context.Context, s *phase.Scope) error {
+	if err := r.pd.mark(ctx); err != nil {
+		return err
 	}
-	marked, err := r.pd.Recovering(ctx)
-	if err != nil {
-		return failure.Annotate(err, "read mark", target)
-	}
-	if !marked {
-		return failure.New(failure.Unknown, "mark recovering", target, "PD took the mark and does not have it")
-	}
-	return r.raiseTS(ctx, nil)
+	return r.raiseTS(ctx, s)
 }
 
 // raiseTS makes PD's timestamps larger than every one in the data.
 func (r *run) raiseTS(ctx context.Context, _ *phase.Scope) error {
-	if r.resolved {
+	if r.data.resolved {
 		return nil
 	}
-	target := r.opts.Target.String()
-	ts := max(r.manifest.MaxTS, r.manifest.BackupTS)
-	if err := r.pd.RaiseTS(ctx, ts); err != nil {
-		return failure.Annotate(err, "raise timestamp", target)
-	}
-	now, err := r.pd.Now(ctx)
-	if err != nil {
-		return failure.Annotate(err, "take timestamp", target)
-	}
-	if now <= ts {
-		return failure.New(failure.Unknown, "raise timestamp", target, "PD gives %s, which is not above %s", now, ts)
-	}
-	return nil
+	return r.pd.raise(ctx, max(r.backup.MaxTS, r.backup.BackupTS))
 }

@@ -15,6 +15,10 @@ type earlier struct {
 	journal.ResolveFacts
 	keep  bool // a failed run keeps what it made
 	bound bool // claims of the target may be bound to the run's volumes
+	// tikvMayRun says that they may have started TiKV.
+	tikvMayRun bool
+	// keepAfterUndo is what the user chose about a failure, while the rest of the run is undone all the same.
+	keepAfterUndo bool
 }
 
 func readEarlier(h *phase.History, keep bool) earlier {
@@ -22,6 +26,7 @@ func readEarlier(h *phase.History, keep bool) earlier {
 	return earlier{
 		RestoreFacts: f.Restore, ResolveFacts: f.Resolve,
 		keep: keep, bound: h.Began(journal.StepBindVolumes),
+		tikvMayRun: h.Began(stepStartTiKV),
 	}
 }
 

@@ -45,7 +45,7 @@ func TestFindTarget_ClusterOfSomebodyElse_IsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &run{Deps: Deps{Kube: showing{tc: tc}}}
+			r := newRun(Deps{Kube: showing{tc: tc}, Store: objstoretest.NewMemory(nil)}, Options{})
 			r.earlier = readEarlier(history(t, row.records...), false)
 			err := r.findTarget(t.Context())
 			if !row.refused {
@@ -72,8 +72,9 @@ func TestFindTarget_LeftRecoveryMode_IsKeptWhateverFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &run{Deps: Deps{Kube: showing{tc: kube.TidbCluster{Run: "r", RecoveryMode: row.recovering}}}, started: row.started}
-			r.opts.Run, r.opts.KeepOnFailure = "r", row.asked
+			deps := Deps{Kube: showing{tc: kube.TidbCluster{Run: "r", RecoveryMode: row.recovering}}}
+			r := newRun(deps, Options{Run: "r", KeepOnFailure: row.asked})
+			r.target.started = row.started
 			require.NoError(t, r.findTarget(t.Context()))
 			require.Equal(t, row.kept, r.keeps())
 		})
@@ -88,7 +89,7 @@ func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 		want, refused bool
 	}{
 		"it was to keep what it made":       {&run{earlier: earlier{keep: true}}, false, false},
-		"the target has left recovery mode": {&run{leftRecovery: true}, false, true},
+		"the target has left recovery mode": {&run{target: target{left: true}}, false, true},
 		"else":                              {&run{}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,19 +129,19 @@ func TestStartOver_NobodyHasLookedForReplicasAhead(t *testing.T) {
 		"TiKV had not started":               {records: began(), saved: &resolve.Progress{Run: "r"}},
 		"no leader was made yet":             {records: began(stepStartTiKV)},
 		"the backup has ruled it out": {records: whole, change: func(r *run) {
-			r.manifest = &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
+			r.backup.Manifest = &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
 		}},
-		"the target has left recovery mode":    {records: whole, change: func(r *run) { r.leftRecovery = true }},
+		"the target has left recovery mode":    {records: whole, change: func(r *run) { r.target.left = true }},
 		"it has served, and is gone":           {records: whole, change: func(r *run) { r.earlier.Served = true }},
 		"it may have left recovery mode":       {records: whole, change: func(r *run) { r.earlier.Left = &journal.LeftRecovery{} }},
 		"it was to keep what it made":          {records: whole, change: func(r *run) { r.earlier.keep = true }, refused: true},
-		"the target was made by somebody else": {records: whole, change: func(r *run) { r.existing = true }, refused: true},
+		"the target was made by somebody else": {records: whole, change: func(r *run) { r.target.existing = true }, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
 			r := newRun(Deps{Store: store}, Options{Run: "r", Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b"})
-			r.manifest, r.opts.KeepOnFailure = unproven, true
+			r.backup.Manifest, r.opts.KeepOnFailure = unproven, true
 			if row.saved != nil {
 				require.NoError(t, r.progress().Save(t.Context(), *row.saved))
 			}

@@ -34,8 +34,8 @@ func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(Deps{Store: objstoretest.NewMemory(nil), EBS: noneFast{}}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r", FastRestore: true})
-			require.NoError(t, r.fast.Check(t.Context(), []Volume{{Snapshot: "snap-1", Zone: "eu-west-1a"}}, ebs.AccountQuotas{}))
-			r.fast.Adopt(mine)
+			require.NoError(t, r.making.fast.Check(t.Context(), []Volume{{Snapshot: "snap-1", Zone: "eu-west-1a"}}, ebs.AccountQuotas{}))
+			r.making.fast.Adopt(mine)
 			made := r.makeVolumesSteps()
 			begin, end := made[0], made[len(made)-1]
 			begin.Do, begin.Unfenced = func(_ context.Context, s *phase.Scope) error {

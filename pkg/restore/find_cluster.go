@@ -26,8 +26,8 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	if r.pd == nil {
-		if r.pd, err = r.OpenPD(ctx, tc.PDAddresses); err != nil {
+	if r.pd.PD == nil {
+		if r.pd.PD, err = r.OpenPD(ctx, tc.PDAddresses); err != nil {
 			return err
 		}
 	}
@@ -35,18 +35,18 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read mark", r.opts.Target.String())
 	}
-	if r.resolved, err = r.wasResolved(ctx); err != nil {
+	if r.data.resolved, err = r.wasResolved(ctx); err != nil {
 		return err
 	}
 	switch {
 	case tc.RecoveryMode && marked:
-		r.resolved = false // the stores may have been asked to lead by nobody since they restarted
-	case r.resolved:
+		r.data.resolved = false // the stores may have been asked to lead by nobody since they restarted
+	case r.data.resolved:
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", r.opts.Target)
 		return nil
 	case !tc.RecoveryMode:
 		reason := fmt.Sprintf("it is not in recovery mode: resolving would take back every write since backup %s", r.opts.Backup)
-		if done, said := r.restoredBy(ctx); done != nil {
+		if done, said := r.target.restoredBy(ctx); done != nil {
 			reason += "; " + said
 		}
 		return failure.New(failure.Conflict, "resolve", r.opts.Target.String(), "%s", reason).
@@ -56,13 +56,13 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 			"PD is not marked recovering, so its stores may have elected leaders by themselves, and no run is known to have resolved the data").
 			WithHint("restore the backup into a new cluster: tisnap restore %s --to CLUSTER", r.opts.Backup)
 	}
-	return r.checkOrigin(ctx, s)
+	return r.target.checkOrigin(ctx, s)
 }
 
 // checkTolerated refuses stores that the backup does not have.
 func (r *run) checkTolerated() error {
 	var ids []cluster.StoreID
-	for _, st := range r.manifest.Source.Stores {
+	for _, st := range r.backup.Source.Stores {
 		ids = append(ids, st.ID)
 	}
 	for _, id := range r.opts.TolerateStores {
@@ -88,19 +88,19 @@ func (r *run) wasResolved(ctx context.Context) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	return p.Done(id, r.manifest.BackupTS), nil
+	return p.Done(id, r.backup.BackupTS), nil
 }
 
 // checkOrigin refuses volumes that the storage knows to be of another backup: its stores have the same ids, and
 // a flashback to an older ts would lose what was written between the two.
-func (r *run) checkOrigin(ctx context.Context, s *phase.Scope) error {
-	pods, err := r.Kube.TiKVPods(ctx, r.opts.Target)
+func (t *target) checkOrigin(ctx context.Context, s *phase.Scope) error {
+	pods, err := t.kube.TiKVPods(ctx, t.opts.Target)
 	if err != nil {
 		return err
 	}
 	if len(pods) == 0 {
-		return failure.New(failure.Unready, "resolve", r.opts.Target.String(), "it has no TiKV pod: its restore ended before its stores were started").
-			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER", r.opts.Target, r.opts.Backup)
+		return failure.New(failure.Unready, "resolve", t.opts.Target.String(), "it has no TiKV pod: its restore ended before its stores were started").
+			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER", t.opts.Target, t.opts.Backup)
 	}
 	var runs []cluster.RunID
 	unknown := 0
@@ -115,20 +115,20 @@ func (r *run) checkOrigin(ctx context.Context, s *phase.Scope) error {
 		}
 	}
 	for _, run := range runs {
-		backup, err := r.backupOf(ctx, run)
+		backup, err := t.backupOf(ctx, run)
 		switch {
 		case failure.Is(err, failure.NotFound):
 			unknown++
 		case err != nil:
 			return err
-		case backup != r.opts.Backup:
-			return failure.New(failure.Conflict, "resolve", r.opts.Target.String(),
-				"run %s made its volumes from backup %s, not from %s", run, backup, r.opts.Backup).
+		case backup != t.opts.Backup:
+			return failure.New(failure.Conflict, "resolve", t.opts.Target.String(),
+				"run %s made its volumes from backup %s, not from %s", run, backup, t.opts.Backup).
 				WithHint("resolve it to its own backup: --backup %s", backup)
 		}
 	}
 	if unknown > 0 || len(runs) == 0 {
-		s.Note("which backup the volumes of %s were made from is not recorded here: %s is assumed", r.opts.Target, r.opts.Backup)
+		s.Note("which backup the volumes of %s were made from is not recorded here: %s is assumed", t.opts.Target, t.opts.Backup)
 	}
 	return nil
 }
@@ -147,8 +147,8 @@ func madeBy(m kube.Mount) cluster.RunID {
 }
 
 // backupOf reads which backup a restore was of. It is NotFound if this storage has no journal of the run.
-func (r *run) backupOf(ctx context.Context, run cluster.RunID) (cluster.BackupID, error) {
-	body, _, err := r.Store.Get(ctx, manifest.JournalKey(run, 1))
+func (t *target) backupOf(ctx context.Context, run cluster.RunID) (cluster.BackupID, error) {
+	body, _, err := t.store.Get(ctx, manifest.JournalKey(run, 1))
 	if err != nil {
 		return "", failure.Annotate(err, "read the journal of run", string(run))
 	}

@@ -59,9 +59,9 @@ func TestAwaitStores_PDHasNoFirstRegion_IsNamedAsThatOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				seen := &notes{}
 				r := newRun(Deps{Sink: seen}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Timeout: 20 * time.Second})
-				r.manifest = &manifest.Manifest{}
-				r.manifest.Source.Stores = []cluster.Store{{ID: 1}, {ID: 2}}
-				r.pd = &c.pd
+				r.backup.Manifest = &manifest.Manifest{}
+				r.backup.Source.Stores = []cluster.Store{{ID: 1}, {ID: 2}}
+				r.pd.PD = &c.pd
 				err := r.runner.Check(t.Context(), r.awaitStoresStep(phaseTiKV))
 				require.ErrorContains(t, err, "stores 2 are not up")
 				if !c.waits {

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -11,7 +10,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
-	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark. It notes
@@ -27,7 +25,7 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	if len(rebuild) > 0 {
-		if err := r.checkNoTiDB(ctx); err != nil {
+		if err := r.target.checkNoTiDB(ctx); err != nil {
 			return err
 		}
 	}
@@ -38,48 +36,32 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err := s.Intent(ctx, journal.IntentLeaveRecovery, journal.LeftRecovery{ClusterID: id, Regions: r.regionsDone()}); err != nil {
 		return err
 	}
-	if err := r.unmark(ctx); err != nil {
+	if err := r.pd.unmark(ctx); err != nil {
 		return err
 	}
-	r.leaving = true
+	r.target.leaving = true
 	if err := r.Kube.LeaveRecovery(ctx, r.opts.Target); err != nil || len(rebuild) > 0 {
 		return err
 	}
 	return r.Kube.StartTiDB(ctx, r.opts.Target)
 }
 
-// unmark removes PD's mark and reads back that it is gone.
-func (r *run) unmark(ctx context.Context) error {
-	target := r.opts.Target.String()
-	if err := r.pd.UnmarkRecovering(ctx); err != nil {
-		return failure.Annotate(err, "unmark recovering", target)
-	}
-	marked, err := r.pd.Recovering(ctx)
-	if err != nil {
-		return failure.Annotate(err, "read mark", target)
-	}
-	if marked {
-		return failure.New(failure.Unknown, "unmark recovering", target, "PD removed the mark and still has it")
-	}
-	return nil
-}
-
 // awaitRestart waits until every store serves out of recovery mode, by its own word: PD's start times are
 // in whole seconds, and would not distinguish a process from the one before it in the same second, and PD has a store
 // up only after its first heartbeat.
 func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(r.stores)), "stores")
-	return r.pollCluster(ctx, s, "wait for the restart of TiKV", func(ctx context.Context) (bool, error) {
+	s.Expect(int64(len(r.arrival.stores)), "stores")
+	return r.target.poll(ctx, s, "wait for the restart of TiKV", func(ctx context.Context) (bool, error) {
 		stores, err := r.pd.Stores(ctx)
 		if err != nil {
 			return false, failure.Annotate(err, "list stores", r.opts.Target.String())
 		}
 		restarted := 0
 		for _, st := range stores {
-			if !slices.Contains(r.stores, st.ID) || st.State == pd.StoreTombstone {
+			if !slices.Contains(r.arrival.stores, st.ID) || st.State == pd.StoreTombstone {
 				continue
 			}
-			normal, err := r.normalMode(ctx, st.Address)
+			normal, err := r.pd.normalMode(ctx, st.Address)
 			if err != nil && st.State != pd.StoreUp && failure.NotYet(err) {
 				continue // it is away
 			}
@@ -91,21 +73,8 @@ func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
 			}
 		}
 		s.Reached(int64(restarted))
-		return restarted == len(r.stores), nil
+		return restarted == len(r.arrival.stores), nil
 	})
-}
-
-// normalMode asks for the service that only a store in recovery mode has.
-func (r *run) normalMode(ctx context.Context, address string) (bool, error) {
-	recovering := errors.New("in recovery mode")
-	err := r.TiKV.RegionMetas(ctx, address, func(tikv.RegionMeta) error { return recovering })
-	switch {
-	case failure.Is(err, failure.Unready):
-		return true, nil
-	case err == nil, errors.Is(err, recovering):
-		return false, nil
-	}
-	return false, err
 }
 
 // awaitLeaders waits until every region has a leader on a restored store and PD's regions cover the key space.
@@ -118,7 +87,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		led := 0
 		ranges := make([]cluster.KeyRange, 0, len(regions))
 		for _, region := range regions {
-			if slices.Contains(r.stores, region.Leader.Store) {
+			if slices.Contains(r.arrival.stores, region.Leader.Store) {
 				led++
 			}
 			ranges = append(ranges, region.Keys)
@@ -129,7 +98,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 			return false, failure.New(failure.Unready, "wait for leaders", r.opts.Target.String(), "%d of %d regions have none", len(regions)-led, len(regions))
 		}
 		// PD still lists the leaders from before the restart: the stores' own word counts.
-		if led, err = r.ledByStores(ctx); err != nil || led < len(regions) {
+		if led, err = r.pd.ledByStores(ctx, r.arrival.stores); err != nil || led < len(regions) {
 			s.Reached(int64(led))
 			return false, err
 		}
@@ -139,7 +108,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 		return true, nil
 	})
 	if err == nil {
-		r.leadersReady = true
+		r.data.led = true
 		r.noteServes(s)
 	}
 	return err
@@ -147,36 +116,16 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 
 // noteServes notes, in the journal too, that users may have begun to use the cluster.
 func (r *run) noteServes(s *phase.Scope) {
-	if !r.serves.Swap(true) {
+	if !r.data.serves.Swap(true) {
 		s.Result(journal.ResultServes, nil)
 	}
 	r.Remains.Clear(remainsCluster, volumes.RemainsVolumes)
 }
 
-// ledByStores is the number of regions that the stores say they lead.
-func (r *run) ledByStores(ctx context.Context) (int, error) {
-	stores, err := r.pd.Stores(ctx)
-	if err != nil {
-		return 0, failure.Annotate(err, "list stores", r.opts.Target.String())
-	}
-	sum := 0
-	for _, st := range stores {
-		if !slices.Contains(r.stores, st.ID) {
-			continue
-		}
-		led, _, err := r.TiKV.LedRegions(ctx, st.Address)
-		if err != nil {
-			return 0, failure.Annotate(err, "count leaders", "store "+st.ID.String())
-		}
-		sum += len(led)
-	}
-	return sum, nil
-}
-
 // awaitTiDB waits until TiDB serves; a cluster without TiDB needs none. Users may write to one that answers, also before all
 // regions are seen to have leaders: from then on the cluster is kept.
 func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
-	return r.pollCluster(ctx, s, "wait for TiDB", func(ctx context.Context) (bool, error) {
+	return r.target.poll(ctx, s, "wait for TiDB", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
 		if err != nil {
 			return false, err

@@ -36,26 +36,26 @@ func MarkedShare(m *manifest.Manifest, opts Options) float64 {
 }
 
 func (r *run) markedShare() float64 {
-	if r.existing {
+	if r.target.existing {
 		return 0
 	}
-	return MarkedShare(r.manifest, r.opts)
+	return MarkedShare(r.backup.Manifest, r.opts)
 }
 
 // loadMarks reads the backup's marks, if they may be used; otherwise, and that is no error, every region is taken back.
 func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
-	ref := r.manifest.Marks
+	ref := r.backup.Marks
 	switch {
 	case ref == nil || r.opts.Flashback == FlashbackAll:
 		return nil
 	case len(r.opts.TolerateStores) > 0:
 		s.Note("every region is taken back: what was written to the stores that are left out is not known")
 		return nil
-	case r.manifest.BackupTS < marks.After(ref.TS):
+	case r.backup.BackupTS < marks.After(ref.TS):
 		s.Warn("every region is taken back: the backup ts is not %s above the marks' ts %s", marks.Margin, ref.TS)
 		return nil
 	}
-	if why := r.mayHaveTiDB(ctx); why != "" {
+	if why := r.target.mayHaveTiDB(ctx); why != "" {
 		s.Note("every region is taken back: %s", why)
 		return nil
 	}
@@ -63,9 +63,9 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 		s.Note("every region is taken back: what TiKV %s reports of its logs is not known", version)
 		return nil
 	}
-	set, err := r.catalog.Marks(ctx, r.manifest)
+	set, err := r.catalog().Marks(ctx, r.backup.Manifest)
 	if err == nil && set.Len() != ref.Regions {
-		err = failure.New(failure.Corrupt, "read marks", string(r.manifest.ID), "there are %d, sealed were %d", set.Len(), ref.Regions)
+		err = failure.New(failure.Corrupt, "read marks", string(r.backup.ID), "there are %d, sealed were %d", set.Len(), ref.Regions)
 	}
 	if err != nil {
 		s.Warn("every region is taken back, as the backup's marks cannot be used: %v", err)
@@ -77,7 +77,7 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 // unknownVersion is the TiKV version, of the backup or of a restored store, whose reports the marks cannot be compared with;
 // "" if all are known.
 func (r *run) unknownVersion(ctx context.Context) string {
-	if v := r.manifest.Source.Version; !marks.Supported(v) {
+	if v := r.backup.Source.Version; !marks.Supported(v) {
 		return v
 	}
 	stores, err := r.pd.Stores(ctx)
@@ -95,18 +95,18 @@ func (r *run) unknownVersion(ctx context.Context) string {
 // mayHaveTiDB says why a TiDB may run while the data are resolved, "" if none does. TiDB Operator starts it as soon as one
 // store is up, in recovery mode too. What it writes to a region that is taken back goes; in one that is left alone it
 // would stay, and a transaction over both would be there in half.
-func (r *run) mayHaveTiDB(ctx context.Context) string {
-	if r.Kube == nil {
+func (t *target) mayHaveTiDB(ctx context.Context) string {
+	if t.kube == nil {
 		return "TiDB Operator may have started TiDB already, which could write to regions that are left alone"
 	}
-	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+	tc, err := t.kube.Cluster(ctx, t.opts.Target)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)
 	case tc.TiDBReplicas > 0:
 		return fmt.Sprintf("the cluster was not made by a restore and has %d TiDB servers, which could write to regions that are left alone", tc.TiDBReplicas)
 	}
-	pods, err := r.Kube.TiDBPods(ctx, r.opts.Target)
+	pods, err := t.kube.TiDBPods(ctx, t.opts.Target)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)

@@ -65,14 +65,14 @@ func marked(t *testing.T, sink phase.Sink) (*run, *versionedPD) {
 	store := objstoretest.NewMemory(nil)
 	r := newRun(Deps{Kube: targetOf{}, Sink: sink, Store: store}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}})
 	ts := cluster.MakeTS(time.Unix(1_780_000_000, 0), 0)
-	r.manifest = &manifest.Manifest{ID: "b", BackupTS: marks.After(ts)}
-	r.manifest.Source.Version = "v8.5.2"
+	r.backup.Manifest = &manifest.Manifest{ID: "b", BackupTS: marks.After(ts)}
+	r.backup.Source.Version = "v8.5.2"
 	var err error
 	set := marks.NewSet([]marks.Mark{{Region: 1, Index: 9}, {Region: 2, Index: 9}, {Region: 3, Index: 9}})
-	r.manifest.Marks, err = catalog.Catalog{Store: store}.PutMarks(t.Context(), "b", set, ts)
+	r.backup.Marks, err = catalog.Catalog{Store: store}.PutMarks(t.Context(), "b", set, ts)
 	require.NoError(t, err)
 	oracle := &versionedPD{version: "8.5.2"}
-	r.pd = oracle
+	r.pd.PD = oracle
 	return r, oracle
 }
 
@@ -100,11 +100,11 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 		{name: "all is known", change: func(*testing.T, *run, *versionedPD) {}, used: true},
 		{name: "auto", change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.Flashback = FlashbackAuto }, used: true},
 		{name: "all on demand", change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.Flashback = FlashbackAll }},
-		{name: "a backup without marks", change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Marks = nil }},
+		{name: "a backup without marks", change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.Marks = nil }},
 		{name: "the manifest of an older version", change: func(t *testing.T, r *run, _ *versionedPD) {
 			body, err := os.ReadFile("../manifest/testdata/manifest.v1.json")
 			require.NoError(t, err)
-			r.manifest, err = manifest.Decode(body)
+			r.backup.Manifest, err = manifest.Decode(body)
 			require.NoError(t, err)
 		}},
 		{
@@ -113,31 +113,31 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 		},
 		{
 			name: "a cluster of somebody else, whose TiDB the Operator starts meanwhile", note: "has 2 TiDB servers",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{tidb: 2} },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{tidb: 2} },
 		},
 		{
 			name: "a cluster that cannot be read", note: "not known whether TiDB runs",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{err: errors.New("gone")} },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{err: errors.New("gone")} },
 		},
 		{
 			name: "no TiDB servers are wanted, and one has not ended", note: "TiDB pod copy-tidb-0 has not ended",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{pods: []string{"copy-tidb-0"}} },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{pods: []string{"copy-tidb-0"}} },
 		},
 		{
 			name: "pods that cannot be read", note: "not known whether TiDB runs",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = targetOf{podsErr: errors.New("gone")} },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{podsErr: errors.New("gone")} },
 		},
 		{
 			name: "without Kubernetes", note: "TiDB Operator may have started TiDB",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.Kube = nil },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = nil },
 		},
 		{
 			name: "the backup ts is too close to the marks", warns: "not 1s above the marks' ts",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.BackupTS-- },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.BackupTS-- },
 		},
 		{
 			name: "a backup of a TiKV that is not known", note: "what TiKV 9.9.9 reports",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Source.Version = "9.9.9" },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.Source.Version = "9.9.9" },
 		},
 		{
 			name: "restored stores that are not known", note: "what TiKV 9.9.9 reports",
@@ -163,11 +163,11 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 		},
 		{
 			name: "the marks are others than were sealed", warns: "cannot be used",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Marks.SHA256 = "00" },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.Marks.SHA256 = "00" },
 		},
 		{
 			name: "there are fewer than were sealed", warns: "there are 3, sealed were 4",
-			change: func(_ *testing.T, r *run, _ *versionedPD) { r.manifest.Marks.Regions = 4 },
+			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.Marks.Regions = 4 },
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -206,14 +206,14 @@ func TestMarkedShare_WhatDecides(t *testing.T) {
 		want   float64
 	}{
 		"of how many is not known": {func(*run) {}, 1},
-		"of four regions":          {func(r *run) { r.manifest.Marks.Of = 4 }, 0.75},
-		"no marks":                 {func(r *run) { r.manifest.Marks = nil }, 0},
-		"none of any region":       {func(r *run) { r.manifest.Marks.Regions = 0 }, 0},
+		"of four regions":          {func(r *run) { r.backup.Marks.Of = 4 }, 0.75},
+		"no marks":                 {func(r *run) { r.backup.Marks = nil }, 0},
+		"none of any region":       {func(r *run) { r.backup.Marks.Regions = 0 }, 0},
 		"all on demand":            {func(r *run) { r.opts.Flashback = FlashbackAll }, 0},
 		"a store is left out":      {func(r *run) { r.opts.TolerateStores = []cluster.StoreID{1} }, 0},
-		"too close to the marks":   {func(r *run) { r.manifest.BackupTS-- }, 0},
-		"a TiKV that is not known": {func(r *run) { r.manifest.Source.Version = "9.9.9" }, 0},
-		"a target that exists":     {func(r *run) { r.existing = true }, 0},
+		"too close to the marks":   {func(r *run) { r.backup.BackupTS-- }, 0},
+		"a TiKV that is not known": {func(r *run) { r.backup.Source.Version = "9.9.9" }, 0},
+		"a target that exists":     {func(r *run) { r.target.existing = true }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

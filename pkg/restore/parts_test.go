@@ -22,7 +22,7 @@ func TestLoad_PartOfACluster_IsNotTakenForTheWhole(t *testing.T) {
 	m.Kubernetes.TidbCluster = []byte(`{"status":{"tikv":{"peerStores":{"3":{},"2":{}}}}}`)
 	load := func(parts bool) (*run, error) {
 		r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m})
-		r.multiCluster = parts
+		r.backup.parts = parts
 		return r, r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load})
 	}
 	_, err := load(false)
@@ -66,8 +66,8 @@ func TestCheckTargetStores_OnlyPreparedPartsMayBeThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{})
-			r.pd, r.elsewhere = markedPD{marked: c.marked}, []cluster.StoreID{2, 3}
-			err := r.checkTargetStores(t.Context(), c.stores)
+			r.pd.PD, r.backup.elsewhere = markedPD{marked: c.marked}, []cluster.StoreID{2, 3}
+			err := r.pd.checkStores(t.Context(), c.stores, r.backup.elsewhere)
 			if c.want == 0 {
 				require.NoError(t, err)
 				return

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
-	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // PDStatePolicy is what to do with the PD state of the backup.
@@ -39,14 +36,14 @@ func (r *run) pdStateSteps(name string, do func(context.Context, *phase.Scope) e
 
 // putPDState puts placement rules, region labels, resource groups and dynamic config back before TiDB starts.
 func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
-	if r.manifest.PDState == nil {
+	if r.backup.PDState == nil {
 		warning := "the backup has no state of PD: placement rules, region labels, resource groups and changes of PD's config must be made again"
 		s.Warn("%s", warning)
 		r.result.Warnings = append(r.result.Warnings, warning)
 		return nil
 	}
 	// A scheduler that is added now would not be paused as the others are: it comes with the check, when the cluster serves.
-	_, err := r.retryPDState(ctx, pd.WithoutSchedulers(*r.manifest.PDState))
+	_, err := r.pd.putState(ctx, pd.WithoutSchedulers(*r.backup.PDState))
 	if err != nil {
 		s.Warn("PD's state could not be put back in full, and is tried again when the cluster serves: %v", err)
 	}
@@ -55,10 +52,10 @@ func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 
 // checkPDState puts back what PD refused while it was frozen, and lists what stays different.
 func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
-	if r.manifest.PDState == nil {
+	if r.backup.PDState == nil {
 		return nil
 	}
-	left, err := r.retryPDState(ctx, *r.manifest.PDState)
+	left, err := r.pd.putState(ctx, *r.backup.PDState)
 	if err != nil && len(left) == 0 {
 		left = []string{fmt.Sprintf("PD's state could not be put back: %v", err)}
 	}
@@ -68,20 +65,9 @@ func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 	return ctx.Err()
 }
 
-// retryPDState retries what is transient for stateTime.
-func (r *run) retryPDState(ctx context.Context, state cluster.PDState) (left []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, stateTime)
-	defer cancel()
-	err = wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
-		left, err = r.pd.PutState(ctx, state)
-		return !failure.Transient(err), err
-	})
-	return left, wait.Reason(err)
-}
-
 // checkTiFlash says what becomes of the source's TiFlash replicas, or refuses.
 func (r *run) checkTiFlash(s *phase.Scope) error {
-	warning, err := preflight.CheckTiFlash(r.opts.TiFlash, r.manifest.Source.TiFlashStores, r.opts.Target.String())
+	warning, err := preflight.CheckTiFlash(r.opts.TiFlash, r.backup.Source.TiFlashStores, r.opts.Target.String())
 	if warning != "" {
 		s.Warn("%s", warning)
 		r.result.Warnings = append(r.result.Warnings, warning)

@@ -15,19 +15,19 @@ var pollInterval = 500 * time.Millisecond //nolint:gochecknoglobals // a constan
 // explainInterval is how often a wait for the target's pods asks Kubernetes what is in the way.
 const explainInterval = 3 * time.Second
 
-// pollCluster is phase.Poll for something that the target's pods have to do. It says every few seconds why they do not run, if that
+// poll is phase.Poll for something that the target's pods have to do. It says every few seconds why they do not run, if that
 // has changed. A cluster that was deleted ends the wait.
-func (r *run) pollCluster(ctx context.Context, s *phase.Scope, op string, done func(context.Context) (bool, error)) error {
-	target := r.opts.Target.String()
+func (t *target) poll(ctx context.Context, s *phase.Scope, op string, done func(context.Context) (bool, error)) error {
+	target := t.opts.Target.String()
 	said, asked := "", time.Now()
 	return phase.Poll(ctx, pollInterval, op, target, func(ctx context.Context) (bool, error) {
 		ok, err := done(ctx)
 		if ok || err != nil && !failure.NotYet(err) {
 			return ok, err
 		}
-		if r.Kube != nil && time.Since(asked) >= explainInterval {
+		if t.kube != nil && time.Since(asked) >= explainInterval {
 			asked = time.Now()
-			reasons, waitErr := r.Kube.Waiting(ctx, r.opts.Target)
+			reasons, waitErr := t.kube.Waiting(ctx, t.opts.Target)
 			if failure.Is(waitErr, failure.NotFound) {
 				return false, failure.New(failure.Conflict, op, target, "the TidbCluster was deleted").
 					WithHint("see who deleted it, and restore again")

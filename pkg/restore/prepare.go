@@ -2,12 +2,10 @@ package restore
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
@@ -21,8 +19,8 @@ import (
 // Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.existing, r.externalBinder, r.multiCluster = true, true, true
-	r.volumes, r.fast = r.newVolumes()
+	r.target.existing, r.backup.parts = true, true
+	r.making = r.newMaking(true)
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
 	err := r.execute(ctx, about, r.prepareSteps(), nil)
 	return &r.result, r.conclude(err)
@@ -68,13 +66,13 @@ func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
 // findEmptyPD connects to the target's PD, which must not know a store yet: marking a cluster that serves would put it
 // into recovery mode at its next restart. Stores of the parts in other Kubernetes clusters may be there, under the mark.
 func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
-	return r.pollCluster(ctx, s, "connect to PD", func(ctx context.Context) (bool, error) {
-		if r.pd == nil {
+	return r.target.poll(ctx, s, "connect to PD", func(ctx context.Context) (bool, error) {
+		if r.pd.PD == nil {
 			p, err := r.OpenPD(ctx, nil)
 			if err != nil {
 				return false, err
 			}
-			r.pd = p
+			r.pd.PD = p
 		}
 		stores, err := r.pd.Stores(ctx)
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store
@@ -83,7 +81,7 @@ func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			return false, err
 		}
-		err = r.checkTargetStores(ctx, stores)
+		err = r.pd.checkStores(ctx, stores, r.backup.elsewhere)
 		return err == nil, err
 	})
 }
@@ -95,37 +93,13 @@ func (r *run) markEmptyPD(ctx context.Context, s *phase.Scope) error {
 	if err != nil && !failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store
 		return failure.Annotate(err, "list stores", r.opts.Target.String())
 	}
-	if err := r.checkTargetStores(ctx, stores); err != nil {
+	if err := r.pd.checkStores(ctx, stores, r.backup.elsewhere); err != nil {
 		return err
 	}
 	return r.markRecovering(ctx, s)
 }
 
-// checkTargetStores refuses stores in the target's PD. Those of another part are there if that part has been prepared
-// before this one and its stores have started, which they do in recovery mode alone.
-func (r *run) checkTargetStores(ctx context.Context, stores []pd.Store) error {
-	stores = slices.DeleteFunc(stores, func(st pd.Store) bool { return st.State == pd.StoreTombstone })
-	if len(stores) == 0 {
-		return nil
-	}
-	refused := failure.New(failure.Conflict, "check target", r.opts.Target.String(), "its PD knows %d stores already", len(stores)).
-		WithHint("restore into a new cluster, made with spec.recoveryMode: true")
-	for _, st := range stores {
-		if !slices.Contains(r.elsewhere, st.ID) {
-			return refused
-		}
-	}
-	marked, err := r.pd.Recovering(ctx)
-	switch {
-	case err != nil:
-		return failure.Annotate(err, "read mark", r.opts.Target.String())
-	case !marked:
-		return refused
-	}
-	return nil
-}
-
 // handOver gives the volumes to who binds them. From its begin on persistent volumes may name them.
 func (r *run) handOver(ctx context.Context, _ *phase.Scope) error {
-	return r.HandOver(ctx, r.volumes.Plan().Volumes)
+	return r.HandOver(ctx, r.making.Plan().Volumes)
 }

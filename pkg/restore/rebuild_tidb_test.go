@@ -39,8 +39,8 @@ func TestLeaveRecovery_TiDBRunsAndReplicasAreToBeRebuilt_IsRefused(t *testing.T)
 	t.Parallel()
 	name := cluster.Name{Namespace: "tidb", Name: "copy"}
 	r := newRun(Deps{Kube: tidbRuns{}, Store: objstoretest.NewMemory(nil)}, Options{Target: name, Backup: "b"})
-	r.pd = namedPD{}
-	r.resolver.Target(resolve.Config{Cluster: name, Progress: oneAhead{}}, r.pd)
+	r.pd.PD = namedPD{}
+	r.resolver.Target(resolve.Config{Cluster: name, Progress: oneAhead{}}, r.pd.PD)
 	err := r.runner.Check(t.Context(), phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: time.Minute, Do: r.leaveRecovery})
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "copy-tidb-0")

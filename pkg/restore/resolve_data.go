@@ -23,7 +23,7 @@ import (
 // Of Deps, EBS, Kube and HandOver are not used; of Options, those about volumes and Kubernetes are not.
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.existing, r.multiCluster = true, true
+	r.target.existing, r.backup.parts = true, true
 	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps(), nil)
 	return &r.result, r.conclude(err)
 }
@@ -71,9 +71,9 @@ func (r *run) dataSteps() []phase.Step {
 // refused, unless an earlier run has resolved the data and was killed after that.
 func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	target := r.opts.Target.String()
-	if r.pd == nil {
+	if r.pd.PD == nil {
 		var err error
-		if r.pd, err = r.OpenPD(ctx, nil); err != nil {
+		if r.pd.PD, err = r.OpenPD(ctx, nil); err != nil {
 			return err
 		}
 	}
@@ -81,16 +81,16 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read mark", target)
 	}
-	if r.resolved, err = r.wasResolved(ctx); err == nil && !marked && !r.resolved {
-		r.resolved, err = r.leftBefore(ctx)
+	if r.data.resolved, err = r.wasResolved(ctx); err == nil && !marked && !r.data.resolved {
+		r.data.resolved, err = r.leftBefore(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case marked:
-		r.resolved = false // the stores may have been asked to lead by nobody since they restarted
-	case r.resolved:
+		r.data.resolved = false // the stores may have been asked to lead by nobody since they restarted
+	case r.data.resolved:
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", target)
 	default:
 		return failure.New(failure.Unready, "resolve", target, "PD is not marked recovering: the cluster may serve, and its stores may have elected leaders by themselves").
@@ -107,7 +107,7 @@ func (r *run) leftBefore(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	all, err := runs.Resolves(ctx, r.Store, r.opts.Target, r.opts.Backup, r.manifest.CreatedAt) // none is older than the backup
+	all, err := runs.Resolves(ctx, r.Store, r.opts.Target, r.opts.Backup, r.backup.CreatedAt) // none is older than the backup
 	if err != nil {
 		return false, err
 	}
@@ -139,5 +139,5 @@ func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
 	if err := s.Intent(ctx, journal.IntentLeaveRecovery, journal.LeftRecovery{ClusterID: id}); err != nil {
 		return err
 	}
-	return r.unmark(ctx)
+	return r.pd.unmark(ctx)
 }

@@ -26,7 +26,7 @@ import (
 // Of Deps, EBS is not used; of Options, those about volumes are not.
 func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.existing = true
+	r.target.existing = true
 	about := journal.About{Operation: journal.Resolve, Request: r.opts.ResolveRequest()}
 	r.identify(ctx, &about)
 	err := r.execute(ctx, about, r.resolveSteps(), r.resolveResumption())
@@ -104,7 +104,7 @@ func (r *run) breakLock(ctx context.Context, s *phase.Scope) error {
 	case !lock.Held(time.Now()):
 		return nil
 	}
-	if err := runs.CheckOwner(ctx, r.Store, r.opts.Target, &journal.About{KubernetesUID: r.kubernetesUID}); err != nil {
+	if err := runs.CheckOwner(ctx, r.Store, r.opts.Target, &journal.About{KubernetesUID: r.target.uid}); err != nil {
 		return err
 	}
 	s.Note("the lock of %s is broken", lock.Owner)
@@ -142,7 +142,7 @@ type ResolvePlan struct {
 // and is a Conflict while another run holds the cluster's lock: that run's work would be disturbed.
 func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, error) {
 	r := newRun(deps, opts)
-	r.existing = true
+	r.target.existing = true
 	out := &ResolvePlan{}
 	err := r.runner.Check(ctx, slices.Concat(
 		[]phase.Step{r.runner.StorageStep(phaseData)},
@@ -163,7 +163,7 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 	for _, task := range tasks {
 		out.Tasks = append(out.Tasks, taskName(task))
 	}
-	out.Manifest, out.Resolved = r.manifest, r.resolved
+	out.Manifest, out.Resolved = r.backup.Manifest, r.data.resolved
 	if plan := r.resolver.Plan(); plan != nil {
 		out.Plan = plan.Summary()
 	}

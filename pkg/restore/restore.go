@@ -28,7 +28,7 @@ func (r *run) identify(ctx context.Context, about *journal.About) {
 	if err != nil {
 		r.Log.Warn("the uid of the Kubernetes cluster is not known", zap.Error(err))
 	}
-	about.Kubernetes, about.KubernetesUID, r.kubernetesUID = r.opts.Kubernetes, uid, uid
+	about.Kubernetes, about.KubernetesUID, r.target.uid = r.opts.Kubernetes, uid, uid
 }
 
 // Plan is what a restore would do.
@@ -56,9 +56,9 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	var object []byte
-	if !r.existing {
+	if !r.target.existing {
 		var err error
-		if object, err = operator1.TargetManifest(r.manifest.Kubernetes.TidbCluster, r.target(*r.volumes.Plan())); err != nil {
+		if object, err = operator1.TargetManifest(r.backup.Kubernetes.TidbCluster, r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores))); err != nil {
 			return nil, err
 		}
 	}
@@ -69,9 +69,9 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 
 // plan is what the checks have found.
 func (r *run) plan() *Plan {
-	planned := r.volumes.Plan()
+	planned := r.making.Plan()
 	return &Plan{
-		Manifest: r.manifest, Volumes: planned.Volumes, Region: r.EBS.Region(), Account: r.result.Account,
+		Manifest: r.backup.Manifest, Volumes: planned.Volumes, Region: r.EBS.Region(), Account: r.result.Account,
 		DataBytes: planned.DataBytes, LargestBytes: planned.LargestBytes,
 		InitializationMiB: planned.InitializationMiB(), Waves: planned.Waves(),
 		MarkedShare: r.markedShare(),

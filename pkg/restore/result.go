@@ -44,19 +44,19 @@ func (r *run) leave(format string, args ...any) {
 }
 
 // finish is the command that finishes the restore of a cluster that is kept.
-func (r *run) finish() string {
-	return fmt.Sprintf("tisnap resolve %s --backup %s", r.opts.Target, r.opts.Backup)
+func (o *Options) finish() string {
+	return fmt.Sprintf("tisnap resolve %s --backup %s", o.Target, o.Backup)
 }
 
 // conclude completes the result, and the error of a run whose cluster serves all of its data: it is Partial then, whatever failed
 // after that, because the cluster is kept and can be used. A run that lost its cluster to another one says just that.
 func (r *run) conclude(err error) error {
 	switch {
-	case err != nil && (!r.serves.Load() || r.runner.Fence().Loss() != nil):
+	case err != nil && (!r.data.serves.Load() || r.runner.Fence().Loss() != nil):
 		return err
-	case err != nil && !r.leadersReady:
+	case err != nil && !r.data.led:
 		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),
-			"not all of its data were seen to be there; the cluster is kept, as a TiDB of it answers: %w", err).WithHint("finish it with: %s", r.finish())
+			"not all of its data were seen to be there; the cluster is kept, as a TiDB of it answers: %w", err).WithHint("finish it with: %s", r.opts.finish())
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
 		r.result.Restored = true
 		return err // Partial is a run that did all, but for its last journal records
@@ -66,7 +66,7 @@ func (r *run) conclude(err error) error {
 	if err == nil {
 		return failure.New(failure.Partial, "finish restore", target.String(), "the cluster serves its data, but %s", strings.Join(r.result.Left, "; "))
 	}
-	finish := r.finish()
+	finish := r.opts.finish()
 	partial := failure.New(failure.Partial, "finish restore", target.String(), "the cluster is restored and kept, but not finished: %w", err).
 		WithHint("finish it with: %s", finish)
 	r.leave("the restore is not finished, finish it with `%s`: %v", finish, err)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runner"
@@ -62,61 +61,30 @@ func (r *run) resumption() *runner.Resumption {
 	return &runner.Resumption{
 		StartOver: r.startOver, Reset: r.reset,
 		Learn: func(h *phase.History, was *journal.About) error {
-			r.tikvMayRun = h.Began(stepStartTiKV)
 			r.earlier = readEarlier(h, was.Keep)
 			return nil
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
-			r.started = h.Began(stepStartTiKV)
-			r.volumes.Continue(r.earlier.volumes(), h.Began(journal.StepCreateVolumes))
-			r.fast.Adopt(r.earlier.Fast)
+			r.target.started = h.Began(stepStartTiKV)
+			r.making.Continue(r.earlier.volumes(), h.Began(journal.StepCreateVolumes))
+			r.making.fast.Adopt(r.earlier.Fast)
 			return r.findTarget(ctx)
 		},
 	}
 }
 
-// findTarget says, in a resumed run, whose the target is: an earlier process of the run may have made it. One that has
-// left recovery mode may serve since then, and hold newer data: whatever fails now, it is kept. One of somebody else is
-// refused unless it is the one that the run was given, or could be given now.
+// findTarget says, in a resumed run, whose the target is. One that may serve is kept, whatever fails.
 func (r *run) findTarget(ctx context.Context) error {
-	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
-	if failure.Is(err, failure.NotFound) {
-		return nil
-	}
-	if err != nil {
+	if err := r.target.find(ctx, r.backup.Manifest, &r.earlier); err != nil {
 		return err
 	}
-	if tc.Run != r.opts.Run {
-		if err := r.checkGiven(ctx, tc); err != nil {
-			return err
-		}
-	}
-	r.leftRecovery = r.started && !tc.RecoveryMode
-	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.leftRecovery
-	r.existing, r.instance = tc.Run != r.opts.Run, ""
-	if r.existing {
-		r.instance = tc.Instance
-	}
+	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.target.left
 	return nil
-}
-
-// checkGiven refuses a target of somebody else that the run's earlier processes did not have: one that serves would get
-// a mark, volumes and settings that are not its own.
-func (r *run) checkGiven(ctx context.Context, tc kube.TidbCluster) error {
-	switch {
-	case r.earlier.Made:
-	case !r.earlier.bound:
-		return r.checkTarget(ctx) // nothing of it is changed yet
-	case r.earlier.Given.UID == "" || r.earlier.Given.UID == uidOf(tc):
-		return nil
-	}
-	return failure.New(failure.Conflict, "resume restore", r.opts.Target.String(), "the cluster was made by somebody else since run %s died", r.opts.Run).
-		WithHint("undo the run with `tisnap runs abort %s`, and restore into another --to", r.opts.Run)
 }
 
 // findProgress says, in a resumed run, how far the cluster has come.
 func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
-	if !r.runner.Resumed() || !r.tikvMayRun {
+	if !r.runner.Resumed() || !r.earlier.tikvMayRun {
 		return nil
 	}
 	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
@@ -133,7 +101,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 		return err
 	case tc.RecoveryMode && marked: // the stores may have been asked to lead by nobody since they restarted
 	case resolved, !tc.RecoveryMode: // only a run whose data are resolved takes the cluster out of recovery mode
-		r.resolved = true
+		r.data.resolved = true
 		s.Note("the data of %s are at the backup ts already", r.opts.Target)
 	default:
 		return failure.New(failure.Unready, "resume restore", r.opts.Target.String(),
@@ -145,12 +113,12 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 
 // adoptVolumes takes over the volumes that an earlier process has made.
 func (r *run) adoptVolumes(ctx context.Context, s *phase.Scope) error {
-	return r.volumes.Adopt(ctx, s, r.created)
+	return r.making.Adopt(ctx, s, r.making.created)
 }
 
 // adoptStart notes that pods may use the volumes.
 func (r *run) adoptStart(context.Context, *phase.Scope) error {
-	r.started = true
+	r.target.started = true
 	return nil
 }
 

@@ -23,46 +23,53 @@ import (
 // run is one restore, or one resolve, under way.
 type run struct {
 	Deps
-	opts    Options
-	catalog catalog.Catalog
-	runner  *runner.Runner
+	opts   Options
+	runner *runner.Runner
 
-	kubernetesUID string // of the target's Kubernetes cluster; "" if it is not known
-	manifest      *manifest.Manifest
-	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
-	// that run side by side set it. leadersReady is the first of the two: only then is the cluster restored.
-	leadersReady bool
-	serves       atomic.Bool
-	resolved     bool // the data are at the backup ts already: an earlier run was killed after that
-	existing     bool // the target was made by somebody else, for this restore
-	// multiCluster says that other runs restore the cluster's stores elsewhere, which are in other Kubernetes clusters.
-	multiCluster bool
-	elsewhere    []cluster.StoreID
-	// externalBinder: somebody else binds the volumes, so the names of their PVs and claims are not known.
-	externalBinder bool
-	instance       string // of a target that somebody else made: the value of its instance label
-	volumes        *volumes.Maker
-	created        volumes.Created
-	fast           *volumes.Fast
-	bound          bool // claims of a target that is kept are bound to the volumes
-	started        bool // TiKV may start, so pods may use the volumes
-	tikvMayRun     bool // an earlier process of the run may have started TiKV
-	leftRecovery   bool // the target has left recovery mode before this process began
-	leaving        bool // it has, or may have, by this process
-	earlier        earlier
-	keepAfterUndo  bool // what the user chose, while the rest of a run is undone all the same
-	given          journal.GivenTarget
-	pd             PD
-	resolver       *resolve.Resolver
+	backup   source
+	target   target
+	pd       placement
+	making   making
+	arrival  arrival
+	resolver *resolve.Resolver
+	data     dataState
+	earlier  earlier
+	result   Result
+}
+
+// source is the backup that is restored.
+type source struct {
+	*manifest.Manifest
+	// elsewhere are the cluster's stores in other Kubernetes clusters, which parts says that other runs restore.
+	elsewhere []cluster.StoreID
+	parts     bool
+}
+
+// making is how the volumes are made.
+type making struct {
+	*volumes.Maker
+	fast    *volumes.Fast
+	created volumes.Created
+}
+
+// arrival is which stores have come.
+type arrival struct {
 	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up says so.
 	stores []cluster.StoreID
 	marks  *marks.Set
 	up     atomic.Bool
-	// times are how long a store's volumes, pod, process and regions took; starting is
-	// when TiKV was let start.
+	// times are how long a store's volumes, pod, process and regions took; starting is when TiKV was let start.
 	times    *phase.StoreTimes
 	starting time.Time
-	result   Result
+}
+
+// dataState is how far the target's data have come.
+type dataState struct {
+	resolved bool // they are at the backup ts already: an earlier run was killed after that
+	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
+	// that run side by side set it. led is the first of the two: only then is the cluster restored.
+	led    bool
+	serves atomic.Bool
 }
 
 // newRun makes a run that has done nothing yet. All that this package does begins with one.
@@ -72,12 +79,17 @@ func newRun(deps Deps, opts Options) *run {
 	}
 	r := &run{
 		Deps: deps, opts: opts.withDefaults(), runner: newRunner(deps, opts),
-		catalog:  catalog.Catalog{Store: objstore.AskFirst(deps.Store), VerifyKey: opts.VerifyKey},
 		resolver: resolve.New(deps.TiKV, deps.Log),
-		times:    new(phase.StoreTimes),
+		arrival:  arrival{times: new(phase.StoreTimes)},
 	}
-	r.volumes, r.fast = r.newVolumes()
+	r.target, r.pd = r.newTarget("")
+	r.making = r.newMaking(false)
 	return r
+}
+
+// catalog is where the backup is.
+func (r *run) catalog() catalog.Catalog {
+	return catalog.Catalog{Store: objstore.AskFirst(r.Store), VerifyKey: r.opts.VerifyKey}
 }
 
 func newRunner(deps Deps, opts Options) *runner.Runner {
@@ -98,12 +110,12 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	}
 	var err error
 	r.result.Outcome, err = r.runner.Execute(ctx, runner.Book{
-		About: func() journal.About { return about }, Steps: steps, Resume: resume, Times: r.times, Serial: r.opts.Serial,
+		About: func() journal.About { return about }, Steps: steps, Resume: resume, Times: r.arrival.times, Serial: r.opts.Serial,
 	})
-	planned := r.volumes.Plan()
-	r.result.Manifest, r.result.Volumes = r.manifest, planned.Volumes
+	planned := r.making.Plan()
+	r.result.Manifest, r.result.Volumes = r.backup.Manifest, planned.Volumes
 	r.result.DataBytes, r.result.LargestBytes = planned.DataBytes, planned.LargestBytes
 	r.result.Resolve, r.result.Regions = r.resolver.Stats(), r.regionsDone()
-	r.result.Stores = r.times.Stores(r.pods())
+	r.result.Stores = r.arrival.times.Stores(r.pods())
 	return err
 }

@@ -18,7 +18,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 	case !h.Undoing():
 		why, err = r.aheadLost(ctx, h)
 	case r.earlier.keep:
-	case r.leftRecovery:
+	case r.target.left:
 		err = failure.New(failure.Conflict, "resume restore", r.opts.Target.String(),
 			"run %s was being undone when its process died, and the cluster has left recovery mode: it may serve", r.opts.Run).
 			WithHint("if nobody needs the cluster, delete its TidbCluster and run `tisnap runs abort %s --yes`", r.opts.Run)
@@ -26,7 +26,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 		why = "the run was being undone when its process died"
 	}
 	if why != "" {
-		r.keepAfterUndo, r.opts.KeepOnFailure = r.opts.KeepOnFailure, false
+		r.earlier.keepAfterUndo, r.opts.KeepOnFailure = r.opts.KeepOnFailure, false
 	}
 	return why, err
 }
@@ -36,8 +36,8 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 // somebody else made, is not taken away: then that is an error. Nor is what has served, or may have, by the journal: the
 // resolver removes its progress at the end, and the TidbCluster may be gone since.
 func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
-	served := r.leftRecovery || r.earlier.Served || r.earlier.Left != nil
-	if !h.Began(stepStartTiKV) || served || r.manifest.EarlyApplyRuledOut() {
+	served := r.target.left || r.earlier.Served || r.earlier.Left != nil
+	if !h.Began(stepStartTiKV) || served || r.backup.EarlyApplyRuledOut() {
 		return "", nil
 	}
 	why := ""
@@ -52,7 +52,7 @@ func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 	case !found && h.Began(journal.StepRecover):
 		why = "which replicas were ahead of their logs is not written down any more"
 	}
-	if why == "" || !r.earlier.keep && !r.existing {
+	if why == "" || !r.earlier.keep && !r.target.existing {
 		return why, nil
 	}
 	return "", failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(), "%s, and what run %s made is kept", why, r.opts.Run).
@@ -66,14 +66,12 @@ func (r *run) progress() *resolve.ProgressFile {
 
 // reset forgets what earlier processes of the run made: it is taken away.
 func (r *run) reset() error {
-	r.opts.KeepOnFailure = r.keepAfterUndo
-	r.tikvMayRun, r.started = false, false
-	r.up.Store(false)
-	r.bound, r.created = false, nil
-	r.existing, r.instance, r.given = false, "", journal.GivenTarget{}
-	r.pd, r.resolved = nil, false
+	r.opts.KeepOnFailure = r.earlier.keepAfterUndo
 	r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: r.earlier.Restarts + 1}}
-	r.volumes, r.fast = r.newVolumes()
-	r.volumes.Continue(r.earlier.volumes(), false)
+	r.target, r.pd = r.newTarget(r.target.uid)
+	r.data.resolved = false
+	r.making = r.newMaking(r.making.Options().BR)
+	r.making.Continue(r.earlier.volumes(), false)
+	r.arrival.up.Store(false)
 	return nil
 }

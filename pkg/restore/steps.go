@@ -98,7 +98,7 @@ func (r *run) clusterSteps() []phase.Step {
 		{
 			Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster,
 			Undo: phase.Undo{Do: r.deleteCluster, First: true, Kept: r.keptCluster()}, Retry: true,
-			Resume: phase.Resumption{State: &r.given},
+			Resume: phase.Resumption{State: &r.target.given},
 		},
 		{
 			Phase: phaseCluster, Name: "await-pd", Deadline: r.opts.Timeout, Do: r.awaitPD,
@@ -137,7 +137,7 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			Undo: phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.volumes.Kept()}, Resume: phase.Resumption{State: &r.created, Adopted: r.adoptVolumes},
+			Undo: phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.making.Kept()}, Resume: phase.Resumption{State: &r.making.created, Adopted: r.adoptVolumes},
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
 	}, end)
@@ -237,5 +237,5 @@ func (r *run) lockTarget(ctx context.Context, s *phase.Scope) error {
 	if err := r.runner.Lock(ctx, s); err != nil || !r.runner.Waited() || r.runner.Resumed() {
 		return err
 	}
-	return r.checkTarget(ctx)
+	return r.target.check(ctx, r.backup.Manifest)
 }

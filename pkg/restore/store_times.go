@@ -11,19 +11,19 @@ import (
 // started, by the clock of its node.
 func (r *run) noteUp(up map[cluster.StoreID]time.Time, seen map[cluster.StoreID]bool) {
 	for id, started := range up {
-		if seen[id] || r.starting.IsZero() {
+		if seen[id] || r.arrival.starting.IsZero() {
 			continue
 		}
 		seen[id] = true
-		r.times.Note(id, "pod", started.Sub(r.starting))
-		r.times.Note(id, "TiKV", min(time.Since(started), time.Since(r.starting)))
+		r.arrival.times.Note(id, "pod", started.Sub(r.arrival.starting))
+		r.arrival.times.Note(id, "TiKV", min(time.Since(started), time.Since(r.arrival.starting)))
 	}
 }
 
 // pods are the names of the target's pods by their stores.
 func (r *run) pods() map[cluster.StoreID]string {
 	pods := map[cluster.StoreID]string{}
-	for store, ordinal := range r.volumes.Plan().Ordinals() {
+	for store, ordinal := range r.making.Plan().Ordinals() {
 		pods[store] = fmt.Sprintf("%s-tikv-%d", r.opts.Target.Name, ordinal)
 	}
 	return pods

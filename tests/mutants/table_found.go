@@ -46,7 +46,7 @@ func foundGuards() []Mutant {
 			"	withTiDB(o)\n", "",
 			"TestTiDB_NoneDuringTheRestore_IsPutBackAsItWas"),
 		in("pkg/restore/marks.go", "regions are left alone beside a TiDB that may write to them", takenBack,
-			"	if why := r.mayHaveTiDB(ctx); why != \"\" {", "	if why := r.mayHaveTiDB(ctx); false {",
+			"	if why := r.target.mayHaveTiDB(ctx); why != \"\" {", "	if why := r.target.mayHaveTiDB(ctx); false {",
 			"TestLoadMarks_WhatDecides"),
 		in("pkg/restore/marks.go", "regions are left alone beside a TiDB that has not ended", takenBack,
 			"	case len(pods) > 0:", "	case false:",

@@ -60,7 +60,7 @@ func outsideGuards() []Mutant {
 			"	if err == nil && c.VerifyKey != nil {", "	if false {",
 			"TestLoad_VerifyKey_TakesOnlyWhatItSigned"),
 		in("pkg/restore/run.go", "a restore does not pass its key on", nothingFromOutside,
-			"catalog.Catalog{Store: objstore.AskFirst(deps.Store), VerifyKey: opts.VerifyKey}", "catalog.Catalog{Store: objstore.AskFirst(deps.Store)}",
+			"catalog.Catalog{Store: objstore.AskFirst(r.Store), VerifyKey: r.opts.VerifyKey}", "catalog.Catalog{Store: objstore.AskFirst(r.Store)}",
 			"TestRun_SnapshotsExchangedInTheManifest_IsRefused"),
 		in("pkg/manifest/signature.go", "a signature is taken for another manifest's", nothingFromOutside,
 			"	if !minisign.Verify(key.key, doc, []byte(s.Signature)) {", "	if false {",

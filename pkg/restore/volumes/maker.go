@@ -66,6 +66,9 @@ func (m *Maker) Begin(plan Plan) { m.plan = plan }
 // Continue says what earlier processes of the run did, and whether they may have asked for volumes.
 func (m *Maker) Continue(earlier Earlier, asked bool) { m.earlier, m.asked = earlier, asked }
 
+// Options are those that it was made with.
+func (m *Maker) Options() Options { return m.opts }
+
 // Plan is the volumes, as far as they are made. It is the maker's own: the caller changes nothing in it.
 func (m *Maker) Plan() *Plan { return &m.plan }
 

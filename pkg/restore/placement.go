@@ -1,0 +1,179 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/tikv"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// placement is the target's PD, nil until it answers, and the stores that it lists.
+type placement struct {
+	PD
+	tikv TiKV
+	name cluster.Name
+}
+
+// mark marks PD as recovering, and reads back that it is.
+func (p *placement) mark(ctx context.Context) error {
+	target := p.name.String()
+	if err := p.MarkRecovering(ctx); err != nil {
+		return failure.Annotate(err, "mark recovering", target)
+	}
+	marked, err := p.Recovering(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read mark", target)
+	}
+	if !marked {
+		return failure.New(failure.Unknown, "mark recovering", target, "PD took the mark and does not have it")
+	}
+	return nil
+}
+
+// raise makes PD's timestamps larger than this one.
+func (p *placement) raise(ctx context.Context, ts cluster.TS) error {
+	target := p.name.String()
+	if err := p.RaiseTS(ctx, ts); err != nil {
+		return failure.Annotate(err, "raise timestamp", target)
+	}
+	now, err := p.Now(ctx)
+	if err != nil {
+		return failure.Annotate(err, "take timestamp", target)
+	}
+	if now <= ts {
+		return failure.New(failure.Unknown, "raise timestamp", target, "PD gives %s, which is not above %s", now, ts)
+	}
+	return nil
+}
+
+// unmark removes PD's mark and reads back that it is gone.
+func (p *placement) unmark(ctx context.Context) error {
+	target := p.name.String()
+	if err := p.UnmarkRecovering(ctx); err != nil {
+		return failure.Annotate(err, "unmark recovering", target)
+	}
+	marked, err := p.Recovering(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read mark", target)
+	}
+	if marked {
+		return failure.New(failure.Unknown, "unmark recovering", target, "PD removed the mark and still has it")
+	}
+	return nil
+}
+
+// checkStores refuses stores in the target's PD. Those of another part are there if that part has been prepared
+// before this one and its stores have started, which they do in recovery mode alone.
+func (p *placement) checkStores(ctx context.Context, stores []pd.Store, elsewhere []cluster.StoreID) error {
+	stores = slices.DeleteFunc(stores, func(st pd.Store) bool { return st.State == pd.StoreTombstone })
+	if len(stores) == 0 {
+		return nil
+	}
+	refused := failure.New(failure.Conflict, "check target", p.name.String(), "its PD knows %d stores already", len(stores)).
+		WithHint("restore into a new cluster, made with spec.recoveryMode: true")
+	for _, st := range stores {
+		if !slices.Contains(elsewhere, st.ID) {
+			return refused
+		}
+	}
+	marked, err := p.Recovering(ctx)
+	switch {
+	case err != nil:
+		return failure.Annotate(err, "read mark", p.name.String())
+	case !marked:
+		return refused
+	}
+	return nil
+}
+
+// upStores maps the TiKV stores that are up to the start of their process.
+func (p *placement) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
+	stores, err := p.Stores(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "list stores", p.name.String())
+	}
+	up := map[cluster.StoreID]time.Time{}
+	var others []pd.Store
+	for _, st := range stores {
+		switch {
+		case !st.IsTiKV() || st.State == pd.StoreOffline || st.State == pd.StoreTombstone:
+		case st.State == pd.StoreUp:
+			up[st.ID] = st.StartedAt
+		default:
+			others = append(others, st)
+		}
+	}
+	for i, answers := range p.answering(ctx, others) {
+		if answers {
+			up[others[i].ID] = others[i].StartedAt
+		}
+	}
+	return up, nil
+}
+
+// answerTime is how long a store that PD does not have up is asked whether it serves.
+const answerTime = 2 * time.Second
+
+// answering reports which of the stores serve in recovery mode, by their own word.
+func (p *placement) answering(ctx context.Context, stores []pd.Store) []bool {
+	up := make([]bool, len(stores))
+	_ = parallel.Each(ctx, 0, stores, func(ctx context.Context, i int, st pd.Store) error {
+		asking, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		normal, err := p.normalMode(asking, st.Address)
+		up[i] = err == nil && !normal
+		return nil // one that does not answer is asked again
+	})
+	return up
+}
+
+// normalMode asks for the service that only a store in recovery mode has.
+func (p *placement) normalMode(ctx context.Context, address string) (bool, error) {
+	recovering := errors.New("in recovery mode")
+	err := p.tikv.RegionMetas(ctx, address, func(tikv.RegionMeta) error { return recovering })
+	switch {
+	case failure.Is(err, failure.Unready):
+		return true, nil
+	case err == nil, errors.Is(err, recovering):
+		return false, nil
+	}
+	return false, err
+}
+
+// ledByStores is the number of regions that the stores say they lead.
+func (p *placement) ledByStores(ctx context.Context, of []cluster.StoreID) (int, error) {
+	stores, err := p.Stores(ctx)
+	if err != nil {
+		return 0, failure.Annotate(err, "list stores", p.name.String())
+	}
+	sum := 0
+	for _, st := range stores {
+		if !slices.Contains(of, st.ID) {
+			continue
+		}
+		led, _, err := p.tikv.LedRegions(ctx, st.Address)
+		if err != nil {
+			return 0, failure.Annotate(err, "count leaders", "store "+st.ID.String())
+		}
+		sum += len(led)
+	}
+	return sum, nil
+}
+
+// putState retries what is transient for stateTime.
+func (p *placement) putState(ctx context.Context, state cluster.PDState) (left []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stateTime)
+	defer cancel()
+	err = wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
+		left, err = p.PutState(ctx, state)
+		return !failure.Transient(err), err
+	})
+	return left, wait.Reason(err)
+}
