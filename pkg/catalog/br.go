@@ -71,8 +71,9 @@ func (c Catalog) holderForBR(ctx context.Context) (*Claim, objstore.Version, err
 		return nil, "", failure.Annotate(err, "read lock of the prefix", c.Store.URL())
 	}
 	held := new(Claim)
-	if json.Unmarshal(body, held) != nil || held.Run == "" || manifest.CheckID(held.ID) != nil {
-		return nil, "", nil //nolint:nilerr // br's own lock is no JSON
+	ours := json.Unmarshal(body, held) == nil && held.Run != "" && manifest.CheckID(held.ID) == nil
+	if !ours { // br's own lock is plain text
+		return nil, "", nil
 	}
 	return held, version, nil
 }

@@ -99,8 +99,8 @@ func (c Catalog) stillSealed(ctx context.Context, d manifest.Deletion) (bool, er
 	case manifest.DecodeTombstone(seal) != nil:
 		return false, nil
 	}
-	s, err := manifest.DecodeSeal(seal)
-	return err != nil || s.Run == d.Run, nil //nolint:nilerr // an unreadable seal counts
+	s, unreadable := manifest.DecodeSeal(seal)
+	return unreadable != nil || s.Run == d.Run, nil
 }
 
 // writeDeletions returns false without an error if another writer was faster.

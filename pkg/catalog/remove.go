@@ -71,11 +71,10 @@ func (c Catalog) claimedBy(ctx context.Context, id cluster.BackupID, run cluster
 
 // sealedBy returns a Conflict if another run sealed the backup. An unreadable seal names none.
 func sealedBy(seal []byte, id cluster.BackupID, run cluster.RunID) error {
-	s, err := manifest.DecodeSeal(seal)
-	if run == "" || err != nil || s.Run == run {
-		return nil //nolint:nilerr // an unreadable seal names no run
+	if s, err := manifest.DecodeSeal(seal); err == nil && run != "" && s.Run != run {
+		return ofAnotherRun(id, s.Run, run)
 	}
-	return ofAnotherRun(id, s.Run, run)
+	return nil
 }
 
 func ofAnotherRun(id cluster.BackupID, got, want cluster.RunID) error {

@@ -147,7 +147,7 @@ func awaitBegin(
 		}
 		if err := wait.For(ctx, beginInterval); err != nil {
 			_ = process.Signal(syscall.SIGTERM) // it undoes its work; harmless if it has exited
-			<-ended                             //nolint:errcheck // how it ended is in its journal
+			_ = <-ended                         // its outcome is in its journal
 			return failure.Annotate(err, "wait for the run to begin", string(run))
 		}
 	}

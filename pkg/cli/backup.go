@@ -119,7 +119,7 @@ func (f *backupFlags) add(cmd *cobra.Command) {
 	fl.StringSliceVar(&f.tags, "tag", nil,
 		"label, such as release-8.5; used by tisnap prune --keep-tag; may be repeated")
 	fl.StringVar(&f.signKey, "sign-key", "",
-		"minisign secret key file that signs the seal; "+signPassword+" holds its password, if any")
+		"minisign secret key file that signs the seal; "+signKeyVariable+" holds its password, if any")
 	f.lockWait.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
 }

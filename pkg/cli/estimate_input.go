@@ -37,10 +37,10 @@ func lastBackupOf(
 	}
 	in := inputOf(last)
 	m, err := catalog.Catalog{Store: store}.Unsealed(ctx, last.Backup)
-	if err != nil { // deleted since; the report has most of it
-		return in, nil //nolint:nilerr // the report is enough
+	if err == nil { // else deleted since; the report has most of it
+		in = onVolumes(in, len(m.Source.Stores), sourceSpecs(&m.Source))
 	}
-	return onVolumes(in, len(m.Source.Stores), sourceSpecs(&m.Source)), nil
+	return in, nil
 }
 
 // lastBackupIn returns the cluster's latest completed backup with a data size; nil if there is none.

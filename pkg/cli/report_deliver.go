@@ -30,8 +30,9 @@ func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) er
 		return err
 	}
 	_, _ = fmt.Fprintf(a.streams.Err, "the report is in %s\n", file.Name())
-	if !f.open || ctx.Err() != nil {
-		return nil //nolint:nilerr // the report is written, and nobody waits for the browser
+	interrupted := ctx.Err() != nil // the report is written, and nobody waits for the browser
+	if !f.open || interrupted {
+		return nil
 	}
 	if err := openBrowser(file.Name()); err != nil {
 		return failure.New(failure.Unready, "open browser", file.Name(), "%w", err).

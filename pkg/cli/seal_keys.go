@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// signPassword is the environment variable for the password of --sign-key. No flag takes a secret.
-const signPassword = "TISNAP_SIGN_PASSWORD" //nolint:gosec // its name
+// signKeyVariable is the environment variable for the password of --sign-key. No flag takes a secret.
+const signKeyVariable = "TISNAP_SIGN_PASSWORD"
 
 // verifyKeyFlag is shared by the commands that read a sealed backup.
 func verifyKeyFlag(cmd *cobra.Command, value *string) {
@@ -29,7 +29,7 @@ func readSigningKey(file string) (*manifest.SigningKey, error) {
 			WithHint("use the secret key file that `minisign -G` wrote; without --sign-key the backup is " +
 				"not signed")
 	}
-	key, err := manifest.ParseSigningKey(text, os.Getenv(signPassword))
+	key, err := manifest.ParseSigningKey(text, os.Getenv(signKeyVariable))
 	return key, failure.Annotate(err, "read --sign-key", file)
 }
 

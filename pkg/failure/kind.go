@@ -14,7 +14,7 @@ const (
 	Limited              // throttled, over a quota or out of time: safe to run again later
 	Partial              // usable but incomplete
 	Held                 // the live cluster is still held: a person has to act now
-	Corrupt // data does not match its digest, or is inconsistent
+	Corrupt              // data does not match its digest, or is inconsistent
 )
 
 var kindNames = [...]string{

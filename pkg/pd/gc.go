@@ -46,8 +46,7 @@ func (c *Client) HoldGC(ctx context.Context, service string, ts cluster.TS, ttl 
 	if err := fenced.Check(ctx); err != nil {
 		return 0, translate(ctx, err, op, service)
 	}
-	lowest, err := c.rpc.UpdateServiceGCSafePoint(ctx, service, seconds(ttl),
-		uint64(ts)) //nolint:staticcheck // PD 8.5 has no GC barriers
+	lowest, err := c.setSafePoint(ctx, service, seconds(ttl), ts)
 	if err != nil {
 		return 0, translate(ctx, err, op, service)
 	}
@@ -63,6 +62,12 @@ func (c *Client) ReleaseGC(ctx context.Context, service string) error {
 	if err := fenced.Check(ctx); err != nil {
 		return translate(ctx, err, op, service)
 	}
-	_, err := c.rpc.UpdateServiceGCSafePoint(ctx, service, 0, 0) //nolint:staticcheck // PD 8.5 has no GC barriers
+	_, err := c.setSafePoint(ctx, service, 0, 0)
 	return translate(ctx, err, op, service)
+}
+
+// setSafePoint sets a service's safe point for ttl seconds, or removes it for 0, and returns the lowest of all services.
+func (c *Client) setSafePoint(ctx context.Context, service string, ttl int64, ts cluster.TS) (uint64, error) {
+	//nolint:staticcheck // PD 8.5 has no GC barriers
+	return c.rpc.UpdateServiceGCSafePoint(ctx, service, ttl, uint64(ts))
 }

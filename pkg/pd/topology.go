@@ -18,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/saturate"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -145,7 +146,7 @@ func (c *Client) Now(ctx context.Context) (cluster.TS, error) {
 	for try := 1; ; try++ {
 		physical, logical, err := c.rpc.GetTS(ctx)
 		if err == nil {
-			return cluster.MakeTS(time.UnixMilli(physical), uint32(logical)), nil //nolint:gosec // 18 bits
+			return cluster.MakeTS(time.UnixMilli(physical), saturate.To[uint32](logical)), nil
 		}
 		// PD's client ends requests under way when it opens its stream again, as it does at the start and after a
 		// change of leader. A timestamp that is not used harms nobody.

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
+	"github.com/tisnap/tisnap/pkg/saturate"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -176,7 +177,7 @@ func (w *rebuild) missing(ctx context.Context) (waiting []string, err error) {
 
 // note keeps when something changed last.
 func (w *rebuild) note(regions []cluster.Region, waiting int) {
-	seen := uint64(len(w.record.early.Rebuild) - waiting) //nolint:gosec // a length
+	seen := saturate.To[uint64](len(w.record.early.Rebuild) - waiting)
 	for i := range regions {
 		seen += regions[i].ConfVer
 	}

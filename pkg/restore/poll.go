@@ -10,7 +10,7 @@ import (
 )
 
 // pollInterval is how often other systems are asked while the run waits for them; tests, whose systems are faster, ask more often.
-var pollInterval = 500 * time.Millisecond //nolint:gochecknoglobals // a constant but for tests
+var pollInterval = 500 * time.Millisecond // a variable for tests
 
 // explainInterval is how often a wait for the target's pods asks Kubernetes what is in the way.
 const explainInterval = 3 * time.Second

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
+	"github.com/tisnap/tisnap/pkg/saturate"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -161,7 +162,7 @@ func regionError(id cluster.RegionID, e *errorpb.Error) *RegionError {
 		}
 	}
 	if busy := e.ServerIsBusy; busy != nil {
-		out.Backoff = time.Duration(busy.BackoffMs) * time.Millisecond //nolint:gosec // milliseconds of a wait
+		out.Backoff = saturate.To[time.Duration](busy.BackoffMs) * time.Millisecond
 	}
 	if out.Message == "" { // TiKV sends FlashbackNotPrepared without a text
 		out.Message = strings.TrimSpace(e.String())

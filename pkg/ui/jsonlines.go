@@ -30,7 +30,7 @@ type jsonLines struct {
 	out  *stream
 	enc  *json.Encoder
 	all  activities
-	now *activity // the activity of held
+	now  *activity    // the activity of held
 	held *phase.Event // progress not yet written
 	last time.Time    // of the last progress line
 }

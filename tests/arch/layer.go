@@ -27,7 +27,7 @@ func violation(where, format string, args ...any) Violation {
 func layers() [][]string {
 	return [][]string{
 		{"failure", "wait"},
-		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced"},
+		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced", "saturate"},
 		{"reach"},
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},

@@ -75,21 +75,19 @@ func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (con
 	defer func() { _ = response.Body.Close() }()
 	// of one that ends early, what is there is shown
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody))
-	refusal, byKubernetes := upgradeRefusal(response.StatusCode, pod.Name, body)
+	byKubernetes, refusal := upgradeRefusal(response.StatusCode, pod.Name, body)
 	return nil, !byKubernetes || apierrors.IsBadRequest(refusal), kubeerr.Wrap(refusal, opForward, pod.String())
 }
 
-// upgradeRefusal is the Status in the body, or one made from what a proxy or a kubelet answers in plain text.
-func upgradeRefusal(
-	code int, pod string, body []byte,
-) (err error, byKubernetes bool) { //nolint:revive // the error is the value
+// upgradeRefusal returns the Status in the body, or one made from a proxy's or a kubelet's plain-text answer.
+func upgradeRefusal(code int, pod string, body []byte) (byKubernetes bool, refusal error) {
 	status := &metav1.Status{}
 	if json.Unmarshal(body, status) == nil && status.Kind == "Status" {
-		return apierrors.FromObject(status), true
+		return true, apierrors.FromObject(status)
 	}
 	resource := schema.GroupResource{Resource: "pods/portforward"}
-	return apierrors.NewGenericServerResponse(code, http.MethodPost, resource, pod, strings.TrimSpace(string(body)), 0,
-		true), false
+	return false, apierrors.NewGenericServerResponse(code, http.MethodPost, resource, pod,
+		strings.TrimSpace(string(body)), 0, true)
 }
 
 // upgraded is the connection under a port forward. spdystream sets no deadlines on it; Close ends what waits in Read

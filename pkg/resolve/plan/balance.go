@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/tisnap/tisnap/pkg/saturate"
+
 // balance gives each choice to one of the stores that may have it, so that no store leads more regions than it
 // has to, and returns how many each leads. First every choice goes to the store that leads the smallest so far;
 // then regions move along paths from a store to one that leads at smallest two fewer, until there is no such path:
@@ -82,7 +84,7 @@ func (g *moves) shift() bool {
 		if path := g.path(from); path != nil {
 			for k := len(path) - 1; k > 0; k-- {
 				i, _ := g.next(path[k-1], path[k])
-				g.c.regions[i].store = uint16(path[k]) //nolint:gosec // stores are counted in 16 bits
+				g.c.regions[i].store = saturate.To[uint16](path[k])
 				g.offer(i)
 			}
 			g.load[path[0]]--

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // choice is the leadership of one region and the stores that may have it. Stores are indexes into the plan's.
@@ -89,7 +90,7 @@ func join(parts []*choices) *choices {
 	}
 	all.regions, all.may = slices.Grow(all.regions, regions-len(all.regions)), slices.Grow(all.may, may-len(all.may))
 	for _, p := range parts[1:] {
-		base := uint32(len(all.may)) //nolint:gosec // fewer than the peers of 2^31 regions
+		base := saturate.To[uint32](len(all.may))
 		for i := range p.regions {
 			p.regions[i].may += base
 		}
@@ -134,7 +135,7 @@ func (c *choices) choose() error {
 	best := c.row[first]
 	s := choice{
 		region: best.region, version: newest.version, start: newest.start, end: newest.end, term: best.term, index: best.index,
-		peer: peer, replicas: uint16(len(c.row)), may: uint32(len(c.may)), //nolint:gosec // no more than stores and peers
+		peer: peer, replicas: saturate.To[uint16](len(c.row)), may: saturate.To[uint32](len(c.may)),
 	}
 	ambiguous, uneven := false, false
 	for i, m := range c.row {

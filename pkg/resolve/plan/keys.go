@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 const (
@@ -79,7 +80,7 @@ func (s *keyShard) find(hash uint32, key []byte) (uint32, bool) {
 	if len(s.keys) >= len(s.slots)/4*3 {
 		s.grow()
 	}
-	mask := uint32(len(s.slots) - 1) //nolint:gosec // as many as there are ids, at most
+	mask := saturate.To[uint32](len(s.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
 		slot := &s.slots[at]
 		if slot.key == 0 {
@@ -87,7 +88,7 @@ func (s *keyShard) find(hash uint32, key []byte) (uint32, bool) {
 				return 0, false
 			}
 			s.keys = append(s.keys, s.keep(key))
-			*slot = keySlot{hash: hash, key: uint32(len(s.keys))} //nolint:gosec // checked above
+			*slot = keySlot{hash: hash, key: saturate.To[uint32](len(s.keys))}
 			return slot.key, true
 		}
 		if slot.hash == hash && bytes.Equal(s.keys[slot.key-1], key) {
@@ -110,7 +111,7 @@ func (s *keyShard) keep(key []byte) []byte {
 func (s *keyShard) grow() {
 	old := s.slots
 	s.slots = make([]keySlot, max(64, 2*len(old)))
-	mask := uint32(len(s.slots) - 1) //nolint:gosec // as many as there are ids, at most
+	mask := saturate.To[uint32](len(s.slots) - 1)
 	for _, slot := range old {
 		if slot.key == 0 {
 			continue
