@@ -47,7 +47,8 @@ func (a *absences) back(store cluster.StoreID) {
 	defer a.mu.Unlock()
 	if was := a.away[store]; was != nil {
 		delete(a.away, store)
-		a.log.Info("store is back", zap.Stringer("store", store), zap.Int("failedTries", was.tries), zap.Duration("after", time.Since(was.since)))
+		a.log.Info("store is back", zap.Stringer("store", store), zap.Int("failedTries", was.tries),
+			zap.Duration("after", time.Since(was.since)))
 	}
 }
 

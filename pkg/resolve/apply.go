@@ -108,7 +108,8 @@ func (r *recovery) awaitApplied(ctx context.Context, store cluster.StoreID) erro
 			failing = time.Now()
 		}
 		if time.Since(failing) > r.cfg.Stall {
-			return failure.New(failure.Limited, "wait apply", r.stores.name(store), "it has not answered for %s: %w", r.cfg.Stall, err).
+			return failure.New(failure.Limited, "wait apply", r.stores.name(store), "it has not answered for %s: %w",
+				r.cfg.Stall, err).
 				WithHint("look at the log of the store's pod, then %s", r.cfg.resumeHint())
 		}
 		if !failure.NotYet(err) || wait.For(ctx, retryInterval) != nil {

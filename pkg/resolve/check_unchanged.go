@@ -36,8 +36,8 @@ type regionCaller interface {
 }
 
 // checkUnchanged takes Config.CheckUnchanged of the regions back all the same, chosen at random, and fails if a row of
-// one is another one afterwards. Then no region is taken for unchanged, here and in a run that resumes. It returns how many
-// regions have not changed.
+// one is another one afterwards. Then no region is taken for unchanged, here and in a run that resumes. It returns how
+// many regions have not changed.
 func (c *regionCalls) checkUnchanged(ctx context.Context, s *phase.Scope, found []cluster.KeyRange) (int, error) {
 	n := min(c.cfg.CheckUnchanged, len(found))
 	if n == 0 {
@@ -75,7 +75,8 @@ func (c *regionCalls) checkRegion(ctx context.Context, keys cluster.KeyRange) (i
 	})
 	if err == nil && after != before {
 		err = failure.New(failure.Corrupt, "check unchanged region", keys.String(),
-			"its log had not changed since the backup, and a flashback has changed its rows: %d before, %d after", before.Rows, after.Rows).
+			"its log had not changed since the backup, and a flashback has changed its rows: %d before, %d after",
+			before.Rows, after.Rows).
 			WithHint("take every region back: restore or resolve again with --flashback=all, and report this")
 	}
 	return after.Rows, err
@@ -97,7 +98,9 @@ func (c *regionCalls) flashAgain(ctx context.Context, keys cluster.KeyRange) err
 
 // onRegion makes a call for the region with these keys, where PD knows its leader, until it succeeds. It gives up when
 // it has failed for Config.Stall.
-func onRegion[T any](ctx context.Context, c *regionCalls, keys cluster.KeyRange, call func(address string, f tikv.Flashback) (T, error)) (T, error) {
+func onRegion[T any](
+	ctx context.Context, c *regionCalls, keys cluster.KeyRange, call func(address string, f tikv.Flashback) (T, error),
+) (T, error) {
 	var none T
 	for begin := time.Now(); ; {
 		f, err := c.flashbackOf(ctx, keys)
@@ -125,7 +128,8 @@ func (c *regionCalls) flashbackOf(ctx context.Context, keys cluster.KeyRange) (t
 		return tikv.Flashback{}, failure.Annotate(err, "look up region", keys.String())
 	}
 	if len(regions) != 1 || regions[0].Leader.Store == 0 {
-		return tikv.Flashback{}, failure.New(failure.Limited, "look up region", keys.String(), "PD lists %d regions there, or no leader", len(regions))
+		return tikv.Flashback{}, failure.New(failure.Limited, "look up region", keys.String(),
+			"PD lists %d regions there, or no leader", len(regions))
 	}
 	raw, err := tikv.DecodeRange(regions[0].Keys)
 	return tikv.Flashback{

@@ -13,12 +13,13 @@ import (
 // retryInterval is how often a store that is not there yet is asked again.
 const retryInterval = 200 * time.Millisecond
 
-// run reads the metas of all stores at the same time, each as soon as PD lists it. The stores in PD must be exactly those of
-// the manifest, and none may have restarted since it was read.
+// run reads the metas of all stores at the same time, each as soon as PD lists it. The stores in PD must be exactly
+// those of the manifest, and none may have restarted since it was read.
 func (g *gathering) run(ctx context.Context, s *phase.Scope) (*plan.Metas, error) {
 	defer g.stop()
 	if len(g.cfg.Stores) == 0 {
-		return nil, failure.New(failure.Unready, "read region metas", g.cfg.Cluster.String(), "the backup has no store that is not left out")
+		return nil, failure.New(failure.Unready, "read region metas", g.cfg.Cluster.String(),
+			"the backup has no store that is not left out")
 	}
 	start := time.Now()
 	s.Expect(int64(len(g.cfg.Stores)), "stores")
@@ -27,7 +28,8 @@ func (g *gathering) run(ctx context.Context, s *phase.Scope) (*plan.Metas, error
 		g.takeEnded()
 		found, foreign, err := g.stores.find(ctx)
 		if len(foreign) > 0 && !g.coming {
-			return nil, failure.New(failure.Unready, "match stores with the backup", g.cfg.Cluster.String(), "%s", strings.Join(foreign, ", "))
+			return nil, failure.New(failure.Unready, "match stores with the backup", g.cfg.Cluster.String(), "%s",
+				strings.Join(foreign, ", "))
 		}
 		if err == nil {
 			g.begin(ctx, found)
@@ -45,6 +47,7 @@ func (g *gathering) run(ctx context.Context, s *phase.Scope) (*plan.Metas, error
 		}
 	}
 	took := time.Since(start)
-	s.Note("%d peers on %d stores, %.0f a second", g.metas.Len(), len(g.cfg.Stores), float64(g.metas.Len())/max(took.Seconds(), 1e-3))
+	s.Note("%d peers on %d stores, %.0f a second", g.metas.Len(), len(g.cfg.Stores),
+		float64(g.metas.Len())/max(took.Seconds(), 1e-3))
 	return g.metas, nil
 }

@@ -18,9 +18,9 @@ func permanent(err error) bool {
 	return err != nil && !failure.Transient(err) && !errors.Is(err, context.Canceled)
 }
 
-// decide ends the run when a store answers what will not change, or when nothing came from one for
-// Config.Stall since nobody else waits for the stores any more: a process that dies on its volumes each time would hold up the run for ever. pdErr is why PD
-// does not list the stores, if it does not: it may have no leader, or be without a store yet.
+// decide ends the run when a store answers what will not change, or when nothing came from one for Config.Stall since
+// nobody else waits for the stores any more: a process that dies on its volumes each time would hold up the run for
+// ever. pdErr is why PD does not list the stores, if it does not: it may have no leader, or be without a store yet.
 func (g *gathering) decide(pdErr error) error {
 	now := time.Now()
 	if g.coming {
@@ -58,7 +58,8 @@ func (g *gathering) decide(pdErr error) error {
 	if len(late) == 0 {
 		return nil
 	}
-	return failure.New(failure.Limited, "read region metas", g.cfg.Cluster.String(), "for %s: %s", g.cfg.Stall, failure.List(late)).
+	return failure.New(failure.Limited, "read region metas", g.cfg.Cluster.String(), "for %s: %s", g.cfg.Stall,
+		failure.List(late)).
 		WithHint("%s", g.hintWithout(lateStores))
 }
 
@@ -81,6 +82,6 @@ func (g *gathering) hintWithout(late []cluster.StoreID) string {
 	if !g.cfg.Kept {
 		first = "restore again with --keep-on-failure, then run: "
 	}
-	return fmt.Sprintf("%s; every region has a quorum without them, so that they can be left out: %stisnap resolve %s --backup %s%s",
-		hint, first, g.cfg.Cluster, g.cfg.Backup, strings.Join(flags, ""))
+	return fmt.Sprintf("%s; every region has a quorum without them, so that they can be left out: "+
+		"%stisnap resolve %s --backup %s%s", hint, first, g.cfg.Cluster, g.cfg.Backup, strings.Join(flags, ""))
 }

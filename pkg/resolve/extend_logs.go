@@ -40,7 +40,8 @@ func (c *regionCalls) extendLog(ctx context.Context, a plan.Ahead, replica *Repl
 		case state.Last > last:
 			last, grown = state.Last, time.Now()
 		case time.Since(grown) > c.cfg.Stall:
-			return failure.New(failure.Limited, "extend log", a.String(), "the leader's log ends at index %d and does not grow for %s", last, c.cfg.Stall).
+			return failure.New(failure.Limited, "extend log", a.String(),
+				"the leader's log ends at index %d and does not grow for %s", last, c.cfg.Stall).
 				WithHint("look at the log of the leader's pod, then %s", c.cfg.resumeHint())
 		}
 		if err := c.flashAgain(ctx, replica.Keys); err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// EarlyApply is what was found of replicas that are ahead before the regions got leaders: it is not to be seen afterwards.
+// EarlyApply is what was found of replicas that are ahead before the regions got leaders: it is not to be seen
+// afterwards.
 type EarlyApply struct {
 	Affected []plan.Ahead `json:"affected,omitempty"`
 	// Rebuild are the replicas that are made again from the others, once the stores have left recovery mode: the affected
@@ -44,7 +45,9 @@ type aheadReader struct {
 }
 
 // read asks every store for the raft state of each of its peers, and lists by region and store those that are ahead.
-func (a *aheadReader) read(ctx context.Context, s *phase.Scope, peers map[cluster.StoreID][]cluster.RegionID) ([]plan.Ahead, error) {
+func (a *aheadReader) read(
+	ctx context.Context, s *phase.Scope, peers map[cluster.StoreID][]cluster.RegionID,
+) ([]plan.Ahead, error) {
 	total := 0
 	for _, regions := range peers {
 		total += len(regions)
@@ -57,7 +60,7 @@ func (a *aheadReader) read(ctx context.Context, s *phase.Scope, peers map[cluste
 		moved.Store(time.Now().UnixNano())
 		asking, end := context.WithCancelCause(ctx) // by the first region that cannot be read: the others meet the same
 		defer end(nil)
-		err := parallel.Each(asking, marks.MaxCalls, peers[store], func(ctx context.Context, _ int, region cluster.RegionID) error {
+		one := func(ctx context.Context, _ int, region cluster.RegionID) error {
 			if err := pace.Wait(ctx); err != nil {
 				return err
 			}
@@ -72,7 +75,8 @@ func (a *aheadReader) read(ctx context.Context, s *phase.Scope, peers map[cluste
 			}
 			s.Advance(1)
 			return err
-		})
+		}
+		err := parallel.Each(asking, marks.MaxCalls, peers[store], one)
 		if err != nil && asking.Err() != nil {
 			return context.Cause(asking)
 		}
@@ -84,8 +88,11 @@ func (a *aheadReader) read(ctx context.Context, s *phase.Scope, peers map[cluste
 	return ahead, err
 }
 
-// isAhead asks one store for one peer, until it answers. It gives up when the store has answered nothing for Config.Stall.
-func (a *aheadReader) isAhead(ctx context.Context, store cluster.StoreID, region cluster.RegionID, moved *atomic.Int64) (uint64, bool, error) {
+// isAhead asks one store for one peer, until it answers. It gives up when the store has answered nothing for
+// Config.Stall.
+func (a *aheadReader) isAhead(
+	ctx context.Context, store cluster.StoreID, region cluster.RegionID, moved *atomic.Int64,
+) (applied uint64, ahead bool, err error) {
 	for {
 		calling, cancel := context.WithTimeout(ctx, aheadCall)
 		state, err := a.tikv.RaftState(calling, a.stores.address(store), region)

@@ -14,9 +14,9 @@ import (
 // scanEach is the longest that the scan for a lock may take a region on average.
 const scanEach = 500 * time.Millisecond
 
-// findUnchanged counts the candidates as flashed back that no key is locked of, and that check passes by their keys. A lock makes
-// a region changed, whatever its transaction: the commit record of a primary that is flashed back stays, and a secondary's
-// lock would later be committed by it.
+// findUnchanged counts the candidates as flashed back that no key is locked of, and that check passes by their keys. A
+// lock makes a region changed, whatever its transaction: the commit record of a primary that is flashed back stays, and
+// a secondary's lock would later be committed by it.
 func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check func([]cluster.KeyRange) error) error {
 	candidates := b.verdicts.list(candidate)
 	if len(candidates) == 0 {
@@ -42,7 +42,8 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 		b.record.flashed.Add(keys)
 	}
 	b.record.unchanged += len(found)
-	s.Note("%d of %d regions are unchanged since the backup ts and are not taken back; %d more had a lock", len(found), len(b.verdicts.leaders),
+	s.Note("%d of %d regions are unchanged since the backup ts and are not taken back; %d more had a lock", len(found),
+		len(b.verdicts.leaders),
 		len(candidates)-len(found))
 	return b.record.noted(ctx, nil)
 }

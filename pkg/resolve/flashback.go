@@ -42,13 +42,14 @@ func (b *flashback) prepare(ctx context.Context, s *phase.Scope) error {
 // flash returns every key to the backup ts. A region that says that it is not prepared is prepared again with the same
 // timestamps: if it was done already, both calls change nothing.
 func (b *flashback) flash(ctx context.Context, s *phase.Scope) error {
-	err := b.sweep(ctx, s, "flashback", "flash back", b.record.flashed, func(ctx context.Context, address string, f tikv.Flashback) error {
+	call := func(ctx context.Context, address string, f tikv.Flashback) error {
 		err := b.flashRegion(ctx, address, f)
 		if err == nil {
 			b.flashes.Add(1)
 		}
 		return err
-	})
+	}
+	err := b.sweep(ctx, s, "flashback", "flash back", b.record.flashed, call)
 	if err == nil {
 		b.sweeps.scanned = nil
 	}
@@ -73,8 +74,8 @@ func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flas
 	return nil
 }
 
-// saved says how many regions were taken back, and how much longer all would have taken. How many keys it has taken back,
-// TiKV does not say.
+// saved says how many regions were taken back, and how much longer all would have taken. How many keys it has taken
+// back, TiKV does not say.
 func (b *flashback) saved(s *phase.Scope) (flashed int, seconds float64) {
 	unchanged := b.record.unchanged
 	flashed = max(0, len(b.verdicts.leaders)-unchanged)
@@ -84,12 +85,13 @@ func (b *flashback) saved(s *phase.Scope) (flashed int, seconds float64) {
 	if n := b.flashes.Load(); n > 0 {
 		seconds = b.flashing.Seconds() / float64(n) * float64(unchanged)
 	}
-	s.Note("%d regions were taken back, %d were unchanged; to take back all would have taken some %.1f s more", flashed, unchanged, seconds)
+	s.Note("%d regions were taken back, %d were unchanged; to take back all would have taken some %.1f s more", flashed,
+		unchanged, seconds)
 	return flashed, seconds
 }
 
-// sweep calls every region that done does not hold yet, until it holds all keys, and writes down how far it came. The time of
-// each store is noted as part.
+// sweep calls every region that done does not hold yet, until it holds all keys, and writes down how far it came. The
+// time of each store is noted as part.
 func (b *flashback) sweep(
 	ctx context.Context, s *phase.Scope, part, verb string, done *sweep.Coverage,
 	call func(context.Context, string, tikv.Flashback) error,

@@ -99,7 +99,8 @@ func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Stor
 			continue
 		}
 		if !st.StartedAt.Equal(rd.started) && (rd.done || rd.result != nil) {
-			g.cfg.log.Warn("store has restarted and is read again", zap.Stringer("store", rd.store), zap.Time("started", st.StartedAt))
+			g.cfg.log.Warn("store has restarted and is read again", zap.Stringer("store", rd.store),
+				zap.Time("started", st.StartedAt))
 			rd.done = false
 			rd.cancel()
 		}

@@ -15,15 +15,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// handOver moves the leadership away from affected replicas, which lead first where their logs alone are the best. Such a leader
-// gives its log to the others, and answers nothing: as soon as another replica has all of it, that one is to lead. Nothing is
-// proposed before, as TiKV ends at a proposal whose entry is skipped. Regions are those of awaitLeaders, before and after it.
+// handOver moves the leadership away from affected replicas, which lead first where their logs alone are the best. Such
+// a leader gives its log to the others, and answers nothing: as soon as another replica has all of it, that one is to
+// lead. Nothing is proposed before, as TiKV ends at a proposal whose entry is skipped. Regions are those of
+// awaitLeaders, before and after it.
 func (g *leading) handOver(ctx context.Context, s *phase.Scope, regions []cluster.Region) ([]cluster.Region, error) {
 	leaders := g.plan.AffectedLeaders()
 	if len(leaders) == 0 {
 		return regions, nil
 	}
-	s.Note("%d replicas that are ahead of every log lead until another one has their log, which is the best of the region", len(leaders))
+	s.Note("%d replicas that are ahead of every log lead until another one has their log, which is the best of the region",
+		len(leaders))
 	heirs := make([]cluster.StoreID, len(leaders))
 	err := parallel.Each(ctx, maxChecks, leaders, func(ctx context.Context, i int, a plan.Ahead) (err error) {
 		heirs[i], err = g.calls.awaitHeir(ctx, a)
@@ -40,8 +42,8 @@ func (g *leading) handOver(ctx context.Context, s *phase.Scope, regions []cluste
 	return g.awaitLeaders(ctx, s)
 }
 
-// awaitHeir waits until another replica of the region, which is not affected, has the whole log of the one that leads, and returns
-// its store. It gives up when nothing has changed for Config.Stall.
+// awaitHeir waits until another replica of the region, which is not affected, has the whole log of the one that leads,
+// and returns its store. It gives up when nothing has changed for Config.Stall.
 func (r *recovery) awaitHeir(ctx context.Context, a plan.Ahead) (cluster.StoreID, error) {
 	i := slices.IndexFunc(r.plan.Leaders, func(l plan.Leader) bool { return l.Region == a.Region })
 	others := r.plan.Others(&r.plan.Leaders[i])

@@ -101,7 +101,8 @@ func (w *leaderWait) ask(s *phase.Scope, missing []missingLeader) bool {
 	}
 	if !w.warned {
 		w.warned = true
-		s.Warn("%d regions get no leader where it was planned, such as %s; their other peers are tried", len(to), failure.List(w.texts(missing[:1])))
+		s.Warn("%d regions get no leader where it was planned, such as %s; their other peers are tried", len(to),
+			failure.List(w.texts(missing[:1])))
 	}
 	w.cfg.log.Info("regions get no leader where it was planned; trying other peers", zap.Int("regions", len(to)))
 	w.move(to)

@@ -28,10 +28,10 @@ type leading struct {
 	calls    *recovery
 }
 
-// awaitLeaders polls PD until every planned region has its planned leader. Restarted stores are asked again at
-// once. After each third of Config.Stall without any new leader, the same leaders are asked for again first, then
-// each other peer of the regions that are left; when all have been tried it is an error. The time in which PD's regions cannot
-// be read does not count, but has an end too. It returns all regions, with their leaders.
+// awaitLeaders polls PD until every planned region has its planned leader. Restarted stores are asked again at once.
+// After each third of Config.Stall without any new leader, the same leaders are asked for again first, then each other
+// peer of the regions that are left; when all have been tried it is an error. The time in which PD's regions cannot be
+// read does not count, but has an end too. It returns all regions, with their leaders.
 func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.Region, error) {
 	s.Expect(int64(len(g.plan.Leaders)), "regions")
 	w := newLeaderWait(g)
@@ -45,11 +45,14 @@ func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.R
 		case err == nil && len(missing) == 0:
 			return regions, nil
 		case err != nil && time.Since(w.read) > g.cfg.Stall:
-			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(), "PD's regions cannot be read for %s: %w", g.cfg.Stall, err).
-				WithHint("look at PD's logs, then %s", g.cfg.resumeHint())
-		case err == nil && !w.relieveWitnesses(s, missing) && !w.ask(s, missing): //nolint:contextcheck // the recovery outlives the step that asked
 			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(),
-				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(g.plan.Leaders), g.cfg.Stall, failure.List(w.texts(missing))).
+				"PD's regions cannot be read for %s: %w", g.cfg.Stall, err).
+				WithHint("look at PD's logs, then %s", g.cfg.resumeHint())
+		//nolint:contextcheck // the recovery outlives the step that asked
+		case err == nil && !w.relieveWitnesses(s, missing) && !w.ask(s, missing):
+			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(),
+				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(g.plan.Leaders), g.cfg.Stall,
+				failure.List(w.texts(missing))).
 				WithHint("look at the logs of the named stores for these regions, then %s", g.cfg.resumeHint())
 		}
 		// A scan of a million regions takes PD seconds: it gets as long a rest.

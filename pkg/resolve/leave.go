@@ -9,8 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// ToRebuild lists the replicas that Rebuild makes again: what this run has found, or the one that it resumes. It is Corrupt if
-// that one has not looked for them though the backup does not rule them out: they are not to be seen any more.
+// ToRebuild lists the replicas that Rebuild makes again: what this run has found, or the one that it resumes. It is
+// Corrupt if that one has not looked for them though the backup does not rule them out: they are not to be seen any
+// more.
 func (r *Resolver) ToRebuild(ctx context.Context) ([]Replica, error) {
 	if r.cfg.NoneAhead {
 		return nil, nil
@@ -28,12 +29,13 @@ func (r *Resolver) ToRebuild(ctx context.Context) ([]Replica, error) {
 	return r.record.early.Rebuild, nil
 }
 
-// Rebuild makes the replicas again whose data are ahead of the log, and waits until their regions have all their peers. Until
-// it is done nobody may use the cluster: such a replica answers nothing once it is elected, and later serves what was
-// written after the backup ts. Call it when the stores have left recovery mode, before Thaw; calling it again continues.
+// Rebuild makes the replicas again whose data are ahead of the log, and waits until their regions have all their peers.
+// Until it is done nobody may use the cluster: such a replica answers nothing once it is elected, and later serves what
+// was written after the backup ts. Call it when the stores have left recovery mode, before Thaw; calling it again
+// continues.
 //
-// Only replicas on the list are removed. PD makes none before all of them are: the leader that a new one is made from is
-// never one of them.
+// Only replicas on the list are removed. PD makes none before all of them are: the leader that a new one is made from
+// is never one of them.
 func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 	list, err := r.ToRebuild(ctx)
 	if err != nil || len(list) == 0 {
@@ -59,8 +61,8 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 	})
 }
 
-// thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. PD's limits stay lowered
-// if a replica is ahead.
+// thaw puts scheduling and GC back; it is the last act of a restore and the undo of a failed one. PD's limits stay
+// lowered if a replica is ahead.
 func (r *Resolver) thaw(ctx context.Context, _ *phase.Scope) error {
 	return r.freezer.Thaw(ctx, r.record.early.present())
 }

@@ -32,7 +32,8 @@ type Progress struct {
 
 // suits reports whether p is of this cluster and backup.
 func (p *Progress) suits(clusterID uint64, backupTS cluster.TS) bool {
-	return p.ClusterID == clusterID && p.BackupTS == backupTS && p.Stamps.Start > backupTS && p.Stamps.Commit > p.Stamps.Start
+	return p.ClusterID == clusterID && p.BackupTS == backupTS &&
+		p.Stamps.Start > backupTS && p.Stamps.Commit > p.Stamps.Start
 }
 
 // ProgressStore keeps the progress of resolving one cluster to one backup. Give the same store to every run

@@ -15,8 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Replica is one that is made again from the others of its region: the store's peer is removed, and PD adds another one, which
-// gets a snapshot.
+// Replica is one that is made again from the others of its region: the store's peer is removed, and PD adds another
+// one, which gets a snapshot.
 type Replica struct {
 	Region cluster.RegionID `json:"region"`
 	Store  cluster.StoreID  `json:"store"`
@@ -104,7 +104,8 @@ func (w *rebuild) stuck(waiting []string, last error) error {
 	if last != nil {
 		why = ": " + last.Error()
 	}
-	return failure.New(failure.Limited, "rebuild replicas", w.cfg.Cluster.String(), "%d of %d are not rebuilt, and nothing has changed for %s: %s%s",
+	return failure.New(failure.Limited, "rebuild replicas", w.cfg.Cluster.String(),
+		"%d of %d are not rebuilt, and nothing has changed for %s: %s%s",
 		len(waiting), len(w.record.early.Rebuild), time.Since(w.moved).Round(time.Second), failure.List(waiting), why).
 		WithHint("look at the logs of PD and of the named stores for these regions, then %s", w.cfg.resumeHint())
 }

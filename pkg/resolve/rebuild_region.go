@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// identify notes the peers that have to go, and writes them down before the first is removed: afterwards the store's peer is
-// another one. A region that has split off a listed one has its replica's data, so that it is listed, too.
+// identify notes the peers that have to go, and writes them down before the first is removed: afterwards the store's
+// peer is another one. A region that has split off a listed one has its replica's data, so that it is listed, too.
 func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error {
 	was, found := w.record.early.Rebuild, false
 	list := slices.Clone(was)
@@ -56,8 +56,8 @@ func (w *rebuild) lacks(p *Replica, region *cluster.Region) string {
 	return ""
 }
 
-// spare says why the region cannot do without the replica now; "" is that it can: of the other voters a majority is up, and
-// one has no data that no log has.
+// spare says why the region cannot do without the replica now; "" is that it can: of the other voters a majority is up,
+// and one has no data that no log has.
 func (w *rebuild) spare(region *cluster.Region, p *Replica) string {
 	others := slices.DeleteFunc(voters(region), func(v cluster.Peer) bool { return v.ID == p.Peer })
 	up := len(slices.DeleteFunc(slices.Clone(others), func(v cluster.Peer) bool { return !isUpToDate(region, v) }))

@@ -48,7 +48,8 @@ func (r *record) snapshot() Progress {
 	}
 }
 
-// save writes the progress. A Conflict means that another run resumes from it: what is set in PD is its own from now on.
+// save writes the progress. A Conflict means that another run resumes from it: what is set in PD is its own from now
+// on.
 func (r *record) save(ctx context.Context, p Progress) error {
 	err := r.cfg.Progress.Save(ctx, p)
 	if failure.Is(err, failure.Conflict) {
@@ -90,7 +91,8 @@ func (r *record) foundBefore(ctx context.Context) (*EarlyApply, error) {
 		return saved.EarlyApply, nil
 	}
 	return nil, failure.New(failure.Corrupt, "look for replicas ahead of their logs", r.cfg.Cluster.String(),
-		"an earlier run may have made leaders, and has not written down which replicas were ahead before: that is not to be seen any more").
+		"an earlier run may have made leaders, and has not written down which replicas were ahead before: "+
+			"that is not to be seen any more").
 		WithHint("restore again onto fresh volumes")
 }
 

@@ -74,7 +74,9 @@ func (c *call) over() (bool, error) {
 }
 
 // startRecovery opens a call to every store.
-func startRecovery(ctx context.Context, cfg *settings, p pd.Members, t recoverer, stores *storeList, made *plan.Plan) (*recovery, error) {
+func startRecovery(
+	ctx context.Context, cfg *settings, p pd.Members, t recoverer, stores *storeList, made *plan.Plan,
+) (*recovery, error) {
 	list, err := p.Stores(ctx)
 	if err != nil {
 		return nil, failure.Annotate(err, "list stores", cfg.Cluster.String())
@@ -149,7 +151,8 @@ func (r *recovery) resend(ctx context.Context) error {
 			continue
 		}
 		if !st.StartedAt.Equal(last.started) {
-			r.cfg.log.Info("store has restarted and is asked again", zap.Stringer("store", st.ID), zap.Time("started", st.StartedAt))
+			r.cfg.log.Info("store has restarted and is asked again", zap.Stringer("store", st.ID),
+				zap.Time("started", st.StartedAt))
 		}
 		r.stores.setAddress(st.ID, st.Address)
 		r.resent.Add(1)
@@ -194,8 +197,10 @@ func (r *recovery) checkCalls() error {
 			case over && failure.Is(err, failure.Conflict):
 				return r.lose(failure.Annotate(err, "keep leaders", r.stores.name(store)))
 			case over && failure.Is(err, failure.Unready):
-				return r.lose(failure.New(failure.Conflict, "keep leaders", r.stores.name(store), "it is not in recovery mode any more: %w", err).
-					WithHint("look for another run that has resumed the cluster's restore; if there is none, delete the store's pod and %s", r.cfg.resumeHint()))
+				return r.lose(failure.New(failure.Conflict, "keep leaders", r.stores.name(store),
+					"it is not in recovery mode any more: %w", err).
+					WithHint("look for another run that has resumed the cluster's restore; "+
+						"if there is none, delete the store's pod and %s", r.cfg.resumeHint()))
 			case over && err != nil && !failure.NotYet(err) && !errors.Is(err, context.Canceled):
 				return failure.Annotate(err, "keep leaders", r.stores.name(store))
 			}

@@ -70,8 +70,8 @@ type Config struct {
 	// NoneAhead says that no replica of the backup can have applied what its own raft log does not have. Otherwise all are
 	// asked.
 	NoneAhead bool
-	// Rebuilds says that the caller carries out Rebuild once the stores have left recovery mode, and before anybody uses the
-	// cluster: then a replica that is ahead does not end the run.
+	// Rebuilds says that the caller carries out Rebuild once the stores have left recovery mode, and before anybody uses
+	// the cluster: then a replica that is ahead does not end the run.
 	Rebuilds bool
 	// Progress is where the run notes how far it is, for one that resumes it after a kill. Nil keeps nothing.
 	Progress ProgressStore
@@ -87,8 +87,8 @@ type settings struct {
 	log *zap.Logger
 }
 
-// Resolver resolves one cluster. Its steps run in order: each makes a part of what it needs of those before it, and leaves here
-// what a later one, or the caller, asks for.
+// Resolver resolves one cluster. Its steps run in order: each makes a part of what it needs of those before it, and
+// leaves here what a later one, or the caller, asks for.
 type Resolver struct {
 	cfg  *settings
 	pd   PD
@@ -171,7 +171,8 @@ func (r *Resolver) Target(cfg Config, p PD) {
 	})
 	r.cfg.Config, r.pd, r.record.pd = cfg, p, p
 	r.freezer = freeze.New(freeze.Config{
-		Cluster: cfg.Cluster, Service: servicePrefix + string(cfg.Run), BackupTS: cfg.BackupTS, PD: p, Fence: cfg.Fence, Log: r.cfg.log,
+		Cluster: cfg.Cluster, Service: servicePrefix + string(cfg.Run), BackupTS: cfg.BackupTS,
+		PD: p, Fence: cfg.Fence, Log: r.cfg.log,
 	})
 }
 
@@ -245,7 +246,9 @@ type StepOptions struct {
 }
 
 // maker makes steps of the phase.
-func (o StepOptions) maker(phaseName string) func(name string, do func(context.Context, *phase.Scope) error) phase.Step {
+func (o StepOptions) maker(
+	phaseName string,
+) func(name string, do func(context.Context, *phase.Scope) error) phase.Step {
 	return func(name string, do func(context.Context, *phase.Scope) error) phase.Step {
 		step := phase.Step{Phase: phaseName, Name: name, Deadline: deadline, Do: do}
 		if o.Done != nil {

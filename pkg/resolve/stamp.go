@@ -23,7 +23,8 @@ const noteDeadline = 30 * time.Second
 // stamp takes new timestamps, or continues with what the run noted that this one resumes, and writes that down.
 func (r *record) stamp(ctx context.Context, s *phase.Scope) error {
 	if r.cfg.BackupTS == 0 {
-		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(), "the backup ts is 0: every row would be deleted")
+		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(),
+			"the backup ts is 0: every row would be deleted")
 	}
 	id, err := r.pd.ClusterID(ctx)
 	if err != nil {
@@ -81,7 +82,8 @@ func (r *record) resume(ctx context.Context, s *phase.Scope, saved Progress) err
 	}
 	if saved.Run != r.cfg.Run {
 		r.resumed, r.before = true, saved.Run
-		s.Note("resumes where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start, saved.Stamps.Commit)
+		s.Note("resumes where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start,
+			saved.Stamps.Commit)
 	}
 	return r.raiseTS(ctx, saved.Stamps.Commit) // rows at the commit ts have to be visible
 }

@@ -23,15 +23,15 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) (err error) {
 	return err
 }
 
-// Without says whether a plan without the stores can be made, while the step collect runs: from another step, beside it. It
-// is not known before collect and after it, and when ctx ends.
+// Without says whether a plan without the stores can be made, while the step collect runs: from another step, beside
+// it. It is not known before collect and after it, and when ctx ends.
 func (r *Resolver) Without(ctx context.Context, late []cluster.StoreID) Verdict {
 	return r.questions.ask(ctx, late)
 }
 
-// findAhead finds the replicas whose data hold entries that their own raft logs do not have, unless the backup has ruled
-// them out. It has to be done before the first RecoverRegion: a leader gives its log to the others within milliseconds.
-// A run that resumes one that may have sent it goes by what that one has written down.
+// findAhead finds the replicas whose data hold entries that their own raft logs do not have, unless the backup has
+// ruled them out. It has to be done before the first RecoverRegion: a leader gives its log to the others within
+// milliseconds. A run that resumes one that may have sent it goes by what that one has written down.
 func (r *Resolver) findAhead(ctx context.Context, s *phase.Scope) error {
 	if r.cfg.NoneAhead {
 		s.Note("not looked for: the backup has ruled out that a replica is ahead of its raft log")
@@ -87,10 +87,12 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	}
 	s.Note("%d regions with %d peers, %d of them behind their leader", len(made.Leaders), made.Peers, made.Lagging)
 	if len(made.Dropped) > 0 {
-		s.Warn("%d regions (such as region %s) are covered by newer ones and will have no leader", len(made.Dropped), made.Dropped[0].Region)
+		s.Warn("%d regions (such as region %s) are covered by newer ones and will have no leader", len(made.Dropped),
+			made.Dropped[0].Region)
 	}
 	if len(made.Uneven) > 0 {
-		s.Warn("the peers of %d regions (such as region %s) disagree about the version: a split or merge fell into the cut of the backup",
+		s.Warn("the peers of %d regions (such as region %s) disagree about the version: "+
+			"a split or merge fell into the cut of the backup",
 			len(made.Uneven), made.Uneven[0])
 	}
 	return nil
@@ -174,8 +176,8 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 
 // findUnchanged finds the regions that a flashback would not change: their logs end where they did at the marks of the
 // backup, and none of their keys is locked. They count as flashed back from then on, in what the run writes down too. A
-// lock makes a region changed, whatever its transaction: the commit record of a primary that is flashed back stays, and a
-// secondary's lock would later be committed by it.
+// lock makes a region changed, whatever its transaction: the commit record of a primary that is flashed back stays, and
+// a secondary's lock would later be committed by it.
 func (r *Resolver) findUnchanged(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := r.bounded(ctx, "scan for locks in", sweepBase, scanEach)
 	defer cancel()
@@ -205,9 +207,10 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 	return r.flashing.sweeps.check(ctx)
 }
 
-// extendLogs sees that the log of each region with a replica that is ahead ends above all that the replica has applied. The
-// flashback's entries mostly do that. Otherwise the same flashback is made again, which changes no row and adds entries: a
-// replica that is elected before it is replaced would answer nothing, and TiKV ends at the second entry that is proposed to it.
+// extendLogs sees that the log of each region with a replica that is ahead ends above all that the replica has applied.
+// The flashback's entries mostly do that. Otherwise the same flashback is made again, which changes no row and adds
+// entries: a replica that is elected before it is replaced would answer nothing, and TiKV ends at the second entry that
+// is proposed to it.
 func (r *Resolver) extendLogs(ctx context.Context, s *phase.Scope) error {
 	early := r.record.early
 	if early == nil || len(early.Affected) == 0 {
@@ -231,7 +234,9 @@ func (r *Resolver) endRecover(context.Context, *phase.Scope) error {
 }
 
 // bounded gives a sub-phase a deadline that grows with the regions of a store. Its cause says what it was for.
-func (r *Resolver) bounded(ctx context.Context, verb string, base, each time.Duration) (context.Context, context.CancelFunc) {
+func (r *Resolver) bounded(
+	ctx context.Context, verb string, base, each time.Duration,
+) (context.Context, context.CancelFunc) {
 	regions, stores := len(r.plan.Leaders), max(1, len(r.cfg.Stores))
 	limit := base + time.Duration(regions/stores+1)*each
 	return context.WithTimeoutCause(ctx, limit, failure.Wrap(context.DeadlineExceeded, failure.Limited,

@@ -40,8 +40,8 @@ func (l *storeList) name(store cluster.StoreID) string {
 	return "store " + store.String() + " (" + l.address(store) + ")"
 }
 
-// find returns the stores of the backup that PD lists, and those that are foreign to it: the data of a store that is not
-// of the backup would mix with the backup's.
+// find returns the stores of the backup that PD lists, and those that are foreign to it: the data of a store that is
+// not of the backup would mix with the backup's.
 func (l *storeList) find(ctx context.Context) (found map[cluster.StoreID]pd.Store, foreign []string, err error) {
 	stores, err := l.pd.Stores(ctx)
 	if err != nil {

@@ -52,9 +52,9 @@ type sweepRun struct {
 
 var _ sweep.Run = (*sweepRun)(nil)
 
-// Regions implements sweep.Run, which asks one question at a time. The first question for all regions is answered by what
-// the last scan found, of the wait for leaders or of the sweep before: a route that is old by now is a call that is
-// refused, and looked up then. PD takes seconds for a scan of a million regions.
+// Regions implements sweep.Run, which asks one question at a time. The first question for all regions is answered by
+// what the last scan found, of the wait for leaders or of the sweep before: a route that is old by now is a call that
+// is refused, and looked up then. PD takes seconds for a scan of a million regions.
 func (s *sweepRun) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
 	if len(keys.Start)+len(keys.End) > 0 {
 		return s.pd.Regions(ctx, keys)

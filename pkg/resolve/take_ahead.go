@@ -7,8 +7,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// takeAhead returns early with the replicas that have to be rebuilt, or refuses them: a replica whose data are ahead of the log skips the
-// log's entries up to there, the flashback's own included, and serves what is above the backup ts if it is elected.
+// takeAhead returns early with the replicas that have to be rebuilt, or refuses them: a replica whose data are ahead of
+// the log skips the log's entries up to there, the flashback's own included, and serves what is above the backup ts if
+// it is elected.
 func takeAhead(s *phase.Scope, cfg *settings, made *plan.Plan, early *EarlyApply) (*EarlyApply, error) {
 	if early == nil {
 		return nil, nil // ruled out by the backup
@@ -23,11 +24,14 @@ func takeAhead(s *phase.Scope, cfg *settings, made *plan.Plan, early *EarlyApply
 	}
 	if !cfg.Rebuilds {
 		return nil, failure.New(failure.Corrupt, op, target,
-			"%d replicas have data that no log of the backup has, and would keep them whatever is flashed back: %s", len(names), failure.List(names)).
-			WithHint("they cannot be rebuilt here, as TiDB Operator starts TiDB right after this: a backup of tisnap's br is restored by "+
-				"`tisnap restore %s --to CLUSTER`, which rebuilds them first; of one by PingCAP's br restore another backup", cfg.Backup)
+			"%d replicas have data that no log of the backup has, and would keep them whatever is flashed back: %s",
+			len(names), failure.List(names)).
+			WithHint("they cannot be rebuilt here, as TiDB Operator starts TiDB right after this: a backup of tisnap's br "+
+				"is restored by `tisnap restore %s --to CLUSTER`, which rebuilds them first; of one by PingCAP's br "+
+				"restore another backup", cfg.Backup)
 	}
-	s.Warn("%d replicas have data that no log of the backup has, such as %s: they are rebuilt from the others before TiDB starts", len(names), names[0])
+	s.Warn("%d replicas have data that no log of the backup has, such as %s: "+
+		"they are rebuilt from the others before TiDB starts", len(names), names[0])
 	return &EarlyApply{Affected: made.Affected, Rebuild: toRebuild(made, early.Rebuild)}, nil
 }
 

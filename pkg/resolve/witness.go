@@ -9,15 +9,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// ledByWitness reports whether the region's leader is a witness: it has the log, and answers every request with IsWitness.
+// ledByWitness reports whether the region's leader is a witness: it has the log, and answers every request with
+// IsWitness.
 func ledByWitness(r *cluster.Region) bool {
-	return r.Leader.Witness || slices.ContainsFunc(r.Peers, func(p cluster.Peer) bool { return p.Witness && p.Store == r.Leader.Store })
+	leads := func(p cluster.Peer) bool { return p.Witness && p.Store == r.Leader.Store }
+	return r.Leader.Witness || slices.ContainsFunc(r.Peers, leads)
 }
 
-// relieveWitnesses lets another peer lead each region that a witness leads where it was planned. The metas do not say which
-// peer is one, and it is elected if its log is the longest. As the leader it has given its log to the others, who
-// are preferred to it then. It is true if a store was asked. Calls are a while apart: one that is cancelled must not reach its
-// store after the next one, which it would end.
+// relieveWitnesses lets another peer lead each region that a witness leads where it was planned. The metas do not say
+// which peer is one, and it is elected if its log is the longest. As the leader it has given its log to the others, who
+// are preferred to it then. It is true if a store was asked. Calls are a while apart: one that is cancelled must not
+// reach its store after the next one, which it would end.
 func (w *leaderWait) relieveWitnesses(s *phase.Scope, missing []missingLeader) bool {
 	if time.Since(w.asked) < openAfter {
 		return false
@@ -37,7 +39,8 @@ func (w *leaderWait) relieveWitnesses(s *phase.Scope, missing []missingLeader) b
 	if len(to) == 0 {
 		return false
 	}
-	s.Note("%d regions are led by a witness, which has no data, such as %s; another peer is to lead", len(to), failure.List(w.texts(of[:1])))
+	s.Note("%d regions are led by a witness, which has no data, such as %s; another peer is to lead", len(to),
+		failure.List(w.texts(of[:1])))
 	w.asked = time.Now()
 	w.move(to)
 	return true

@@ -88,8 +88,8 @@ type Freezer struct {
 // New makes a freezer. It does nothing yet.
 func New(cfg Config) *Freezer { return &Freezer{cfg: cfg} }
 
-// Freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until Thaw. ahead
-// is that a replica is ahead of its log. Calling it again lowers the limits again.
+// Freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until Thaw.
+// ahead is that a replica is ahead of its log. Calling it again lowers the limits again.
 func (f *Freezer) Freeze(ctx context.Context, ahead bool) error {
 	f.ahead.Store(ahead)
 	if err := f.lowerLimits(ctx); err != nil {
@@ -122,7 +122,8 @@ func (f *Freezer) lowerLimits(ctx context.Context) error {
 	}
 	for _, item := range slices.Sorted(maps.Keys(limits)) {
 		if inForce[item] != fmt.Sprint(limits[item]) {
-			return failure.New(failure.Unknown, "lower limits", f.cfg.Cluster.String(), "PD took %s and has %q", item, inForce[item])
+			return failure.New(failure.Unknown, "lower limits", f.cfg.Cluster.String(), "PD took %s and has %q", item,
+				inForce[item])
 		}
 	}
 	return nil
@@ -149,8 +150,8 @@ func (f *Freezer) keepFrozen(ctx context.Context) {
 	}
 }
 
-// keepOnce renews what is due, and pauses what runs; done says that nothing does. Its calls get their answers also if ctx
-// ends meanwhile.
+// keepOnce renews what is due, and pauses what runs; done says that nothing does. Its calls get their answers also if
+// ctx ends meanwhile.
 func (f *Freezer) keepOnce(ctx context.Context, renewed *time.Time) (done bool, err error) {
 	ctx, release := wait.Outlive(ctx, lastAnswers)
 	defer release()
@@ -221,8 +222,8 @@ func (f *Freezer) Taken(ctx context.Context) error {
 }
 
 // Thaw puts scheduling and GC back. What cannot be put back does not keep it from the rest. While another run has the
-// cluster, only the GC hold is this run's to end, and not even that if it is another process of this run. PD's limits stay
-// lowered if a replica is ahead, for aheadTTL.
+// cluster, only the GC hold is this run's to end, and not even that if it is another process of this run. PD's limits
+// stay lowered if a replica is ahead, for aheadTTL.
 func (f *Freezer) Thaw(ctx context.Context, ahead bool) error {
 	if f.stop != nil {
 		f.stop()
@@ -254,7 +255,8 @@ func (f *Freezer) Thaw(ctx context.Context, ahead bool) error {
 }
 
 func (f *Freezer) dropLimits(ctx context.Context) error {
-	return failure.Annotate(f.cfg.PD.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits", f.cfg.Cluster.String())
+	return failure.Annotate(f.cfg.PD.DropTTLConfig(ctx, slices.Sorted(maps.Keys(frozen))), "restore limits",
+		f.cfg.Cluster.String())
 }
 
 func (f *Freezer) releaseGC(ctx context.Context) error {
@@ -295,8 +297,8 @@ func (f *Freezer) MakingReplicas(ctx context.Context, atOnce int64, do func() er
 	return f.lowerLimits(ctx)
 }
 
-// CheckKept refuses so many replicas that are ahead if PD's limits were not kept at 0 since they were found: PD may have copied
-// one to another store, where it is not known as such.
+// CheckKept refuses so many replicas that are ahead if PD's limits were not kept at 0 since they were found: PD may
+// have copied one to another store, where it is not known as such.
 func (f *Freezer) CheckKept(ctx context.Context, ahead int) error {
 	inForce, err := f.cfg.PD.TTLConfig(ctx)
 	if err != nil {

@@ -24,8 +24,8 @@ func (f *Freezer) HoldGC(ctx context.Context) error {
 	return nil
 }
 
-// PollGC remembers the GC safe point once it is above the backup ts. That PD does not answer is no failure: the next poll
-// shows it.
+// PollGC remembers the GC safe point once it is above the backup ts. That PD does not answer is no failure: the next
+// poll shows it.
 func (f *Freezer) PollGC(ctx context.Context) {
 	_, gc, err := f.cfg.PD.SafePoints(ctx)
 	if err == nil && gc > f.cfg.BackupTS {
