@@ -9,7 +9,9 @@ import (
 )
 
 // Poll asks every interval until done, a permanent error, or the end of ctx; then it says what was missing.
-func Poll(ctx context.Context, interval time.Duration, op, target string, done func(context.Context) (bool, error)) error {
+func Poll(
+	ctx context.Context, interval time.Duration, op, target string, done func(context.Context) (bool, error),
+) error {
 	err := wait.Until(ctx, wait.Every(interval), func() (bool, error) {
 		ok, err := done(ctx)
 		if ok {

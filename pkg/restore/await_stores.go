@@ -33,7 +33,8 @@ func (r *run) allStores() []cluster.StoreID {
 // do without. A store that answers ReadRegionMeta is up: PD says so only after the store's first heartbeat, 10 s later.
 func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	all := r.allStores()
-	ids := slices.DeleteFunc(slices.Clone(all), func(id cluster.StoreID) bool { return slices.Contains(r.opts.TolerateStores, id) })
+	ids := slices.DeleteFunc(slices.Clone(all),
+		func(id cluster.StoreID) bool { return slices.Contains(r.opts.TolerateStores, id) })
 	seen := map[cluster.StoreID]bool{}
 	s.Expect(int64(len(ids)), "stores")
 	var came map[cluster.StoreID]time.Time
@@ -71,8 +72,8 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// resolverOptions skip what an earlier run has resolved. The target is known right before the first store is read, which
-// is as soon as one may come, and the marks when all stores are there, whose versions decide about them.
+// resolverOptions skip what an earlier run has resolved. The target is known right before the first store is read,
+// which is as soon as one may come, and the marks when all stores are there, whose versions decide about them.
 func (r *run) resolverOptions() resolve.StepOptions {
 	return resolve.StepOptions{
 		Done:   func() bool { return r.data.resolved },
@@ -94,7 +95,8 @@ func (r *run) resolverConfig() resolve.Config {
 		Cluster: r.opts.Target, Run: r.opts.Run, Backup: r.opts.Backup, BackupTS: r.backup.BackupTS,
 		Stores: r.allStores(), TolerateStores: r.opts.TolerateStores, Kept: r.target.existing || r.opts.KeepOnFailure,
 		AllocID: r.backup.AllocID, Replicas: r.backup.Replicas, Stall: min(stall, r.opts.Timeout),
-		WaitApply: r.opts.WaitApply, MaxTS: r.backup.MaxTS, Progress: r.progress(), Fence: r.runner.Fence(), Times: r.arrival.times,
+		WaitApply: r.opts.WaitApply, MaxTS: r.backup.MaxTS, Progress: r.progress(), Fence: r.runner.Fence(),
+		Times:    r.arrival.times,
 		FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
 		NoneAhead: r.backup.EarlyApplyRuledOut(), Rebuilds: !r.backup.parts,
 		Coming: func() bool { return !r.arrival.up.Load() },
@@ -109,8 +111,10 @@ const stall = 5 * time.Minute
 func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
 	for id := range up {
 		if !slices.Contains(ids, id) {
-			return failure.New(failure.Conflict, "wait for stores", r.opts.Target.String(), "store %s is up, and the backup has no such store: an empty one has joined", id).
-				WithHint("keep the number of TiKV stores of %s at %d until the restore is over", r.opts.Target, len(r.allStores()))
+			return failure.New(failure.Conflict, "wait for stores", r.opts.Target.String(),
+				"store %s is up, and the backup has no such store: an empty one has joined", id).
+				WithHint("keep the number of TiKV stores of %s at %d until the restore is over", r.opts.Target,
+					len(r.allStores()))
 		}
 	}
 	return nil

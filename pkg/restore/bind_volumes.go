@@ -32,8 +32,10 @@ func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
 	}
 	if r.target.started {
 		r.target.bound = true
-		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(), "its pods may use them, so its PVCs and volumes stay").
-			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", runmark.Key, r.opts.Run)
+		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(),
+			"its pods may use them, so its PVCs and volumes stay").
+			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", runmark.Key,
+				r.opts.Run)
 	}
 	err := r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
 	r.target.bound = err != nil

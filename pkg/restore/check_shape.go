@@ -16,7 +16,8 @@ func (t *target) checkShape(tc kube.TidbCluster, m *manifest.Manifest) error {
 		return failure.New(failure.Unready, "check target", t.opts.Target.String(), format, args...)
 	}
 	source := m.Source
-	if want := strings.TrimPrefix(source.Version, "v"); tc.Version != "" && strings.TrimPrefix(tc.Version, "v") != want {
+	if want := strings.TrimPrefix(source.Version, "v"); tc.Version != "" &&
+		strings.TrimPrefix(tc.Version, "v") != want {
 		return refuse("it runs TiKV %s and the backup is of %s", tc.Version, source.Version).
 			WithHint("set spec.version to v%s: upgrade after the restore", want)
 	}
@@ -26,7 +27,8 @@ func (t *target) checkShape(tc kube.TidbCluster, m *manifest.Manifest) error {
 	}
 	for _, st := range source.Stores {
 		if len(st.Volumes) != target.Volumes {
-			return refuse("its stores have %d volumes and store %s of the backup has %d", target.Volumes, st.ID, len(st.Volumes)).
+			return refuse("its stores have %d volumes and store %s of the backup has %d", target.Volumes, st.ID,
+				len(st.Volumes)).
 				WithHint("make spec.tikv.storageVolumes as the source had them, or let the restore make the cluster")
 		}
 	}
@@ -35,7 +37,8 @@ func (t *target) checkShape(tc kube.TidbCluster, m *manifest.Manifest) error {
 		return err
 	}
 	if !from.SameEncryption(target) {
-		return refuse("its encryption at rest (security.encryption of TiKV) is not the source's: it could not open the data").
+		return refuse(
+			"its encryption at rest (security.encryption of TiKV) is not the source's: it could not open the data").
 			WithHint("take the source's spec.tikv.config, with the same master key")
 	}
 	return nil

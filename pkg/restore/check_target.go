@@ -12,18 +12,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// refuseExisting refuses a cluster that somebody uses. A restore that is run again after its process was killed once all was
-// done, and before it said so, ends here, and so does one that failed with its cluster serving: the error names the run.
+// refuseExisting refuses a cluster that somebody uses. A restore that is run again after its process was killed once
+// all was done, and before it said so, ends here, and so does one that failed with its cluster serving: the error names
+// the run.
 func (t *target) refuseExisting(ctx context.Context) error {
 	if done, said := t.restoredBy(ctx); done != nil {
 		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "the cluster exists: %s", said).
 			WithHint("see what the run did: tisnap runs describe %s; for one more copy choose another --to", done.ID)
 	}
-	if failed, err := runs.Resolved(ctx, t.store, t.opts.Target); err == nil && failed != nil && !t.elsewhereIs(failed) { // it is only to say more
+	if failed, err := runs.Resolved(ctx, t.store, t.opts.Target); err == nil && failed != nil &&
+		!t.elsewhereIs(failed) {
+		// it is only to say more
 		return failure.New(failure.Conflict, "check target", t.opts.Target.String(),
-			"the cluster exists: run %s has restored the data of backup %s to it, and failed at %s, before its end", failed.ID, failed.Backup,
+			"the cluster exists: run %s has restored the data of backup %s to it, and failed at %s, before its end",
+			failed.ID, failed.Backup,
 			failed.Last.UTC().Format(time.RFC3339)).
-			WithHint("finish it with: tisnap resolve %s --backup %s; for one more copy choose another --to", t.opts.Target, failed.Backup)
+			WithHint("finish it with: tisnap resolve %s --backup %s; for one more copy choose another --to",
+				t.opts.Target, failed.Backup)
 	}
 	return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "the cluster exists").
 		WithHint("choose another --to, or make it with spec.recoveryMode: true")
@@ -35,10 +40,12 @@ func (t *target) restoredBy(ctx context.Context) (done *runs.Run, said string) {
 	if err != nil || done == nil || t.elsewhereIs(done) {
 		return nil, "" // it is only to say more
 	}
-	return done, fmt.Sprintf("run %s has restored backup %s to it, and ended at %s", done.ID, done.Backup, done.Last.UTC().Format(time.RFC3339))
+	return done, fmt.Sprintf("run %s has restored backup %s to it, and ended at %s", done.ID, done.Backup,
+		done.Last.UTC().Format(time.RFC3339))
 }
 
-// elsewhereIs reports whether the cluster of that name that a run restored is known to be in another Kubernetes cluster.
+// elsewhereIs reports whether the cluster of that name that a run restored is known to be in another Kubernetes
+// cluster.
 func (t *target) elsewhereIs(other *runs.Run) bool {
 	_, err := other.About.SameCluster(other.ID, &journal.About{KubernetesUID: t.uid})
 	return err != nil
@@ -58,17 +65,20 @@ func (t *target) check(ctx context.Context, m *manifest.Manifest) error {
 	stores := len(m.Source.Stores)
 	switch {
 	case t.opts.Changes.Any():
-		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "the cluster exists, and --from-manifest and --patch are for one that the restore makes").
+		return failure.New(failure.Conflict, "check target", t.opts.Target.String(),
+			"the cluster exists, and --from-manifest and --patch are for one that the restore makes").
 			WithHint("leave them out, or choose another --to")
 	case !tc.RecoveryMode:
 		return t.refuseExisting(ctx)
 	case tc.TiKVReplicas != stores:
-		return failure.New(failure.Unready, "check target", t.opts.Target.String(), "it has %d TiKV replicas and the backup has %d stores", tc.TiKVReplicas, stores).
+		return failure.New(failure.Unready, "check target", t.opts.Target.String(),
+			"it has %d TiKV replicas and the backup has %d stores", tc.TiKVReplicas, stores).
 			WithHint("set spec.tikv.replicas to %d: scale after the restore", stores)
 	case len(tc.Stores) > 0 && tc.Run != "":
 		return t.notRestored(tc.Run, fmt.Sprintf("%d TiKV stores", len(tc.Stores)))
 	case len(tc.Stores) > 0:
-		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "it has %d TiKV stores already", len(tc.Stores)).
+		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "it has %d TiKV stores already",
+			len(tc.Stores)).
 			WithHint("choose another --to, or delete the cluster and make it again: a restore needs one that never ran")
 	}
 	if err := t.checkShape(tc, m); err != nil {
@@ -87,12 +97,15 @@ func (t *target) noClaims(ctx context.Context, madeBy cluster.RunID) error {
 	if madeBy != "" {
 		return t.notRestored(madeBy, fmt.Sprintf("%d PVCs", len(claims)))
 	}
-	return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "%d PVCs of its name exist, such as %s", len(claims), claims[0]).
+	return failure.New(failure.Conflict, "check target", t.opts.Target.String(),
+		"%d PVCs of its name exist, such as %s", len(claims), claims[0]).
 		WithHint("choose another --to, or delete the PVCs if the cluster that they were of is gone")
 }
 
 // notRestored refuses a target that an earlier run made, and could not delete when it failed, by the command that does.
 func (t *target) notRestored(madeBy cluster.RunID, parts string) error {
-	return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "run %s has made the cluster and %s of it, and has not restored it", madeBy, parts).
-		WithHint("if that run has ended, delete them with: tisnap restore abort %s --storage %s --yes; or choose another --to", madeBy, t.store.URL())
+	return failure.New(failure.Conflict, "check target", t.opts.Target.String(),
+		"run %s has made the cluster and %s of it, and has not restored it", madeBy, parts).
+		WithHint("if that run has ended, delete them with: tisnap restore abort %s --storage %s --yes; or choose "+
+			"another --to", madeBy, t.store.URL())
 }

@@ -38,8 +38,10 @@ func (r *run) checkTasks(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	if r.opts.OnTasks == TasksRefuse {
-		return failure.New(failure.Unready, "check log backups and changefeeds", r.opts.Target.String(), "%s run", names(running)).
-			WithHint("stop them (`br log stop`, `cdc cli changefeed remove`), or continue with --on-tasks %s", TasksReport)
+		return failure.New(failure.Unready, "check log backups and changefeeds", r.opts.Target.String(), "%s run",
+			names(running)).
+			WithHint("stop them (`br log stop`, `cdc cli changefeed remove`), or continue with --on-tasks %s",
+				TasksReport)
 	}
 	if r.opts.OnTasks == TasksPause {
 		for i, task := range running {
@@ -74,7 +76,8 @@ func (r *run) newTasks(ctx context.Context) ([]pd.Task, error) {
 		return nil, failure.Annotate(err, "check log backups and changefeeds", r.opts.Target.String())
 	}
 	return slices.DeleteFunc(tasks, func(task pd.Task) bool {
-		known := slices.ContainsFunc(r.result.Tasks, func(k pd.Task) bool { return k.Kind == task.Kind && k.Name == task.Name })
+		known := slices.ContainsFunc(r.result.Tasks,
+			func(k pd.Task) bool { return k.Kind == task.Kind && k.Name == task.Name })
 		return known || !task.Running()
 	}), nil
 }

@@ -63,7 +63,8 @@ func (w *crashWatch) check(ctx context.Context) error {
 	}
 	switch v := r.canDoWithout(ctx, without); {
 	case !v.Known:
-		return e.WithHint("%s; if every region has a quorum on the others, which is checked: %s", logs, r.commandWithout(without))
+		return e.WithHint("%s; if every region has a quorum on the others, which is checked: %s", logs,
+			r.commandWithout(without))
 	case v.Refused != nil:
 		return e.WithHint("%s; the cluster cannot do without: %s", logs, failure.Line(v.Refused.Error()))
 	}
@@ -72,7 +73,8 @@ func (w *crashWatch) check(ctx context.Context) error {
 
 // crashText says what is known of one pod.
 func crashText(loop kube.CrashLoop, id cluster.StoreID) string {
-	text := fmt.Sprintf("TiKV of store %s ends as soon as it is started: pod %s was restarted %d times", id, loop.Pod, loop.Restarts)
+	text := fmt.Sprintf("TiKV of store %s ends as soon as it is started: pod %s was restarted %d times", id, loop.Pod,
+		loop.Restarts)
 	if loop.LastWords != "" {
 		text += "; its last words: " + loop.LastWords
 	}

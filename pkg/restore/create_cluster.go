@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// createCluster makes the target in recovery mode, unless it was made for this restore. What the resolver wrote down of a
-// cluster that had the name before, which may be damaged, is removed.
+// createCluster makes the target in recovery mode, unless it was made for this restore. What the resolver wrote down of
+// a cluster that had the name before, which may be damaged, is removed.
 func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	if r.target.existing {
 		return nil
@@ -21,7 +21,8 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 		return err
 	}
 	r.noteCluster()
-	return r.Kube.CreateCluster(ctx, r.backup.Kubernetes.TidbCluster, r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores)))
+	return r.Kube.CreateCluster(ctx, r.backup.Kubernetes.TidbCluster,
+		r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores)))
 }
 
 // deleteCluster deletes the target, if this run made it.
@@ -32,7 +33,8 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	}
 	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run, r.target.leaving); err != nil {
 		r.target.bound = failure.Is(err, failure.Conflict) // it serves, or is another one: its volumes are in use
-		r.leave("cluster %s may be left: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target, r.opts.Run, r.Store.URL())
+		r.leave("cluster %s may be left: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target,
+			r.opts.Run, r.Store.URL())
 		return err
 	}
 	r.Remains.Clear(remainsCluster)
@@ -42,7 +44,8 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		s.Warn("which volumes of PD stay is not known: %v", err)
 	case len(stay) > 0:
 		s.Warn("these persistent volumes, of PD, have the reclaim policy Retain and stay: %s", strings.Join(stay, ", "))
-		r.leave("these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: %s", strings.Join(stay, ", "))
+		r.leave("these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: %s",
+			strings.Join(stay, ", "))
 	}
 	return nil
 }
@@ -74,8 +77,9 @@ func (t *target) restored(volumes []Volume) []kube.RestoredVolume {
 
 func (t *target) asRestored(v *Volume) kube.RestoredVolume {
 	return kube.RestoredVolume{
-		Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role, MountPath: v.Mount,
-		Volume: v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
+		Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role,
+		MountPath: v.Mount,
+		Volume:    v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
 	}
 }
 
@@ -101,8 +105,8 @@ func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 	return r.findProgress(ctx, s)
 }
 
-// markRecovering marks PD as recovering and raises its ts above those in the data. It has to be over before
-// the first TiKV starts: TiKV asks for the mark once, at its start, and a commit ts below one in the data kills it later.
+// markRecovering marks PD as recovering and raises its ts above those in the data. It has to be over before the first
+// TiKV starts: TiKV asks for the mark once, at its start, and a commit ts below one in the data kills it later.
 func (r *run) markRecovering(ctx context.Context, s *phase.Scope) error {
 	if err := r.pd.mark(ctx); err != nil {
 		return err

@@ -34,7 +34,8 @@ type PD interface {
 	pd.Settings
 }
 
-// Deps are the systems around a restore. All are required but Sink, Log and Remains; Prepare and ResolveData need no Kube.
+// Deps are the systems around a restore. All are required but Sink, Log and Remains; Prepare and ResolveData need no
+// Kube.
 type Deps struct {
 	Kube  kube.Restorer
 	EBS   EBS
@@ -48,8 +49,8 @@ type Deps struct {
 	Log      *zap.Logger
 	// Remains learns what would be left if the process ended at any moment.
 	Remains *phase.Remains
-	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to say;
-	// nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as it is. Nil
-	// announces nothing.
+	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to
+	// say; nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as
+	// it is. Nil announces nothing.
 	Announce func(plan *Plan, earlier json.RawMessage) (expected json.RawMessage, text string)
 }

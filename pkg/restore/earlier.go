@@ -41,7 +41,9 @@ func (r *run) regionsDone() journal.ResolvedRegions {
 	if s.Unchanged+s.Flashed == 0 {
 		return r.earlier.Regions()
 	}
-	return journal.ResolvedRegions{Total: s.Regions, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds}
+	return journal.ResolvedRegions{
+		Total: s.Regions, Unchanged: s.Unchanged, Flashed: s.Flashed, Checked: s.Checked, SavedSeconds: s.SavedSeconds,
+	}
 }
 
 // uidOf is the UID of a TidbCluster; "" if it has none.

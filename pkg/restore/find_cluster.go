@@ -45,15 +45,18 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", r.opts.Target)
 		return nil
 	case !tc.RecoveryMode:
-		reason := fmt.Sprintf("it is not in recovery mode: resolving would take back every write since backup %s", r.opts.Backup)
+		reason := fmt.Sprintf("it is not in recovery mode: resolving would take back every write since backup %s",
+			r.opts.Backup)
 		if done, said := r.target.restoredBy(ctx); done != nil {
 			reason += "; " + said
 		}
 		return failure.New(failure.Conflict, "resolve", r.opts.Target.String(), "%s", reason).
-			WithHint("name a cluster that a restore has left in recovery mode, or restore into a new one: tisnap restore %s --to CLUSTER", r.opts.Backup)
+			WithHint("name a cluster that a restore has left in recovery mode, or restore into a new one: tisnap "+
+				"restore %s --to CLUSTER", r.opts.Backup)
 	default:
 		return failure.New(failure.Unready, "resolve", r.opts.Target.String(),
-			"PD is not marked recovering, so its stores may have elected leaders by themselves, and no run is known to have resolved the data").
+			"PD is not marked recovering, so its stores may have elected leaders by themselves, and no run is known "+
+				"to have resolved the data").
 			WithHint("restore the backup into a new cluster: tisnap restore %s --to CLUSTER", r.opts.Backup)
 	}
 	return r.target.checkOrigin(ctx, s)
@@ -67,7 +70,8 @@ func (r *run) checkTolerated() error {
 	}
 	for _, id := range r.opts.TolerateStores {
 		if !slices.Contains(ids, id) {
-			return failure.New(failure.Usage, "read --tolerate-store", id.String(), "backup %s has no store %s", r.opts.Backup, id).
+			return failure.New(failure.Usage, "read --tolerate-store", id.String(), "backup %s has no store %s",
+				r.opts.Backup, id).
 				WithHint("its stores are %v", ids)
 		}
 	}
@@ -99,8 +103,10 @@ func (t *target) checkOrigin(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	if len(pods) == 0 {
-		return failure.New(failure.Unready, "resolve", t.opts.Target.String(), "it has no TiKV pod: its restore ended before its stores were started").
-			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER", t.opts.Target, t.opts.Backup)
+		return failure.New(failure.Unready, "resolve", t.opts.Target.String(),
+			"it has no TiKV pod: its restore ended before its stores were started").
+			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER",
+				t.opts.Target, t.opts.Backup)
 	}
 	var runs []cluster.RunID
 	unknown := 0
@@ -128,7 +134,8 @@ func (t *target) checkOrigin(ctx context.Context, s *phase.Scope) error {
 		}
 	}
 	if unknown > 0 || len(runs) == 0 {
-		s.Note("which backup the volumes of %s were made from is not recorded here: %s is assumed", t.opts.Target, t.opts.Backup)
+		s.Note("which backup the volumes of %s were made from is not recorded here: %s is assumed", t.opts.Target,
+			t.opts.Backup)
 	}
 	return nil
 }

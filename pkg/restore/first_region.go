@@ -9,10 +9,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// firstRegionText is why a store may run and still not be in PD. In recovery mode TiKV asks for PD's region of the first
-// key as it starts, 60 times each 3 s (bootcluster in its components/snap_recovery). There is none while regions with a
-// single voter, which elect themselves, have displaced the one that PD was bootstrapped with.
-const firstRegionText = "PD has no region at the first key yet, for which TiKV waits as it starts (bootcluster), up to 3 minutes"
+// firstRegionText is why a store may run and still not be in PD. In recovery mode TiKV asks for PD's region of the
+// first key as it starts, 60 times each 3 s (bootcluster in its components/snap_recovery). There is none while regions
+// with a single voter, which elect themselves, have displaced the one that PD was bootstrapped with.
+const firstRegionText = "PD has no region at the first key yet, for which TiKV waits as it starts (bootcluster), up " +
+	"to 3 minutes"
 
 // firstRegion says whether stores that start now wait for PD's first region. It asks every few seconds.
 type firstRegion struct {

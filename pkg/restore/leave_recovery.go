@@ -12,12 +12,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark. It notes
-// of which cluster, as the resolver's progress is removed before the run is over. TiDB starts meanwhile, unless replicas have to
-// be rebuilt first.
+// leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark. It
+// notes of which cluster, as the resolver's progress is removed before the run is over. TiDB starts meanwhile, unless
+// replicas have to be rebuilt first.
 func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err := r.runner.Fence().Confirm(ctx); err != nil {
-		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it: %w", err).
+		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it: %w",
+			err).
 			WithHint("see how that run ended: this one has nothing more to do")
 	}
 	rebuild, err := r.resolver.ToRebuild(ctx)
@@ -33,7 +34,8 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	if err := s.Intent(ctx, journal.IntentLeaveRecovery, journal.LeftRecovery{ClusterID: id, Regions: r.regionsDone()}); err != nil {
+	if err := s.Intent(ctx, journal.IntentLeaveRecovery,
+		journal.LeftRecovery{ClusterID: id, Regions: r.regionsDone()}); err != nil {
 		return err
 	}
 	if err := r.pd.unmark(ctx); err != nil {
@@ -79,34 +81,36 @@ func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
 
 // awaitLeaders waits until every region has a leader on a restored store and PD's regions cover the key space.
 func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
-	err := phase.Poll(ctx, pollInterval, "wait for leaders", r.opts.Target.String(), func(ctx context.Context) (bool, error) {
-		regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
-		if err != nil {
-			return false, failure.Annotate(err, "list regions", r.opts.Target.String())
-		}
-		led := 0
-		ranges := make([]cluster.KeyRange, 0, len(regions))
-		for _, region := range regions {
-			if slices.Contains(r.arrival.stores, region.Leader.Store) {
-				led++
+	err := phase.Poll(ctx, pollInterval, "wait for leaders", r.opts.Target.String(),
+		func(ctx context.Context) (bool, error) {
+			regions, err := r.pd.Regions(ctx, cluster.KeyRange{})
+			if err != nil {
+				return false, failure.Annotate(err, "list regions", r.opts.Target.String())
 			}
-			ranges = append(ranges, region.Keys)
-		}
-		s.Expect(int64(len(regions)), "regions")
-		s.Reached(int64(led))
-		if len(regions) == 0 || led < len(regions) {
-			return false, failure.New(failure.Unready, "wait for leaders", r.opts.Target.String(), "%d of %d regions have none", len(regions)-led, len(regions))
-		}
-		// PD still lists the leaders from before the restart: the stores' own word counts.
-		if led, err = r.pd.ledByStores(ctx, r.arrival.stores); err != nil || led < len(regions) {
+			led := 0
+			ranges := make([]cluster.KeyRange, 0, len(regions))
+			for _, region := range regions {
+				if slices.Contains(r.arrival.stores, region.Leader.Store) {
+					led++
+				}
+				ranges = append(ranges, region.Keys)
+			}
+			s.Expect(int64(len(regions)), "regions")
 			s.Reached(int64(led))
-			return false, err
-		}
-		if err := cluster.Tile(ranges, 5); err != nil {
-			return false, failure.New(failure.Unready, "check regions in PD", r.opts.Target.String(), "%w", err)
-		}
-		return true, nil
-	})
+			if len(regions) == 0 || led < len(regions) {
+				return false, failure.New(failure.Unready, "wait for leaders", r.opts.Target.String(),
+					"%d of %d regions have none", len(regions)-led, len(regions))
+			}
+			// PD still lists the leaders from before the restart: the stores' own word counts.
+			if led, err = r.pd.ledByStores(ctx, r.arrival.stores); err != nil || led < len(regions) {
+				s.Reached(int64(led))
+				return false, err
+			}
+			if err := cluster.Tile(ranges, 5); err != nil {
+				return false, failure.New(failure.Unready, "check regions in PD", r.opts.Target.String(), "%w", err)
+			}
+			return true, nil
+		})
 	if err == nil {
 		r.data.led = true
 		r.noteServes(s)
@@ -122,8 +126,8 @@ func (r *run) noteServes(s *phase.Scope) {
 	r.Remains.Clear(remainsCluster, volumes.RemainsVolumes)
 }
 
-// awaitTiDB waits until TiDB serves; a cluster without TiDB needs none. Users may write to one that answers, also before all
-// regions are seen to have leaders: from then on the cluster is kept.
+// awaitTiDB waits until TiDB serves; a cluster without TiDB needs none. Users may write to one that answers, also
+// before all regions are seen to have leaders: from then on the cluster is kept.
 func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
 	return r.target.poll(ctx, s, "wait for TiDB", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)

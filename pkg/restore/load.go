@@ -21,11 +21,13 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(err, "load backup", string(m.ID))
 	}
 	if len(elsewhere) > 0 && !r.backup.parts {
-		return failure.New(failure.Unready, "load backup", string(m.ID), "it is of %d stores, and %d more of the cluster are in other Kubernetes clusters",
+		return failure.New(failure.Unready, "load backup", string(m.ID),
+			"it is of %d stores, and %d more of the cluster are in other Kubernetes clusters",
 			len(m.Source.Stores), len(elsewhere)).
 			WithHint("restore all parts by a VolumeRestore of TiDB Operator, with the image of br that made them")
 	}
 	r.backup.Manifest, r.backup.elsewhere = m, elsewhere
-	s.Note("backup %s of %s: %d stores, %d volumes, backup ts %s", m.ID, m.Source.Cluster, len(m.Source.Stores), len(m.Snapshots), m.BackupTS)
+	s.Note("backup %s of %s: %d stores, %d volumes, backup ts %s", m.ID, m.Source.Cluster, len(m.Source.Stores),
+		len(m.Snapshots), m.BackupTS)
 	return nil
 }

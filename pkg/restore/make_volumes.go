@@ -16,7 +16,10 @@ func (r *run) newMaking(br bool) making {
 		owner.Storage = r.Store.URL()
 	}
 	options := r.opts.ofVolumes(br)
-	return making{Maker: volumes.NewMaker(r.EBS, owner, options, r.Remains, r.arrival.times), fast: volumes.NewFast(r.EBS, owner, options)}
+	return making{
+		Maker: volumes.NewMaker(r.EBS, owner, options, r.Remains, r.arrival.times),
+		fast:  volumes.NewFast(r.EBS, owner, options),
+	}
 }
 
 // planner plans the volumes and checks what would refuse them.
@@ -24,8 +27,8 @@ func (r *run) planner() volumes.Planner {
 	return volumes.Planner{EC2: r.EBS, Manifest: r.backup.Manifest, Options: r.making.Options()}
 }
 
-// enableFast asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume made
-// before is as cold as any.
+// enableFast asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume
+// made before is as cold as any.
 func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 	return r.making.fast.Enable(ctx, s)
 }
@@ -42,7 +45,8 @@ func (r *run) endFast(ctx context.Context, s *phase.Scope) error { return r.maki
 // lastFast ends what is still enabled at the end of a run that succeeded otherwise.
 func (r *run) lastFast(ctx context.Context, s *phase.Scope) error {
 	if err := r.making.fast.EndAtLast(ctx, s); err != nil {
-		r.leave("fast snapshot restore is still enabled and billed by AWS by the hour, end it with `tisnap gc`: %v", err)
+		r.leave("fast snapshot restore is still enabled and billed by AWS by the hour, end it with `tisnap gc`: %v",
+			err)
 	}
 	return nil
 }
@@ -67,7 +71,8 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 		return nil
 	}
 	if r.target.bound {
-		s.Warn("the volumes tagged %s=%s are kept: claims of %s, which is kept, are bound to them", ebs.TagRun, r.opts.Run, r.opts.Target)
+		s.Warn("the volumes tagged %s=%s are kept: claims of %s, which is kept, are bound to them", ebs.TagRun,
+			r.opts.Run, r.opts.Target)
 		return nil
 	}
 	return r.making.Delete(ctx, s, !r.target.existing)

@@ -23,8 +23,9 @@ const (
 // FlashbackPolicies lists them, the default first.
 func FlashbackPolicies() []string { return []string{string(FlashbackAuto), string(FlashbackAll)} }
 
-// MarkedShare is how many of the regions, 0 to 1, a restore with these options need not flash back if nothing was written
-// to them, as far as the manifest shows: what the target's own stores and TiDB servers allow is known only once they run.
+// MarkedShare is how many of the regions, 0 to 1, a restore with these options need not flash back if nothing was
+// written to them, as far as the manifest shows: what the target's own stores and TiDB servers allow is known only once
+// they run.
 func MarkedShare(m *manifest.Manifest, opts Options) float64 {
 	switch {
 	case m.Marks == nil, opts.Flashback == FlashbackAll, len(opts.TolerateStores) > 0:
@@ -65,7 +66,8 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 	}
 	set, err := r.catalog().Marks(ctx, r.backup.Manifest)
 	if err == nil && set.Len() != ref.Regions {
-		err = failure.New(failure.Corrupt, "read marks", string(r.backup.ID), "there are %d, sealed were %d", set.Len(), ref.Regions)
+		err = failure.New(failure.Corrupt, "read marks", string(r.backup.ID), "there are %d, sealed were %d", set.Len(),
+			ref.Regions)
 	}
 	if err != nil {
 		s.Warn("every region is taken back, as the backup's marks cannot be used: %v", err)
@@ -74,8 +76,8 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 	return set
 }
 
-// unknownVersion is the TiKV version, of the backup or of a restored store, whose reports the marks cannot be compared with;
-// "" if all are known.
+// unknownVersion is the TiKV version, of the backup or of a restored store, whose reports the marks cannot be compared
+// with; "" if all are known.
 func (r *run) unknownVersion(ctx context.Context) string {
 	if v := r.backup.Source.Version; !marks.Supported(v) {
 		return v
@@ -92,9 +94,9 @@ func (r *run) unknownVersion(ctx context.Context) string {
 	return ""
 }
 
-// mayHaveTiDB says why a TiDB may run while the data are resolved, "" if none does. TiDB Operator starts it as soon as one
-// store is up, in recovery mode too. What it writes to a region that is taken back goes; in one that is left alone it
-// would stay, and a transaction over both would be there in half.
+// mayHaveTiDB says why a TiDB may run while the data are resolved, "" if none does. TiDB Operator starts it as soon as
+// one store is up, in recovery mode too. What it writes to a region that is taken back goes; in one that is left alone
+// it would stay, and a transaction over both would be there in half.
 func (t *target) mayHaveTiDB(ctx context.Context) string {
 	if t.kube == nil {
 		return "TiDB Operator may have started TiDB already, which could write to regions that are left alone"
@@ -104,7 +106,8 @@ func (t *target) mayHaveTiDB(ctx context.Context) string {
 	case err != nil:
 		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)
 	case tc.TiDBReplicas > 0:
-		return fmt.Sprintf("the cluster was not made by a restore and has %d TiDB servers, which could write to regions that are left alone", tc.TiDBReplicas)
+		return fmt.Sprintf("the cluster was not made by a restore and has %d TiDB servers, which could write to "+
+			"regions that are left alone", tc.TiDBReplicas)
 	}
 	pods, err := t.kube.TiDBPods(ctx, t.opts.Target)
 	switch {

@@ -15,7 +15,8 @@ import (
 // Options are what the user chose.
 type Options struct {
 	Backup cluster.BackupID
-	// Manifest is that of Backup, if the caller has it: of a backup that br made, which has no seal. Nil reads the sealed one.
+	// Manifest is that of Backup, if the caller has it: of a backup that br made, which has no seal. Nil reads the
+	// sealed one.
 	Manifest *manifest.Manifest
 	// VerifyKey is by whom the backup must be signed; nil takes signed and unsigned ones. With Manifest it is not used.
 	VerifyKey *manifest.VerifyKey
@@ -40,7 +41,8 @@ type Options struct {
 	InitializationMiB int64
 	// FastRestore enables fast snapshot restore for the time in which the volumes are made.
 	FastRestore bool
-	// After is the type, IOPS and throughput that the volumes get once the cluster serves; the zero value changes nothing.
+	// After is the type, IOPS and throughput that the volumes get once the cluster serves; the zero value changes
+	// nothing.
 	After cluster.VolumeSpec
 	// Account is the account that the restore has to be in; empty takes any.
 	Account string
@@ -72,11 +74,11 @@ type Options struct {
 	TiFlash preflight.TiFlashPolicy
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
-	// LockWait is how long another run's lock of the target is watched at most, to find out whether that run is alive; zero
-	// is 90 s, and runlock.NoWait refuses at once.
+	// LockWait is how long another run's lock of the target is watched at most, to find out whether that run is alive;
+	// zero is 90 s, and runlock.NoWait refuses at once.
 	LockWait time.Duration
-	// AliveWait is how long the lock of a run that is alive is waited for beside that; zero refuses. It is for where nobody
-	// can run the command again.
+	// AliveWait is how long the lock of a run that is alive is waited for beside that; zero refuses. It is for where
+	// nobody can run the command again.
 	AliveWait time.Duration
 	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
 	// on the others. Their volumes are made: a store that comes later catches up by itself.

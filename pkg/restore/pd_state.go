@@ -37,12 +37,14 @@ func (r *run) pdStateSteps(name string, do func(context.Context, *phase.Scope) e
 // putPDState puts placement rules, region labels, resource groups and dynamic config back before TiDB starts.
 func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 	if r.backup.PDState == nil {
-		warning := "the backup has no state of PD: placement rules, region labels, resource groups and changes of PD's config must be made again"
+		warning := "the backup has no state of PD: placement rules, region labels, resource groups and changes of " +
+			"PD's config must be made again"
 		s.Warn("%s", warning)
 		r.result.Warnings = append(r.result.Warnings, warning)
 		return nil
 	}
-	// A scheduler that is added now would not be paused as the others are: it comes with the check, when the cluster serves.
+	// A scheduler that is added now would not be paused as the others are: it comes with the check, when the cluster
+	// serves.
 	_, err := r.pd.putState(ctx, pd.WithoutSchedulers(*r.backup.PDState))
 	if err != nil {
 		s.Warn("PD's state could not be put back in full, and is tried again when the cluster serves: %v", err)

@@ -76,7 +76,8 @@ func (p *placement) checkStores(ctx context.Context, stores []pd.Store, elsewher
 	if len(stores) == 0 {
 		return nil
 	}
-	refused := failure.New(failure.Conflict, "check target", p.name.String(), "its PD knows %d stores already", len(stores)).
+	refused := failure.New(failure.Conflict, "check target", p.name.String(), "its PD knows %d stores already",
+		len(stores)).
 		WithHint("restore into a new cluster, made with spec.recoveryMode: true")
 	for _, st := range stores {
 		if !slices.Contains(elsewhere, st.ID) {

@@ -47,8 +47,8 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	return r.begin(ctx, s, plan, func() error { return r.checkKubernetes(ctx, s, plan, dropped) })
 }
 
-// begin finds out whether EC2 would make the volumes, and between, whether anything else would refuse them: then they are
-// what the run makes.
+// begin finds out whether EC2 would make the volumes, and between, whether anything else would refuse them: then they
+// are what the run makes.
 func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, between ...func() error) error {
 	if err := r.planner().CheckQuotas(ctx, s, plan, r.making.fast); err != nil {
 		return err
@@ -71,11 +71,13 @@ func (r *run) checkKubernetes(ctx context.Context, s *phase.Scope, plan volumes.
 	if err := r.Kube.Allowed(ctx, r.opts.Target.Namespace); err != nil {
 		return err
 	}
-	if err := r.Kube.DryRun(ctx, r.backup.Kubernetes.TidbCluster, r.target.asTarget(plan, len(r.backup.Source.Stores)), r.target.restored(plan.Volumes), r.target.existing); err != nil {
+	if err := r.Kube.DryRun(ctx, r.backup.Kubernetes.TidbCluster, r.target.asTarget(plan, len(r.backup.Source.Stores)),
+		r.target.restored(plan.Volumes), r.target.existing); err != nil {
 		return err
 	}
 	if len(dropped) > 0 && !r.target.existing {
-		s.Warn("settings of the source's services are not in the copy (--keep-service-settings keeps them): %s", strings.Join(dropped, "; "))
+		s.Warn("settings of the source's services are not in the copy (--keep-service-settings keeps them): %s",
+			strings.Join(dropped, "; "))
 	}
 	return nil
 }
@@ -92,10 +94,11 @@ func (r *run) planVolumes(ctx context.Context) (volumes.Plan, error) {
 	return plan, err
 }
 
-// nameVolumes says under which names Kubernetes will know the volumes, and which settings of the source's services the target
-// does not get.
+// nameVolumes says under which names Kubernetes will know the volumes, and which settings of the source's services the
+// target does not get.
 func (r *run) nameVolumes(plan volumes.Plan) (dropped []string, err error) {
-	checked, err := kube.CheckRestored(r.backup.Kubernetes.TidbCluster, r.target.asTarget(plan, len(r.backup.Source.Stores)), r.target.restored(plan.Volumes))
+	checked, err := kube.CheckRestored(r.backup.Kubernetes.TidbCluster,
+		r.target.asTarget(plan, len(r.backup.Source.Stores)), r.target.restored(plan.Volumes))
 	if err != nil {
 		return nil, err
 	}

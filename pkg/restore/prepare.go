@@ -13,8 +13,9 @@ import (
 // Prepare does the part of a restore that comes before TiKV starts, for a cluster that somebody else makes: TiDB
 // Operator, say, which also binds the volumes. PD, of a cluster in recovery mode without a store, is marked recovering
 // and its ts raised; the volumes are made, and handed over by Deps.HandOver once all are available and are what was
-// asked for. A run that fails deletes its volumes; PD's mark and ts stay, as they do no harm to a cluster without stores.
-// Of a cluster in several Kubernetes clusters, each part is prepared by a run of its own, in any order and at the same time.
+// asked for. A run that fails deletes its volumes; PD's mark and ts stay, as they do no harm to a cluster without
+// stores. Of a cluster in several Kubernetes clusters, each part is prepared by a run of its own, in any order and at
+// the same time.
 //
 // Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
@@ -64,7 +65,8 @@ func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
 }
 
 // findEmptyPD connects to the target's PD, which must not know a store yet: marking a cluster that serves would put it
-// into recovery mode at its next restart. Stores of the parts in other Kubernetes clusters may be there, under the mark.
+// into recovery mode at its next restart. Stores of the parts in other Kubernetes clusters may be there, under the
+// mark.
 func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 	return r.target.poll(ctx, s, "connect to PD", func(ctx context.Context) (bool, error) {
 		if r.pd.PD == nil {
@@ -86,8 +88,8 @@ func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 	})
 }
 
-// markEmptyPD marks the target's PD recovering. That it knows no store that serves is checked once more: while the lock was
-// waited for, the run that held it may have brought the cluster up.
+// markEmptyPD marks the target's PD recovering. That it knows no store that serves is checked once more: while the lock
+// was waited for, the run that held it may have brought the cluster up.
 func (r *run) markEmptyPD(ctx context.Context, s *phase.Scope) error {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil && !failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store

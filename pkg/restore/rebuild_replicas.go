@@ -21,14 +21,15 @@ func (r *run) startTiDB(ctx context.Context, _ *phase.Scope) error {
 	return r.Kube.StartTiDB(ctx, r.opts.Target)
 }
 
-// checkNoTiDB refuses a TiDB that may use the cluster while its replicas are rebuilt: only a target that somebody else made
-// can have one by then.
+// checkNoTiDB refuses a TiDB that may use the cluster while its replicas are rebuilt: only a target that somebody else
+// made can have one by then.
 func (t *target) checkNoTiDB(ctx context.Context) error {
 	pods, err := t.kube.TiDBPods(ctx, t.opts.Target)
 	if err != nil || len(pods) == 0 {
 		return err
 	}
 	return failure.New(failure.Conflict, "rebuild replicas", t.opts.Target.String(),
-		"replicas have data that no log of the backup has and are rebuilt first, but TiDB runs: %s", failure.List(pods)).
+		"replicas have data that no log of the backup has and are rebuilt first, but TiDB runs: %s",
+		failure.List(pods)).
 		WithHint("set spec.tidb.replicas to 0 until it is done, and finish the restore with: %s", t.opts.finish())
 }

@@ -17,5 +17,6 @@ func (r *run) note(name, format string, args ...any) {
 
 // noteCluster says that the run may have made the target.
 func (r *run) noteCluster() {
-	r.note(remainsCluster, "cluster %s, not restored yet: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target, r.opts.Run, r.Store.URL())
+	r.note(remainsCluster, "cluster %s, not restored yet: tisnap restore abort %s --storage %s --yes deletes it",
+		r.opts.Target, r.opts.Run, r.Store.URL())
 }

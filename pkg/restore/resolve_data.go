@@ -17,8 +17,8 @@ import (
 // On a failure the mark stays, for the next try. A cluster without the mark is refused: a flashback would take back
 // what was written to it since the backup. A run that was killed is resumed.
 //
-// Of a cluster in several Kubernetes clusters one run resolves the stores of all parts, once all are up: that of the part
-// with the lowest backup ts. What is below it was resolved before the first cut, and so is in every part.
+// Of a cluster in several Kubernetes clusters one run resolves the stores of all parts, once all are up: that of the
+// part with the lowest backup ts. What is below it was resolved before the first cut, and so is in every part.
 //
 // Of Deps, EBS, Kube and HandOver are not used; of Options, those about volumes and Kubernetes are not.
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
@@ -93,21 +93,24 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	case r.data.resolved:
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", target)
 	default:
-		return failure.New(failure.Unready, "resolve", target, "PD is not marked recovering: the cluster may serve, and its stores may have elected leaders by themselves").
+		return failure.New(failure.Unready, "resolve", target,
+			"PD is not marked recovering: the cluster may serve, and its stores may have elected leaders by "+
+				"themselves").
 			WithHint("restore into a new cluster: br restore full --type=aws-ebs --prepare marks its PD")
 	}
 	return nil
 }
 
-// leftBefore reports whether an earlier run, which was killed or failed since, has resolved the data of this very cluster and
-// taken PD's mark away. The resolver's progress is removed before such a run is over: then only its journal says so. Each try is
-// a run of its own here, as the Job that is made again knows nothing of the one before.
+// leftBefore reports whether an earlier run, which was killed or failed since, has resolved the data of this very
+// cluster and taken PD's mark away. The resolver's progress is removed before such a run is over: then only its journal
+// says so. Each try is a run of its own here, as the Job that is made again knows nothing of the one before.
 func (r *run) leftBefore(ctx context.Context) (bool, error) {
 	id, err := r.pd.ClusterID(ctx)
 	if err != nil {
 		return false, failure.Annotate(err, "read cluster id", r.opts.Target.String())
 	}
-	all, err := runs.Resolves(ctx, r.Store, r.opts.Target, r.opts.Backup, r.backup.CreatedAt) // none is older than the backup
+	// none is older than the backup
+	all, err := runs.Resolves(ctx, r.Store, r.opts.Target, r.opts.Backup, r.backup.CreatedAt)
 	if err != nil {
 		return false, err
 	}
@@ -118,7 +121,8 @@ func (r *run) leftBefore(ctx context.Context) (bool, error) {
 	return last >= 0 && all[last].State != runs.Done, nil
 }
 
-// lockMarked takes the cluster's lock and checks the cluster again: the run that held the lock may have continued meanwhile.
+// lockMarked takes the cluster's lock and checks the cluster again: the run that held the lock may have continued
+// meanwhile.
 func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 	if err := r.runner.Lock(ctx, s); err != nil {
 		return err
@@ -126,7 +130,8 @@ func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 	return r.findMarkedPD(ctx, s)
 }
 
-// unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted. It notes of which cluster first.
+// unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted. It notes of which cluster
+// first.
 func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
 	if r.runner.Fence().Confirm(ctx) != nil {
 		return failure.New(failure.Conflict, "unmark recovering", r.opts.Target.String(), "another run has it").

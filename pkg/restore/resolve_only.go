@@ -38,8 +38,8 @@ func (o *Options) ResolveRequest() map[string]string {
 	return map[string]string{"tolerate-store": fmt.Sprint(o.TolerateStores), "pd-state": string(o.PDState)}
 }
 
-// resolveResumption is how a resolve is continued: all of its steps are done again, and find done what was done. Nothing
-// that it undoes is needed for that.
+// resolveResumption is how a resolve is continued: all of its steps are done again, and find done what was done.
+// Nothing that it undoes is needed for that.
 func (r *run) resolveResumption() *runner.Resumption {
 	return &runner.Resumption{
 		Learn: func(h *phase.History, was *journal.About) error {
@@ -71,12 +71,19 @@ func (r *run) resolveSteps() []phase.Step {
 // findSteps change nothing.
 func (r *run) findSteps() []phase.Step {
 	return []phase.Step{
-		{Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true, Patience: preflight.Patience},
-		{Phase: phaseData, Name: "find-cluster", Deadline: 5 * time.Minute, Do: r.findCluster, ReadOnly: true, Retry: true, Patience: preflight.Patience},
+		{
+			Phase: phaseData, Name: "load", Deadline: 5 * time.Minute, Do: r.load, ReadOnly: true, Retry: true,
+			Patience: preflight.Patience,
+		},
+		{
+			Phase: phaseData, Name: "find-cluster", Deadline: 5 * time.Minute, Do: r.findCluster, ReadOnly: true,
+			Retry: true, Patience: preflight.Patience,
+		},
 	}
 }
 
-// lockResolve takes the cluster's lock and checks the cluster again: the run that held the lock may have continued meanwhile.
+// lockResolve takes the cluster's lock and checks the cluster again: the run that held the lock may have continued
+// meanwhile.
 func (r *run) lockResolve(ctx context.Context, s *phase.Scope) error {
 	if r.opts.BreakLock {
 		if err := r.breakLock(ctx, s); err != nil {
@@ -86,7 +93,8 @@ func (r *run) lockResolve(ctx context.Context, s *phase.Scope) error {
 	if err := r.runner.Lock(ctx, s); err != nil {
 		if failure.Is(err, failure.Conflict) && !r.opts.BreakLock {
 			return failure.New(failure.Conflict, "resolve", r.opts.Target.String(), "%w", err).
-				WithHint("end that run, or wait for it; if it is dead, run this again in a minute, when its lock is taken over, or use --force")
+				WithHint("end that run, or wait for it; if it is dead, run this again in a minute, when its lock is " +
+					"taken over, or use --force")
 		}
 		return err
 	}
@@ -171,16 +179,19 @@ func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, er
 }
 
 func (r *run) lockIsFreeStep() phase.Step {
-	return phase.Step{Phase: phaseData, Name: "lock-is-free", Deadline: 5 * time.Minute, Do: r.lockIsFree, ReadOnly: true}
+	return phase.Step{
+		Phase: phaseData, Name: "lock-is-free", Deadline: 5 * time.Minute, Do: r.lockIsFree, ReadOnly: true,
+	}
 }
 
-// lockIsFree is a Conflict while a run that is alive holds the cluster's lock. A lock that is not renewed is watched, as
-// the resolve would that takes it over.
+// lockIsFree is a Conflict while a run that is alive holds the cluster's lock. A lock that is not renewed is watched,
+// as the resolve would that takes it over.
 func (r *run) lockIsFree(ctx context.Context, s *phase.Scope) error {
 	if r.opts.BreakLock {
 		return nil
 	}
-	found, err := runlock.Observe(ctx, r.Store, r.opts.Target, func(held *runlock.Record) { s.Note("%s", held.Watching()) })
+	found, err := runlock.Observe(ctx, r.Store, r.opts.Target,
+		func(held *runlock.Record) { s.Note("%s", held.Watching()) })
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	return &r.result, r.conclude(err)
 }
 
-// identify notes in which Kubernetes cluster the target is: names and URLs are alike in many. A restore does not need it where
-// it cannot be read; gc then keeps more, and the run is continued only if it is named.
+// identify notes in which Kubernetes cluster the target is: names and URLs are alike in many. A restore does not need
+// it where it cannot be read; gc then keeps more, and the run is continued only if it is named.
 func (r *run) identify(ctx context.Context, about *journal.About) {
 	uid, err := r.Kube.ClusterUID(ctx)
 	if err != nil {
@@ -42,8 +42,8 @@ type Plan struct {
 	// InitializationMiB is the rate of each volume, Waves in how many groups they go; 0 and 1 without one.
 	InitializationMiB int64
 	Waves             int
-	// MarkedShare is how many of the regions, 0 to 1, need no flashback if nothing was written to them: see MarkedShare. It
-	// is 0 for a target that exists, whose TiDB servers may run meanwhile.
+	// MarkedShare is how many of the regions, 0 to 1, need no flashback if nothing was written to them: see
+	// MarkedShare. It is 0 for a target that exists, whose TiDB servers may run meanwhile.
 	MarkedShare float64
 	// TidbCluster is the object that the run would make, as YAML; nil for a target that exists.
 	TidbCluster []byte
@@ -52,13 +52,15 @@ type Plan struct {
 // MakePlan does the checks of a restore and nothing else, for a dry run.
 func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	r := newRun(deps, opts)
-	if err := r.runner.Check(ctx, append([]phase.Step{r.runner.StorageStep(phaseData)}, r.checkSteps()...)...); err != nil {
+	if err := r.runner.Check(ctx,
+		append([]phase.Step{r.runner.StorageStep(phaseData)}, r.checkSteps()...)...); err != nil {
 		return nil, err
 	}
 	var object []byte
 	if !r.target.existing {
 		var err error
-		if object, err = operator1.TargetManifest(r.backup.Kubernetes.TidbCluster, r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores))); err != nil {
+		if object, err = operator1.TargetManifest(r.backup.Kubernetes.TidbCluster,
+			r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores))); err != nil {
 			return nil, err
 		}
 	}
@@ -81,6 +83,7 @@ func (r *run) plan() *Plan {
 // announce says how long the run should take.
 func (r *run) announce(s *phase.Scope) {
 	if r.Announce != nil {
-		r.runner.Announce(s, func(earlier json.RawMessage) (json.RawMessage, string) { return r.Announce(r.plan(), earlier) })
+		r.runner.Announce(s,
+			func(earlier json.RawMessage) (json.RawMessage, string) { return r.Announce(r.plan(), earlier) })
 	}
 }

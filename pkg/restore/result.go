@@ -48,15 +48,17 @@ func (o *Options) finish() string {
 	return fmt.Sprintf("tisnap resolve %s --backup %s", o.Target, o.Backup)
 }
 
-// conclude completes the result, and the error of a run whose cluster serves all of its data: it is Partial then, whatever failed
-// after that, because the cluster is kept and can be used. A run that lost its cluster to another one says just that.
+// conclude completes the result, and the error of a run whose cluster serves all of its data: it is Partial then,
+// whatever failed after that, because the cluster is kept and can be used. A run that lost its cluster to another one
+// says just that.
 func (r *run) conclude(err error) error {
 	switch {
 	case err != nil && (!r.data.serves.Load() || r.runner.Fence().Loss() != nil):
 		return err
 	case err != nil && !r.data.led:
 		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),
-			"not all of its data were seen to be there; the cluster is kept, as a TiDB of it answers: %w", err).WithHint("finish it with: %s", r.opts.finish())
+			"not all of its data were seen to be there; the cluster is kept, as a TiDB of it answers: %w", err).
+			WithHint("finish it with: %s", r.opts.finish())
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
 		r.result.Restored = true
 		return err // Partial is a run that did all, but for its last journal records
@@ -64,10 +66,12 @@ func (r *run) conclude(err error) error {
 	r.result.Restored = true
 	target := r.opts.Target
 	if err == nil {
-		return failure.New(failure.Partial, "finish restore", target.String(), "the cluster serves its data, but %s", strings.Join(r.result.Left, "; "))
+		return failure.New(failure.Partial, "finish restore", target.String(), "the cluster serves its data, but %s",
+			strings.Join(r.result.Left, "; "))
 	}
 	finish := r.opts.finish()
-	partial := failure.New(failure.Partial, "finish restore", target.String(), "the cluster is restored and kept, but not finished: %w", err).
+	partial := failure.New(failure.Partial, "finish restore", target.String(),
+		"the cluster is restored and kept, but not finished: %w", err).
 		WithHint("finish it with: %s", finish)
 	r.leave("the restore is not finished, finish it with `%s`: %v", finish, err)
 	return partial

@@ -21,7 +21,8 @@ func (o *Options) Request() map[string]string {
 	request := map[string]string{
 		"volume-type": o.Volume.Type, "volume-iops": strconv.FormatInt(o.Volume.IOPS, 10),
 		"volume-throughput": strconv.FormatInt(o.Volume.ThroughputMiB, 10),
-		"target-az":         string(o.Zone) + zonesText(o.Zones), "kms-key": o.KMSKey, "encrypt": strconv.FormatBool(o.Encrypt),
+		"target-az":         string(o.Zone) + zonesText(o.Zones), "kms-key": o.KMSKey,
+		"encrypt":   strconv.FormatBool(o.Encrypt),
 		"keep-tags": strings.Join(o.KeepTags, ","), "initialization-rate": strconv.FormatInt(o.InitializationMiB, 10),
 		"fsr": strconv.FormatBool(o.FastRestore), "after-restore": o.After.Text(),
 		"keep-service-settings": strconv.FormatBool(o.KeepServiceSettings), "pd-state": string(o.PDState),

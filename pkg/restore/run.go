@@ -54,7 +54,8 @@ type making struct {
 
 // arrival is which stores have come.
 type arrival struct {
-	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up says so.
+	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up
+	// says so.
 	stores []cluster.StoreID
 	marks  *marks.Set
 	up     atomic.Bool
@@ -66,8 +67,8 @@ type arrival struct {
 // dataState is how far the target's data have come.
 type dataState struct {
 	resolved bool // they are at the backup ts already: an earlier run was killed after that
-	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two steps
-	// that run side by side set it. led is the first of the two: only then is the cluster restored.
+	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two
+	// steps that run side by side set it. led is the first of the two: only then is the cluster restored.
 	led    bool
 	serves atomic.Bool
 }
@@ -96,8 +97,9 @@ func newRunner(deps Deps, opts Options) *runner.Runner {
 	return runner.New(runner.Config{
 		Operation: "restore", Run: opts.Run, Cluster: opts.Target, Owner: opts.Owner, Tool: opts.Tool,
 		Store: deps.Store, Sink: deps.Sink, Log: deps.Log, Remains: deps.Remains,
-		Unfinished: fmt.Sprintf("run %s on cluster %s is not finished: the same command continues it", opts.Run, opts.Target),
-		LockWait:   opts.LockWait, AliveWait: opts.AliveWait,
+		Unfinished: fmt.Sprintf("run %s on cluster %s is not finished: the same command continues it", opts.Run,
+			opts.Target),
+		LockWait: opts.LockWait, AliveWait: opts.AliveWait,
 	})
 }
 
@@ -110,7 +112,8 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	}
 	var err error
 	r.result.Outcome, err = r.runner.Execute(ctx, runner.Book{
-		About: func() journal.About { return about }, Steps: steps, Resume: resume, Times: r.arrival.times, Serial: r.opts.Serial,
+		About: func() journal.About { return about }, Steps: steps, Resume: resume, Times: r.arrival.times,
+		Serial: r.opts.Serial,
 	})
 	planned := r.making.Plan()
 	r.result.Manifest, r.result.Volumes = r.backup.Manifest, planned.Volumes

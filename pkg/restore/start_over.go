@@ -11,8 +11,8 @@ import (
 )
 
 // startOver decides whether the run begins with its first step again. One that died while it was being undone does: the
-// rest is undone. If it was to keep what it made, nothing that counts was undone, and it is continued. A target that has
-// left recovery mode may serve since then, so nothing of it is taken away.
+// rest is undone. If it was to keep what it made, nothing that counts was undone, and it is continued. A target that
+// has left recovery mode may serve since then, so nothing of it is taken away.
 func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err error) {
 	switch {
 	case !h.Undoing():
@@ -20,8 +20,10 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 	case r.earlier.keep:
 	case r.target.left:
 		err = failure.New(failure.Conflict, "resume restore", r.opts.Target.String(),
-			"run %s was being undone when its process died, and the cluster has left recovery mode: it may serve", r.opts.Run).
-			WithHint("if nobody needs the cluster, delete its TidbCluster and run `tisnap runs abort %s --yes`", r.opts.Run)
+			"run %s was being undone when its process died, and the cluster has left recovery mode: it may serve",
+			r.opts.Run).
+			WithHint("if nobody needs the cluster, delete its TidbCluster and run `tisnap runs abort %s --yes`",
+				r.opts.Run)
 	default:
 		why = "the run was being undone when its process died"
 	}
@@ -31,10 +33,10 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 	return why, err
 }
 
-// aheadLost says why nobody can find out any more which replicas were ahead of their logs: an earlier process may have made
-// leaders, and what it wrote down before is not there. Fresh volumes have them as they were. What the run was to keep, or
-// somebody else made, is not taken away: then that is an error. Nor is what has served, or may have, by the journal: the
-// resolver removes its progress at the end, and the TidbCluster may be gone since.
+// aheadLost says why nobody can find out any more which replicas were ahead of their logs: an earlier process may have
+// made leaders, and what it wrote down before is not there. Fresh volumes have them as they were. What the run was to
+// keep, or somebody else made, is not taken away: then that is an error. Nor is what has served, or may have, by the
+// journal: the resolver removes its progress at the end, and the TidbCluster may be gone since.
 func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 	served := r.target.left || r.earlier.Served || r.earlier.Left != nil
 	if !h.Began(stepStartTiKV) || served || r.backup.EarlyApplyRuledOut() {
@@ -55,7 +57,8 @@ func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 	if why == "" || !r.earlier.keep && !r.target.existing {
 		return why, nil
 	}
-	return "", failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(), "%s, and what run %s made is kept", why, r.opts.Run).
+	return "", failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(),
+		"%s, and what run %s made is kept", why, r.opts.Run).
 		WithHint("undo it with `tisnap runs abort %s --yes`, and restore again, onto fresh volumes", r.opts.Run)
 }
 

@@ -33,8 +33,8 @@ func Outline() (ofRestore, ofResolve []phase.Outline) {
 	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
 }
 
-// OutlineHalves lists the steps of the two halves of a restore whose cluster somebody else makes, with every option that
-// adds one: Prepare and ResolveData.
+// OutlineHalves lists the steps of the two halves of a restore whose cluster somebody else makes, with every option
+// that adds one: Prepare and ResolveData.
 func OutlineHalves() (ofVolumes, ofData []phase.Outline) {
 	r := newRun(Deps{}, Options{FastRestore: true})
 	return phase.Outlines(r.prepareSteps()), phase.Outlines(r.dataSteps())
@@ -137,7 +137,8 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			Undo: phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.making.Kept()}, Resume: phase.Resumption{State: &r.making.created, Adopted: r.adoptVolumes},
+			Undo:   phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.making.Kept()},
+			Resume: phase.Resumption{State: &r.making.created, Adopted: r.adoptVolumes},
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
 	}, end)
@@ -174,10 +175,10 @@ func (r *run) checkTasksStep() phase.Step {
 }
 
 // servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
-// resolver's own have made stays. Replicas that have to be rebuilt are, before TiDB starts: a restore without such ones starts
-// it as soon as recovery mode is left. TiDB comes up while raft elects its leaders; one that does not come is no reason to
-// delete them, so the leaders are waited for all the same. PD's state is put back before TiDB starts, which reads it, and
-// again once PD's limits are its own, which until then cannot be set.
+// resolver's own have made stays. Replicas that have to be rebuilt are, before TiDB starts: a restore without such ones
+// starts it as soon as recovery mode is left. TiDB comes up while raft elects its leaders; one that does not come is no
+// reason to delete them, so the leaders are waited for all the same. PD's state is put back before TiDB starts, which
+// reads it, and again once PD's limits are its own, which until then cannot be set.
 func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends ...string) []phase.Step {
 	wait := r.opts.Timeout
 	return slices.Concat([]phase.Step{
@@ -210,7 +211,8 @@ func (r *run) profileSteps() []phase.Step {
 	var steps []phase.Step
 	if r.opts.After != (cluster.VolumeSpec{}) {
 		steps = append(steps, phase.Step{
-			Phase: phaseAfter, Name: "modify-volumes", Deadline: volumes.ModifyDeadline + time.Minute, Do: r.modifyVolumes,
+			Phase: phaseAfter, Name: "modify-volumes", Deadline: volumes.ModifyDeadline + time.Minute,
+			Do: r.modifyVolumes,
 		})
 	}
 	return append(steps, r.lastFastSteps(r.lastPhase())...)

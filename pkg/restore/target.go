@@ -65,6 +65,7 @@ func (t *target) checkGiven(ctx context.Context, tc kube.TidbCluster, m *manifes
 	case e.Given.UID == "" || e.Given.UID == uidOf(tc):
 		return nil
 	}
-	return failure.New(failure.Conflict, "resume restore", t.opts.Target.String(), "the cluster was made by somebody else since run %s died", t.opts.Run).
+	return failure.New(failure.Conflict, "resume restore", t.opts.Target.String(),
+		"the cluster was made by somebody else since run %s died", t.opts.Run).
 		WithHint("undo the run with `tisnap runs abort %s`, and restore into another --to", t.opts.Run)
 }

@@ -35,9 +35,11 @@ func (r *run) commandWithout(late []cluster.StoreID) string {
 	return command
 }
 
-// hintWithout says what to do about stores that did not come within the time of a wait. A command is named if every region
-// has a quorum on those that did.
-func (r *run) hintWithout(ctx context.Context, err error, ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
+// hintWithout says what to do about stores that did not come within the time of a wait. A command is named if every
+// region has a quorum on those that did.
+func (r *run) hintWithout(
+	ctx context.Context, err error, ids []cluster.StoreID, up map[cluster.StoreID]time.Time,
+) error {
 	var e *failure.Error
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.As(err, &e) {
 		return err
@@ -50,7 +52,8 @@ func (r *run) hintWithout(ctx context.Context, err error, ids []cluster.StoreID,
 	for i, id := range late {
 		names[i] = id.String()
 	}
-	hint := fmt.Sprintf("see why the pods of stores %s do not run (kubectl -n %s describe pods, and their logs)", failure.List(names), r.opts.Target.Namespace)
+	hint := fmt.Sprintf("see why the pods of stores %s do not run (kubectl -n %s describe pods, and their logs)",
+		failure.List(names), r.opts.Target.Namespace)
 	switch v := r.canDoWithout(ctx, late); {
 	case !v.Known:
 		hint += "; the other stores are not read, so that it is not known whether the cluster can do without them"

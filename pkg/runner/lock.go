@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// LockTTL is how long a dead run keeps others from its cluster, and how long object storage may be away without ending a
-// run. A hold has shorter leases of its own.
+// LockTTL is how long a dead run keeps others from its cluster, and how long object storage may be away without ending
+// a run. A hold has shorter leases of its own.
 const LockTTL = 10 * time.Minute
 
 const (
@@ -27,7 +27,8 @@ const (
 func (r *Runner) LockStep(in string, take func(context.Context, *phase.Scope) error) phase.Step {
 	return phase.Step{
 		Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.cfg.AliveWait + max(0, r.cfg.LockWait), Do: take,
-		Undo: phase.Undo{Do: r.release, Unfenced: itIsTheLock}, Resume: phase.Resumption{Repeat: true}, Unfenced: itIsTheLock,
+		Undo: phase.Undo{Do: r.release, Unfenced: itIsTheLock}, Resume: phase.Resumption{Repeat: true},
+		Unfenced: itIsTheLock,
 	}
 }
 
@@ -39,8 +40,8 @@ func (r *Runner) UnlockStep(in string, ends ...string) phase.Step {
 	}
 }
 
-// Lock admits one run at a time to the cluster. A lock that is lost ends the run: what is there may be another run's by now,
-// and is kept.
+// Lock admits one run at a time to the cluster. A lock that is lost ends the run: what is there may be another run's by
+// now, and is kept.
 func (r *Runner) Lock(ctx context.Context, s *phase.Scope) error {
 	if err := r.storage.ProveServer(ctx, r.cfg.Store, r.cfg.Tool); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 
 // Resumption is how a kind of run is continued once its process died.
 type Resumption struct {
-	// Learn reads the journal, and what that has of the run, before the first step; its error refuses the run. It is nil
-	// where nothing is to be learnt.
+	// Learn reads the journal, and what that has of the run, before the first step; its error refuses the run. It is
+	// nil where nothing is to be learnt.
 	Learn func(h *phase.History, was *journal.About) error
 	// Adopt, StartOver and Reset are those of phase.Resume.
 	Adopt     func(ctx context.Context, s *phase.Scope, h *phase.History) error
@@ -42,8 +42,8 @@ func (r *Runner) resume(book Book) *phase.Resume {
 	}
 }
 
-// same refuses a run that was begun in another storage, of which this one is a copy, or with another request. What its earlier
-// processes made has the storage's tag of then, or none.
+// same refuses a run that was begun in another storage, of which this one is a copy, or with another request. What its
+// earlier processes made has the storage's tag of then, or none.
 func (r *Runner) same(h *phase.History, book Book) error {
 	was, err := journal.ReadAbout(r.cfg.Run, h.Records[0])
 	if err != nil {

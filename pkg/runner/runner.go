@@ -31,8 +31,9 @@ type Config struct {
 	Unfinished string
 	// NoCopy, if it is not empty, is what a storage that is a copy of another is refused for.
 	NoCopy string
-	// LockWait is how long another run's lock is watched at most, to find out whether that run is alive; zero is 90 s, and
-	// runlock.NoWait refuses at once. AliveWait is how long the lock of a run that is alive is waited for beside that.
+	// LockWait is how long another run's lock is watched at most, to find out whether that run is alive; zero is 90 s,
+	// and runlock.NoWait refuses at once. AliveWait is how long the lock of a run that is alive is waited for beside
+	// that.
 	LockWait, AliveWait time.Duration
 }
 
@@ -95,8 +96,8 @@ type Book struct {
 	Serial bool
 }
 
-// Execute carries the steps out under a journal, or continues the run whose journal is there. It returns how that went also
-// on error; an error of a run that has lost its lock says so, whatever failed because of it.
+// Execute carries the steps out under a journal, or continues the run whose journal is there. It returns how that went
+// also on error; an error of a run that has lost its lock says so, whatever failed because of it.
 func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
@@ -121,8 +122,8 @@ func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 	r.outcome.Started = time.Now().UTC()
 	err := r.explain(ctx, engine.Run(ctx, book.Steps))
 	r.outcome.Finished = time.Now().UTC()
-	r.outcome.Timings, r.outcome.Before, r.outcome.FailedAttempts = engine.Timings(), engine.Before(), engine.FailedAttempts()
-	r.outcome.LostLock = r.fence.Loss() != nil
+	r.outcome.Timings, r.outcome.Before = engine.Timings(), engine.Before()
+	r.outcome.FailedAttempts, r.outcome.LostLock = engine.FailedAttempts(), r.fence.Loss() != nil
 	return r.outcome, err
 }
 
@@ -145,9 +146,9 @@ func (r *Runner) Check(ctx context.Context, steps ...phase.Step) error {
 	return engine.Run(ctx, steps)
 }
 
-// Announce says how long the run should take, by ask, and journals it if no earlier process has: the report says how wrong
-// it was. Ask gets what an earlier process has journalled, and returns nil and "" if nothing is known; a nil ask announces
-// nothing.
+// Announce says how long the run should take, by ask, and journals it if no earlier process has: the report says how
+// wrong it was. Ask gets what an earlier process has journalled, and returns nil and "" if nothing is known; a nil ask
+// announces nothing.
 func (r *Runner) Announce(s *phase.Scope, ask func(earlier json.RawMessage) (expected json.RawMessage, text string)) {
 	earlier := r.outcome.Expected
 	expected, text := ask(earlier)

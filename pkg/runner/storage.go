@@ -54,7 +54,9 @@ func (r *Runner) about(of func() journal.About) journal.About {
 
 // StorageStep looks at the storage as a run does, and changes nothing: for a dry run.
 func (r *Runner) StorageStep(in string) phase.Step {
-	return phase.Step{Phase: in, Name: "storage", Deadline: 5 * time.Minute, ReadOnly: true, Retry: true, Do: r.checkStorage}
+	return phase.Step{
+		Phase: in, Name: "storage", Deadline: 5 * time.Minute, ReadOnly: true, Retry: true, Do: r.checkStorage,
+	}
 }
 
 func (r *Runner) checkStorage(ctx context.Context, s *phase.Scope) error {

@@ -23,22 +23,23 @@ func (m *Maker) Await(ctx context.Context, s *phase.Scope) error {
 	}
 	start := time.Now()
 	s.Expect(int64(len(a.wanted)), "volumes")
-	err := phase.Poll(ctx, m.opts.Poll, "wait for volumes", m.owner.Target.String(), func(ctx context.Context) (bool, error) {
-		found, err := m.ec2.DescribeVolumes(ctx, slices.Collect(maps.Keys(a.wanted)))
-		if err != nil {
-			return false, err
-		}
-		ready, err := m.classify(s, a, found, start)
-		if err != nil {
-			return false, err
-		}
-		s.Reached(int64(ready))
-		if ready == len(a.wanted) {
-			m.checkTags(ctx, s, a.wanted, found)
-			return true, nil
-		}
-		return false, m.replaceLost(ctx, s, a)
-	})
+	err := phase.Poll(ctx, m.opts.Poll, "wait for volumes", m.owner.Target.String(),
+		func(ctx context.Context) (bool, error) {
+			found, err := m.ec2.DescribeVolumes(ctx, slices.Collect(maps.Keys(a.wanted)))
+			if err != nil {
+				return false, err
+			}
+			ready, err := m.classify(s, a, found, start)
+			if err != nil {
+				return false, err
+			}
+			s.Reached(int64(ready))
+			if ready == len(a.wanted) {
+				m.checkTags(ctx, s, a.wanted, found)
+				return true, nil
+			}
+			return false, m.replaceLost(ctx, s, a)
+		})
 	if err == nil {
 		m.noteInitialization(ctx, s)
 	}
@@ -78,10 +79,12 @@ func matches(want *Volume, got ebs.Volume) error {
 		want.Spec.IOPS != 0 && got.Spec.IOPS != want.Spec.IOPS,
 		want.Spec.ThroughputMiB != 0 && got.Spec.ThroughputMiB != want.Spec.ThroughputMiB,
 		got.Spec.SizeGiB != want.Spec.SizeGiB, got.Zone != want.Zone:
-		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it is %s in %s, and %s in %s was asked for",
+		return failure.New(failure.Corrupt, "check volume", string(got.ID),
+			"it is %s in %s, and %s in %s was asked for",
 			got.Spec.Text(), got.Zone, want.Spec.Text(), want.Zone)
 	case want.Encrypted && !got.Encrypted, isARN(want.KMSKey) && isARN(got.KMSKey) && got.KMSKey != want.KMSKey:
-		return failure.New(failure.Corrupt, "check volume", string(got.ID), "it has KMS key %q (encrypted: %t), and %q was asked for",
+		return failure.New(failure.Corrupt, "check volume", string(got.ID),
+			"it has KMS key %q (encrypted: %t), and %q was asked for",
 			got.KMSKey, got.Encrypted, want.KMSKey)
 	}
 	return nil

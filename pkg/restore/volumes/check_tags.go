@@ -12,9 +12,11 @@ import (
 // RolePD is the value of TagRole on the volumes that Kubernetes makes for PD of a target.
 const RolePD = "pd"
 
-// checkTags puts back the tags that volumes do not carry, and names each volume that stays without: gc finds a volume by
-// its tags alone. The restore is as good without them.
-func (m *Maker) checkTags(ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, found []ebs.Volume) {
+// checkTags puts back the tags that volumes do not carry, and names each volume that stays without: gc finds a volume
+// by its tags alone. The restore is as good without them.
+func (m *Maker) checkTags(
+	ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, found []ebs.Volume,
+) {
 	for _, v := range found {
 		want := wanted[v.ID]
 		if want == nil {
@@ -26,13 +28,14 @@ func (m *Maker) checkTags(ctx context.Context, s *phase.Scope, wanted map[cluste
 	}
 }
 
-// TagPD tags the volumes that Kubernetes made for PD of a cluster that the run made: they outlive a cluster that is deleted
-// in another way, and nobody would know what they were of.
+// TagPD tags the volumes that Kubernetes made for PD of a cluster that the run made: they outlive a cluster that is
+// deleted in another way, and nobody would know what they were of.
 func (m *Maker) TagPD(ctx context.Context, s *phase.Scope, ids []cluster.VolumeID) {
 	for _, id := range ids {
 		tags := ebs.Tags{
-			ebs.TagRun: string(m.owner.Run), ebs.TagBackup: string(m.owner.Backup), ebs.TagCluster: m.owner.Target.String(),
-			ebs.TagRole: RolePD,
+			ebs.TagRun: string(m.owner.Run), ebs.TagBackup: string(m.owner.Backup),
+			ebs.TagCluster: m.owner.Target.String(),
+			ebs.TagRole:    RolePD,
 		}
 		if m.owner.Runner.StorageID() != "" {
 			tags[ebs.TagStorage] = m.owner.Runner.StorageID()
@@ -49,7 +52,8 @@ func (m *Maker) putTags(ctx context.Context, s *phase.Scope, id cluster.VolumeID
 	err := m.ec2.PutTags(ctx, []string{string(id)}, tags)
 	switch {
 	case err != nil:
-		s.Warn("volume %s lacks %d tags, by which tisnap gc finds it, and they cannot be put there (%s): %v", id, len(tags), failure.HintOf(err), err)
+		s.Warn("volume %s lacks %d tags, by which tisnap gc finds it, and they cannot be put there (%s): %v", id,
+			len(tags), failure.HintOf(err), err)
 	case lost != "":
 		s.Warn("volume %s %s %d of its tags: they were put back", id, lost, len(tags))
 	}

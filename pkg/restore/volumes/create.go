@@ -18,8 +18,9 @@ import (
 // Created maps a snapshot to the volume that was made of it. It is journalled.
 type Created map[cluster.SnapshotID]cluster.VolumeID
 
-// Create asks for all volumes at the same time, or in waves where EC2 is to fill them; the adapter paces the calls. A lost
-// answer is asked for again with the same token, which gives the same volume. It returns what was made also on error.
+// Create asks for all volumes at the same time, or in waves where EC2 is to fill them; the adapter paces the calls. A
+// lost answer is asked for again with the same token, which gives the same volume. It returns what was made also on
+// error.
 func (m *Maker) Create(ctx context.Context, s *phase.Scope) (Created, error) {
 	if err := s.Intent(ctx, journal.IntentCreateVolumes, m.plan.Volumes); err != nil {
 		return nil, err
@@ -64,8 +65,8 @@ func (m *Maker) created() Created {
 	return out
 }
 
-// madeBefore finds the volumes of an earlier process that its journal may not name, by their tags: where EC2 had no room for
-// the rate the token was another one, and asking again could make a second volume.
+// madeBefore finds the volumes of an earlier process that its journal may not name, by their tags: where EC2 had no
+// room for the rate the token was another one, and asking again could make a second volume.
 func (m *Maker) madeBefore(ctx context.Context) (Created, error) {
 	if m.earlier.Epoch == 0 || m.plan.fill.rate == 0 {
 		return nil, nil
@@ -113,7 +114,8 @@ func (m *Maker) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cl
 		made, err := m.ask(ctx, v, rate)
 		switch {
 		case err == nil:
-			s.Result(journal.ResultVolume, journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: made.ID})
+			s.Result(journal.ResultVolume,
+				journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: made.ID})
 			return made.ID, nil
 		case ebs.TokenBurned(err):
 			if v.generation >= maxGenerations {
@@ -126,7 +128,8 @@ func (m *Maker) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cl
 			if id, findErr := m.madeAlready(ctx, v); id != "" || findErr != nil {
 				return id, findErr
 			}
-			s.Warn("EC2 has no room to fill the volume of %s at %d MiB/s, it is made without: %v", v.Snapshot, rate, err)
+			s.Warn("EC2 has no room to fill the volume of %s at %d MiB/s, it is made without: %v", v.Snapshot, rate,
+				err)
 			rate = 0
 			continue
 		}
@@ -155,7 +158,8 @@ func (m *Maker) ask(ctx context.Context, v *Volume, rate int64) (ebs.Volume, err
 // madeAlready asks for the run's volume of the snapshot until EC2 cannot hide it any more; "" if there is none.
 func (m *Maker) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, error) {
 	for end := time.Now().Add(m.opts.Visibility); ; {
-		found, err := m.ec2.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(m.owner.Run), ebs.TagSnapshot: string(v.Snapshot)})
+		found, err := m.ec2.FindVolumes(ctx,
+			ebs.Tags{ebs.TagRun: string(m.owner.Run), ebs.TagSnapshot: string(v.Snapshot)})
 		if err != nil {
 			return "", failure.Annotate(err, "find volume", string(v.Snapshot))
 		}
@@ -178,8 +182,9 @@ func (m *Maker) request(v *Volume, rate int64) ebs.VolumeRequest {
 	fresh := *v // those of volumes that the run made and deleted are burned
 	fresh.generation += m.earlier.Restarts * maxGenerations
 	return ebs.VolumeRequest{
-		Token: token(m.owner.Run, &fresh, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec, InitializationMiB: rate,
-		Encrypted: m.opts.KMSKey != "" || v.encrypt, KMSKey: m.opts.KMSKey, Tags: m.tags(v),
+		Token: token(m.owner.Run, &fresh, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec,
+		InitializationMiB: rate,
+		Encrypted:         m.opts.KMSKey != "" || v.encrypt, KMSKey: m.opts.KMSKey, Tags: m.tags(v),
 		Before: m.owner.Runner.Fence().Check,
 	}
 }
@@ -187,5 +192,6 @@ func (m *Maker) request(v *Volume, rate int64) ebs.VolumeRequest {
 // token is the same for the same volume of the same run, so that asking again never makes a second volume.
 // Other parameters need another one.
 func token(run cluster.RunID, v *Volume, rate int64) string {
-	return ebs.Token(v.generation, string(run), v.Store.String(), string(v.Role), string(v.Snapshot), strconv.FormatInt(rate, 10))
+	return ebs.Token(v.generation, string(run), v.Store.String(), string(v.Role), string(v.Snapshot),
+		strconv.FormatInt(rate, 10))
 }

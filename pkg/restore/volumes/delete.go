@@ -43,7 +43,8 @@ func (m *Maker) Delete(ctx context.Context, s *phase.Scope, podsGo bool) error {
 			return nil
 		} else if !waiting {
 			waiting = true
-			s.Note("waiting until %s for volumes that EC2 may still make of a request whose answer is late, to delete them; if this process has to end before: %s",
+			s.Note("waiting until %s for volumes that EC2 may still make of a request whose answer is late, to "+
+				"delete them; if this process has to end before: %s",
 				hiddenUntil.UTC().Format(time.RFC3339), m.removal())
 		}
 		if err := wait.For(ctx, m.opts.Poll); err != nil {
@@ -54,11 +55,12 @@ func (m *Maker) Delete(ctx context.Context, s *phase.Scope, podsGo bool) error {
 
 // Kept is what is said of them when the lock is lost.
 func (m *Maker) Kept() string {
-	return fmt.Sprintf("the volumes tagged %s=%s are kept: another process may continue the run with them; else tisnap gc deletes them", ebs.TagRun, m.owner.Run)
+	return fmt.Sprintf("the volumes tagged %s=%s are kept: another process may continue the run with them; else "+
+		"tisnap gc deletes them", ebs.TagRun, m.owner.Run)
 }
 
-// doomed lists the run's volumes that are not gone yet; on an error those that are known without EC2, and none if a later process of
-// the run asked for one, or took it over: that process has the lock.
+// doomed lists the run's volumes that are not gone yet; on an error those that are known without EC2, and none if a
+// later process of the run asked for one, or took it over: that process has the lock.
 func (m *Maker) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]cluster.VolumeID, error) {
 	var ids []cluster.VolumeID
 	seen := map[cluster.VolumeID]bool{"": true}
@@ -73,7 +75,8 @@ func (m *Maker) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]c
 	}
 	found, err := m.ec2.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(m.owner.Run)})
 	for _, v := range found {
-		if err := v.Tags.MadeLater("delete volumes", m.owner.Run, string(v.ID), m.owner.Runner.Fence().Epoch()); err != nil {
+		if err := v.Tags.MadeLater("delete volumes", m.owner.Run, string(v.ID),
+			m.owner.Runner.Fence().Epoch()); err != nil {
 			return nil, err
 		}
 		if v.Tags[ebs.TagRole] != RolePD { // goes with its claim, or stays with a persistent volume that is named
@@ -113,7 +116,9 @@ func (m *Maker) leftover(doomed []cluster.VolumeID, gone map[cluster.VolumeID]bo
 	}
 	return &failure.Error{
 		Op: "delete volumes", Target: "run " + string(m.owner.Run), Kind: failure.KindOf(err),
-		Hint: "run: tisnap gc --storage " + m.owner.Storage + " --yes (an hour later, or with --older-than 0s); the volumes carry the tag " + ebs.TagRun + "=" + string(m.owner.Run),
-		Err:  fmt.Errorf("%s: %w", what, err),
+		Hint: "run: tisnap gc --storage " + m.owner.Storage +
+			" --yes (an hour later, or with --older-than 0s); the volumes carry the tag " + ebs.TagRun + "=" +
+			string(m.owner.Run),
+		Err: fmt.Errorf("%s: %w", what, err),
 	}
 }

@@ -96,8 +96,9 @@ func (f *Fast) ofEarlier(earlier *journal.FastRestore) map[cluster.Zone][]cluste
 	return mine
 }
 
-// Check finds what would refuse fast snapshot restore of the volumes, before anything is changed. What is enabled already, by
-// anyone, stays when the restore is over. With br's words it is for those with TiKV's data, which asks for no others.
+// Check finds what would refuse fast snapshot restore of the volumes, before anything is changed. What is enabled
+// already, by anyone, stays when the restore is over. With br's words it is for those with TiKV's data, which asks for
+// no others.
 func (f *Fast) Check(ctx context.Context, volumes []Volume, quotas ebs.AccountQuotas) error {
 	if !f.opts.FastRestore {
 		return nil
@@ -108,7 +109,8 @@ func (f *Fast) Check(ctx context.Context, volumes []Volume, quotas ebs.AccountQu
 	}
 	for _, v := range f.wanted {
 		if v.sizeGiB > 16<<10 {
-			return failure.New(failure.Usage, "check fast snapshot restore", string(v.Snapshot), "it has %d GiB, and 16 TiB is the most", v.sizeGiB).
+			return failure.New(failure.Usage, "check fast snapshot restore", string(v.Snapshot),
+				"it has %d GiB, and 16 TiB is the most", v.sizeGiB).
 				WithHint("leave --fsr out")
 		}
 	}
@@ -130,14 +132,15 @@ func (f *Fast) Check(ctx context.Context, volumes []Volume, quotas ebs.AccountQu
 	}
 	if quotas.FastRestores > 0 && int64(len(used)) > quotas.FastRestores {
 		return failure.New(failure.Limited, "check fast snapshot restore", f.ec2.Region(),
-			"%d snapshots would be enabled, %d are already, and the quota is %d", len(used)-before, before, quotas.FastRestores).
+			"%d snapshots would be enabled, %d are already, and the quota is %d", len(used)-before, before,
+			quotas.FastRestores).
 			WithHint("raise the quota of fast snapshot restore in the region, or leave --fsr out").Lasting()
 	}
 	return nil
 }
 
-// Enable asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume made
-// before is as cold as any.
+// Enable asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume
+// made before is as cold as any.
 func (f *Fast) Enable(ctx context.Context, s *phase.Scope) error {
 	mine := f.toEnable()
 	f.mine = maps.Clone(mine)
@@ -154,15 +157,16 @@ func (f *Fast) Enable(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := context.WithTimeout(ctx, f.time())
 	defer cancel()
 	seen := map[pair]time.Time{}
-	return phase.Poll(ctx, f.opts.Poll, "wait for fast snapshot restore", f.owner.Target.String(), func(ctx context.Context) (bool, error) {
-		found, err := f.ec2.FastRestores(ctx, f.snapshots())
-		if err != nil {
-			return false, err
-		}
-		ready, err := f.ready(found, seen)
-		s.Reached(int64(ready))
-		return ready == len(f.wanted), err
-	})
+	return phase.Poll(ctx, f.opts.Poll, "wait for fast snapshot restore", f.owner.Target.String(),
+		func(ctx context.Context) (bool, error) {
+			found, err := f.ec2.FastRestores(ctx, f.snapshots())
+			if err != nil {
+				return false, err
+			}
+			ready, err := f.ready(found, seen)
+			s.Reached(int64(ready))
+			return ready == len(f.wanted), err
+		})
 }
 
 // toEnable is what nobody has enabled yet, or an earlier process of the run has.
@@ -205,7 +209,8 @@ func (f *Fast) ready(found []ebs.FastRestore, seen map[pair]time.Time) (int, err
 				ready++
 			}
 		default:
-			return ready, failure.New(failure.Corrupt, "enable fast snapshot restore", string(v.Snapshot), "in %s it is %s: %s", v.Zone, at.State, at.Reason).
+			return ready, failure.New(failure.Corrupt, "enable fast snapshot restore", string(v.Snapshot),
+				"in %s it is %s: %s", v.Zone, at.State, at.Reason).
 				WithHint("run the restore again, or leave --fsr out")
 		}
 	}
@@ -222,7 +227,8 @@ func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) journal.FastRestore 
 }
 
 // KeptFast is what is said when the lock is lost.
-const KeptFast = "fast snapshot restore is left as it is: another process may continue the run with it; else tisnap gc ends it"
+const KeptFast = "fast snapshot restore is left as it is: another process may continue the run with it; else tisnap " +
+	"gc ends it"
 
 // Disable ends the fast snapshot restore that this run enabled: it is billed by the hour.
 func (f *Fast) Disable(ctx context.Context, s *phase.Scope) error {

@@ -61,7 +61,8 @@ const WavesDeadline = 72 * time.Hour
 
 // waveTime bounds one wave: twice what EC2 needs for the fullest volume, and the user's patience.
 func (m *Maker) waveTime() time.Duration {
-	return time.Duration(2*fill{rate: m.plan.fill.rate, most: 1}.seconds(1, m.plan.LargestBytes)*float64(time.Second)) + m.opts.Timeout
+	return time.Duration(2*fill{rate: m.plan.fill.rate, most: 1}.seconds(1, m.plan.LargestBytes)*float64(time.Second)) +
+		m.opts.Timeout
 }
 
 // awaitFill waits until so few of the volumes are still being filled that another wave has room.
@@ -86,9 +87,11 @@ func (m *Maker) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume
 		if err == nil && filling <= room {
 			return nil
 		}
-		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling, m.plan.fill.rate)
+		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling,
+			m.plan.fill.rate)
 		if err := wait.For(ctx, min(fillPollInterval, m.opts.Timeout/20)); err != nil {
-			return failure.New(failure.Limited, "wait for initialization", m.owner.Target.String(), "%d volumes are not done: %w", filling, err).
+			return failure.New(failure.Limited, "wait for initialization", m.owner.Target.String(),
+				"%d volumes are not done: %w", filling, err).
 				WithHint("give it more time by --timeout, or leave --initialization-rate out")
 		}
 	}

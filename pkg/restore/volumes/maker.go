@@ -60,7 +60,8 @@ func NewMaker(ec2 EBS, owner Owner, opts Options, remains *phase.Remains, times 
 	return &Maker{ec2: ec2, owner: owner, opts: opts, remains: remains, times: times}
 }
 
-// Begin says which volumes are to be made. It is called before anything is asked for, and may be called again until then.
+// Begin says which volumes are to be made. It is called before anything is asked for, and may be called again until
+// then.
 func (m *Maker) Begin(plan Plan) { m.plan = plan }
 
 // Continue says what earlier processes of the run did, and whether they may have asked for volumes.
@@ -78,7 +79,8 @@ func (m *Maker) Adopt(ctx context.Context, s *phase.Scope, created Created) erro
 	for i := range m.plan.Volumes {
 		v := &m.plan.Volumes[i]
 		if v.ID = created[v.Snapshot]; v.ID == "" {
-			return failure.New(failure.Corrupt, "resume restore", m.owner.Target.String(), "its journal names no volume of %s", v.Snapshot).
+			return failure.New(failure.Corrupt, "resume restore", m.owner.Target.String(),
+				"its journal names no volume of %s", v.Snapshot).
 				WithHint("undo it with `tisnap runs abort %s`, and restore again", m.owner.Run)
 		}
 	}
@@ -98,7 +100,8 @@ func (m *Maker) noteVolumes() {
 
 // removal says how the run's volumes are found and deleted.
 func (m *Maker) removal() string {
-	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes those that nothing uses an hour later (--older-than 0s: at once)",
+	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes those that nothing uses "+
+		"an hour later (--older-than 0s: at once)",
 		ebs.TagRun, m.owner.Run, m.owner.Storage)
 }
 

@@ -45,7 +45,9 @@ type Volume struct {
 
 // planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
 // together: stores get the target's ordinals in the order of their own.
-func planVolumes(m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone) ([]Volume, error) {
+func planVolumes(
+	m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone,
+) ([]Volume, error) {
 	claims, objects := byName(m.Kubernetes.PVCs), byName(m.Kubernetes.PVs)
 	var out []Volume
 	for ordinal, st := range ByOrdinal(m.Source.Stores) {

@@ -26,11 +26,12 @@ type Options struct {
 	FastRestore       bool               // fast snapshot restore for the time in which the volumes are made
 	After             cluster.VolumeSpec // once the cluster serves; the zero value changes nothing
 	Account           string             // that the restore has to be in; empty takes any
-	BR                bool               // who binds the volumes is TiDB Operator: they get br's tags, and no names of PVs
-	Timeout           time.Duration      // of each wait
-	Visibility        time.Duration      // how long EC2 may hide a volume that exists
-	Poll              time.Duration      // how often EC2 is asked
-	Now               func() time.Time   // that EC2's times are compared with
+	// who binds the volumes is TiDB Operator: they get br's tags, and no names of PVs
+	BR         bool
+	Timeout    time.Duration    // of each wait
+	Visibility time.Duration    // how long EC2 may hide a volume that exists
+	Poll       time.Duration    // how often EC2 is asked
+	Now        func() time.Time // that EC2's times are compared with
 }
 
 // Planner says which volumes a restore makes, and finds what would refuse them. It changes nothing.
@@ -75,19 +76,21 @@ func (p *Plan) Ordinals() map[cluster.StoreID]int {
 	return out
 }
 
-// CheckAccount makes sure of where the volumes will be, before anything is asked for there. It returns the account's number
-// also on error, where that is known.
+// CheckAccount makes sure of where the volumes will be, before anything is asked for there. It returns the account's
+// number also on error, where that is known.
 func (p Planner) CheckAccount(ctx context.Context) (account string, err error) {
 	account, err = p.EC2.AccountID(ctx)
 	if err != nil {
 		return "", failure.Annotate(err, "check account", p.EC2.Region())
 	}
 	if p.Options.Account != "" && p.Options.Account != account {
-		return account, failure.New(failure.Usage, "check account", account, "the restore is to be made in account %s", p.Options.Account).
+		return account, failure.New(failure.Usage, "check account", account, "the restore is to be made in account %s",
+			p.Options.Account).
 			WithHint("use the credentials of account %s (--profile), or another --account", p.Options.Account)
 	}
 	if p.Manifest.Region != p.EC2.Region() {
-		return account, failure.New(failure.Unready, "check region", p.EC2.Region(), "the snapshots are in %s", p.Manifest.Region).
+		return account, failure.New(failure.Unready, "check region", p.EC2.Region(), "the snapshots are in %s",
+			p.Manifest.Region).
 			WithHint("restore with --region %s", p.Manifest.Region)
 	}
 	return account, checkKey(p.Options.KMSKey, p.EC2.Region())
@@ -104,7 +107,8 @@ func checkKey(key, region string) error {
 			WithHint("name a key id, an alias (alias/NAME) or an ARN (arn:aws:kms:REGION:ACCOUNT:key/ID)")
 	}
 	if parts[3] != region {
-		return failure.New(failure.Usage, "check KMS key", key, "it is in %s, and the volumes will be in %s", parts[3], region).
+		return failure.New(failure.Usage, "check KMS key", key, "it is in %s, and the volumes will be in %s", parts[3],
+			region).
 			WithHint("name a key of %s", region)
 	}
 	return nil
@@ -130,7 +134,8 @@ func (p Planner) Plan(ctx context.Context) (Plan, error) {
 	}
 	plan.Volumes = p.Options.Scope.of(plan.Volumes)
 	if len(plan.Volumes) == 0 {
-		return plan, failure.New(failure.Usage, "plan volumes", string(p.Manifest.ID), "the backup has no volume of the scope that is asked for").
+		return plan, failure.New(failure.Usage, "plan volumes", string(p.Manifest.ID),
+			"the backup has no volume of the scope that is asked for").
 			WithHint("leave --volume-scope out")
 	}
 	if err := checkRate(p.Options.InitializationMiB); err != nil {
@@ -140,8 +145,8 @@ func (p Planner) Plan(ctx context.Context) (Plan, error) {
 	return plan, planAfter(plan.Volumes, p.Options.After)
 }
 
-// CheckSnapshots makes sure that every snapshot is there, completed, and what the manifest says, and completes the plan by
-// what EC2 knows of them.
+// CheckSnapshots makes sure that every snapshot is there, completed, and what the manifest says, and completes the plan
+// by what EC2 knows of them.
 func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
 	found, err := p.EC2.DescribeSnapshots(ctx, p.Manifest.SnapshotIDs())
 	if err != nil {
@@ -188,10 +193,13 @@ func (p Planner) Probe(ctx context.Context, s *phase.Scope, plan Plan) error {
 	if err := p.EC2.Probe(ctx, ebs.ActionCreateVolume, string(v.Snapshot), v.Zone); err != nil {
 		return failure.Annotate(err, "check permissions", string(v.Snapshot))
 	}
-	s.Note("%d volumes of %s, %d IOPS, %d MiB/s, in account %s", len(plan.Volumes), v.Spec.Type, v.Spec.IOPS, v.Spec.ThroughputMiB, plan.Account)
+	s.Note("%d volumes of %s, %d IOPS, %d MiB/s, in account %s", len(plan.Volumes), v.Spec.Type, v.Spec.IOPS,
+		v.Spec.ThroughputMiB, plan.Account)
 	if plan.fill.rate > 0 {
-		s.Note("EC2 fills them at %d MiB/s each, in %d wave(s): about %s", plan.fill.rate, plan.fill.waves(len(plan.Volumes)),
-			time.Duration(plan.fill.seconds(len(plan.Volumes), plan.LargestBytes)*float64(time.Second)).Round(time.Second))
+		s.Note("EC2 fills them at %d MiB/s each, in %d wave(s): about %s", plan.fill.rate,
+			plan.fill.waves(len(plan.Volumes)),
+			time.Duration(plan.fill.seconds(len(plan.Volumes), plan.LargestBytes)*float64(time.Second)).
+				Round(time.Second))
 	}
 	return nil
 }

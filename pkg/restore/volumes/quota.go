@@ -53,9 +53,11 @@ func overQuota(volumes []Volume, quotas ebs.AccountQuotas, used ebs.Usage) error
 			{"IOPS", iops[volumeType], used.IOPS[volumeType], quotas.IOPS[volumeType]},
 		} {
 			if row.quota > 0 && row.used+row.more > row.quota {
-				return failure.New(failure.Limited, "check quotas", volumeType, "the restore needs %d %s, %d are used and the quota is %d",
+				return failure.New(failure.Limited, "check quotas", volumeType,
+					"the restore needs %d %s, %d are used and the quota is %d",
 					row.more, row.what, row.used, row.quota).
-					WithHint("raise the quota of %s for %s volumes in Service Quotas, free some of it, or choose another --volume-type", row.what, volumeType).
+					WithHint("raise the quota of %s for %s volumes in Service Quotas, free some of it, or choose "+
+						"another --volume-type", row.what, volumeType).
 					Lasting()
 			}
 		}
@@ -85,7 +87,8 @@ func (p Planner) checkMaxIOPS(ctx context.Context, volumes []Volume) error {
 			return failure.Annotate(err, "ask for the maximum of IOPS", at.volumeType+" in "+string(at.zone))
 		}
 		if limit > 0 && iops > limit {
-			return failure.New(failure.Usage, "check volume parameters", at.volumeType+" in "+string(at.zone), "%d IOPS are asked for, and EC2 gives one volume %d there", iops, limit).
+			return failure.New(failure.Usage, "check volume parameters", at.volumeType+" in "+string(at.zone),
+				"%d IOPS are asked for, and EC2 gives one volume %d there", iops, limit).
 				WithHint("choose at most %d by --volume-iops", limit)
 		}
 	}

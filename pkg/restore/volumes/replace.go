@@ -35,8 +35,8 @@ func (a *awaited) lost(visibility time.Duration) []*Volume {
 	return lost
 }
 
-// replaceLost asks again, at the same time, for all volumes that are lost; the adapter paces the calls. If they have a KMS
-// key in common that cannot be used, that is the reason, and no replacement helps.
+// replaceLost asks again, at the same time, for all volumes that are lost; the adapter paces the calls. If they have a
+// KMS key in common that cannot be used, that is the reason, and no replacement helps.
 func (m *Maker) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) error {
 	lost := a.lost(m.opts.Visibility)
 	if len(lost) == 0 {
@@ -76,8 +76,9 @@ func (m *Maker) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) err
 	return err
 }
 
-// replacement asks for a volume in the place of one that is lost. With the same token EC2 gives the same volume, which is
-// right if it only hid it: a token that is burned is followed by the next one. The token of a failed volume is passed over.
+// replacement asks for a volume in the place of one that is lost. With the same token EC2 gives the same volume, which
+// is right if it only hid it: a token that is burned is followed by the next one. The token of a failed volume is
+// passed over.
 func (m *Maker) replacement(ctx context.Context, s *phase.Scope, a *awaited, v *Volume) (cluster.VolumeID, error) {
 	if a.failed[v.ID] != "" {
 		if v.generation >= maxGenerations {
@@ -97,10 +98,12 @@ func (m *Maker) deleteFailed(ctx context.Context, s *phase.Scope, failed []clust
 
 // neverMade is the error of one volume that is lost each time.
 func neverMade(v *Volume) error {
-	err := failure.New(failure.Corrupt, "create volume", string(v.Snapshot), "%d volumes of it, %s in %s, failed or vanished while EC2 made them",
+	err := failure.New(failure.Corrupt, "create volume", string(v.Snapshot),
+		"%d volumes of it, %s in %s, failed or vanished while EC2 made them",
 		v.generation, v.Spec.Type, v.Zone)
 	if v.Encrypted {
-		return err.WithHint("see that KMS key %s is enabled and may be used by this role, then restore again", keyName(v.KMSKey))
+		return err.WithHint("see that KMS key %s is enabled and may be used by this role, then restore again",
+			keyName(v.KMSKey))
 	}
 	return err.WithHint("try another zone (--az-map) or another type (--volume-type), and see AWS Health")
 }

@@ -51,7 +51,8 @@ func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, e
 		}
 		var change ebs.Modification
 		change, errs[i] = m.ec2.ModifyVolume(ctx, v.ID, *v.After)
-		m.plan.Volumes[i].modified = errs[i] == nil && change.Accepted() // no modification is needed for what it has already
+		// no modification is needed for what it has already
+		m.plan.Volumes[i].modified = errs[i] == nil && change.Accepted()
 		return nil
 	})
 	if err != nil {

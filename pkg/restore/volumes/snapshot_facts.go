@@ -39,17 +39,18 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 		return out
 	}
 	if apart := got.StartedAt.Sub(want.StartedAt).Abs(); !want.StartedAt.IsZero() && apart > time.Second {
-		differ("started at %s, and at %s by the manifest", got.StartedAt.UTC().Format(time.RFC3339), want.StartedAt.UTC().Format(time.RFC3339))
+		differ("started at %s, and at %s by the manifest", got.StartedAt.UTC().Format(time.RFC3339),
+			want.StartedAt.UTC().Format(time.RFC3339))
 	}
 	if ts := m.BackupTS.Time(); got.StartedAt.Before(ts.Add(-startMargin)) {
-		differ("started at %s, before the backup ts (%s)", got.StartedAt.UTC().Format(time.RFC3339), ts.UTC().Format(time.RFC3339))
+		differ("started at %s, before the backup ts (%s)", got.StartedAt.UTC().Format(time.RFC3339),
+			ts.UTC().Format(time.RFC3339))
 	}
 	return out
 }
 
-// onOutpost refuses snapshots that an Outpost keeps: EC2 makes volumes of them on an Outpost only, and copies none of them
-// to a Region.
-// https://docs.aws.amazon.com/ebs/latest/userguide/snapshots-outposts.html
+// onOutpost refuses snapshots that an Outpost keeps: EC2 makes volumes of them on an Outpost only, and copies none of
+// them to a Region. https://docs.aws.amazon.com/ebs/latest/userguide/snapshots-outposts.html
 func onOutpost(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) error {
 	var ids []string
 	for _, want := range m.Snapshots {
@@ -60,8 +61,10 @@ func onOutpost(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) 
 	if len(ids) == 0 {
 		return nil
 	}
-	return failure.New(failure.Unready, "check snapshots", string(m.ID), "%d of %d are kept on an Outpost: %s", len(ids), len(m.Snapshots), strings.Join(ids, ", ")).
-		WithHint("EC2 makes volumes of them on that Outpost only, and a restore makes volumes in the zones of region %s: restore another backup", m.Region)
+	return failure.New(failure.Unready, "check snapshots", string(m.ID), "%d of %d are kept on an Outpost: %s",
+		len(ids), len(m.Snapshots), strings.Join(ids, ", ")).
+		WithHint("EC2 makes volumes of them on that Outpost only, and a restore makes volumes in the zones of region "+
+			"%s: restore another backup", m.Region)
 }
 
 // archived refuses snapshots in the archive tier: no volume can be made of one before it is back in the standard tier,
@@ -78,7 +81,11 @@ func archived(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) e
 	if len(ids) == 0 {
 		return nil
 	}
-	return failure.New(failure.Unready, "check snapshots", string(m.ID), "%d of %d are in the archive tier: %s", len(ids), len(m.Snapshots), strings.Join(ids, ", ")).
-		WithHint("bring each back, which takes up to 72 hours and is billed by AWS: aws ec2 restore-snapshot-tier --snapshot-id ID --temporary-restore-days 7 "+
-			"(or --permanent-restore), see aws ec2 describe-snapshot-tier-status; restore when their StorageTier is standard (region %s)", m.Region)
+	return failure.New(failure.Unready, "check snapshots", string(m.ID), "%d of %d are in the archive tier: %s",
+		len(ids), len(m.Snapshots), strings.Join(ids, ", ")).
+		WithHint(
+			"bring each back, which takes up to 72 hours and is billed by AWS: aws ec2 restore-snapshot-tier "+
+				"--snapshot-id ID --temporary-restore-days 7 "+
+				"(or --permanent-restore), see aws ec2 describe-snapshot-tier-status; restore when their StorageTier "+
+				"is standard (region %s)", m.Region)
 }

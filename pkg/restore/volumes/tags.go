@@ -19,7 +19,8 @@ func (m *Maker) tags(v *Volume) ebs.Tags {
 	own := ebs.Tags{
 		ebs.TagRun: string(m.owner.Run), ebs.TagBackup: string(m.owner.Backup), ebs.TagCluster: m.owner.Target.String(),
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
-		ebs.TagEpoch: ebs.EpochTag(cmp.Or(m.earlier.Epoch, m.owner.Runner.Fence().Epoch())), "ebs.csi.aws.com/cluster": "true",
+		ebs.TagEpoch:              ebs.EpochTag(cmp.Or(m.earlier.Epoch, m.owner.Runner.Fence().Epoch())),
+		"ebs.csi.aws.com/cluster": "true",
 	}
 	if m.owner.Runner.StorageID() != "" {
 		own[ebs.TagStorage] = m.owner.Runner.StorageID()

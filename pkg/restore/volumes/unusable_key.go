@@ -17,8 +17,8 @@ type unusable struct {
 	lost, volumes int
 }
 
-// keyAtFault says whether a KMS key is why volumes are lost: one that is not enabled, or one whose volumes failed all. A key
-// whose state cannot be read is at fault once all of its volumes are lost.
+// keyAtFault says whether a KMS key is why volumes are lost: one that is not enabled, or one whose volumes failed all.
+// A key whose state cannot be read is at fault once all of its volumes are lost.
 func (m *Maker) keyAtFault(ctx context.Context, a *awaited, lost []*Volume) error {
 	of := map[string]*unusable{}
 	for _, v := range lost {
@@ -81,7 +81,8 @@ func unusableKey(volumes []Volume) *unusable {
 }
 
 // keyPermissions are what EC2 needs of the key in the role's name, by Amazon's page on EBS encryption.
-const keyPermissions = "its policy and this role allow kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*"
+const keyPermissions = "its policy and this role allow kms:CreateGrant, kms:Decrypt, kms:DescribeKey, " +
+	"kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*"
 
 // why asks KMS for the key's state, and says what to do about it. Where the state may not be read the error says so.
 func (u *unusable) why(ctx context.Context, keys ebs.Keys) error {
@@ -113,7 +114,9 @@ func describeKey(ctx context.Context, keys ebs.Keys, id string) keyAnswer {
 	a := keyAnswer{do: "see that " + keyPermissions, known: true}
 	switch key, err := keys.DescribeKey(ctx, name); {
 	case failure.Is(err, failure.NotFound):
-		a.state, a.do = "KMS has no such key", "use another key (--kms-key) if the snapshots are not encrypted with this one: what is cannot be read any more; else see that "+keyPermissions
+		a.state, a.do = "KMS has no such "+
+			"key", "use another key (--kms-key) if the snapshots are not encrypted with this one: what is cannot be "+
+			"read any more; else see that "+keyPermissions
 	case err != nil:
 		a.known = false
 		a.state = fmt.Sprintf("its state could not be read (%v), it is disabled, or this role may not use it", err)
@@ -121,14 +124,16 @@ func describeKey(ctx context.Context, keys ebs.Keys, id string) keyAnswer {
 	case key.State == ebs.KeyEnabled:
 		a.state, a.enabled = "its state is Enabled", true
 	case key.State == ebs.KeyDisabled:
-		a.state, a.do = "its state is Disabled", fmt.Sprintf("enable it (aws kms enable-key --key-id %s), and see that %s", name, keyPermissions)
+		a.state, a.do = "its state is Disabled", fmt.Sprintf(
+			"enable it (aws kms enable-key --key-id %s), and see that %s", name, keyPermissions)
 	case key.State == ebs.KeyPendingDeletion:
 		a.state = "its state is PendingDeletion: KMS deletes it"
 		if !key.DeletedAt.IsZero() {
 			a.state += " at " + key.DeletedAt.UTC().Format(time.RFC3339)
 		}
 		a.state += ", and then nothing reads what it encrypted"
-		a.do = fmt.Sprintf("keep it (aws kms cancel-key-deletion --key-id %[1]s, then aws kms enable-key --key-id %[1]s), and see that %[2]s", name, keyPermissions)
+		a.do = fmt.Sprintf("keep it (aws kms cancel-key-deletion --key-id %[1]s, then aws kms enable-key --key-id "+
+			"%[1]s), and see that %[2]s", name, keyPermissions)
 	default:
 		a.state, a.do = "its state is "+failure.Line(key.State), "make it usable, and see that "+keyPermissions
 	}

@@ -23,10 +23,12 @@ func ParseZonePairs(entries []string) ([]ZonePair, error) {
 		from, to, ok := strings.Cut(entry, "=")
 		from, to = strings.TrimSpace(from), strings.TrimSpace(to)
 		if !ok || from == "" || to == "" || strings.Contains(to, "=") {
-			return nil, failure.New(failure.Usage, "read AZ map", entry, "want FROM=TO").WithHint("write it as us-west-2a=us-west-2b")
+			return nil, failure.New(failure.Usage, "read AZ map", entry, "want FROM=TO").
+				WithHint("write it as us-west-2a=us-west-2b")
 		}
 		if seen[from] {
-			return nil, failure.New(failure.Usage, "read AZ map", entry, "%s is mapped twice", from).WithHint("name each zone once")
+			return nil, failure.New(failure.Usage, "read AZ map", entry, "%s is mapped twice", from).
+				WithHint("name each zone once")
 		}
 		seen[from] = true
 		pairs = append(pairs, ZonePair{From: from, To: to})
@@ -79,7 +81,9 @@ func (z zoneSet) String() string {
 // mapZones says where the volumes of each of the source's zones go: to all, if that is given; to the pair's
 // zone; else to the zone of the same id, where the ids of both accounts are known; else to that of the same
 // name. A zone that has no place, and a pair that maps nothing, is Usage.
-func mapZones(source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet) (map[cluster.Zone]cluster.Zone, error) {
+func mapZones(
+	source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet,
+) (map[cluster.Zone]cluster.Zone, error) {
 	out := map[cluster.Zone]cluster.Zone{}
 	if all != "" {
 		to := target.named(string(all))
@@ -95,12 +99,14 @@ func mapZones(source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet
 		from, to := source.named(p.From), target.named(p.To)
 		switch {
 		case from == "":
-			return nil, failure.New(failure.Usage, "map zones", p.From+"="+p.To, "the backup has volumes in %s, and %s is none of them", source, p.From).
+			return nil, failure.New(failure.Usage, "map zones", p.From+"="+p.To,
+				"the backup has volumes in %s, and %s is none of them", source, p.From).
 				WithHint("map the zones of the backup: %s", source)
 		case to == "":
 			return nil, noZone(p.To, target)
 		case out[from] != "":
-			return nil, failure.New(failure.Usage, "map zones", p.From+"="+p.To, "%s is mapped twice", from).WithHint("name each zone once")
+			return nil, failure.New(failure.Usage, "map zones", p.From+"="+p.To, "%s is mapped twice", from).
+				WithHint("name each zone once")
 		}
 		out[from] = to
 	}
@@ -113,7 +119,8 @@ func mapZones(source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet
 			to = from
 		}
 		if to == "" {
-			return nil, failure.New(failure.Usage, "map zones", string(from), "%sthis account and region have %s", elsewhere(from), target).
+			return nil, failure.New(failure.Usage, "map zones", string(from), "%sthis account and region have %s",
+				elsewhere(from), target).
 				WithHint("say where its volumes go: --az-map %s=%s, or --target-az for all", from, first(target))
 		}
 		out[from] = to
@@ -122,7 +129,8 @@ func mapZones(source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet
 }
 
 func noZone(word string, target zoneSet) error {
-	return failure.New(failure.Usage, "check zone", word, "%sthis account and region have %s", elsewhere(cluster.Zone(word)), target).
+	return failure.New(failure.Usage, "check zone", word, "%sthis account and region have %s",
+		elsewhere(cluster.Zone(word)), target).
 		WithHint("name one of them with --target-az or --az-map, by name or id")
 }
 
