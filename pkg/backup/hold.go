@@ -93,7 +93,7 @@ func (o *holder) intend(ctx context.Context, s *phase.Scope, h *hold.Hold) error
 
 // releaseLeftovers releases what earlier processes of the run hold. Its error is of kind Held.
 func (o *holder) releaseLeftovers(ctx context.Context) error {
-	_, err := hold.ReleaseLeftovers(ctx, hold.Leftover{
+	_, err := hold.ReleaseLeftovers(ctx, hold.DeadHolds{
 		Cluster: o.opts.Cluster, Schedulers: o.own.Schedulers, Limits: o.own.Limits, Expires: o.expires,
 	}, o.pd, o.tikv)
 	return err

@@ -42,7 +42,7 @@ type HeldPD interface {
 // Leftover is what dead runs hold of a cluster, by their journals and by PD. The leases and suspensions on the
 // stores cannot be read: a release ends them all.
 type Leftover struct {
-	hold.Leftover
+	hold.DeadHolds
 	// Status is all that is paused in PD, whoever did it.
 	Status *hold.Status
 	// Dead are the runs whose journals say that they held the cluster and did not release it.
@@ -76,7 +76,7 @@ func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runl
 // run is alive, unless Force is to break it. A lock that is not renewed is watched first, as a backup does that
 // takes it over.
 func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseOptions) (*Leftover, error) {
-	left := &Leftover{Leftover: hold.Leftover{Cluster: o.Cluster, All: o.All}}
+	left := &Leftover{DeadHolds: hold.DeadHolds{Cluster: o.Cluster, All: o.All}}
 	id, err := p.ClusterID(ctx)
 	if err != nil {
 		return nil, failure.Annotate(err, "read cluster id", o.Cluster.String())
@@ -220,7 +220,7 @@ func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder,
 	if err := left.freeLock(ctx, store); err != nil {
 		return nil, err
 	}
-	done, err := hold.ReleaseLeftovers(ctx, left.Leftover, p, t)
+	done, err := hold.ReleaseLeftovers(ctx, left.DeadHolds, p, t)
 	if done != nil && len(left.Early) > 0 {
 		// A store that is dead for good has no setting any more: one that comes back begins with its configured one.
 		alive := slices.DeleteFunc(slices.Clone(left.Early), func(s earlyapply.Setting) bool { return slices.Contains(done.Unreached, s.Store) })
@@ -228,7 +228,7 @@ func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder,
 		done.EarlyApply, err = put, errors.Join(err, earlyErr)
 	}
 	if err == nil && left.others == nil {
-		err = runlock.NoteLetGo(ctx, store, o.Cluster, time.Now())
+		err = runlock.NoteReleased(ctx, store, o.Cluster, time.Now())
 	}
 	if done != nil { // PD answers; a pause that lives has lost its hold by now, and nobody can use what it read
 		err = errors.Join(err, earlyapply.Unpublish(ctx, p, ""))

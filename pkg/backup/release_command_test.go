@@ -73,7 +73,7 @@ func TestRelease_OfARunThatDied(t *testing.T) {
 	r.requireUnlocked(t)
 	lock, _, err := runlock.Read(ctx, r.store, prod)
 	require.NoError(t, err)
-	require.WithinDuration(t, time.Now(), lock.LetGoAt, time.Minute)
+	require.WithinDuration(t, time.Now(), lock.ReleasedAt, time.Minute)
 
 	done, err = backup.Release(ctx, r.store, r.deps.PD, r.tikv, backup.ReleaseOptions{Cluster: prod, All: true})
 	require.NoError(t, err)

@@ -58,12 +58,12 @@ func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) 
 	if last := lastBackupIn(a.past, source.Topology.Cluster); last != nil {
 		in = onVolumes(inputOf(last), len(source.Topology.Stores), sourceSpecs(&source.Topology))
 	}
-	return a.announce(in, earlier)
+	return a.expectation(in, earlier)
 }
 
-// announce records the run's expected duration, as journalled by an earlier process or else from the model, and returns
-// it for the journal and as a sentence.
-func (a *announcer) announce(in estimate.Input, earlier json.RawMessage) (json.RawMessage, string) {
+// expectation records the run's expected duration, as journalled by an earlier process or else from the model, and
+// returns it for the journal and as a sentence.
+func (a *announcer) expectation(in estimate.Input, earlier json.RawMessage) (json.RawMessage, string) {
 	e := announced(earlier)
 	if e == nil {
 		made, err := estimate.Of(in, fitOf(a.past), nil)

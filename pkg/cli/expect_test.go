@@ -89,7 +89,7 @@ func planned(spec cluster.VolumeSpec) *restore.Plan {
 func TestAnnouncer_Restore_IsOfTheRunsOwnVolumes(t *testing.T) {
 	t.Parallel()
 	expect := func(opts restore.Options, spec cluster.VolumeSpec) *report.Expected {
-		record, text := newAnnouncer(&heard{}, nil).announce(plannedRestore(opts, planned(spec)), nil)
+		record, text := newAnnouncer(&heard{}, nil).expectation(plannedRestore(opts, planned(spec)), nil)
 		require.NotEmpty(t, text)
 		return announced(record)
 	}
@@ -109,7 +109,7 @@ func TestAnnouncer_Continued_KeepsWhatWasAnnounced(t *testing.T) {
 	h := &heard{}
 	eta := newAnnouncer(h, nil)
 	first := json.RawMessage(`{"model":"the last 5 restores of this storage","seconds":600,"lowSeconds":500,"highSeconds":700,"phases":[{"name":"resolve data","seconds":400}]}`)
-	record, text := eta.announce(plannedRestore(restore.Options{}, planned(cluster.VolumeSpec{Type: "gp3"})), first)
+	record, text := eta.expectation(plannedRestore(restore.Options{}, planned(cluster.VolumeSpec{Type: "gp3"})), first)
 	require.JSONEq(t, string(first), string(record))
 	require.Contains(t, text, "10m")
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.ResolveData})

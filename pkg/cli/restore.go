@@ -144,7 +144,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 					eta := newAnnouncer(deps.Sink, a.global.pastRuns(ctx, deps.Store))
 					deps.Sink = eta
 					deps.Announce = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
-						return eta.announce(plannedRestore(opts, plan), earlier)
+						return eta.expectation(plannedRestore(opts, plan), earlier)
 					}
 					result, err := restore.Run(ctx, deps, opts)
 					doc := restoreResult(opts, result, err)

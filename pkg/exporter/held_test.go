@@ -38,7 +38,7 @@ func TestMetrics_ClusterHeld_UntilSomebodyCameAfterTheRun(t *testing.T) {
 			s := exportertest.New(t.Context(), store)
 			s.Report(r)
 			require.NoError(t, s.Err())
-			body, err := json.Marshal(runlock.Record{Cluster: of, Epoch: 1, Nonce: "n", Released: true, AcquiredAt: row.acquired, LetGoAt: row.letGo})
+			body, err := json.Marshal(runlock.Record{Cluster: of, Epoch: 1, Nonce: "n", Released: true, AcquiredAt: row.acquired, ReleasedAt: row.letGo})
 			require.NoError(t, err)
 			_, err = store.Create(t.Context(), manifest.LockKey(of), body)
 			require.NoError(t, err)

@@ -55,7 +55,7 @@ func (s *state) held(c *clusterState) bool {
 		return true
 	}
 	// nobody came after it
-	return !lock.record.AcquiredAt.After(run.Finished) && !lock.record.LetGoAt.After(run.Finished)
+	return !lock.record.AcquiredAt.After(run.Finished) && !lock.record.ReleasedAt.After(run.Finished)
 }
 
 // holdAge is how long a run that ended without releasing its cluster counts: what it paused expires long before.

@@ -217,10 +217,10 @@ type handles struct {
 	err error
 }
 
-func (h handles) Leftover(context.Context, cluster.Name, cluster.RunID) (kube.Leftover, error) {
-	return kube.Leftover{}, nil
+func (h handles) Leftover(context.Context, cluster.Name, cluster.RunID) (kube.RestoreLeftover, error) {
+	return kube.RestoreLeftover{}, nil
 }
-func (h handles) DeleteLeftover(context.Context, kube.Leftover) error          { return nil }
+func (h handles) DeleteLeftover(context.Context, kube.RestoreLeftover) error   { return nil }
 func (h handles) Handles(context.Context) (map[cluster.VolumeID]string, error) { return nil, nil }
 func (h handles) Server() string                                               { return "https://kubernetes.default.svc" }
 func (h handles) ClusterUID(context.Context) (string, error)                   { return h.uid, h.err }

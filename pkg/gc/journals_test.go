@@ -56,8 +56,8 @@ func inKubernetes(uid string) journal.About {
 // silent is a Kubernetes that does not say what restores left.
 type silent struct{ kubernetes }
 
-func (*silent) Leftover(context.Context, cluster.Name, cluster.RunID) (kube.Leftover, error) {
-	return kube.Leftover{}, failure.New(failure.Denied, "list", "", "no permission")
+func (*silent) Leftover(context.Context, cluster.Name, cluster.RunID) (kube.RestoreLeftover, error) {
+	return kube.RestoreLeftover{}, failure.New(failure.Denied, "list", "", "no permission")
 }
 
 // The journals of runs of which nothing is left go after their time. Each of the others is the only thing that explains
@@ -143,7 +143,7 @@ func TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft(t *testing.T) {
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionKeep},
 		"Kubernetes has something of it": {func(t *testing.T, p *place) { //nolint:thelper // a row
-			left := map[cluster.RunID]kube.Leftover{"x": {Claims: []string{"tikv-0"}, Serves: "it serves"}}
+			left := map[cluster.RunID]kube.RestoreLeftover{"x": {Claims: []string{"tikv-0"}, Serves: "it serves"}}
 			p.deps.Kube = func() (Kube, error) { return &kubernetes{uid: "uid-k", left: left}, nil }
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionInUse},

@@ -25,7 +25,7 @@ func (r *run) unfinished() bool {
 
 // readLeftovers asks Kubernetes what unfinished restores left, if it is the cluster that they were made in.
 func (w *world) readLeftovers(ctx context.Context, d Deps) {
-	w.leftovers, w.strays = map[cluster.RunID]kube.Leftover{}, map[cluster.Name]strays{}
+	w.leftovers, w.strays = map[cluster.RunID]kube.RestoreLeftover{}, map[cluster.Name]strays{}
 	w.claims = map[cluster.RunID]map[string]string{}
 	unfinished := w.unfinished()
 	if len(unfinished) == 0 {
@@ -91,7 +91,7 @@ func (j *judge) targets() []Item {
 	return out
 }
 
-func (j *judge) target(r *run, found kube.Leftover) (Action, string) {
+func (j *judge) target(r *run, found kube.RestoreLeftover) (Action, string) {
 	because, alive := j.busy(r)
 	switch {
 	case alive:

@@ -106,10 +106,10 @@ func TestCollect_VolumeThatIsNoOrphan_IsNotNamed(t *testing.T) {
 			require.NoError(t, s.Attach(id, s.AddInstance(region+"a")))
 		}},
 		"a PV names it": {change: func(_ *testing.T, _ *place, k *kubernetes, _ *ebstest.Server, id cluster.VolumeID) {
-			k.left["another"] = kube.Leftover{Volumes: []string{"renamed"}, Handles: []cluster.VolumeID{id}}
+			k.left["another"] = kube.RestoreLeftover{Volumes: []string{"renamed"}, Handles: []cluster.VolumeID{id}}
 		}},
 		"its PV is there": {change: func(_ *testing.T, _ *place, k *kubernetes, _ *ebstest.Server, _ cluster.VolumeID) {
-			k.left["another"] = kube.Leftover{Volumes: []string{"pvc-9"}, Handles: []cluster.VolumeID{"vol-other"}}
+			k.left["another"] = kube.RestoreLeftover{Volumes: []string{"pvc-9"}, Handles: []cluster.VolumeID{"vol-other"}}
 		}},
 		"a claim waits for it": {change: func(_ *testing.T, _ *place, k *kubernetes, _ *ebstest.Server, _ cluster.VolumeID) {
 			k.claims = map[string]string{"pd-copy-pd-0": ""}

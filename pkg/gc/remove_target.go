@@ -79,7 +79,7 @@ func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 }
 
 // awaitGone repeats the deletion of what still exists, such as a claim that a StatefulSet made at the last moment.
-func (s *sweep) awaitGone(ctx context.Context, found kube.Leftover) error {
+func (s *sweep) awaitGone(ctx context.Context, found kube.RestoreLeftover) error {
 	err := wait.Until(ctx, wait.Every(targetPoll), func() (bool, error) {
 		left, err := s.world.kube.Leftover(ctx, found.Cluster, found.Run)
 		if err == nil && left.Empty() {

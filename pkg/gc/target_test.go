@@ -27,7 +27,7 @@ var copied = cluster.Name{Namespace: "tidb", Name: "copy"}
 type kubernetes struct {
 	uid      string
 	mu       sync.Mutex
-	left     map[cluster.RunID]kube.Leftover
+	left     map[cluster.RunID]kube.RestoreLeftover
 	strays   []kube.Stray
 	absent   bool
 	claims   map[string]string // of the namespace, to their persistent volumes
@@ -50,7 +50,7 @@ func (k *kubernetes) Handles(context.Context) (map[cluster.VolumeID]string, erro
 	return out, nil
 }
 
-func (k *kubernetes) Leftover(_ context.Context, name cluster.Name, run cluster.RunID) (kube.Leftover, error) {
+func (k *kubernetes) Leftover(_ context.Context, name cluster.Name, run cluster.RunID) (kube.RestoreLeftover, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.left[run]
@@ -58,7 +58,7 @@ func (k *kubernetes) Leftover(_ context.Context, name cluster.Name, run cluster.
 	return l, nil
 }
 
-func (k *kubernetes) DeleteLeftover(_ context.Context, found kube.Leftover) error {
+func (k *kubernetes) DeleteLeftover(_ context.Context, found kube.RestoreLeftover) error {
 	if k.onDelete != nil {
 		k.onDelete()
 	}
@@ -80,7 +80,7 @@ func (p *place) killed(t *testing.T) *kubernetes {
 	})
 	p.record(t, "v", 2, phase.Record{Type: phase.RecordBegin, Step: journal.StepBindVolumes})
 	p.ec2.volumes = []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable, Tags: ebs.Tags{ebs.TagRun: "v", ebs.TagCluster: copied.String()}}}
-	k := &kubernetes{uid: "uid-k", left: map[cluster.RunID]kube.Leftover{"v": {
+	k := &kubernetes{uid: "uid-k", left: map[cluster.RunID]kube.RestoreLeftover{"v": {
 		UID: "tc-1", Claims: []string{"tikv-copy-tikv-0"}, Volumes: []string{"pv-1"}, Handles: []cluster.VolumeID{"vol-1"},
 	}}}
 	p.deps.Kube = func() (Kube, error) { return k, nil }
@@ -329,7 +329,7 @@ func TestCollect_VolumesMadeForClaimsOfATargetThatIsGone_AreNamedAndKept(t *test
 	t.Parallel()
 	p := newPlace(t)
 	k := p.killed(t)
-	k.absent, k.left = true, map[cluster.RunID]kube.Leftover{"other": {Volumes: []string{"pv-9"}, Handles: []cluster.VolumeID{"vol-named"}}}
+	k.absent, k.left = true, map[cluster.RunID]kube.RestoreLeftover{"other": {Volumes: []string{"pv-9"}, Handles: []cluster.VolumeID{"vol-named"}}}
 	p.ec2.volumes = nil
 	add := func(id cluster.VolumeID, change func(*ebs.Volume)) {
 		v := ebs.Volume{ID: id, State: ebs.VolumeAvailable, CreatedAt: time.Now(), Tags: ebs.Tags{

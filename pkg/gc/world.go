@@ -54,7 +54,7 @@ type world struct {
 	kubernetes, kubernetesUID string
 	locked                    map[cluster.SnapshotID]ebs.SnapshotLock
 	kube                      Kube // nil before it was asked
-	leftovers                 map[cluster.RunID]kube.Leftover
+	leftovers                 map[cluster.RunID]kube.RestoreLeftover
 	strays                    map[cluster.Name]strays
 	// claims are those of the namespaces of unfinished restores whose targets are gone, as Kubernetes has them
 	// (kube.Leftover.Bound), and provisioned what CSI drivers made for claims of a namespace.

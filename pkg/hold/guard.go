@@ -28,7 +28,7 @@ func (h *Hold) guard(ctx context.Context) {
 	for wait.For(ctx, h.cfg.Grace) == nil {
 		h.log.Warn("the broken hold has not been released in time: the guard releases it")
 		h.stopKeeper()
-		err := h.letGo(ctx)
+		err := h.releaseHeld(ctx)
 		if err == nil {
 			return
 		}

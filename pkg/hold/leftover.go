@@ -17,9 +17,9 @@ import (
 // releaseCaller is the name under which imports are resumed for dead runs.
 const releaseCaller = servicePrefix + "release"
 
-// Leftover is what dead runs held and is to be released. Safe points are recognized by name, leases and suspensions by
+// DeadHolds is what dead runs held and is to be released. Safe points are recognized by name, leases and suspensions by
 // place; paused schedulers and overridden limits by neither, so they are listed.
-type Leftover struct {
+type DeadHolds struct {
 	Cluster    cluster.Name
 	Schedulers []string // paused by dead runs
 	Limits     []string // overridden by dead runs
@@ -56,8 +56,8 @@ func (r *Released) Any() bool {
 // live run's hold: the caller must know that there is none. It waits seconds for a hanging store. Whatever could not be
 // released is an error of kind Held, and everything else is released anyway; without PD, which knows the stores,
 // nothing is. An unreachable store is Unreached rather than an error once everything there has expired
-// (Leftover.Expires) and PD shows nothing that a tisnap hold renews.
-func ReleaseLeftovers(ctx context.Context, what Leftover, p PD, t tikv.Holder) (*Released, error) {
+// (DeadHolds.Expires) and PD shows nothing that a tisnap hold renews.
+func ReleaseLeftovers(ctx context.Context, what DeadHolds, p PD, t tikv.Holder) (*Released, error) {
 	r := &leftovers{what: what, pd: p, tikv: t}
 	status, err := Describe(ctx, p)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *leftovers) held(err error) error {
 
 // leftovers is one ReleaseLeftovers in progress.
 type leftovers struct {
-	what Leftover
+	what DeadHolds
 	pd   PD
 	tikv tikv.Holder
 	// expired reports that an unreachable store holds nothing of a dead run.

@@ -48,12 +48,12 @@ func TestReleaseLeftovers_StoreDeadForGood_IsLeftOutOnceAllHasRunOut(t *testing.
 			t.Parallel()
 			r := dead(t)
 			ctx := within(t, time.Minute)
-			what := hold.Leftover{Cluster: name, All: true}
+			what := hold.DeadHolds{Cluster: name, All: true}
 			if row.expires != 0 {
 				what.Expires = time.Now().Add(row.expires)
 			}
 			if !row.holds { // it has run out there, as on the stores
-				_, err := hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+				_, err := hold.ReleaseLeftovers(ctx, hold.DeadHolds{Cluster: name, All: true}, r.pd, r.tikv)
 				require.NoError(t, err)
 			}
 			r.stores[1].Kill()
@@ -79,7 +79,7 @@ func TestReleaseLeftovers_CallerGivesUp_IsHeldWhateverHasRunOut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(within(t, time.Minute))
-	what := hold.Leftover{Cluster: name, Expires: time.Now().Add(-time.Second)}
+	what := hold.DeadHolds{Cluster: name, Expires: time.Now().Add(-time.Second)}
 	_, err := hold.ReleaseLeftovers(ctx, what, r.pd, impatient{r.tikv, cancel})
 	require.Equal(t, failure.Held, failure.KindOf(err), "%v", err)
 }

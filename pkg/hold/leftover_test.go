@@ -86,7 +86,7 @@ func TestReleaseLeftovers_AfterAKill_LeavesNothing(t *testing.T) {
 	r := dead(t)
 	ctx := within(t, 20*time.Second)
 	require.NotEmpty(t, r.server.TTLConfigs())
-	done, err := hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name, Schedulers: r.schedulers(), Limits: r.limits()}, r.pd, r.tikv)
+	done, err := hold.ReleaseLeftovers(ctx, hold.DeadHolds{Cluster: name, Schedulers: r.schedulers(), Limits: r.limits()}, r.pd, r.tikv)
 	require.NoError(t, err)
 	r.requireFree(t)
 	require.True(t, done.Any())
@@ -97,7 +97,7 @@ func TestReleaseLeftovers_AfterAKill_LeavesNothing(t *testing.T) {
 	require.Len(t, done.Imports, 3)
 	require.Empty(t, done.Kept)
 
-	done, err = hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name}, r.pd, r.tikv)
+	done, err = hold.ReleaseLeftovers(ctx, hold.DeadHolds{Cluster: name}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.False(t, done.Any(), "the second time there is nothing")
 }
@@ -108,14 +108,14 @@ func TestReleaseLeftovers_SchedulersNobodyNames_AreKeptUnlessAll(t *testing.T) {
 	ctx := within(t, 20*time.Second)
 	require.NoError(t, r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute))
 	names, limits := r.schedulers(), r.limits()
-	done, err := hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name, Schedulers: names[:1], Limits: limits[2:]}, r.pd, r.tikv)
+	done, err := hold.ReleaseLeftovers(ctx, hold.DeadHolds{Cluster: name, Schedulers: names[:1], Limits: limits[2:]}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.Equal(t, names[:1], done.Schedulers)
 	require.ElementsMatch(t, names[1:], done.Kept)
 	require.ElementsMatch(t, limits[2:], done.Limits)
 	require.ElementsMatch(t, limits[:2], done.KeptLimits)
 	require.Len(t, r.left(t), 3+2+1, "the schedulers and limits kept, and an override that no hold makes")
-	done, err = hold.ReleaseLeftovers(ctx, hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	done, err = hold.ReleaseLeftovers(ctx, hold.DeadHolds{Cluster: name, All: true}, r.pd, r.tikv)
 	require.NoError(t, err)
 	require.ElementsMatch(t, names[1:], done.Schedulers)
 	require.Equal(t, []string{"limit schedule.max-merge-region-size"}, r.left(t))
@@ -125,7 +125,7 @@ func TestReleaseLeftovers_StoreAway_LetsTheRestGoAndIsHeld(t *testing.T) {
 	t.Parallel()
 	r := dead(t)
 	r.stores[1].Kill()
-	done, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	done, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.DeadHolds{Cluster: name, All: true}, r.pd, r.tikv)
 	require.Equal(t, failure.Held, failure.KindOf(err))
 	require.ErrorContains(t, err, r.stores[1].Addr())
 	require.NotEmpty(t, failure.HintOf(err))
@@ -144,7 +144,7 @@ func TestReleaseLeftovers_StoreHangs_EndsWithTheRestLetGo(t *testing.T) {
 	}
 	released := make(chan answer, 1)
 	go func() {
-		done, err := hold.ReleaseLeftovers(context.WithoutCancel(t.Context()), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+		done, err := hold.ReleaseLeftovers(context.WithoutCancel(t.Context()), hold.DeadHolds{Cluster: name, All: true}, r.pd, r.tikv)
 		released <- answer{done, err}
 	}()
 	select {
@@ -156,7 +156,7 @@ func TestReleaseLeftovers_StoreHangs_EndsWithTheRestLetGo(t *testing.T) {
 	case <-within(t, prompt).Done():
 		require.Fail(t, "the release hangs with the store")
 	}
-	_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.DeadHolds{Cluster: name, All: true}, r.pd, r.tikv)
 	require.NoError(t, err)
 	r.requireFree(t)
 }
@@ -167,7 +167,7 @@ func TestReleaseLeftovers_PDAway_IsHeld(t *testing.T) { //nolint:tparallel // th
 	r := dead(t)
 	for _, point := range []string{"pd.Schedulers", "pd.Stores"} {
 		t.Run(point, func(t *testing.T) { //nolint:paralleltest // one cluster
-			_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, withoutPD{PD: r.pd, call: point}, r.tikv)
+			_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.DeadHolds{Cluster: name, All: true}, withoutPD{PD: r.pd, call: point}, r.tikv)
 			require.Equal(t, failure.Held, failure.KindOf(err), "%v", err)
 			require.NotEmpty(t, failure.HintOf(err))
 		})
@@ -199,7 +199,7 @@ func (w withoutPD) Stores(ctx context.Context) ([]pd.Store, error) {
 func TestReleaseLeftovers_OfALiveHold_BreaksIt(t *testing.T) {
 	t.Parallel()
 	r, h := held(t)
-	_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.Leftover{Cluster: name, All: true}, r.pd, r.tikv)
+	_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.DeadHolds{Cluster: name, All: true}, r.pd, r.tikv)
 	require.NoError(t, err)
 	broken(t, h)
 	broke, err := h.Release(within(t, 10*time.Second))

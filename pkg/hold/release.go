@@ -45,7 +45,7 @@ func (h *Hold) Release(ctx context.Context) (broken, err error) {
 	defer h.parts.start("release")()
 	defer h.stopGuard() // last: it watches over this call too
 	h.stopKeeper()
-	err = h.letGo(ctx)
+	err = h.releaseHeld(ctx)
 	return h.reason(), err
 }
 
@@ -67,7 +67,7 @@ func (h *Hold) Disconnect() {
 	}
 }
 
-func (h *Hold) letGo(ctx context.Context) error {
+func (h *Hold) releaseHeld(ctx context.Context) error {
 	if h.seen != nil {
 		return nil // it is another process's
 	}

@@ -21,12 +21,12 @@ type settled struct {
 	leader           cluster.StoreID
 }
 
-// settle waits until the regions no longer change, in the only order that proves it. The leases are already taken, but
-// a merge or split proposed just before them counts as pending only once its first command is applied, and may then
-// complete under the lease. So every region applies its log, *then* no region is pending and the ranges that the stores
-// report leading tile the key space; rounds repeat until a whole one changes nothing. It is bounded by half of the
-// budget.
-func (h *Hold) settle(ctx context.Context) error {
+// awaitSettledRegions waits until the regions no longer change, in the only order that proves it. The leases are
+// already taken, but a merge or split proposed just before them counts as pending only once its first command is
+// applied, and may then complete under the lease. So every region applies its log, *then* no region is pending and the
+// ranges that the stores report leading tile the key space; rounds repeat until a whole one changes nothing. It is
+// bounded by half of the budget.
+func (h *Hold) awaitSettledRegions(ctx context.Context) error {
 	limit := h.cfg.MaxHold / 2
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

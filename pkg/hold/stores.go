@@ -20,7 +20,7 @@ func (h *Hold) Connect(ctx context.Context) error {
 func (h *Hold) PauseStores(ctx context.Context) error {
 	return h.Under(ctx, func(ctx context.Context) error {
 		h.begin(ctx)
-		for _, part := range []func(context.Context) error{h.pauseImports, h.pauseAdmin, h.settle} {
+		for _, part := range []func(context.Context) error{h.pauseImports, h.pauseAdmin, h.awaitSettledRegions} {
 			if err := part(ctx); err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 )
 
 // Leftover is what a restore has left of its target in Kubernetes.
-type Leftover struct {
+type RestoreLeftover struct {
 	Cluster cluster.Name
 	Run     cluster.RunID
 	// UID is that of the TidbCluster, if it is there and the run made it.
@@ -35,14 +35,14 @@ type Stray struct {
 }
 
 // Empty reports whether nothing is left that carries the run.
-func (l Leftover) Empty() bool { return l.UID == "" && len(l.Claims)+len(l.Volumes) == 0 }
+func (l RestoreLeftover) Empty() bool { return l.UID == "" && len(l.Claims)+len(l.Volumes) == 0 }
 
 // Leftovers is what gc needs to take away a target that a dead restore has left.
 type Leftovers interface {
 	// Leftover finds what the run has left of the target, and changes nothing. Kinds: Denied, Limited, Unknown.
-	Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (Leftover, error)
+	Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (RestoreLeftover, error)
 	// DeleteLeftover deletes that target as DeleteCluster does, and only the one that was found: a TidbCluster with
 	// another UID, or one that has left recovery mode since, is a Conflict and stays, at whatever moment that happens.
 	// It returns when all of it is gone, and may be called again. EBS volumes that the run made stay.
-	DeleteLeftover(ctx context.Context, found Leftover) error
+	DeleteLeftover(ctx context.Context, found RestoreLeftover) error
 }

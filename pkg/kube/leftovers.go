@@ -16,8 +16,8 @@ import (
 )
 
 // Leftover reads the TidbCluster, and the claims and PVs that carry the run.
-func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (Leftover, error) {
-	out := Leftover{Cluster: name, Run: run}
+func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (RestoreLeftover, error) {
+	out := RestoreLeftover{Cluster: name, Run: run}
 	if run == "" {
 		return out, failure.New(failure.Usage, "find what a restore left", name.String(), "the run is not named")
 	}
@@ -77,7 +77,7 @@ func (c *Client) leftClaims(
 
 // DeleteLeftover asks for the deletion of the very object that was checked: if anything of it changes in between, it is
 // checked again.
-func (c *Client) DeleteLeftover(ctx context.Context, found Leftover) error {
+func (c *Client) DeleteLeftover(ctx context.Context, found RestoreLeftover) error {
 	const op = "delete what a restore left"
 	name, run := found.Cluster, found.Run
 	if run == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-func leftover(t *testing.T, l *lab) kube.Leftover {
+func leftover(t *testing.T, l *lab) kube.RestoreLeftover {
 	t.Helper()
 	found, err := l.client.Leftover(t.Context(), source("dst"), run)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestLeftover_RunNotNamed_IsUsage(t *testing.T) {
 	l := newServer(t)
 	_, err := l.client.Leftover(t.Context(), source("dst"), "")
 	require.Equal(t, failure.Usage, failure.KindOf(err))
-	require.Equal(t, failure.Usage, failure.KindOf(l.client.DeleteLeftover(t.Context(), kube.Leftover{Cluster: cluster.Name{Namespace: "tidb", Name: "dst"}})))
+	require.Equal(t, failure.Usage, failure.KindOf(l.client.DeleteLeftover(t.Context(), kube.RestoreLeftover{Cluster: cluster.Name{Namespace: "tidb", Name: "dst"}})))
 }
 
 // PD's volume is the one that Kubernetes made for the target; those that the run made, and other clusters', are not.

@@ -45,8 +45,8 @@ type Record struct {
 	ExpiresAt  time.Time    `json:"expiresAt"`
 	Renewals   int64        `json:"renewals"`
 	Released   bool         `json:"released,omitempty"`
-	// LetGoAt is when a user released what earlier runs held; the next owner's record lacks it.
-	LetGoAt time.Time `json:"letGoAt,omitzero"`
+	// ReleasedAt is when a user released what earlier runs held; the next owner's record lacks it.
+	ReleasedAt time.Time `json:"letGoAt,omitzero"`
 	// RenewSeconds is the owner's renewal interval; 0 if not recorded.
 	RenewSeconds float64 `json:"renewSeconds,omitempty"`
 	// Nonce is random per owner: two contenders never write the same bytes, which distinguishes a lost answer from a
@@ -135,12 +135,12 @@ func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch i
 	return failure.Annotate(err, "break lock", name.String())
 }
 
-// NoteLetGo records in the lock that the cluster was released, for readers of the storage alone. It does nothing for a
+// NoteReleased records in the lock that the cluster was released, for readers of the storage alone. It does nothing for a
 // cluster without a lock, or whose lock a run has since taken.
-func NoteLetGo(ctx context.Context, store objstore.Store, name cluster.Name, at time.Time) error {
+func NoteReleased(ctx context.Context, store objstore.Store, name cluster.Name, at time.Time) error {
 	r, version, err := Read(ctx, store, name)
 	if err == nil && r.Released {
-		r.LetGoAt = at.UTC()
+		r.ReleasedAt = at.UTC()
 		_, err = write(ctx, store, r, version)
 	}
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Conflict) {

@@ -25,7 +25,7 @@ func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, er
 	if err != nil {
 		return nil, err
 	}
-	r.settle(later)
+	r.markResolved(later)
 	return r, nil
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 )
 
-// resolvedBy is the resolve that finished what the run left unfinished: a later one of the same cluster and backup that
-// is done; "" if there is none, or the run is not a restore or resolve without an end.
+// resolvedBy returns the resolve that finished the unfinished run: a later completed one of the same cluster and
+// backup; "" if there is none, or the run is not an unfinished restore or resolve.
 func resolvedBy(r *Run, all []Run) cluster.RunID {
 	if r.State != Unfinished || r.Operation != journal.Restore && r.Operation != journal.Resolve {
 		return ""
@@ -22,14 +22,14 @@ func resolvedBy(r *Run, all []Run) cluster.RunID {
 	return ""
 }
 
-// elsewhere reports whether the runs are known to be of two clusters of one name.
+// elsewhere reports whether the runs are known to belong to two clusters of one name.
 func elsewhere(r, other *Run) bool {
 	_, err := r.About.SameCluster(r.ID, &other.About)
 	return err != nil
 }
 
-// settle marks a run done that a resolve has finished.
-func (r *Run) settle(all []Run) {
+// markResolved marks the run as done if a resolve has finished it.
+func (r *Run) markResolved(all []Run) {
 	if by := resolvedBy(r, all); by != "" {
 		r.State, r.ResolvedBy, r.Step = Done, by, ""
 	}

@@ -82,7 +82,7 @@ func List(ctx context.Context, store objstore.Store) ([]Run, error) {
 	})
 	slices.SortFunc(out, newestFirst)
 	for i := range out {
-		out[i].settle(out)
+		out[i].markResolved(out)
 	}
 	return out, err
 }

@@ -42,7 +42,7 @@ func backupGuards() []Mutant {
 			"	if after != \"\" {", "	if false {",
 			"TestS3_ListAfter_AsksForNoEarlierPage"),
 		in("pkg/runs/read.go", "a restore that a resolve has finished counts as unfinished", oneRun,
-			"	r.settle(later)\n", "	_ = later\n",
+			"	r.markResolved(later)\n", "	_ = later\n",
 			"TestRead_ResolvedSince_IsDone"),
 		in("pkg/backup/seal.go", "a backup is sealed whose snapshots are not all there and completed", sealedIsWhole,
 			"		if completed == len(m.Snapshots) {", "		if completed >= 0 {",

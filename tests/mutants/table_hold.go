@@ -6,7 +6,7 @@ func holdGuards() []Mutant {
 			"if len(cfg.Stores) == 0 {", "if false {",
 			"TestNew_WithoutStoresOrWithShortLease_IsRefused"),
 		in("pkg/hold/stores.go", "the regions settle before the leases are taken", provenHold,
-			"{h.pauseImports, h.pauseAdmin, h.settle}", "{h.pauseImports, h.settle, h.pauseAdmin}",
+			"{h.pauseImports, h.pauseAdmin, h.awaitSettledRegions}", "{h.pauseImports, h.awaitSettledRegions, h.pauseAdmin}",
 			"TestPauseStores_OrderOfCalls_LeasesThenApplyThenPending"),
 		in("pkg/hold/settle.go", "what is pending is not asked for after the logs were applied", provenHold,
 			"continue // all have applied: the next round shows whether anything has changed since", "return nil",

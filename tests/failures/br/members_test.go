@@ -183,7 +183,7 @@ func TestDocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:
 		harm func(doc map[string]any)
 		want string
 	}{
-		"9 stores where 3 are named": {func(d map[string]any) { d["tikv"].(map[string]any)["replicas"] = 9 }, "names 3 TiKV stores and says that there are 9"}, //nolint:forcetypeassert // as written
+		"9 stores where 3 are named": {func(d map[string]any) { d["tikv"].(map[string]any)["replicas"] = 9 }, "lists 3 TiKV stores but declares 9"}, //nolint:forcetypeassert // as written
 		"no stores":                  {func(d map[string]any) { d["tikv"] = map[string]any{"replicas": 0, "stores": []any{}} }, "no TiKV store"},
 		"a store is missing": {func(d map[string]any) {
 			tikv := d["tikv"].(map[string]any)                                                           //nolint:forcetypeassert // as written

@@ -178,7 +178,7 @@ func TestPause_PDAwayAtTheEnd_SaysThatItIsHeld(t *testing.T) {
 	pause.stop()
 	require.Equal(t, brcompat.ExitHeld, pause.ends(t), pause.out())
 	require.Contains(t, pause.condition(), "tisnap release")
-	require.Contains(t, pause.condition(), "expires on its own")
+	require.Contains(t, pause.condition(), "expire on their own")
 }
 
 func TestPause_SafePoint_IsHeldWhereItWasAskedFor(t *testing.T) {

@@ -128,7 +128,7 @@ func TestLastGoodBackup_IsKeptUnlessSaidOtherwise(t *testing.T) {
 	require.NotZero(t, w.run(t, "backup", liveName.String(), "--name", "failed").code)
 	w.faults.Clear()
 	e := w.refused(t, 6, "delete", "first", "--yes")
-	require.Contains(t, e.stderr, "only backup of cluster tidb/prod that can be restored")
+	require.Contains(t, e.stderr, "only restorable backup of cluster tidb/prod")
 	w.backup(t, "second")
 	w.ok(t, "delete", "first", "--yes", "--delete-rate", "100")
 	w.refused(t, 6, "delete", "second", "--yes")
