@@ -40,8 +40,8 @@ func (b *flashback) prepare(ctx context.Context, s *phase.Scope) error {
 }
 
 // flash returns every key to the backup ts. A region that says that it is not prepared is prepared again with the same
-// timestamps: if it was done already, both calls change nothing.
-func (b *flashback) flash(ctx context.Context, s *phase.Scope) error {
+// timestamps: if it was done already, both calls change nothing. It returns what saved does.
+func (b *flashback) flash(ctx context.Context, s *phase.Scope) (flashed int, seconds float64, err error) {
 	call := func(ctx context.Context, address string, f tikv.Flashback) error {
 		err := b.flashRegion(ctx, address, f)
 		if err == nil {
@@ -49,11 +49,12 @@ func (b *flashback) flash(ctx context.Context, s *phase.Scope) error {
 		}
 		return err
 	}
-	err := b.sweep(ctx, s, "flashback", "flash back", b.record.flashed, call)
-	if err == nil {
-		b.sweeps.scanned = nil
+	if err := b.sweep(ctx, s, "flashback", "flash back", b.record.flashed, call); err != nil {
+		return 0, 0, err
 	}
-	return err
+	b.sweeps.scanned = nil
+	flashed, seconds = b.saved(s)
+	return flashed, seconds, b.sweeps.check(ctx)
 }
 
 func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flashback) error {

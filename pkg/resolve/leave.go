@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -79,5 +78,5 @@ func (r *Resolver) Thaw(ctx context.Context, s *phase.Scope) error {
 	if err := r.freezer.Taken(ctx); err != nil { // the progress is the other's by now
 		return err
 	}
-	return failure.Annotate(r.cfg.Progress.Clear(ctx), "remove progress", r.cfg.Cluster.String())
+	return r.record.clear(ctx)
 }

@@ -113,3 +113,8 @@ func (r *record) noteEarly(ctx context.Context, now *EarlyApply) error {
 	r.early = now
 	return nil
 }
+
+// clear removes the progress.
+func (r *record) clear(ctx context.Context) error {
+	return failure.Annotate(r.cfg.Progress.Clear(ctx), "remove progress", r.cfg.Cluster.String())
+}

@@ -197,14 +197,11 @@ func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
 
 // flashback returns every key to the backup ts. A region that says that it is not prepared is prepared
 // again with the same timestamps: if it was done already, both calls change nothing.
-func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
+func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) (err error) {
 	ctx, cancel := r.bounded(ctx, "flash back", sweepBase, flashbackEach)
 	defer cancel()
-	if err := r.flashing.flash(ctx, s); err != nil {
-		return err
-	}
-	r.stats.Flashed, r.stats.SavedSeconds = r.flashing.saved(s)
-	return r.flashing.sweeps.check(ctx)
+	r.stats.Flashed, r.stats.SavedSeconds, err = r.flashing.flash(ctx, s)
+	return err
 }
 
 // extendLogs sees that the log of each region with a replica that is ahead ends above all that the replica has applied.
