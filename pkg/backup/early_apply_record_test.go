@@ -101,6 +101,24 @@ func TestRun_EarlyApplyLeftOffByAKilledPause_IsPutBackAtItsEnd(t *testing.T) {
 	r.requireNoRecord(t)
 }
 
+// What a run turned off before the group of steps that may be attempted again is put back by its undo, too.
+func TestAbort_DiedBeforeItsRelease_EarlyApplyIsPutBack(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"read-replicas", "cut", "release"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			r := newEarlyRig(t)
+			o := r.options()
+			r.diesAt(t, o, step)
+			for _, s := range r.c.Stores() { // as they were when it died
+				require.NoError(t, r.tikv.SetEarlyApply(t.Context(), s.StatusAddr(), 0))
+			}
+			require.NoError(t, backup.Abort(t.Context(), r.deps, o))
+			require.Equal(t, []uint64{1024, 1024, 1024}, r.limits(t))
+		})
+	}
+}
+
 // A PD that takes no record is no reason for a backup that proves less: the journal has the limits, too.
 func TestRun_PDTakesNoRecord_EarlyApplyIsExcludedAllTheSame(t *testing.T) {
 	t.Parallel()

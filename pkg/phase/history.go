@@ -140,10 +140,11 @@ func (h *History) forget(steps []Step) {
 // steps whose results it uses.
 func (e *Engine) prepare(steps []Step) {
 	h := e.history
-	if _, last := e.group(steps); last >= 0 && !h.Done(steps[last].Name) {
+	if first, last := e.group(steps); last >= 0 && !h.Done(steps[last].Name) {
+		first = max(0, first)
 		h.forget(steps[:last+1])
-		for i := range steps[:last+1] {
-			delete(h.began, steps[i].Name) // Resume.Adopt throws it away
+		for i := range steps[first : last+1] {
+			delete(h.began, steps[first+i].Name) // Resume.Adopt throws it away
 		}
 	}
 	for i := range steps {
