@@ -33,10 +33,12 @@ func holdings(ctx context.Context, store objstore.Store, p hold.PD, name cluster
 	return held, err
 }
 
-// holdingsUntil lists the holdings, and says when all that their runs hold on stores has run out: before now if there are
-// none, and zero if that is not known: a journal cannot be read, or the storage has no run at all and may be the wrong one.
-// Runs that are known to be of another cluster of the same name are left out.
-func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name) (held []holding, until time.Time, err error) {
+// holdingsUntil lists the holdings, and says when all that their runs hold on stores has run out: before now if there
+// are none, and zero if that is not known: a journal cannot be read, or the storage has no run at all and may be the
+// wrong one. Runs that are known to be of another cluster of the same name are left out.
+func holdingsUntil(
+	ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name,
+) (held []holding, until time.Time, err error) {
 	id, err := p.ClusterID(ctx)
 	if err != nil {
 		return nil, time.Time{}, failure.Annotate(err, "read cluster id", name.String())
@@ -72,8 +74,8 @@ func holdingsUntil(ctx context.Context, store objstore.Store, p hold.PD, name cl
 	return held, until, nil
 }
 
-// Holds reports whether a run's journal says that the run holds its cluster and has not let it go. What it holds expires
-// by itself if the run is dead.
+// Holds reports whether a run's journal says that the run holds its cluster and has not let it go. What it holds
+// expires by itself if the run is dead.
 func Holds(records []phase.Record) bool {
 	if len(records) == 0 {
 		return false

@@ -21,13 +21,13 @@ type Options struct {
 	Run     cluster.RunID
 	Owner   runlock.Owner
 	Tool    string // version of the program, for the manifest
-	// LockWait is how long the lock of another run is watched at most, to find out whether that run is alive; zero is 90 s,
-	// and runlock.NoWait refuses at once.
+	// LockWait is how long the lock of another run is watched at most, to find out whether that run is alive; zero is
+	// 90 s, and runlock.NoWait refuses at once.
 	LockWait time.Duration
 	// OtherHolds says that another process of this program holds the cluster: its hold is proven and not touched.
 	OtherHolds bool
-	// ClusterMeta is the document that TiDB Operator handed to br, in a prefix that it made for this backup alone; nil is a
-	// backup among others. With it br's backupmeta and backup.lock are written at the root of the prefix.
+	// ClusterMeta is the document that TiDB Operator handed to br, in a prefix that it made for this backup alone; nil
+	// is a backup among others. With it br's backupmeta and backup.lock are written at the root of the prefix.
 	ClusterMeta json.RawMessage
 	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
 	MaxLag time.Duration
@@ -54,7 +54,8 @@ type Options struct {
 	OnImport preflight.ImportPolicy
 	// ImportTimeout is how long to wait for imports; zero is 1 h.
 	ImportTimeout time.Duration
-	// PendingTimeout is how long to wait for the snapshots in progress of a volume that has as many as EC2 allows; zero is 1 h.
+	// PendingTimeout is how long to wait for the snapshots in progress of a volume that has as many as EC2 allows; zero
+	// is 1 h.
 	PendingTimeout time.Duration
 	// TiFlash is what to do about TiFlash stores; empty is to report them.
 	TiFlash preflight.TiFlashPolicy
@@ -68,7 +69,8 @@ type Options struct {
 	Marks MarksPolicy
 	// MarksTimeout is how long the resolved ts may take to pass the marks; zero is 1 min, thrice TiKV's interval.
 	MarksTimeout time.Duration
-	// EarlyApply is what to do about leaders that apply what their own raft logs do not have; empty is PreventEarlyApply.
+	// EarlyApply is what to do about leaders that apply what their own raft logs do not have; empty is
+	// PreventEarlyApply.
 	EarlyApply EarlyApplyPolicy
 	// Stuck is how long the snapshots may make no progress; zero is 2 h.
 	Stuck time.Duration
@@ -128,9 +130,11 @@ func (o *Options) Validate() error {
 	}
 	switch {
 	case c.Lease < minLease:
-		return refuse("--lease %s is too short to be renewed: want at least %s, and --max-hold above it", c.Lease, minLease)
+		return refuse("--lease %s is too short to be renewed: want at least %s, and --max-hold above it", c.Lease,
+			minLease)
 	case c.Lease >= c.MaxHold:
-		return refuse("--lease %s has to be less than --max-hold %s: a process that dies must not hold longer than one that lives", c.Lease, c.MaxHold)
+		return refuse("--lease %s has to be less than --max-hold %s: a process that dies must not hold longer than "+
+			"one that lives", c.Lease, c.MaxHold)
 	case c.HoldAttempts < 1:
 		return refuse("--hold-attempts %d: want at least 1", c.HoldAttempts)
 	case c.SteadyTimeout < c.Steady:

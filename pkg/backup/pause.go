@@ -45,12 +45,13 @@ type PauseOptions struct {
 	Ready func()
 }
 
-// beat is how often a pause is renewed: the process that cuts under it waits for two renewals while the cluster is held.
+// beat is how often a pause is renewed: the process that cuts under it waits for two renewals while the cluster is
+// held.
 const beat = 2 * time.Second
 
 // Pause holds a cluster for a backup by another process, until ctx ends: then it releases everything and returns nil.
-// It returns an error at once when the hold breaks, or cannot be taken; everything is released then, too. Kind Held means
-// that something was not.
+// It returns an error at once when the hold breaks, or cannot be taken; everything is released then, too. Kind Held
+// means that something was not.
 func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	if o.Holder.Host != "" {
 		o.Holder.Ends = time.Now().Add(earlyApplyLimit + replicasLimit + o.MaxHold + o.Lease)
@@ -61,7 +62,8 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		return err
 	}
 	h, err := hold.New(hold.Config{
-		Cluster: o.Cluster, Run: o.Run, Stores: targets, Lease: o.Lease, Beat: min(beat, o.Lease/3), MaxHold: o.MaxHold, Budget: "a pause's limit of", Log: deps.Log,
+		Cluster: o.Cluster, Run: o.Run, Stores: targets, Lease: o.Lease, Beat: min(beat, o.Lease/3), MaxHold: o.MaxHold,
+		Budget: "a pause's limit of", Log: deps.Log,
 		Command: "tisnap release " + o.Cluster.String() + " --all, or wait",
 	}, deps.PD, deps.TiKV)
 	if err != nil {
@@ -97,8 +99,8 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	return nil
 }
 
-// checkPausable finds, before anything is paused, what speaks against it: stores that are not up, another tool that holds
-// the cluster, an import. It returns the stores.
+// checkPausable finds, before anything is paused, what speaks against it: stores that are not up, another tool that
+// holds the cluster, an import. It returns the stores.
 func checkPausable(ctx context.Context, deps PauseDeps, o PauseOptions) ([]hold.Target, error) {
 	targets, err := allTargets(ctx, deps.PD, o.Cluster)
 	if err != nil {
@@ -149,7 +151,8 @@ func holdUntil(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 	return nil
 }
 
-// acquireWithin ends a hold that does not get ready: the backup that it is for would wait for it, with some stores held.
+// acquireWithin ends a hold that does not get ready: the backup that it is for would wait for it, with some stores
+// held.
 func acquireWithin(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 	limited, cancel := context.WithTimeout(ctx, o.Lease)
 	defer cancel()
@@ -181,7 +184,8 @@ func acquire(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 		ts = got.TS
 	}
 	if ts == 0 {
-		return failure.New(failure.Unready, "read resolved ts", o.Cluster.String(), "PD has none: no store reports it yet")
+		return failure.New(failure.Unready, "read resolved ts", o.Cluster.String(),
+			"PD has none: no store reports it yet")
 	}
 	if err := h.PauseGC(ctx, ts); err != nil {
 		return err

@@ -43,7 +43,9 @@ func pauseEarlyApply(ctx context.Context, deps PauseDeps, o PauseOptions) ([]ear
 	if !e.absent {
 		waiting, cancel := context.WithTimeout(ctx, adoptLimit)
 		defer cancel()
-		regions := func(ctx context.Context) ([]cluster.Region, error) { return deps.PD.Regions(ctx, cluster.KeyRange{}) }
+		regions := func(ctx context.Context) ([]cluster.Region, error) {
+			return deps.PD.Regions(ctx, cluster.KeyRange{})
+		}
 		e.fail(earlyapply.AwaitAdopted(waiting, deps.EarlyApply, deps.TiKV, e.able(), regions))
 	}
 	if err := earlyApplyOn(name, e.failed); err != nil {
@@ -68,7 +70,8 @@ func publish(ctx context.Context, deps PauseDeps, o PauseOptions, stores []early
 		err = earlyapply.Publish(ctx, deps.PD, o.Run, earlyapply.ReadReplicas(ctx, deps.TiKV, stores, regions))
 	}
 	if err != nil {
-		deps.Log.Warn("a backup under this hold proves nothing of replicas that are ahead of their raft logs", zap.Error(err))
+		deps.Log.Warn("a backup under this hold proves nothing of replicas that are ahead of their raft logs",
+			zap.Error(err))
 	}
 }
 

@@ -28,8 +28,8 @@ type ReleaseOptions struct {
 	// Planned is what PlanRelease found, if it was asked before: a lock that was watched, and is as it was then, is not
 	// watched again.
 	Planned *Leftover
-	// Watching is called if a lock is held by a run that seems to be dead: whether it is takes a minute to find out. Nil
-	// is not called.
+	// Watching is called if a lock is held by a run that seems to be dead: whether it is takes a minute to find out.
+	// Nil is not called.
 	Watching func(held *runlock.Record)
 }
 
@@ -94,7 +94,8 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 	if lock := left.lock.Record; left.lock.Held(time.Now()) && !o.Force {
 		return nil, failure.New(failure.Conflict, "release", o.Cluster.String(), "%s holds the cluster's lock until %s",
 			lock.Owner, lock.FreeAt().UTC().Format(time.RFC3339)).
-			WithHint("end that run, which releases the cluster; if it is dead, run this again in a minute, or use --force")
+			WithHint("end that run, which releases the cluster; if it is dead, run this again in a minute, or use " +
+				"--force")
 	}
 	held, until, err := holdingsUntil(ctx, store, p, o.Cluster)
 	if err != nil {
@@ -133,7 +134,9 @@ func (l *Leftover) addRecorded(recorded []earlyapply.Recorded, all bool) {
 }
 
 // recordedEarly is what is written down in PD of the stores that it lists, and these stores.
-func recordedEarly(ctx context.Context, p notedPD, name cluster.Name) ([]earlyapply.Recorded, []earlyapply.Store, error) {
+func recordedEarly(
+	ctx context.Context, p notedPD, name cluster.Name,
+) ([]earlyapply.Recorded, []earlyapply.Store, error) {
 	stores, err := tikvStores(ctx, p, name)
 	if err != nil {
 		return nil, nil, err
@@ -142,10 +145,12 @@ func recordedEarly(ctx context.Context, p notedPD, name cluster.Name) ([]earlyap
 	return recorded, stores, err
 }
 
-// Status shows what is paused in PD, and by which runs as far as PD's record and the journals in the storage say; a nil store
-// has none. t asks the stores what they say of early apply; nil asks none. Nothing is changed. An error beside a status says that PD's
-// record of early apply is not in it.
-func Status(ctx context.Context, store objstore.Store, p HeldPD, t tikv.EarlyApplier, name cluster.Name) (*hold.Status, error) {
+// Status shows what is paused in PD, and by which runs as far as PD's record and the journals in the storage say; a nil
+// store has none. t asks the stores what they say of early apply; nil asks none. Nothing is changed. An error beside a
+// status says that PD's record of early apply is not in it.
+func Status(
+	ctx context.Context, store objstore.Store, p HeldPD, t tikv.EarlyApplier, name cluster.Name,
+) (*hold.Status, error) {
 	var held []holding
 	if store != nil {
 		var err error
@@ -184,7 +189,9 @@ func asTheySay(journalled []hold.EarlyApply, now *earlyapply.Survey) []hold.Earl
 	return out
 }
 
-func describePauses(ctx context.Context, p hold.PD, held []holding, recorded []earlyapply.Recorded) (*hold.Status, error) {
+func describePauses(
+	ctx context.Context, p hold.PD, held []holding, recorded []earlyapply.Recorded,
+) (*hold.Status, error) {
 	status, err := hold.Describe(ctx, p)
 	if err != nil {
 		return nil, err
@@ -209,10 +216,12 @@ func describePauses(ctx context.Context, p hold.PD, held []holding, recorded []e
 	return status, nil
 }
 
-// Release ends what runs that died hold of a cluster. It is Conflict while the lock of a run is alive,
-// unless Force breaks it: a run that lives after all then ends. The lock of a dead run is freed, and notes that the cluster
-// was released.
-func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder, o ReleaseOptions) (*hold.Released, error) {
+// Release ends what runs that died hold of a cluster. It is Conflict while the lock of a run is alive, unless Force
+// breaks it: a run that lives after all then ends. The lock of a dead run is freed, and notes that the cluster was
+// released.
+func Release(
+	ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder, o ReleaseOptions,
+) (*hold.Released, error) {
 	left, err := PlanRelease(ctx, store, p, o)
 	if err != nil {
 		return nil, err
@@ -223,7 +232,8 @@ func Release(ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder,
 	done, err := hold.ReleaseLeftovers(ctx, left.DeadHolds, p, t)
 	if done != nil && len(left.Early) > 0 {
 		// A store that is dead for good has no setting any more: one that comes back begins with its configured one.
-		alive := slices.DeleteFunc(slices.Clone(left.Early), func(s earlyapply.Setting) bool { return slices.Contains(done.Unreached, s.Store) })
+		alive := slices.DeleteFunc(slices.Clone(left.Early),
+			func(s earlyapply.Setting) bool { return slices.Contains(done.Unreached, s.Store) })
 		put, earlyErr := putBack(ctx, p, o.EarlyApply, o.Cluster, alive)
 		done.EarlyApply, err = put, errors.Join(err, earlyErr)
 	}
