@@ -12,12 +12,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// probeModifyGiB is a size that every type of a TiKV's volume may grow to: a modification that changes nothing
-// is refused for that.
+// probeModifyGiB is a size that every TiKV volume type may grow to: EC2 refuses a modification that changes nothing.
 const probeModifyGiB = 16384
 
-// Probe asks EC2 by DryRun whether the action, with tags where the real call has them, would be allowed on the target.
-// A refusal is Denied and its hint names the action. Target is an instance for CreateSnapshots, a snapshot for
+// Probe asks EC2 with a dry run whether the action, with tags if the real call has them, would be allowed on the
+// target. A refusal is Denied and its hint names the action. Target is an instance for CreateSnapshots, a snapshot for
 // DeleteSnapshot, EnableFastSnapshotRestores and CreateVolume ("" there asks for an empty volume in zone), a volume for
 // DeleteVolume and ModifyVolume; one that does not exist is NotFound.
 func (c *Client) Probe(ctx context.Context, action Action, target string, zone cluster.Zone) error {
@@ -100,7 +99,7 @@ func (c *Client) probe(
 	}
 }
 
-// queueOf is the bucket that a probe of the action takes from: a dry run costs a token too.
+// queueOf returns the bucket that a probe of the action draws from: a dry run costs a token too.
 func (p pacing) queueOf(action Action) *callQueue {
 	switch action {
 	case ActionCreateSnapshots:
@@ -120,8 +119,7 @@ func (p pacing) queueOf(action Action) *callQueue {
 	}
 }
 
-// Zones lists the region's availability zones that are available now; local zones are left out.
-// Kinds: Denied, Limited, Unknown.
+// Zones lists the region's currently available zones, without local zones. Kinds: Denied, Limited, Unknown.
 func (c *Client) Zones(ctx context.Context) ([]cluster.Zone, error) {
 	found, err := c.zones(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// answerError says what a person needs of an SDK error: code, message and the request id that AWS Support
-// asks for. The SDK's own text repeats the operation and the transport.
+// answerError is the useful part of an SDK error: code, message and the request id that AWS Support asks for. The SDK's
+// own text repeats the operation and the transport.
 type answerError struct {
 	text string
 	err  error

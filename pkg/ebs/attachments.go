@@ -15,8 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// Attachments reads what is attached to all of these instances now; see Snapshots. More than 200 are asked
-// for by several calls at the same time.
+// Attachments reads what is currently attached to these instances; see Snapshots. More than 200 take several concurrent
+// calls.
 func (c *Client) Attachments(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
 	const verb = "describe instances"
 	if len(ids) == 0 || slices.Contains(ids, "") {
@@ -46,14 +46,14 @@ func (c *Client) Attachments(ctx context.Context, ids []cluster.InstanceID) (Att
 	return found, nil
 }
 
-// attached is what is attached to one instance now.
+// attached returns what is currently attached to one instance.
 func (c *Client) attached(ctx context.Context, id cluster.InstanceID) ([]Attachment, error) {
 	found, err := c.Attachments(ctx, []cluster.InstanceID{id})
 	return found[id], err
 }
 
-// describeAttachments asks for one batch. It asks by filter and page: calls of that form have a bucket twice as large
-// as lists of ids, and do not fail as a whole for one unknown id.
+// describeAttachments queries one batch, by filter and page: such calls have a bucket twice as large as lists of ids,
+// and do not fail as a whole for one unknown id.
 func (c *Client) describeAttachments(ctx context.Context, ids []cluster.InstanceID) (Attachments, error) {
 	op := operation{
 		verb: "describe instances", action: "ec2:DescribeInstances",
@@ -99,7 +99,7 @@ func attachmentsOf(instance types.Instance) []Attachment {
 	return found
 }
 
-// only is the specification that leaves out every attached volume but the wanted ones.
+// only returns the specification that excludes every attached volume but the wanted ones.
 func only(
 	attached []Attachment, id cluster.InstanceID, wanted []cluster.VolumeID,
 ) (*types.InstanceSpecification, error) {

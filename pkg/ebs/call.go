@@ -13,10 +13,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
-// Limits of trying again.
+// Limits of retrying.
 const (
 	maxWait      = 15 * time.Minute // for callers whose ctx has no deadline
-	maxAmbiguous = 8                // tries without any word of what happened
+	maxAmbiguous = 8                // attempts with unknown outcome
 
 	throttleStart = 500 * time.Millisecond
 	throttleMax   = 20 * time.Second
@@ -25,12 +25,12 @@ const (
 	queueMax      = 30 * time.Second
 )
 
-// operation is what all calls of one API have in common.
+// operation is shared by all calls of one API.
 type operation struct {
 	verb   string // of the error text: "create snapshots"
 	action Action // in IAM
 	tagged bool   // tags in the call need ec2:CreateTags too
-	// repeatable calls may be sent again when nobody knows what became of the last try.
+	// repeatable calls may be resent when the outcome of the last attempt is unknown.
 	repeatable bool
 	timeout    time.Duration // of one answer; 0 is the client's
 	queue      *callQueue    // nil is not paced
@@ -50,9 +50,9 @@ func (op operation) reads() bool {
 	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Get")
 }
 
-// call sends a request until it is answered, refused for good, or ctx ends. What certainly had no effect is sent again
-// until ctx ends; what may have had one only if the operation is repeatable. An error of a call that may have happened
-// all the same is marked so; see MayHaveHappened. What changes something is not sent, nor sent again, once the run's
+// call sends a request until it is answered, permanently refused, or ctx ends. A request that certainly had no effect
+// is resent until ctx ends; one that may have had an effect only if the operation is repeatable. The error of a call
+// that may have happened anyway is marked; see MayHaveHappened. A mutating request is not sent or resent once the run's
 // lock is lost; see package fenced.
 func (c *Client) call(ctx context.Context, op operation, target string, send func(context.Context) error) error {
 	lost, err := c.tries(ctx, op, target, send)
@@ -62,7 +62,7 @@ func (c *Client) call(ctx context.Context, op operation, target string, send fun
 	return err
 }
 
-// tries sends a request and counts the tries of which nobody knows what became.
+// tries sends a request and counts the attempts with unknown outcome.
 func (c *Client) tries(
 	ctx context.Context, op operation, target string, send func(context.Context) error,
 ) (lost int, err error) {
@@ -89,7 +89,7 @@ func (c *Client) tries(
 		if v.retry == ambiguous {
 			lost++
 		}
-		if ctx.Err() != nil && before != nil { // the reason for the tries says more than their end
+		if ctx.Err() != nil && before != nil { // the reason for the retries is more informative than their end
 			err = fmt.Errorf("%w; the try before: %w", err, before)
 		}
 		if v.retry == never || v.retry == later || ctx.Err() != nil ||
@@ -103,7 +103,7 @@ func (c *Client) tries(
 	}
 }
 
-// hinted gives an error that says nothing about what to do the hint of the try before: a call that ctx ended has none.
+// hinted adds the previous attempt's hint to an error without one, such as that of a call that ctx ended.
 func hinted(err, before error) error {
 	hint := classify(before).hint
 	if before == nil || hint == "" || failure.HintOf(err) != "" {
@@ -121,7 +121,7 @@ func (c *Client) once(ctx context.Context, op operation, send func(context.Conte
 	return err
 }
 
-// turn lets urgent calls go first, and then waits for its turn below EC2's rate.
+// turn lets urgent calls pass, then waits for its turn below EC2's rate.
 func (c *Client) turn(ctx context.Context, op operation, place *place) error {
 	if err := c.pace.gate.yield(ctx, op.priority, c.clock); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (c *Client) turn(ctx context.Context, op operation, place *place) error {
 	return op.queue.turn(ctx, place)
 }
 
-// pause waits before the next try. A throttled call of a queue only takes its place again: the queue has slowed
-// down for all of its calls, and more waiting of each would leave EC2's bucket unused.
+// pause waits before the next attempt. A throttled call of a queue only takes its place again: the queue has slowed
+// down for all its calls, and further waits would leave EC2's bucket unused.
 func (c *Client) pause(ctx context.Context, op operation, r retry, try int) error {
 	if r == throttled && op.queue != nil {
 		return ctx.Err()
@@ -138,8 +138,8 @@ func (c *Client) pause(ctx context.Context, op operation, r retry, try int) erro
 	return c.clock.Sleep(ctx, delay(r, try))
 }
 
-// outOfTime is the error of a call that ctx ended while it waited for its turn. The reason of the try before
-// says more than that.
+// outOfTime returns the error of a call that ctx ended while it waited for its turn. The previous attempt's reason is
+// more informative.
 func outOfTime(err, before error, op operation, target string) error {
 	err = fmt.Errorf("waiting for its turn below ec2's rate: %w", err)
 	if before != nil {
@@ -148,7 +148,7 @@ func outOfTime(err, before error, op operation, target string) error {
 	return failure.Wrap(err, kindOfEnd(err), op.verb, target)
 }
 
-// kindOfEnd is the kind of a call that ctx ended before it was sent.
+// kindOfEnd returns the kind of a call that ctx ended before it was sent.
 func kindOfEnd(err error) failure.Kind {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failure.Limited
@@ -156,7 +156,7 @@ func kindOfEnd(err error) failure.Kind {
 	return failure.Unknown
 }
 
-// delay is the time to the next try, with jitter, so that many instances do not come back together.
+// delay returns the time to the next attempt, with jitter, so that many instances do not retry together.
 func delay(r retry, try int) time.Duration {
 	switch r {
 	case spaced:

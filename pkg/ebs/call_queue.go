@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// How a queue gives way to others in the account: a throttle soon after another takes a part of its rate, at most
-// once a second, and each answer gives a little back. One throttle alone, as when calls arrive late and all at
-// once, only makes it wait for a token.
+// How a queue yields to other users of the account: a throttle soon after another lowers its rate, at most once per
+// second, and each answer raises it a little. A single throttle, for example after a burst of delayed calls, only makes
+// it wait for a token.
 const (
 	slowDown    = 0.7
 	speedUp     = 0.1 // calls a second, for each answer
@@ -19,11 +19,11 @@ const (
 	soonAfter   = 5 * time.Second
 )
 
-// callQueue is the queue before one of EC2's token buckets. Calls leave it by priority and then in the order in
-// which they came. It is safe for concurrent use.
+// callQueue is the queue for one of EC2's token buckets. Calls leave it by priority, then in order of arrival. It is
+// safe for concurrent use.
 type callQueue struct {
 	clock         Clock
-	size, maxRate float64 // of the bucket, and the refill a second when nobody else calls
+	size, maxRate float64 // the bucket's size, and its refill per second without other callers
 
 	mu      sync.Mutex
 	tokens  float64
@@ -34,7 +34,7 @@ type callQueue struct {
 	next    uint64
 }
 
-// place is a call's place in a queue. It keeps its number when a throttled call comes back, which is then first.
+// place is a call's place in a queue. A throttled call that comes back keeps its number, and is then first.
 type place struct {
 	priority priority
 	number   uint64
@@ -56,8 +56,8 @@ func (q *callQueue) place(p priority) *place {
 	return &place{priority: p, number: q.next, wake: make(chan struct{}, 1)}
 }
 
-// turn waits until p may send one call. It returns ctx's error if that comes first, and at once if ctx will
-// certainly end before: waiting for it would only make a cluster's hold longer.
+// turn waits until p may send one call. It returns ctx's error if ctx ends first, and at once if ctx will certainly end
+// before: waiting would only lengthen a cluster's hold.
 func (q *callQueue) turn(ctx context.Context, p *place) error {
 	if q == nil || ctx.Err() != nil {
 		return ctx.Err()
@@ -86,7 +86,7 @@ func (q *callQueue) turn(ctx context.Context, p *place) error {
 	}
 }
 
-// join puts p into the queue and says how long it waits at least.
+// join puts p into the queue and returns its minimum wait.
 func (q *callQueue) join(p *place) (minWait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,7 +99,7 @@ func (q *callQueue) join(p *place) (minWait time.Duration) {
 	return max(0, time.Duration(missing/q.maxRate*float64(time.Second)))
 }
 
-// take takes a token if p is the first and there is one; else wait says when there will be.
+// take takes a token if p is first and there is one; otherwise wait is when there will be.
 func (q *callQueue) take(p *place) (wait time.Duration, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,11 +111,11 @@ func (q *callQueue) take(p *place) (wait time.Duration, first bool) {
 		q.tokens--
 		return 0, true
 	}
-	// A millisecond more than needed, so that rounding never makes it come too early.
+	// A millisecond more than needed, so that rounding never makes it too early.
 	return time.Duration((1-q.tokens)/q.rate*float64(time.Second)) + time.Millisecond, true
 }
 
-// leave takes p out of the queue, and wakes the one that is first now.
+// leave removes p from the queue, and wakes the new first.
 func (q *callQueue) leave(p *place) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,7 +136,7 @@ func (q *callQueue) refill() {
 	q.at = now
 }
 
-// answered notes an answer: EC2's bucket was empty, or not.
+// answered records whether an answer showed EC2's bucket to be empty.
 func (q *callQueue) answered(throttle bool) {
 	if q == nil {
 		return

@@ -22,18 +22,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/sdkhttp"
 )
 
-// Config says which account and region to talk to. All fields may be empty: then the SDK's chain decides
-// (AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL, shared files, web identity, instance metadata).
+// Config selects the account and region. Empty fields are resolved by the SDK's chain (AWS_REGION, AWS_PROFILE,
+// AWS_ENDPOINT_URL, shared files, web identity, instance metadata).
 type Config struct {
 	Region   string
-	Endpoint string // URL for EC2, STS, Service Quotas and KMS in place of Amazon's
+	Endpoint string // custom URL for EC2, STS, Service Quotas and KMS
 	Profile  string // of the shared configuration files
 
 	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s, and 60 s for Cut.
 	AnswerTimeout time.Duration
-	// Log gets what the SDK warns of; nil drops it. Left alone, the SDK writes to stderr.
+	// Log receives the SDK's warnings; nil drops them. By default the SDK writes to stderr.
 	Log *zap.Logger
-	// Clock is the time of pacing and of waits between tries; nil is real time.
+	// Clock drives pacing and waits between attempts; nil is real time.
 	Clock Clock
 }
 
@@ -62,7 +62,7 @@ var (
 	_ Keys        = (*Client)(nil)
 )
 
-// sdkLog writes what the SDK says to the log.
+// sdkLog writes the SDK's messages to the log.
 func sdkLog(log *zap.Logger) logging.Logger {
 	if log == nil {
 		return logging.Nop{}
@@ -72,15 +72,14 @@ func sdkLog(log *zap.Logger) logging.Logger {
 	})
 }
 
-// regionTimeout bounds the question to the instance metadata service, which does not answer off EC2.
+// regionTimeout bounds the query of the instance metadata service, which does not answer outside EC2.
 const regionTimeout = 2 * time.Second
 
-// Open resolves region and credentials and returns a client. It sends nothing to AWS's services but for what
-// finding the credentials takes.
-// A region that is found nowhere is a Usage error, missing credentials are Denied.
+// Open resolves region and credentials and returns a client. It contacts AWS only as far as resolving credentials
+// requires. A missing region is a Usage error, missing credentials are Denied.
 func Open(ctx context.Context, c Config) (*Client, error) {
 	options := []func(*config.LoadOptions) error{
-		// Tries are counted in call.go alone.
+		// Only call.go retries.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithLogger(sdkLog(c.Log)),
 	}
@@ -118,8 +117,8 @@ func newClient(cfg aws.Config, c Config) *Client {
 	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		transport = buildable.GetTransport() // has AWS_CA_BUNDLE's certificates
 	}
-	// One cut asks for all instances at once: the default of 2 idle connections would do a new TLS
-	// handshake for each of them inside the hold.
+	// A cut sends requests for all instances at once: with the default of 2 idle connections, each would need a new TLS
+	// handshake inside the hold.
 	transport.MaxIdleConnsPerHost = 128
 	transport.MaxIdleConns = 256
 	cfg.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport)}
@@ -141,7 +140,7 @@ func newClient(cfg aws.Config, c Config) *Client {
 	}
 }
 
-// instanceRegion asks the machine that this process runs on.
+// instanceRegion asks the instance that this process runs on.
 func instanceRegion(ctx context.Context, cfg aws.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, regionTimeout)
 	defer cancel()
@@ -152,10 +151,10 @@ func instanceRegion(ctx context.Context, cfg aws.Config) (string, error) {
 	return out.Region, nil
 }
 
-// Close ends idle connections. Calls that are under way are not ended.
+// Close closes idle connections. It does not end calls in flight.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Region is the region that calls go to, as resolved by Open.
+// Region returns the region of all calls, as resolved by Open.
 func (c *Client) Region() string { return c.region }
 
 // AccountID asks STS whose credentials these are: the 12-digit account number.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Clock is the time in which the adapter paces its calls and waits between tries.
-// The testbed's scaled clock has these methods too.
+// Clock is the time by which the adapter paces its calls and waits between attempts. The testbed's scaled clock
+// implements it too.
 type Clock interface {
 	// Now is the present time; only differences matter.
 	Now() time.Time
@@ -21,8 +21,7 @@ func (realClock) Now() time.Time { return time.Now() }
 // Real is the real duration in which d passes; the testbed's clock has it too.
 func (realClock) Real(d time.Duration) time.Duration { return d }
 
-// Sleep returns at once if ctx ends before d has passed: waiting for a certain failure only makes a
-// cluster's hold longer.
+// Sleep returns at once if ctx ends before d has passed: waiting for a certain failure only lengthens a cluster's hold.
 func (c realClock) Sleep(ctx context.Context, d time.Duration) error {
 	if !enough(ctx, c, d) {
 		return context.DeadlineExceeded

@@ -6,7 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Tags is what tisnap writes on every snapshot and volume in the call that makes it.
+// Tags are set on every snapshot and volume in the call that creates it.
 type Tags map[string]string
 
 // The tag keys. The set is fixed and small, so that rotations never reach EC2's limit of 50.
@@ -14,11 +14,11 @@ const (
 	TagRun     = "tisnap.io/run"     // RunID of the run that made it
 	TagBackup  = "tisnap.io/backup"  // BackupID that it belongs to
 	TagCluster = "tisnap.io/cluster" // namespace/name: the source of a snapshot, the target of a volume
-	TagStorage = "tisnap.io/storage" // id of the storage that has the run's journal: a copy of that has the journal too
+	TagStorage = "tisnap.io/storage" // id of the storage with the run's journal, which a copy of the storage has too
 	TagStore   = "tisnap.io/store"   // StoreID
 	TagAttempt = "tisnap.io/attempt" // of a snapshot: number of the hold that it was cut in, from 1
-	// TagEpoch is the number of the run's lock when a process of the run asked for it, or took it over. An undo leaves
-	// what has a higher one than its own.
+	// TagEpoch is the epoch of the run's lock when a process of the run requested the resource, or took it over. An
+	// undo leaves resources with a higher epoch than its own.
 	TagEpoch = "tisnap.io/epoch"
 	// TagVolumeOf + role names the volume of that role: CreateSnapshots gives all snapshots of one call
 	// the same tags, so each carries the whole map of its store.
@@ -47,15 +47,15 @@ type Snapshot struct {
 	Message   string // EC2's reason for an error state
 	Progress  int    // percent, 0 to 100
 	StartedAt time.Time
-	// CompletedAt is zero until the snapshot is completed, and where the endpoint does not say.
+	// CompletedAt is zero until the snapshot is completed, or if the endpoint does not report it.
 	CompletedAt time.Time
 	SizeGiB     int64 // of the volume
-	FullBytes   int64 // data in the snapshot; 0 where the endpoint does not say
+	FullBytes   int64 // data in the snapshot; 0 if not reported
 	Encrypted   bool
 	KMSKey      string
-	// Archived is true while the snapshot is in the archive tier, where no volume can be made of it.
+	// Archived is true while the snapshot is in the archive tier, from which no volume can be created.
 	Archived bool
-	Outpost  string // ARN of the Outpost that keeps it; "" for one that its Region keeps
+	Outpost  string // ARN of its Outpost; "" if it is in its Region
 	Tags     Tags
 }
 

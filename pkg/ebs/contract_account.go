@@ -22,8 +22,8 @@ const (
 	ActionDisableFastRestore Action = "ec2:DisableFastSnapshotRestores"
 )
 
-// AccountQuotas are the account's limits in the region, as Service Quotas reports them. A limit that it does
-// not report is absent, or 0: it is unknown, and nothing may be refused for it.
+// AccountQuotas are the account's limits in the region, as reported by Service Quotas. An unreported limit is absent,
+// or 0: it is unknown, and nothing may be refused because of it.
 type AccountQuotas struct {
 	StorageGiB       map[string]int64 // by volume type
 	IOPS             map[string]int64 // by volume type; io1 and io2
@@ -32,14 +32,14 @@ type AccountQuotas struct {
 	FastRestores     int64            // snapshots that may be enabled at a time in the region
 }
 
-// Usage is what the account has already of what quotas limit.
+// Usage is the account's current usage of the quotas.
 type Usage struct {
 	StorageGiB map[string]int64 // by volume type
 	IOPS       map[string]int64 // by volume type
 }
 
-// Account is what preflight asks about the account and region: permissions, zones, limits and what is used of
-// them. Nothing here changes anything.
+// Account is what preflight reads about the account and region: permissions, zones, limits and their usage. It is
+// read-only.
 type Account interface {
 	// Probe asks EC2 by DryRun whether the action would be allowed on the target (an instance, snapshot or
 	// volume id). A refusal is Denied and names the action.
@@ -53,12 +53,12 @@ type Account interface {
 	// ZoneIDs maps each available zone of the region to its id: us-west-2a is another place in each account,
 	// usw2-az1 the same in all.
 	ZoneIDs(ctx context.Context) (map[cluster.Zone]string, error)
-	// SnapshotsInProgress counts the own snapshots of each of these volumes that are pending or in error, which
-	// EC2 counts alike; a volume without any is left out. Those that were deleted while pending count at EC2 and
-	// cannot be seen here. EC2 allows 5 at a time.
+	// SnapshotsInProgress counts the account's own snapshots of each of these volumes that are pending or in error,
+	// which EC2 counts alike; a volume without any is omitted. Snapshots deleted while pending count at EC2 too, but
+	// are not visible here. EC2 allows 5 at a time.
 	SnapshotsInProgress(ctx context.Context, ids []cluster.VolumeID) (map[cluster.VolumeID]int, error)
-	// NewestSnapshots is when the newest own snapshot of each of these volumes was started, by EC2's clock, of those
-	// started since; a volume without any is left out.
+	// NewestSnapshots returns when each of these volumes' newest own snapshot started, by EC2's clock, among those
+	// started since the given time; a volume without any is omitted.
 	NewestSnapshots(
 		ctx context.Context, ids []cluster.VolumeID, since time.Time,
 	) (map[cluster.VolumeID]time.Time, error)
@@ -66,7 +66,7 @@ type Account interface {
 	Quotas(ctx context.Context) (AccountQuotas, error)
 	// Usage adds up all volumes of the account in the region, ours and others'.
 	Usage(ctx context.Context) (Usage, error)
-	// MaxIOPS asks EC2, by a dry run of CreateVolume with an absurd number, for the maximum IOPS of one volume
-	// of this type in this zone. 0 means that EC2 did not say.
+	// MaxIOPS asks EC2, with a dry run of CreateVolume with an absurd number, for the maximum IOPS of one volume of
+	// this type in this zone. 0 means unknown.
 	MaxIOPS(ctx context.Context, volumeType string, zone cluster.Zone) (int64, error)
 }

@@ -18,12 +18,11 @@ type SnapshotLock struct {
 // Holds reports whether the snapshot cannot be deleted now.
 func (l SnapshotLock) Holds() bool { return l.Mode != "expired" }
 
-// Inventory is everything that tisnap ever made in the account and that is there still, and which of it is
-// locked: the input of gc.
+// Inventory is everything made by tisnap that still exists in the account, and its locks: the input of gc.
 type Inventory interface {
-	// AllSnapshots returns all own snapshots that carry the tag TagRun, of whatever run.
+	// AllSnapshots returns all own snapshots with the tag TagRun, of any run.
 	AllSnapshots(ctx context.Context) ([]Snapshot, error)
-	// AllVolumes returns all volumes that carry the tag TagRun, of whatever run.
+	// AllVolumes returns all volumes with the tag TagRun, of any run.
 	AllVolumes(ctx context.Context) ([]Volume, error)
 	// SnapshotLocks returns the locks of these snapshots; one that was never locked is left out.
 	SnapshotLocks(ctx context.Context, ids []cluster.SnapshotID) ([]SnapshotLock, error)

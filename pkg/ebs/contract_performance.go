@@ -29,8 +29,8 @@ type Modification struct {
 	EndedAt   time.Time // zero until it is over
 }
 
-// Accepted reports whether EC2 has taken the new parameters on: from then on the volume is billed by them
-// and needs nothing more of us.
+// Accepted reports whether EC2 has accepted the new parameters: from then on the volume is billed by them and needs
+// nothing more from us.
 func (m Modification) Accepted() bool {
 	return m.State == ModificationOptimizing || m.State == ModificationCompleted
 }
@@ -60,11 +60,11 @@ type FastRestore struct {
 // Initialization is how far a volume from a snapshot has been filled with its data.
 type Initialization struct {
 	Volume cluster.VolumeID
-	// Known is false where EC2 says nothing of initialisation (yet): Progress is then 0.
+	// Known is false if EC2 does not report initialisation (yet): Progress is then 0.
 	Known bool
 	// Progress is in percent, up to 5 minutes old.
 	Progress int
-	// Remaining is EC2's own guess; zero where it gives none.
+	// Remaining is EC2's own estimate; zero without one.
 	Remaining time.Duration
 	// Rated is true for a volume that was asked for with an initialisation rate.
 	Rated bool
@@ -72,7 +72,7 @@ type Initialization struct {
 	Status string
 }
 
-// Done reports whether all data are on the volume.
+// Done reports whether all data is on the volume.
 func (i Initialization) Done() bool { return i.Known && i.Progress >= 100 }
 
 // The initialisation rates that EC2 takes, in MiB/s for a volume, and the sum that it has for the volumes
@@ -83,22 +83,22 @@ const (
 	InitializationRateSum = 5000
 )
 
-// Performance changes how fast volumes are: their type and limits, fast snapshot restore and initialisation.
+// Performance changes the speed of volumes: type and limits, fast snapshot restore and initialisation.
 type Performance interface {
-	// ModifyVolume asks for another type, size, IOPS or throughput and returns while EC2 is at it. Asking
-	// for what the volume has already, or for what it is being made already, succeeds. A volume takes few
-	// modifications in a time, commonly one in 6 hours: beyond that the error is Limited and its hint says
-	// so. A size can only grow. Kinds: Denied, Limited, NotFound, Unready, Usage, Unknown.
+	// ModifyVolume requests another type, size, IOPS or throughput and returns while EC2 is working on it. Requesting
+	// what the volume already has, or is already being changed to, succeeds. EC2 allows few modifications per volume,
+	// commonly one in 6 hours: beyond that the error is Limited, with a hint. A size can only grow. Kinds: Denied,
+	// Limited, NotFound, Unready, Usage, Unknown.
 	ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error)
 	// Modifications returns the newest modification of each of these volumes; one that was never modified
 	// is left out.
 	Modifications(ctx context.Context, ids []cluster.VolumeID) ([]Modification, error)
-	// EnableFastRestore asks for fast snapshot restore for every snapshot in every zone and returns what EC2 answered;
-	// then it takes 60 minutes a TiB. The pairs that EC2 refused come as one joined error together with those that it
-	// accepted: the caller has to disable what was accepted. Enabling what is enabled succeeds.
+	// EnableFastRestore requests fast snapshot restore for every snapshot in every zone and returns EC2's answer; it
+	// then takes 60 minutes per TiB. It returns refused pairs as one joined error together with the accepted ones,
+	// which the caller has to disable. Enabling an enabled pair succeeds.
 	EnableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) ([]FastRestore, error)
-	// DisableFastRestore ends it, and its costs, for every snapshot in every zone. Disabling what is
-	// not enabled, or a snapshot that does not exist, succeeds. Pairs that stayed come as one joined error.
+	// DisableFastRestore disables it, and ends its costs, for every snapshot in every zone. Disabling a pair that is
+	// not enabled, or a missing snapshot, succeeds. Pairs that stay enabled are returned as one joined error.
 	DisableFastRestore(ctx context.Context, ids []cluster.SnapshotID, zones []cluster.Zone) error
 	// FastRestores returns the state of each pair of these snapshots that EC2 knows; no ids means all of the
 	// account that are not disabled.

@@ -2,10 +2,10 @@ package ebs
 
 import "context"
 
-// Tagger puts back tags that something took off what a run made: gc finds only what carries them.
+// Tagger restores tags that were removed from a run's resources: gc finds only tagged ones.
 type Tagger interface {
-	// PutTags adds the tags to snapshots or volumes, at most 1,000 in one call, over older values of their keys; all
-	// others stay. It may be called again. One that EC2 does not show yet is waited for. Kinds: Denied, Limited,
+	// PutTags adds the tags to snapshots or volumes, at most 1,000 per call, overwriting values of the same keys; other
+	// tags stay. It is idempotent, and waits for a resource that EC2 does not show yet. Kinds: Denied, Limited,
 	// NotFound, Usage, Unknown.
 	PutTags(ctx context.Context, resources []string, tags Tags) error
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// VolumeRequest asks for a volume made from a snapshot.
+// VolumeRequest describes a volume to create from a snapshot.
 type VolumeRequest struct {
 	// Token makes the call idempotent: the same token and parameters give the same volume. At most 64 ASCII characters.
 	Token    string
@@ -20,17 +20,17 @@ type VolumeRequest struct {
 	// not.
 	InitializationMiB int64
 	Tags              Tags
-	// Before is called right before each try is sent, after all waiting for EC2's rate: an error of it ends the call,
-	// and nothing is sent. nil is not called.
+	// Before, if not nil, is called right before each attempt is sent, after all waiting for EC2's rate: its error ends
+	// the call, and nothing is sent.
 	Before func(context.Context) error `json:"-"`
 }
 
 // Volumes makes and reads volumes. The same rules hold as for Snapshots.
 type Volumes interface {
-	// CreateVolume asks for a volume and returns while it is still creating. Asking again with the same
-	// token returns the same volume. A token whose volume is gone (deleted, or vanished while it was made) is
-	// burned for 12 hours: TokenBurned recognises such an error, after it was checked by tag that no volume of
-	// this request lives; ask again with a new token (Token with the next generation).
+	// CreateVolume requests a volume and returns while it is still creating. Repeating the call with the same token
+	// returns the same volume. A token whose volume is gone (deleted, or vanished while creating) is burned for 12
+	// hours: TokenBurned recognises that error, which is returned only after a check by tag that no volume of this
+	// request exists; retry with a new token (Token with the next generation).
 	CreateVolume(ctx context.Context, req VolumeRequest) (Volume, error)
 	// DescribeVolumes returns the volumes with these ids. One that does not exist is left out.
 	DescribeVolumes(ctx context.Context, ids []cluster.VolumeID) ([]Volume, error)

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// This file turns the SDK's words into ours and back.
+// This file converts between the SDK's types and ours.
 
 func snapshotOf(s types.Snapshot) Snapshot {
 	return Snapshot{

@@ -13,18 +13,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// cutTimeout is longer than that of other calls: EC2 was seen to take up to a minute under load, and a try
-// that ends without an answer has to be looked up by tag.
+// cutTimeout is longer than other calls' timeouts: EC2 may take up to a minute under load, and an unanswered attempt
+// has to be looked up by tag.
 const cutTimeout = time.Minute
 
-// Cut takes a crash-consistent multi-volume set by one CreateSnapshots call; see Snapshots. What is
-// attached is looked up before every try, but for the first if the request brings the attachments. If EC2 finds those
-// outdated, Cut describes them again. Refusals that certainly had no effect (throttles, the 15 s
-// spacing, the limits of pending snapshots) are waited out until ctx ends.
+// Cut takes a crash-consistent multi-volume set with one CreateSnapshots call; see Snapshots. It looks up attachments
+// before every attempt, except the first if the request has them. If EC2 finds those outdated, Cut describes them
+// again. It waits out refusals that certainly had no effect (throttles, the 15 s spacing, limits of pending snapshots)
+// until ctx ends.
 //
-// If the answer does not hold exactly the wanted volumes, the snapshots are returned together with a
-// Conflict, so that the caller can delete them. An instance that lacks a wanted volume is a Conflict too,
-// and then nothing was made.
+// If the answer does not have exactly the wanted volumes, Cut returns the snapshots together with a Conflict, so that
+// the caller can delete them. An instance that lacks a wanted volume is a Conflict too; then nothing was created.
 func (c *Client) Cut(ctx context.Context, req CutRequest) ([]Snapshot, error) {
 	target := string(req.Instance)
 	wanted := slices.Clone(req.Volumes)
@@ -71,7 +70,7 @@ func (c *Client) Cut(ctx context.Context, req CutRequest) ([]Snapshot, error) {
 	return made, checkSet(target, made, wanted)
 }
 
-// cut sends one CreateSnapshots that leaves out all of attached but the wanted volumes.
+// cut sends one CreateSnapshots that excludes all of attached but the wanted volumes.
 func (c *Client) cut(
 	ctx context.Context, req CutRequest, wanted []cluster.VolumeID, attached []Attachment,
 ) ([]Snapshot, error) {
@@ -98,8 +97,8 @@ func (c *Client) cut(
 	return made, nil
 }
 
-// outdated reports whether a cut was refused, without any effect, because the attachments may have been outdated: a
-// volume that is excluded has gone since, or one that is wanted has come.
+// outdated reports whether a cut was refused, without effect, because the attachments may be outdated: an excluded
+// volume has since been detached, or a wanted one attached.
 func outdated(err error) bool {
 	if err == nil {
 		return false

@@ -7,13 +7,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// deletesAtOnce is how many deletes are under way at a time: what EC2's bucket gives at once.
+// deletesAtOnce bounds the concurrent deletes: the burst of EC2's bucket.
 const deletesAtOnce = 100
 
-// DeleteEach deletes many resources at the same time, as fast as the pacing of remove allows, and returns
-// the error of each that is not proven gone; an empty map means that all are. done is called for each that is gone,
-// never at the same time; it may be nil. One failure does not stop the others; the end of ctx does, and what
-// was not tried has ctx's error.
+// DeleteEach deletes many resources concurrently, as fast as remove's pacing allows, and returns the error of each that
+// is not proven gone; an empty map means that all are. done, if not nil, is called for each that is gone, never
+// concurrently. One failure does not stop the others; the end of ctx does, and untried resources get ctx's error.
 func DeleteEach[ID ~string](
 	ctx context.Context, ids []ID, remove func(context.Context, ID) error, done func(ID),
 ) map[ID]error {

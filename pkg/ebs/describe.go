@@ -16,8 +16,8 @@ const (
 	fastRestorePage   = 200
 )
 
-// describeAll looks ids up in batches. EC2 fails the whole list for one id that it does not know, so such a
-// batch is asked for again by filter, which leaves the unknown ones out.
+// describeAll looks up ids in batches. EC2 fails the whole list for one unknown id, so such a batch is repeated by
+// filter, which omits unknown ids.
 func describeAll[T any](
 	ctx context.Context, ids []string, byID, byFilter func(context.Context, []string) ([]T, error),
 ) ([]T, error) {

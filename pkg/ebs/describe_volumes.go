@@ -34,7 +34,7 @@ func (c *Client) FindVolumes(ctx context.Context, tags Tags) ([]Volume, error) {
 	return c.volumePages(ctx, ec2.DescribeVolumesInput{Filters: tagFilters(tags), MaxResults: aws.Int32(describePage)})
 }
 
-// AllVolumes returns all volumes that carry the tag TagRun, of whatever run. Kinds: Denied, Limited, Unknown.
+// AllVolumes returns all volumes with the tag TagRun, of any run. Kinds: Denied, Limited, Unknown.
 func (c *Client) AllVolumes(ctx context.Context) ([]Volume, error) {
 	return c.volumePages(ctx, ec2.DescribeVolumesInput{
 		Filters: []types.Filter{filter("tag-key", TagRun)}, MaxResults: aws.Int32(describePage),

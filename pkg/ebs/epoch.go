@@ -21,8 +21,8 @@ func (t Tags) Epoch() int64 {
 	return epoch
 }
 
-// MadeLater is a Conflict if a process of the run with a higher epoch than this asked for the resource with the tags,
-// or has taken it over: that process has had the lock since, and the resource is its own.
+// MadeLater returns a Conflict if a process of the run with a higher epoch requested the resource with these tags, or
+// has taken it over: that process has had the lock since, and owns the resource.
 func (t Tags) MadeLater(op string, run cluster.RunID, resource string, epoch int64) error {
 	if t.Epoch() <= epoch {
 		return nil
@@ -35,9 +35,9 @@ func (t Tags) MadeLater(op string, run cluster.RunID, resource string, epoch int
 // retaggedAtOnce is how many resources one request is for: EC2 takes 1,000, and recommends fewer.
 const retaggedAtOnce = 100
 
-// Retag gives what an earlier process of a run asked for this process's epoch: should that process wake up in the
-// middle of its undo, it is not its own any more. After an error some may keep the old one, and the lock alone keeps
-// that process from them.
+// Retag sets this process's epoch on resources that an earlier process of the run requested: should that process wake
+// up in the middle of its undo, it no longer owns them. After an error some may keep the old epoch, and only the lock
+// protects them from that process.
 func Retag[ID ~string](ctx context.Context, t Tagger, resources []ID, epoch int64) error {
 	for some := range slices.Chunk(resources, retaggedAtOnce) {
 		names := make([]string, len(some))

@@ -14,11 +14,11 @@ import (
 type retry uint8
 
 const (
-	never     retry = iota // the same call gets the same answer
-	later                  // nothing happened; the caller may ask again, within a deadline of its own
+	never     retry = iota // repeating the call gives the same answer
+	later                  // nothing happened; the caller may retry, within its own deadline
 	throttled              // nothing happened; soon
 	spaced                 // nothing happened; not before 15 s: EC2's spacing of one volume's snapshots
-	queued                 // nothing happened; when other people's work is done
+	queued                 // nothing happened; retry once others' work is done
 	unsent                 // the request never reached EC2
 	ambiguous              // it may have happened
 )
@@ -37,9 +37,8 @@ const (
 	hintQuota       = "raise the quota in Service Quotas, or free some of it"
 )
 
-// codes is the whole knowledge of EC2's, STS's, Service Quotas' and KMS' error codes. A code that is missing is read
-// by its name, and Unknown if that says nothing.
-// Sources: AWS's list of EC2 error codes, and what others met.
+// codes is the one table of EC2, STS, Service Quotas and KMS error codes. A missing code is interpreted by its name,
+// else Unknown. Sources: AWS's list of EC2 error codes, and reports by others.
 var codes = map[string]class{
 	"RequestLimitExceeded": {
 		failure.Limited, throttled, "run fewer tools against this account and region, or ask AWS for a larger bucket",

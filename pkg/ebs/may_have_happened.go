@@ -6,12 +6,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// errMayHaveHappened is in the tree of an error that MayHaveHappened knows.
+// errMayHaveHappened marks errors for MayHaveHappened.
 var errMayHaveHappened = errors.New("the call may have happened")
 
-// MayHaveHappened reports whether a call that failed may have had its effect all the same: an answer was lost,
-// or the caller went away while EC2 was at it. Then look the effect up by tag before asking again. A call that
-// EC2 refused, or that was never sent, had none, and needs no look-up.
+// MayHaveHappened reports whether a failed call may have taken effect anyway: an answer was lost, or the caller gave up
+// while EC2 was working. Look up the effect by tag before retrying. A call that EC2 refused, or that was never sent,
+// had no effect and needs no look-up.
 func MayHaveHappened(err error) bool { return errors.Is(err, errMayHaveHappened) }
 
 // maybeHappened marks an error of a call that may have happened. Kind, hint and text stay.

@@ -1,6 +1,6 @@
 package ebs
 
-// SnapshotOutcome is what a snapshot's state means to one who waits for it.
+// SnapshotOutcome is what a snapshot's state means to a waiting caller.
 type SnapshotOutcome uint8
 
 // The outcomes.
@@ -8,12 +8,12 @@ const (
 	SnapshotWaits  SnapshotOutcome = iota // on its way: it is waited for as long as there is progress
 	SnapshotDone                          // completed
 	SnapshotFailed                        // will never complete, and with it no other of its set
-	// a state that nobody documented: it is waited for, reported once, and ends by lack of progress
+	// an undocumented state: reported once and awaited until progress stops
 	SnapshotStrange
 )
 
-// Outcome decides for every state, unknown ones too. "recoverable" is a snapshot that somebody deleted into
-// the Recycle Bin; "recovering" is one that comes back from there.
+// Outcome maps every state, including unknown ones. "recoverable" is a snapshot deleted into the Recycle Bin;
+// "recovering" is one being restored from there.
 func (s SnapshotState) Outcome() SnapshotOutcome {
 	switch s {
 	case SnapshotCompleted:
@@ -27,7 +27,7 @@ func (s SnapshotState) Outcome() SnapshotOutcome {
 	}
 }
 
-// VolumeOutcome is what a volume's state means to one who waits for it.
+// VolumeOutcome is what a volume's state means to a waiting caller.
 type VolumeOutcome uint8
 
 // The outcomes.
@@ -35,11 +35,11 @@ const (
 	VolumeWaits  VolumeOutcome = iota // on its way
 	VolumeUsable                      // available, or attached already
 	VolumeFailed                      // will never be usable
-	// a state that nobody documented: it is waited for, reported once, and ends by the deadline
+	// an undocumented state: reported once and awaited until the deadline
 	VolumeStrange
 )
 
-// Outcome decides for every state, unknown ones too.
+// Outcome maps every state, including unknown ones.
 func (s VolumeState) Outcome() VolumeOutcome {
 	switch s {
 	case VolumeAvailable, VolumeInUse:

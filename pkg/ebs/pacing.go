@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// EC2 gives each account and region token buckets, one an API: so many calls at once, then so many a second.
-// Each queue spends a bucket but for one call, and refills it a little more slowly than EC2 does; what others in
-// the account take shows as throttling, and slows the queue down.
+// EC2 has token buckets per account, region and API: a burst of calls, then a rate per second. Each queue uses all but
+// one token of a bucket, and refills slightly more slowly than EC2; other users' calls show up as throttling, which
+// slows the queue down.
 const (
 	mutatingBurst, mutatingRate = 99, 4.98 // of 100 and 5: CreateSnapshots, CreateVolume and the deletes
 	otherBurst, otherRate       = 49, 4.98 // of 50 and 5: mutating calls that EC2's list does not name

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// VisibleWithin is how long EC2 may deny what it has just made, and show it neither by id nor by tags. Users saw 20 s;
-// AWS gives no bound, only the advice to ask again with waits that grow (Amazon EC2 Developer Guide, "Eventual
-// consistency": https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). A minute is three times
-// what was seen.
+// VisibleWithin is how long EC2 may not show a new resource, by id or by tag. Users saw 20 s; AWS gives no bound, only
+// the advice to retry with growing waits (Amazon EC2 Developer Guide, "Eventual consistency":
+// https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). A minute is three times what was seen.
 const VisibleWithin = time.Minute
 
-// recentIDs remembers what this process made within the last minute, so that "not found" is not taken for
-// "gone" while EC2 does not see it yet: a delete that believed it would leak the resource.
+// recentIDs remembers what this process created within the last minute, so that "not found" is not mistaken for "gone"
+// while EC2 does not show it yet, which would make a delete leak the resource.
 type recentIDs struct {
 	clock Clock
 	mu    sync.Mutex
@@ -43,7 +42,7 @@ func (r *recentIDs) has(id string) bool {
 	return ok && r.clock.Now().Sub(at) <= VisibleWithin
 }
 
-// forget is for what was deleted: after that, "not found" is the truth.
+// forget is called after a deletion, when "not found" becomes reliable.
 func (r *recentIDs) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

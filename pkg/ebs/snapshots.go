@@ -36,8 +36,7 @@ func (c *Client) FindSnapshots(ctx context.Context, tags Tags) ([]Snapshot, erro
 	return c.ownSnapshots(ctx, tagFilters(tags)...)
 }
 
-// AllSnapshots returns all own snapshots that carry the tag TagRun, of whatever run.
-// Kinds: Denied, Limited, Unknown.
+// AllSnapshots returns all own snapshots with the tag TagRun, of any run. Kinds: Denied, Limited, Unknown.
 func (c *Client) AllSnapshots(ctx context.Context) ([]Snapshot, error) {
 	return c.ownSnapshots(ctx, filter("tag-key", TagRun))
 }
@@ -146,8 +145,7 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 	})
 }
 
-// remove deletes what may be gone already, not be visible yet, or still be on its way into a state in which
-// it can be deleted.
+// remove deletes a resource that may already be gone, not visible yet, or not yet in a deletable state.
 func (c *Client) remove(ctx context.Context, op operation, id string, send func(context.Context) error) error {
 	end := c.clock.Now().Add(VisibleWithin)
 	for try := 2; ; try++ {

@@ -70,8 +70,8 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 // mismatchCode is EC2's refusal of a token that was used with other parameters, or whose volume is gone.
 const mismatchCode = "IdempotentParameterMismatch"
 
-// mismatch finds out which of the two meanings it is by looking for a volume with the request's tags, until one that an
-// earlier try made must be visible. Without tags nobody can know, and the error stays a Conflict.
+// mismatch distinguishes the two meanings by looking for a volume with the request's tags, until one made by an earlier
+// attempt must be visible. Without tags this is impossible, and the error stays a Conflict.
 func (c *Client) mismatch(ctx context.Context, req VolumeRequest, op operation, target string, refused error) error {
 	if len(req.Tags) == 0 {
 		return refused
