@@ -22,35 +22,34 @@ const (
 	Resolve Operation = "resolve" // the part of a restore that comes after the volumes, alone
 )
 
-// About is the journal's first record: what the run is.
+// About is the journal's first record: the description of the run.
 type About struct {
 	Operation Operation        `json:"operation"`
 	Cluster   cluster.Name     `json:"cluster"` // source of a backup, target of a restore
 	Backup    cluster.BackupID `json:"backup"`
 	Tool      string           `json:"tool"`
-	// ClusterID is PD's id of a backup's source: names are alike in many Kubernetes clusters. 0 in runs of older
-	// versions.
+	// ClusterID is PD's id of a backup's source: names repeat across Kubernetes clusters. 0 in runs of older versions.
 	ClusterID uint64 `json:"clusterID,string,omitempty"`
 	// Region is the AWS region in which it makes snapshots or volumes. "" in runs that make none, or of older versions.
 	Region string `json:"region,omitempty"`
-	// Kubernetes is the API server of a restore's or resolve's target; "" where the run did not note it.
+	// Kubernetes is the API server of a restore's or resolve's target; "" if not recorded.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// KubernetesUID is the UID of the namespace kube-system there: URLs are alike in many clusters. "" where the run
-	// could not read it, or was of an older version.
+	// KubernetesUID is the UID of the namespace kube-system there, as URLs repeat across clusters. "" if the run could
+	// not read it, or was of an older version.
 	KubernetesUID string `json:"kubernetesUID,omitempty"`
-	// StorageID is the storage that the run was begun in, and Storage where that was: a copy of it has the journal too.
-	// "" in runs of older versions.
+	// StorageID is the storage in which the run began, and Storage its location: a copy of it has the journal too. ""
+	// in runs of older versions.
 	StorageID string `json:"storageID,omitempty"`
 	Storage   string `json:"storage,omitempty"`
-	// Keep is the user's word that a failed run keeps what it made.
+	// Keep is the user's choice that a failed run keeps what it made.
 	Keep bool `json:"keepOnFailure,omitempty"`
-	// Request is what decides about the result, by the options' names: a run is continued only by the same request. Nil
-	// in runs of versions that could not continue one.
+	// Request holds the options that determine the result, by name: a run is resumed only by the same request. Nil in
+	// runs of versions that could not resume.
 	Request map[string]string `json:"request,omitempty"`
 }
 
-// SameRequest is a Conflict that shows the difference if the run is of another request, or of another cluster of the
-// same name.
+// SameRequest returns a Conflict that shows the difference if the run made another request, or belongs to another
+// cluster of the same name.
 func (a *About) SameRequest(run cluster.RunID, other *About) error {
 	if _, err := a.SameCluster(run, other); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 		WithHint("run the command that it was started with, or undo it: tisnap runs abort %s", run)
 }
 
-// ReadAbout reads what the run is from its journal's first record; Corrupt if that record does not say so.
+// ReadAbout reads the run's description from its journal's first record; Corrupt if that record lacks it.
 func ReadAbout(run cluster.RunID, first phase.Record) (About, error) {
 	var a About
 	if first.Type != phase.RecordRun {

@@ -8,19 +8,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// BackupFacts is what a backup did to its cluster, and what it asked for.
+// BackupFacts is what a backup did to its cluster, and what it requested.
 type BackupFacts struct {
-	// Held says that the cluster may be held: StepHold began, and its undo, the end of StepRelease or that of
-	// StepReleaseAgain did not follow. After a ResultStillHeld the end of StepRelease lets nothing go, and its undo
-	// does.
+	// Held reports that the cluster may be held: StepHold began, and neither its undo nor the end of StepRelease or
+	// StepReleaseAgain followed. After a ResultStillHeld, the end of StepRelease releases nothing, but its undo does.
 	Held bool
-	// Pausing is what it paused last and did not let go, as Held says.
+	// Pausing is what it last paused and did not release, in the sense of Held.
 	Pausing Paused
-	// Paused is all that it ever paused, whatever was let go since.
+	// Paused is everything that it ever paused, even if released since.
 	Paused Paused
-	// Unclear says that what it paused cannot be read somewhere.
+	// Unclear reports that a record of what it paused cannot be read.
 	Unclear bool
-	// StillHeld says that there was a ResultStillHeld.
+	// StillHeld reports that there was a ResultStillHeld.
 	StillHeld bool
 	// Holds are its attempts to hold the cluster, in order.
 	Holds []Hold
@@ -44,7 +43,7 @@ type Paused struct{ Schedulers, Limits []string }
 // Hold is one attempt to hold the cluster.
 type Hold struct {
 	Began time.Time // of StepHold
-	// Leases is how long it may last, and LeasesAt when that was noted; zero if it was not, or cannot be read.
+	// Leases is how long it may last, and LeasesAt when that was recorded; zero if it was not, or cannot be read.
 	Leases   Leases
 	LeasesAt time.Time
 }
@@ -52,11 +51,11 @@ type Hold struct {
 // Cut is one IntentCreateSnapshots.
 type Cut struct {
 	Asked time.Time
-	// Ended is when the step ended, or failed; Asked if that is not noted.
+	// Ended is when the step ended or failed; Asked if not recorded.
 	Ended time.Time
 	// Requests is the intent's data.
 	Requests json.RawMessage
-	// Undone says that StepCut was undone since: the snapshots are deleted.
+	// Undone reports that StepCut was undone since: the snapshots are deleted.
 	Undone bool
 }
 
@@ -89,7 +88,7 @@ func (r *reader) followHold(record *phase.Record) {
 		if record.Step == StepHold || record.Step == StepRelease && f.StillHeld {
 			f.Held, f.Pausing = false, Paused{}
 		}
-	default: // says nothing of a hold
+	default: // irrelevant to a hold
 	}
 }
 
@@ -154,7 +153,7 @@ func (r *reader) followCut(record *phase.Record) {
 		}
 	case record.Type == phase.RecordDone && record.Step == StepSeal:
 		f.Sealed = true
-	default: // says nothing of a cut
+	default: // irrelevant to a cut
 	}
 	ended := record.Type == phase.RecordDone || record.Type == phase.RecordFailed
 	if last >= 0 && ended && r.cutStep != "" && record.Step == r.cutStep {

@@ -18,7 +18,7 @@ import (
 // compactVersion is the format of the object that holds a whole journal. Versions of tisnap that do not know it say so.
 const compactVersion = 2
 
-// compactHead is the first line of that object. The records follow, one a line, in order from number 1.
+// compactHead is the first line of that object. The records follow, one per line, in order from number 1.
 type compactHead struct {
 	Version int           `json:"v"`
 	Type    string        `json:"type"`
@@ -43,10 +43,10 @@ type compactRecord struct {
 	Stores  []phase.StoreParts `json:"stores,omitempty"`
 }
 
-// Compact puts the journal of a run that has ended into one object, and deletes its records but the first, which says
-// what the run was. It returns how many objects it deleted: none of a journal without an end, or of two records. It
-// may be called at any time, by several processes at once, and again after it was interrupted: the whole journal is
-// written, once, and read back, before the first record is deleted, and readers find it whenever a record is gone.
+// Compact puts an ended run's journal into one object, and deletes its records except the first, which describes the
+// run. It returns how many objects it deleted: none for a journal without an end, or with two records. It may be called
+// at any time, concurrently, and again after an interruption: the whole journal is written once and read back before
+// the first record is deleted, and readers find it whenever a record is gone.
 func (j *StoreJournal) Compact(ctx context.Context) (int, error) {
 	records, err := j.Records(ctx)
 	if err != nil || len(records) <= 2 || records[len(records)-1].Type != phase.RecordEnd {

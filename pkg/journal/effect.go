@@ -2,13 +2,13 @@ package journal
 
 import "github.com/tisnap/tisnap/pkg/cluster"
 
-// FastRestore is the data of IntentFastRestore: snapshots and zones, each with each.
+// FastRestore is the data of IntentFastRestore: every pair of these snapshots and zones.
 type FastRestore struct {
 	Snapshots []cluster.SnapshotID `json:"snapshots"`
 	Zones     []cluster.Zone       `json:"zones"`
 }
 
-// GivenTarget is the data of StepCreateCluster's end: the target that somebody else made for the restore.
+// GivenTarget is the data of StepCreateCluster's end: a target that was made for the restore by others.
 type GivenTarget struct {
 	UID string `json:"uid,omitempty"` // of the TidbCluster; "" if the run made the target
 }
@@ -34,7 +34,7 @@ type BackupTS struct {
 	TS cluster.TS `json:"ts"`
 }
 
-// Leases is the data of IntentLeases: how long a store that is not reached any more may stay held.
+// Leases is the data of IntentLeases: how long a store that has become unreachable may stay held.
 type Leases struct {
 	LeaseSeconds   float64 `json:"leaseSeconds"`   // of one lease, which is renewed
 	MaxHoldSeconds float64 `json:"maxHoldSeconds"` // from the first pause on; no lease is renewed after it

@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Facts is what a run's journal says beyond its steps, of which phase.History says how far they came. A fact is
-// neutral: what follows from it decides who asks.
+// Facts is what a run's journal records beyond the progress of its steps, which is in phase.History. Facts are neutral:
+// the caller decides what follows from them.
 type Facts struct {
 	Began time.Time // of the first record; zero of a journal without any
 	Last  time.Time // of the last record
@@ -17,9 +17,9 @@ type Facts struct {
 	// process that continues the run.
 	Ended bool
 	Error string
-	// Locked says that a process came past StepLock, before which nothing is changed.
+	// Locked reports that a process passed StepLock, before which nothing is changed.
 	Locked bool
-	// AskedEC2 says that it was about to make something at EC2.
+	// AskedEC2 reports that it was about to create something in EC2.
 	AskedEC2 bool
 	// Expected is the data of the first ResultExpected: how long the run should take; nil if nothing announced it.
 	Expected json.RawMessage
@@ -31,12 +31,12 @@ type Facts struct {
 
 // RestoreFacts is what a restore changed in EC2 and Kubernetes.
 type RestoreFacts struct {
-	// Target says that it may have made something in Kubernetes: StepCreateCluster or StepBindVolumes began once.
+	// Target reports that it may have made something in Kubernetes: StepCreateCluster or StepBindVolumes began once.
 	Target bool
-	// Bound says that persistent volumes may name its volumes: StepBindVolumes or StepHandOver began once.
+	// Bound reports that persistent volumes may name its volumes: StepBindVolumes or StepHandOver began once.
 	Bound bool
-	// Made says that the run made its target, and Given which one it was given instead. The end of StepCreateCluster
-	// sets them, and its undo unsets both. Versions that noted nothing leave both unset.
+	// Made reports that the run made its target, and Given which one it was given instead. The end of StepCreateCluster
+	// sets them, and its undo unsets both. Versions that recorded neither leave both unset.
 	Made  bool
 	Given GivenTarget
 	// Fast is the last IntentFastRestore, without pairs since ResultFastRestoreEnded; nil if there was neither.
@@ -54,7 +54,7 @@ type ResolveFacts struct {
 	// Left is the last IntentLeaveRecovery, or ResultLeftRecovery of older versions, without what of it cannot be read;
 	// nil before it, and again when the run begins from scratch.
 	Left *LeftRecovery
-	// Served says that the volumes may hold live data: StepAwaitLeaders ended once, or there was a ResultServes.
+	// Served reports that the volumes may hold live data: StepAwaitLeaders ended once, or there was a ResultServes.
 	Served bool
 }
 
@@ -63,7 +63,7 @@ func (f *ResolveFacts) HasLeft(id uint64) bool {
 	return f.Left != nil && id != 0 && f.Left.ClusterID == id
 }
 
-// Regions are the counts of regions that the run noted as its data were resolved; zero if it did not.
+// Regions are the region counts that the run recorded when its data was resolved; zero if it did not.
 func (f *ResolveFacts) Regions() ResolvedRegions {
 	if f.Left == nil {
 		return ResolvedRegions{}
@@ -71,8 +71,7 @@ func (f *ResolveFacts) Regions() ResolvedRegions {
 	return f.Left.Regions
 }
 
-// ReadFacts reads the facts from a journal's records. What cannot be read of a record's data is left out; where that
-// matters a fact says so.
+// ReadFacts reads the facts from a journal's records. It omits unreadable data; where that matters, a fact shows it.
 func ReadFacts(records []phase.Record) Facts {
 	var r reader
 	for i := range records {
@@ -93,7 +92,7 @@ type reader struct {
 	cutStep string // the step of the last IntentCreateSnapshots
 }
 
-// follow takes one more record into account.
+// follow processes one more record.
 func (r *reader) follow(record *phase.Record) {
 	switch {
 	case record.Type == phase.RecordDone && record.Step == StepLock:
@@ -136,7 +135,7 @@ func (r *reader) followRestore(record *phase.Record) {
 	case phase.RecordRetryGroup:
 		f.VolumesEpoch = 0
 		f.Restarts++
-	default: // says nothing of a restore
+	default: // irrelevant to a restore
 	}
 }
 
@@ -168,6 +167,6 @@ func (r *reader) followResolve(record *phase.Record) {
 	case record.Type == phase.RecordDone && record.Step == StepAwaitLeaders,
 		record.Type == phase.RecordResult && record.Name == ResultServes:
 		f.Served = true
-	default: // says nothing of the data
+	default: // irrelevant to the data
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// SameCluster is a Conflict, which names both, if the run's cluster is known to be another one of the same name than
-// other's: by PD's cluster id, or by the UID of the Kubernetes cluster that it is in. That it is the same one is proven
-// only where both say one of these.
+// SameCluster returns a Conflict, which names both, if the run's cluster is known to differ from other's of the same
+// name: by PD's cluster id, or by the UID of its Kubernetes cluster. It is proven to be the same only if both have one
+// of these.
 func (a *About) SameCluster(run cluster.RunID, other *About) (proven bool, err error) {
 	samePD, differs := compareIDs(a.ClusterID, other.ClusterID)
 	sameKubernetes, elsewhere := compareIDs(a.KubernetesUID, other.KubernetesUID)
@@ -32,7 +32,7 @@ func compareIDs[T comparable](a, b T) (same, differ bool) {
 	return a == b, a != b
 }
 
-// identity is what distinguishes the run's cluster from others of its name, for a person.
+// identity describes what distinguishes the run's cluster from others of its name.
 func (a *About) identity() string {
 	var ids []string
 	if a.ClusterID != 0 {

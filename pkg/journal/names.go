@@ -7,17 +7,17 @@ const (
 	StepEarlyApply = "early-apply"
 	// StepReadReplicas reads where all replicas are; an attempt at the hold begins with it, if there is one.
 	StepReadReplicas = "read-replicas"
-	// reads where the regions' logs end; with it an attempt at the hold begins, if there is one
+	// StepMarks reads where the regions' logs end; an attempt at the hold begins with it, if there is one.
 	StepMarks    = "marks"
 	StepConnect  = "connect" // opens a stream to every store; with it an attempt at the hold begins
 	StepHold     = "hold"    // from its begin on the cluster may be held
 	StepHoldGC   = "hold-gc"
 	StepBackupTS = "backup-ts"
 	StepCut      = "cut"     // from its begin on snapshots may exist
-	StepRelease  = "release" // at its end the cluster is let go
+	StepRelease  = "release" // at its end the cluster is released
 	StepRecord   = "record"
 	StepSeal     = "seal" // from its end on the backup can be restored
-	// StepReleaseAgain is after the seal: at its end the cluster is let go, whatever StepRelease had to leave.
+	// StepReleaseAgain is after the seal: at its end the cluster is released, whatever StepRelease had to leave.
 	StepReleaseAgain = "release-again"
 )
 
@@ -26,7 +26,7 @@ const (
 	StepCreateCluster = "create-cluster"
 	StepCreateVolumes = "create-volumes"
 	StepBindVolumes   = "bind-volumes" // from its begin on persistent volumes may name the volumes
-	// of a restore that somebody else binds the volumes of: as StepBindVolumes
+	// StepHandOver is StepBindVolumes for a restore whose volumes are bound externally.
 	StepHandOver         = "hand-over-volumes"
 	StepFreezeScheduling = "freeze-scheduling"
 	StepFindAhead        = "find-ahead" // at its end it is known which replicas are ahead of their raft logs
@@ -50,18 +50,19 @@ const (
 	IntentLeaveRecovery   = "leave-recovery"      // of a restore or resolve: its data are resolved; data: LeftRecovery
 )
 
-// Names of results: what an effect gave.
+// Names of results: the outcome of an effect.
 const (
-	ResultBackupTS         = "backup-ts"        // data: BackupTS
-	ResultSnapshots        = "snapshots"        // data: the snapshots' ids
-	ResultVolume           = "volume"           // data: Volume
-	ResultEarlyApplyBack   = "early-apply-back" // the stores are set to what IntentEarlyApply says
-	ResultStillHeld        = "still-held"       // of StepRelease: it ends although PD is not let go; data: the reason
+	ResultBackupTS       = "backup-ts"        // data: BackupTS
+	ResultSnapshots      = "snapshots"        // data: the snapshots' ids
+	ResultVolume         = "volume"           // data: Volume
+	ResultEarlyApplyBack = "early-apply-back" // the stores are set to what IntentEarlyApply says
+	// of StepRelease: it ended although PD was not released; data: the reason
+	ResultStillHeld        = "still-held"
 	ResultFastRestoreEnded = "fast-restore-disabled"
-	// of a restore: users may use the cluster, so that its volumes hold live data
+	// ResultServes, of a restore: users may use the cluster, so that its volumes hold live data.
 	ResultServes = "serves"
 	ResultAhead  = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
-	// of the checks: how long the run should take, as it was announced; data: the report's field
+	// ResultExpected, of the checks: how long the run should take, as announced; data: the report's field.
 	ResultExpected     = "expected"
 	ResultLeftRecovery = "left-recovery" // of older versions, in place of IntentLeaveRecovery
 )

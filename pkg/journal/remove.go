@@ -10,10 +10,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Remove deletes the journal of a run that has ended; that of one that has not is a Conflict and stays. The whole
-// journal is put into one object first (Compact), which goes last: wherever this is interrupted, readers find the whole
-// journal or none, and never one that seems to be of a run that died. It may be called again, and by several processes
-// at once. Each object is deleted in the version that was seen.
+// Remove deletes an ended run's journal; an unfinished run's is a Conflict and stays. It first compacts the journal
+// into one object (Compact), which is deleted last: wherever this is interrupted, readers find the whole journal or
+// none, never one that looks like a dead run's. It is safe to repeat and to call concurrently. Each object is deleted
+// in the version that was seen.
 func (j *StoreJournal) Remove(ctx context.Context) error {
 	records, err := j.Records(ctx)
 	switch {

@@ -18,8 +18,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// StoreJournal keeps a journal in object storage, one object a record, each created conditionally: two
-// writers of one run exclude each other. The journal of a run that has ended can be put into one object (Compact).
+// StoreJournal keeps a journal in object storage, one conditionally created object per record, so that two writers of
+// one run exclude each other. An ended run's journal can be compacted into one object (Compact).
 type StoreJournal struct {
 	store  objstore.Store
 	prefix string
@@ -54,7 +54,7 @@ func (j *StoreJournal) Append(ctx context.Context, r phase.Record) error {
 	return failure.Annotate(err, "write journal record", j.key(r.Seq))
 }
 
-// readers is how many records are read at the same time: a restore of 300 stores has a thousand.
+// readers bounds the concurrent reads of records: a restore of 300 stores has a thousand.
 const readers = 16
 
 // Records reads all records; a gap or a damaged one is Corrupt. What a listing does not show yet is read all the same,
