@@ -13,6 +13,9 @@ import (
 // preflight checks everything that could fail later and changes nothing: the account, the volumes' parameters
 // and zones, the target, the snapshots, quotas and permissions.
 func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
+	if err := r.checkAccount(ctx); err != nil {
+		return err
+	}
 	if err := r.checkTolerated(); err != nil {
 		return err
 	}
@@ -28,10 +31,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	if r.runner.Resumed() { // what is made already is not to be asked for again
-		if err := r.planner().CheckSnapshots(ctx, &plan); err != nil {
+		if err := r.checkSnapshots(ctx, &plan); err != nil {
 			return err
 		}
-		r.making.Begin(plan)
 		if err := r.making.fast.Check(ctx, plan.Volumes, ebs.AccountQuotas{}); err != nil {
 			return err
 		}
@@ -41,7 +43,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.target.check(ctx, r.backup.Manifest); err != nil {
 		return err
 	}
-	if err := r.planner().CheckSnapshots(ctx, &plan); err != nil {
+	if err := r.checkSnapshots(ctx, &plan); err != nil {
 		return err
 	}
 	return r.begin(ctx, s, plan, func() error { return r.checkKubernetes(ctx, s, plan, dropped) })
@@ -61,7 +63,6 @@ func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, betw
 	if err := r.planner().Probe(ctx, s, plan); err != nil {
 		return err
 	}
-	r.making.Begin(plan)
 	r.announce(s)
 	return nil
 }
@@ -82,16 +83,25 @@ func (r *run) checkKubernetes(ctx context.Context, s *phase.Scope, plan volumes.
 	return nil
 }
 
-// planVolumes says which volumes are made, in which account, and where.
+// checkAccount makes sure of where the volumes will be.
+func (r *run) checkAccount(ctx context.Context) (err error) {
+	r.result.Account, err = r.planner().CheckAccount(ctx)
+	return err
+}
+
+// planVolumes says which volumes are made, and where.
 func (r *run) planVolumes(ctx context.Context) (volumes.Plan, error) {
-	account, err := r.planner().CheckAccount(ctx)
-	r.result.Account = account
-	if err != nil {
-		return volumes.Plan{}, err
-	}
 	plan, err := r.planner().Plan(ctx)
-	plan.Account = account
+	plan.Account = r.result.Account
+	r.making.Begin(plan)
 	return plan, err
+}
+
+// checkSnapshots makes sure of the snapshots, and completes the plan by what EC2 knows of them.
+func (r *run) checkSnapshots(ctx context.Context, plan *volumes.Plan) error {
+	err := r.planner().CheckSnapshots(ctx, plan)
+	r.making.Begin(*plan)
+	return err
 }
 
 // nameVolumes says under which names Kubernetes will know the volumes, and which settings of the source's services the

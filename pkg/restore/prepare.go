@@ -54,11 +54,14 @@ func (r *run) prepareSteps() []phase.Step {
 // preflightVolumes checks everything about the volumes that could fail later and changes nothing: the account, their
 // parameters and zones, the snapshots, quotas and permissions.
 func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
+	if err := r.checkAccount(ctx); err != nil {
+		return err
+	}
 	plan, err := r.planVolumes(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.planner().CheckSnapshots(ctx, &plan); err != nil {
+	if err := r.checkSnapshots(ctx, &plan); err != nil {
 		return err
 	}
 	return r.begin(ctx, s, plan)
