@@ -178,7 +178,10 @@ func TestCutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing.T) 
 			t.Parallel()
 			o := makeOriginal(t, func(l *lab) {
 				if !longer {
-					l.amidCuts = func() { l.stores[2].StallLog(0) }
+					l.amidCuts = func() {
+						l.stores[2].StallLog(0)
+						l.awaitLogs(t, l.stores[1], l.stores[2])
+					}
 				}
 				l.lastCut = func() { l.applyEarly(t, longer) }
 			})
@@ -222,6 +225,23 @@ func (n *notes) have(text string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return strings.Contains(strings.Join(n.said, "\n"), text)
+}
+
+// awaitLogs returns when the logs of a store have all that those of a stalled one have, on the device: what a leader wrote to
+// its own log right before the stall may still be on its way.
+func (l *lab) awaitLogs(t *testing.T, of, stalled *tikvtest.Store) {
+	t.Helper()
+	last := func(s *tikvtest.Store, region uint64) (uint64, bool) {
+		state, err := l.client.RaftState(within(t), s.Addr(), cluster.RegionID(region))
+		return state.Last, err == nil
+	}
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(stalled.Peers(), func(p tikvtest.PeerState) bool {
+			want, known := last(stalled, p.Region.GetId())
+			has, answers := last(of, p.Region.GetId())
+			return !known || !answers || has < want
+		})
+	}, patience, 5*time.Millisecond, "the stores' logs differ")
 }
 
 // applyEarly returns when a leader on the last store to be cut has data that no log has, and a log that is longer than the others'
