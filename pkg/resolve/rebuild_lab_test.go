@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -84,7 +85,17 @@ func (l *lab) equalReplicas(t *testing.T) {
 	l.mu.Lock()
 	stores := l.stores
 	l.mu.Unlock()
-	require.Eventually(t, func() bool { return equalOn(stores) }, patience, 20*time.Millisecond, "the replicas are not equal")
+	if !assert.Eventually(t, func() bool { return equalOn(stores) }, patience, 20*time.Millisecond, "the replicas are not equal") {
+		for _, s := range stores {
+			for _, r := range s.Replicas() {
+				t.Logf("store %d: %+v", s.ID(), r)
+			}
+			for _, p := range s.Peers() {
+				t.Logf("store %d: %+v", s.ID(), p)
+			}
+		}
+		t.FailNow()
+	}
 }
 
 func equalOn(stores []*tikvtest.Store) bool {
