@@ -6,8 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// askFirst lets the run's lock refuse a request that may change something each time before it is sent; see package
-// fenced.
+// askFirst lets the run's lock refuse each mutating request right before it is sent; see package fenced.
 type askFirst struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -23,9 +23,8 @@ const (
 	availableInterval = 100 * time.Millisecond
 )
 
-// BindVolume makes the PV, reserved for the claim, waits until it is Available, and makes the PVC that names it: a
-// claim that comes before is left Pending until the binder's next sync, up to 15 s later. It does not wait until
-// they are bound.
+// BindVolume creates the PV, reserved for the claim, waits until it is Available, and creates the PVC that names it: an
+// earlier claim would stay Pending until the binder's next sync, up to 15 s later. It does not wait for the binding.
 func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 	const op = "bind volume"
 	pvc, pv, err := c.restoredFor(ctx, v)
@@ -56,7 +55,7 @@ func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 	return failure.Annotate(c.freeVolume(ctx, madePV, madePVC), op, string(v.Volume))
 }
 
-// restoredObjects decodes the source's objects and makes the target's of them.
+// restoredObjects decodes the source's objects and derives the target's from them.
 func restoredObjects(v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	const op = "make claim"
 	if v.Volume == "" || v.Zone == "" || v.SizeGiB <= 0 || v.Ordinal < 0 || v.Run == "" {
@@ -118,8 +117,7 @@ func (c *Client) ensureVolume(
 	return made, nil
 }
 
-// awaitAvailable waits until the binder has seen the PV. After a while it is not waited for any more: the claim is
-// bound all the same, only later.
+// awaitAvailable waits until the binder has seen the PV. It gives up after a while: the claim is then bound later.
 func (c *Client) awaitAvailable(ctx context.Context, pv *corev1.PersistentVolume) error {
 	end := time.Now().Add(c.bindPatience)
 	for pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending {
@@ -166,8 +164,8 @@ func (c *Client) ensureClaim(
 	return made, nil
 }
 
-// freeVolume makes a PV that is still reserved for a deleted claim of the same name bindable again: the
-// binder goes by the uid and would leave it Released for ever.
+// freeVolume makes a PV that is still reserved for a deleted claim of the same name bindable again: the binder matches
+// by uid and would leave it Released forever.
 func (c *Client) freeVolume(ctx context.Context, pv *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) error {
 	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == pvc.UID {
 		return nil

@@ -8,22 +8,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// anyVolume stands for the volumes that a check is made before.
+// anyVolume stands in for volumes that do not exist yet during a check.
 const anyVolume cluster.VolumeID = "vol-00000000000000000"
 
-// Names are those of the objects that BindVolume makes.
+// Names are the names of the objects that BindVolume creates.
 type Names struct{ PV, Claim string }
 
-// Checked is what a restore will make.
+// Checked is what a restore will create.
 type Checked struct {
 	// Names are those of each volume's PV and claim, in the order of the volumes.
 	Names []Names
-	// Dropped are the source's settings of services that the target does not get.
+	// Dropped are the source's service settings that the target does not get.
 	Dropped []string
 }
 
-// CheckRestored refuses, without asking anybody, what CreateCluster and BindVolume would refuse for the sake
-// of the source's objects: so a restore finds it before it makes anything. The volumes need no ids.
+// CheckRestored refuses, without any call, source objects that CreateCluster and BindVolume would refuse, before a
+// restore creates anything. The volumes need no ids.
 func CheckRestored(source json.RawMessage, to Target, volumes []RestoredVolume) (Checked, error) {
 	made, err := operator1.Make(source, to)
 	if err != nil {

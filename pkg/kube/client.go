@@ -19,8 +19,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// Config says how to reach the API server, in kubectl's words. The zero value follows KUBECONFIG, then
-// ~/.kube/config, then the service account of the pod.
+// Config is how to reach the API server, in kubectl's terms. The zero value follows KUBECONFIG, then ~/.kube/config,
+// then the service account of the pod.
 type Config struct {
 	Kubeconfig string // path; "" for the default rules
 	Context    string // "" for the current one
@@ -32,23 +32,22 @@ type Config struct {
 	Timeout time.Duration
 	// UserAgent is "tisnap" if empty.
 	UserAgent string
-	// ReadClientSecret says that the client certificate of a cluster with TLS is read from its secret, as no files were
-	// given: DryRun then refuses a target whose secret cannot be used.
+	// ReadClientSecret reads a TLS cluster's client certificate from its secret because no files were given: DryRun
+	// then refuses a target with an unusable secret.
 	ReadClientSecret bool
-	// Forwards says whether pods are, or will be, reached by port forwards: then Allowed needs that permission too. nil
-	// is no. It is asked only if the permission is missing.
+	// Forwards reports whether pods are, or will be, reached by port forwards, so that Allowed requires that permission
+	// too; nil means no. It is called only if the permission is missing.
 	Forwards func(context.Context) bool
-	// Patience is how long a refusal (401, 403) has to stay before it counts; 0 is 5 s.
+	// Patience is how long a refusal (401, 403) must persist before it counts; 0 is 5 s.
 	Patience time.Duration
-	// BindPatience is how long a new PV may take until it is Available, before its claim is made in any case; 0 is 10
-	// s.
+	// BindPatience is how long to wait for a new PV to be Available before its claim is created anyway; 0 is 10 s.
 	BindPatience time.Duration
 }
 
 const (
 	defaultTimeout = 30 * time.Second
-	// A restore of hundreds of stores writes a thousand objects. client-go's own 5 a second would take
-	// minutes; the server's priority and fairness holds back whoever asks too much.
+	// A restore of hundreds of stores writes a thousand objects. client-go's default of 5 per second would take
+	// minutes; the server's priority and fairness throttles excessive clients.
 	requestsPerSecond = 100
 	requestBurst      = 200
 	// parallelRequests bounds what one method has in flight.
@@ -83,9 +82,9 @@ var (
 // quietOnce guards klog's global logger, which may be set only once in a process.
 var quietOnce sync.Once
 
-// Open reads the kubeconfig and makes a client. It contacts nobody. A missing or invalid kubeconfig, or a
-// context that is not in it, is a Usage error. It silences klog for the whole process, since client-go
-// would print into the terminal.
+// Open reads the kubeconfig and returns a client, without contacting the server. A missing or invalid kubeconfig, or an
+// unknown context, is a Usage error. It silences klog for the whole process, because client-go would print to the
+// terminal.
 func Open(cfg Config) (*Client, error) {
 	quietOnce.Do(func() { klog.SetLogger(logr.Discard()) })
 	loader := loaderOf(cfg)
@@ -93,7 +92,7 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, kubeerr.Usage(err)
 	}
-	// client-go leaves it out of a configuration in the cluster: what was asked as somebody else would be done as the
+	// client-go drops impersonation from an in-cluster configuration: requests meant for another user would run as the
 	// pod.
 	config.Impersonate.UserName = cmp.Or(config.Impersonate.UserName, cfg.AsUser)
 	config.Impersonate.UID = cmp.Or(config.Impersonate.UID, cfg.AsUID)
@@ -120,8 +119,8 @@ func loaderOf(cfg Config) clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 }
 
-// Namespace is the one that Client.Namespace of an opened client is, and fails where Open does: with no kubeconfig and
-// outside of any pod client-go would say "default". It contacts nobody, either.
+// Namespace returns what Client.Namespace of an opened client would, and fails where Open does: without a kubeconfig
+// and outside any pod, client-go would return "default". It makes no call either.
 func Namespace(cfg Config) (string, error) {
 	loader := loaderOf(cfg)
 	if _, err := loader.ClientConfig(); err != nil {
@@ -172,15 +171,15 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// serviceAccountFile is where a pod finds its token: client-go's own rule of a configuration in the cluster.
+// serviceAccountFile is where a pod finds its token, by client-go's rule for in-cluster configurations.
 const serviceAccountFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
-// Inside reports whether this process is a pod of the Kubernetes cluster that it talks to: what is named in its DNS is
-// reached directly.
+// Inside reports whether this process is a pod of the Kubernetes cluster that it talks to, so that cluster DNS names
+// are reachable directly.
 func (c *Client) Inside() bool { return c.inside }
 
-// Close gives back idle connections. The client can be used again afterwards.
+// Close closes idle connections. The client stays usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Namespace is the one that names without a namespace are in: that of the config, or else of the kubeconfig's context.
+// Namespace returns the namespace for names without one: the config's, or else the kubeconfig context's.
 func (c *Client) Namespace() string { return c.namespace }

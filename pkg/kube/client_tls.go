@@ -18,9 +18,9 @@ import (
 // caKey is where the secrets of cert-manager, and of TiDB Operator's documentation, have the CA's certificate.
 const caKey = "ca.crt"
 
-// ClientTLS is the client's side of TLS to PD and the stores, from the cluster's secret NAME-cluster-client-secret with
-// the keys ca.crt, tls.crt and tls.key. Nothing of what is in the secret is in an error. Kinds: Unready if the secret
-// does not exist or cannot be used, Denied if it may not be read, Limited, Unknown.
+// ClientTLS returns the client's TLS configuration for PD and the stores, from the cluster's secret
+// NAME-cluster-client-secret with the keys ca.crt, tls.crt and tls.key. Errors never contain the secret's contents.
+// Kinds: Unready if the secret does not exist or cannot be used, Denied if it may not be read, Limited, Unknown.
 func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config, error) {
 	const op = "read client certificate"
 	secret, target := operator1.ClientSecret(name.Name), "secret "+name.Namespace+"/"+operator1.ClientSecret(name.Name)
@@ -45,7 +45,7 @@ func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config,
 	return cfg, nil
 }
 
-// clientTLS reads the keys of a secret, or says why it cannot, in words of its own: what a parser says may quote its
+// clientTLS reads the keys of a secret, or returns why it cannot, in its own words: a parser's message may quote its
 // input.
 func clientTLS(data map[string][]byte) (cfg *tls.Config, why string) {
 	for _, key := range []string{caKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {

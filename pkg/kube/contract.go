@@ -8,10 +8,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// TidbCluster is a cluster of TiDB Operator 1.x, the one generation that there is so far.
+// TidbCluster is a cluster of TiDB Operator 1.x, the only generation so far.
 type TidbCluster = operator1.TidbCluster
 
-// Target is the cluster that a restore makes.
+// Target is the cluster that a restore creates.
 type Target = operator1.Target
 
 // Pod is a TiKV pod.
@@ -20,7 +20,7 @@ type Pod struct {
 	Ordinal int
 	Node    string // "" while it is not scheduled
 	Ready   bool
-	// Reason is why it does not run, from its status and events; "" when it runs.
+	// Reason is why it is not running, from its status and events; "" if it is.
 	Reason string
 	// Instance is the EC2 instance of the node, from the node's provider id; "" if the node has none.
 	Instance cluster.InstanceID
@@ -35,20 +35,20 @@ type Mount struct {
 	PVC, PV   string
 	Volume    cluster.VolumeID
 	Class     string // storage class
-	// Claim and Object are the PVC and the PV as they are, for the manifest.
+	// Claim and Object are the unmodified PVC and PV, for the manifest.
 	Claim, Object json.RawMessage
 }
 
-// Clusters is what a backup needs: it reads clusters and changes nothing.
+// Clusters is what a backup needs. It is read-only.
 type Clusters interface {
 	// Cluster reads a TidbCluster. A missing one is NotFound and the hint lists those that exist in the namespace.
 	Cluster(ctx context.Context, name cluster.Name) (TidbCluster, error)
-	// TiKVPods lists the TiKV pods that exist now, with their volumes, by ordinal. Claims and volumes that no
-	// pod uses are left out. A pod whose claim is not bound to an EBS volume is Unready.
+	// TiKVPods lists the existing TiKV pods with their volumes, by ordinal, without claims and volumes that no pod
+	// uses. A pod whose claim is not bound to an EBS volume is Unready.
 	TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 }
 
-// RestoredVolume is a volume to be bound to a pod of the target.
+// RestoredVolume is a volume to bind to a pod of the target.
 type RestoredVolume struct {
 	Cluster   cluster.Name
 	Instance  string // TidbCluster.Instance of the target; "" is its name
@@ -61,8 +61,8 @@ type RestoredVolume struct {
 	SizeGiB   int64
 	// Claim and Object are the source's PVC and PV; everything but names, ids, zone, size and status is kept.
 	Claim, Object json.RawMessage
-	// Fence is asked before the claim is made: the volume may take long to be available, and another run may have the
-	// target by then. Nil is for a caller that knows.
+	// Fence is checked before the claim is created: the volume may take long to become available, and another run may
+	// have the target by then. Nil for a caller that needs no check.
 	Fence func(context.Context) error
 }
 
@@ -72,32 +72,31 @@ type Restorer interface {
 	Identity
 	// Claims lists the names of the cluster's TiKV PVCs, used or not.
 	Claims(ctx context.Context, name cluster.Name) ([]string, error)
-	// Allowed asks by SelfSubjectAccessReview for everything that a restore into the namespace does, and
-	// returns Denied naming the first verb and resource that is missing.
+	// Allowed checks, by SelfSubjectAccessReview, every permission that a restore into the namespace needs, and returns
+	// Denied with the first missing verb and resource.
 	Allowed(ctx context.Context, namespace string) error
-	// DryRun asks the API server for all that the methods below will make, without making it, and finds claims left
-	// behind, StorageClasses and TLS secrets that are missing. exists says that somebody else made the cluster.
+	// DryRun asks the API server for everything that the methods below will create, without creating it, and finds
+	// leftover claims and missing StorageClasses and TLS secrets. exists means that the cluster was created by others.
 	DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error
-	// CreateCluster makes the target from the source's object: name, namespace and recovery mode are set, status and
-	// what the source's server filled in are dropped. An existing cluster that another run (or a person) made is a
-	// Conflict.
+	// CreateCluster creates the target from the source's object: it sets name, namespace and recovery mode, and drops
+	// the status and server-set fields. An existing cluster that another run (or a person) made is a Conflict.
 	CreateCluster(ctx context.Context, source json.RawMessage, to Target) error
-	// BindVolume makes the PV and the PVC of a restored volume. Names are unique to the run for the PV; the
-	// PVC has the name that the target's StatefulSet expects.
+	// BindVolume creates the PV and the PVC of a restored volume. The PV's name is unique to the run; the PVC has the
+	// name that the target's StatefulSet expects.
 	BindVolume(ctx context.Context, v RestoredVolume) error
-	// TiDBPods lists the names of the cluster's TiDB pods that may run: those that are ending count, too.
+	// TiDBPods lists the names of the cluster's TiDB pods that may be running, including terminating ones.
 	TiDBPods(ctx context.Context, name cluster.Name) ([]string, error)
-	// Waiting says why the cluster is not up: which pods do not run and why, or why none were made. NotFound if the
-	// cluster does not exist.
+	// Waiting returns why the cluster is not up: which pods are not running and why, or why none were created. NotFound
+	// if the cluster does not exist.
 	Waiting(ctx context.Context, name cluster.Name) ([]string, error)
-	// CrashLoops lists the TiKV pods that do not run now and were restarted at least so many times, with TiKV's last
-	// words if its log may be read.
+	// CrashLoops lists the TiKV pods that are not running and were restarted at least so many times, with TiKV's last
+	// words if its log is readable.
 	CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error)
-	// StartTiKV sets the annotation by which the Operator knows that the volumes are ready.
+	// StartTiKV sets the annotation that signals to the Operator that the volumes are ready.
 	StartTiKV(ctx context.Context, name cluster.Name) error
 	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once. TiDB does not start yet.
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
-	// StartTiDB lets TiDB start in a cluster that CreateCluster has made.
+	// StartTiDB lets TiDB start in a cluster that CreateCluster created.
 	StartTiDB(ctx context.Context, name cluster.Name) error
 	// DeleteCluster deletes the TidbCluster that the run made, with its StatefulSets, pods, claims and PVs, and returns
 	// when they are gone. It keeps the EBS volumes that the run made; those that Kubernetes made for the cluster, of
@@ -105,8 +104,8 @@ type Restorer interface {
 	// another run made is a Conflict and stays; so is one that serves, by its TiDB or, unless the caller itself has
 	// left recovery mode, by that.
 	DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error
-	// DeleteRestored deletes the claims and PVs that the run made for a cluster that somebody else made, and
-	// keeps the cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.
+	// DeleteRestored deletes the claims and PVs that the run made for a cluster created by others, and keeps the
+	// cluster and the EBS volumes. Call it only before StartTiKV: afterwards pods use them.
 	DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error
 	// MadeForTarget lists the EBS volumes that Kubernetes made for the claims of a cluster that the run made: PD's.
 	MadeForTarget(ctx context.Context, name cluster.Name, run cluster.RunID) ([]cluster.VolumeID, error)
@@ -115,19 +114,18 @@ type Restorer interface {
 	Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error)
 }
 
-// Handles is what gc needs: it says which EBS volumes a Kubernetes cluster knows and changes nothing.
+// Handles is what gc needs: which EBS volumes a Kubernetes cluster knows. It is read-only.
 type Handles interface {
-	// Handles maps every EBS volume that a persistent volume names to the name of that one, whatever its
-	// phase and whoever made it.
+	// Handles maps every EBS volume named by a persistent volume to that one's name, whatever its phase and origin.
 	Handles(ctx context.Context) (map[cluster.VolumeID]string, error)
 	Identity
-	// Server is the URL of the API server, for a person: it may be alike in many clusters.
+	// Server returns the API server's URL, for display: several clusters may share it.
 	Server() string
 }
 
 // Identity distinguishes Kubernetes clusters.
 type Identity interface {
-	// ClusterUID is the UID of the namespace kube-system, by which gc knows one Kubernetes cluster from another.
-	// Kinds: Denied, Limited, Unknown.
+	// ClusterUID returns the UID of the namespace kube-system, which distinguishes Kubernetes clusters for gc. Kinds:
+	// Denied, Limited, Unknown.
 	ClusterUID(ctx context.Context) (string, error)
 }

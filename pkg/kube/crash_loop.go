@@ -12,12 +12,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// CrashLoop is a TiKV pod whose process ends again and again.
+// CrashLoop is a TiKV pod whose process keeps crashing.
 type CrashLoop struct {
 	Pod      string
 	Ordinal  int
 	Restarts int
-	// LastWords is why TiKV ended, in its own words on one line; "" if its log may not or cannot be read.
+	// LastWords is why TiKV ended, in its own words on one line; "" if its log is unreadable.
 	LastWords string
 }
 
@@ -64,7 +64,7 @@ func endedTiKV(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 	return corev1.ContainerStatus{}, false
 }
 
-// lastWords reads why TiKV ended from the log of the process that ended last. It is worth nobody's failure.
+// lastWords reads why TiKV ended from the log of the last ended process. Best effort.
 func (c *Client) lastWords(ctx context.Context, pod *corev1.Pod) string {
 	ctx = context.WithValue(ctx, optional{}, true)
 	for _, previous := range []bool{true, false} {

@@ -82,8 +82,8 @@ func (c *Client) restoredFor(
 	return pvc, pv, nil
 }
 
-// targetDriver is the driver of the target's StorageClass, by which its nodes attach volumes; without a class that says
-// so it is the source's. A class of another driver than EBS' is Unready.
+// targetDriver returns the driver of the target's StorageClass, with which its nodes attach volumes; without one it is
+// the source's. A class of a driver other than EBS's is Unready.
 func (c *Client) targetDriver(ctx context.Context, class *string, source string) (string, error) {
 	const op = "check storage class"
 	if class == nil || *class == "" {

@@ -92,7 +92,7 @@ const (
 	maxUndoInterval = 5 * time.Second
 )
 
-// anyTransient reports whether one of joined errors may be gone at the next try.
+// anyTransient reports whether one of the joined errors may be gone at the next try.
 func anyTransient(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { // the parts of this very error
 		return slices.ContainsFunc(joined.Unwrap(), anyTransient)
@@ -132,7 +132,7 @@ func onlyThis(uid types.UID) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 }
 
-// gone takes an object that does not exist any more for deleted.
+// gone treats a missing object as deleted.
 func gone(op, target string, err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

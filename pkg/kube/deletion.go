@@ -20,7 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// deletion takes one target of a run away, in as many tries as it needs.
+// deletion removes one target of a run, in as many tries as it needs.
 type deletion struct {
 	*Client
 	name cluster.Name
@@ -168,7 +168,7 @@ func (d *deletion) made(pv *corev1.PersistentVolume) bool {
 	return runmark.MadeBy(pv, d.run) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == d.name.Namespace
 }
 
-// still is the error of objects that have to go before the next step.
+// still returns the error about objects that must be gone before the next step.
 func (d *deletion) still(kind string, left []string) error {
 	if len(left) == 0 {
 		return nil

@@ -20,7 +20,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// podReason says why a pod does not run, the most telling source first: on one line, whatever the pod wrote.
+// podReason returns why a pod is not running, from the most informative source, on one line.
 func podReason(p *corev1.Pod, warning string) string { return failure.Line(firstReason(p, warning)) }
 
 func firstReason(p *corev1.Pod, warning string) string {
@@ -41,7 +41,7 @@ func firstReason(p *corev1.Pod, warning string) string {
 	return "phase " + string(p.Status.Phase)
 }
 
-// containerReason says what keeps a container from running, other than that it is being made.
+// containerReason returns what keeps a container from running, other than being created.
 func containerReason(p *corev1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {
 		switch {

@@ -17,10 +17,9 @@ const (
 	maxUpdateInterval = time.Second
 )
 
-// untilWritten repeats a read, change and write for as long as somebody else wrote between the two, with growing
-// pauses, until ctx ends: nothing was written at such a try, and the next one goes by what is there now. A controller
-// that writes all the time is no reason to fail before the caller's deadline; once that is over, the error is Limited.
-// Callers have one.
+// untilWritten repeats a read-modify-write while others write in between, with growing pauses, until ctx ends: such a
+// try wrote nothing, and the next one starts from the current state. A controller that writes constantly is no reason
+// to fail before the caller's deadline; after that the error is Limited. Callers must have a deadline.
 func untilWritten(ctx context.Context, op, target string, try func() error) error {
 	err := wait.Until(ctx, wait.Growing(minUpdateInterval, maxUpdateInterval), func() (bool, error) {
 		err := try()

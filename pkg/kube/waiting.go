@@ -43,7 +43,7 @@ func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, erro
 	return nil, nil
 }
 
-// noPods says why a component has none: the Operator has said so in an event, or is not there.
+// noPods returns why a component has no pods: from an event of the Operator, or because the Operator is missing.
 func noPods(o *unstructured.Unstructured, component string, warned warnings) string {
 	for _, of := range []string{"StatefulSet/" + o.GetName() + "-" + component, "TidbCluster/" + o.GetName()} {
 		if why := warned[of]; why != "" {

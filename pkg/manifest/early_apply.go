@@ -2,21 +2,21 @@ package manifest
 
 import "github.com/tisnap/tisnap/pkg/cluster"
 
-// EarlyApplyState is what is known of whether a store's data may be ahead of its own raft log.
+// EarlyApplyState is whether a store's data may be ahead of its own raft log, as far as known.
 type EarlyApplyState string
 
-// The states. A manifest that has none, and one with a word that is not known, is unproven.
+// The states. A manifest without one, or with an unknown one, is unproven.
 const (
-	// EarlyApplyExcluded says that early apply was off during the cut, and that no peer of any region was ahead.
+	// EarlyApplyExcluded means that early apply was off during the cut, and that no peer of any region was ahead.
 	EarlyApplyExcluded EarlyApplyState = "excluded"
-	// EarlyApplyUnproven says that replicas may be ahead, on some stores, of some regions, or anywhere.
+	// EarlyApplyUnproven means that replicas may be ahead, on some stores, of some regions, or anywhere.
 	EarlyApplyUnproven EarlyApplyState = "unproven"
-	// EarlyApplyNotApplicable says that no store has the setting: its TiKV applies only what its own log has.
+	// EarlyApplyNotApplicable means that no store has the setting: its TiKV applies only what its own log has.
 	EarlyApplyNotApplicable EarlyApplyState = "not-applicable"
 )
 
-// EarlyApply says what a backup did about TiKV's early apply, by which a leader applies entries that its own raft log
-// does not have yet: a store that is cut in between has data that no log of the backup explains.
+// EarlyApply records what a backup did about TiKV's early apply, by which a leader applies entries that its own raft
+// log does not have yet: a store cut in between has data that no log in the backup explains.
 type EarlyApply struct {
 	State EarlyApplyState `json:"state"`
 	// Stores are those on which any replica may be ahead, of an unproven backup: early apply could not be turned off

@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Elsewhere lists the stores of the document's cluster that are in other Kubernetes clusters, in ascending order: each
-// of those Kubernetes clusters has a backup of its own stores. A TidbCluster that cannot be read is Corrupt.
+// Elsewhere lists, in ascending order, the stores of the document's cluster that are in other Kubernetes clusters, each
+// of which has a backup of its own stores. An unreadable TidbCluster is Corrupt.
 func (d *BRMeta) Elsewhere() ([]cluster.StoreID, error) {
 	return storesElsewhere(d.Kubernetes.TidbCluster)
 }

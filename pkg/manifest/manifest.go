@@ -49,12 +49,12 @@ type Manifest struct {
 	Kubernetes Kubernetes       `json:"kubernetes"`
 	// PDState is what PD keeps in its own store; nil in a backup of br or of an older tisnap.
 	PDState *cluster.PDState `json:"pdState,omitempty"`
-	// Tags are the user's own words for the backup; `tisnap prune --keep-tag` goes by them.
+	// Tags are the user's labels for the backup; `tisnap prune --keep-tag` uses them.
 	Tags []string `json:"tags,omitempty"`
-	// Marks says where the regions' logs ended before the hold; nil if that was not read. A tisnap that does not know
-	// the field restores as if there were none, and takes back every region.
+	// Marks records where the regions' logs ended before the hold; nil if that was not read. An older tisnap ignores
+	// the field and flashes back every region.
 	Marks *Marks `json:"marks,omitempty"`
-	// EarlyApply says whether a replica may be ahead of its own raft log; nil, as in a backup of br or of an older
+	// EarlyApply records whether a replica may be ahead of its own raft log; nil, as in a backup of br or of an older
 	// tisnap, is unproven.
 	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
 	// HeldBy is the run of the process that held the cluster where it was another than the backup's: parts of one

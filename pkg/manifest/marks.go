@@ -5,8 +5,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Marks is what the manifest says of the backup's marks, which are in an object of their own: their digest is in the
-// manifest, and the manifest's is in the seal.
+// Marks describes the backup's marks, which are in a separate object: their digest is in the manifest, and the
+// manifest's is in the seal.
 type Marks struct {
 	SHA256  string `json:"sha256"` // of the object's bytes, hexadecimal
 	Size    int64  `json:"size"`   // of the object, bytes

@@ -13,8 +13,8 @@ import (
 // SealKind is the kind of a seal document.
 const SealKind = "Seal"
 
-// SealRecord says that all snapshots of a manifest exist and are completed. It binds the manifest's exact
-// bytes, and repeats what a list of backups shows, so that listing reads no manifest.
+// SealRecord certifies that all snapshots of a manifest exist and are completed. It binds the manifest's exact bytes,
+// and repeats what a list of backups shows, so that listing needs no manifest.
 type SealRecord struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`

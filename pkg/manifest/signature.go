@@ -13,8 +13,8 @@ import (
 )
 
 // Sign returns the seal with a signature in it, over the manifest's exact bytes. The signature's trusted comment, which
-// it covers too, holds the digest of all that the seal says. So it covers what the manifest has digests of, as the
-// marks. A user can check it with minisign, whose format it has. A seal that is not of doc is Corrupt.
+// it covers too, holds the digest of the whole seal. It thereby covers whatever the manifest has digests of, such as
+// the marks. A user can check it with minisign, whose format it has. A seal that is not of doc is Corrupt.
 func Sign(doc, seal []byte, key *SigningKey) ([]byte, error) {
 	if _, err := Open(doc, seal); err != nil {
 		return nil, failure.Annotate(err, "sign seal", "")
@@ -31,8 +31,8 @@ func Sign(doc, seal []byte, key *SigningKey) ([]byte, error) {
 	return encodeDocument(s, "sign seal", string(s.ID))
 }
 
-// Verify is Corrupt unless the seal has a signature by key over these bytes of the manifest and all that the seal says.
-// Each way to fail has a message and a hint of its own. It does not check what Open does.
+// Verify returns Corrupt unless the seal has a signature by key over these bytes of the manifest and the whole seal.
+// Each kind of failure has its own message and hint. It does not repeat Open's checks.
 func Verify(doc, seal []byte, key *VerifyKey) error {
 	s, err := DecodeSeal(seal)
 	if err != nil {
@@ -65,7 +65,7 @@ func Verify(doc, seal []byte, key *VerifyKey) error {
 	return nil
 }
 
-// What to do about a backup that the key does not vouch for. To do the same once more helps in no case.
+// What to do about a backup that the key does not vouch for. Retrying never helps.
 const (
 	hintUnsigned = "it was made without --sign-key, or somebody sealed it again: restore another backup, or, if you " +
 		"know that it was never signed, leave --verify-key out"
