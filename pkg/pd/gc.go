@@ -66,7 +66,8 @@ func (c *Client) ReleaseGC(ctx context.Context, service string) error {
 	return translate(ctx, err, op, service)
 }
 
-// setSafePoint sets a service's safe point for ttl seconds, or removes it for 0, and returns the lowest of all services.
+// setSafePoint sets a service's safe point for ttl seconds, or removes it for 0, and returns the lowest of all
+// services.
 func (c *Client) setSafePoint(ctx context.Context, service string, ttl int64, ts cluster.TS) (uint64, error) {
 	//nolint:staticcheck // PD 8.5 has no GC barriers
 	return c.rpc.UpdateServiceGCSafePoint(ctx, service, ttl, uint64(ts))

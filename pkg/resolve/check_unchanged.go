@@ -62,7 +62,8 @@ func (c *regionCalls) checkUnchanged(ctx context.Context, s *phase.Scope, found 
 // checkRegion flashes the region with these keys back and returns how many rows it has. One that changes is Corrupt.
 func (c *regionCalls) checkRegion(ctx context.Context, keys cluster.KeyRange) (int64, error) {
 	before, err := onRegion(ctx, c, keys, func(address string, f tikv.Flashback) (tikv.Digest, error) {
-		return c.tikv.Digest(ctx, address, f.Region, c.stamps.Start-1) // at the start ts the region may be blocked already
+		// at the start ts the region may be blocked already
+		return c.tikv.Digest(ctx, address, f.Region, c.stamps.Start-1)
 	})
 	if err != nil {
 		return 0, err

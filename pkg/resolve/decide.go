@@ -70,7 +70,8 @@ func (g *gathering) hintWithout(late []cluster.StoreID) string {
 	without := append(slices.Clone(g.cfg.TolerateStores), late...)
 	switch v := g.without(late); {
 	case !v.Known:
-		return hint + "; the other stores are not read yet, so that it is not known whether the cluster can do without them"
+		return hint +
+			"; the other stores are not read yet, so that it is not known whether the cluster can do without them"
 	case v.Refused != nil:
 		return hint + "; the cluster cannot do without them: " + failure.Line(v.Refused.Error())
 	}

@@ -24,8 +24,8 @@ import (
 // afterwards.
 type EarlyApply struct {
 	Affected []plan.Ahead `json:"affected,omitempty"`
-	// Rebuild are the replicas that are made again from the others, once the stores have left recovery mode: the affected
-	// ones, and what their stores hold of regions that split off since.
+	// Rebuild are the replicas that are made again from the others, once the stores have left recovery mode: the
+	// affected ones, and what their stores hold of regions that split off since.
 	Rebuild []Replica `json:"rebuild,omitempty"`
 	// Removed says that none of them is left: what PD makes from then on is made from the others.
 	Removed bool `json:"removed,omitempty"`

@@ -56,7 +56,8 @@ func (b *flashback) scanLocks(ctx context.Context, s *phase.Scope) error {
 	}
 	nothing := func(context.Context) error { return nil } // a run that resumes scans again
 	_, err := b.sweeps.run(ctx, s, sweep.Config{
-		Verb: "scan for locks", Done: skip, Call: b.scanRegion, Save: func() func(context.Context) error { return nothing },
+		Verb: "scan for locks", Done: skip, Call: b.scanRegion,
+		Save: func() func(context.Context) error { return nothing },
 	})
 	return err
 }

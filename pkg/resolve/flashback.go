@@ -63,7 +63,9 @@ func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flas
 	if !errors.As(err, &region) || region.Kind != tikv.RegionNotPrepared {
 		return err
 	}
-	for _, call := range []func(context.Context, string, tikv.Flashback) error{b.tikv.PrepareFlashback, b.tikv.Flashback} {
+	for _, call := range []func(context.Context, string, tikv.Flashback) error{
+		b.tikv.PrepareFlashback, b.tikv.Flashback,
+	} {
 		// The answer may be old: another run may have finished since, and the region serve.
 		if err := b.cfg.Fence.Check(ctx); err != nil {
 			return err
@@ -103,7 +105,9 @@ func (b *flashback) sweep(
 	begin := time.Now()
 	one, err := b.sweeps.run(ctx, s, sweep.Config{
 		Verb: verb, Call: call, Done: done,
-		Flashback: tikv.Flashback{Version: b.cfg.BackupTS, StartTS: b.record.stamps.Start, CommitTS: b.record.stamps.Commit},
+		Flashback: tikv.Flashback{
+			Version: b.cfg.BackupTS, StartTS: b.record.stamps.Start, CommitTS: b.record.stamps.Commit,
+		},
 		Save: func() func(context.Context) error {
 			p := b.record.snapshot()
 			return func(ctx context.Context) error { return b.record.save(ctx, p) }

@@ -24,7 +24,8 @@ func (g *leading) handOver(ctx context.Context, s *phase.Scope, regions []cluste
 	if len(leaders) == 0 {
 		return regions, nil
 	}
-	s.Note("%d replicas that are ahead of every log lead until another one has their log, which is the best of the region",
+	s.Note("%d replicas that are ahead of every log lead until another one has their log, which is the best of the "+
+		"region",
 		len(leaders))
 	heirs := make([]cluster.StoreID, len(leaders))
 	err := parallel.Each(ctx, maxChecks, leaders, func(ctx context.Context, i int, a plan.Ahead) (err error) {
@@ -64,7 +65,8 @@ func (r *recovery) awaitHeir(ctx context.Context, a plan.Ahead) (cluster.StoreID
 		}
 		if time.Since(changed) > r.cfg.Stall {
 			unchanged := fmt.Errorf("no other replica gets its log, and nothing has changed for %s", r.cfg.Stall)
-			return 0, failure.New(failure.Limited, "hand over leadership", a.String(), "%w", errors.Join(unchanged, err)).
+			return 0, failure.New(failure.Limited, "hand over leadership", a.String(), "%w",
+				errors.Join(unchanged, err)).
 				WithHint("look at the logs of the stores' pods, then %s", r.cfg.resumeHint())
 		}
 		if waitErr := wait.For(ctx, retryInterval); waitErr != nil {

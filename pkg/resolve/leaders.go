@@ -57,7 +57,8 @@ func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.R
 		}
 		// A scan of a million regions takes PD seconds: it gets as long a rest.
 		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {
-			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(), "%d of %d regions lead: %s: %w",
+			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(),
+				"%d of %d regions lead: %s: %w",
 				max(w.best, 0), len(g.plan.Leaders), failure.List(w.texts(missing)), err)
 		}
 	}

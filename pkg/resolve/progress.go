@@ -25,8 +25,8 @@ type Progress struct {
 	Flashed  []cluster.KeyRange `json:"flashed,omitempty"`
 	// Unchanged is how many regions are in Flashed because a flashback would not have changed them.
 	Unchanged int `json:"unchanged,omitempty"`
-	// EarlyApply is written before the first region gets a leader; nil if the backup rules it out, and in what a version
-	// wrote that did not look.
+	// EarlyApply is written before the first region gets a leader; nil if the backup rules it out, and in what a
+	// version wrote that did not look.
 	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
 }
 

@@ -21,8 +21,8 @@ type Replica struct {
 	Region cluster.RegionID `json:"region"`
 	Store  cluster.StoreID  `json:"store"`
 	Keys   cluster.KeyRange `json:"keys"`
-	// Peer is the one that has to go, as PD names it, and Voters how many the region had with it; 0 until that was read. A
-	// peer of another id on the store is a new one.
+	// Peer is the one that has to go, as PD names it, and Voters how many the region had with it; 0 until that was
+	// read. A peer of another id on the store is a new one.
 	Peer   cluster.PeerID `json:"peer,omitempty"`
 	Voters int            `json:"voters,omitempty"`
 }

@@ -38,7 +38,8 @@ func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error 
 	if !found {
 		return nil
 	}
-	return w.record.noteEarly(ctx, &EarlyApply{Affected: w.record.early.Affected, Rebuild: list}) // of which some are left
+	// of which some are left
+	return w.record.noteEarly(ctx, &EarlyApply{Affected: w.record.early.Affected, Rebuild: list})
 }
 
 // lacks says what is missing until the region has all its peers; "" is nothing.

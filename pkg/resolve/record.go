@@ -21,7 +21,8 @@ type record struct {
 	prepared, flashed *sweep.Coverage
 	unchanged         int // regions that are in flashed as a flashback would not have changed them
 
-	// early is what was found of replicas that are ahead, nil if that was not asked; earlyForSure that an earlier run has.
+	// early is what was found of replicas that are ahead, nil if that was not asked; earlyForSure that an earlier run
+	// has.
 	early        *EarlyApply
 	earlyForSure bool
 

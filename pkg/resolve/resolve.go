@@ -53,8 +53,8 @@ type Config struct {
 	MaxTS cluster.TS
 	// Stall is how long nothing may change before the run fails; zero is 5 min.
 	Stall time.Duration
-	// Coming reports whether somebody else still waits for the stores, and judges those that do not come, refuse, or are
-	// foreign: until then collect only asks again. It is safe for concurrent use; nil is never.
+	// Coming reports whether somebody else still waits for the stores, and judges those that do not come, refuse, or
+	// are foreign: until then collect only asks again. It is safe for concurrent use; nil is never.
 	Coming func() bool
 	// WaitApply waits for the answer of every RecoverRegion, which takes TiKV 10 or 20 s, and until every
 	// peer has applied its log, before the flashback begins. The data are the same without.
@@ -67,11 +67,11 @@ type Config struct {
 	// CheckUnchanged is how many regions, chosen at random, are taken back although they are found unchanged: if one of
 	// them changes, the run fails.
 	CheckUnchanged int
-	// NoneAhead says that no replica of the backup can have applied what its own raft log does not have. Otherwise all are
-	// asked.
+	// NoneAhead says that no replica of the backup can have applied what its own raft log does not have. Otherwise all
+	// are asked.
 	NoneAhead bool
-	// Rebuilds says that the caller carries out Rebuild once the stores have left recovery mode, and before anybody uses
-	// the cluster: then a replica that is ahead does not end the run.
+	// Rebuilds says that the caller carries out Rebuild once the stores have left recovery mode, and before anybody
+	// uses the cluster: then a replica that is ahead does not end the run.
 	Rebuilds bool
 	// Progress is where the run notes how far it is, for one that resumes it after a kill. Nil keeps nothing.
 	Progress ProgressStore
@@ -116,19 +116,19 @@ type Stats struct {
 	// Dropped is the number of regions whose range a newer region covers: a merge or split that had not
 	// reached all stores.
 	Dropped int `json:"dropped"`
-	// Ahead is the number of replicas whose data were ahead of the log that leads their region, Rebuilt that of those that
-	// were made again from the others.
+	// Ahead is the number of replicas whose data were ahead of the log that leads their region, Rebuilt that of those
+	// that were made again from the others.
 	Ahead   int    `json:"ahead,omitempty"`
 	Rebuilt int    `json:"rebuilt,omitempty"`
 	AllocID uint64 `json:"allocID"`
-	// Unchanged is the number of regions that were not flashed back, as nothing had been written to them since the backup
-	// ts, and Flashed that of the others; those of runs that this one resumes are counted.
+	// Unchanged is the number of regions that were not flashed back, as nothing had been written to them since the
+	// backup ts, and Flashed that of the others; those of runs that this one resumes are counted.
 	Unchanged int `json:"unchanged,omitempty"`
 	Flashed   int `json:"flashed,omitempty"`
 	// Checked is how many of the unchanged regions were flashed back all the same, and did not change.
 	Checked int `json:"checked,omitempty"`
-	// SavedSeconds is how much longer the flashback would have taken if it were of all regions, at the rate of those that
-	// this run has flashed back.
+	// SavedSeconds is how much longer the flashback would have taken if it were of all regions, at the rate of those
+	// that this run has flashed back.
 	SavedSeconds float64 `json:"savedSeconds,omitempty"`
 	// Retries counts flashback calls that had to be sent again.
 	Retries int64 `json:"retries"`
@@ -197,7 +197,8 @@ func (r *Resolver) Steps(phaseName string, o StepOptions) []phase.Step {
 	step := o.maker(phaseName)
 	freeze := step(journal.StepFreezeScheduling, r.freeze)
 	freeze.Undo = phase.Undo{ // before the cluster is deleted
-		Do: r.thaw, First: true, Deadline: time.Minute, Unfenced: "PD is released, but what another run has paused since",
+		Do: r.thaw, First: true, Deadline: time.Minute,
+		Unfenced: "PD is released, but what another run has paused since",
 	}
 	leaders := step(journal.StepRecover, r.makeLeaders)
 	leaders.Undo = phase.Undo{Do: r.endRecover, First: true, Deadline: time.Minute, Unfenced: "it ends its own calls"}

@@ -165,7 +165,8 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 		return nil
 	}
 	if r.record.resumed {
-		s.Note("not waited for: TiKV does not answer while a region is prepared, and the run before may have prepared some")
+		s.Note("not waited for: TiKV does not answer while a region is prepared, and the run before may have " +
+			"prepared some")
 		return nil
 	}
 	r.stats.WaitedApply = true

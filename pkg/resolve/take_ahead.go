@@ -26,9 +26,11 @@ func takeAhead(s *phase.Scope, cfg *settings, made *plan.Plan, early *EarlyApply
 		return nil, failure.New(failure.Corrupt, op, target,
 			"%d replicas have data that no log of the backup has, and would keep them whatever is flashed back: %s",
 			len(names), failure.List(names)).
-			WithHint("they cannot be rebuilt here, as TiDB Operator starts TiDB right after this: a backup of tisnap's br "+
-				"is restored by `tisnap restore %s --to CLUSTER`, which rebuilds them first; of one by PingCAP's br "+
-				"restore another backup", cfg.Backup)
+			WithHint(
+				"they cannot be rebuilt here, as TiDB Operator starts TiDB right after this: a backup of tisnap's br "+
+					"is restored by `tisnap restore %s --to CLUSTER`, which rebuilds them first; of one by PingCAP's "+
+					"br "+
+					"restore another backup", cfg.Backup)
 	}
 	s.Warn("%d replicas have data that no log of the backup has, such as %s: "+
 		"they are rebuilt from the others before TiDB starts", len(names), names[0])

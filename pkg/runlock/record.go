@@ -135,8 +135,8 @@ func Break(ctx context.Context, store objstore.Store, name cluster.Name, epoch i
 	return failure.Annotate(err, "break lock", name.String())
 }
 
-// NoteReleased records in the lock that the cluster was released, for readers of the storage alone. It does nothing for a
-// cluster without a lock, or whose lock a run has since taken.
+// NoteReleased records in the lock that the cluster was released, for readers of the storage alone. It does nothing for
+// a cluster without a lock, or whose lock a run has since taken.
 func NoteReleased(ctx context.Context, store objstore.Store, name cluster.Name, at time.Time) error {
 	r, version, err := Read(ctx, store, name)
 	if err == nil && r.Released {

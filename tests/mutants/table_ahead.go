@@ -8,7 +8,7 @@ func aheadGuards() []Mutant {
 	const refused, none = "TestReplicaAheadOfTheLog_IsRefusedByName", "TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt"
 	return []Mutant{
 		in(plan, "a replica that is ahead wins a tie", noneAhead,
-			"rank(c.ahead(i))-rank(c.ahead(best)), ", "", planned),
+			"rank(c.ahead(i))-rank(c.ahead(best)),\n", "", planned),
 		in(plan, "a replica that is ahead shares a tie with one that is not", noneAhead,
 			" && c.ahead(best) == c.ahead(i)", "", planned),
 		in("pkg/resolve/plan/move.go", "a replica that is ahead is tried where another does not come to lead", noneAhead,

@@ -307,7 +307,8 @@ func (f *Freezer) CheckKept(ctx context.Context, ahead int) error {
 	for _, item := range slices.Sorted(maps.Keys(frozen)) {
 		if inForce[item] != fmt.Sprint(frozen[item]) {
 			return failure.New(failure.Corrupt, "look for replicas ahead of their logs", f.cfg.Cluster.String(),
-				"%d replicas are ahead, and PD's %s was not 0 since they were found: PD may have copied them", ahead, item).
+				"%d replicas are ahead, and PD's %s was not 0 since they were found: PD may have copied them", ahead,
+				item).
 				WithHint("restore again onto fresh volumes")
 		}
 	}

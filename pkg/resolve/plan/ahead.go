@@ -44,15 +44,16 @@ func (c *choices) ahead(i int) bool {
 	return found
 }
 
-// addAffected notes the peers whose data are ahead of the log that leads the region at hand: they skip each of its entries
-// up to there. One that is ahead of its own log alone gets the same entries that it has applied. Those that are known
-// to be affected stay so while the leader's log grows.
+// addAffected notes the peers whose data are ahead of the log that leads the region at hand: they skip each of its
+// entries up to there. One that is ahead of its own log alone gets the same entries that it has applied. Those that are
+// known to be affected stay so while the leader's log grows.
 func (c *choices) addAffected(best *peerRow) {
 	for _, on := range c.on {
 		store := c.stores[on]
 		applied, found := c.early[best.region][store]
 		if found && (c.certain || applied > best.index) {
-			c.affected = append(c.affected, Ahead{Region: cluster.RegionID(best.region), Store: store, Applied: applied})
+			c.affected = append(c.affected,
+				Ahead{Region: cluster.RegionID(best.region), Store: store, Applied: applied})
 		}
 	}
 }
@@ -91,9 +92,12 @@ func (p *Plan) takeAffected(c *choices) error {
 	case len(many) > 0:
 		return corruptAhead("every replica has data that no log of the backup has: " + failure.List(many))
 	case len(few) > 0:
-		return corruptAhead("a replica is missing, and another has data that no log of the backup has: " + failure.List(few))
+		return corruptAhead(
+			"a replica is missing, and another has data that no log of the backup has: " + failure.List(few))
 	case len(split) > 0:
-		return corruptAhead("a replica has data that no log of the backup has, and the replicas disagree about the region's keys: " + failure.List(split))
+		return corruptAhead(
+			"a replica has data that no log of the backup has, and the replicas disagree about the region's keys: " +
+				failure.List(split))
 	}
 	return nil
 }
@@ -103,7 +107,8 @@ func Quorum(replicas int) int { return replicas/2 + 1 }
 
 func corruptAhead(text string) error {
 	return failure.New(failure.Corrupt, "plan recovery", "", "%s", text).
-		WithHint("restore another backup; TiKV applies early since 8.2: take backups with raftstore.max-apply-unpersisted-log-limit at 0")
+		WithHint("restore another backup; TiKV applies early since 8.2: take backups with " +
+			"raftstore.max-apply-unpersisted-log-limit at 0")
 }
 
 // AffectedLeaders lists the affected replicas that are to lead, as their log alone is the best.

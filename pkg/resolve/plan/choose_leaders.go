@@ -57,7 +57,8 @@ type choices struct {
 // chooseLeaders chooses the best peers of each region, on all processors: the region ids are cut into as many parts.
 func chooseLeaders(stores []cluster.StoreID, tables []*StoreMetas, rules Rules) (*choices, error) {
 	if len(stores) > math.MaxUint16 {
-		return nil, failure.New(failure.Corrupt, "plan recovery", "", "%d stores are more than a cluster has", len(stores))
+		return nil, failure.New(failure.Corrupt, "plan recovery", "", "%d stores are more than a cluster has",
+			len(stores))
 	}
 	cuts := partition(tables, runtime.GOMAXPROCS(0))
 	parts, early := make([]*choices, len(cuts)-1), newAheadSet(rules.Ahead)
@@ -112,7 +113,8 @@ func (c *choices) run(line queue, replicas int) error {
 		c.row, c.on = c.row[:0], c.on[:0]
 		for len(line) > 0 && line[0].region == id {
 			if n := len(c.on); n > 0 && c.on[n-1] == line[0].store {
-				return failure.New(failure.Corrupt, "plan recovery", "", "store %s reported region %d twice", c.stores[line[0].store], id)
+				return failure.New(failure.Corrupt, "plan recovery", "", "store %s reported region %d twice",
+					c.stores[line[0].store], id)
 			}
 			c.row, c.on = append(c.row, line[0].peer()), append(c.on, line[0].store)
 			line.advance()
@@ -127,15 +129,16 @@ func (c *choices) run(line queue, replicas int) error {
 	return nil
 }
 
-// choose finds the peers that may lead the region at hand. Its range is that of the newest version: a peer that
-// has applied a split or merge proves that it was committed, so that it is in the best log too. Of equal logs
-// those may lead that have applied the newest version themselves, and none that is ahead of its log beside one that is not.
+// choose finds the peers that may lead the region at hand. Its range is that of the newest version: a peer that has
+// applied a split or merge proves that it was committed, so that it is in the best log too. Of equal logs those may
+// lead that have applied the newest version themselves, and none that is ahead of its log beside one that is not.
 func (c *choices) choose() error {
 	first, newest, peer := c.compare()
 	best := c.row[first]
 	s := choice{
-		region: best.region, version: newest.version, start: newest.start, end: newest.end, term: best.term, index: best.index,
-		peer: peer, replicas: saturate.To[uint16](len(c.row)), may: saturate.To[uint32](len(c.may)),
+		region: best.region, version: newest.version, start: newest.start, end: newest.end, term: best.term,
+		index: best.index,
+		peer:  peer, replicas: saturate.To[uint16](len(c.row)), may: saturate.To[uint32](len(c.may)),
 	}
 	ambiguous, uneven := false, false
 	for i, m := range c.row {
@@ -144,7 +147,8 @@ func (c *choices) choose() error {
 		}
 		uneven = uneven || m.version != newest.version
 		if m.version == newest.version && (m.start != newest.start || m.end != newest.end) {
-			return failure.New(failure.Corrupt, "plan recovery", "", "region %d has two ranges of version %d on stores %v", m.region, m.version, c.names())
+			return failure.New(failure.Corrupt, "plan recovery", "",
+				"region %d has two ranges of version %d on stores %v", m.region, m.version, c.names())
 		}
 		switch {
 		case better(best, m) != 0:
@@ -203,7 +207,8 @@ func (c *choices) compare() (best int, newest *peerRow, peer uint64) {
 		if m.version > newest.version {
 			newest = m
 		}
-		if cmp.Or(better(m, c.row[best]), rank(c.ahead(i))-rank(c.ahead(best)), cmp.Compare(c.row[best].version, m.version)) < 0 {
+		if cmp.Or(better(m, c.row[best]), rank(c.ahead(i))-rank(c.ahead(best)),
+			cmp.Compare(c.row[best].version, m.version)) < 0 {
 			best = i
 		}
 		peer = max(peer, m.peer)
@@ -229,5 +234,6 @@ func (c *choices) names() []cluster.StoreID {
 
 // find is the number of a region's choice.
 func (c *choices) find(region uint64) (int, bool) {
-	return slices.BinarySearchFunc(c.regions, region, func(s choice, id uint64) int { return cmp.Compare(s.region, id) })
+	return slices.BinarySearchFunc(c.regions, region,
+		func(s choice, id uint64) int { return cmp.Compare(s.region, id) })
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Others lists the stores beside the leader's that hold the region, the best log first. Raft itself refuses a leader
-// whose log lacks a committed entry, so that each of them may be tried, but those that are affected (see Plan.Affected).
+// whose log lacks a committed entry, so that each of them may be tried, but those that are affected (see
+// Plan.Affected).
 func (p *Plan) Others(l *Leader) []cluster.StoreID {
 	var out []cluster.StoreID
 	if len(p.peers) == 0 {
@@ -44,7 +45,8 @@ func (p *Plan) Move(to map[cluster.RegionID]cluster.StoreID) []cluster.StoreID {
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
 	for _, store := range changed {
-		kept := slices.DeleteFunc(slices.Clone(p.Commands[store]), func(c tikv.Command) bool { return lost[store][c.Region] })
+		kept := slices.DeleteFunc(slices.Clone(p.Commands[store]),
+			func(c tikv.Command) bool { return lost[store][c.Region] })
 		p.Commands[store] = append(kept, won[store]...)
 	}
 	return changed

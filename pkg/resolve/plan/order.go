@@ -74,7 +74,8 @@ func (o *ordering) sortEqual(items []keyed, depth int) {
 // compare is the plain way, for few keys and for those that end inside a word.
 func (o *ordering) compare(items []keyed) {
 	slices.SortFunc(items, func(a, b keyed) int {
-		return cmp.Or(bytes.Compare(o.key(a), o.key(b)), cmp.Compare(o.regions[a.choice].region, o.regions[b.choice].region))
+		return cmp.Or(bytes.Compare(o.key(a), o.key(b)),
+			cmp.Compare(o.regions[a.choice].region, o.regions[b.choice].region))
 	})
 }
 

@@ -113,7 +113,8 @@ func (p *Plan) tile(regions []choice, order []uint32, keys *keyTable) error {
 	}
 	var more []string
 	for _, i := range around(regions, order, keys) {
-		more = append(more, fmt.Sprintf("region %d %s of version %d", regions[i].region, regions[i].keyRange(keys), regions[i].version))
+		more = append(more,
+			fmt.Sprintf("region %d %s of version %d", regions[i].region, regions[i].keyRange(keys), regions[i].version))
 	}
 	for i := range p.Dropped {
 		more = append(more, p.Dropped[i].String())
@@ -126,7 +127,8 @@ func (p *Plan) tile(regions []choice, order []uint32, keys *keyTable) error {
 	}
 	return &failure.Error{
 		Op: "plan recovery", Kind: failure.Corrupt, Err: err,
-		Hint: "restore another backup: a split or merge fell into the cut of this one, and to continue would crash the stores",
+		Hint: "restore another backup: a split or merge fell into the cut of this one, and to continue would crash " +
+			"the stores",
 	}
 }
 
@@ -135,7 +137,8 @@ func around(regions []choice, order []uint32, keys *keyTable) []uint32 {
 	var out []uint32
 	for n := 0; n < len(order) && len(out) < failure.MaxListed; n++ {
 		s := &regions[order[n]]
-		broken := n == 0 && s.start != 0 || n == len(order)-1 && s.end != 0 || s.end != 0 && !keys.beyond(s.end, s.start)
+		broken := n == 0 && s.start != 0 || n == len(order)-1 && s.end != 0 ||
+			s.end != 0 && !keys.beyond(s.end, s.start)
 		if n+1 < len(order) {
 			broken = broken || s.end == 0 || s.end != regions[order[n+1]].start
 		}

@@ -16,8 +16,8 @@ type Rules struct {
 	// Lost lists the stores that the plan does without. Every region must have a majority of its replicas on
 	// the others.
 	Lost []cluster.StoreID
-	// Ahead lists the peers that are ahead of their own logs. AheadForSure says that they are affected by it, whatever the
-	// logs are by now: they were compared before the regions got leaders.
+	// Ahead lists the peers that are ahead of their own logs. AheadForSure says that they are affected by it, whatever
+	// the logs are by now: they were compared before the regions got leaders.
 	Ahead        []Ahead
 	AheadForSure bool
 }
@@ -45,7 +45,8 @@ type Overlap struct {
 
 // String names both regions.
 func (o Overlap) String() string {
-	return fmt.Sprintf("region %s %s of version %d is older than region %s of version %d", o.Region, o.Keys, o.Version, o.By, o.ByVersion)
+	return fmt.Sprintf("region %s %s of version %d is older than region %s of version %d", o.Region, o.Keys, o.Version,
+		o.By, o.ByVersion)
 }
 
 // Tombstone is a peer that its store has destroyed.
@@ -71,12 +72,12 @@ type Plan struct {
 	// Ambiguous lists regions with a peer of a lower term that has more log than the leader. TiKV 8.5 reports
 	// the term of the vote and not that of the log, so the others may not vote for the leader.
 	Ambiguous []cluster.RegionID
-	// Crowded lists regions with more peers than replicas: one is a learner, a witness, or left of a replica that
-	// was moved away, which the metas do not say. A learner that is asked to campaign does so (raft-rs, src/raft.rs:
-	// hup() does not ask promotable, which only the election timer and MsgTimeoutNow do), and the voters vote for it
-	// if its log is as good as theirs: it leads until the restart out of recovery mode. A witness has a lower
-	// priority, and wins only with a longer log; it has no data, and another peer is asked to lead then. What is left of a moved replica never wins. No peer campaigns
-	// while it has a change of its region's peers to apply.
+	// Crowded lists regions with more peers than replicas: one is a learner, a witness, or left of a replica that was
+	// moved away, which the metas do not say. A learner that is asked to campaign does so (raft-rs, src/raft.rs: hup()
+	// does not ask promotable, which only the election timer and MsgTimeoutNow do), and the voters vote for it if its
+	// log is as good as theirs: it leads until the restart out of recovery mode. A witness has a lower priority, and
+	// wins only with a longer log; it has no data, and another peer is asked to lead then. What is left of a moved
+	// replica never wins. No peer campaigns while it has a change of its region's peers to apply.
 	Crowded []cluster.RegionID
 	// Degraded lists regions that have a majority of their replicas, but not all.
 	Degraded []cluster.RegionID
@@ -84,8 +85,8 @@ type Plan struct {
 	// Dropped lists regions whose range a newer region has.
 	Dropped    []Overlap
 	Tombstones []Tombstone
-	// Affected lists the replicas whose data are ahead of the log that leads their region, by region and store: they skip
-	// its entries, the flashback's own among them, and have to be replaced.
+	// Affected lists the replicas whose data are ahead of the log that leads their region, by region and store: they
+	// skip its entries, the flashback's own among them, and have to be replaced.
 	Affected []Ahead
 	Lost     []cluster.StoreID
 
@@ -160,8 +161,9 @@ func (p *Plan) fill(c *choices, order []uint32, keys *keyTable) {
 	for _, i := range order {
 		s := &c.regions[i]
 		p.Leaders = append(p.Leaders, Leader{
-			Region: cluster.RegionID(s.region), Store: c.stores[s.store], Version: s.version, Term: s.term, Index: s.index,
-			Keys: s.keyRange(keys), Replicas: int(s.replicas), peers: s.may,
+			Region: cluster.RegionID(s.region), Store: c.stores[s.store], Version: s.version, Term: s.term,
+			Index: s.index,
+			Keys:  s.keyRange(keys), Replicas: int(s.replicas), peers: s.may,
 		})
 		commands[s.store] = append(commands[s.store], tikv.Command{Region: cluster.RegionID(s.region), AsLeader: true})
 	}

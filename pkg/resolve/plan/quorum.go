@@ -48,7 +48,8 @@ func (p *Plan) quorum(c *choices, tables []*StoreMetas, kept []uint32, rules Rul
 			p.Fewest = min(p.Fewest, n)
 			continue
 		}
-		refused = append(refused, fmt.Sprintf("region %d on %d store(s)%s", s.region, count(s), p.tombstonesOf(s.region)))
+		refused = append(refused,
+			fmt.Sprintf("region %d on %d store(s)%s", s.region, count(s), p.tombstonesOf(s.region)))
 	}
 	if len(refused) == 0 {
 		return nil
@@ -57,7 +58,8 @@ func (p *Plan) quorum(c *choices, tables []*StoreMetas, kept []uint32, rules Rul
 	if len(rules.Lost) > 0 {
 		without = fmt.Sprintf(" without store %s", joined(rules.Lost))
 	}
-	return failure.New(failure.Corrupt, "plan recovery", "", "%d regions are on fewer than %d of %d replicas%s, so committed writes may be lost: %s",
+	return failure.New(failure.Corrupt, "plan recovery", "",
+		"%d regions are on fewer than %d of %d replicas%s, so committed writes may be lost: %s",
 		len(refused), need, rules.Replicas, without, failure.List(refused)).WithHint("%s", hintQuorum)
 }
 
@@ -132,8 +134,8 @@ func (p *Plan) addTombstones(c *choices, tables []*StoreMetas, keys *keyTable) {
 	}
 }
 
-// refuseNewerTombstones refuses a region with a tombstone that has a longer log than the best peer that is left: the region
-// was merged away, and what took its place is not in the metas.
+// refuseNewerTombstones refuses a region with a tombstone that has a longer log than the best peer that is left: the
+// region was merged away, and what took its place is not in the metas.
 func (p *Plan) refuseNewerTombstones(c *choices, kept []uint32) error {
 	if len(p.Tombstones) == 0 {
 		return nil
@@ -155,6 +157,7 @@ func (p *Plan) refuseNewerTombstones(c *choices, kept []uint32) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	return failure.New(failure.Corrupt, "plan recovery", "", "%d tombstones have a longer log than the peers that are left of their regions: %s",
+	return failure.New(failure.Corrupt, "plan recovery", "",
+		"%d tombstones have a longer log than the peers that are left of their regions: %s",
 		len(refused), failure.List(refused)).WithHint("%s", hintQuorum)
 }

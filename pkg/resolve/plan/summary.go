@@ -14,8 +14,8 @@ type Summary struct {
 	Regions int          `json:"regions"`
 	Peers   int          `json:"peers"`
 	Stores  []StoreShare `json:"stores"` // by id
-	// Imbalance is by how many percent the store with the failure.MaxListed leaders has more than the one with the fewest.
-	// Only stores with equally good logs can share, so it is small unless the logs differ.
+	// Imbalance is by how many percent the store with the failure.MaxListed leaders has more than the one with the
+	// fewest. Only stores with equally good logs can share, so it is small unless the logs differ.
 	Imbalance float64 `json:"imbalancePercent"`
 	AllocID   uint64  `json:"allocID"`
 
@@ -57,7 +57,8 @@ type Lines struct {
 func (p *Plan) Summary() Summary {
 	s := Summary{
 		Regions: len(p.Leaders), Peers: p.Peers, AllocID: p.AllocID, Lagging: p.Lagging, Behind: p.Behind,
-		Uneven: regions(p.Uneven), Ambiguous: regions(p.Ambiguous), Crowded: regions(p.Crowded), Degraded: regions(p.Degraded), Fewest: p.Fewest,
+		Uneven: regions(p.Uneven), Ambiguous: regions(p.Ambiguous), Crowded: regions(p.Crowded),
+		Degraded: regions(p.Degraded), Fewest: p.Fewest,
 		Overlaps: Lines{Count: len(p.Dropped)}, Tombstones: Lines{Count: len(p.Tombstones)}, Lost: []string{},
 	}
 	for store, commands := range p.Commands {
@@ -73,7 +74,8 @@ func (p *Plan) Summary() Summary {
 		s.Overlaps.First = append(s.Overlaps.First, o.String())
 	}
 	for _, t := range p.Tombstones[:min(failure.MaxListed, len(p.Tombstones))] {
-		s.Tombstones.First = append(s.Tombstones.First, fmt.Sprintf("region %s %s on store %s", t.Region, t.Keys, t.Store))
+		s.Tombstones.First = append(s.Tombstones.First,
+			fmt.Sprintf("region %s %s on store %s", t.Region, t.Keys, t.Store))
 	}
 	for _, id := range p.Lost {
 		s.Without = append(s.Without, uint64(id))
@@ -85,10 +87,12 @@ func (p *Plan) Summary() Summary {
 // losses says in words what is given up.
 func (p *Plan) losses(out []string) []string {
 	if n := len(p.Lost); n > 0 {
-		out = append(out, fmt.Sprintf("the replicas of store %s: PD has to make them again from the others", joined(p.Lost)))
+		out = append(out,
+			fmt.Sprintf("the replicas of store %s: PD has to make them again from the others", joined(p.Lost)))
 	}
 	if n := len(p.Dropped); n > 0 {
-		out = append(out, fmt.Sprintf("the peers of %d older regions, whose keys newer regions hold: they get no leader", n))
+		out = append(out,
+			fmt.Sprintf("the peers of %d older regions, whose keys newer regions hold: they get no leader", n))
 	}
 	return out
 }

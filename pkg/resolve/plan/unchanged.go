@@ -8,8 +8,8 @@ import (
 )
 
 // Unchanged compares the logs that the stores have reported with the marks, and says of each of Leaders whether its log
-// ends where it did at its mark. Nothing is known so of a cluster without one of its stores: what the others lack may have
-// been written there. A region with a replica whose data are ahead of the leader's log was written to.
+// ends where it did at its mark. Nothing is known so of a cluster without one of its stores: what the others lack may
+// have been written there. A region with a replica whose data are ahead of the leader's log was written to.
 func (p *Plan) Unchanged(set *marks.Set) []bool {
 	same := make([]bool, len(p.Leaders))
 	if set.Len() == 0 || len(p.Lost) > 0 {
@@ -32,7 +32,10 @@ func (p *Plan) Logs() iter.Seq2[int, marks.Log] {
 	return func(yield func(int, marks.Log) bool) {
 		for i := range p.Leaders {
 			l := &p.Leaders[i]
-			log := marks.Log{Region: l.Region, Version: l.Version, Even: !uneven[l.Region], Term: l.Term, Longest: l.Index, Index: l.Index}
+			log := marks.Log{
+				Region: l.Region, Version: l.Version, Even: !uneven[l.Region], Term: l.Term, Longest: l.Index,
+				Index: l.Index,
+			}
 			if ambiguous[l.Region] {
 				log.Longest++ // a peer of an older term has a longer log than the leader
 			}

@@ -159,8 +159,10 @@ func (w *Sweep) stuck(why string, cause error) error {
 	}
 	text := fmt.Sprintf("%d regions are done and %d are not", w.finished, len(w.parked)+len(w.taken))
 	if cause == nil {
-		return failure.New(failure.Limited, w.cfg.Verb, w.cfg.Cluster.String(), "%s, %s: %s", text, why, failure.List(items)).
+		return failure.New(failure.Limited, w.cfg.Verb, w.cfg.Cluster.String(), "%s, %s: %s", text, why,
+			failure.List(items)).
 			WithHint("look at the stores' logs for these regions, then %s", w.cfg.Again)
 	}
-	return failure.New(failure.Limited, w.cfg.Verb, w.cfg.Cluster.String(), "%s: %s: %w", text, failure.List(items), cause)
+	return failure.New(failure.Limited, w.cfg.Verb, w.cfg.Cluster.String(), "%s: %s: %w", text, failure.List(items),
+		cause)
 }

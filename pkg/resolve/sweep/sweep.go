@@ -79,7 +79,8 @@ func New(cfg Config, run Run) *Sweep {
 	now := time.Now()
 	return &Sweep{
 		cfg: cfg, run: run,
-		queues: map[cluster.StoreID]*storeQueue{}, taken: map[cluster.RegionID]time.Time{}, parked: map[cluster.RegionID]parked{},
+		queues: map[cluster.StoreID]*storeQueue{}, taken: map[cluster.RegionID]time.Time{},
+		parked:  map[cluster.RegionID]parked{},
 		working: map[cluster.StoreID]working{},
 		answers: make(chan answer), routes: newLookups(), resends: newJob(), saves: newJob(), moved: now, asked: now,
 	}
@@ -88,8 +89,8 @@ func New(cfg Config, run Run) *Sweep {
 // Retries counts the calls that had to be sent again. It is valid when Run has returned.
 func (w *Sweep) Retries() int64 { return w.retries }
 
-// StoreTimes is how long each store worked: from its first call to the last one that succeeded. It is valid when Run has
-// returned.
+// StoreTimes is how long each store worked: from its first call to the last one that succeeded. It is valid when Run
+// has returned.
 func (w *Sweep) StoreTimes() map[cluster.StoreID]time.Duration {
 	out := make(map[cluster.StoreID]time.Duration, len(w.working))
 	for id, span := range w.working {
