@@ -50,6 +50,7 @@ func Style(s Source) []Violation {
 	ast.Inspect(file, c.node)
 	c.sleeps()
 	c.tables()
+	c.columns()
 	return c.found
 }
 
@@ -105,6 +106,7 @@ func (c *checker) declaration(decl ast.Decl) {
 		c.function(d)
 	case *ast.GenDecl:
 		c.general(d)
+		c.fields(d)
 	}
 }
 
