@@ -51,7 +51,8 @@ command resumes a run whose process died and reuses what it made.` + "\n" + exit
 
   # fast volumes for the restore, initialized by EC2, and cheaper settings afterwards
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type gp3 \
-    --volume-iops 16000 --volume-throughput 1000 --initialization-rate 300 --after-restore-iops 4000 --after-restore-throughput 250
+    --volume-iops 16000 --volume-throughput 1000 --initialization-rate 300 \
+    --after-restore-iops 4000 --after-restore-throughput 250
 
   # the cluster from your own repository, or the source's with changes
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --from-manifest copy.yaml
