@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -20,6 +21,18 @@ func (e *earlyApply) learn(old []earlyapply.Setting) {
 	if e.old = old; len(old) > 0 {
 		remainsEarly(e.remains, e.opts.Cluster, old)
 	}
+}
+
+// skip leaves stores out that are dead for good: one that comes back begins with its configured limit.
+func (e *earlyApply) skip(s *phase.Scope, dead []cluster.StoreID) {
+	e.old = slices.DeleteFunc(slices.Clone(e.old), func(was earlyapply.Setting) bool {
+		gone := slices.Contains(dead, was.Store)
+		if gone {
+			s.Warn("early apply is not put back on store %s, which does not answer: a restart brings its configured "+
+				"limit of %d", was.Store, was.Limit)
+		}
+		return gone
+	})
 }
 
 // undo puts the settings back, until its deadline. Its error is of kind Held.

@@ -91,12 +91,16 @@ func (o *holder) intend(ctx context.Context, s *phase.Scope, h *hold.Hold) error
 	return s.Intent(ctx, journal.IntentSchedulers, running)
 }
 
-// releaseLeftovers releases what earlier processes of the run hold. Its error is of kind Held.
-func (o *holder) releaseLeftovers(ctx context.Context) error {
-	_, err := hold.ReleaseLeftovers(ctx, hold.DeadHolds{
+// releaseLeftovers releases what earlier processes of the run hold. It returns the stores that do not answer, and on
+// which nothing of it can be left. Its error is of kind Held.
+func (o *holder) releaseLeftovers(ctx context.Context) (dead []cluster.StoreID, err error) {
+	done, err := hold.ReleaseLeftovers(ctx, hold.DeadHolds{
 		Cluster: o.opts.Cluster, Schedulers: o.own.Schedulers, Limits: o.own.Limits, Expires: o.expires,
 	}, o.pd, o.tikv)
-	return err
+	if done != nil {
+		dead = done.Unreached
+	}
+	return dead, err
 }
 
 // learn finds out what earlier processes of the run paused in PD: that is not another tool's hold. And until when they

@@ -107,9 +107,11 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 	s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its " +
 		"snapshots are deleted")
 	if len(f.Holds) > 0 {
-		if err := r.holder.releaseLeftovers(ctx); err != nil {
+		dead, err := r.holder.releaseLeftovers(ctx)
+		if err != nil {
 			return err
 		}
+		r.early.skip(s, dead)
 	}
 	return r.deleteMade(ctx, s, askedFor(f.Cuts))
 }

@@ -237,7 +237,8 @@ func (r *run) releaseLate(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Lease)
 	defer cancel()
 	if r.at.hold == nil {
-		return r.holder.releaseLeftovers(ctx)
+		_, err := r.holder.releaseLeftovers(ctx)
+		return err
 	}
 	defer r.at.hold.Disconnect()
 	_, err := r.at.release(ctx, s)
