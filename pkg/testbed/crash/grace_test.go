@@ -47,7 +47,7 @@ func graceful() map[string]stopped {
 			args: ofKilled(Backup, "wait", "runs", "abort", killedRun, "--yes"), at: "ec2.DeleteSnapshot", stalls: "ec2.DeleteSnapshot",
 			code: exitTerminated, left: []string{"run " + killedRun, "tisnap runs abort " + killedRun}, again: true,
 		},
-		"release": {args: ofPaused, at: "pd.ResumeScheduler", stalls: "pd.", code: exitHeld, left: []string{"tisnap release tidb/prod --yes, again"}, again: true},
+		"release": {args: ofPaused, at: "pd.ResumeScheduler", stalls: "pd.", code: exitHeld, left: []string{"tisnap release tidb/prod --yes again"}, again: true},
 	}
 }
 
