@@ -3,6 +3,7 @@ package tikv
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +163,7 @@ func regionError(id cluster.RegionID, e *errorpb.Error) *RegionError {
 		}
 	}
 	if busy := e.ServerIsBusy; busy != nil {
-		out.Backoff = saturate.To[time.Duration](busy.BackoffMs) * time.Millisecond
+		out.Backoff = min(saturate.To[time.Duration](busy.BackoffMs), math.MaxInt64/time.Millisecond) * time.Millisecond
 	}
 	if out.Message == "" { // TiKV sends FlashbackNotPrepared without a text
 		out.Message = strings.TrimSpace(e.String())

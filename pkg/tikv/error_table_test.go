@@ -2,6 +2,7 @@ package tikv
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,8 @@ func TestRegionError_EachError_HasItsKind(t *testing.T) {
 			require.NotEmpty(t, got.Message, tc.in.String())
 		})
 	}
+	endless := regionError(5, &errorpb.Error{Message: "m", ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: math.MaxUint64}})
+	require.Greater(t, endless.Backoff, 24*time.Hour, "it does not become negative")
 	busy := regionError(5, &errorpb.Error{Message: "m", ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: 1500}})
 	require.Equal(t, 1500*time.Millisecond, busy.Backoff)
 }
