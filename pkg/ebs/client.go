@@ -110,10 +110,7 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 }
 
 func newClient(cfg aws.Config, c Config) *Client {
-	transport := &http.Transport{}
-	if usual, ok := http.DefaultTransport.(*http.Transport); ok {
-		transport = usual.Clone()
-	}
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // net/http documents the type
 	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		transport = buildable.GetTransport() // has AWS_CA_BUNDLE's certificates
 	}

@@ -71,12 +71,8 @@ func New(l Limits) *Client { return &Client{limits: l.complete()} }
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), c.limits.Total)
 	defer cancel()
-	transport := &http.Transport{}
-	if usual, ok := http.DefaultTransport.(*http.Transport); ok {
-		transport = usual.Clone()
-	}
 	client := &http.Client{
-		Transport:     transport,
+		Transport:     http.DefaultTransport.(*http.Transport).Clone(), //nolint:errcheck // net/http documents the type
 		Timeout:       c.limits.Answer,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
