@@ -71,7 +71,7 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	if r.record.early != nil {
 		rules.Ahead = r.record.early.Affected
 	}
-	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // see judge
+	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // a plan is computed, and waits for nobody
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ func (r *run) planner() volumes.Planner {
 	return volumes.Planner{EC2: r.EBS, Manifest: r.backup.Manifest, Options: r.making.Options()}
 }
 
+// The steps below ask the run for its making, as a run that starts over has another one.
+
 // enableFast asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume
 // made before is as cold as any.
 func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
