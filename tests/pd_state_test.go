@@ -71,7 +71,7 @@ func TestPDState_IsInTheBackup(t *testing.T) { //nolint:tparallel // the parts f
 		require.NoError(t, faults.Add(fault.Rule{Point: "pd.SetRegionLabels", Position: fault.Before, Code: "400", Times: 99}))
 		e, c := restore(t, "part")
 		require.Equal(t, cli.ExitCode(3), e.code, e.stderr)
-		assert.Contains(t, e.line("error: "), "region label schema/app/t1 could not be put back")
+		assert.Contains(t, e.line("error: "), "could not restore region label schema/app/t1")
 		assert.Contains(t, e.stdout, "serves the data of backup")
 		assert.Contains(t, c.PD.Rules("placement"), "tiflash", "the rest is put back")
 	})

@@ -46,7 +46,7 @@ func (n *notebook) PutNote(_ context.Context, name string, body []byte, _ int64)
 	}
 	if name == n.loses {
 		n.loses = ""
-		return failure.New(failure.Conflict, "write note", name, "it is not of revision 0 any more")
+		return failure.New(failure.Conflict, "write note", name, "it is no longer at revision 0")
 	}
 	return nil
 }

@@ -24,18 +24,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/tracing/grpctrace"
 )
 
-// Config is where PD is and how to talk to it.
+// Config locates a PD cluster and describes how to connect to it.
 type Config struct {
-	Addresses []string    // client URLs or host:port, at least one; several are tried in turn
+	Addresses []string    // client URLs or host:port, at least one; tried in turn
 	TLS       *tls.Config // nil: plain text, or the system's roots if an address is https
 	Logger    *zap.Logger // nil: none
-	// Reach connects to a member's address; nil is directly. TLS is above it, and has the server prove the name in the
+	// Reach connects to a member's address; nil dials directly. TLS runs on top of it and verifies the name in the
 	// address.
 	Reach reach.Dial
 }
 
 // Client talks to one PD cluster. It implements Members, Scheduling, GC and Recovery and is safe for
-// concurrent use. A call goes round the addresses once and then gives up: retrying is the caller's, by kind.
+// concurrent use. A call tries each address once and then gives up: callers retry, according to the error's kind.
 type Client struct {
 	rpc    pdclient.Client
 	rest   *rest
@@ -55,17 +55,17 @@ const (
 	// rpcTimeout bounds one gRPC call whose ctx has no deadline; it is pd/client's default.
 	rpcTimeout  = 3 * time.Second
 	dialTimeout = 3 * time.Second
-	// openTries is how often opening asks all addresses, a second apart.
+	// openTries is how many times one round tries all addresses, a second apart.
 	openTries = 3
-	// openRounds is how often that is begun again while PD answers by HTTP: it changes its leader, or is overloaded.
+	// openRounds is the number of rounds while PD still answers over HTTP: it is electing a leader or is overloaded.
 	openRounds = 3
 )
 
-// quietOnce guards the one change of global state: pd/client logs to stdout through a global logger.
+// quietOnce guards our only change to global state: pd/client logs to stdout through a global logger.
 var quietOnce sync.Once
 
-// Open finds the members and PD's leader. ctx bounds the opening only; Close ends the client.
-// An unreachable PD is Limited after about 3 s, one that answers by HTTP alone after three times that; addresses of
+// Open finds the members and PD's leader. ctx bounds only Open itself; Close ends the client.
+// An unreachable PD is Limited after about 3 s, or three times that if it answers over HTTP alone; addresses of
 // different clusters are Conflict.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	for round := 1; ; round++ {
@@ -76,7 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}
 }
 
-// connect is one round of Open. It reports whether PD answers by HTTP, if it failed.
+// connect is one round of Open. On failure it reports whether PD answers over HTTP.
 func connect(ctx context.Context, cfg Config) (c *Client, answers bool, err error) {
 	const op = "connect to pd"
 	target := strings.Join(cfg.Addresses, ",")
@@ -96,7 +96,7 @@ func connect(ctx context.Context, cfg Config) (c *Client, answers bool, err erro
 	stop := context.AfterFunc(ctx, cancel)
 	c.rpc, err = pdclient.NewClientWithContext(life, caller.Component("tisnap"), urls, pdclient.SecurityOption{},
 		opt.WithEnableRouterClient(false), // PD 8.5 and older have no QueryRegion: region look-ups would hang
-		opt.WithInitMetricsOption(false),  // it would make them again, while other clients write to them
+		opt.WithInitMetricsOption(false),  // would replace the global metrics while other clients write to them
 		opt.WithCustomTimeoutOption(rpcTimeout),
 		opt.WithMaxErrorRetry(openTries),
 		opt.WithGRPCDialOptions(append(recorded(ctx),
@@ -117,7 +117,7 @@ func connect(ctx context.Context, cfg Config) (c *Client, answers bool, err erro
 	return c, true, nil
 }
 
-// recorded makes spans of the calls, if the run that opens the client is recorded.
+// recorded adds a span per call if the run is traced.
 func recorded(ctx context.Context) []grpc.DialOption {
 	if !tracing.On(ctx) {
 		return nil
@@ -125,7 +125,7 @@ func recorded(ctx context.Context) []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithStatsHandler(grpctrace.Handler{})}
 }
 
-// explain finds out by HTTP why the opening failed, and whether PD answers that: pd/client says only that it did.
+// explain asks over HTTP why connecting failed, and reports whether PD answered: pd/client gives no reason.
 func (c *Client) explain(ctx context.Context, err error) (answers bool, why error) {
 	if strings.Contains(err.Error(), "unmatched cluster id") {
 		return true, err
@@ -143,7 +143,7 @@ func (c *Client) Close() {
 	c.rest.close()
 }
 
-// endpoints makes URLs of the addresses and settles whether TLS is used.
+// endpoints turns the addresses into URLs and decides whether to use TLS.
 func endpoints(cfg Config) ([]string, *tls.Config, error) {
 	tlsConfig := cfg.TLS
 	hosts := make([]string, 0, len(cfg.Addresses))
@@ -175,7 +175,7 @@ func endpoints(cfg Config) ([]string, *tls.Config, error) {
 	return hosts, tlsConfig, nil
 }
 
-// dialPlain connects without TLS. It takes no proxy from the environment: PD is in the cluster's network.
+// dialPlain connects without TLS. It ignores proxies in the environment: PD is on the cluster's network.
 func dialPlain(dial reach.Dial) reach.Dial {
 	if dial == nil {
 		dial = reach.New(reach.Config{}).Dial
@@ -187,8 +187,8 @@ func dialPlain(dial reach.Dial) reach.Dial {
 	}
 }
 
-// dialer connects for gRPC. pd/client takes certificates only as files, so TLS is done here below it. The server has to
-// prove the name in address, wherever it is reached.
+// dialer connects for gRPC. pd/client takes certificates only as files, so TLS is done here, below it. The server's
+// certificate must match the name in address, whatever address is dialled.
 func dialer(tlsConfig *tls.Config, dial reach.Dial) func(context.Context, string) (net.Conn, error) {
 	if tlsConfig == nil {
 		return dial

@@ -25,17 +25,17 @@ type class struct {
 
 const (
 	hintReach  = "check that PD is running and reachable at its client port"
-	hintInside = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where PD is by " +
-		"--resolve or --address-map: its addresses are DNS names of the cluster, which resolve nowhere else"
-	hintForward = "grant create pods/portforward, or name another way: --via direct"
+	hintInside = "PD's addresses are DNS names that resolve only inside the Kubernetes cluster: run there, as a Job, " +
+		"or use --via port-forward, or map them with --resolve or --address-map"
+	hintForward = "grant create pods/portforward, or use --via direct"
 	hintVersion = "use a PD of version 7.5, 8.1 or 8.5"
-	hintTLS     = "check --ca, --cert and --key, or the secret NAME-cluster-client-secret, against those of the cluster"
+	hintTLS     = "check that --ca, --cert and --key, or the secret NAME-cluster-client-secret, belong to the cluster"
 	hintStart   = "start the cluster's TiKV stores first"
 	hintCluster = "check that all PD addresses belong to the cluster"
 )
 
-// textTable is asked first: PD's own codes and texts, in an HTTP body, a gRPC status or an answer's header.
-// The first row that is found in the text counts.
+// textTable has PD's own codes and texts, from an HTTP body, a gRPC status or a response header. It is consulted
+// first, and its first matching row wins.
 func textTable() []struct {
 	text string
 	class
@@ -52,13 +52,13 @@ func textTable() []struct {
 		{"cluster is not bootstrapped", class{failure.Unready, hintStart}},
 		{"[PD:server:ErrServerNotStarted]", class{failure.Limited, hintReach}},
 		{"[PD:scheduler:ErrSchedulerNotFound]", class{
-			failure.NotFound, "list the schedulers: PD has none until its coordinator has started",
+			failure.NotFound, "list the schedulers; PD has none until its coordinator has started",
 		}},
 		{"[PD:operator:ErrAddOperator]", class{
 			failure.Limited, "wait until PD's other operator on the region has ended",
 		}},
 		{"[PD:core:ErrRegionNotFound]", class{failure.NotFound, ""}},
-		{"need to clean up TTL first", class{failure.Conflict, "wait until the TTL config has run out, or drop it"}},
+		{"need to clean up TTL first", class{failure.Conflict, "wait until the TTL config has expired, or drop it"}},
 		{"unsupported ttl config", class{failure.Usage, hintVersion}},
 		{"can only recover alloc id when recovering mark marked", class{
 			failure.Unready, "set PD's snapshot-recovering mark first",
@@ -70,7 +70,7 @@ func textTable() []struct {
 		{"unmatched cluster id", class{failure.Conflict, hintCluster}},
 		{"cluster id does not match", class{failure.Conflict, hintCluster}},
 		{"INCOMPATIBLE_VERSION", class{failure.Unready, hintVersion}},
-		{"etcdserver: leader changed", class{failure.Limited, hintReach}}, // with status 500, of a write
+		{"etcdserver: leader changed", class{failure.Limited, hintReach}}, // status 500, on a write
 		{"etcdserver: request timed out", class{failure.Limited, hintReach}},
 		{"no leader", class{failure.Limited, hintReach}},
 		{"not leader", class{failure.Limited, hintReach}},
@@ -81,7 +81,7 @@ func textTable() []struct {
 	}
 }
 
-// statusTable holds the HTTP statuses whose text is in no row above.
+// statusTable is for HTTP errors whose text is not in textTable.
 func statusTable() map[int]class {
 	return map[int]class{
 		http.StatusBadRequest:         {failure.Usage, ""},
@@ -97,7 +97,7 @@ func statusTable() map[int]class {
 	}
 }
 
-// codeTable holds the gRPC codes whose text is in no row above.
+// codeTable is for gRPC errors whose text is not in textTable.
 func codeTable() map[codes.Code]class {
 	return map[codes.Code]class{
 		codes.Unavailable:        {failure.Limited, hintReach},
@@ -113,7 +113,7 @@ func codeTable() map[codes.Code]class {
 	}
 }
 
-// classify finds what err means. What no table knows is Unknown.
+// classify looks err up in the tables. An error in none of them is Unknown.
 func classify(err error) class {
 	text := err.Error()
 	for _, row := range textTable() {

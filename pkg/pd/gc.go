@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// forever is what a safe point that does not expire is given: PD's number is beyond what a Time prints.
+// forever is the expiry of a safe point that does not expire: PD's own number is too large for a Time to print.
 func forever() time.Time { return time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC) }
 
 // SafePoints lists the service safe points and the cluster's GC safe point.
@@ -37,7 +37,7 @@ func (c *Client) SafePoints(ctx context.Context) (services []SafePoint, gc clust
 }
 
 // HoldGC sets the service's safe point for ttl, in whole seconds rounded up, and returns the lowest one of
-// all services. If that is above ts, PD has not accepted it and gives no error. Idempotent.
+// all services. If that is above ts, PD has rejected ts without an error. Idempotent.
 func (c *Client) HoldGC(ctx context.Context, service string, ts cluster.TS, ttl time.Duration) (cluster.TS, error) {
 	const op = "hold gc"
 	if ttl <= 0 || service == "" {
@@ -66,8 +66,8 @@ func (c *Client) ReleaseGC(ctx context.Context, service string) error {
 	return translate(ctx, err, op, service)
 }
 
-// setSafePoint sets a service's safe point for ttl seconds, or removes it for 0, and returns the lowest of all
-// services.
+// setSafePoint sets a service's safe point for ttl seconds, or removes it if ttl is 0, and returns the lowest of
+// all services.
 func (c *Client) setSafePoint(ctx context.Context, service string, ttl int64, ts cluster.TS) (uint64, error) {
 	//nolint:staticcheck // PD 8.5 has no GC barriers
 	return c.rpc.UpdateServiceGCSafePoint(ctx, service, ttl, uint64(ts))

@@ -5,26 +5,25 @@ import (
 	"strings"
 )
 
-// ImportTask is an import that registered itself in PD.
+// ImportTask is an import registered in PD.
 type ImportTask struct {
-	Kind string // "lightning", "restore" or "import-into", as its tool calls it
+	Kind string // "lightning", "restore" or "import-into", chosen by the tool
 	Name string
 }
 
-// Imports lists the imports that run.
+// Imports lists running imports.
 type Imports interface {
-	// ImportTasks lists the imports that registered themselves: TiDB Lightning, br restore and IMPORT INTO since
-	// TiDB 7.1. A task that died is listed until its lease of 3 min has run out. ADD INDEX and older tools do
-	// not register.
+	// ImportTasks lists the registered imports: TiDB Lightning, br restore and IMPORT INTO since TiDB 7.1. A dead
+	// task is listed until its 3 min lease expires. ADD INDEX and older tools do not register.
 	ImportTasks(ctx context.Context) ([]ImportTask, error)
 }
 
 var _ Imports = (*Client)(nil)
 
-// importPrefix is where tools put a key with a lease while they import: the register of br (br/pkg/utils).
+// importPrefix is where br's registry (br/pkg/utils) keeps a leased key per running import.
 const importPrefix = "/tidb/brie/import/"
 
-// ImportTasks lists the imports that registered themselves, by kind and name.
+// ImportTasks lists the registered imports, by kind and name.
 func (c *Client) ImportTasks(ctx context.Context) ([]ImportTask, error) {
 	pairs, err := c.etcdPrefix(ctx, importPrefix)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Notes keeps small documents of tisnap's in PD's etcd, under a prefix of its own as br's and TiCDC's are. They outlive
-// the process that wrote them and PD's restarts, and are in no backup.
+// Notes keeps small documents in PD's etcd, under tisnap's own prefix. They outlive the process that wrote them and
+// PD's restarts, and are in no backup.
 type Notes interface {
-	// Note reads a document, and the revision to change it by: nil and 0 if there is none.
+	// Note reads a document and its revision, which PutNote needs: nil and 0 if there is none.
 	Note(ctx context.Context, name string) (body []byte, revision int64, err error)
-	// PutNote replaces the document of this revision, 0 for none; a nil body removes it. Conflict if it is of another
-	// revision by now, also if an earlier answer to this very call was lost: read it, and decide again.
+	// PutNote replaces the document if it is still at this revision, 0 for none; a nil body removes it. Otherwise
+	// Conflict, which may also mean that this very call succeeded and its answer was lost: read the note and decide.
 	PutNote(ctx context.Context, name string, body []byte, revision int64) error
 }
 
@@ -22,7 +22,7 @@ var _ Notes = (*Client)(nil)
 
 const notePrefix = "/tisnap/"
 
-// Note reads one key by etcd's JSON gateway.
+// Note reads one key through etcd's JSON gateway.
 func (c *Client) Note(ctx context.Context, name string) (body []byte, revision int64, err error) {
 	query := map[string][]byte{"key": []byte(notePrefix + name)}
 	var answer struct {
@@ -54,13 +54,13 @@ func (c *Client) PutNote(ctx context.Context, name string, body []byte, revision
 		"success": []any{change},
 	}
 	var answer struct {
-		Succeeded bool `json:"succeeded"` // left out where it is false
+		Succeeded bool `json:"succeeded"` // omitted if false
 	}
 	if err := c.rest.call(ctx, http.MethodPost, "/v3/kv/txn", request, &answer, mayRepeat); err != nil {
 		return translate(ctx, err, op, name)
 	}
 	if !answer.Succeeded {
-		return failure.New(failure.Conflict, op, name, "it is not of revision %d any more", revision)
+		return failure.New(failure.Conflict, op, name, "it is no longer at revision %d", revision)
 	}
 	return nil
 }

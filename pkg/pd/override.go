@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Overrides lists the overrides in force by item, each with the end of its lease in PD's etcd.
+// Overrides lists the overrides in force by item, each with the expiry of its lease in PD's etcd.
 func (c *Client) Overrides(ctx context.Context) ([]Override, error) {
 	const op = "read ttl config"
 	pairs, err := c.etcdPrefix(ctx, ttlPrefix)
@@ -28,14 +28,14 @@ func (c *Client) Overrides(ctx context.Context) ([]Override, error) {
 	return overrides, nil
 }
 
-// leaseEnd is when a lease of PD's etcd runs out; zero for no lease, and where the gateway does not know.
+// leaseEnd returns when a lease in PD's etcd expires; zero without a lease, or if the gateway does not know it.
 func (c *Client) leaseEnd(ctx context.Context, id int64) (time.Time, error) {
 	if id == 0 {
 		return time.Time{}, nil
 	}
 	query := map[string]string{"ID": strconv.FormatInt(id, 10)}
 	var answer struct {
-		TTL int64 `json:"TTL,string"` // seconds left; -1 once it has run out
+		TTL int64 `json:"TTL,string"` // seconds left; -1 once expired
 	}
 	err := c.rest.call(ctx, http.MethodPost, "/v3/lease/timetolive", query, &answer, mayRepeat)
 	if err != nil && failure.Is(translate(ctx, err, "", ""), failure.NotFound) {

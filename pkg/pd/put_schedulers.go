@@ -11,17 +11,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// schedulersItem is where PD's config lists its schedulers.
+// schedulersItem is the config item that lists PD's schedulers.
 const schedulersItem = "schedulers-v2"
 
-// scheduler is one as PD's config lists it.
+// scheduler is an entry of that list.
 type scheduler struct {
 	Type    string   `json:"type"`
 	Args    []string `json:"args"`
 	Disable bool     `json:"disable"`
 }
 
-// WithoutSchedulers is the state without the list of schedulers, for a PD that is not to start any yet.
+// WithoutSchedulers returns the state without its schedulers, for a PD that must not start any yet.
 func WithoutSchedulers(state cluster.PDState) cluster.PDState {
 	var schedule map[string]json.RawMessage
 	if json.Unmarshal(state.Config["schedule"], &schedule) != nil {
@@ -37,7 +37,7 @@ func WithoutSchedulers(state cluster.PDState) cluster.PDState {
 	return state
 }
 
-// schedulersIn are the schedulers that run, by what a person calls them; none where PD does not list them.
+// schedulersIn returns the running schedulers by display name, nil if PD does not list them.
 func schedulersIn(sections map[string]json.RawMessage) map[string]scheduler {
 	var schedule map[string]json.RawMessage
 	var list []scheduler
@@ -47,7 +47,7 @@ func schedulersIn(sections map[string]json.RawMessage) map[string]scheduler {
 	}
 	out := map[string]scheduler{}
 	for _, s := range list {
-		s.Args = slices.DeleteFunc(s.Args, func(arg string) bool { return arg == "" }) // a range that is open
+		s.Args = slices.DeleteFunc(s.Args, func(arg string) bool { return arg == "" }) // an open range
 		if !s.Disable {
 			out[strings.Join(append([]string{s.name()}, s.Args...), " ")] = s
 		}
@@ -55,7 +55,7 @@ func schedulersIn(sections map[string]json.RawMessage) map[string]scheduler {
 	return out
 }
 
-// name is what PD's API calls it.
+// name returns the scheduler's name in PD's API.
 func (s scheduler) name() string {
 	if s.Type == "hot-region" {
 		return "balance-hot-region-scheduler"
@@ -63,7 +63,7 @@ func (s scheduler) name() string {
 	return s.Type + "-scheduler"
 }
 
-// request is the body that adds it; nil where what PD shows of it is not enough.
+// request returns the body that adds the scheduler, nil if PD's list does not have enough for it.
 func (s scheduler) request() any {
 	body := map[string]any{"name": s.name()}
 	if len(s.Args) == 0 {
@@ -77,10 +77,10 @@ func (s scheduler) request() any {
 	return body
 }
 
-// schedulerDifferences lists each scheduler that PD does not have, and each that it has and the source had not.
+// schedulerDifferences lists the schedulers that PD lacks, and those that only PD has.
 func schedulerDifferences(have, want map[string]scheduler) []difference {
 	var out []difference
-	if len(want) == 0 { // not known
+	if len(want) == 0 { // unknown
 		return nil
 	}
 	for _, name := range sortedKeys(want) {

@@ -9,17 +9,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// difference is something that PD does not have as the backup has it, and the call that sets it.
+// difference is a setting that PD has otherwise than the backup, and the call that sets it.
 type difference struct {
 	what         string // "placement rules of group pd"
 	method, path string // "" if no call can set it
 	body         any
-	extra        bool // PD has it, and the source had not
+	extra        bool // PD has it, the source did not
 }
 
-// PutState sets what differs from want, each difference by a call of its own, so that one that PD refuses leaves the
-// others alone. The config comes first: it says whether there are placement rules at all, and PD refuses some items
-// once there are rules besides its own.
+// PutState sets what differs from want, in one call per difference, so that one refusal does not affect the others.
+// The config comes first: it enables placement rules, and PD refuses some items once there are rules besides its own.
 func (c *Client) PutState(ctx context.Context, want cluster.PDState) (left []string, err error) {
 	have, err := c.State(ctx)
 	if err != nil {
@@ -31,7 +30,7 @@ func (c *Client) PutState(ctx context.Context, want cluster.PDState) (left []str
 		if d.method == "" {
 			continue
 		}
-		err := translate(ctx, c.rest.call(ctx, d.method, d.path, d.body, nil, repeatable(true)), "put back "+d.what, "")
+		err := translate(ctx, c.rest.call(ctx, d.method, d.path, d.body, nil, mayRepeat), "restore "+d.what, "")
 		if refused[d.what] = err; failure.Transient(err) {
 			transient = append(transient, err)
 		}
@@ -42,37 +41,37 @@ func (c *Client) PutState(ctx context.Context, want cluster.PDState) (left []str
 	for _, d := range differences(have, want) {
 		left = append(left, d.sentence(refused[d.what]))
 	}
-	return append(left, lost(want)...), failure.Join(transient...)
+	return append(left, notInBackup(want)...), failure.Join(transient...)
 }
 
-// sentence says that the difference stays, and why.
+// sentence describes a difference that remains, and why.
 func (d difference) sentence(refused error) string {
 	switch {
 	case d.extra:
-		return d.what + " runs, and did not in the source: remove it by pd-ctl if it is to be off"
+		return d.what + " runs but did not in the source: remove it with pd-ctl if you do not want it"
 	case refused != nil:
-		return fmt.Sprintf("%s could not be put back: %v", d.what, refused)
+		return fmt.Sprintf("could not restore %s: %v", d.what, refused)
 	case d.method == "":
-		return fmt.Sprintf("%s: put it back by pd-ctl", d.what)
+		return fmt.Sprintf("%s: restore it with pd-ctl", d.what)
 	}
-	return d.what + ": PD took them and has others"
+	return d.what + ": PD accepted the value but has another"
 }
 
-// lost are the parts that the backup does not have, or has in a form that this program does not know.
-func lost(want cluster.PDState) []string {
+// notInBackup describes the parts that the backup lacks, or has in a newer format.
+func notInBackup(want cluster.PDState) []string {
 	var out []string
 	for _, name := range sortedKeys(want.Missing) {
 		out = append(out, fmt.Sprintf("the %s are not in the backup: %s", name, want.Missing[name]))
 	}
 	if want.Version > cluster.PDStateVersion {
 		out = append(out,
-			fmt.Sprintf("the backup's PD state is of version %d, of which this program knows version %d", want.Version,
+			fmt.Sprintf("the backup's PD state has version %d, but this program knows only version %d", want.Version,
 				cluster.PDStateVersion))
 	}
 	return out
 }
 
-// differences lists what has to be set, in the order in which PD takes it.
+// differences lists what to set, in the order in which PD accepts it.
 func differences(have, want cluster.PDState) []difference {
 	var out []difference
 	items, now := configItems(want.Config), configItems(have.Config)

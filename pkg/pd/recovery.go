@@ -16,7 +16,7 @@ import (
 
 const markPath = apiPrefix + "/admin/cluster/markers/snapshot-recovering"
 
-// lastYear is the last whole year of timestamps that PD 8.5 starts with again; past 2046-12 it does not.
+// lastYear is the last whole year whose timestamps PD 8.5 can restart with; past 2046-12 it does not start.
 const lastYear = 2045
 
 // MarkRecovering sets the mark that makes TiKV start in recovery mode. Idempotent.
@@ -39,14 +39,14 @@ func (c *Client) Recovering(ctx context.Context) (bool, error) {
 	return answer.Marked, translate(ctx, err, "read recovering mark", "")
 }
 
-// RaiseTS makes every later timestamp larger than ts, and takes one to prove it. Idempotent. A ts past 2045
-// is Corrupt: it comes from broken data, and PD would not start with it again.
+// RaiseTS makes every later timestamp larger than ts, and takes one to verify it. Idempotent. A ts past 2045
+// is Corrupt: it comes from broken data, and PD could not restart with it.
 func (c *Client) RaiseTS(ctx context.Context, ts cluster.TS) error {
 	const op = "raise timestamp"
 	target := ts.String()
 	if ts.Time().Year() > lastYear {
 		return failure.New(failure.Corrupt, op, target,
-			"its time is %s, and pd does not start again with timestamps past 2046",
+			"its time is %s, and pd cannot restart with timestamps past 2046",
 			ts.Time().Format("2006-01-02"))
 	}
 	body := map[string]any{"tso": ts.String(), "force-use-larger": true}
@@ -58,13 +58,13 @@ func (c *Client) RaiseTS(ctx context.Context, ts cluster.TS) error {
 		return failure.Annotate(err, op, target)
 	}
 	if now <= ts {
-		return failure.New(failure.Conflict, op, target, "pd accepted it but then gave out %s", now)
+		return failure.New(failure.Conflict, op, target, "pd accepted it but then returned %s", now)
 	}
 	return nil
 }
 
-// RaiseAllocID makes every later id larger than id and proves it by allocating one. It changes nothing if
-// ids are above already. Without the mark it is Unready. It uses up an id or two.
+// RaiseAllocID makes every later id larger than id and verifies it by allocating one. It changes nothing if
+// ids are already larger. Without the mark it is Unready. It uses up an id or two.
 // It must not run while stores allocate ids close to id: PD has no compare-and-set.
 func (c *Client) RaiseAllocID(ctx context.Context, id uint64) error {
 	const op = "raise alloc id"
@@ -84,8 +84,8 @@ func (c *Client) RaiseAllocID(ctx context.Context, id uint64) error {
 	if next > id {
 		return nil
 	}
-	// Not sent to a second member when the answer is lost: the allocator may have moved on since, and the
-	// same request would lower it. The caller starts again with a comparison.
+	// Not sent to a second member if the answer is lost: the allocator may have advanced since, and the same
+	// request would lower it. The caller starts over with a comparison.
 	body := map[string]string{"id": target}
 	if err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/admin/base-alloc-id", body, nil, once); err != nil {
 		return translate(ctx, err, op, target)
@@ -94,12 +94,12 @@ func (c *Client) RaiseAllocID(ctx context.Context, id uint64) error {
 		return translate(ctx, err, op, target)
 	}
 	if next <= id {
-		return failure.New(failure.Conflict, op, target, "pd accepted it but then gave out %d", next)
+		return failure.New(failure.Conflict, op, target, "pd accepted it but then allocated %d", next)
 	}
 	return nil
 }
 
-// allocID takes an id. pd/client does not offer the call, so it is made on its connection to the leader.
+// allocID allocates an id. pd/client has no such call, so it is made on its connection to the leader.
 func (c *Client) allocID(ctx context.Context) (uint64, error) {
 	conn := c.rpc.GetServiceDiscovery().GetServingEndpointClientConn()
 	if conn == nil {
@@ -111,7 +111,7 @@ func (c *Client) allocID(ctx context.Context) (uint64, error) {
 		Header: &pdpb.RequestHeader{ClusterId: c.rpc.GetClusterID(ctx)}, Count: 1,
 	})
 	if err != nil {
-		// pd/client looks for a new leader only after errors of its own calls.
+		// pd/client looks for a new leader only after errors in its own calls.
 		c.rpc.GetServiceDiscovery().ScheduleCheckMemberChanged()
 		return 0, err
 	}

@@ -26,7 +26,7 @@ const apiPrefix = "/pd/api/v1"
 // answerTimeout is how long one member may take to start its answer; PD's calls take milliseconds.
 const answerTimeout = 5 * time.Second
 
-// statusError is an answer of PD that is not 200.
+// statusError is a response other than 200.
 type statusError struct {
 	status int
 	body   string
@@ -35,7 +35,7 @@ type statusError struct {
 // Error prints the status and PD's text.
 func (e *statusError) Error() string { return fmt.Sprintf("pd answered %d: %s", e.status, e.body) }
 
-// rest is PD's HTTP API on several members. Any member will do: followers forward to the leader.
+// rest is a client of PD's HTTP API. Any member will do: followers forward to the leader.
 type rest struct {
 	urls  []string
 	first atomic.Int64 // the member that answered last
@@ -59,7 +59,7 @@ func newRest(urls []string, tlsConfig *tls.Config, dial reach.Dial) *rest {
 
 func (r *rest) close() { r.http.CloseIdleConnections() }
 
-// repeatable says whether a call whose answer was lost may be sent again.
+// repeatable is whether a call whose answer was lost may be sent again.
 type repeatable bool
 
 const (
@@ -67,8 +67,8 @@ const (
 	once      repeatable = false
 )
 
-// call sends one request, to the next member if one does not answer, and decodes the answer into out unless
-// that is nil. Once means: not to the next member if this one may have done it.
+// call sends one request, moving to the next member if one does not answer, and decodes the answer into out unless
+// that is nil. A call with once does not move on if the member may have executed it.
 func (r *rest) call(ctx context.Context, method, path string, in, out any, repeat repeatable) error {
 	var body []byte
 	if in != nil {
@@ -119,8 +119,8 @@ func (r *rest) send(
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if repeat == mayRepeat {
-		// The key without a value is net/http's way to say that it may send the request again, on a fresh
-		// connection, when a kept one turns out to be dead: PD's restart looks like that.
+		// A key without a value lets net/http resend the request on a fresh connection if the idle one turns out
+		// to be dead, as after PD's restart.
 		req.Header["Idempotency-Key"] = nil
 	}
 	resp, err := r.http.Do(req)
@@ -138,7 +138,7 @@ func (r *rest) send(
 	return answer, nil
 }
 
-// plainText is PD's error text: mostly a JSON string, sometimes bare.
+// plainText returns PD's error text, which is mostly a JSON string, sometimes bare.
 func plainText(body []byte) string {
 	text := strings.TrimSpace(string(body))
 	var unquoted string
@@ -158,7 +158,7 @@ func decode(answer []byte, out any) error {
 	return nil
 }
 
-// tryNext reports whether another member may do better than the one that gave err.
+// tryNext reports whether to try another member after err.
 func tryNext(err error, repeat repeatable) bool {
 	var refused *statusError
 	if errors.As(err, &refused) {
@@ -170,7 +170,7 @@ func tryNext(err error, repeat repeatable) bool {
 	return notSent || repeat == mayRepeat
 }
 
-// isTransport reports whether err comes from the connection and not from PD.
+// isTransport reports whether err is from the connection rather than from PD.
 func isTransport(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

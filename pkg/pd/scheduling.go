@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// ttlPrefix is where PD's etcd holds the overrides; GET config does not show them.
+// ttlPrefix is where PD's etcd has the overrides, which GET config does not show.
 const ttlPrefix = "/config/ttl/"
 
 // Schedulers lists all schedulers with their pauses, by name. ResumeAt is PD's, to the second.
@@ -44,9 +44,8 @@ func (c *Client) Schedulers(ctx context.Context) ([]Scheduler, error) {
 	return schedulers, nil
 }
 
-// PauseScheduler pauses one scheduler until ttl, in whole seconds rounded up, has passed. Idempotent; an
-// unknown scheduler is NotFound. PD's "all" is refused as Usage: it does nothing, and says it did, while
-// the coordinator has not started.
+// PauseScheduler pauses one scheduler for ttl, in whole seconds rounded up. Idempotent; an unknown scheduler is
+// NotFound. PD's "all" is Usage: until the coordinator has started, PD reports success and pauses nothing.
 func (c *Client) PauseScheduler(ctx context.Context, name string, ttl time.Duration) error {
 	if ttl <= 0 {
 		return failure.New(failure.Usage, "pause scheduler", name, "ttl %s is not positive", ttl)
@@ -61,7 +60,7 @@ func (c *Client) ResumeScheduler(ctx context.Context, name string) error {
 
 func (c *Client) delayScheduler(ctx context.Context, op, name string, delay int64) error {
 	if name == "" || name == "all" {
-		return failure.New(failure.Usage, op, fmt.Sprintf("%q", name), "not the name of one scheduler").
+		return failure.New(failure.Usage, op, fmt.Sprintf("%q", name), "is not the name of a scheduler").
 			WithHint("list the schedulers and name each")
 	}
 	body := map[string]int64{"delay": delay}
@@ -69,8 +68,8 @@ func (c *Client) delayScheduler(ctx context.Context, op, name string, delay int6
 	return translate(ctx, err, op, name)
 }
 
-// SetTTLConfig overrides config items until ttl, in whole seconds rounded up, has passed. It is in force at
-// once and outlives a change of PD's leader. Idempotent; an item that PD cannot override is Usage.
+// SetTTLConfig overrides config items for ttl, in whole seconds rounded up. It takes effect at once and survives
+// a change of PD's leader. Idempotent; an item that PD cannot override is Usage.
 func (c *Client) SetTTLConfig(ctx context.Context, items map[string]any, ttl time.Duration) error {
 	const op = "set ttl config"
 	if ttl <= 0 || len(items) == 0 {
@@ -93,14 +92,14 @@ func (c *Client) TTLConfig(ctx context.Context) (map[string]string, error) {
 	return items, nil
 }
 
-// DropTTLConfig removes overrides. Idempotent; no items is nothing to do.
+// DropTTLConfig removes overrides. Idempotent; without items it does nothing.
 func (c *Client) DropTTLConfig(ctx context.Context, items []string) error {
 	if len(items) == 0 {
 		return nil
 	}
 	body := map[string]any{}
 	for _, item := range items {
-		body[item] = 0 // PD wants some value and does not look at it
+		body[item] = 0 // PD requires a value and ignores it
 	}
 	err := c.rest.call(ctx, http.MethodPost, apiPrefix+"/config?ttlSecond=0", body, nil, mayRepeat)
 	return translate(ctx, err, "drop ttl config", itemNames(body))

@@ -10,12 +10,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Settings is what PD keeps in its own store and no volume holds.
+// Settings is what PD keeps in its own storage, which no snapshot covers.
 type Settings interface {
-	// State reads it all. A part that PD refuses to show for good is in Missing; an error is transient.
+	// State reads it all. A part that PD permanently refuses to return is in Missing; an error is transient.
 	State(ctx context.Context) (cluster.PDState, error)
-	// PutState makes PD's state that of a backup: what differs is set, what PD has besides stays. It returns a
-	// sentence for each difference that is left, after reading it all back. Idempotent. An error is transient.
+	// PutState sets PD's state to that of a backup: it sets what differs and keeps what only PD has. It then reads it
+	// all back and returns a sentence per remaining difference. Idempotent. An error is transient.
 	PutState(ctx context.Context, want cluster.PDState) (left []string, err error)
 }
 
@@ -28,12 +28,12 @@ const (
 	groupPath       = "/resource-manager/api/v1/config/group"
 )
 
-// configSections are those that can be changed while PD runs.
+// configSections returns the sections that can be changed while PD runs.
 func configSections() []string {
 	return []string{"schedule", "replication", "replication-mode", "pd-server"}
 }
 
-// State reads placement rules, region labels, resource groups and the config that can be changed.
+// State reads placement rules, region labels, resource groups and the changeable config.
 func (c *Client) State(ctx context.Context) (cluster.PDState, error) {
 	state := cluster.PDState{
 		Version: cluster.PDStateVersion, Config: map[string]json.RawMessage{}, Missing: map[string]string{},
@@ -66,9 +66,9 @@ func (c *Client) State(ctx context.Context) (cluster.PDState, error) {
 	return state, nil
 }
 
-// readPart reads one part. What PD refuses for good is noted as missing; a feature that is off has nothing to miss.
+// readPart reads one part. A permanent refusal is recorded in Missing, but not for a feature that is off.
 func (c *Client) readPart(ctx context.Context, state *cluster.PDState, name, path string, into *json.RawMessage) error {
-	err := c.rest.call(ctx, http.MethodGet, path, nil, into, repeatable(true))
+	err := c.rest.call(ctx, http.MethodGet, path, nil, into, mayRepeat)
 	var refused *statusError
 	if errors.As(err, &refused) && refused.status == http.StatusPreconditionFailed {
 		return nil

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// entry is a rule, label or group of one of the lists in PD's state.
+// entry is a rule, label or group in one of the lists of PD's state.
 type entry struct {
 	id    string
-	value map[string]any // without what PD counts or measures by itself
-	known bool           // PD has one of this id, another one
+	value map[string]any // without PD's own counters
+	known bool           // PD has an entry with this id and another value
 }
 
-// changed lists the entries of want that have does not hold as they are, in want's order. What PD writes into an
-// entry by itself is taken out of both by strip.
+// changed lists the entries of want that are missing from have or differ there, in want's order. strip removes what
+// PD itself writes into an entry from both sides.
 func changed(want, have json.RawMessage, key string, strip func(map[string]any)) []entry {
 	now := map[string]map[string]any{}
 	for _, e := range entries(have, key, strip) {
@@ -32,7 +32,7 @@ func changed(want, have json.RawMessage, key string, strip func(map[string]any))
 	return out
 }
 
-// entries reads a list. One that is none, as a damaged or a newer PD may give, has no entries.
+// entries reads a list. Anything else, as from a damaged or newer PD, has no entries.
 func entries(raw json.RawMessage, key string, strip func(map[string]any)) []entry {
 	var list []map[string]any
 	if exact(raw, &list) != nil {
@@ -50,7 +50,7 @@ func entries(raw json.RawMessage, key string, strip func(map[string]any)) []entr
 	return out
 }
 
-// withoutVersions takes out what PD counts in the rules of a group.
+// withoutVersions removes PD's versions and times from a group's rules.
 func withoutVersions(group map[string]any) {
 	rules, _ := group["rules"].([]any)
 	for _, r := range rules {
@@ -61,7 +61,7 @@ func withoutVersions(group map[string]any) {
 	}
 }
 
-// withoutTokens takes out how much of a resource group was used at the time.
+// withoutTokens removes the consumption from a resource group.
 func withoutTokens(group map[string]any) {
 	for _, at := range []string{"r_u_settings", "raw_resource_settings"} {
 		settings, _ := group[at].(map[string]any)
@@ -74,7 +74,7 @@ func withoutTokens(group map[string]any) {
 	}
 }
 
-// expires reports whether a label of the rule has a time limit: imports set such, and they are over.
+// expires reports whether a label of the rule has a TTL, as those of imports, which are over by now.
 func expires(rule map[string]any) bool {
 	labels, _ := rule["labels"].([]any)
 	for _, l := range labels {
@@ -85,7 +85,7 @@ func expires(rule map[string]any) bool {
 	return false
 }
 
-// ownItems belong to one PD cluster and say nothing of another: addresses, and what has calls of its own.
+// ownItems returns the items that are not restored: addresses of one PD cluster, and items with calls of their own.
 func ownItems() []string {
 	return []string{
 		"pd-server.dashboard-address", "pd-server.metric-storage", "pd-server.runtime-services",
@@ -93,7 +93,7 @@ func ownItems() []string {
 	}
 }
 
-// configItems are the items of all sections, by their full names.
+// configItems returns the items of all sections by full name.
 func configItems(sections map[string]json.RawMessage) map[string]any {
 	items := map[string]any{}
 	for section, raw := range sections {
@@ -110,7 +110,7 @@ func configItems(sections map[string]json.RawMessage) map[string]any {
 	return items
 }
 
-// exact decodes numbers as they are written: some do not fit a double.
+// exact decodes numbers as written: some do not fit a float64.
 func exact(raw json.RawMessage, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -107,8 +107,8 @@ func TestSchedulers_ArePutBackOneByOne(t *testing.T) {
 	left, err = client.PutState(t.Context(), want)
 	require.NoError(t, err)
 	require.Len(t, left, 2, left)
-	require.Contains(t, left[0], "scheduler scatter-range-scheduler could not be put back: ")
-	require.Equal(t, "scheduler balance-region-scheduler runs, and did not in the source: remove it by pd-ctl if it is to be off", left[1])
+	require.Contains(t, left[0], "could not restore scheduler scatter-range-scheduler: ")
+	require.Equal(t, "scheduler balance-region-scheduler runs but did not in the source: remove it with pd-ctl if you do not want it", left[1])
 	var names []string
 	for _, s := range target.Schedulers() {
 		names = append(names, s.Name)
@@ -130,7 +130,7 @@ func TestWhatPDRefuses_IsListed(t *testing.T) {
 	left, err := client.PutState(t.Context(), want)
 	require.NoError(t, err)
 	require.Len(t, left, 3)
-	require.Contains(t, left[0], "config schedule.max-snapshot-count could not be put back")
+	require.Contains(t, left[0], "could not restore config schedule.max-snapshot-count")
 	require.Contains(t, left[0], "need to clean up TTL first")
 	require.Contains(t, left[1], "the resource groups are not in the backup: pd answered 404")
 	require.Contains(t, left[2], "version 2")

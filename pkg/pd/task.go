@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// TaskKind is what reads a cluster's changes as they are made.
+// TaskKind is a kind of consumer of a cluster's changes.
 type TaskKind string
 
 // The kinds of tasks.
@@ -17,17 +17,17 @@ const (
 	TaskChangefeed TaskKind = "changefeed" // of TiCDC
 )
 
-// Task is a log backup or a changefeed of a cluster. A flashback writes new versions of old rows, which such a
-// task passes on as if they were new: what it has made before cannot be continued from there.
+// Task is a log backup or a changefeed of a cluster. A flashback writes new versions of old rows, which a task
+// replicates as new changes, so what it produced before cannot be continued.
 type Task struct {
 	Kind TaskKind `json:"kind"`
 	// Name is the log backup's name, or the changefeed's as CLUSTER/NAMESPACE/ID (its id alone before TiCDC 6.2).
 	Name string `json:"name"`
-	// State is TiCDC's word ("normal", "stopped"), or "running" or "paused" of a log backup; it may be "".
+	// State is TiCDC's term ("normal", "stopped"), or "running" or "paused" for a log backup; "" if unknown.
 	State string `json:"state,omitempty"`
 }
 
-// Running reports whether the task reads changes now, or will again without a person's command.
+// Running reports whether the task reads changes now, or will resume on its own.
 func (t Task) Running() bool {
 	switch t.State {
 	case "paused", "stopped", "failed", "finished", "removed":
@@ -36,7 +36,7 @@ func (t Task) Running() bool {
 	return true
 }
 
-// Tasks lists and pauses what reads a cluster's changes. The tasks are in PD's etcd.
+// Tasks lists and pauses a cluster's tasks, which are in PD's etcd.
 type Tasks interface {
 	// Tasks lists log backups and changefeeds, by kind and name.
 	Tasks(ctx context.Context) ([]Task, error)
@@ -46,7 +46,7 @@ type Tasks interface {
 
 var _ Tasks = (*Client)(nil)
 
-// The keys of tasks in PD's etcd: of log backups as br and TiKV write them, of changefeeds since TiCDC 6.2
+// Keys of tasks in PD's etcd: log backups as br and TiKV write them, changefeeds since TiCDC 6.2
 // (/tidb/cdc/CLUSTER/NAMESPACE/changefeed/info/ID) and before (/tidb/cdc/changefeed/info/ID).
 const (
 	logBackupInfo  = "/tidb/br-stream/info/"
@@ -88,15 +88,15 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	return tasks, nil
 }
 
-// PauseLogBackup writes the key on which TiKV and TiDB pause the task. A name that is not a task's does nothing.
+// PauseLogBackup writes the key that makes TiKV and TiDB pause the task. An unknown name has no effect.
 func (c *Client) PauseLogBackup(ctx context.Context, name string) error {
 	body := map[string][]byte{"key": []byte(logBackupPause + name), "value": {}}
 	err := c.rest.call(ctx, http.MethodPost, "/v3/kv/put", body, nil, mayRepeat)
 	return translate(ctx, err, "pause log backup", name)
 }
 
-// changefeedName is the name in the key of a changefeed's description; ok is false for TiCDC's other keys, its
-// backups of older versions included.
+// changefeedName returns the name in a changefeed's info key; ok is false for TiCDC's other keys, including its
+// backups of older versions.
 func changefeedName(key string) (name string, ok bool) {
 	owner, id, ok := strings.Cut(strings.TrimPrefix(key, cdcPrefix), changefeedInfo)
 	if !ok || id == "" || strings.Contains(id, "/") {
@@ -113,10 +113,10 @@ func changefeedName(key string) (name string, ok bool) {
 	return owner + id, true
 }
 
-// cdcClusters are the names that TiCDC gives to its clusters; its own folders start with two underscores.
+// cdcClusters matches names of TiCDC clusters; its internal folders start with two underscores.
 func cdcClusters() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$`) }
 
-// changefeedState is the state in a changefeed's description; one that cannot be read counts as running.
+// changefeedState returns the state in a changefeed's info, "" if it cannot be read, which counts as running.
 func changefeedState(value []byte) string {
 	var info struct {
 		State string `json:"state"`
@@ -127,11 +127,11 @@ func changefeedState(value []byte) string {
 	return info.State
 }
 
-// etcdPair is a key of PD's etcd. The JSON gateway writes bytes in base64, as encoding/json does.
+// etcdPair is a key in PD's etcd. The JSON gateway encodes bytes as base64, like encoding/json.
 type etcdPair struct {
 	Key         []byte `json:"key"`
 	Value       []byte `json:"value"`
-	Lease       int64  `json:"lease,string"` // 0 for a key that stays
+	Lease       int64  `json:"lease,string"` // 0 if the key does not expire
 	ModRevision int64  `json:"mod_revision,string"`
 }
 

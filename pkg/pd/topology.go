@@ -22,13 +22,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// regionPage is how many regions one call asks for: some 300 bytes each, well below gRPC's 4 MiB.
+// regionPage is the number of regions per call: some 300 bytes each, well below gRPC's 4 MiB.
 const regionPage = 2048
 
 // ClusterID is PD's cluster id, read when the client was opened.
 func (c *Client) ClusterID(ctx context.Context) (uint64, error) { return c.rpc.GetClusterID(ctx), nil }
 
-// Version reads the cluster version that PD agreed on, "8.5.0". Before bootstrap: whatever PD says.
+// Version reads the cluster version that PD agreed on, "8.5.0". Before bootstrap it is whatever PD returns.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	var version string
 	err := c.rest.call(ctx, http.MethodGet, apiPrefix+"/config/cluster-version", nil, &version, mayRepeat)
@@ -57,7 +57,7 @@ type storeList struct {
 	} `json:"stores"`
 }
 
-// Stores lists all stores, tombstones included, by HTTP: gRPC knows neither Disconnected nor Down.
+// Stores lists all stores, tombstones included, over HTTP: gRPC has neither Disconnected nor Down.
 // A cluster that was never bootstrapped is Unready.
 func (c *Client) Stores(ctx context.Context) ([]Store, error) {
 	var list storeList
@@ -83,8 +83,8 @@ func (c *Client) Stores(ctx context.Context) ([]Store, error) {
 	return stores, nil
 }
 
-// Regions lists the regions that intersect keys in key order, those without a leader included. PD may
-// change between two pages, so holes and overlaps are for the caller to find.
+// Regions lists the regions that intersect keys in key order, including those without a leader. PD may change
+// between two pages, so the caller must check for holes and overlaps.
 func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
 	const op = "list regions"
 	var regions []cluster.Region
@@ -148,8 +148,8 @@ func (c *Client) Now(ctx context.Context) (cluster.TS, error) {
 		if err == nil {
 			return cluster.MakeTS(time.UnixMilli(physical), saturate.To[uint32](logical)), nil
 		}
-		// PD's client ends requests under way when it opens its stream again, as it does at the start and after a
-		// change of leader. A timestamp that is not used harms nobody.
+		// pd/client cancels requests in flight when it reopens its stream, at the start and after a change of
+		// leader. An unused timestamp is harmless.
 		ended := errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
 		if !ended || ctx.Err() != nil || try == timestampTries {
 			return 0, translate(ctx, err, "take timestamp", "")
@@ -164,9 +164,9 @@ const (
 	timestampPause = 20 * time.Millisecond
 )
 
-// ResolvedTS reads the minimum resolved ts. Stores that do not count for it (tombstones, TiFlash, those
-// without leaders) are left out of Stores; one that leads regions but has not reported is there with 0. A PD
-// without the scope is asked for each store.
+// ResolvedTS reads the minimum resolved ts. Stores omits stores that do not count (tombstones, TiFlash, those
+// without leaders); a store that leads regions but has not reported has 0. A PD that does not support the scope is
+// queried once per store.
 func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
 	const op = "read resolved ts"
 	var answer struct {
@@ -204,13 +204,13 @@ func (c *Client) ResolvedTS(ctx context.Context) (ResolvedTS, error) {
 	return resolved, nil
 }
 
-// doesNotCount is PD's resolved ts of a store that does not count, or does not exist.
+// doesNotCount is PD's resolved ts for a store that does not count or does not exist.
 const doesNotCount = math.MaxUint64
 
-// maxAsked bounds the calls for the resolved ts of single stores at the same time.
+// maxAsked bounds concurrent calls for the resolved ts of single stores.
 const maxAsked = 16
 
-// resolvedByStore asks for each store that may count.
+// resolvedByStore queries each store that may count.
 func (c *Client) resolvedByStore(ctx context.Context) (map[cluster.StoreID]cluster.TS, error) {
 	stores, err := c.Stores(ctx)
 	if err != nil {
