@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// AnyLock asks for one lock of whatever transaction and kind. TiKV ignores the largest timestamp where it remembers the
-// largest one that was read at, so that the call leaves no trace.
+// AnyLock asks for one lock of any transaction and kind. TiKV does not raise its max_ts to the largest timestamp, so
+// the call leaves no trace.
 func (c *Client) AnyLock(ctx context.Context, address string, r cluster.Region) (bool, error) {
 	const op = "scan locks"
 	keys, err := DecodeRange(r.Keys)

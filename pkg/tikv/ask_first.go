@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// askFirst lets the run's lock refuse a call before it is sent; see package fenced. A call that reads is asked about
-// too: a read of the region metas takes a store away from who recovers it.
+// askFirst lets the run's lock refuse a call before it is sent; see package fenced. It covers reads too: reading the
+// region metas ends another client's recovery of the store.
 func askFirst() []grpc.DialOption {
 	unary := func(
 		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
-// batchStream returns the store's stream; one that has ended is replaced.
+// batchStream returns the store's stream, opening a new one if it has ended.
 func (c *Client) batchStream(address string) (*batchStream, error) {
 	conn, err := c.connection(address)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Client) batchStream(address string) (*batchStream, error) {
 			return b, nil
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // it serves many calls, and ends with the connection
+	ctx, cancel := context.WithCancel(context.Background()) // shared by many calls, ends with the connection
 	b = newBatchStream(cancel)
 	if c.closed {
 		cancel() // run ends at once
@@ -39,13 +39,13 @@ func (c *Client) batchStream(address string) (*batchStream, error) {
 	return b, nil
 }
 
-// inBatch sends a request in the store's next batch, or alone to a store that takes none such in batches. Either way
-// the call of that method is a span of its own.
+// inBatch sends a request in the store's next batch, or alone if the store does not support it in batches. Either way
+// the call gets a span of its own.
 func inBatch[T any](
 	ctx context.Context, c *Client, op, address, method string, request *batchRequest,
 	pick func(*batchResponse) *T, alone func(tikvpb.TikvClient) (*T, error),
 ) (*T, error) {
-	b, err := c.batchStream(address) //nolint:contextcheck // the stream is of all calls, and lasts beyond this one
+	b, err := c.batchStream(address) //nolint:contextcheck // the stream is shared and outlives this call
 	if err != nil {
 		return nil, err
 	}

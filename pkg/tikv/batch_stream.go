@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxBatch is how many requests go in one message at most, as in TiKV's own client.
+// maxBatch is the maximum number of requests in a message, as in TiKV's own client.
 const maxBatch = 128
 
 type (
@@ -19,8 +19,8 @@ type (
 	batchResponse = tikvpb.BatchCommandsResponse_Response
 )
 
-// batchStream is one BatchCommands stream to one store: what waits is sent together, and the answers come in any order.
-// All that wait for an answer when the stream ends get its error. It is safe for concurrent use.
+// batchStream is one BatchCommands stream to one store: queued requests are sent together, and answers arrive in any
+// order. Calls that are waiting when the stream ends get its error. It is safe for concurrent use.
 type batchStream struct {
 	cancel context.CancelFunc
 	queued chan struct{} // holds one when the queue is not empty
@@ -45,7 +45,7 @@ func newBatchStream(cancel context.CancelFunc) *batchStream {
 	}
 }
 
-// call sends a request and waits for its answer. One whose ctx ends first may still be carried out, as any call may.
+// call sends a request and waits for its answer. If ctx ends first, the store may still execute it, as any call.
 func (b *batchStream) call(ctx context.Context, request *batchRequest) (*batchResponse, error) {
 	answer := make(chan *batchResponse, 1)
 	b.mu.Lock()
@@ -56,7 +56,7 @@ func (b *batchStream) call(ctx context.Context, request *batchRequest) (*batchRe
 	b.mu.Unlock()
 	select {
 	case b.queued <- struct{}{}:
-	default: // the sender has been woken already
+	default: // the sender is already woken
 	}
 	defer func() {
 		b.mu.Lock()
@@ -71,14 +71,14 @@ func (b *batchStream) call(ctx context.Context, request *batchRequest) (*batchRe
 	case <-b.ended:
 	}
 	select {
-	case response := <-answer: // it came right before the end
+	case response := <-answer: // arrived right before the end
 		return response, nil
 	default:
 		return nil, b.err
 	}
 }
 
-// run carries the stream until it breaks or ctx ends.
+// run serves the stream until it breaks or ctx ends.
 func (b *batchStream) run(ctx context.Context, client tikvpb.TikvClient) {
 	defer close(b.ended)
 	defer b.cancel()
@@ -96,7 +96,7 @@ func (b *batchStream) run(ctx context.Context, client tikvpb.TikvClient) {
 	receiver.Wait()
 }
 
-// send sends what is queued until the stream breaks, whose reason the receiver gets.
+// send sends queued requests until the stream breaks; the receiver gets the reason.
 func (b *batchStream) send(ctx context.Context, stream tikvpb.Tikv_BatchCommandsClient) {
 	for {
 		select {
@@ -112,7 +112,7 @@ func (b *batchStream) send(ctx context.Context, stream tikvpb.Tikv_BatchCommands
 	}
 }
 
-// take makes the next message of what waits, leaving out what nobody waits for any more.
+// take makes the next message from the queue, skipping abandoned requests.
 func (b *batchStream) take() *tikvpb.BatchCommandsRequest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +133,7 @@ func (b *batchStream) receive(stream tikvpb.Tikv_BatchCommandsClient) error {
 	for {
 		batch, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return status.Error(codes.Unavailable, "the store has ended the stream")
+			return status.Error(codes.Unavailable, "the store ended the stream")
 		}
 		if err != nil {
 			return err
@@ -145,7 +145,7 @@ func (b *batchStream) receive(stream tikvpb.Tikv_BatchCommandsClient) error {
 		b.mu.Lock()
 		for i, id := range batch.RequestIds {
 			if answer := b.waiting[id]; answer != nil {
-				answer <- batch.Responses[i] // holds one, and there is only one
+				answer <- batch.Responses[i] // never blocks: buffered, and there is only one
 				delete(b.waiting, id)
 			}
 		}

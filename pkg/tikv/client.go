@@ -25,28 +25,28 @@ const (
 	// and then continues; br failed on such stores with "keepalive watchdog timeout".
 	defaultKeepaliveTimeout = 5 * time.Minute
 	defaultConnectTimeout   = 5 * time.Second
-	// A store that restarts is looked for at least this often.
+	// A restarting store is retried at least this often.
 	maxReconnectDelay = 2 * time.Second
 )
 
-// Config is how stores are reached. The zero value is plaintext with tolerant keepalives.
+// Config is how to connect to stores. The zero value is plaintext with tolerant keepalives.
 type Config struct {
 	// TLS is the client's side of TLS; nil is plaintext.
 	TLS *tls.Config
-	// LateTLS is asked at the first connection to each store, if it is not nil, and takes the place of TLS: a restore
-	// makes its client before there is a cluster, and a certificate, to connect to.
+	// LateTLS, if not nil, replaces TLS and is called at the first connection to each store: a restore makes its
+	// client before the cluster and its certificate exist.
 	LateTLS func() *tls.Config
-	// KeepaliveTime is how long a connection is silent before it is pinged; 0 is 30 s.
+	// KeepaliveTime is how long a connection is idle before it is pinged; 0 is 30 s.
 	KeepaliveTime time.Duration
 	// KeepaliveTimeout is how long a ping may stay unanswered before the connection counts as dead; 0 is
-	// 5 min, because a busy store is slow to answer. A store that closed the connection is known at once.
+	// 5 min, because a busy store is slow to answer. A closed connection is noticed at once.
 	KeepaliveTimeout time.Duration
 	// ConnectTimeout is how long one attempt to connect may take; 0 is 5 s.
 	ConnectTimeout time.Duration
-	// Reach connects to a store's address; nil is directly. TLS is above it, and has the server prove the name in the
+	// Reach connects to a store's address; nil dials directly. TLS runs on top of it and verifies the name in the
 	// address.
 	Reach reach.Dial
-	// Tracing makes spans of the calls of a run that is recorded.
+	// Tracing adds a span per call.
 	Tracing bool
 }
 
@@ -73,8 +73,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Client speaks to stores by address, over one connection each that is kept and restored by itself. It is
-// safe for concurrent use.
+// Client talks to stores by address, over one kept connection per store that reconnects on its own. It is safe for
+// concurrent use.
 type Client struct {
 	options []grpc.DialOption
 	tls     func() *tls.Config
@@ -94,7 +94,7 @@ var (
 	_ Marker      = (*Client)(nil)
 )
 
-// Open makes a client. It connects to a store when it is first asked for.
+// Open makes a client. It connects to a store at the first call to it.
 func Open(cfg Config) *Client {
 	cfg = cfg.withDefaults()
 	reconnect := backoff.DefaultConfig
@@ -118,7 +118,7 @@ func Open(cfg Config) *Client {
 	return c
 }
 
-// Close breaks all connections; calls and leases under way end with an error. It may be called again.
+// Close closes all connections; calls and leases in progress end with an error. It may be called again.
 func (c *Client) Close() {
 	c.mu.Lock()
 	conns := c.conns
@@ -147,8 +147,8 @@ func (c *Client) connection(address string) (*grpc.ClientConn, error) {
 	if conn, ok := c.conns[address]; ok {
 		return conn, nil
 	}
-	// passthrough asks the name service at each attempt: a pod that restarts has another IP, and gRPC's own
-	// resolver would keep the old one for half a minute.
+	// passthrough looks the name up at each attempt: a restarted pod has another IP, and gRPC's own resolver would
+	// keep the old one for half a minute.
 	creds := insecure.NewCredentials()
 	if cfg := c.tls(); cfg != nil {
 		creds = credentials.NewTLS(cfg)

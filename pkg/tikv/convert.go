@@ -7,7 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// regionPB is a region in TiKV's words.
+// regionPB converts a region to TiKV's type.
 func regionPB(r cluster.Region) *metapb.Region {
 	out := &metapb.Region{Id: uint64(r.ID), StartKey: r.Keys.Start, EndKey: r.Keys.End, RegionEpoch: epochPB(r)}
 	for _, p := range r.Peers {
@@ -16,7 +16,7 @@ func regionPB(r cluster.Region) *metapb.Region {
 	return out
 }
 
-// regionOf is a region in our words, without its leader.
+// regionOf converts a region from TiKV's type, without its leader.
 func regionOf(r *metapb.Region) cluster.Region {
 	out := cluster.Region{
 		ID: cluster.RegionID(r.GetId()), Keys: cluster.KeyRange{Start: r.GetStartKey(), End: r.GetEndKey()},

@@ -13,16 +13,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// digestPage is how many rows one call reads: TiKV's rows are at most 6 MiB, and mostly below 1 KiB.
+// digestPage is the number of rows per call: rows are at most 6 MiB, and mostly below 1 KiB.
 const digestPage = 1024
 
-// Digest is what a region's rows are at a timestamp: equal digests of equal counts are of equal rows.
+// Digest summarizes a region's rows at a timestamp: equal digests mean equal rows.
 type Digest struct {
 	Rows int64
 	Sum  [sha256.Size]byte
 }
 
-// Digest reads all rows of the region as they are at ts, from its leader. A row that is locked is a Conflict.
+// Digest reads all rows of the region as of ts from its leader. A locked row is a Conflict.
 func (c *Client) Digest(ctx context.Context, address string, r cluster.Region, ts cluster.TS) (Digest, error) {
 	const op = "read rows"
 	conn, err := c.connection(address)
@@ -65,7 +65,7 @@ func (c *Client) Digest(ctx context.Context, address string, r cluster.Region, t
 	}
 }
 
-// add puts the length before the bytes, so that keys and values cannot be taken for each other.
+// add prefixes the bytes with their length, so that keys and values cannot run into each other.
 func add(sum hash.Hash, b []byte) {
 	var n [8]byte
 	binary.BigEndian.PutUint64(n[:], uint64(len(b)))

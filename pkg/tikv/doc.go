@@ -1,4 +1,4 @@
-// Package tikv is what tisnap needs of TiKV stores: leases that keep a store's regions still, import
+// Package tikv is what tisnap needs from TiKV stores: leases that keep a store's regions still, import
 // suspension, recovery mode's RecoverData service, and flashback.
 //
 // contract.go holds the contract, client.go and its neighbours the adapter over gRPC and kvproto,

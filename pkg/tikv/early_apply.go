@@ -22,7 +22,7 @@ const (
 
 var _ EarlyApplier = (*Client)(nil)
 
-// EarlyApply asks for the whole configuration: without full=true TiKV leaves out the fields that it calls hidden.
+// EarlyApply reads the whole configuration: without full=true TiKV omits its hidden fields.
 func (c *Client) EarlyApply(ctx context.Context, statusAddress string) (EarlyApply, error) {
 	const op = "read early apply"
 	answer, err := c.status(ctx, op, statusAddress, http.MethodGet, "/config?full=true", nil)
@@ -34,7 +34,7 @@ func (c *Client) EarlyApply(ctx context.Context, statusAddress string) (EarlyApp
 	if err := json.Unmarshal(answer, &config); err != nil {
 		return EarlyApply{}, failure.Wrap(err, failure.Unknown, op, target(statusAddress))
 	}
-	// An answer without the section is none of a store: it must not be read as "has no such setting".
+	// An answer without the section is not a store's: it must not be taken for a missing setting.
 	if err := json.Unmarshal(config[earlyApplySection], &section); err != nil {
 		return EarlyApply{}, failure.New(failure.Unknown, op, target(statusAddress), "the configuration has no %s: %w",
 			earlyApplySection, err)
@@ -50,7 +50,7 @@ func (c *Client) EarlyApply(ctx context.Context, statusAddress string) (EarlyApp
 	return early, nil
 }
 
-// SetEarlyApply posts the one change with persist=false: TiKV would write it into its file otherwise.
+// SetEarlyApply posts the change with persist=false: otherwise TiKV would write it to its config file.
 func (c *Client) SetEarlyApply(ctx context.Context, statusAddress string, limit uint64) error {
 	const op = "set early apply"
 	change, err := json.Marshal(map[string]uint64{earlyApplySection + "." + earlyApplyKey: limit})
@@ -64,7 +64,7 @@ func (c *Client) SetEarlyApply(ctx context.Context, statusAddress string, limit 
 	return err
 }
 
-// EarlyAppliers reads one line of the page of metrics, which has megabytes.
+// EarlyAppliers reads one line of the metrics page, which has megabytes.
 func (c *Client) EarlyAppliers(ctx context.Context, statusAddress string) (int, error) {
 	const op = "read early appliers"
 	answer, err := c.status(ctx, op, statusAddress, http.MethodGet, "/metrics", nil)
@@ -90,7 +90,7 @@ func (c *Client) EarlyAppliers(ctx context.Context, statusAddress string) (int, 
 	return 0, nil
 }
 
-// status makes one call to a status port. Any answer but 200 is an error.
+// status makes one call to a status port. Anything but 200 is an error.
 func (c *Client) status(ctx context.Context, op, address, method, path string, body []byte) ([]byte, error) {
 	if address == "" {
 		return nil, failure.New(failure.Unready, op, "store", "it announces no status address").
@@ -109,7 +109,7 @@ func (c *Client) status(ctx context.Context, op, address, method, path string, b
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, op, target(address))
 	}
-	// The same value may be set twice: net/http may send it again on a fresh connection when a kept one is dead.
+	// Setting a value twice is harmless: net/http may resend it on a fresh connection if the idle one is dead.
 	req.Header["Idempotency-Key"] = nil
 	resp, err := c.http.Do(req)
 	if err != nil {

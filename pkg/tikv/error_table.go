@@ -19,18 +19,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Hints that depend on the service asked.
 const (
-	hintPrepare     = "upgrade TiKV to v6.5.8, v7.5.1, v8.1.0 or later: older ones cannot hold still for a snapshot"
-	hintRecovery    = "mark the cluster as recovering in PD and restart the store: it is not in recovery mode"
-	hintOtherBackup = "make sure that no other backup of the cluster runs"
+	hintPrepare     = "upgrade TiKV to v6.5.8, v7.5.1, v8.1.0 or later: older ones cannot be held for a snapshot"
+	hintRecovery    = "the store is not in recovery mode: mark the cluster as recovering in PD and restart the store"
+	hintOtherBackup = "make sure that no other backup of the cluster is running"
 	hintReach       = "check that the store's pod runs and that its address is reachable from here"
-	hintInside      = "run it in the Kubernetes cluster, as a Job, or with --via port-forward, or say where the " +
-		"stores are by --resolve or --address-map: they register with DNS names of the cluster, which resolve " +
-		"nowhere else"
-	hintForward = "grant create pods/portforward, or name another way: --via direct"
-	hintTLS     = "check the CA, certificate and key (--ca, --cert and --key, or the secret " +
-		"NAME-cluster-client-secret) against those of the cluster"
+	hintInside      = "stores register with DNS names that resolve only inside the Kubernetes cluster: run there, as " +
+		"a Job, or use --via port-forward, or map them with --resolve or --address-map"
+	hintForward = "grant create pods/portforward, or use --via direct"
+	hintTLS     = "check that the CA, certificate and key (--ca, --cert and --key, or the secret " +
+		"NAME-cluster-client-secret) belong to the cluster"
 )
 
 // class is what a caller can do about a gRPC code.
@@ -39,16 +37,16 @@ type class struct {
 	hint string
 }
 
-// classes is what TiKV's gRPC codes mean. A code that is missing is Unknown.
+// classes is what TiKV's gRPC codes mean. Any other code is Unknown.
 var classes = map[codes.Code]class{
 	// Another stream took the store over, which ends ours: "the loop has been aborted by server".
 	codes.Canceled: {failure.Conflict, hintOtherBackup},
 	// Another RecoverRegion or ReadRegionMeta took the store over.
-	codes.Aborted:       {failure.Conflict, "make sure that no other restore of the cluster runs"},
+	codes.Aborted:       {failure.Conflict, "make sure that no other restore of the cluster is running"},
 	codes.AlreadyExists: {failure.Conflict, ""},
 	// WaitApply without a valid lease.
 	codes.FailedPrecondition: {failure.Unready, ""},
-	// The caller adds the hint: which service is missing decides it.
+	// The caller adds the hint, which depends on the missing service.
 	codes.Unimplemented:     {failure.Unready, ""},
 	codes.InvalidArgument:   {failure.Usage, ""},
 	codes.NotFound:          {failure.NotFound, ""},
@@ -57,16 +55,15 @@ var classes = map[codes.Code]class{
 	codes.DeadlineExceeded:  {failure.Limited, ""},
 	codes.ResourceExhausted: {failure.Limited, ""},
 	codes.DataLoss:          {failure.Corrupt, ""},
-	// The store is down, restarts or crashed: worth trying until the step's deadline.
+	// The store is down, restarting or crashed: worth retrying until the step's deadline.
 	codes.Unavailable: {failure.Unknown, hintReach},
 	codes.Unknown:     {failure.Unknown, ""},
 	codes.Internal:    {failure.Unknown, ""},
 	codes.OutOfRange:  {failure.Unknown, ""},
 }
 
-// handshakeText is in gRPC's Unavailable when TLS does not come about. With one of badTLSTexts behind it the two sides
-// do not accept each other's certificates, and waiting does not help; anything else, such as "EOF" or a reset, is
-// a store that is being restarted.
+// handshakeText is in gRPC's Unavailable if the TLS handshake fails. Followed by one of badTLSTexts, one side rejects
+// the other's certificate, and retrying is useless; anything else, such as "EOF" or a reset, is a restarting store.
 const handshakeText = "authentication handshake failed"
 
 var badTLSTexts = []string{"x509:", "tls:"}
@@ -88,16 +85,16 @@ func classify(err error) class {
 	return class{classes[codes.Unavailable].kind, hintInside}
 }
 
-// forwardDenied is what the API server answers to a port forward that the role does not allow.
+// forwardDenied is the API server's answer to a port forward that RBAC does not allow.
 const forwardDenied = `cannot create resource "pods/portforward"`
 
-// unresolved recognizes a name that DNS does not know: of a pod that is not there yet, or asked for from outside.
+// unresolved recognizes a name unknown to DNS: the pod does not exist yet, or the lookup is from outside the cluster.
 func unresolved(message string) bool {
 	return strings.Contains(message, "no such host") || strings.Contains(message, "produced zero addresses")
 }
 
-// translate makes a gRPC error a failure.Error. missing is the hint if the store lacks the service.
-// If it was ctx that ended the call, the error is ctx's.
+// translate turns a gRPC error into a failure.Error. missing is the hint if the store lacks the service.
+// If ctx ended the call, the error is ctx's.
 func translate(ctx context.Context, err error, op, address, missing string) error {
 	if err == nil {
 		return nil
@@ -126,15 +123,15 @@ func translate(ctx context.Context, err error, op, address, missing string) erro
 	return e
 }
 
-// regionVerdict recognises one region error among the others.
-type regionVerdict struct {
+// regionErrorMatch recognizes one kind of region error.
+type regionErrorMatch struct {
 	kind    RegionErrorKind
 	matches func(*errorpb.Error) bool
 }
 
-// regionVerdicts is what region errors mean to who sent the request, first match first. One that is missing is
-// RegionOther. Flashback errors come first: TiKV checks them before leadership.
-var regionVerdicts = []regionVerdict{
+// regionErrorTable maps region errors to kinds; the first match wins, and any other error is RegionOther.
+// Flashback errors come first: TiKV checks them before leadership.
+var regionErrorTable = []regionErrorMatch{
 	{RegionNotPrepared, func(e *errorpb.Error) bool { return e.FlashbackNotPrepared != nil }},
 	{RegionInFlashback, func(e *errorpb.Error) bool { return e.FlashbackInProgress != nil }},
 	{RegionStale, func(e *errorpb.Error) bool { return e.NotLeader != nil }},
@@ -153,10 +150,10 @@ var regionVerdicts = []regionVerdict{
 	{RegionUnready, func(e *errorpb.Error) bool { return e.DataIsNotReady != nil }},
 }
 
-// regionError turns a region error of a response into ours.
+// regionError converts a response's region error to ours.
 func regionError(id cluster.RegionID, e *errorpb.Error) *RegionError {
 	out := &RegionError{Region: id, Kind: RegionOther, Message: e.Message}
-	for _, v := range regionVerdicts {
+	for _, v := range regionErrorTable {
 		if v.matches(e) {
 			out.Kind = v.kind
 			break
@@ -165,14 +162,14 @@ func regionError(id cluster.RegionID, e *errorpb.Error) *RegionError {
 	if busy := e.ServerIsBusy; busy != nil {
 		out.Backoff = min(saturate.To[time.Duration](busy.BackoffMs), math.MaxInt64/time.Millisecond) * time.Millisecond
 	}
-	if out.Message == "" { // TiKV sends FlashbackNotPrepared without a text
+	if out.Message == "" { // TiKV sends FlashbackNotPrepared without a message
 		out.Message = strings.TrimSpace(e.String())
 	}
 	out.Message = failure.Line(out.Message)
 	return out
 }
 
-// bare reports whether a region error is the bare "waits already" of a second WaitApply.
-func bare(e *errorpb.Error) bool {
+// alreadyWaiting reports whether a region error is the untyped one of a second WaitApply for a region.
+func alreadyWaiting(e *errorpb.Error) bool {
 	return e != nil && e.EpochNotMatch == nil && e.RegionNotFound == nil && e.StaleCommand == nil && e.NotLeader == nil
 }

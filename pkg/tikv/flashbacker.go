@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// PrepareFlashback blocks the region. TiKV checks nothing here: that the timestamps make sense is up to the caller.
+// PrepareFlashback blocks the region. TiKV checks nothing here: the caller must pass sensible timestamps.
 func (c *Client) PrepareFlashback(ctx context.Context, address string, f Flashback) error {
 	const op = "prepare flashback"
 	resp, err := c.prepareInBatch(ctx, op, address, &kvrpcpb.PrepareFlashbackToVersionRequest{
@@ -22,8 +22,8 @@ func (c *Client) PrepareFlashback(ctx context.Context, address string, f Flashba
 	return flashed(op, f, resp.RegionError, resp.Error)
 }
 
-// Flashback returns the keys to f.Version. A version of 0 or one not below StartTS, and a CommitTS not above
-// StartTS, are Usage errors and not sent: TiKV would delete all rows, change nothing, or refuse.
+// Flashback reverts the keys to f.Version. A version that is 0 or not below StartTS, or a CommitTS not above
+// StartTS, is Usage and not sent: TiKV would delete all rows, change nothing, or refuse.
 func (c *Client) Flashback(ctx context.Context, address string, f Flashback) error {
 	const op = "flash back"
 	if f.Version == 0 || f.Version >= f.StartTS || f.StartTS >= f.CommitTS {
@@ -40,7 +40,7 @@ func (c *Client) Flashback(ctx context.Context, address string, f Flashback) err
 	return flashed(op, f, resp.RegionError, resp.Error)
 }
 
-// flashed turns the errors inside a response into ours: a *RegionError is to be retried, a text is not.
+// flashed converts the errors in a response to ours: only a *RegionError may be retried.
 func flashed(op string, f Flashback, region *errorpb.Error, text string) error {
 	switch {
 	case region != nil:

@@ -14,16 +14,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// settleTime is how long OpenLease listens for the store to refuse the stream, after the store has answered
-// something else on the same connection. A store that accepts the stream says nothing.
-const settleTime = 20 * time.Millisecond
+// refusalTime is how long OpenLease waits for the store to refuse the stream, after the store has answered another
+// call on the same connection. A store that accepts the stream sends nothing.
+const refusalTime = 20 * time.Millisecond
 
-// OpenLease connects, opens the stream and asks the store one harmless question (CheckPendingAdminOp), so that a
-// store that is away or too old is known before any store is paused. It ends another client's stream to the
-// store. The lease outlives ctx; Close or Finish ends its stream.
+// OpenLease connects, opens the stream and makes one harmless call (CheckPendingAdminOp), so that an unreachable or
+// outdated store is found before any store is paused. It ends another client's stream to the store. The lease
+// outlives ctx; Close or Finish ends its stream.
 func (c *Client) OpenLease(ctx context.Context, address string) (Lease, error) {
 	const op = "open prepare-snapshot stream"
-	// A stream that is cancelled while it is opened may still reach the store, and end a later one there.
+	// A stream cancelled while opening may still reach the store, and end a later one there.
 	if err := interrupted(ctx, op, target(address)); err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (c *Client) OpenLease(ctx context.Context, address string) (Lease, error) {
 		l.Close()
 		return nil, translate(ctx, err, op, address, hintPrepare)
 	}
-	timer := time.NewTimer(settleTime)
+	timer := time.NewTimer(refusalTime)
 	defer timer.Stop()
 	select {
 	case <-l.ended:
@@ -54,7 +54,7 @@ func (c *Client) OpenLease(ctx context.Context, address string) (Lease, error) {
 	}
 }
 
-// probe asks for the first region with pending admin commands: any answer shows that the store is up.
+// probe asks for the first region's pending admin commands: any answer shows that the store is up.
 func probe(ctx context.Context, client backup.BackupClient) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,7 +68,7 @@ func probe(ctx context.Context, client backup.BackupClient) error {
 	return nil
 }
 
-// LedRegions lists the regions led by the store, and those with an admin command under way, in the store's order.
+// LedRegions lists the regions led by the store, and those with a pending admin command, in the store's order.
 func (c *Client) LedRegions(
 	ctx context.Context, address string,
 ) (led []cluster.Region, pending []cluster.RegionID, err error) {
@@ -101,7 +101,7 @@ func (c *Client) LedRegions(
 	}
 }
 
-// SuspendImport denies imports for ttl, rounded up to whole seconds. It may be repeated: the last ttl counts.
+// SuspendImport suspends imports for ttl, rounded up to whole seconds. It may be repeated: the last ttl counts.
 func (c *Client) SuspendImport(ctx context.Context, address, caller string, ttl time.Duration) (bool, error) {
 	return c.setImport(ctx, "suspend imports", address, &import_sstpb.SuspendImportRPCRequest{
 		ShouldSuspendImports: true, DurationInSecs: seconds(ttl), Caller: caller,
@@ -127,7 +127,7 @@ func (c *Client) setImport(
 	return resp.AlreadySuspended, nil
 }
 
-// seconds rounds up: TiKV counts whole seconds, and a lease must never be shorter than asked for.
+// seconds rounds up: TiKV counts whole seconds, and a lease must never be shorter than requested.
 func seconds(d time.Duration) uint64 {
 	return uint64(max(math.Ceil(d.Seconds()), 0))
 }

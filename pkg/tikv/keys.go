@@ -7,7 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// DecodeRange turns the encoded ends of a region, as PD gives them, into the raw keys that kv requests hold.
+// DecodeRange turns a region's encoded bounds, as PD returns them, into the raw keys of kv requests.
 // Open ends stay open. A key that is not memcomparable-encoded is Corrupt.
 func DecodeRange(r cluster.KeyRange) (cluster.RawRange, error) {
 	start, err := decodeKey(r.Start)

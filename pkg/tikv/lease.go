@@ -14,17 +14,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// waitApplyBatch is how many regions one WaitApply message names, so that a message stays small.
+// waitApplyBatch is the number of regions in a WaitApply message, to keep it small.
 const waitApplyBatch = 1000
 
 // lease is a prepare-snapshot stream. Beyond the contract it is safe for concurrent use: a renewal does not wait
-// for a WaitApply under way. A call that ctx ends while it waits leaves the stream usable; its late answer is dropped.
+// for a WaitApply in progress. If ctx ends while a call waits, the stream stays usable and the late answer is dropped.
 type lease struct {
 	address string
 	stream  backup.Backup_PrepareSnapshotBackupClient
 	cancel  context.CancelFunc
 
-	sending sync.Mutex // a gRPC stream takes one Send at a time; held while a waiter is queued, for the order
+	sending sync.Mutex // one Send at a time; also held while a waiter is queued, to keep the order
 
 	mu       sync.Mutex
 	closed   bool
@@ -32,7 +32,7 @@ type lease struct {
 	applies  map[cluster.RegionID][]chan<- applied // waiting for WaitApplyDone, by region, in order
 	err      error                                 // why the stream ended
 
-	ended     chan struct{} // closed when nothing will be received any more
+	ended     chan struct{} // closed once nothing more will be received
 	receiving sync.WaitGroup
 }
 
@@ -44,7 +44,7 @@ type applied struct {
 
 var _ Lease = (*lease)(nil)
 
-// openLease opens the stream. Its life is not ctx's, but while it is opened ctx can end it.
+// openLease opens the stream. ctx bounds only the opening.
 func openLease(ctx context.Context, client backup.BackupClient, address string) (*lease, error) {
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
@@ -62,7 +62,7 @@ func openLease(ctx context.Context, client backup.BackupClient, address string) 
 	return l, nil
 }
 
-// receive hands each message to the call that waits for it, until the stream ends.
+// receive delivers each message to the call that waits for it, until the stream ends.
 func (l *lease) receive() {
 	defer close(l.ended)
 	for {
@@ -90,8 +90,8 @@ func (l *lease) deliverRenewal(valid bool) {
 	}
 }
 
-// deliverApplied gives the message to the first call that waits for the region. Only "waits already" is not
-// for the first one, which keeps waiting, but for the last.
+// deliverApplied delivers the message to the first call that waits for the region, but "already waiting" to the last:
+// the first keeps waiting.
 func (l *lease) deliverApplied(a applied) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *lease) deliverApplied(a applied) {
 		return
 	}
 	i := 0
-	if bare(a.err) {
+	if alreadyWaiting(a.err) {
 		i = len(queue) - 1
 	}
 	queue[i] <- a
@@ -113,7 +113,7 @@ func (l *lease) deliverApplied(a applied) {
 }
 
 // send queues the waiter and sends the request in one step, so that waiters are in the order of the requests.
-// If ctx ends while the store takes nothing, the stream is cancelled: half a message cannot be taken back.
+// If ctx ends while the store reads nothing, the stream is cancelled: half a message cannot be undone.
 func (l *lease) send(ctx context.Context, op string, req *backup.PrepareSnapshotBackupRequest, enqueue func()) error {
 	l.sending.Lock()
 	defer l.sending.Unlock()
@@ -127,13 +127,13 @@ func (l *lease) send(ctx context.Context, op string, req *backup.PrepareSnapshot
 	defer stop()
 	if err := l.stream.Send(req); err != nil {
 		l.cancel()
-		<-l.ended // the status of the stream is what the receiver got
+		<-l.ended // the receiver has the stream's status
 		return l.failed(ctx, op)
 	}
 	return nil
 }
 
-// failed says why the stream, which has ended, is of no use any more.
+// failed returns why the stream, which has ended, is unusable.
 func (l *lease) failed(ctx context.Context, op string) error {
 	l.mu.Lock()
 	err, closed := l.err, l.closed
@@ -142,7 +142,7 @@ func (l *lease) failed(ctx context.Context, op string) error {
 	case closed:
 		return failure.New(failure.Usage, op, target(l.address), "the lease is closed")
 	case errors.Is(err, io.EOF):
-		return failure.New(failure.Conflict, op, target(l.address), "the store has ended the stream").
+		return failure.New(failure.Conflict, op, target(l.address), "the store ended the stream").
 			WithHint("%s", hintOtherBackup)
 	}
 	return translate(ctx, err, op, l.address, hintPrepare)
@@ -168,7 +168,7 @@ func (l *lease) update(ctx context.Context, op string, req *backup.PrepareSnapsh
 		return false, interrupted(ctx, op, target(l.address))
 	case <-l.ended:
 	}
-	select { // the answer may have come just before the end
+	select { // the answer may have arrived just before the end
 	case valid := <-result:
 		return valid, nil
 	default:
@@ -180,7 +180,7 @@ func (l *lease) update(ctx context.Context, op string, req *backup.PrepareSnapsh
 // regions are *RegionError. Without a valid lease the stream ends and the error is Unready.
 func (l *lease) WaitApply(ctx context.Context, regions []cluster.Region) (map[cluster.RegionID]error, error) {
 	const op = "wait apply"
-	// Room for all answers: the receiver never waits for us, even if we go away.
+	// Room for all answers: the receiver never blocks, even if we return early.
 	results := make(chan applied, len(regions))
 	for start := 0; start < len(regions); start += waitApplyBatch {
 		batch := regions[start:min(start+waitApplyBatch, len(regions))]
@@ -214,7 +214,7 @@ func (l *lease) collect(
 			if len(results) == 0 {
 				return nil, l.failed(ctx, op)
 			}
-			a = <-results // came before the end
+			a = <-results // arrived before the end
 		}
 		if a.err != nil {
 			failed[a.region] = regionError(a.region, a.err)
@@ -223,7 +223,7 @@ func (l *lease) collect(
 	return failed, nil
 }
 
-// Finish ends the lease at once and closes the stream.
+// Finish ends the lease now and closes the stream.
 func (l *lease) Finish(ctx context.Context) (bool, error) {
 	defer l.Close()
 	return l.update(ctx, "finish lease", &backup.PrepareSnapshotBackupRequest{

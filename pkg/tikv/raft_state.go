@@ -13,25 +13,25 @@ import (
 // hintDebug is for a store that does not serve TiKV's Debug service.
 const hintDebug = "allow the Debug service on the store's port (TiKV serves it by default), or run with --marks=off"
 
-// RaftState is what a store has written down of a region's raft group: its own peer's view, not the group's.
+// RaftState is a store's persisted state of its peer in a region's raft group: the peer's view, not the group's.
 type RaftState struct {
 	Term   uint64 // of the hard state
 	Last   uint64 // index of the last entry of the log
-	Commit uint64 // index of the last entry that the store knows to be committed
-	// Applied is the index of the last entry in the store's data; it may be newer than what is on disk. Above Last it
-	// says that the store has applied entries that its own log does not have (EarlyApply).
+	Commit uint64 // index of the last entry known to be committed
+	// Applied is the index of the last entry in the store's data; it may be ahead of what is on disk. Above Last, the
+	// store has applied entries that its own log lacks (EarlyApply).
 	Applied uint64
 	Version uint64 // of the region, as far as the store has applied the log
-	// Settled is whether the peer is an ordinary one of a region whose members do not change at the moment: no merge,
-	// no snapshot being applied, no joint consensus, not removed.
+	// Settled is whether the peer is an ordinary one of a region whose members are not changing: no merge, no snapshot
+	// being applied, no joint consensus, not removed.
 	Settled bool
 }
 
-// Marker reads what a mark of a region is made of.
+// Marker reads what a region's mark consists of.
 type Marker interface {
-	// RaftState reads what the store has on disk of its peer of the region. The parts are read one after the other, and
-	// not at one instant. A region of which the store has nothing is NotFound; a store without the service is
-	// Unready. Nothing is changed, and the region's leader is not asked: the store may have lost the leadership.
+	// RaftState reads the persisted state of the store's peer of the region. Its parts are read one after the other,
+	// not at one instant. A region without a peer on the store is NotFound; a store without the service is Unready. It
+	// is read-only and does not involve the region's leader, which may be another store by now.
 	RaftState(ctx context.Context, address string, region cluster.RegionID) (RaftState, error)
 }
 

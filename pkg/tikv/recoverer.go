@@ -17,8 +17,8 @@ import (
 
 const readRegionMeta = "/recover_data.RecoverData/ReadRegionMeta"
 
-// RegionMetas streams the store's peers to each, one at a time; the keys are valid until each returns. An error of each
-// ends the stream and is returned as it is. The peers seen before an error count for nothing: ask again from the start.
+// RegionMetas streams the store's peers to each, one at a time; keys are valid until each returns. An error from each
+// ends the stream and is returned as is. After any error, discard the peers seen so far and start over.
 func (c *Client) RegionMetas(ctx context.Context, address string, each func(RegionMeta) error) error {
 	const op = "read region metas"
 	conn, err := c.connection(address)
@@ -33,7 +33,7 @@ func (c *Client) RegionMetas(ctx context.Context, address string, each func(Regi
 		return translate(ctx, err, op, address, hintRecovery)
 	}
 	if err := stream.SendMsg(&recoverdata.ReadRegionMetaRequest{}); err != nil && !errors.Is(err, io.EOF) {
-		return translate(ctx, err, op, address, hintRecovery) // after io.EOF the status comes with the answer
+		return translate(ctx, err, op, address, hintRecovery) // after io.EOF, RecvMsg returns the status
 	}
 	if err := stream.CloseSend(); err != nil {
 		return translate(ctx, err, op, address, hintRecovery)
@@ -46,7 +46,7 @@ func (c *Client) RegionMetas(ctx context.Context, address string, each func(Regi
 			return nil
 		}
 		if status.Code(err) == codes.Canceled && ctx.Err() == nil {
-			return failure.Wrap(err, failure.Unknown, op, target(address)) // a store that shuts down cancels its calls
+			return failure.Wrap(err, failure.Unknown, op, target(address)) // a store cancels its calls at shutdown
 		}
 		if err != nil {
 			return translate(ctx, err, op, address, hintRecovery)
@@ -60,8 +60,8 @@ func (c *Client) RegionMetas(ctx context.Context, address string, each func(Regi
 	}
 }
 
-// Recover sends the whole plan and waits for the one answer. TiKV acts only when all is sent, so a plan that was
-// cut off has no effect; an answer that was lost is found by sending the same plan again.
+// Recover sends the whole plan and waits for the one answer. TiKV acts only on a complete plan, so a truncated one
+// has no effect; after a lost answer, send the same plan again.
 func (c *Client) Recover(ctx context.Context, address string, plan []Command) error {
 	const op = "recover regions"
 	conn, err := c.connection(address)
@@ -77,18 +77,18 @@ func (c *Client) Recover(ctx context.Context, address string, plan []Command) er
 	for _, cmd := range plan {
 		err := stream.Send(&recoverdata.RecoverRegionRequest{RegionId: uint64(cmd.Region), AsLeader: cmd.AsLeader})
 		if errors.Is(err, io.EOF) {
-			break // the store has ended the call; the status comes with the answer
+			break // the store has ended the call; CloseAndRecv returns the status
 		}
 		if err != nil {
 			return translate(ctx, err, op, address, hintRecovery)
 		}
 	}
-	if err := fenced.Check(ctx); err != nil { // all is sent, and TiKV begins with the end of it
+	if err := fenced.Check(ctx); err != nil { // TiKV acts once the stream is closed
 		return translate(ctx, err, op, address, hintRecovery)
 	}
 	resp, err := stream.CloseAndRecv()
 	if status.Code(err) == codes.Canceled && ctx.Err() == nil {
-		// A store that shuts down cancels its calls; another run would have aborted it.
+		// A store cancels its calls at shutdown; another run would have aborted this one.
 		return failure.Wrap(err, failure.Unknown, op, target(address))
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Client) Recover(ctx context.Context, address string, plan []Command) er
 	return answered(resp.Error, op, address)
 }
 
-// WaitApply returns when all peers of the store have applied their logs.
+// WaitApply returns once all peers of the store have applied their logs.
 func (c *Client) WaitApply(ctx context.Context, address string, store cluster.StoreID) error {
 	const op = "wait apply"
 	conn, err := c.connection(address)
@@ -113,7 +113,7 @@ func (c *Client) WaitApply(ctx context.Context, address string, store cluster.St
 	return answered(resp.Error, op, address)
 }
 
-// answered turns the response's own error, which TiKV 8.5 never sets, into a failure.
+// answered converts the response's own error, which TiKV 8.5 never sets.
 func answered(e *recoverdata.Error, op, address string) error {
 	if e == nil {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// RegionMeta is decoded by hand: millions of them come in, and the generated code allocates a message and two
+// RegionMeta is decoded by hand: there are millions of them, and the generated code allocates a message and two
 // keys for each.
 
 var (
 	errCutOff   = errors.New("region meta is cut off")
-	errVarint   = errors.New("region meta holds a number of more than 64 bits")
-	errWireType = errors.New("region meta holds a field of an unexpected type")
+	errVarint   = errors.New("region meta has a number of more than 64 bits")
+	errWireType = errors.New("region meta has a field of an unexpected type")
 )
 
 // Wire types of protocol buffers.
@@ -28,8 +28,8 @@ const (
 	wireFixed32 = 5
 )
 
-// decodeRegionMeta reads a recover_data.RegionMeta. The keys are parts of data. Fields that it does not know
-// are skipped, as every reader of protocol buffers does.
+// decodeRegionMeta decodes a recover_data.RegionMeta, whose keys alias data. It skips unknown fields, as protocol
+// buffers require.
 func decodeRegionMeta(data []byte, m *RegionMeta) error {
 	*m = RegionMeta{}
 	for len(data) > 0 {
@@ -140,10 +140,10 @@ func (m *RegionMeta) setBytes(field uint64, v []byte) bool {
 	return true
 }
 
-// rawMessage is a message as it came, in memory that the next one overwrites.
+// rawMessage is a message as received, in memory that the next one overwrites.
 type rawMessage struct{ data []byte }
 
-// rawCodec gives answers as bytes. Requests are encoded as ever.
+// rawCodec returns responses as bytes. Requests are encoded as usual.
 type rawCodec struct{}
 
 var _ encoding.CodecV2 = rawCodec{}
@@ -152,7 +152,7 @@ var _ encoding.CodecV2 = rawCodec{}
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	message, ok := v.(interface{ Marshal() ([]byte, error) })
 	if !ok {
-		return nil, errors.New("the request is not a message")
+		return nil, errors.New("the request is not a protobuf message")
 	}
 	data, err := message.Marshal()
 	if err != nil {
@@ -165,7 +165,7 @@ func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	raw, ok := v.(*rawMessage)
 	if !ok {
-		return errors.New("the answer is not read as it is")
+		return errors.New("the response is not read as a rawMessage")
 	}
 	raw.data = raw.data[:0]
 	for _, b := range data {
@@ -174,5 +174,5 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// Name implements encoding.CodecV2: none, so that the content type on the wire is what it is without a codec.
+// Name implements encoding.CodecV2. It is empty, so that the content type on the wire stays the default.
 func (rawCodec) Name() string { return "" }

@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// lockPage is how many locks are read at once behind one that does not count.
+// lockPage is the number of locks per call after a first one that does not count.
 const lockPage = 256
 
 // FirstLock asks the region's leader for a lock whose transaction may commit at or below ts, and returns its start ts,
-// or 0 if there is none. The leader lets no transaction that begins from now on commit at or below ts. Locks that write
+// or 0 if there is none. From then on the leader lets no new transaction commit at or below ts. Locks that write
 // nothing yet, such as pessimistic ones, and one that began at ts itself do not count: they commit above it.
 func (c *Client) FirstLock(ctx context.Context, address string, r cluster.Region, ts cluster.TS) (cluster.TS, error) {
 	const op = "scan locks"
@@ -35,7 +35,7 @@ func (c *Client) FirstLock(ctx context.Context, address string, r cluster.Region
 			return 0, translate(ctx, err, op, address, "")
 		case resp.RegionError != nil:
 			return 0, regionError(r.ID, resp.RegionError)
-		case resp.Error.GetLocked() != nil: // in memory alone: an asynchronous commit under way
+		case resp.Error.GetLocked() != nil: // only in memory: an async commit in progress
 			return cluster.TS(resp.Error.Locked.LockVersion), nil
 		case resp.Error != nil:
 			return 0, failure.New(failure.Unknown, op, target(address), "%s", resp.Error)
@@ -52,7 +52,8 @@ func (c *Client) FirstLock(ctx context.Context, address string, r cluster.Region
 	}
 }
 
-// counts: the resolved ts may be the very start of the oldest transaction, which commits above it.
+// counts reports whether the lock may commit at or below ts. The resolved ts may equal the start of the oldest
+// transaction, which commits above it.
 func counts(lock *kvrpcpb.LockInfo, ts cluster.TS) bool {
 	writes := lock.LockType != kvrpcpb.Op_PessimisticLock && lock.LockType != kvrpcpb.Op_Lock
 	return writes && lock.LockVersion < uint64(ts)

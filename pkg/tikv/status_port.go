@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// statusTimeout bounds a call to a status port with its connection, and maxStatusAnswer what is read of an answer:
-	// the metrics of a store with many regions have some megabytes.
+	// statusTimeout bounds a call to a status port, connecting included, and maxStatusAnswer the size of an answer: the
+	// metrics of a store with many regions have some megabytes.
 	statusTimeout   = 10 * time.Second
 	maxStatusAnswer = 64 << 20
 
-	hintStatus = "let tisnap reach the store's status port (20180 by default): a network policy, or a TiKV that " +
-		"serves none (server.status-addr), keeps it away"
-	hintCN = "add the common name of tisnap's certificate to TiKV's security.cert-allowed-cn, or take that setting away"
+	hintStatus = "make the store's status port (20180 by default) reachable: check network policies and TiKV's " +
+		"server.status-addr"
+	hintCN = "add the common name of tisnap's certificate to TiKV's security.cert-allowed-cn, or remove that setting"
 )
 
-// statusError is an answer of a status port that is not 200.
+// statusError is a status port's response other than 200.
 type statusError struct {
 	code int
 	text string
@@ -36,20 +36,20 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("tikv answered %d: %s", e.code, strings.TrimSpace(e.text))
 }
 
-// statusVerdicts is what an answer of a status port means. A status that is missing is Unknown.
-var statusVerdicts = map[int]class{
+// statusClasses is what a status port's HTTP statuses mean. Any other status is Unknown.
+var statusClasses = map[int]class{
 	http.StatusUnauthorized:     {failure.Denied, hintCN},
 	http.StatusForbidden:        {failure.Denied, hintCN}, // "certificate role error"
 	http.StatusNotFound:         {failure.Unready, hintStatus},
 	http.StatusMethodNotAllowed: {failure.Unready, hintStatus},
 	http.StatusTooManyRequests:  {failure.Limited, ""},
-	// TiKV answers 500 to a change that it refuses, and to one that it has made and could not write into its file.
+	// TiKV answers 500 to a change that it rejects, and to one that it made but could not write to its file.
 	http.StatusInternalServerError: {failure.Unknown, ""},
 	http.StatusServiceUnavailable:  {failure.Limited, ""},
 }
 
-// newStatusClient speaks HTTP to status ports, on the way to the stores and with their TLS. HTTP/1.1: TiKV serves no
-// other with TLS. A proxy of the environment is not asked: stores are inside the cluster.
+// newStatusClient makes an HTTP client for status ports, with the stores' dialer and TLS. It uses HTTP/1.1, the only
+// version that TiKV serves with TLS, and ignores proxies in the environment: stores are inside the cluster.
 func newStatusClient(dial reach.Dial, tlsConfig func() *tls.Config) *http.Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) },
@@ -64,7 +64,7 @@ func newStatusClient(dial reach.Dial, tlsConfig func() *tls.Config) *http.Client
 	}
 }
 
-// dialTLS asks for the TLS of now: it may be known only once there is a cluster.
+// dialTLS connects with cfg, which may be known only once there is a cluster.
 func dialTLS(ctx context.Context, dial reach.Dial, cfg *tls.Config, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -87,8 +87,8 @@ func dialTLS(ctx context.Context, dial reach.Dial, cfg *tls.Config, address stri
 	return secure, nil
 }
 
-// translateStatus makes an error of a call to a status port a failure.Error. If it was ctx that ended the call, the
-// error is ctx's.
+// translateStatus turns an error of a call to a status port into a failure.Error. If ctx ended the call, the error
+// is ctx's.
 func translateStatus(ctx context.Context, err error, op, address string) error {
 	if ended := interrupted(ctx, op, target(address)); ended != nil {
 		return ended
@@ -104,7 +104,7 @@ func translateStatus(ctx context.Context, err error, op, address string) error {
 func classifyStatus(err error) class {
 	var answer *statusError
 	if errors.As(err, &answer) {
-		return statusVerdicts[answer.code]
+		return statusClasses[answer.code]
 	}
 	text := err.Error()
 	switch {
