@@ -18,3 +18,13 @@ func StepNames(first, last string) []string {
 	}
 	return nil
 }
+
+// UndoDeadline is how long the undo of a step of a restore may take.
+func UndoDeadline(step string, opts Options) time.Duration {
+	for _, s := range newRun(Deps{}, opts).restoreSteps() {
+		if s.Name == step {
+			return s.Undo.Deadline
+		}
+	}
+	return 0
+}

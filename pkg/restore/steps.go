@@ -137,7 +137,8 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			Undo:   phase.Undo{Do: r.deleteVolumes, Deadline: wait, Kept: r.making.Kept()},
+			// EC2 hides for so long what it made of a request whose answer was lost, whatever the user's limit is.
+			Undo:   phase.Undo{Do: r.deleteVolumes, Deadline: wait + r.opts.Visibility, Kept: r.making.Kept()},
 			Resume: phase.Resumption{State: &r.making.created, Adopted: r.adoptVolumes},
 		},
 		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -34,6 +35,13 @@ func TestRun_FailsBesideAnotherRestoreOfTheBackup_DeletesOnlyItsOwnVolumes(t *te
 	require.Len(t, left, 1)
 	require.Equal(t, theirs.ID, left[0].ID)
 	require.Nil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))
+}
+
+// A restore with a short --timeout whose requests lost their answers waits in its undo for what EC2 may still show: with
+// less time it could never be undone, and so never be run again.
+func TestRun_ShortTimeout_UndoOutlastsWhatEC2Hides(t *testing.T) {
+	t.Parallel()
+	require.Greater(t, restore.UndoDeadline(journal.StepCreateVolumes, restore.Options{Timeout: time.Second}), ebs.VisibleWithin)
 }
 
 // A run was suspended, and another one has taken its lock over. It fails for another reason before it has noticed:
