@@ -130,3 +130,14 @@ func send(t *testing.T, method, to, contentType, body string) string {
 	require.Equal(t, http.StatusOK, resp.StatusCode, string(answer))
 	return string(answer)
 }
+
+// objectKeys lists the objects below a prefix.
+func objectKeys(t *testing.T, store objstore.Store, prefix string) (out []string) {
+	t.Helper()
+	objects, err := store.List(t.Context(), prefix)
+	require.NoError(t, err)
+	for _, o := range objects {
+		out = append(out, o.Key)
+	}
+	return out
+}

@@ -149,8 +149,8 @@ func TestClaim_Taken_IsConflict(t *testing.T) {
 
 func TestClaim_ObjectsWithoutClaim_IsConflict(t *testing.T) {
 	t.Parallel()
-	c, _ := newCatalog(t)
-	require.NoError(t, c.PutReport(t.Context(), "b1", []byte("{}")))
+	c, store := newCatalog(t)
+	put(t, store, manifest.BackupPrefix("b1")+"stray", "{}")
 	require.Equal(t, failure.Conflict, failure.KindOf(c.Claim(t.Context(), claimOf("b1", "run-1"))))
 }
 
@@ -236,12 +236,10 @@ func TestSeal_ManifestMissingOrSealOfAnother_IsRefused(t *testing.T) {
 
 func TestReport_Stored_IsReplaced(t *testing.T) {
 	t.Parallel()
-	c, _ := newCatalog(t)
-	_, err := c.Report(t.Context(), "b1")
-	require.Equal(t, failure.NotFound, failure.KindOf(err))
+	c, store := newCatalog(t)
 	for _, body := range []string{"1", "2"} {
-		require.NoError(t, c.PutReport(t.Context(), "b1", []byte(body)))
-		got, err := c.Report(t.Context(), "b1")
+		require.NoError(t, c.PutReport(t.Context(), "b1", "r", []byte(body)))
+		got, _, err := store.Get(t.Context(), manifest.ReportKey("b1", "r"))
 		require.NoError(t, err)
 		require.Equal(t, body, string(got))
 	}

@@ -24,7 +24,7 @@ func TestList_AllStates_AreShown(t *testing.T) {
 	sealed(t, c, "e-cut")
 	put(t, store, manifest.ManifestKey("e-cut"), "{")
 	put(t, store, manifest.ManifestKey("f-garbage"), "{")
-	put(t, store, manifest.ReportKey("g-stray"), "{}")
+	put(t, store, manifest.BackupPrefix("g-stray")+"stray", "{}")
 	put(t, store, manifest.SealKey("h-newer"), `{"apiVersion":"tisnap.io/v2","kind":"Seal"}`)
 	put(t, store, "backups/not a backup", "")
 	put(t, store, "runs/r/journal/000000.json", "{}")

@@ -114,14 +114,10 @@ func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, e
 	return set, failure.Annotate(err, "read marks", string(m.ID))
 }
 
-// PutReport stores a run's report for the backup, replacing an older one.
-func (c Catalog) PutReport(ctx context.Context, id cluster.BackupID, report []byte) error {
-	return failure.Annotate(c.putOver(ctx, manifest.ReportKey(id), report), "store report", string(id))
-}
-
-// PutFailedReport stores a failed run's report, replacing that of an earlier process of the same run.
-func (c Catalog) PutFailedReport(ctx context.Context, run cluster.RunID, report []byte) error {
-	return failure.Annotate(c.putOver(ctx, manifest.FailedReportKey(run), report), "store report", string(run))
+// PutReport stores the report of a run that made the backup or restored it, replacing that of an earlier process of the
+// run. It is not part of the backup, and stays when that is deleted.
+func (c Catalog) PutReport(ctx context.Context, id cluster.BackupID, run cluster.RunID, report []byte) error {
+	return failure.Annotate(c.putOver(ctx, manifest.ReportKey(id, run), report), "store report", string(run))
 }
 
 func (c Catalog) putOver(ctx context.Context, key string, body []byte) error {
@@ -133,38 +129,6 @@ func (c Catalog) putOver(ctx context.Context, key string, body []byte) error {
 		_, err = c.Store.Create(ctx, key, body)
 	}
 	return err
-}
-
-// Report returns the stored report; NotFound if there is none.
-func (c Catalog) Report(ctx context.Context, id cluster.BackupID) ([]byte, error) {
-	body, _, err := c.Store.Get(ctx, manifest.ReportKey(id))
-	return body, failure.Annotate(err, "read report", string(id))
-}
-
-// PutRestoreReport stores the report of a restore beside the manifest. Storing the same again succeeds.
-func (c Catalog) PutRestoreReport(ctx context.Context, id cluster.BackupID, run cluster.RunID, report []byte) error {
-	_, err := c.Store.Create(ctx, manifest.RestoreReportKey(id, run), report)
-	if failure.Is(err, failure.Conflict) {
-		return nil // a resumed run has written it
-	}
-	return failure.Annotate(err, "store report", string(id))
-}
-
-// RestoreReports returns the stored reports of restores of the backup, the oldest run first.
-func (c Catalog) RestoreReports(ctx context.Context, id cluster.BackupID) ([][]byte, error) {
-	objects, err := c.Store.List(ctx, manifest.RestoreReportsPrefix(id))
-	if err != nil {
-		return nil, failure.Annotate(err, "list reports of restores", string(id))
-	}
-	reports := make([][]byte, 0, len(objects))
-	for _, o := range objects {
-		body, _, err := c.Store.Get(ctx, o.Key)
-		if err != nil {
-			return nil, failure.Annotate(err, "read report", o.Key)
-		}
-		reports = append(reports, body)
-	}
-	return reports, nil
 }
 
 func (c Catalog) putOnce(ctx context.Context, key string, body []byte) error {

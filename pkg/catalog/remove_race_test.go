@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
@@ -67,7 +68,8 @@ func madeBy(t *testing.T, c catalog.Catalog, id cluster.BackupID, run cluster.Ru
 	require.NoError(t, c.PutForBR(t.Context(), m))
 	require.NoError(t, c.LockForBR(t.Context(), claimOf(id, run)))
 	require.NoError(t, c.Seal(t.Context(), id, created, 0))
-	require.NoError(t, c.PutReport(t.Context(), id, fmt.Append(nil, run)))
+	_, err := c.Store.Create(t.Context(), manifest.BackupPrefix(id)+"stray", fmt.Append(nil, run))
+	require.NoError(t, err)
 }
 
 // Of two removals of the same backup, one is suspended before one of its calls. Meanwhile the other one is done, and the next

@@ -17,7 +17,7 @@ func TestRemove_Whole_IsBuriedFirstAndTheTombstoneGoesLast(t *testing.T) {
 	c, store := newCatalog(t)
 	sealed(t, c, "b1")
 	sealed(t, c, "b10")
-	require.NoError(t, c.PutReport(t.Context(), "b1", []byte("{}")))
+	require.NoError(t, c.PutReport(t.Context(), "b1", "r", []byte("{}")))
 	before := len(store.MutatingCalls())
 	require.Equal(t, failure.Conflict, failure.KindOf(c.Remove(t.Context(), "b1", "")), "it is sealed")
 	require.NoError(t, c.Bury(t.Context(), "b1", "", "deleted", false))
@@ -30,6 +30,8 @@ func TestRemove_Whole_IsBuriedFirstAndTheTombstoneGoesLast(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.NoError(t, c.CheckFree(t.Context(), "b1"))
+	_, _, err = store.Get(t.Context(), manifest.ReportKey("b1", "r"))
+	require.NoError(t, err, "its reports stay")
 }
 
 func TestRemove_CrashesAfterEachDelete_IsNeverRestorableAndEndsWhenRepeated(t *testing.T) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -185,29 +186,17 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				eta := newAnnouncer(deps.Sink, past)
 				deps.Sink, deps.Announce = eta, eta.ofBackup
 				result, err := backup.Run(ctx, deps, opts)
+				disown(&opts.Run, &result.Outcome)
 				doc := backupResult(opts, result, err)
 				doc.Report.Forward = c.forwarded(doc.Report.Hold)
-				switch {
-				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)):
-					// that process reports
-				case result.Sealed:
+				if result.Sealed {
 					doc.Report.Changed = changedSince(ctx, deps.Store, past, result)
-					err = joinReport(err, storeReport(ctx, deps.Store, opts.Backup, doc.Report))
-				default:
-					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
 				}
-				return doc, err
+				return doc, errors.Join(err,
+					storeReport(ctx, deps.Store, s.log, doc.Report, &result.Outcome, result.Sealed))
 			},
 		}, nil
 	})
-}
-
-// joinReport turns a failure to write the report into a partial success: the backup itself is sealed.
-func joinReport(err, reportErr error) error {
-	if err != nil || reportErr == nil {
-		return err
-	}
-	return failure.Wrap(reportErr, failure.Partial, "write the report of a sealed backup", "")
 }
 
 func (a *app) backupDeps(

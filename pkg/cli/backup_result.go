@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 
 	"github.com/tisnap/tisnap/pkg/backup"
-	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -25,7 +22,8 @@ type backupDoc struct {
 	BackupTS cluster.TS       `json:"backupTS"`
 	Report   *report.Report   `json:"report"`
 
-	kind failure.Kind // of the run's error
+	kind       failure.Kind // of the run's error
+	journalled bool
 }
 
 func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
@@ -50,7 +48,7 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 	h.EarlyApply = earlyApplyOf(r.Manifest)
 	doc := &backupDoc{
 		header: newHeader("BackupResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Cluster, Sealed: r.Sealed,
-		Report: report.New(h, r.Timings), kind: failure.KindOf(err),
+		Report: report.New(h, r.Timings), kind: failure.KindOf(err), journalled: r.Journalled,
 	}
 	if r.Manifest != nil {
 		doc.BackupTS = r.Manifest.BackupTS
@@ -81,7 +79,7 @@ func errorKind(err error) string {
 }
 
 func (d *backupDoc) table(w io.Writer) error {
-	if d.Report.OnlyChecked() && d.kind != failure.Held {
+	if !d.journalled && d.kind != failure.Held {
 		return nil // the error is enough
 	}
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
@@ -112,15 +110,6 @@ func (d *backupDoc) table(w io.Writer) error {
 			"CLUSTER\n",
 		d.Cluster, d.Backup, d.BackupTS, d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"), d.Backup)
 	return err
-}
-
-// storeReport keeps the report beside the manifest.
-func storeReport(ctx context.Context, store objstore.Store, id cluster.BackupID, r *report.Report) error {
-	body, err := encodeReport(r)
-	if err != nil {
-		return err
-	}
-	return catalog.Catalog{Store: store}.PutReport(context.WithoutCancel(ctx), id, body)
 }
 
 // planDoc is the output of a dry run of a backup.

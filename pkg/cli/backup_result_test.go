@@ -29,7 +29,7 @@ func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			result := &backup.Result{Outcome: runner.Outcome{Timings: phase.Timings{{Phase: "volume snapshots", Steps: []phase.StepTiming{{Name: "cut"}}}}}}
+			result := &backup.Result{Outcome: runner.Outcome{Journalled: true, Timings: phase.Timings{{Phase: "volume snapshots", Steps: []phase.StepTiming{{Name: "cut"}}}}}}
 			err := failure.Wrap(errors.New("broken"), c.kind, "cut", "")
 			require.NoError(t, backupResult(opts, result, err).table(&out))
 			assert.Contains(t, out.String(), c.want)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,8 +10,10 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -81,31 +82,23 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
 		EarlyApply: earlyApplyOf(m),
 	}
-	return doc, doc.readReports(ctx, cat)
+	return doc, doc.readReports(ctx, store)
 }
 
-// readReports adds the stored reports. A backup is restorable without one.
-func (d *describeDoc) readReports(ctx context.Context, cat catalog.Catalog) error {
-	body, err := cat.Report(ctx, d.Backup)
-	switch {
-	case failure.Is(err, failure.NotFound):
-	case err != nil:
-		return err
-	default:
-		if d.Report, err = report.Decode(bytes.NewReader(body)); err != nil {
-			return err
-		}
-	}
-	restores, err := cat.RestoreReports(ctx, d.Backup)
+// readReports adds the reports of the runs that succeeded. A backup is restorable without one.
+func (d *describeDoc) readReports(ctx context.Context, store objstore.Store) error {
+	found, err := history.Open(store).Reports(ctx, d.Backup)
 	if err != nil {
 		return err
 	}
-	for _, body := range restores {
-		r, err := report.Decode(bytes.NewReader(body))
-		if err != nil {
-			return err
+	for _, r := range found {
+		switch {
+		case r.Outcome != phase.Done:
+		case r.Operation == report.Backup:
+			d.Report = r
+		default:
+			d.Restores = append(d.Restores, r)
 		}
-		d.Restores = append(d.Restores, r)
 	}
 	return nil
 }

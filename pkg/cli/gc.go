@@ -18,17 +18,18 @@ import (
 type gcFlags struct {
 	removal
 
-	olderThan time.Duration
-	keepRuns  retention.Span
-	kept      bool
-	clusters  bool
-	run       string
-	adopt     string
-	of        []cluster.Name
+	olderThan   time.Duration
+	keepRuns    retention.Span
+	keepReports retention.Span
+	kept        bool
+	clusters    bool
+	run         string
+	adopt       string
+	of          []cluster.Name
 }
 
 func (a *app) gcCommand() *cobra.Command {
-	f := gcFlags{keepRuns: retention.Span{Days: 400}}
+	f := gcFlags{keepRuns: retention.Span{Days: 400}, keepReports: retention.Span{Days: 400}}
 	cmd := &cobra.Command{
 		Use:   "gc [NAMESPACE/CLUSTER...]",
 		Short: "Delete what dead or failed runs left in the account",
@@ -49,8 +50,9 @@ persistent volumes) is listed with its run; --cluster deletes it together with i
 unless the cluster serves or a resolve is working on it.
 
 The journal of each ended run is compacted into one object, and deleted --keep-runs after the
-run's end unless its backup, or anything else that it made, still exists. Sealed backups
-whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
+run's end unless its backup, or anything else that it made, still exists. The report of a run
+whose backup was deleted is kept for --keep-reports. Sealed backups whose snapshots are gone
+are reported (exit 10).` + "\n" + exitStatus(),
 		Example: `  # show what would be deleted, and why the rest would not
   tisnap gc --storage s3://backups/prod --dry-run
 
@@ -77,6 +79,7 @@ whose snapshots are gone are reported (exit 10).` + "\n" + exitStatus(),
 	fl.DurationVar(&f.olderThan, "older-than", time.Hour,
 		"keep what a run left if its journal was written to within this time")
 	fl.Var(&f.keepRuns, "keep-runs", "keep the journals of runs that ended within this time, such as 1y6m or 400d")
+	fl.Var(&f.keepReports, "keep-reports", "keep the reports of runs within this time after their backup is deleted")
 	fl.BoolVar(&f.kept, "kept", false, "also delete what failed restores with --keep-on-failure made")
 	fl.BoolVar(&f.clusters, "cluster", false,
 		"also delete what unfinished restores left in this Kubernetes cluster")
@@ -114,8 +117,8 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		return usage(cmd, err)
 	}
 	o := gc.Options{
-		OlderThan: f.olderThan, KeepRuns: f.keepRuns, Kept: f.kept, Clusters: f.clusters, Only: cluster.RunID(f.run),
-		Of: f.of, Rate: f.rate, DryRun: f.dryRun,
+		OlderThan: f.olderThan, KeepRuns: f.keepRuns, KeepReports: f.keepReports, Kept: f.kept, Clusters: f.clusters,
+		Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
 	}
 	if !o.Limited() {
 		a.toAnnounce(cmd, nil) // even for a dry run: its findings are worth a metric

@@ -33,10 +33,11 @@ func reported(t *testing.T) string {
 		if i == 7 {
 			slow = 400
 		}
-		require.NoError(t, c.PutReport(t.Context(), id, stored(t, report.Backup, id, cluster.RunID(fmt.Sprint("run-", i)), i, slow, phase.Done)))
+		run := cluster.RunID(fmt.Sprint("run-", i))
+		require.NoError(t, c.PutReport(t.Context(), id, run, stored(t, report.Backup, id, run, i, slow, phase.Done)))
 	}
-	require.NoError(t, c.PutRestoreReport(t.Context(), "nightly-6", "run-r", stored(t, report.Restore, "nightly-6", "run-r", 9, 60, phase.Done)))
-	require.NoError(t, c.PutFailedReport(t.Context(), "run-f", stored(t, report.Backup, "nightly-f", "run-f", 10, 3, phase.Failed)))
+	require.NoError(t, c.PutReport(t.Context(), "nightly-6", "run-r", stored(t, report.Restore, "nightly-6", "run-r", 9, 60, phase.Done)))
+	require.NoError(t, c.PutReport(t.Context(), "nightly-f", "run-f", stored(t, report.Backup, "nightly-f", "run-f", 10, 3, phase.Failed)))
 	return url
 }
 

@@ -8,9 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
@@ -153,16 +151,10 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 			},
 			run: func(ctx context.Context) (document, error) {
 				result, err := restore.Resolve(ctx, deps, opts)
+				disown(&opts.Run, &result.Outcome)
 				doc := resolveResult(opts, result, err)
-				switch {
-				case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)):
-					// that process reports
-				case result.Restored:
-					err = errors.Join(err, storeResolveReport(ctx, catalog.Catalog{Store: deps.Store}, doc))
-				default:
-					storeFailedReport(ctx, deps.Store, s.log, doc.Report)
-				}
-				return doc, err
+				return doc, errors.Join(err,
+					storeReport(ctx, deps.Store, s.log, doc.Report, &result.Outcome, result.Restored))
 			},
 		}, nil
 	})
@@ -210,14 +202,4 @@ func (a *app) resolveDeps(
 	})
 	opts.Run, opts.Owner = run, owner(cmd, run)
 	return deps, opts, err
-}
-
-// storeResolveReport keeps the report beside the manifest, among those of restores.
-func storeResolveReport(ctx context.Context, c catalog.Catalog, d *resolveDoc) error {
-	body, err := encodeReport(d.Report)
-	if err != nil {
-		return err
-	}
-	err = c.PutRestoreReport(context.WithoutCancel(ctx), d.Backup, d.Run, body)
-	return failure.Wrap(err, failure.Partial, "write the report of a resolve that is done", string(d.Run))
 }

@@ -27,7 +27,8 @@ type resolveDoc struct {
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
 	Report   *report.Report   `json:"report"`
 
-	kind failure.Kind
+	kind       failure.Kind
+	journalled bool
 }
 
 func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveDoc {
@@ -39,6 +40,7 @@ func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveD
 	doc := &resolveDoc{
 		header: newHeader("ResolveResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
 		Resolved: r.Restored, Resolve: r.Resolve, Tasks: r.Tasks, kind: failure.KindOf(err),
+		journalled: r.Journalled,
 	}
 	for _, id := range opts.TolerateStores {
 		doc.Without = append(doc.Without, uint64(id))
@@ -72,7 +74,7 @@ func unevenWarning(regions int, backup cluster.BackupID) string {
 }
 
 func (d *resolveDoc) table(w io.Writer) error {
-	if d.Report.OnlyChecked() {
+	if !d.journalled {
 		return nil // the error is enough
 	}
 	if err := d.Report.Table(w, report.TableOptions{}); err != nil {

@@ -148,18 +148,12 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 						return eta.expectation(plannedRestore(opts, plan), earlier)
 					}
 					result, err := restore.Run(ctx, deps, opts)
+					disown(&opts.Run, &result.Outcome)
 					doc := restoreResult(opts, result, err)
 					doc.Report.Forward = c.forwarded(nil)
 					doc.compare = f.compare
-					switch {
-					case result.LostLock && continuedElsewhere(ctx, deps.Store, opts.Run, len(result.Before)):
-						// that process reports
-					case result.Restored:
-						err = errors.Join(err, storeRestoreReport(ctx, deps.Store, opts, doc.Report))
-					default:
-						storeFailedReport(ctx, deps.Store, s.log, doc.Report)
-					}
-					return doc, err
+					return doc, errors.Join(err,
+						storeReport(ctx, deps.Store, s.log, doc.Report, &result.Outcome, result.Restored))
 				},
 			}, nil
 		})

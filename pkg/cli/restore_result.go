@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 
-	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/estimate"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -36,7 +33,7 @@ type restoreDoc struct {
 	Left   []string       `json:"left,omitempty"`
 	Report *report.Report `json:"report"`
 
-	compare bool
+	compare, journalled bool
 }
 
 func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreDoc {
@@ -53,7 +50,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 	doc := &restoreDoc{
 		header: newHeader("RestoreResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,
 		Restored: r.Restored, Volumes: r.Volumes, Resolve: r.Resolve, Tasks: r.Tasks,
-		Account: r.Account, Left: r.Left,
+		Account: r.Account, Left: r.Left, journalled: r.Journalled,
 	}
 	for _, id := range opts.TolerateStores {
 		doc.Without = append(doc.Without, uint64(id))
@@ -86,7 +83,7 @@ func regionsOf(s journal.ResolvedRegions) *report.Regions {
 }
 
 func (d *restoreDoc) table(w io.Writer) error {
-	if d.Report.OnlyChecked() {
+	if !d.journalled {
 		return nil // the error is enough
 	}
 	if err := d.Report.Table(w, report.TableOptions{Compare: d.compare}); err != nil {
@@ -99,24 +96,6 @@ func (d *restoreDoc) table(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s (%d regions)\n", d.Cluster, d.Backup,
 		d.BackupTS, d.Resolve.Regions)
 	return err
-}
-
-func encodeReport(r *report.Report) ([]byte, error) {
-	var b bytes.Buffer
-	if err := r.JSON(&b); err != nil {
-		return nil, failure.Wrap(err, failure.Unknown, "encode report", "")
-	}
-	return b.Bytes(), nil
-}
-
-// storeRestoreReport keeps the report beside the manifest.
-func storeRestoreReport(ctx context.Context, store objstore.Store, opts restore.Options, r *report.Report) error {
-	body, err := encodeReport(r)
-	if err != nil {
-		return err
-	}
-	err = catalog.Catalog{Store: store}.PutRestoreReport(context.WithoutCancel(ctx), opts.Backup, opts.Run, body)
-	return failure.Wrap(err, failure.Partial, "write the report of a restore that is done", string(opts.Run))
 }
 
 // restorePlanDoc is the output of a dry run of a restore.

@@ -54,6 +54,8 @@ type Options struct {
 	Of []cluster.Name
 	// KeepRuns is how long the journals of ended runs are kept; zero is forever.
 	KeepRuns retention.Span
+	// KeepReports is how long the reports of runs whose backup is gone are kept; zero is forever.
+	KeepReports retention.Span
 	// Rate is the number of deletions per second; zero is 1.
 	Rate float64
 	// DryRun changes nothing: items that would be deleted have the action delete.
@@ -83,6 +85,7 @@ func Collect(ctx context.Context, d Deps, o Options) (*Report, error) {
 		}
 		s.sweep(ctx, report)
 		s.removeJournals(ctx, report)
+		s.removeReports(ctx, report)
 	}
 	report.sort()
 	if o.DryRun || o.Only != "" {
@@ -156,6 +159,11 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	}
 	if !before.IsZero() {
 		report.Items = append(report.Items, j.journals(report, before)...)
+	}
+	if err == nil && o.KeepReports != (retention.Span{}) && !o.Limited() {
+		var old []Item
+		old, err = oldReports(ctx, d, w, o.KeepReports.Before(w.now))
+		report.Items = append(report.Items, old...)
 	}
 	o.limit(report, w)
 	report.sort()

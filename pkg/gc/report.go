@@ -22,6 +22,7 @@ const (
 	KindClaim       Kind = "claim"             // a PersistentVolumeClaim
 	KindPV          Kind = "persistent-volume" // goes with its claim; its EBS volume is an item of its own
 	KindJournal     Kind = "journal"           // of a run that ended long ago
+	KindReport      Kind = "report"            // of a run that ended long ago, and whose backup is gone
 )
 
 // Action is an item's outcome.
@@ -88,7 +89,8 @@ func (r *Report) Count(a Action) int {
 }
 
 func (r *Report) sort() {
-	order := []Kind{KindSnapshot, KindCluster, KindClaim, KindPV, KindVolume, KindFastRestore, KindBackup, KindJournal}
+	order := []Kind{KindSnapshot, KindCluster, KindClaim, KindPV, KindVolume, KindFastRestore, KindBackup, KindJournal,
+		KindReport}
 	slices.SortFunc(r.Items, func(a, b Item) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),

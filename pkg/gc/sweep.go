@@ -44,7 +44,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 	refused := s.refusals(ctx, r)
 	var doomed []*Item
 	for i := range r.Items {
-		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup && it.Kind != KindJournal &&
+		if it := &r.Items[i]; it.Action == ActionDelete && it.Kind != KindBackup && !it.record() &&
 			!it.inKubernetes() {
 			doomed = append(doomed, it)
 		}
@@ -73,7 +73,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 	}
 	for i := range r.Items {
 		it := &r.Items[i]
-		if it.Action != ActionDelete || it.Kind == KindJournal || it.inKubernetes() {
+		if it.Action != ActionDelete || it.record() || it.inKubernetes() {
 			continue
 		}
 		if err := refused[it.Run]; err != nil {
@@ -96,10 +96,13 @@ func (s *sweep) delete(ctx context.Context, it *Item) error {
 		return s.EBS.DeleteVolume(ctx, cluster.VolumeID(it.ID))
 	case KindFastRestore:
 		return s.EBS.DisableFastRestore(ctx, []cluster.SnapshotID{cluster.SnapshotID(it.ID)}, []cluster.Zone{it.Zone})
-	case KindBackup, KindCluster, KindClaim, KindPV, KindJournal:
+	case KindBackup, KindCluster, KindClaim, KindPV, KindJournal, KindReport:
 	}
 	return failure.New(failure.Unknown, "delete", it.ID, "nobody deletes a %s", it.Kind)
 }
+
+// record reports whether the item is only what is written about a run.
+func (i *Item) record() bool { return i.Kind == KindJournal || i.Kind == KindReport }
 
 func (i *Item) done(err error) {
 	if err != nil {
@@ -118,7 +121,7 @@ func (i *Item) left(err error) {
 func (s *sweep) refusals(ctx context.Context, r *Report) map[cluster.RunID]error {
 	out := map[cluster.RunID]error{}
 	for _, it := range r.Items {
-		if _, done := out[it.Run]; done || it.Action != ActionDelete || it.Kind == KindJournal {
+		if _, done := out[it.Run]; done || it.Action != ActionDelete || it.record() {
 			continue
 		}
 		out[it.Run] = s.refusal(ctx, it.Run)

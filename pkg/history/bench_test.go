@@ -46,7 +46,7 @@ func BenchmarkRuns_TenThousand(b *testing.B) {
 	for i := range runs {
 		id := cluster.BackupID(fmt.Sprintf("b-%05d", i))
 		body := encoded(b, made(report.Backup, cluster.RunID("run-"+string(id)), id, epoch.Add(time.Duration(i)*time.Hour), phase.Done))
-		require.NoError(b, catalog.Catalog{Store: store}.PutReport(b.Context(), id, body))
+		require.NoError(b, catalog.Catalog{Store: store}.PutReport(b.Context(), id, cluster.RunID("run-"+string(id)), body))
 	}
 	for _, known := range []bool{false, true} {
 		b.Run(fmt.Sprintf("known=%t", known), func(b *testing.B) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -50,56 +49,74 @@ func (r *Reader) find(ctx context.Context, name string) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed, err := r.read(ctx, onlyFailed(objects), time.Time{})
+	f, err := r.identify(ctx, name, objects)
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.identify(ctx, name, objects, failed.Runs)
-	if err != nil {
-		return nil, err
-	}
-	var keys []string
-	for _, o := range objects {
-		if strings.HasPrefix(o.Key, manifest.BackupPrefix(f.Backup)) && isReport(o.Key) {
-			keys = append(keys, o.Key)
-		}
-	}
-	for _, run := range failed.Runs {
-		if run.Run == f.Asked || f.Backup != "" && run.Backup == f.Backup {
-			keys = append(keys, run.Key)
-		}
-	}
-	f.Reports = make([]*report.Report, len(keys))
-	err = parallel.Each(ctx, maxReads, keys, func(ctx context.Context, i int, key string) (err error) {
-		f.Reports[i], err = r.Report(ctx, key)
-		return err
-	})
-	f.Reports = inOrder(f.Reports)
+	f.Reports, err = r.reports(ctx, f.Backup, objects)
 	return f, err
 }
 
+// Reports returns the reports of the backup's runs: its own first, then the oldest first. It may be deleted by now.
+func (r *Reader) Reports(ctx context.Context, id cluster.BackupID) ([]*report.Report, error) {
+	objects, err := r.store.List(ctx, manifest.ReportsOf(id))
+	if err != nil {
+		return nil, failure.Annotate(err, "list reports", string(id))
+	}
+	return r.reports(ctx, id, objects)
+}
+
+func (r *Reader) reports(
+	ctx context.Context, id cluster.BackupID, objects []objstore.Object,
+) ([]*report.Report, error) {
+	var keys []string
+	for _, o := range objects {
+		if backup, _, ok := manifest.SplitReportKey(o.Key); ok && backup == id {
+			keys = append(keys, o.Key)
+		}
+	}
+	out := make([]*report.Report, len(keys))
+	err := parallel.Each(ctx, maxReads, keys, func(ctx context.Context, i int, key string) (err error) {
+		out[i], err = r.Report(ctx, key)
+		return err
+	})
+	slices.SortStableFunc(out, func(a, b *report.Report) int {
+		if a == nil || b == nil { // only after an error
+			return 0
+		}
+		if (a.Operation == report.Backup) != (b.Operation == report.Backup) {
+			if a.Operation == report.Backup {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run))
+	})
+	return out, err
+}
+
 // identify says which backup and run a name stands for.
-func (r *Reader) identify(ctx context.Context, name string, objects []objstore.Object, failed []Run) (*Found, error) {
+func (r *Reader) identify(ctx context.Context, name string, objects []objstore.Object) (*Found, error) {
 	var names []string
 	for _, o := range objects {
 		id, file, ok := manifest.SplitBackupKey(o.Key)
 		switch {
 		case ok && string(id) == name:
 			return &Found{Backup: id}, nil
-		case ok && file == "restores/"+name+".json":
-			return &Found{Backup: id, Asked: cluster.RunID(name)}, nil
 		case ok && file == manifest.ClaimFile:
 			names = append(names, string(id))
 		}
 	}
-	for _, run := range failed {
-		if string(run.Run) == name {
-			return &Found{Backup: run.Backup, Asked: run.Run}, nil
+	for _, o := range objects {
+		backup, run, ok := manifest.SplitReportKey(o.Key)
+		switch {
+		case ok && string(run) == name:
+			return &Found{Backup: backup, Asked: run}, nil
+		case ok && string(backup) == name: // it is deleted
+			return &Found{Backup: backup}, nil
+		case ok:
+			names = append(names, string(run))
 		}
-		if string(run.Backup) == name {
-			return &Found{Backup: run.Backup}, nil
-		}
-		names = append(names, string(run.Run))
 	}
 	r.small.begin(objects)
 	backups, err := (catalog.Catalog{Store: r.small}).List(ctx)
@@ -116,31 +133,4 @@ func (r *Reader) identify(ctx context.Context, name string, objects []objstore.O
 		hint = fmt.Sprintf("did you mean %s? see `tisnap list`", strings.Join(near, ", "))
 	}
 	return nil, failure.New(failure.NotFound, "", "", "no such backup or run in %s", r.store.URL()).WithHint("%s", hint)
-}
-
-// onlyFailed are the reports of failed runs.
-func onlyFailed(objects []objstore.Object) []objstore.Object {
-	return slices.DeleteFunc(slices.Clone(objects),
-		func(o objstore.Object) bool { return !strings.HasPrefix(o.Key, manifest.ReportsPrefix) })
-}
-
-// inOrder puts the backup's own runs first, then the oldest, and leaves out the failure of a run that was done later.
-func inOrder(reports []*report.Report) []*report.Report {
-	last := map[cluster.RunID]*report.Report{}
-	for _, r := range reports {
-		if r != nil && (last[r.Run] == nil || last[r.Run].Finished.Before(r.Finished)) {
-			last[r.Run] = r
-		}
-	}
-	reports = slices.DeleteFunc(reports, func(r *report.Report) bool { return r == nil || last[r.Run] != r })
-	slices.SortStableFunc(reports, func(a, b *report.Report) int {
-		if (a.Operation == report.Backup) != (b.Operation == report.Backup) {
-			if a.Operation == report.Backup {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run))
-	})
-	return reports
 }

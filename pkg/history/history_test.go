@@ -70,10 +70,10 @@ func filled(t testing.TB) *counted {
 	for i := range 2 {
 		id, run := cluster.BackupID(fmt.Sprint("b", i)), cluster.RunID(fmt.Sprint("run-b", i))
 		require.NoError(t, c.Claim(t.Context(), catalog.Claim{ID: id, Run: run, ClaimedAt: epoch.Add(time.Duration(i) * time.Hour)}))
-		require.NoError(t, c.PutReport(t.Context(), id, encoded(t, made(report.Backup, run, id, epoch.Add(time.Duration(i)*time.Hour), phase.Done))))
+		require.NoError(t, c.PutReport(t.Context(), id, run, encoded(t, made(report.Backup, run, id, epoch.Add(time.Duration(i)*time.Hour), phase.Done))))
 	}
-	require.NoError(t, c.PutRestoreReport(t.Context(), "b1", "run-r", encoded(t, made(report.Restore, "run-r", "b1", epoch.Add(3*time.Hour), phase.Done))))
-	require.NoError(t, c.PutFailedReport(t.Context(), "run-f", encoded(t, made(report.Backup, "run-f", "b2", epoch.Add(2*time.Hour), phase.Failed))))
+	require.NoError(t, c.PutReport(t.Context(), "b1", "run-r", encoded(t, made(report.Restore, "run-r", "b1", epoch.Add(3*time.Hour), phase.Done))))
+	require.NoError(t, c.PutReport(t.Context(), "b2", "run-f", encoded(t, made(report.Backup, "run-f", "b2", epoch.Add(2*time.Hour), phase.Failed))))
 	return &counted{Store: store}
 }
 
@@ -105,8 +105,8 @@ func TestRuns_ReadOnceForEachVersion(t *testing.T) {
 
 	changed := made(report.Backup, "run-b0", "b0", epoch, phase.Done)
 	changed.Warnings = []string{"x"}
-	require.NoError(t, catalog.Catalog{Store: store.Store}.PutReport(t.Context(), "b0", encoded(t, changed)))
-	require.NoError(t, store.Delete(t.Context(), manifest.FailedReportKey("run-f")))
+	require.NoError(t, catalog.Catalog{Store: store.Store}.PutReport(t.Context(), "b0", "run-b0", encoded(t, changed)))
+	require.NoError(t, store.Delete(t.Context(), manifest.ReportKey("b2", "run-f")))
 	now, err := reader.Runs(t.Context(), time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, []cluster.RunID{"run-b0", "run-b1", "run-r"}, runsOf(now), "what is gone is forgotten")
@@ -125,20 +125,46 @@ func TestRuns_Since_LeavesOutWhatEndedBefore(t *testing.T) {
 	require.Equal(t, 0, state.Read, "objects that were written before need no read")
 }
 
+// A process of a run failed, and one that resumed it succeeded: the storage has the run once.
 func TestRuns_ReportDoneAfterItsFailure_CountsOnce(t *testing.T) {
 	t.Parallel()
 	store := filled(t)
-	failed := made(report.Backup, "run-b1", "b1", epoch, phase.Failed)
-	require.NoError(t, catalog.Catalog{Store: store.Store}.PutFailedReport(t.Context(), "run-b1", encoded(t, failed)))
+	c := catalog.Catalog{Store: store.Store}
+	for _, outcome := range []phase.Outcome{phase.Failed, phase.Done} {
+		require.NoError(t, c.PutReport(t.Context(), "b1", "run-b1", encoded(t, made(report.Backup, "run-b1", "b1", epoch, outcome))))
+	}
 	state, err := history.Open(store).Runs(t.Context(), time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, []cluster.RunID{"run-b0", "run-b1", "run-f", "run-r"}, runsOf(state))
+	require.Equal(t, phase.Done, state.Runs[1].Outcome)
+}
+
+// A trend of months needs the reports of backups that were deleted since.
+func TestRuns_BackupDeleted_ReportsStay(t *testing.T) {
+	t.Parallel()
+	store := filled(t)
+	objects, err := store.List(t.Context(), manifest.BackupPrefix("b1"))
+	require.NoError(t, err)
+	require.NotEmpty(t, objects)
+	for _, o := range objects {
+		require.NoError(t, store.Delete(t.Context(), o.Key))
+	}
+	state, err := history.Open(store).All(t.Context(), time.Time{})
+	require.NoError(t, err)
+	require.Len(t, state.Backups, 1)
+	require.Equal(t, []cluster.RunID{"run-b0", "run-b1", "run-f", "run-r"}, runsOf(state))
+	for _, name := range []string{"b1", "run-b1", "run-r"} {
+		found, err := history.Open(store).Find(t.Context(), name)
+		require.NoError(t, err)
+		require.EqualValues(t, "b1", found.Backup)
+		require.Len(t, found.Reports, 2)
+	}
 }
 
 func TestRuns_ReportThatCannotBeRead_IsInTheListWithItsProblem(t *testing.T) {
 	t.Parallel()
 	store := filled(t)
-	_, err := store.Create(t.Context(), manifest.FailedReportKey("odd"), []byte("\x1b[31m{"))
+	_, err := store.Create(t.Context(), manifest.ReportKey("b", "odd"), []byte("\x1b[31m{"))
 	require.NoError(t, err)
 	state, err := history.Open(store).Runs(t.Context(), time.Time{})
 	require.NoError(t, err)

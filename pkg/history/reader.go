@@ -6,12 +6,10 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -103,7 +101,7 @@ func (r *Reader) All(ctx context.Context, since time.Time) (*State, error) {
 func (r *Reader) Known() []Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return latest(slices.Collect(maps.Values(r.runs)))
+	return inOrder(slices.Collect(maps.Values(r.runs)))
 }
 
 // Report returns a run's whole report: Key of Run. It is not remembered.
@@ -116,7 +114,7 @@ func (r *Reader) Report(ctx context.Context, key string) (*report.Report, error)
 	return full, failure.Annotate(err, "read report", key)
 }
 
-// list returns the objects of all backups and the reports of failed runs.
+// list returns the objects of all backups and all reports.
 func (r *Reader) list(ctx context.Context) ([]objstore.Object, error) {
 	found := make([][]objstore.Object, 2)
 	err := parallel.Each(ctx, 0, []string{manifest.BackupsPrefix, manifest.ReportsPrefix},
@@ -132,7 +130,7 @@ func (r *Reader) read(ctx context.Context, objects []objstore.Object, since time
 	state, present := &State{}, map[string]bool{}
 	var missing []objstore.Object
 	for _, o := range objects {
-		if !isReport(o.Key) {
+		if _, _, ok := manifest.SplitReportKey(o.Key); !ok {
 			continue
 		}
 		present[o.Key] = true
@@ -162,7 +160,7 @@ func (r *Reader) read(ctx context.Context, objects []objstore.Object, since time
 			state.Runs = append(state.Runs, run)
 		}
 	}
-	state.Runs = latest(state.Runs)
+	state.Runs = inOrder(state.Runs)
 	return state, nil
 }
 
@@ -187,26 +185,8 @@ func (r *Reader) summary(ctx context.Context, o objstore.Object) (*Run, error) {
 	return &run, nil
 }
 
-// isReport says whether the key is that of a run's report.
-func isReport(key string) bool {
-	if rest, ok := strings.CutPrefix(key, manifest.ReportsPrefix); ok {
-		return strings.HasSuffix(rest, ".json")
-	}
-	_, file, ok := manifest.SplitBackupKey(key)
-	return ok &&
-		(file == manifest.ReportFile || strings.HasPrefix(file, "restores/") && strings.HasSuffix(file, ".json"))
-}
-
-// latest sorts by age and leaves out the failure of a run that a later process of it did.
-func latest(runs []Run) []Run {
-	done := map[cluster.RunID]bool{}
-	for _, run := range runs {
-		if run.Problem == "" && !strings.HasPrefix(run.Key, manifest.ReportsPrefix) {
-			done[run.Run] = true
-		}
-	}
-	runs = slices.DeleteFunc(runs,
-		func(run Run) bool { return strings.HasPrefix(run.Key, manifest.ReportsPrefix) && done[run.Run] })
+// inOrder sorts by age.
+func inOrder(runs []Run) []Run {
 	slices.SortFunc(runs, func(a, b Run) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Key, b.Key))
 	})

@@ -16,7 +16,7 @@ import (
 
 func night(i int, snapshots float64) history.Run {
 	return history.Run{
-		Key: fmt.Sprint("backups/b", i, "/report.json"), Operation: report.Backup, Run: cluster.RunID(fmt.Sprint("run-", i)),
+		Key: fmt.Sprintf("reports/b%d/run-%d.json", i, i), Operation: report.Backup, Run: cluster.RunID(fmt.Sprint("run-", i)),
 		Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, Outcome: phase.Done, Started: epoch.AddDate(0, 0, i), Seconds: snapshots + 5,
 		HoldSeconds: 2, DataBytes: int64(1000 + 10*i), Phases: []history.Phase{{Name: report.VolumeSnapshots, Seconds: snapshots}, {Name: "seal", Seconds: 5}},
 	}

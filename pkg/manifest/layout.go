@@ -17,7 +17,7 @@ const (
 	RunsPrefix    = "runs/"    // runs/<run>/…
 	LocksPrefix   = "locks/"   // locks/<namespace>.<name>.json
 	ResolvePrefix = "resolve/" // resolve/<namespace>.<name>/<id>.json.gz
-	ReportsPrefix = "reports/" // reports/<run>.json
+	ReportsPrefix = "reports/" // reports/<backup>/<run>.json
 
 	DeletionsPrefix = "deletions/" // deletions/<namespace>.<name>.json
 )
@@ -28,7 +28,6 @@ const (
 	ManifestFile   = "manifest.json" // when all snapshots are accepted
 	BackupMetaFile = "backupmeta"    // br's document of the same
 	MarksFile      = "marks.gz"      // before the manifest, which holds its digest
-	ReportFile     = "report.json"   // how long each phase took
 	SealFile       = "seal.json"     // last: all snapshots are completed
 )
 
@@ -65,19 +64,13 @@ func MarksKey(id cluster.BackupID) string { return BackupPrefix(id) + MarksFile 
 // SealKey is the seal's object.
 func SealKey(id cluster.BackupID) string { return BackupPrefix(id) + SealFile }
 
-// ReportKey is the report's object.
-func ReportKey(id cluster.BackupID) string { return BackupPrefix(id) + ReportFile }
+// ReportsOf is the folder of the reports of a backup's runs, with a final '/'. It stays when the backup is deleted.
+func ReportsOf(id cluster.BackupID) string { return ReportsPrefix + string(id) + "/" }
 
-// RestoreReportsPrefix is the folder of the reports of restores of a backup, with a final '/'.
-func RestoreReportsPrefix(id cluster.BackupID) string { return BackupPrefix(id) + "restores/" }
-
-// RestoreReportKey is the report of one restore of a backup.
-func RestoreReportKey(id cluster.BackupID, run cluster.RunID) string {
-	return RestoreReportsPrefix(id) + string(run) + ".json"
+// ReportKey is the report of a run that made a backup, or restored one.
+func ReportKey(id cluster.BackupID, run cluster.RunID) string {
+	return ReportsOf(id) + string(run) + ".json"
 }
-
-// FailedReportKey is the report of a run that failed: it has no backup to lie beside, and outlives what gc removes.
-func FailedReportKey(run cluster.RunID) string { return ReportsPrefix + string(run) + ".json" }
 
 // BackupMetaKey is the object with br's document of a backup.
 func BackupMetaKey(id cluster.BackupID) string { return BackupPrefix(id) + BackupMetaFile }
@@ -107,6 +100,17 @@ func DeletionsKey(name cluster.Name) string {
 // ResolveKey is the object with how far the resolve of a cluster to a backup has come.
 func ResolveKey(name cluster.Name, id cluster.BackupID) string {
 	return ResolvePrefix + name.Namespace + "." + name.Name + "/" + string(id) + ".json.gz"
+}
+
+// SplitReportKey reads "reports/<backup>/<run>.json"; ok is false for any other key.
+func SplitReportKey(key string) (id cluster.BackupID, run cluster.RunID, ok bool) {
+	rest, isReport := strings.CutPrefix(key, ReportsPrefix)
+	backup, file, inFolder := strings.Cut(rest, "/")
+	name, isJSON := strings.CutSuffix(file, ".json")
+	if !isReport || !inFolder || !isJSON || name == "" || CheckID(cluster.BackupID(backup)) != nil {
+		return "", "", false
+	}
+	return cluster.BackupID(backup), cluster.RunID(name), true
 }
 
 // SplitBackupKey reads "backups/<id>/<file>"; ok is false for any other key.

@@ -15,7 +15,7 @@ func TestLayout_Keys_AreFixed(t *testing.T) {
 	require.Equal(t, "backups/b/claim.json", manifest.ClaimKey("b"))
 	require.Equal(t, "backups/b/manifest.json", manifest.ManifestKey("b"))
 	require.Equal(t, "backups/b/seal.json", manifest.SealKey("b"))
-	require.Equal(t, "backups/b/report.json", manifest.ReportKey("b"))
+	require.Equal(t, "reports/b/r.json", manifest.ReportKey("b", "r"))
 	require.Equal(t, "backups/b/backupmeta", manifest.BackupMetaKey("b"))
 	require.Equal(t, "runs/r/journal/000007.json", manifest.JournalKey("r", 7))
 	require.Equal(t, "locks/ns.tc.json", manifest.LockKey(cluster.Name{Namespace: "ns", Name: "tc"}))

@@ -94,6 +94,9 @@ func (e *Engine) Before() []Process {
 	return e.history.Processes()
 }
 
+// Journalled reports whether this process wrote to the run's journal. Before the admission of Config.Resume none does.
+func (e *Engine) Journalled() bool { return e.writer != nil && e.writer.isStarted() }
+
 // Timings are the phases so far; valid after Run returned.
 func (e *Engine) Timings() Timings { return e.phases.timings }
 
@@ -117,9 +120,11 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	e.resumed = records > 0 && e.cfg.Resume != nil
 	e.writer = newWriter(ctx, e.cfg, records)
 	e.writer.hasty = e.hasty(steps)
+	if e.cfg.Resume != nil {
+		e.writer.waitForAdmission()
+	}
 	switch {
 	case e.resumed:
-		e.writer.waitForAdmission()
 		e.prepare(steps)
 	case records > 0:
 		e.writer.start()

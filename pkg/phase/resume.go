@@ -11,8 +11,8 @@ import (
 
 // Resume configures how another process resumes a run whose process died.
 type Resume struct {
-	// Admit names the step that excludes other processes. Before it is done, nothing is written to the journal, which
-	// may belong to another process; then it is read again.
+	// Admit names the step that excludes other processes. Before it is done, nothing is written to the journal: a run
+	// that was never admitted leaves none, and one that exists may belong to another process; then it is read again.
 	Admit string
 	// Same refuses a journal whose first record has a different request. It is called before the first step.
 	Same func(h *History) error
@@ -72,6 +72,7 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	}
 	e.writer.admit(rule.Epoch())
 	if !e.resumed {
+		e.writer.begin()
 		return nil
 	}
 	now, err := ReadHistory(ctx, e.cfg.Journal)

@@ -137,6 +137,31 @@ func TestResume_NotAdmitted_WritesNothing(t *testing.T) {
 	assert.Len(t, j.records, 3)
 }
 
+// A run that never had the lock leaves no journal, by which it would be listed for ever; one that had it has all records.
+func TestRun_NewAndNotAdmitted_LeavesNoJournal(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		lock error
+		want []string
+	}{
+		"refused": {failure.New(failure.Conflict, "lock", "", "held"), nil},
+		"admitted": {nil, []string{
+			"run ", "begin check", "done check", "begin lock", "done lock", "begin a", "done a", "end ",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, tr := &memory{}, &trace{}
+			check := tr.step("check", nil)
+			check.ReadOnly = true
+			e := phase.New(continuing(j, nil, func() { t.Error("nothing is adopted") }))
+			require.ErrorIs(t, e.Run(t.Context(), []phase.Step{check, tr.step("lock", row.lock), tr.step("a", nil)}), row.lock)
+			assert.Equal(t, row.want, j.lines())
+			assert.Equal(t, row.want != nil, e.Journalled())
+		})
+	}
+}
+
 func TestResume_AnotherProcessWasFaster_IsAConflict(t *testing.T) {
 	t.Parallel()
 	j, tr := died(begin("lock"), done("lock")), &trace{}

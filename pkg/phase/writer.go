@@ -81,7 +81,7 @@ func (w *writer) add(r Record, data any) {
 	}
 }
 
-// waitForAdmission defers start until resume.
+// waitForAdmission defers start until begin or resume.
 func (w *writer) waitForAdmission() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,6 +93,14 @@ func (w *writer) admit(epoch int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.epoch = epoch
+}
+
+// begin enables writing the records of a new run.
+func (w *writer) begin() {
+	w.mu.Lock()
+	w.barred = false
+	w.mu.Unlock()
+	w.start()
 }
 
 // resume enables writing the records of a process that resumes a run: the first one says so.

@@ -236,25 +236,6 @@ func (r *Report) Overlaps() bool {
 	return slices.ContainsFunc(r.Phases, func(p Phase) bool { return p.overlaps() })
 }
 
-// OnlyChecked reports whether the run failed in its checks: it changed nothing, and no phase
-// is worth showing. So it is for one that failed before its first step.
-func (r *Report) OnlyChecked() bool {
-	if r.Outcome != phase.Failed {
-		return false
-	}
-	for _, p := range r.Phases {
-		for _, s := range p.Steps {
-			if !slices.Contains(checks(), s.Name) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// checks are the steps before a run's first effect.
-func checks() []string { return []string{"load", "preflight", "lock", "claim"} }
-
 func (r *Report) share(seconds float64) float64 {
 	if r.TotalSeconds <= 0 {
 		return 0

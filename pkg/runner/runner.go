@@ -58,6 +58,9 @@ type Outcome struct {
 	Before            []phase.Process
 	// FailedAttempts are those of the group of steps that may be attempted more than once.
 	FailedAttempts []phase.Attempt
+	// Journalled is true once this process had the lock and its journal was begun. Of a process that came no further,
+	// nothing is stored: it may have been refused by the very run whose id it carries.
+	Journalled bool
 	// LostLock is true of a run that ended because another process has, or may have, its cluster.
 	LostLock bool
 	// Expected is how long the run was to take by its announcement, by this process or an earlier one; nil without one.
@@ -124,6 +127,7 @@ func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 	r.outcome.Finished = time.Now().UTC()
 	r.outcome.Timings, r.outcome.Before = engine.Timings(), engine.Before()
 	r.outcome.FailedAttempts, r.outcome.LostLock = engine.FailedAttempts(), r.fence.Loss() != nil
+	r.outcome.Journalled = engine.Journalled()
 	return r.outcome, err
 }
 

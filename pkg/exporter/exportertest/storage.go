@@ -56,20 +56,13 @@ func (s *Storage) Sealed(id cluster.BackupID, of cluster.Name, run cluster.RunID
 	})
 }
 
-// Report adds the report of a run that was done.
+// Report adds the report of a run.
 func (s *Storage) Report(r *report.Report) {
-	key := manifest.ReportKey(r.Backup)
-	switch {
-	case r.Outcome == phase.Failed:
-		key = manifest.FailedReportKey(r.Run)
-	case r.Operation != report.Backup:
-		key = manifest.RestoreReportKey(r.Backup, r.Run)
-	}
 	var b bytes.Buffer
 	if s.err == nil {
 		s.err = r.JSON(&b)
 	}
-	s.put(key, b.Bytes())
+	s.put(manifest.ReportKey(r.Backup, r.Run), b.Bytes())
 }
 
 // Lock adds a cluster's lock; dead is one whose owner did not renew it for long.

@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	identity "github.com/tisnap/tisnap/pkg/storage"
 )
@@ -61,7 +61,7 @@ func (s *scene) readBackup(ctx context.Context, docs map[string]any) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.Report(ctx, m.ID)
+	reports, err := history.Open(s.store).Reports(ctx, m.ID)
 	if err != nil {
 		return err
 	}
@@ -70,27 +70,21 @@ func (s *scene) readBackup(ctx context.Context, docs map[string]any) error {
 		return err
 	}
 	docs["manifest"] = m
-	s.report, err = report.Decode(bytes.NewReader(body))
-	docs["report"] = s.report
-	return err
+	if len(reports) == 0 || reports[0].Operation != report.Backup {
+		return fmt.Errorf("backup %s has no report", m.ID)
+	}
+	docs["report"], s.report = reports[0], reports[0]
+	return nil
 }
 
 // readRestored reads the report of the run and the cluster: its objects and volumes.
 func (s *scene) readRestored(ctx context.Context, docs map[string]any) error {
-	reports, err := s.store.List(ctx, manifest.RestoreReportsPrefix(cluster.BackupID(s.name)))
+	reports, err := history.Open(s.store).Reports(ctx, cluster.BackupID(s.name))
 	if err != nil {
 		return err
 	}
-	for _, o := range reports {
-		body, _, err := s.store.Get(ctx, o.Key)
-		if err != nil {
-			return err
-		}
-		r, err := report.Decode(bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		if r.Cluster != s.target {
+	for _, r := range reports {
+		if r.Cluster != s.target || r.Outcome != phase.Done {
 			continue
 		}
 		if docs["report"] != nil {

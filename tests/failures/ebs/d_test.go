@@ -34,7 +34,7 @@ func TestMetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T) {
 		args    []string
 	}{
 		"meta-missing": {func(t *testing.T, id cluster.BackupID) {
-			wipe(t, manifest.ManifestKey(id), manifest.SealKey(id), manifest.ClaimKey(id), manifest.BackupMetaKey(id), manifest.ReportKey(id))
+			wipe(t, manifest.ManifestKey(id), manifest.SealKey(id), manifest.ClaimKey(id), manifest.BackupMetaKey(id))
 		}, 6, nil},
 		"all-missing": {func(t *testing.T, id cluster.BackupID) {
 			objects, err := store.List(t.Context(), "")

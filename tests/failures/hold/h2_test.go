@@ -56,7 +56,7 @@ func TestExporterKilledAndStartedAgain_ShowsAllPastRuns(t *testing.T) {
 	require.True(t, slices.ContainsFunc(before, func(s string) bool {
 		return strings.HasPrefix(s, `tisnap_backup_last_sealed_timestamp_seconds{cluster="tidb/prod"} `)
 	}), before)
-	_, err = store.Create(t.Context(), manifest.FailedReportKey("garbage"), []byte("{"))
+	_, err = store.Create(t.Context(), manifest.ReportKey("first", "garbage"), []byte("{"))
 	require.NoError(t, err)
 	_, err = store.Create(t.Context(), manifest.JournalKey("garbage", 1), []byte("null"))
 	require.NoError(t, err)
