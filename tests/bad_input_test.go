@@ -111,6 +111,8 @@ func badCommandLine(t *testing.T, p *place) {
 		{"negative timeout", restoreArgs("--to", "tidb/copy", "--timeout", "-1h"), 2, []string{"--timeout -1h0m0s"}, []string{"--help"}},
 		{"negative iops", restoreArgs("--to", "tidb/copy", "--volume-iops", "-1"), 2, []string{"must not be negative"}, []string{"--help"}},
 		{"unknown output", backupArgs("-o", "xml"), 2, []string{`--output "xml"`, "json"}, []string{"--help"}},
+		{"template that is none", backupArgs("-o", "jsonpath={.a"), 2, []string{"jsonpath={.a"}, []string{"--help"}},
+		{"names of what has none", []string{"estimate", "restore", string(firstBackup), "--storage", whole, "-o", "name"}, 2, []string{`--output "name"`, "json"}, []string{"--help"}},
 		{"backup name that cannot be one", backupArgs("--name", "a/b"), 2, []string{`"a/b"`}, []string{"--name"}},
 		{"cluster name that cannot be one", []string{"backup", "a/b/c", "--storage", whole}, 2, []string{"a/b/c"}, []string{"NAMESPACE/NAME"}},
 		{"target name that cannot be one", restoreArgs("--to", "tidb/Copy!"), 2, []string{"Copy!"}, []string{"NAMESPACE/NAME"}},

@@ -47,8 +47,6 @@ func (d *startedDoc) table(w io.Writer) error {
 	return err
 }
 
-func (d *startedDoc) names() []string { return []string{"run/" + string(d.Run)} }
-
 // background runs the command in a process that outlives this one, and returns once the run has started: its checks
 // have passed and its journal is in the storage. A run that fails before that is returned as an error with its output.
 // Interrupting the wait stops the process, which undoes its work.

@@ -31,8 +31,9 @@ type estimateFlags struct {
 func (a *app) estimateCommand() *cobra.Command {
 	var f estimateFlags
 	cmd := &cobra.Command{
-		Use:   "estimate",
-		Short: "Estimate how long a backup and a restore take and what AWS charges for them",
+		Use:         "estimate",
+		Annotations: without("name"),
+		Short:       "Estimate how long a backup and a restore take and what AWS charges for them",
 		Long: `Estimate how long a backup and a restore take, per phase and with a range, what AWS charges for each item, and
 how both depend on the volumes. Times come from the published tables, scaled to the storage's own runs once it
 has five or more. Nothing is changed, and nothing is contacted without --storage.` + "\n" + exitStatus(),

@@ -139,14 +139,6 @@ func (d *listDoc) table(w io.Writer) error { return d.columns(w, false) }
 
 func (d *listDoc) wideTable(w io.Writer) error { return d.columns(w, true) }
 
-func (d *listDoc) names() []string {
-	names := make([]string, len(d.Items))
-	for i, e := range d.Items {
-		names[i] = "backup/" + string(e.ID)
-	}
-	return names
-}
-
 func (d *listDoc) columns(w io.Writer, more bool) error {
 	if len(d.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no backups")

@@ -30,8 +30,9 @@ func (a *app) statusCommand() *cobra.Command {
 func (a *app) logsCommand() *cobra.Command {
 	follow := false
 	cmd := &cobra.Command{
-		Use:   "logs RUN",
-		Short: "Show what a run did, step by step, from its journal",
+		Use:         "logs RUN",
+		Annotations: without("wide", "name", "yaml", jsonPath),
+		Short:       "Show what a run did, step by step, from its journal",
 		Long: `Show what a run did, step by step, from its journal in the storage: from any machine, while
 the run is active and afterwards. With --follow, the exit status is the run's outcome.`,
 		Example:           "  tisnap logs 20261122t100000-1a2b3c4d -f --storage s3://backups/prod",

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/kube"
 )
 
@@ -17,25 +20,97 @@ type named interface {
 	names() []string
 }
 
+func (d *backupDoc) names() []string      { return nameIf(d.Sealed, "backup", d.Backup) }
+func (d *planDoc) names() []string        { return nameIf(true, "backup", d.Backup) }
+func (d *restoreDoc) names() []string     { return nameIf(d.Restored, "cluster", d.Cluster) }
+func (d *restorePlanDoc) names() []string { return nameIf(true, "cluster", d.Cluster) }
+func (d *manifestDoc) names() []string    { return nameIf(true, "cluster", d.of) }
+func (d *resolveDoc) names() []string     { return nameIf(d.Resolved, "cluster", d.Cluster) }
+func (d *resolvePlanDoc) names() []string { return nameIf(true, "cluster", d.Cluster) }
+func (d *releasedDoc) names() []string    { return nameIf(true, "cluster", d.Cluster) }
+func (d *releasePlan) names() []string    { return nameIf(true, "cluster", d.Cluster) }
+func (d *holdDoc) names() []string        { return nameIf(true, "cluster", d.Cluster) }
+func (d *describeDoc) names() []string    { return nameIf(true, "backup", d.Backup) }
+func (d *runDoc) names() []string         { return nameIf(true, "run", d.ID) }
+func (d *abortedDoc) names() []string     { return nameIf(d.Aborted, "run", d.ID) }
+func (d *startedDoc) names() []string     { return nameIf(true, "run", d.Run) }
+
+func (d *listDoc) names() (names []string) {
+	for _, e := range d.Items {
+		names = append(names, nameIf(true, "backup", e.ID)...)
+	}
+	return names
+}
+
+func (d *runsDoc) names() (names []string) {
+	for _, r := range d.Items {
+		names = append(names, nameIf(true, "run", r.ID)...)
+	}
+	return names
+}
+
+func (d *pruneDoc) names() (names []string) {
+	for _, b := range d.Backups {
+		names = append(names, nameIf(removed(b.Action), "backup", b.ID)...)
+	}
+	return names
+}
+
+func (d *gcDoc) names() (names []string) {
+	for _, i := range d.Items {
+		names = append(names, nameIf(removed(i.Action), string(i.Kind), i.ID)...)
+	}
+	return names
+}
+
+// removed reports whether an item is deleted, or would be.
+func removed(action gc.Action) bool { return action == gc.ActionDeleted || action == gc.ActionDelete }
+
+// nameIf names one object, if the run made or found it.
+func nameIf(exists bool, kind string, name any) []string {
+	if !exists {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s/%s", kind, name)}
+}
+
 // wide is a document whose table has optional extra columns.
 type wide interface {
 	wideTable(w io.Writer) error
 }
 
-// checkOutput rejects unknown values of --output.
-func checkOutput(output string) error {
-	if slices.Contains(outputs(), output) {
-		return nil
-	}
-	if text, ok := strings.CutPrefix(output, jsonPath); ok {
-		_, err := newTemplate(text)
-		return err
-	}
-	return fmt.Errorf("--output %q: want %s or %sTEMPLATE", output, strings.Join(outputs(), ", "), jsonPath)
-}
-
 // jsonPath is the prefix of the output format that takes a JSONPath template.
 const jsonPath = "jsonpath="
+
+// formats are the values of --output.
+func formats() []string { return []string{"table", "wide", "name", "json", "yaml", jsonPath} }
+
+// noFormat is the annotation of a command, and of those below it, that lacks these formats.
+const noFormat = "tisnap_no_format"
+
+func without(formats ...string) map[string]string {
+	return map[string]string{noFormat: strings.Join(formats, " ")}
+}
+
+// checkOutput rejects values of --output that the command does not print, before it does anything.
+func checkOutput(cmd *cobra.Command, output string) error {
+	has := formats()
+	for c := cmd; c != nil; c = c.Parent() {
+		has = slices.DeleteFunc(has, func(format string) bool {
+			return slices.Contains(strings.Fields(c.Annotations[noFormat]), format)
+		})
+	}
+	text, isTemplate := strings.CutPrefix(output, jsonPath)
+	switch {
+	case isTemplate && slices.Contains(has, jsonPath):
+		_, err := newTemplate(text)
+		return err
+	case !isTemplate && slices.Contains(has, output):
+		return nil
+	}
+	return fmt.Errorf("--output %q: want %s", output,
+		strings.Replace(strings.Join(has, ", "), jsonPath, jsonPath+"TEMPLATE", 1))
+}
 
 // fill writes a JSON value through a template.
 type fill func(w io.Writer, value any) error

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 	} {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
-			require.NoError(t, checkOutput(output))
+			require.NoError(t, checkOutput(&cobra.Command{}, output))
 			var b bytes.Buffer
 			require.NoError(t, write(&b, output, twoBackups()))
 			require.Equal(t, want, b.String())
@@ -44,9 +45,9 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 	require.Contains(t, wideOut.String(), "release-1")
 	require.NoError(t, write(&table, "table", twoBackups()))
 	require.NotContains(t, table.String(), "release-1")
-	require.ErrorContains(t, write(&table, "name", &manifestDoc{}), "no named objects")
+	require.ErrorContains(t, write(&table, "name", &versionDoc{}), "no named objects")
 	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{.kind}}", "custom=x", ""} {
-		require.Error(t, checkOutput(bad), bad)
+		require.Error(t, checkOutput(&cobra.Command{}, bad), bad)
 	}
 }
 
@@ -95,5 +96,28 @@ func TestRoot_StartedAsPluginOfKubectl_CallsItselfSo(t *testing.T) {
 		var out bytes.Buffer
 		require.Equal(t, ExitDone, Run(t.Context(), []string{"--help"}, Streams{Out: &out, Err: &out, Program: program}, Version{}))
 		require.Contains(t, out.String(), want)
+	}
+}
+
+// What a command cannot print is refused before it reads the storage, which does not exist here.
+func TestOutput_RefusedBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ line, want string }{
+		{"logs r1 -o yaml", `--output "yaml": want table, json`},
+		{"logs r1 -o jsonpath={.a}", `--output "jsonpath={.a}": want table, json`},
+		{"report -o yaml --format html", "--output yaml and --format html are mutually exclusive"},
+		{"report b -o name", `--output "name": want table, wide, json, yaml, jsonpath=TEMPLATE`},
+		{"estimate backup a/b -o name", `--output "name"`},
+		{"version -o name", `--output "name"`},
+		{"list -o jsonpath={", "--output jsonpath={"},
+		{"exporter -o xml", `--output "xml": want table, wide, name, json, yaml, jsonpath=TEMPLATE`},
+	} {
+		t.Run(row.line, func(t *testing.T) {
+			t.Parallel()
+			code, out, stderr := run(t, append(strings.Fields(row.line), "--storage", "file:///nowhere")...)
+			require.Equal(t, ExitCode(2), code, stderr)
+			require.Empty(t, out)
+			require.Contains(t, strings.ReplaceAll(stderr, `\"`, `"`), row.want)
+		})
 	}
 }

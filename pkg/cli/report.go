@@ -23,8 +23,9 @@ type reportFlags struct {
 func (a *app) reportCommand() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
-		Use:   "report [BACKUP|RUN]",
-		Short: "Show how long runs took: one backup with its restores, or the trend of all",
+		Use:         "report [BACKUP|RUN]",
+		Annotations: without("name"),
+		Short:       "Show how long runs took: one backup with its restores, or the trend of all",
 		Long: `Show how long runs took. With a backup or a run: all runs of that backup, each with its phases, steps and stores,
 and what was expected. Without: the trend of the storage's runs since --since, failures, and what got slower
 than its own median. HTML reports are one self-contained file. Nothing is changed.` + "\n" + exitStatus(),
@@ -62,6 +63,8 @@ func (f *reportFlags) complete(cmd *cobra.Command, output string, named bool) er
 		f.format = "json" // -o is every command's word for it; a.print makes YAML of it
 	}
 	switch {
+	case output != "table" && f.format != "json":
+		return fmt.Errorf("--output %s and --format %s are mutually exclusive", output, f.format)
 	case named && f.since != "":
 		return fmt.Errorf("--since shows the trend of all runs: omit %s", cmd.Flags().Arg(0))
 	case f.open && cmd.Flags().Changed("format") && f.format != "html":

@@ -41,8 +41,6 @@ type globalFlags struct {
 	grace                              time.Duration
 }
 
-func outputs() []string { return []string{"table", "wide", "name", "json", "yaml"} }
-
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "tisnap",
@@ -62,6 +60,9 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 				return usage(cmd, err)
 			}
 			if err := a.global.validate(); err != nil {
+				return usage(cmd, err)
+			}
+			if err := checkOutput(cmd, a.global.output); err != nil {
 				return usage(cmd, err)
 			}
 			a.shutdown.configure(a.global.grace, a.machine())
@@ -90,12 +91,12 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 		"CA certificate of the TiDB cluster, for TLS (default: from the secret NAME-cluster-client-secret)")
 	f.StringVar(&g.tls.Cert, "cert", "", "client certificate, for TLS")
 	f.StringVar(&g.tls.Key, "key", "", "client key, for TLS")
-	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(outputs(), "|")+"|jsonpath=…")
+	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(formats(), "|")+"…")
 	choose(cmd, f, &g.progress, "progress", ui.Modes(), "progress on stderr")
 	f.StringVar(&g.logLevel, "log-level", "warn", "log level: debug|info|warn|error")
 	choose(cmd, f, &g.logFormat, "log-format", []string{"text", "json"}, "log format")
 	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
-	complete(cmd, "output", append(outputs(), jsonPath)...)
+	complete(cmd, "output", formats()...)
 	a.completeFromLive(cmd)
 	f.DurationVar(&g.grace, "grace-period", defaultGrace,
 		"time to undo and exit after SIGTERM, after which leftovers are listed; a pod's "+
@@ -135,9 +136,6 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 }
 
 func (g *globalFlags) validate() error {
-	if err := checkOutput(g.output); err != nil {
-		return err
-	}
 	if g.grace < time.Second {
 		return fmt.Errorf("--grace-period %s: want at least 1s", g.grace)
 	}

@@ -71,14 +71,6 @@ resumed or aborted. Nothing is changed.`,
 	return cmd
 }
 
-func (d *runsDoc) names() []string {
-	names := make([]string, len(d.Items))
-	for i, r := range d.Items {
-		names[i] = "run/" + string(r.ID)
-	}
-	return names
-}
-
 func (a *app) runs(ctx context.Context) ([]runs.Run, error) {
 	store, done, err := a.openStore(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/restore"
@@ -90,7 +91,10 @@ func readInput(cmd *cobra.Command, file string) ([]byte, error) {
 }
 
 // manifestDoc is the output of `tisnap restore --print-manifest`: the object itself, ready for kubectl.
-type manifestDoc struct{ yaml []byte }
+type manifestDoc struct {
+	of   cluster.Name
+	yaml []byte
+}
 
 func printedManifest(opts restore.Options, p *restore.Plan) (document, error) {
 	if p.TidbCluster == nil {
@@ -98,7 +102,7 @@ func printedManifest(opts restore.Options, p *restore.Plan) (document, error) {
 			"the cluster exists, so none would be created").
 			WithHint("kubectl -n %s get tidbcluster %s -o yaml", opts.Target.Namespace, opts.Target.Name)
 	}
-	return &manifestDoc{yaml: p.TidbCluster}, nil
+	return &manifestDoc{of: opts.Target, yaml: p.TidbCluster}, nil
 }
 
 func (d *manifestDoc) table(w io.Writer) error {

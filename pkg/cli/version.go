@@ -28,10 +28,11 @@ const supported = "6.5.8 and later 6.5, 7.5.1 and later, 8.1.0 and later"
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version and the supported versions of TiKV",
-		Example: "  tisnap version\n  tisnap version -o json",
-		Args:    exactly(),
+		Use:         "version",
+		Annotations: without("name"),
+		Short:       "Print the version and the supported versions of TiKV",
+		Example:     "  tisnap version\n  tisnap version -o json",
+		Args:        exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			return a.print(&versionDoc{
 				header: newHeader("Version"), Version: a.version.Version, Commit: a.version.Commit,
