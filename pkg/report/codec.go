@@ -20,7 +20,7 @@ func (r *Report) JSON(w io.Writer) error {
 	return failure.Wrap(enc.Encode(r.redacted()), failure.Unknown, "write report", string(r.Run))
 }
 
-// redacted is the report with its texts about errors redacted, those of an older version that kept them too.
+// redacted is the report with its error texts redacted, also those that an older version stored unredacted.
 func (r *Report) redacted() *Report {
 	out := *r
 	out.Error = failure.Redact(r.Error)

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// EarlyApply is what a backup proved about replicas whose data may be ahead of their raft logs, and what a restore did
-// about those that were.
+// EarlyApply is what a backup proved about replicas whose data may be ahead of their raft logs, and how a restore
+// repaired those that were.
 type EarlyApply struct {
 	// State is the manifest's: excluded, unproven or not-applicable.
 	State string `json:"state"`
-	// Stores and Regions are how many the backup could not prove it of; 0 of both is that it does not say where.
+	// Stores and Regions are how many the backup could not prove it for; if both are 0, it may be anywhere.
 	Stores  int `json:"stores,omitempty"`
 	Regions int `json:"regions,omitempty"`
-	// Ahead is how many replicas a restore found ahead of the log, Rebuilt how many of them were made again from the
+	// Ahead is how many replicas a restore found ahead of the log, Rebuilt how many of them were rebuilt from the
 	// others.
 	Ahead   int `json:"ahead,omitempty"`
 	Rebuilt int `json:"rebuilt,omitempty"`
 }
 
-// The states that rule out that a replica is ahead.
+// The states in which no replica is ahead.
 const (
 	excluded      = "excluded"
 	notApplicable = "not-applicable"
 )
 
-// Unproven reports whether a replica may be ahead, as far as the backup knows.
+// Unproven reports whether, by the backup, a replica may be ahead.
 func (e *EarlyApply) Unproven() bool { return e.State != excluded && e.State != notApplicable }
 
-// Text is it in words; "" of nil.
+// Text describes it; "" for nil.
 func (e *EarlyApply) Text() string {
 	if e == nil {
 		return ""
@@ -50,7 +50,7 @@ func (e *EarlyApply) Text() string {
 	return strings.Join(parts, "; ")
 }
 
-// Facts is one line, as a term and a text; none of nil.
+// Facts is one line, as a term and a text; none for nil.
 func (e *EarlyApply) Facts() [][2]string {
 	if e == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// expectedLine says what the model said, and how wrong it was; "" where it was not asked.
+// expectedLine is the model's estimate and its error; "" without an estimate.
 func (r *Report) expectedLine() string {
 	e := r.Expected
 	if e == nil || e.Seconds <= 0 {
@@ -22,7 +22,7 @@ func (r *Report) expectedLine() string {
 		Duration(e.HighSeconds), e.Model, difference)
 }
 
-// expectedTable has each expected phase beside what it took, both with their shares.
+// expectedTable has the expected and the actual time of each phase, both with their shares.
 func (r *Report) expectedTable() table.Writer {
 	e, t := r.Expected, table.NewWriter()
 	t.AppendHeader(table.Row{"phase", "expected", "range", "share", "actual", "share", "difference"})

@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// absent stands for what is not known or did not happen.
+// absent stands for what is unknown or did not happen.
 const absent = "-"
 
-// Duration prints seconds for a person: "850ms", "12.3s", "1m02.4s", "1h02m03s". A fraction of zero is left
-// out; above zero but below a millisecond is "<1ms".
+// Duration prints seconds in readable form: "850ms", "12.3s", "1m02.4s", "1h02m03s". A zero fraction is omitted; above
+// zero but below a millisecond is "<1ms".
 func Duration(seconds float64) string {
 	switch {
 	case math.IsNaN(seconds) || seconds < 0:
@@ -41,7 +41,7 @@ func Duration(seconds float64) string {
 	return fmt.Sprintf("%dm%02d%ss", tenths/600, tenths/10%60, fraction)
 }
 
-// Percent prints a share; one that rounds to nothing but is not is "<0.1%".
+// Percent prints a share; a small one that rounds to zero is "<0.1%".
 func Percent(share float64) string {
 	switch {
 	case share <= 0:
@@ -74,7 +74,7 @@ func orAbsent(s string) string {
 	return Name(s)
 }
 
-// note is what a row says about a phase that did not simply succeed.
+// note is the remark on a phase that did not simply succeed.
 func note(o phase.Outcome) string {
 	if o == phase.Done || o == "" {
 		return ""

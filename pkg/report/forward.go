@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Forward is how PD and the stores were reached through port forwards of Kubernetes' API server. The hold waits for
-// each round trip that it makes: that much is added by a far API server.
+// Forward is how PD and the stores were reached through port forwards of the Kubernetes API server. The hold waits for
+// each of its round trips, so a distant API server lengthens it.
 type Forward struct {
-	// Pods were reached by Connections: more than Pods if some broke and were opened again.
+	// Pods were reached by Connections: more than Pods if some broke and were reopened.
 	Pods        int `json:"pods"`
 	Connections int `json:"connections"`
 	// InHold is how many of them were opened while the cluster was held: 0 unless one broke.
 	InHold int `json:"inHold"`
-	// MaxOpenSeconds is what the slowest took to open.
+	// MaxOpenSeconds is how long the slowest took to open.
 	MaxOpenSeconds float64 `json:"maxOpenSeconds"`
-	// RoundTripSeconds is the median way to a pod's node and back, MaxRoundTripSeconds the longest; 0 if none was
+	// RoundTripSeconds is the median round trip to a pod's node, MaxRoundTripSeconds the longest; 0 if none was
 	// measured.
 	RoundTripSeconds    float64 `json:"roundTripSeconds"`
 	MaxRoundTripSeconds float64 `json:"maxRoundTripSeconds"`
 }
 
-// Text is one line for a person.
+// Text is one line for a reader.
 func (f *Forward) Text() string {
 	parts := []string{
 		fmt.Sprintf("%d pods by %d connections, the slowest opened in %s", f.Pods, f.Connections,

@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// printable is the report with every text passed through as, whatever another system put into it. The error keeps its
-// lines, and is not passed through as: each form quotes it in its own way.
+// printable is the report with every text passed through as, because other systems may have put anything into it. The
+// error keeps its lines and is not passed through as: each format quotes it in its own way.
 func (r *Report) printable(as func(string) string) *Report {
 	out := *r
 	out.Operation, out.Run, out.Backup = Operation(as(string(r.Operation))), cluster.RunID(

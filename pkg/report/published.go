@@ -2,7 +2,7 @@ package report
 
 import "math"
 
-// The phases of the published performance tables, by their names there.
+// The phases of the published performance tables, by their published names.
 const (
 	CreateTask      = "create task"
 	PauseScheduling = "pause scheduling"
@@ -17,7 +17,7 @@ const (
 	StartTiDB      = "start TiDB"
 )
 
-// PublishedPhases are the phases of the published table of the operation, in its order.
+// PublishedPhases are the phases of the operation's published table, in its order.
 func PublishedPhases(o Operation) []string {
 	switch o {
 	case Restore:
@@ -42,8 +42,8 @@ const (
 	terabyte = 1000 * gigabyte
 )
 
-// publishedRestore is the published case that explores the limit: gp3, 7,000 IOPS, 400 MB/s, one zone, no
-// load while backing up. Its parts add up to 18m22s, but the published total is 18m16s.
+// publishedRestore is the largest published case: gp3, 7,000 IOPS, 400 MB/s, one zone, no load during the backup. Its
+// parts add up to 18m22s, but the published total is 18m16s.
 func publishedRestore() *Report {
 	seconds := []float64{60, 6, 190, 786, 60}
 	r := &Report{
@@ -60,12 +60,12 @@ func publishedRestore() *Report {
 
 // publishedBackup is one row of the published backup times.
 type publishedBackup struct {
-	dataGB   int64 // on a volume
+	dataGB   int64 // per volume
 	settings string
 	minutes  float64
 }
 
-// nearestBackup is the published row whose data on a volume is nearest by ratio.
+// nearestBackup is the published row with the nearest data per volume, by ratio.
 func nearestBackup(dataPerVolume int64) publishedBackup {
 	rows := []publishedBackup{
 		{50, "125 MB/s, 3,000 IOPS", 20},

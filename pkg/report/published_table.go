@@ -6,13 +6,13 @@ import "fmt"
 type PublishedTable struct {
 	Head []string
 	Rows [][]string
-	// Note is what the published tables say beside it; "" for nothing.
+	// Note is the published tables' remark on it; "" if none.
 	Note string
 }
 
-// Published puts the run into the form of the published tables; with compare, the published case stands below it.
+// Published puts the run into the form of the published tables; with compare, followed by the published case.
 func (r *Report) Published(compare bool) PublishedTable {
-	t := PublishedTable{Head: []string{"", "total data", "data a volume", "TiKVs"}}
+	t := PublishedTable{Head: []string{"", "total data", "data per volume", "TiKVs"}}
 	names := PublishedPhases(r.Operation)
 	t.Head = append(append(t.Head, names...), "total")
 	t.Rows = append([][]string{r.publishedRow("this run", names)}, r.ownRows(names)...)

@@ -2,21 +2,20 @@ package report
 
 import "fmt"
 
-// Regions is what a restore did with the cluster's regions. How many keys were taken back is not in it: TiKV does not
-// say.
+// Regions is what a restore did with the cluster's regions. The number of keys flashed back is unknown: TiKV does not
+// report it.
 type Regions struct {
 	Total int `json:"total"`
-	// Unchanged are those that provably nothing was written to since the backup ts; they were not flashed back.
+	// Unchanged are those proven to have no writes after the backup ts; they were not flashed back.
 	Unchanged int `json:"unchanged"`
 	Flashed   int `json:"flashed"`
-	// Checked is how many of the unchanged were flashed back all the same, and did not change.
+	// Checked is how many of the unchanged were flashed back anyway, as a check, and did not change.
 	Checked int `json:"checked,omitempty"`
-	// SavedSeconds is how much longer the flashback of all would have taken, at the rate of those that were; 0 is not
-	// known.
+	// SavedSeconds is how much longer flashing back all would have taken, at the rate of those that were; 0 is unknown.
 	SavedSeconds float64 `json:"savedSeconds,omitempty"`
 }
 
-// UnchangedShare is how many of the regions were not flashed back, 0 to 1; 0 of nil, as where nothing is known.
+// UnchangedShare is the share of the regions that were not flashed back, 0 to 1; 0 for nil.
 func (n *Regions) UnchangedShare() float64 {
 	if n == nil || n.Unchanged+n.Flashed <= 0 {
 		return 0
@@ -24,7 +23,7 @@ func (n *Regions) UnchangedShare() float64 {
 	return float64(n.Unchanged) / float64(n.Unchanged+n.Flashed)
 }
 
-// Facts are lines about the regions, each a term and a text; none of nil.
+// Facts are lines about the regions, each a term and a text; none for nil.
 func (n *Regions) Facts() [][2]string {
 	if n == nil {
 		return nil
@@ -40,7 +39,7 @@ func (n *Regions) Facts() [][2]string {
 		facts = append(facts,
 			[2]string{
 				"checked",
-				fmt.Sprintf("%d unchanged regions were flashed back all the same, and no row changed", n.Checked),
+				fmt.Sprintf("%d unchanged regions were flashed back as a check, and no row changed", n.Checked),
 			})
 	}
 	return facts

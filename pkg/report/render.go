@@ -13,17 +13,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// TableOptions says what a rendered report shows.
+// TableOptions selects what a rendered report shows.
 type TableOptions struct {
 	// Compare adds the published figures next to the run's own.
 	Compare bool
 	// Details adds the steps of each phase, their parts, and the parts of the hold.
 	Details bool
-	// Color marks headings and failures with ANSI colours; Table only. NO_COLOR and TERM=dumb outrank it.
+	// Color marks headings and failures with ANSI colours; Table only. NO_COLOR and TERM=dumb override it.
 	Color bool
 }
 
-// page is a report laid out, before it is text or Markdown.
+// page is a laid-out report, not yet text or Markdown.
 type page struct {
 	title  string
 	facts  []string
@@ -32,8 +32,8 @@ type page struct {
 	fault  string
 }
 
-// Table writes the report as text of at most 100 columns, error messages and checks excepted, which are
-// not cut. It returns w's error.
+// Table writes the report as text of at most 100 columns, except error messages and checks, which are not truncated. It
+// returns w's error.
 func (r *Report) Table(w io.Writer, o TableOptions) error {
 	p := r.printable(failure.Line).page(o)
 	paint := func(c text.Color, s string) string {
@@ -126,7 +126,7 @@ func (r *Report) page(o TableOptions) page {
 	return p
 }
 
-// Title names the run and how it ended: "backup nightly-1 of tidb/prod: done".
+// Title is the run and its outcome: "backup nightly-1 of tidb/prod: done".
 func (r *Report) Title() string {
 	b, of := Name(string(r.Operation)), Name(r.Cluster.String())
 	if r.Operation == Resolve {
@@ -145,7 +145,7 @@ func (r *Report) facts() []string {
 		line += ", " + Bytes(r.DataBytes) + " of data"
 	}
 	if r.DataPerVolumeBytes > 0 {
-		line += ", at most " + Bytes(r.DataPerVolumeBytes) + " a volume"
+		line += ", at most " + Bytes(r.DataPerVolumeBytes) + " per volume"
 	}
 	facts := []string{line}
 	if r.VolumeSettings != nil {
@@ -167,7 +167,7 @@ func (r *Report) facts() []string {
 	return append(facts, line)
 }
 
-// others names the phases that the published columns have no place for, so that the total adds up.
+// others lists the phases that have no published column, so that the total adds up.
 func (r *Report) others() string {
 	known := map[string]bool{}
 	for _, name := range restorePhases() {
@@ -193,13 +193,13 @@ func (r *Report) compareBackup() string {
 		return ""
 	}
 	near := nearestBackup(r.DataPerVolumeBytes)
-	return fmt.Sprintf("published: about %g min for %d GB a volume (%s)", near.minutes, near.dataGB, near.settings)
+	return fmt.Sprintf("published: about %g min for %d GB per volume (%s)", near.minutes, near.dataGB, near.settings)
 }
 
-// Outside is the row for time that no phase had: undoing, and the time between two processes of one run.
+// Outside is the row for time outside the phases: undoing, and the time between two processes of a run.
 const Outside = "outside the phases"
 
-// Between is the time that no phase had: undoing, and the time between two processes of one run. It is 0 if it is below
+// Between is the time outside the phases: undoing, and the time between two processes of a run. It is 0 if it is below
 // a hundredth of the total.
 func (r *Report) Between() float64 {
 	rest := r.TotalSeconds
@@ -224,7 +224,7 @@ func textStyle(color bool) table.Style {
 	return s
 }
 
-// plain drops what only Markdown needs: trailing and no-break spaces.
+// plain removes what only Markdown needs: trailing and no-break spaces.
 func plain(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, noBreakSpace, " "), "\n")
 	for i := range lines {

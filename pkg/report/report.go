@@ -16,7 +16,7 @@ const (
 	Kind       = "Report"
 )
 
-// Operation says what kind of run a report is about.
+// Operation is the kind of run.
 type Operation string
 
 // The operations.
@@ -26,13 +26,13 @@ const (
 	Resolve Operation = "resolve" // the second half of a restore, on its own
 )
 
-// Report is how long a run took, and on what. In JSON, fields are added between versions and never renamed.
+// Report is how long a run took, and on what. New versions add JSON fields; none is ever renamed.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Header
-	// TotalSeconds is from Started to Finished; where one is not known, or less than the phases took
-	// together, it is the sum of their own times. In a run that was resumed, the steps that were done before are added.
+	// TotalSeconds is from Started to Finished; if one is unknown, or the phases took longer together, it is the sum of
+	// their own times. In a resumed run, the steps done before are added.
 	TotalSeconds float64 `json:"totalSeconds"`
 	// WallSeconds is from the first process's start to Finished, gaps included; 0 for a run of one process.
 	WallSeconds float64 `json:"wallSeconds,omitempty"`
@@ -51,14 +51,14 @@ type Header struct {
 	Outcome  phase.Outcome `json:"outcome"`
 	Started  time.Time     `json:"started"`
 	Finished time.Time     `json:"finished"`
-	// Processes are those of a run that was resumed, this one last: each with its time in steps, by its own monotonic
-	// clock, and the gap before it. Nil for a run of one process, whose Started and Finished say it.
+	// Processes are those of a resumed run, this one last: each with its time in steps, by its own monotonic clock, and
+	// the gap before it. Nil for a run of one process, which has Started and Finished.
 	Processes []phase.Process `json:"processes,omitempty"`
 	TiKVs     int             `json:"tikvs"`
 	Volumes   int             `json:"volumes"`
-	// DataBytes is all data on the volumes; 0 is not known.
+	// DataBytes is all data on the volumes; 0 is unknown.
 	DataBytes int64 `json:"dataBytes,omitempty"`
-	// DataPerVolumeBytes is the data on the fullest volume, which decides how long the snapshots take; 0 is not known.
+	// DataPerVolumeBytes is the data on the fullest volume, which determines how long the snapshots take; 0 is unknown.
 	DataPerVolumeBytes int64 `json:"dataPerVolumeBytes,omitempty"`
 	// Hold is how long the cluster was held; nil for a restore, and for a backup that never held it.
 	Hold *Hold `json:"hold,omitempty"`
@@ -66,24 +66,24 @@ type Header struct {
 	Forward *Forward `json:"forward,omitempty"`
 	// Stores are how long a restore's parts took on each store, in the order of the stores' ids.
 	Stores []phase.StoreParts `json:"stores,omitempty"`
-	// Regions is what a restore's flashback was of; nil for a backup, and for a restore that had not got there.
+	// Regions are those of a restore's flashback; nil for a backup, and for a restore that did not reach it.
 	Regions *Regions `json:"regions,omitempty"`
-	// EarlyApply is nil where no manifest says anything of it: the run had not got there.
+	// EarlyApply is nil without a manifest: the run did not get that far.
 	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
-	// Changed is how much was written to since the backup before; nil for a restore, and where it is not known.
+	// Changed is how much was written to since the previous backup; nil for a restore, and if unknown.
 	Changed *Changed `json:"changed,omitempty"`
-	// VolumeSettings are those of the restored volumes, or of a backup's source; nil where they are not known.
+	// VolumeSettings are those of the restored volumes, or of a backup's source; nil if unknown.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
-	// Expected is what was announced at the run's start; nil where nothing was, as of a cluster's first backup, whose
-	// data nobody knows before.
+	// Expected is what was announced at the run's start; nil if nothing was, as for a cluster's first backup, whose
+	// amount of data is unknown at its start.
 	Expected *Expected `json:"expected,omitempty"`
 	// Error is why the run failed, without secrets; empty for one that did not.
 	Error string `json:"error,omitempty"`
 	// ErrorKind is the kind of that error, as in exit codes: "limited", "denied" …
 	ErrorKind string `json:"errorKind,omitempty"`
-	// Warnings are what a person has to know about a run that was done, one sentence each.
+	// Warnings need attention although the run was done, one sentence each.
 	Warnings []string `json:"warnings,omitempty"`
-	// Checks are the things that were verified, one sentence each.
+	// Checks are what was verified, one sentence each.
 	Checks []string `json:"checks,omitempty"`
 }
 
@@ -93,7 +93,7 @@ type Phase struct {
 	// Start is when it began; zero in reports of versions that did not record it.
 	Start   time.Time `json:"start,omitzero"`
 	Seconds float64   `json:"seconds"`
-	// OverlapSeconds is for how long of Seconds a phase that began earlier was under way too.
+	// OverlapSeconds is the part of Seconds in which a phase that began earlier was also running.
 	OverlapSeconds float64 `json:"overlapSeconds,omitempty"`
 	// Share is of the run's total, 0 to 1, and of the phase's own time: all shares add up to 1.
 	Share   float64       `json:"share"`
@@ -113,8 +113,8 @@ type Step struct {
 	Parts   []phase.Part  `json:"parts,omitempty"`
 }
 
-// Hold is how long the live cluster was held, and the cut within it. The figures are those of the last
-// attempt, the one whose snapshots were kept.
+// Hold is how long the live cluster was held, and the cut within it. The figures are for the last attempt, whose
+// snapshots were kept.
 type Hold struct {
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds"`
@@ -123,28 +123,28 @@ type Hold struct {
 	CutSeconds float64   `json:"cutSeconds"`
 	// SkewSeconds is between the first and the last snapshot's own start times, as EC2 reports them.
 	SkewSeconds float64 `json:"skewSeconds"`
-	// Attempts is how often the cluster was held; more than 1 if a set of snapshots was thrown away.
+	// Attempts is how often the cluster was held; more than 1 if a set of snapshots was discarded.
 	Attempts int `json:"attempts"`
-	// Failed are the attempts whose hold failed, and whose snapshots were thrown away.
+	// Failed are the attempts whose hold failed, and whose snapshots were discarded.
 	Failed []phase.Attempt `json:"failed,omitempty"`
 	Parts  []phase.Part    `json:"parts,omitempty"`
 	// Stores are the parts on each store, in the order of the topology.
 	Stores []phase.StoreParts `json:"stores,omitempty"`
 }
 
-// VolumeSettings are what restored volumes were made with, and what those of a backup are. Zero is the type's own
+// VolumeSettings are those with which restored volumes were created, or of a backup's source. Zero is the type's
 // default.
 type VolumeSettings struct {
 	Type          string `json:"type"`
 	SizeGiB       int64  `json:"sizeGiB,omitempty"` // of the largest; 0 in reports of older versions
 	IOPS          int64  `json:"iops,omitempty"`
 	ThroughputMiB int64  `json:"throughputMiB,omitempty"` // MiB/s
-	// FastRestore and InitializationMiB (MiB/s of each volume) are a restore's.
+	// FastRestore and InitializationMiB (MiB/s per volume) are only for a restore.
 	FastRestore       bool  `json:"fastRestore,omitempty"`
 	InitializationMiB int64 `json:"initializationMiB,omitempty"`
 }
 
-// Text is "gp3, 7000 IOPS, 400 MiB/s", without what is left to the type; "" of nil.
+// Text is "gp3, 7000 IOPS, 400 MiB/s", without the type's defaults; "" for nil.
 func (v *VolumeSettings) Text() string {
 	if v == nil {
 		return ""
@@ -167,10 +167,10 @@ func (v *VolumeSettings) Text() string {
 
 // Expected is how long the run should have taken.
 type Expected struct {
-	// Model says where the figures are from: "published tables", or "12 runs of this storage".
+	// Model is the source of the figures: "published tables", or "12 runs of this storage".
 	Model   string  `json:"model"`
 	Seconds float64 `json:"seconds"`
-	// LowSeconds and HighSeconds are the range that the run should end in.
+	// LowSeconds and HighSeconds are the expected range.
 	LowSeconds  float64         `json:"lowSeconds"`
 	HighSeconds float64         `json:"highSeconds"`
 	Phases      []ExpectedPhase `json:"phases"`
@@ -184,7 +184,7 @@ type ExpectedPhase struct {
 	HighSeconds float64 `json:"highSeconds"`
 }
 
-// SettingsOf are the settings of the largest of the volumes: the data are on it. Nil of none.
+// SettingsOf are the settings of the largest volume, which has the data. Nil if there is none.
 func SettingsOf(volumes []cluster.VolumeSpec) *VolumeSettings {
 	if len(volumes) == 0 {
 		return nil
@@ -193,8 +193,8 @@ func SettingsOf(volumes []cluster.VolumeSpec) *VolumeSettings {
 	return &VolumeSettings{Type: v.Type, SizeGiB: v.SizeGiB, IOPS: v.IOPS, ThroughputMiB: v.ThroughputMiB}
 }
 
-// New makes the report of a run from what is known about it and the engine's timings. The header's Processes are those
-// before this one.
+// New makes the report of a run from its header and the engine's timings. The header's Processes are those before this
+// one.
 func New(h Header, timings phase.Timings) *Report {
 	r := &Report{APIVersion: APIVersion, Kind: Kind, Header: h, TotalSeconds: timings.Total(), Phases: []Phase{}}
 	if !h.Started.IsZero() && !h.Finished.IsZero() {
@@ -211,7 +211,7 @@ func New(h Header, timings phase.Timings) *Report {
 	return r
 }
 
-// Seconds is the time of all phases of that name together, and whether any ran.
+// Seconds is the total time of all phases of that name, and whether any ran.
 func (r *Report) Seconds(name string) (seconds float64, ran bool) {
 	for _, p := range r.Phases {
 		if p.Name == name {
@@ -221,7 +221,7 @@ func (r *Report) Seconds(name string) (seconds float64, ran bool) {
 	return seconds, ran
 }
 
-// OwnSeconds is Seconds without the time in which earlier phases were under way too: by it, the run is longer.
+// OwnSeconds is Seconds without the time in which earlier phases were also running: what they add to the run.
 func (r *Report) OwnSeconds(name string) (seconds float64, ran bool) {
 	for i := range r.Phases {
 		if r.Phases[i].Name == name {
@@ -231,7 +231,7 @@ func (r *Report) OwnSeconds(name string) (seconds float64, ran bool) {
 	return seconds, ran
 }
 
-// Overlaps reports whether phases were under way at the same time for long enough to be seen in a table.
+// Overlaps reports whether phases overlapped for long enough to be visible in a table.
 func (r *Report) Overlaps() bool {
 	return slices.ContainsFunc(r.Phases, func(p Phase) bool { return p.overlaps() })
 }

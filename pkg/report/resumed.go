@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// addProcess completes the processes of a run that was resumed by the one that ends with this report.
+// addProcess adds the process that ends with this report to those of a resumed run.
 func (r *Report) addProcess(timings phase.Timings) {
 	if len(r.Processes) == 0 {
 		return
@@ -31,7 +31,8 @@ func (r *Report) addProcess(timings phase.Timings) {
 	r.WallSeconds = max(0, r.Finished.Sub(r.Processes[0].Start).Seconds())
 }
 
-// adopted is the time of the steps that earlier processes did; no more than these took, as steps overlap.
+// adopted is the time of the steps that earlier processes did, at most the time of these processes, because steps
+// overlap.
 func adopted(timings phase.Timings, before []phase.Process) float64 {
 	var sum, took float64
 	for _, p := range before {
@@ -47,8 +48,8 @@ func adopted(timings phase.Timings, before []phase.Process) float64 {
 	return min(sum, took)
 }
 
-// InSteps is the time of all processes in their steps, by their monotonic clocks, those steps included that were done
-// more than once; 0 for a run of one process. What a process did of the step in which it was killed is not known.
+// InSteps is the time of all processes in their steps, by their monotonic clocks, including repeated steps; 0 for a run
+// of one process. It lacks the step in which a process was killed, whose time is unknown.
 func (r *Report) InSteps() float64 {
 	var sum float64
 	for _, p := range r.Processes {
@@ -57,7 +58,7 @@ func (r *Report) InSteps() float64 {
 	return sum
 }
 
-// Gaps is the wall time between the processes.
+// Gaps is the wall time between processes.
 func (r *Report) Gaps() float64 {
 	var sum float64
 	for _, p := range r.Processes {
@@ -66,7 +67,7 @@ func (r *Report) Gaps() float64 {
 	return sum
 }
 
-// Resumed sums up the processes of a run that was resumed; "" for a run of one.
+// Resumed summarizes the processes of a resumed run; "" for a run of one process.
 func (r *Report) Resumed() string {
 	if len(r.Processes) == 0 {
 		return ""
@@ -75,7 +76,7 @@ func (r *Report) Resumed() string {
 		len(r.Processes), Duration(r.InSteps()), Duration(r.WallSeconds), Duration(r.Gaps()))
 }
 
-// processLines has a line for each process of a run that was resumed.
+// processLines has a line for each process of a resumed run.
 func (r *Report) processLines() []string {
 	if len(r.Processes) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// phaseTable has a row for each phase, then the total. Phases of expected that did not run follow those
-// that did, so that a run that failed half-way shows what it did not reach.
+// phaseTable has a row for each phase, then the total. Expected phases that did not run follow those that did, so that
+// a run that failed halfway shows what it did not reach.
 func (r *Report) phaseTable(o TableOptions, expected []string) table.Writer {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"phase", "time", "share", "note"})
@@ -61,13 +61,13 @@ func (r *Report) last(name string) int {
 	return -1
 }
 
-// Own is the time of the phase without that in which an earlier one was under way too.
+// Own is the phase's time without that in which an earlier one was also running.
 func (p *Phase) Own() float64 { return p.Seconds - p.OverlapSeconds }
 
-// overlaps reports whether the overlap is long enough to be seen in a table.
+// overlaps reports whether the overlap is long enough to be visible in a table.
 func (p *Phase) overlaps() bool { return p.OverlapSeconds >= 0.05 && p.OverlapSeconds >= p.Seconds/100 }
 
-// note is what a row says about the phase.
+// note is the remark on the phase.
 func (p *Phase) note() string {
 	remark := note(p.Outcome)
 	if p.overlaps() {
@@ -79,7 +79,7 @@ func (p *Phase) note() string {
 	return strings.TrimSuffix(fmt.Sprintf("attempt %d, %s", p.Attempt, remark), ", ")
 }
 
-// holdRows shows the length of the hold and of the cut, which are within the phases and not in addition.
+// holdRows shows the length of the hold and of the cut, which are parts of the phases.
 func (r *Report) holdRows(o TableOptions, add func(int, string, float64, string)) {
 	h := r.Hold
 	if h == nil {
@@ -107,14 +107,14 @@ func stepRows(steps []Step, add func(int, string, float64, string)) {
 	}
 }
 
-// restoreTable has the columns of the published case: the run, each phase's share of its total and, with
-// Compare, the published case itself.
+// restoreTable has the columns of the published case: the run, each phase's share of its total and, with Compare, the
+// published case.
 func (r *Report) restoreTable(o TableOptions) table.Writer {
 	t := table.NewWriter()
-	head := table.Row{"", "total\ndata", "data a\nvolume", "TiKVs"}
+	head := table.Row{"", "total\ndata", "data/\nvolume", "TiKVs"}
 	configs := []table.ColumnConfig{{Number: 1, Align: text.AlignLeft}, right(2), right(3), right(4)}
 	for i, name := range restorePhases() {
-		// Two lines of header keep nine columns within the width of a terminal.
+		// A two-line header keeps nine columns within the width of a terminal.
 		head = append(head, strings.Replace(name, " ", "\n", 1))
 		configs = append(configs, right(5+i))
 	}
@@ -164,7 +164,7 @@ func right(column int) table.ColumnConfig {
 	}
 }
 
-// noBreakSpace indents in Markdown, whose renderers fold leading blanks.
+// noBreakSpace indents in Markdown, whose renderers drop leading blanks.
 const noBreakSpace = "\u00a0"
 
 func indent(depth int, name string) string { return strings.Repeat(noBreakSpace, 2*depth) + name }

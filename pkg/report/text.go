@@ -7,11 +7,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// maxName is how many letters of a name are shown.
+// maxName is how many characters of a name are shown.
 const maxName = 120
 
-// Name is a name as a person may be shown it, whatever is in it: one line, without control characters, cut in its
-// middle if it is long.
+// Name makes any name safe to show: one line, without control characters, with the middle of a long one cut out.
 func Name(text string) string {
 	text = failure.Line(text)
 	if utf8.RuneCountInString(text) <= maxName {
@@ -21,7 +20,7 @@ func Name(text string) string {
 	return string(runes[:maxName/2]) + "…" + string(runes[len(runes)-maxName/2+1:])
 }
 
-// Escape is a text as Markdown may hold it anywhere: it is shown as it is, and neither markup nor HTML begins in it.
+// Escape quotes a text for Markdown: it is shown as it is, and contains neither markup nor HTML.
 func Escape(text string) string {
 	return strings.NewReplacer(
 		"\\", "\\\\", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "&lt;", ">", "&gt;", "&",

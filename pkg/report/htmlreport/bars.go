@@ -12,15 +12,15 @@ type bar struct {
 	depth   int // 0 a phase, 1 a step or the hold
 	kind    string
 	name    string
-	offset  float64 // seconds after the run's start
+	offset  float64 // seconds since the run's start
 	seconds float64
-	own     float64 // of a phase: without the time in which an earlier one was under way too
+	own     float64 // of a phase: without the time in which an earlier one was also running
 	outcome phase.Outcome
 	attempt int
 }
 
-// bars lays a run out in time. Reports that say when each phase began have every bar at its place; in older ones the
-// phases follow one another. The own times of the bars of depth 0 add up to the run's total.
+// bars lays a run out in time. If the report has the start of each phase, every bar is at its place; in older reports
+// the phases are consecutive. The own times of the bars of depth 0 add up to the run's total.
 func bars(r *report.Report) []bar {
 	var out []bar
 	zero, end := r.Started, 0.0
@@ -54,7 +54,7 @@ func bars(r *report.Report) []bar {
 	return out
 }
 
-// numberFirst numbers the phases of the first attempt, which reports leave out, where a later one follows.
+// numberFirst numbers the phases of the first attempt if another follows; reports omit that number.
 func numberFirst(bars []bar) {
 	again := map[string]bool{}
 	for _, b := range bars {
@@ -69,8 +69,8 @@ func numberFirst(bars []bar) {
 	}
 }
 
-// held are the steps that overlap the hold, with times from its begin: next to the wait for the snapshots they would be
-// too small to be seen.
+// held are the steps that overlap the hold, with times since its start: next to the wait for the snapshots they would
+// be too small to see.
 func held(r *report.Report) []bar {
 	if r.Hold == nil || r.Hold.Start.IsZero() || r.Hold.Seconds <= 0 {
 		return nil
@@ -94,7 +94,7 @@ func held(r *report.Report) []bar {
 	return out
 }
 
-// at is when something began, or what it is believed to be if the report does not say.
+// at is when something began, or the given guess if the report does not have it.
 func at(start, zero time.Time, otherwise float64) float64 {
 	if start.IsZero() || zero.IsZero() {
 		return otherwise

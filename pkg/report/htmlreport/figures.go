@@ -20,7 +20,7 @@ func facts(r *report.Report) g.Node {
 	add("started", when(r.Started))
 	add("finished", when(r.Finished))
 	if r.VolumeSettings != nil {
-		term := "volumes made as"
+		term := "volumes created as"
 		if r.Operation == report.Backup {
 			term = "volumes"
 		}
@@ -35,7 +35,7 @@ func facts(r *report.Report) g.Node {
 	return h.Dl(h.Class("facts"), out)
 }
 
-// figures are the large numbers: the hold and its cut are what a live cluster feels.
+// figures are the large numbers, among them the hold and the cut, which affect the live cluster.
 func figures(r *report.Report) g.Node {
 	out := g.Group{Figure("total", report.Duration(r.TotalSeconds), against(r))}
 	if hold := r.Hold; hold != nil {
@@ -50,7 +50,7 @@ func figures(r *report.Report) g.Node {
 	if r.DataBytes > 0 {
 		most := ""
 		if r.DataPerVolumeBytes > 0 {
-			most = "at most " + report.Bytes(r.DataPerVolumeBytes) + " a volume"
+			most = "at most " + report.Bytes(r.DataPerVolumeBytes) + " per volume"
 		}
 		out = append(out, Figure("data", report.Bytes(r.DataBytes), most))
 	}
@@ -70,7 +70,7 @@ func plural(n int, of string) string {
 	return fmt.Sprintf("%d %ss", n, of)
 }
 
-// against says how far the run was from what was expected.
+// against is the expected time of the run.
 func against(r *report.Report) string {
 	e := r.Expected
 	if e == nil || e.Seconds <= 0 {
@@ -91,7 +91,7 @@ func problem(r *report.Report) g.Node {
 	return h.Div(h.Class("problem"), h.Role("note"), h.Strong(g.Text(kind+": ")), g.Text(clean(r.Error)))
 }
 
-// attempts are the holds that failed, and whose snapshots were deleted.
+// attempts are the failed holds, whose snapshots were deleted.
 func attempts(r *report.Report) g.Node {
 	if r.Hold == nil || len(r.Hold.Failed) == 0 {
 		return nil
@@ -104,13 +104,13 @@ func attempts(r *report.Report) g.Node {
 	}
 	return g.Group{
 		h.P(g.Text("The snapshots of these attempts were deleted: they were not proven to be of one instant.")),
-		Scroll("Attempts that were thrown away",
+		Scroll("Discarded attempts",
 			h.Table(h.THead(h.Tr(numColumn("attempt"), column("failed at"), column("in step"), column("why"))),
 				h.TBody(rows))),
 	}
 }
 
-// processes are those of a run that was resumed.
+// processes are those of a resumed run.
 func processes(r *report.Report) g.Node {
 	if len(r.Processes) == 0 {
 		return nil

@@ -21,16 +21,16 @@ type Page struct {
 	Reports []*report.Report
 	// Published adds the published figures.
 	Published bool
-	// Home is a link at the top; nil for none.
+	// Home is a link at the top; nil if none.
 	Home *Link
 }
 
-// Link is a place elsewhere.
+// Link is a link to another page.
 type Link struct {
 	Text, Href string
 }
 
-// Write writes the page as a whole document and returns w's error.
+// Write writes the page as a complete document and returns w's error.
 func Write(w io.Writer, p Page) error {
 	title := "no report"
 	if len(p.Reports) > 0 {
@@ -40,7 +40,7 @@ func Write(w io.Writer, p Page) error {
 	return failure.Wrap(err, failure.Unknown, "write report", "")
 }
 
-// Document is a whole HTML document in the reports' style, with main as its one main landmark.
+// Document is a complete HTML document in the reports' style, with main as its only main landmark.
 func Document(title string, home *Link, main ...g.Node) g.Node {
 	return h.Doctype(h.HTML(h.Lang("en"),
 		h.Head(
@@ -67,7 +67,7 @@ func homeLink(home *Link) g.Node {
 	return h.Nav(h.Aria("label", "Pages"), h.A(h.Href(home.Href), g.Text(home.Text)))
 }
 
-// Body is what is in the page's main landmark: for pages that put something around it.
+// Body is the content of the page's main landmark, for pages that frame it themselves.
 func Body(p Page) g.Node {
 	if len(p.Reports) == 0 {
 		return h.P(g.Text("No report is stored."))
@@ -82,7 +82,7 @@ func Body(p Page) g.Node {
 	return out
 }
 
-// anchor names a run's article: by number, as its id may be anything.
+// anchor is the id of a run's article: by number, because the run's id may be anything.
 func anchor(i int) string { return "run-" + strconv.Itoa(i+1) }
 
 // article is one run.
@@ -104,13 +104,13 @@ func article(p Page, i int, r *report.Report) g.Node {
 		section(id, "hold", "Stores during the hold", holdStores(r)),
 		section(id, "stores", "Stores during the restore", restoreStores(r)),
 		section(id, "processes", "Processes of the run", processes(r)),
-		section(id, "attempts", "Attempts that were thrown away", attempts(r)),
+		section(id, "attempts", "Discarded attempts", attempts(r)),
 		section(id, "warnings", "Warnings", list(r.Warnings)),
 		section(id, "checks", "Checked", list(r.Checks)),
 	)
 }
 
-// section is a part of an article under a heading; nothing if it has no content.
+// section is a part of an article under a heading; nil if it has no content.
 func section(article, name, title string, content g.Node) g.Node {
 	if content == nil {
 		return nil

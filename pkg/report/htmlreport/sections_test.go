@@ -79,7 +79,7 @@ func TestWrite_Sections_HaveTheRunsFigures(t *testing.T) {
 		"the published case":      {restore, "In the published form", "|published|21 TB|1 TB|20|1m00s|6s|3m10s|13m06s|1m00s|18m16s"},
 		"a warning":               {restore, "Warnings", "the peers of 2 regions disagreed about their range"},
 		"the attempts' numbers":   {failed, "Timeline", "|pause schedulingattempt 1|+3s|300ms|0.5%|"},
-		"a thrown away attempt":   {failed, "Attempts that were thrown away", "|2|2026-08-22 10:00:34 UTC|cut|snapshot volumes store 4 on i-0abc: the lease of store 4 (10.0.1.7:20160) ended while the volumes were cut"},
+		"a thrown away attempt":   {failed, "Discarded attempts", "|2|2026-08-22 10:00:34 UTC|cut|snapshot volumes store 4 on i-0abc: the lease of store 4 (10.0.1.7:20160) ended while the volumes were cut"},
 		"a store of the hold":     {backup, "Stores during the hold", "|store 2 prod-tikv-1|slowest 175ms|slowest 280ms|143ms|slowest 248ms|110ms|215ms"},
 		"a store of the restore":  {restore, "Stores during the restore", "|store 1 prod-tikv-0|20ms|125ms|230ms|92ms|198ms|slowest 302ms"},
 		"a phase of the timeline": {backup, "Timeline", "|volume snapshots|+5s|14m16.4s|99.3%|"},

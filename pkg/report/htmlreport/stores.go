@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// shownStores is how many stores are shown at once, those with the most seconds and the slowest of each part; the
+// shownStores is how many stores are shown initially, those with the most seconds and the slowest of each part; the
 // others unfold.
 const shownStores = 12
 
@@ -26,7 +26,7 @@ func holdStores(r *report.Report) g.Node {
 
 func restoreStores(r *report.Report) g.Node { return stores("Stores during the restore", r.Stores) }
 
-// stores has a row a store and a column for each part, the slowest store first; the slowest of each part is marked.
+// stores has a row per store and a column per part, the slowest store first; the slowest of each part is marked.
 func stores(label string, all []phase.StoreParts) g.Node {
 	t := newStoreTable(all)
 	if len(t.parts) == 0 {
@@ -83,7 +83,7 @@ func newStoreTable(all []phase.StoreParts) *storeTable {
 	return t
 }
 
-// named says which store was the slowest in each part.
+// named lists the slowest store of each part.
 func (t *storeTable) named() []string {
 	var out []string
 	for _, part := range t.parts {
@@ -101,8 +101,8 @@ func (t *storeTable) isSlowest(part string, row storeRow) bool {
 	return len(t.rows) > 1 && t.slowest[part] == row.label
 }
 
-// split are the rows that are shown and the others, each in their order. Every slowest store that is named is shown, so
-// there are more than shownStores when more are named.
+// split returns the rows to show and the others, each in order. Every store that named lists is shown, even if that
+// makes more than shownStores.
 func (t *storeTable) split() (shown, rest []storeRow) {
 	free := shownStores
 	for _, row := range t.rows {

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// expected is the model's figures beside the run's own.
+// expected has the model's figures next to the run's own.
 func expected(r *report.Report) g.Node {
 	e := r.Expected
 	if e == nil || e.Seconds <= 0 {
@@ -72,7 +72,7 @@ func within(low, high, got float64) string {
 	}
 }
 
-// published is the table that users know, with the run's figures in it.
+// published is the published table with the run's figures.
 func published(r *report.Report, compare bool) g.Node {
 	t := r.Published(compare)
 	head := g.Group{}

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// clean is a text as a page may hold it: one line without control characters, at most failure.MaxRemote bytes.
+// clean makes a text safe for a page: one line without control characters, at most failure.MaxRemote bytes.
 func clean(text string) string { return failure.Line(text) }
 
 func name(text string) string { return report.Name(text) }
@@ -37,7 +37,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// Badge is how a run ended, in a word and a colour.
+// Badge is a run's outcome, as a word and a colour.
 func Badge(outcome phase.Outcome) g.Node {
 	class := "badge"
 	switch outcome {
@@ -45,7 +45,7 @@ func Badge(outcome phase.Outcome) g.Node {
 		class += " good"
 	case phase.Failed:
 		class += " bad"
-	case phase.Skipped: // as a step that is not known
+	case phase.Skipped: // as an unknown step
 	}
 	if outcome == "" {
 		outcome = "unknown"
@@ -66,7 +66,7 @@ func numColumn(text string) g.Node { return h.Th(h.Scope("col"), h.Class("num"),
 
 func num(text string) g.Node { return h.Td(h.Class("num"), g.Text(text)) }
 
-// Scroll is a wide table that scrolls on its own; the keyboard can reach it.
+// Scroll makes a wide table scroll separately; it is reachable by keyboard.
 func Scroll(label string, table g.Node) g.Node {
 	return h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", label), h.TabIndex("0"), table)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// timeline is a table with a row for each phase and step, and a bar in its last cell: what the bar shows, the row says.
+// timeline is a table with a row for each phase and step, with a bar in the last cell that shows the row's numbers.
 func timeline(r *report.Report) g.Node {
 	all := bars(r)
 	if len(all) == 0 {
@@ -24,7 +24,7 @@ func timeline(r *report.Report) g.Node {
 	}
 	table := h.Table(h.Class("gantt"),
 		h.Caption(h.Class("quiet"),
-			g.Text("Phases in bold, their steps below them. The hold and the cut are within the phases, not in "+
+			g.Text("Phases in bold, their steps below them. The hold and the cut are parts of the phases, not in "+
 				"addition.")),
 		h.THead(
 			h.Tr(column("phase or step"), numColumn("began"), numColumn("time"), numColumn("share"),
@@ -89,7 +89,7 @@ func rowClass(b bar) string {
 	return class
 }
 
-// remark says in words what the bar shows by its colour.
+// remark puts the bar's colours into words.
 func remark(b bar) g.Node {
 	out := g.Group{}
 	if b.depth == 0 && b.seconds-b.own >= 0.05 && b.own > 0 {
@@ -107,7 +107,7 @@ func remark(b bar) g.Node {
 // scale is how many units wide a track is.
 const scale = 1000
 
-// drawn is the bar of a row as SVG; at least as wide as can be seen.
+// drawn is the bar of a row as SVG, never too narrow to see.
 func drawn(b bar, length float64) g.Node {
 	if length <= 0 || b.offset < 0 {
 		return nil
@@ -123,7 +123,7 @@ func drawn(b bar, length float64) g.Node {
 
 func coordinate(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// axis has the marks of the time at quarters.
+// axis has time marks at every quarter.
 func axis(length float64) g.Node {
 	marks := g.Group{}
 	for i := range 5 {
