@@ -13,10 +13,10 @@ import (
 
 const gib = 1 << 30
 
-// maxWarnings bounds what a count of warnings in a storage can make.
+// maxWarnings bounds the count of warnings, which comes from the storage.
 const maxWarnings = 1000
 
-// collect makes the metrics of a state. Their number is bounded by the clusters shown: about 150 each.
+// collect makes the metrics of a state. Their number is bounded: about 150 for each cluster shown.
 func (x *Exporter) collect(s *state) *metrics.Set {
 	set := metrics.NewSet()
 	clusters, dropped := s.ordered(x.options.MaxClusters)
@@ -62,8 +62,8 @@ func addBackups(set *metrics.Set, name string, c *clusterState) {
 	}
 }
 
-// addCost shows between what and what the snapshots cost. EC2 shares blocks that did not change between the snapshots
-// of a volume, and only its bill says how many: at least the largest backup is stored, at most all of each.
+// addCost adds the range of what the snapshots cost. The snapshots of a volume share unchanged blocks, and only AWS's
+// bill shows how many: at least the largest backup is stored, at most all of each.
 func (x *Exporter) addCost(set *metrics.Set, name string, c *clusterState) {
 	price := x.options.Prices.MonthOfGB()
 	if price == nil || c.snapshots == 0 {
@@ -85,7 +85,7 @@ func addRuns(set *metrics.Set, name string, op report.Operation, c *clusterState
 	}
 }
 
-// asReport is the part of a report that was kept.
+// asReport turns a summary back into a report.
 func asReport(r *history.Run) *report.Report {
 	out := &report.Report{
 		Header: report.Header{

@@ -15,12 +15,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Options say how an exporter works. Zero fields are the default.
+// Options configure an exporter. Zero fields are the default.
 type Options struct {
 	Interval    time.Duration // between two reads of the storage; 1 min
-	MaxClusters int           // that metrics are shown of; 200
-	NoPage      bool          // serve metrics alone
-	Public      bool          // others than this machine can reach it; the page says so
+	MaxClusters int           // with metrics; 200
+	NoPage      bool          // serve only metrics
+	Public      bool          // other machines can reach it; the page warns of that
 	Version     string
 	Prices      *estimate.Prices // of snapshots; nil shows no cost
 	Log         *zap.Logger      // nil logs nothing
@@ -39,13 +39,13 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Exporter reads a storage and serves what it read. It is safe for concurrent use.
+// Exporter reads a storage and serves its content. It is safe for concurrent use.
 type Exporter struct {
 	store    objstore.Store
 	options  Options
 	history  *history.Reader
 	journals *journals
-	first    chan struct{} // closed when the storage was read for the first time
+	first    chan struct{} // closed once the storage has been read
 
 	refreshing sync.Mutex // one read at a time
 
@@ -56,7 +56,7 @@ type Exporter struct {
 	duration time.Duration
 }
 
-// New makes an exporter that has read nothing yet.
+// New makes an exporter; it reads nothing yet.
 func New(store objstore.Store, o Options) *Exporter {
 	return &Exporter{
 		store: store, options: o.complete(), history: history.Open(store), journals: newJournals(store),
@@ -64,14 +64,14 @@ func New(store objstore.Store, o Options) *Exporter {
 	}
 }
 
-// Run reads the storage now and then at each interval, until ctx ends; it returns nil then. A storage that cannot be
-// read is logged and read again: what was read before is served meanwhile.
+// Run reads the storage now and after every interval, until ctx ends; then it returns nil. A failure to read is logged
+// and retried; meanwhile it serves what was read before.
 func (x *Exporter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(x.options.Interval)
 	defer ticker.Stop()
 	for {
 		if err := x.Refresh(ctx); err != nil && ctx.Err() == nil {
-			x.options.Log.Warn("the storage cannot be read", zap.Error(err))
+			x.options.Log.Warn("cannot read the storage", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -117,22 +117,22 @@ func (x *Exporter) readAll(ctx context.Context, now time.Time) (*state, error) {
 	return newState(now, read, locks, problems), nil
 }
 
-// latest is what was read last. It waits for the first read until ctx ends.
+// latest returns what was read last. It waits for the first read until ctx ends.
 func (x *Exporter) latest(ctx context.Context) (*state, error) {
 	select {
 	case <-x.first:
 	case <-ctx.Done():
-		return nil, failure.New(failure.Unready, "read storage", x.store.URL(), "it is being read for the first time")
+		return nil, failure.New(failure.Unready, "read storage", x.store.URL(), "the first read is still in progress")
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.current, nil
 }
 
-// Describe implements prometheus.Collector: without a word, as what is shown depends on the storage.
+// Describe implements prometheus.Collector: it describes nothing, because the metrics depend on the storage.
 func (x *Exporter) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector. Before the first read it shows only that there was none.
+// Collect implements prometheus.Collector. Before the first read it reports only that there was none.
 func (x *Exporter) Collect(ch chan<- prometheus.Metric) {
 	x.mu.Lock()
 	current, set, failed, duration := x.current, x.set, x.failed, x.duration

@@ -10,9 +10,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
 )
 
-// guarded refuses what could change anything, and says to a browser what a page may do: nothing but show itself. A
-// listener that only this machine reaches serves only requests that name it so: a web site that makes its own name
-// point to 127.0.0.1 could read the page otherwise.
+// guarded refuses requests that could change anything, and sets headers that allow a page only to show itself. A
+// loopback listener serves only requests for a loopback host name: otherwise a web site whose name resolves to
+// 127.0.0.1 could read the page.
 func guarded(next http.Handler, public bool) http.Handler {
 	policy := contentPolicy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,14 +34,14 @@ func guarded(next http.Handler, public bool) http.Handler {
 			header.Set("Allow", "GET, HEAD")
 			plain(w, http.StatusMethodNotAllowed, "nothing can be changed here")
 		case !public && !loopbackName(r.Host):
-			plain(w, http.StatusMisdirectedRequest, "only localhost is served here; --listen says who else may read")
+			plain(w, http.StatusMisdirectedRequest, "only localhost is served; use --listen to serve others")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// loopbackName reports whether a Host header names this machine as it names itself.
+// loopbackName reports whether a Host header is localhost or a loopback address.
 func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -50,14 +50,13 @@ func loopbackName(host string) bool {
 	return strings.EqualFold(host, "localhost") || Loopback(host)
 }
 
-// Loopback reports whether an address is one that no other machine reaches.
+// Loopback reports whether no other machine can reach an address.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
 }
 
-// contentPolicy allows the style of the documents by its digest, and the exporter's own style and script by their
-// origin.
+// contentPolicy allows the documents' style by its digest, and the exporter's own style and script by their origin.
 func contentPolicy() string {
 	var page strings.Builder
 	_ = htmlreport.Document("", nil).Render(&page) // a builder does not fail

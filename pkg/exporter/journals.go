@@ -15,10 +15,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// maxRecords bounds what is kept of one journal: a run of a thousand stores writes some five thousand records.
+// maxRecords bounds the records kept per journal: a run of a thousand stores writes some five thousand.
 const maxRecords = 20_000
 
-// journals follows the journals of runs under way: each record is read once. It is safe for concurrent use.
+// journals follows the journals of current runs: each record is read once. It is safe for concurrent use.
 type journals struct {
 	store objstore.Store
 
@@ -30,7 +30,7 @@ func newJournals(store objstore.Store) *journals {
 	return &journals{store: store, runs: map[cluster.RunID][]phase.Record{}}
 }
 
-// keep forgets all runs but those that own these locks.
+// keep drops all runs except those that own these locks.
 func (j *journals) keep(open []*lockState) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -41,7 +41,8 @@ func (j *journals) keep(open []*lockState) {
 	}
 }
 
-// read returns the run's records so far, up to the first that is missing or cannot be read. They are not changed later.
+// read returns the run's records so far, up to the first that is missing or cannot be read. The result is never
+// modified later.
 func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record, error) {
 	j.mu.Lock()
 	known := j.runs[run]
@@ -50,7 +51,7 @@ func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record,
 	if err != nil {
 		return nil, failure.Annotate(err, "list journal", string(run))
 	}
-	if len(objects) > 0 && objects[0].Key == manifest.JournalKey(run, 0) { // it has ended, and is one object
+	if len(objects) > 0 && objects[0].Key == manifest.JournalKey(run, 0) { // it ended, and is compacted
 		return journal.NewStoreJournal(j.store, manifest.JournalPrefix(run)).Records(ctx)
 	}
 	if len(objects) > maxRecords {
@@ -91,7 +92,7 @@ func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record,
 	return records, nil
 }
 
-// slim drops the data that nobody here reads: those of snapshots and volumes are most of a journal.
+// slim drops the data that this package does not read: those of snapshots and volumes are most of a journal.
 func slim(r *phase.Record) *phase.Record {
 	if r.Type != phase.RecordRun && r.Name != journal.IntentSchedulers && r.Name != journal.IntentLimits {
 		r.Data = nil

@@ -24,7 +24,7 @@ const (
 	maxQuestion = 200
 )
 
-// listPage has a card a cluster, then the backups, the newest first; ?q= searches names, clusters, runs and states.
+// listPage has a card per cluster, then the backups, the newest first; ?q= searches names, clusters, runs and states.
 func (x *Exporter) listPage(r *http.Request, s *state) (content, error) {
 	question := failure.Line(r.URL.Query().Get("q"))
 	question = question[:min(len(question), maxQuestion)]
@@ -66,7 +66,7 @@ func search(question string) g.Node {
 		h.Button(h.Type("submit"), g.Text("Search")))
 }
 
-// search is the backups that have the words in their names; all of them for no words.
+// search returns the backups whose names contain the words; all of them without words.
 func (s *state) search(question string) []catalog.Entry {
 	if question == "" {
 		return s.backups
@@ -81,7 +81,7 @@ func (s *state) search(question string) []catalog.Entry {
 	return found
 }
 
-// cards are the clusters with their newest backup, what runs now, and how long the last runs took.
+// cards are the clusters with their newest backup, the current run, and how long the last runs took.
 func (x *Exporter) cards(s *state) g.Node {
 	clusters, more := s.ordered(maxCards)
 	if len(clusters) == 0 {
@@ -90,7 +90,7 @@ func (x *Exporter) cards(s *state) g.Node {
 	cards := g.Group{}
 	for _, c := range clusters {
 		if c.name == (cluster.Name{}) {
-			continue // backups that cannot be read: they are in the list
+			continue // unreadable backups: they are in the list
 		}
 		cards = append(cards,
 			h.Li(h.H3(g.Text(short(c.name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(s, c),
@@ -100,7 +100,7 @@ func (x *Exporter) cards(s *state) g.Node {
 	}
 	out := g.Group{h.Section(h.Aria("label", "Clusters"), h.Ul(h.Class("clusters"), cards))}
 	if more > 0 {
-		out = append(out, h.P(g.Text(fmt.Sprintf("%d clusters more: search for them.", more))))
+		out = append(out, h.P(g.Text(fmt.Sprintf("%d more clusters: use the search to find them.", more))))
 	}
 	return out
 }
@@ -110,7 +110,7 @@ func clusterBadge(s *state, c *clusterState) g.Node {
 	live := lock != nil && lock.alive
 	switch {
 	case s.held(c) && !live:
-		return badge("held, no run lives", "bad")
+		return badge("held, no live run", "bad")
 	case live:
 		return badge("running", "warn")
 	case c.restoredOnly():
@@ -123,10 +123,10 @@ func clusterBadge(s *state, c *clusterState) g.Node {
 
 func newest(s *state, c *clusterState) g.Node {
 	if c.restoredOnly() {
-		return h.P(g.Text("The target of a restore; no backup of it was tried."))
+		return h.P(g.Text("The target of a restore; it has never been backed up."))
 	}
 	if c.sealed == nil {
-		return h.P(g.Text("No sealed backup: nothing can be restored."))
+		return h.P(g.Text("No sealed backup: nothing to restore."))
 	}
 	return h.P(g.Text("Last sealed "), g.El("strong", g.Text(age(c.sealed.SealedAt, s.read)+" ago")), g.Text(": "),
 		backupLink(string(c.sealed.ID)))
@@ -137,7 +137,7 @@ func underWay(s *state, c *clusterState) g.Node {
 	if lock == nil || !lock.alive {
 		return nil
 	}
-	return h.P(g.Text(short(lock.record.Owner.Command)+" under way: "), runLink(string(lock.record.Owner.Run)))
+	return h.P(g.Text(short(lock.record.Owner.Command)+" running: "), runLink(string(lock.record.Owner.Run)))
 }
 
 func table(s *state, entries []catalog.Entry) g.Node {
@@ -191,10 +191,10 @@ func pager(question string, number, pages int) g.Node {
 	return h.Nav(h.Class("pages"), h.Aria("label", "Pages of backups"), out)
 }
 
-// maxFailures is how many failed runs are listed.
+// maxFailures is how many failed runs the page lists.
 const maxFailures = 20
 
-// failures are the runs that failed last: they made no backup that the list could show.
+// failures are the most recent failed runs: they have no backup in the list.
 func failures(s *state, question string) g.Node {
 	rows := g.Group{}
 	for i := len(s.runs) - 1; i >= 0 && len(rows) < maxFailures; i-- {
@@ -211,8 +211,8 @@ func failures(s *state, question string) g.Node {
 	if len(rows) == 0 {
 		return nil
 	}
-	return h.Section(h.Aria("label", "Runs that failed"), h.H2(h.Class("title"), g.Text("Runs that failed last")),
-		scroll("Runs that failed",
+	return h.Section(h.Aria("label", "Failed runs"), h.H2(h.Class("title"), g.Text("Recent failed runs")),
+		scroll("Failed runs",
 			h.Table(h.THead(
 				h.Tr(column("run", ""), column("operation", ""), column("cluster", ""), column("kind", ""),
 					column("ended", "num"), column("took", "num"))), h.TBody(rows))))

@@ -1,5 +1,5 @@
-// Replaces the progress of a run under way every few seconds, as long as the page is seen. Without it the page shows the
-// same, as of when it was loaded.
+// Replaces the progress of a current run every few seconds while the page is visible. Without it the page shows the
+// progress as of when it was loaded.
 "use strict";
 (() => {
   const part = document.getElementById("live");

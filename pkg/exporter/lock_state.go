@@ -18,26 +18,26 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// Bounds of what is read of locks and journals.
+// Bounds for reading locks and journals.
 const (
 	maxReads = 32
-	// missedRenewals is how many renewals an owner may miss before it counts as dead, and minAlive how long it lives at
-	// least.
+	// missedRenewals is how many renewals an owner may miss before it counts as dead, and minAlive the shortest time
+	// until then.
 	missedRenewals = 4
 	minAlive       = 2 * time.Minute
-	// maxLive bounds the journals that are followed at the same time.
+	// maxLive bounds the journals followed at the same time.
 	maxLive = 100
 )
 
 // lockState is a cluster's lock, and the journal of its owner.
 type lockState struct {
 	record  runlock.Record
-	alive   bool // the owner renews it
+	alive   bool // the owner is renewing it
 	about   journal.About
-	records []phase.Record // of the owner, as far as they were read
+	records []phase.Record // of the owner, as far as read
 }
 
-// operation is what the owner does.
+// operation is the owner's operation.
 func (l *lockState) operation() report.Operation {
 	if l.about.Operation != "" {
 		return report.Operation(l.about.Operation)
@@ -45,7 +45,7 @@ func (l *lockState) operation() report.Operation {
 	return report.Operation(l.record.Owner.Command)
 }
 
-// outcome counts a run that has no report: "running" or "died"; "" for one that ended.
+// outcome is that of a run without a report: "running" or "died"; "" for one that ended.
 func (l *lockState) outcome() string {
 	switch {
 	case l.record.Released || !slices.Contains(operations(), l.operation()):
@@ -56,10 +56,10 @@ func (l *lockState) outcome() string {
 	return "died"
 }
 
-// holds reports whether the owner's journal says that it holds the cluster.
+// holds reports whether the owner holds the cluster, by its journal.
 func (l *lockState) holds() bool { return backup.Holds(l.records) }
 
-// alive reports whether the owner renewed the lock a moment ago, by the storage's clock.
+// alive reports whether the owner has recently renewed the lock, by the storage's clock.
 func alive(r *runlock.Record, modified, now time.Time) bool {
 	if r.Released {
 		return false
@@ -71,8 +71,8 @@ func alive(r *runlock.Record, modified, now time.Time) bool {
 	return now.Sub(modified) < patience
 }
 
-// readLocks reads all locks, and the journals of those that own one and have not freed it. Those that cannot be
-// understood are counted.
+// readLocks reads all locks, and the journals of their owners unless they freed it. It also returns how many could not
+// be decoded.
 func (x *Exporter) readLocks(
 	ctx context.Context, now time.Time,
 ) (locks map[cluster.Name]*lockState, problems int, err error) {
@@ -110,7 +110,7 @@ func (x *Exporter) readLocks(
 	return locks, problems, x.readJournals(ctx, locks)
 }
 
-// readJournals adds the owners' journals to the locks that are not free.
+// readJournals adds the owners' journals to locks that are not free.
 func (x *Exporter) readJournals(ctx context.Context, locks map[cluster.Name]*lockState) error {
 	var open []*lockState
 	for _, l := range locks {
@@ -122,7 +122,7 @@ func (x *Exporter) readJournals(ctx context.Context, locks map[cluster.Name]*loc
 	return parallel.Each(ctx, maxReads, open, func(ctx context.Context, _ int, l *lockState) (err error) {
 		l.records, err = x.journals.read(ctx, l.record.Owner.Run)
 		if err == nil && len(l.records) > 0 {
-			l.about, _ = journal.ReadAbout(l.record.Owner.Run, l.records[0]) // a newer version's: it is shown without
+			l.about, _ = journal.ReadAbout(l.record.Owner.Run, l.records[0]) // a newer version's is shown without it
 		}
 		return err
 	})

@@ -22,7 +22,7 @@ func TestPage_ListsSearchesAndFollows(t *testing.T) {
 	t.Parallel()
 	x := example(t, exporter.Options{})
 	for path, want := range map[string][]string{
-		"/":                              {"41 backups", "tidb/prod", "held, no run lives", "Runs that failed last", "backup under way", "The target of a restore", "<svg"},
+		"/":                              {"41 backups", "tidb/prod", "held, no live run", "Recent failed runs", "backup running", "The target of a restore", "<svg"},
 		"/?q=ORDERS":                     {"1 backup<", "orders-1"},
 		"/?q=nothing-like-this":          {"Nothing found"},
 		"/?page=99":                      {"41 backups"},
@@ -30,7 +30,7 @@ func TestPage_ListsSearchesAndFollows(t *testing.T) {
 		"/runs/20261122t100000-11fe11fe": {"backup of tidb/prod", "hold-gc", "running", "live.js", `data-from="/live/20261122t100000-11fe11fe"`},
 		"/live/20261122t100000-11fe11fe": {"hold-gc", "connect"},
 		"/runs/20261121t010000-00000bad": {"the lease of store 4 ended"},
-		"/runs/20261122t090000-0dead000": {"not heard of since", "cut"},
+		"/runs/20261122t090000-0dead000": {"no sign of life since", "cut"},
 		"/page.css":                      {".clusters"},
 		"/live.js":                       {"fetch("},
 	} {
@@ -41,7 +41,7 @@ func TestPage_ListsSearchesAndFollows(t *testing.T) {
 			for _, text := range want {
 				assert.Contains(t, w.Body.String(), text)
 			}
-			assert.NotContains(t, w.Body.String(), "This page is open to everyone")
+			assert.NotContains(t, w.Body.String(), "Anyone who can reach this address")
 		})
 	}
 	t.Run("a part is not a document", func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestPage_Public_SaysSo(t *testing.T) {
 	r.Host = "tisnap-exporter.backup.svc:9090"
 	x.Handler().ServeHTTP(w, r)
 	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Contains(t, w.Body.String(), "This page is open to everyone")
+	assert.Contains(t, w.Body.String(), "Anyone who can reach this address")
 }
 
 func TestPage_Off_MetricsAlone(t *testing.T) {

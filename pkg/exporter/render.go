@@ -15,15 +15,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
 )
 
-// content is what a handler makes: a document, or a part of one.
+// content is a handler's result: a document, or a part of one.
 type content struct {
 	title  string
 	nodes  []g.Node
-	part   bool // not a whole document
+	part   bool // not a complete document
 	absent bool // nothing more to show: 204
 }
 
-// page makes a handler that answers with a document, or with what went wrong in words.
+// page makes a handler that responds with a document, or with an error page.
 func (x *Exporter) page(show func(*http.Request, *state) (content, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusOK
@@ -47,14 +47,14 @@ func (x *Exporter) page(show func(*http.Request, *state) (content, error)) http.
 				x.framed(s, c.nodes)...)
 		}
 		if err := out.Render(w); err != nil {
-			x.options.Log.Debug("a page was not read to its end", zap.Error(err))
+			x.options.Log.Debug("a page was not sent completely", zap.Error(err))
 		}
 	})
 }
 
-// wentWrong is the page of an error.
+// wentWrong is the page for an error.
 func (x *Exporter) wentWrong(err error) (int, content) {
-	status, title := http.StatusBadGateway, "The storage cannot be read"
+	status, title := http.StatusBadGateway, "Cannot read the storage"
 	switch failure.KindOf(err) {
 	case failure.NotFound:
 		status, title = http.StatusNotFound, "Not found"
@@ -67,13 +67,13 @@ func (x *Exporter) wentWrong(err error) (int, content) {
 	}
 }
 
-// framed is what stands around each page: the exporter's style, a word about who can read it, and how old it is.
+// framed adds to each page the exporter's style, a notice about who can read it, and its age.
 func (x *Exporter) framed(s *state, nodes []g.Node) []g.Node {
 	out := []g.Node{h.Link(h.Rel("stylesheet"), h.Href("/page.css"))}
 	if x.options.Public {
 		out = append(out,
 			h.P(h.Class("notice"), h.Role("note"),
-				g.Text("This page is open to everyone who can reach this address. Nothing can be changed here.")))
+				g.Text("Anyone who can reach this address can read this page. Nothing can be changed here.")))
 	}
 	out = append(out, nodes...)
 	if s != nil {
@@ -86,10 +86,10 @@ func (x *Exporter) framed(s *state, nodes []g.Node) []g.Node {
 	return out
 }
 
-// maxShown is how many letters of a name are shown.
+// maxShown is how many characters of a name are shown.
 const maxShown = 80
 
-// short is a name as a page shows it: clean, and cut in its middle.
+// short makes a name fit a page: sanitized, with the middle of a long one cut out.
 func short(text string) string {
 	text = failure.Line(text)
 	if utf8.RuneCountInString(text) <= maxShown {
@@ -106,7 +106,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// age is how long ago something was, in one unit and the next smaller one.
+// age is how long ago something was, in at most two units.
 func age(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -135,7 +135,7 @@ func column(text, class string) g.Node { return h.Th(h.Scope("col"), h.Class(cla
 
 func num(text string) g.Node { return h.Td(h.Class("num"), g.Text(text)) }
 
-// scroll is a wide table that scrolls on its own; the keyboard can reach it.
+// scroll makes a wide table scroll separately; it is reachable by keyboard.
 func scroll(label string, table g.Node) g.Node {
 	return h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", label), h.TabIndex("0"), table)
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
 )
 
-// maxReports is how many runs of one backup a page shows.
+// maxReports is how many runs of a backup a page shows.
 const maxReports = 20
 
-// made is the run with that id; nil if it has no report.
+// made returns the run with that id; nil if it has no report.
 func (s *state) made(run cluster.RunID) *history.Run {
 	for i := range s.runs {
 		if s.runs[i].Run == run && run != "" {
@@ -34,7 +34,7 @@ func (s *state) made(run cluster.RunID) *history.Run {
 	return nil
 }
 
-// owned is the lock that the run holds and has not freed; nil for a run that ended.
+// owned returns the lock that the run has not freed; nil for a run that ended.
 func (s *state) owned(run cluster.RunID) *lockState {
 	for _, l := range s.locks {
 		if l.record.Owner.Run == run && !l.record.Released {
@@ -44,7 +44,7 @@ func (s *state) owned(run cluster.RunID) *lockState {
 	return nil
 }
 
-// backupPage is the report of a backup, and of the runs that restored it.
+// backupPage shows the reports of a backup and of the runs that restored it.
 func (x *Exporter) backupPage(r *http.Request, s *state) (content, error) {
 	id := cluster.BackupID(r.PathValue("id"))
 	at := slices.IndexFunc(s.backups, func(e catalog.Entry) bool { return e.ID == id })
@@ -56,7 +56,7 @@ func (x *Exporter) backupPage(r *http.Request, s *state) (content, error) {
 	}
 	if at < 0 && len(runs) == 0 {
 		return content{}, failure.New(failure.NotFound, "find backup", short(string(id)),
-			"there is none in the storage, or not yet")
+			"it is not in the storage, or not yet")
 	}
 	slices.SortStableFunc(runs, func(a, b *history.Run) int { return rank(a) - rank(b) })
 	reports, err := x.reports(r.Context(), runs)
@@ -74,7 +74,7 @@ func (x *Exporter) backupPage(r *http.Request, s *state) (content, error) {
 	return content{title: "Backup " + short(string(id)), nodes: nodes}, nil
 }
 
-// rank puts the backup's own run before those that restored it.
+// rank sorts the backup's own run before those that restored it.
 func rank(r *history.Run) int {
 	if r.Operation == report.Backup {
 		return 0
@@ -82,7 +82,7 @@ func rank(r *history.Run) int {
 	return 1
 }
 
-// reports reads the whole reports of some runs.
+// reports reads the whole reports of runs.
 func (x *Exporter) reports(ctx context.Context, runs []*history.Run) ([]*report.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
@@ -91,14 +91,14 @@ func (x *Exporter) reports(ctx context.Context, runs []*history.Run) ([]*report.
 	err := parallel.Each(ctx, maxReads, runs, func(ctx context.Context, i int, run *history.Run) (err error) {
 		found[i], err = x.history.Report(ctx, run.Key)
 		if failure.Is(err, failure.NotFound) {
-			return nil // deleted since
+			return nil // deleted meanwhile
 		}
 		return err
 	})
 	return slices.DeleteFunc(found, func(r *report.Report) bool { return r == nil }), err
 }
 
-// describe is what the list of backups knows of one.
+// describe shows what the list of backups has of one.
 func describe(s *state, e *catalog.Entry) g.Node {
 	out := g.Group{}
 	add := func(term string, value g.Node) { out = append(out, h.Div(h.Dt(g.Text(term)), h.Dd(value))) }
@@ -121,7 +121,7 @@ func describe(s *state, e *catalog.Entry) g.Node {
 	return nodes
 }
 
-// runPage is the report of a run that ended, or how far one under way has come.
+// runPage shows the report of a run that ended, or the progress of a current one.
 func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
 	id := cluster.RunID(r.PathValue("run"))
 	if lock := s.owned(id); lock != nil {
@@ -139,7 +139,7 @@ func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
 	run := s.made(id)
 	if run == nil {
 		return content{}, failure.New(failure.NotFound, "find run", short(string(id)),
-			"it has no report, and holds no lock: it ended in its checks, or is not known yet")
+			"it has no report and no lock: it failed in its checks, or has not been read yet")
 	}
 	reports, err := x.reports(r.Context(), []*history.Run{run})
 	return content{
@@ -148,7 +148,7 @@ func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
 	}, err
 }
 
-// related links a run with its backup and with the other runs of that: the one that made it, those that restored it.
+// related links a run with its backup and with the backup's other runs: the one that made it, those that restored it.
 func related(s *state, run *history.Run) g.Node {
 	if run.Backup == "" {
 		return nil
@@ -165,7 +165,7 @@ func related(s *state, run *history.Run) g.Node {
 	return h.P(h.Class("related"), nodes)
 }
 
-// livePart is the progress alone, for the script of the page; nothing for a run that ended.
+// livePart is only the progress, for the page's script; nothing for a run that ended.
 func (x *Exporter) livePart(r *http.Request, s *state) (content, error) {
 	lock := s.owned(cluster.RunID(r.PathValue("run")))
 	if lock == nil {
@@ -175,7 +175,7 @@ func (x *Exporter) livePart(r *http.Request, s *state) (content, error) {
 	return content{part: true, nodes: []g.Node{now}}, err
 }
 
-// follow reads what the run wrote into its journal since.
+// follow reads the run's new journal records.
 func (x *Exporter) follow(ctx context.Context, lock *lockState) (g.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
@@ -186,7 +186,7 @@ func (x *Exporter) follow(ctx context.Context, lock *lockState) (g.Node, error) 
 	return progress(lock, records, time.Now()), nil
 }
 
-// progress is the steps so far, with how long each took.
+// progress shows the steps so far, with how long each took.
 func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 	facts := g.Group{}
 	add := func(term, text string) { facts = append(facts, h.Div(h.Dt(g.Text(term)), h.Dd(g.Text(short(text))))) }
@@ -197,7 +197,7 @@ func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 	add("running for", age(lock.record.AcquiredAt, now))
 	status := badge("running", "warn")
 	if !lock.alive {
-		status = badge("not heard of since "+when(lock.record.RenewedAt), "bad")
+		status = badge("no sign of life since "+when(lock.record.RenewedAt), "bad")
 	}
 	rows := g.Group{}
 	for _, s := range steps(records) {

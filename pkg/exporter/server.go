@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Bounds of requests: a page reads a few objects at most.
+// Bounds for requests: a page reads at most a few objects.
 const (
 	headerTimeout = 10 * time.Second
 	pageTimeout   = time.Minute
@@ -54,11 +54,11 @@ func (x *Exporter) Handler() http.Handler {
 	return guarded(mux, x.options.Public)
 }
 
-// afterFirst lets a scrape wait for the first read of the storage, as long as the scraper waits.
+// afterFirst makes a scrape wait for the first read of the storage, as long as the scraper does.
 func (x *Exporter) afterFirst(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := x.latest(r.Context()); err != nil {
-			return // nobody waits any more
+			return // the client has gone
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -69,24 +69,24 @@ func (x *Exporter) ready(w http.ResponseWriter, _ *http.Request) {
 	case <-x.first:
 		plain(w, http.StatusOK, "ready")
 	default:
-		plain(w, http.StatusServiceUnavailable, "the storage is being read for the first time")
+		plain(w, http.StatusServiceUnavailable, "the storage is still being read for the first time")
 	}
 }
 
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // who asked is gone
+	_, _ = w.Write([]byte(text + "\n")) // the client may have gone
 }
 
 func asset(kind string, body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
-		_, _ = w.Write(body) // who asked is gone
+		_, _ = w.Write(body) // the client may have gone
 	}
 }
 
-// Serve serves on the listener until ctx ends, and then lets requests under way end for some seconds.
+// Serve serves on the listener until ctx ends, then gives pending requests some seconds to finish.
 func (x *Exporter) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: x.Handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, IdleTimeout: idleTimeout,
@@ -101,7 +101,7 @@ func (x *Exporter) Serve(ctx context.Context, listener net.Listener) error {
 	})
 	err := server.Serve(listener)
 	if !stop() {
-		_ = <-stopped // requests unanswered by then are cut off
+		_ = <-stopped // requests still unanswered are aborted
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// maxSpark is how many runs a sparkline has.
+// maxSpark is how many runs a sparkline shows.
 const maxSpark = 30
 
-// sparkHeight is of its own coordinates.
+// sparkHeight is in its own coordinates.
 const sparkHeight = 20
 
-// sparkline is a bar a run, the newest at the right; what it says in words is read to who cannot see it.
+// sparkline has a bar per run, the newest at the right; its label is the text for screen readers.
 func sparkline(what, class string, runs []*history.Run, value func(*history.Run) float64) g.Node {
 	runs = runs[max(len(runs)-maxSpark, 0):]
 	if len(runs) == 0 {

@@ -13,35 +13,35 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// state is what the storage held when it was read. It is never changed after it was made.
+// state is the content of the storage when it was read. It is immutable.
 type state struct {
 	read     time.Time
 	backups  []catalog.Entry // the newest first
-	runs     []history.Run   // the oldest first; without those that cannot be read
-	problems int             // runs and locks that cannot be read
+	runs     []history.Run   // the oldest first, without unreadable ones
+	problems int             // unreadable runs and locks
 	locks    map[cluster.Name]*lockState
 
 	clusters map[cluster.Name]*clusterState
 }
 
-// clusterState is what is known of one cluster.
+// clusterState is the state of one cluster.
 type clusterState struct {
 	name    cluster.Name
 	states  map[catalog.State]int
 	sealed  *catalog.Entry                    // the newest sealed backup
-	last    map[report.Operation]*history.Run // that ended last
+	last    map[report.Operation]*history.Run // the last that ended
 	count   map[report.Operation]map[string]int
 	kinds   map[report.Operation]map[string]int // of failed runs
 	backups []*history.Run                      // runs of backups that were done, the oldest first
 
 	snapshots int
 	sizeGiB   int64
-	// largestBytes is the data of the largest sealed backup, dataBytes that of all; of one that does not say, its
-	// volumes' size.
+	// largestBytes is the data of the largest sealed backup, dataBytes that of all; where it is unknown, the volumes'
+	// size.
 	largestBytes, dataBytes int64
 }
 
-// held reports whether the storage says that the cluster is held.
+// held reports whether the cluster is held, by the storage.
 func (s *state) held(c *clusterState) bool {
 	lock := s.locks[c.name]
 	if lock != nil && !lock.record.Released && lock.holds() {
@@ -54,11 +54,11 @@ func (s *state) held(c *clusterState) bool {
 	if lock == nil {
 		return true
 	}
-	// nobody came after it
+	// no later run took the lock
 	return !lock.record.AcquiredAt.After(run.Finished) && !lock.record.ReleasedAt.After(run.Finished)
 }
 
-// holdAge is how long a run that ended without releasing its cluster counts: what it paused expires long before.
+// holdAge is how long a run that ended without releasing its cluster counts: what it paused expires much earlier.
 const holdAge = 24 * time.Hour
 
 func newState(now time.Time, read *history.State, locks map[cluster.Name]*lockState, problems int) *state {
@@ -143,12 +143,12 @@ func (c *clusterState) counted(op report.Operation, outcome string) {
 	c.count[op][outcome]++
 }
 
-// restoredOnly reports whether nobody tried to back the cluster up.
+// restoredOnly reports whether no backup of the cluster was ever attempted.
 func (c *clusterState) restoredOnly() bool {
 	return len(c.states) == 0 && len(c.count[report.Backup]) == 0
 }
 
-// active is when something of the cluster happened last.
+// active is the time of the cluster's last activity.
 func (c *clusterState) active() time.Time {
 	var last time.Time
 	for _, r := range c.last {
@@ -162,7 +162,7 @@ func (c *clusterState) active() time.Time {
 	return last
 }
 
-// ordered are the clusters that were active last, at most so many, and how many more there are.
+// ordered returns the most recently active clusters, at most limit, and how many more there are.
 func (s *state) ordered(limit int) (shown []*clusterState, dropped int) {
 	all := slices.SortedFunc(maps.Values(s.clusters), func(a, b *clusterState) int {
 		return cmp.Or(b.active().Compare(a.active()), cmp.Compare(a.name.String(), b.name.String()))
@@ -177,7 +177,7 @@ func operations() []report.Operation {
 	return []report.Operation{report.Backup, report.Restore, report.Resolve}
 }
 
-// knownKind is a kind of error as this version knows it: what a storage says may be anything.
+// knownKind maps a kind of error to one that this version knows: a storage may contain anything.
 func knownKind(kind string) string {
 	for k := failure.Unknown; k <= failure.Corrupt; k++ {
 		if k.String() == kind {

@@ -6,16 +6,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// maxSteps bounds the steps that are shown: a run has about twenty, and each attempt at the hold repeats some.
+// maxSteps bounds the steps shown: a run has about twenty, and each attempt at the hold repeats some.
 const maxSteps = 200
 
-// stepState is one step of a run under way, by its journal.
+// stepState is one step of a current run, by its journal.
 type stepState struct {
 	name, outcome, err string
 	begin, end         time.Time // end is zero while it runs
 }
 
-// steps are those that began, in their order; a step that is attempted again, or undone, has a row for each time.
+// steps returns the steps that began, in order; a step that is repeated or undone has a row for each time.
 func steps(records []phase.Record) []stepState {
 	var out []stepState
 	end := func(r phase.Record, outcome string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// cacheVersion changes with the meaning of Run's fields: an older cache is of no use then.
+// cacheVersion changes with the meaning of Run's fields, which makes older caches useless.
 const cacheVersion = 2
 
 // cached is what Save writes.
@@ -18,7 +18,7 @@ type cached struct {
 	Runs    []Run  `json:"runs"`
 }
 
-// Save writes what is known of the runs, for a later process.
+// Save writes the known runs for a later process.
 func (r *Reader) Save(w io.Writer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,8 +34,8 @@ func (r *Reader) Save(w io.Writer) error {
 	return failure.Wrap(err, failure.Unknown, "write cache", c.Storage)
 }
 
-// Load takes over what Save wrote. What is not of this storage or of another version is ignored: the storage is what
-// counts, and each run is used only if its object still has the version.
+// Load reads what Save wrote. A cache of another storage or version is ignored: only the storage counts, and a cached
+// run is used only if its object still has the same version.
 func (r *Reader) Load(rd io.Reader) error {
 	z, err := gzip.NewReader(rd)
 	if err != nil {

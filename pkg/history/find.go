@@ -16,16 +16,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// Found is what a name stands for: a backup with all its runs, or one run of it.
+// Found is what a name refers to: a backup with all its runs, or one run of it.
 type Found struct {
 	Backup cluster.BackupID
-	// Asked is the run that was asked for; "" if it was the backup.
+	// Asked is the requested run; "" if it was the backup.
 	Asked cluster.RunID
-	// Reports are of all runs of the backup that have one: the backup's own first, then the oldest first.
+	// Reports are those of all runs of the backup: the backup's own first, then the oldest first.
 	Reports []*report.Report
 }
 
-// Report is the report that was asked for; nil if the backup has none of its own.
+// Report is the requested report; nil if the backup has none of its own.
 func (f *Found) Report() *report.Report {
 	for _, r := range f.Reports {
 		if r.Run == f.Asked || f.Asked == "" && r.Operation == report.Backup {
@@ -36,7 +36,7 @@ func (f *Found) Report() *report.Report {
 }
 
 // Find returns the reports of a backup, or of the backup that a run made or restored. A name that is neither is
-// NotFound, and the hint has the nearest ones.
+// NotFound, with the nearest names as a hint.
 func (r *Reader) Find(ctx context.Context, name string) (*Found, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *Reader) reports(
 	return out, err
 }
 
-// identify says which backup and run a name stands for.
+// identify returns the backup and run to which a name refers.
 func (r *Reader) identify(ctx context.Context, name string, objects []objstore.Object) (*Found, error) {
 	var names []string
 	for _, o := range objects {

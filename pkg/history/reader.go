@@ -17,12 +17,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// maxReads is how many objects are read at the same time: S3 serves 5,500 reads a second and prefix, and an answer
+// maxReads is how many objects are read at the same time: S3 serves 5,500 reads per second and prefix, and an answer
 // takes some 20 ms.
 const maxReads = 64
 
-// Reader reads the runs of one storage, as often as it is asked, and remembers what did not change. It is safe for
-// concurrent use; one read is under way at a time.
+// Reader reads the runs of one storage, repeatedly, and caches what has not changed. It is safe for concurrent use;
+// reads run one at a time.
 type Reader struct {
 	store objstore.Store
 
@@ -31,23 +31,23 @@ type Reader struct {
 	small *smallObjects  // claims and seals
 }
 
-// Open makes a reader that remembers nothing yet.
+// Open makes a reader with an empty cache.
 func Open(store objstore.Store) *Reader {
 	return &Reader{store: store, runs: map[string]Run{}, small: newSmallObjects(store)}
 }
 
-// State is what a storage held when it was read.
+// State is the content of a storage when it was read.
 type State struct {
-	// Backups are all backups, the oldest first, as catalog.List gives them.
+	// Backups are all backups, the oldest first, as catalog.List returns them.
 	Backups []catalog.Entry
 	// Runs are the runs with a report, the oldest first.
 	Runs []Run
-	// Read is how many objects were read, Known how many were known from before.
+	// Read is how many objects were read, Known how many were cached.
 	Read, Known int
 }
 
 // Runs returns the runs that ended at or after since (zero: all), the oldest first. A report that cannot be decoded is
-// in the list with its Problem; a storage that cannot be read is an error. What was read is remembered also then.
+// in the list with its Problem; a storage that cannot be read is an error, but what was read is cached even then.
 func (r *Reader) Runs(ctx context.Context, since time.Time) (*State, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *Reader) Runs(ctx context.Context, since time.Time) (*State, error) {
 	return r.read(ctx, objects, since)
 }
 
-// current lists the storage and forgets what is gone.
+// current lists the storage and drops what was deleted from the cache.
 func (r *Reader) current(ctx context.Context) ([]objstore.Object, error) {
 	objects, err := r.list(ctx)
 	if err != nil {
@@ -97,14 +97,14 @@ func (r *Reader) All(ctx context.Context, since time.Time) (*State, error) {
 	return state, nil
 }
 
-// Known returns the runs that were read or loaded before, the oldest first, and reads nothing.
+// Known returns the cached runs, the oldest first, and reads nothing.
 func (r *Reader) Known() []Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return inOrder(slices.Collect(maps.Values(r.runs)))
 }
 
-// Report returns a run's whole report: Key of Run. It is not remembered.
+// Report returns a run's whole report: Key of Run. It is not cached.
 func (r *Reader) Report(ctx context.Context, key string) (*report.Report, error) {
 	body, _, err := r.store.Get(ctx, key)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *Reader) list(ctx context.Context) ([]objstore.Object, error) {
 	return slices.Concat(found...), err
 }
 
-// read brings the summaries up to date with the objects.
+// read updates the summaries from the objects.
 func (r *Reader) read(ctx context.Context, objects []objstore.Object, since time.Time) (*State, error) {
 	state, present := &State{}, map[string]bool{}
 	var missing []objstore.Object
@@ -164,7 +164,7 @@ func (r *Reader) read(ctx context.Context, objects []objstore.Object, since time
 	return state, nil
 }
 
-// summary reads one report; nil if it was removed meanwhile.
+// summary reads one report; nil if it was deleted meanwhile.
 func (r *Reader) summary(ctx context.Context, o objstore.Object) (*Run, error) {
 	body, version, err := r.store.Get(ctx, o.Key)
 	if failure.Is(err, failure.NotFound) {

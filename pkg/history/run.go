@@ -9,12 +9,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// Run is what is kept of a run's report. Zero is what the report does not say.
+// Run is the summary of a run's report. A zero field is not in the report.
 type Run struct {
-	// Key is the report's object, and Version its content.
+	// Key is the report's object, and Version identifies its content.
 	Key     string           `json:"key"`
 	Version objstore.Version `json:"version"`
-	// Problem is why the report cannot be read; nothing below is known then.
+	// Problem is why the report cannot be read; the fields below are then empty.
 	Problem string `json:"problem,omitempty"`
 
 	Operation report.Operation `json:"operation"`
@@ -22,12 +22,12 @@ type Run struct {
 	Backup    cluster.BackupID `json:"backup"`
 	Cluster   cluster.Name     `json:"cluster"`
 	Outcome   phase.Outcome    `json:"outcome"`
-	// ErrorKind is the kind of the error of a run that failed.
+	// ErrorKind is the kind of a failed run's error.
 	ErrorKind string    `json:"errorKind,omitempty"`
 	Started   time.Time `json:"started"`
 	Finished  time.Time `json:"finished"`
 	Seconds   float64   `json:"seconds"`
-	// HoldSeconds and CutSeconds are zero for a run that held no cluster.
+	// HoldSeconds and CutSeconds are zero for a run without a hold.
 	HoldSeconds    float64                `json:"holdSeconds,omitempty"`
 	CutSeconds     float64                `json:"cutSeconds,omitempty"`
 	Attempts       int                    `json:"attempts,omitempty"`
@@ -43,13 +43,13 @@ type Run struct {
 	Warnings       int                    `json:"warnings,omitempty"`
 }
 
-// Phase is the own time of all phases of a name together: without that in which an earlier one was under way too.
+// Phase is the total own time of all phases of a name: without that in which an earlier one was also running.
 type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
 }
 
-// Summarize is the part of a report that is kept.
+// Summarize returns the summary of a report.
 func Summarize(r *report.Report) Run {
 	run := Run{
 		Operation: r.Operation, Run: r.Run, Backup: r.Backup, Cluster: r.Cluster, Outcome: r.Outcome,
@@ -77,7 +77,7 @@ func (r *Run) add(name string, seconds float64) {
 	r.Phases = append(r.Phases, Phase{Name: name, Seconds: seconds})
 }
 
-// PhaseSeconds is the time of the phase; false if the run had none of that name.
+// PhaseSeconds returns the time of the phase; false if the run had none of that name.
 func (r *Run) PhaseSeconds(name string) (float64, bool) {
 	for _, p := range r.Phases {
 		if p.Name == name {

@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// maxSmallBytes is the largest object that is remembered: a seal has some 600 bytes.
+// maxSmallBytes is the largest cached object: a seal has some 600 bytes.
 const maxSmallBytes = 4 << 10
 
-// smallObjects is a storage whose claims and seals are read once for each version, and that lists what was listed
-// already. Everything else passes through.
+// smallObjects is a storage that reads each version of a claim or seal once, and answers List from the listing given to
+// begin. Everything else passes through.
 type smallObjects struct {
 	objstore.Store
 
@@ -34,7 +34,7 @@ func newSmallObjects(store objstore.Store) *smallObjects {
 	return &smallObjects{Store: store, bodies: map[string]small{}}
 }
 
-// begin takes over a listing: what is not in it is forgotten. It returns how many of its objects are known.
+// begin sets the listing, and drops what is not in it from the cache. It returns how many of its objects are cached.
 func (s *smallObjects) begin(objects []objstore.Object) (known int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *smallObjects) reads() int {
 	return s.read
 }
 
-// List returns what begin was given, below the prefix.
+// List returns the objects of begin's listing below the prefix.
 func (s *smallObjects) List(_ context.Context, prefix string) ([]objstore.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *smallObjects) List(_ context.Context, prefix string) ([]objstore.Object
 	return found, nil
 }
 
-// Get returns a claim or seal from memory if it has the listed version.
+// Get returns a claim or seal from the cache if it has the listed version.
 func (s *smallObjects) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
 	s.mu.Lock()
 	known, ok := s.bodies[key]

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// Trend is what became of the runs of a storage over time.
+// Trend is how the runs of a storage went over time.
 type Trend struct {
 	Since  time.Time `json:"since"`
 	Series []Series  `json:"series"`
@@ -24,12 +24,12 @@ type Series struct {
 	Cluster   cluster.Name     `json:"cluster"`
 	Points    []Point          `json:"points"`
 	Done      int              `json:"done"`
-	// Failed counts the runs that failed by the kind of their error.
+	// Failed counts the failed runs by the kind of their error.
 	Failed map[string]int `json:"failed,omitempty"`
-	// Seconds and HoldSeconds are of the runs that were done.
+	// Seconds and HoldSeconds are those of the runs that were done.
 	Seconds     Spread  `json:"seconds"`
 	HoldSeconds *Spread `json:"holdSeconds,omitempty"`
-	// Slower are the phases in which the last run took longer than its own median.
+	// Slower are the phases in which the last run took longer than the median.
 	Slower []Slower `json:"slower,omitempty"`
 }
 
@@ -42,13 +42,13 @@ type Point struct {
 	Seconds     float64          `json:"seconds"`
 	HoldSeconds float64          `json:"holdSeconds,omitempty"`
 	DataBytes   int64            `json:"dataBytes,omitempty"`
-	// GrownBytes is how much more data there was than at the run before; below zero for less.
+	// GrownBytes is how much more data there was than at the previous run; negative for less.
 	GrownBytes int64 `json:"grownBytes,omitempty"`
-	// Changed is how much was written to since the backup before; nil where it is not known.
+	// Changed is how much was written to since the previous backup; nil if unknown.
 	Changed *report.Changed `json:"changed,omitempty"`
 }
 
-// Grown is how much more data there is than before, as "+20 GB" or "-3 GB"; "" for as much.
+// Grown is the change in the amount of data, as "+20 GB" or "-3 GB"; "" if none.
 func Grown(bytes int64) string {
 	switch {
 	case bytes > 0:
@@ -59,28 +59,28 @@ func Grown(bytes int64) string {
 	return ""
 }
 
-// Spread is the median, the largest and the last of some figures.
+// Spread is the median, the largest and the last of a series of figures.
 type Spread struct {
 	Median float64 `json:"median"`
 	Most   float64 `json:"most"`
 	Last   float64 `json:"last"`
 }
 
-// Slower is a phase that took longer than the median of the runs before.
+// Slower is a phase that took longer than the median of the earlier runs.
 type Slower struct {
 	Phase   string  `json:"phase"`
 	Seconds float64 `json:"seconds"`
 	Median  float64 `json:"median"`
 }
 
-// What counts as slower: a quarter and a second more than the median of at least five runs before.
+// What counts as slower: a quarter and a second more than the median of at least five earlier runs.
 const (
 	slowerRatio   = 1.25
 	slowerSeconds = 1
 	minBefore     = 5
 )
 
-// NewTrend puts runs, the oldest first, into series.
+// NewTrend groups runs, the oldest first, into series.
 func NewTrend(runs []Run, since time.Time) *Trend {
 	t := &Trend{Since: since, Series: []Series{}}
 	type of struct {
@@ -156,7 +156,7 @@ func median(values []float64) float64 {
 	return (values[n/2-1] + values[n/2]) / 2
 }
 
-// slower compares a run with those before.
+// slower compares a run with the earlier ones.
 func slower(before []Run, last Run) []Slower {
 	var out []Slower
 	figures := append(slices.Clone(last.Phases), Phase{Name: "hold", Seconds: last.HoldSeconds},

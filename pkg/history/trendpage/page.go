@@ -19,7 +19,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
 )
 
-// maxRows is how many runs of a series are listed and drawn: the youngest. The figures are of all.
+// maxRows is how many runs of a series are listed and drawn: the newest. The figures are of all.
 const maxRows = 400
 
 // Write writes the page and returns w's error.
@@ -58,7 +58,7 @@ func series(id string, s history.Series) g.Node {
 	return h.Section(h.Aria("labelledby", id), out, table(title, points))
 }
 
-// failed are the failures by their kind.
+// failed lists the failures by kind.
 func failed(s history.Series) g.Node {
 	if len(s.Failed) == 0 {
 		return nil
@@ -92,8 +92,8 @@ func figures(s history.Series) g.Node {
 	return h.Dl(h.Class("figures"), out)
 }
 
-// chart draws a bar a run; the numbers are in the table below it. Those of "data" and "written to" are bytes, others
-// seconds.
+// chart draws a bar per run; the numbers are in the table below it. Those of "data" and "written to" are bytes, the
+// others seconds.
 func chart(name string, points []history.Point, figure func(history.Point) float64) g.Node {
 	most := 0.0
 	for _, p := range points {
