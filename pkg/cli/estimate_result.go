@@ -52,7 +52,7 @@ func (d *estimateDoc) table(w io.Writer) error {
 
 func estimateTable(b *strings.Builder, e *estimate.Estimate) error {
 	in := e.Input
-	fmt.Fprintf(b, "%s of %d stores, %d volumes, %s of data, at most %s a volume\n", in.Operation, in.Stores,
+	fmt.Fprintf(b, "%s of %d stores, %d volumes, %s of data, at most %s per volume\n", in.Operation, in.Stores,
 		in.Volumes, report.Bytes(in.DataBytes), report.Bytes(in.LargestBytes))
 	fmt.Fprintf(b, "volumes: %s; times from %s\n\n", in.Spec.Text(), e.Model)
 	t := newTable("PHASE", "TIME", "RANGE", "SHARE")

@@ -8,7 +8,7 @@ import (
 // Cost is what AWS bills, by item.
 type Cost struct {
 	Items []Item `json:"items"`
-	// OnceUSD and MonthUSD are the sums of the items whose price is known.
+	// OnceUSD and MonthUSD are the sums of the items with a known price.
 	OnceUSD  float64 `json:"onceUSD"`
 	MonthUSD float64 `json:"monthUSD"`
 	// Date and Region are those of the prices.
@@ -19,9 +19,9 @@ type Cost struct {
 // Item is one thing that AWS bills.
 type Item struct {
 	Name string `json:"name"`
-	// USD is nil where the price is not known.
+	// USD is nil if the price is unknown.
 	USD *float64 `json:"usd"`
-	// Month says that it is billed each month for as long as the thing exists, and not once.
+	// Month means that it is billed each month while it exists, not once.
 	Month bool   `json:"month,omitempty"`
 	Note  string `json:"note,omitempty"`
 }
@@ -50,7 +50,7 @@ func (c *Cost) add(name string, month bool, amount float64, price *float64, note
 	c.Items = append(c.Items, item)
 }
 
-// of is what the run costs; p may be nil, then nothing is known.
+// of returns what the run costs; with a nil p every price is unknown.
 func (p *Prices) of(in Input, seconds float64) Cost {
 	if p == nil {
 		return Cost{}
@@ -67,7 +67,7 @@ func (p *Prices) of(in Input, seconds float64) Cost {
 
 func (p *Prices) backup(c *Cost, in Input) {
 	gb := float64(in.ChangedBytes) / (1 << 30) // AWS's GB of storage is a GiB
-	c.add("snapshot storage", true, gb, p.Snapshot.GBMonth, "of the blocks that changed, as long as the backup is kept")
+	c.add("snapshot storage", true, gb, p.Snapshot.GBMonth, "for changed blocks, while the backup is kept")
 	if in.OtherRegion {
 		c.add("transfer to another region", false, gb, p.Snapshot.CopyGB, "")
 		c.add("snapshot storage there", true, gb, p.Snapshot.GBMonth, "")
@@ -76,7 +76,7 @@ func (p *Prices) backup(c *Cost, in Input) {
 
 func (p *Prices) restore(c *Cost, in Input, seconds float64) {
 	price, n := p.volume(in.Spec.Type), float64(in.Volumes)
-	c.add("volumes", true, float64(in.SizesGiB), price.GBMonth, "as long as the cluster exists")
+	c.add("volumes", true, float64(in.SizesGiB), price.GBMonth, "while the cluster exists")
 	if extra := in.Spec.IOPS - freeIOPS(in.Spec); extra > 0 {
 		c.add("volumes' IOPS", true, n*float64(extra), price.IOPSMonth, "")
 	}
@@ -85,7 +85,7 @@ func (p *Prices) restore(c *Cost, in Input, seconds float64) {
 	}
 	if in.FastRestore {
 		c.add("fast snapshot restore", false, n*max(seconds/3600, 1), p.FastRestore.Hour,
-			"in one zone, until the volumes are there")
+			"in one zone, until the volumes exist")
 	}
 	if in.InitializationMiB > 0 {
 		c.add("initialization rate", false, float64(in.DataBytes)/(1<<30), p.Initialization.GB, "")
@@ -102,7 +102,7 @@ func freeIOPS(s cluster.VolumeSpec) int64 {
 	return 0
 }
 
-// requests are those to S3: calls to EC2 cost nothing. A run writes some forty records, and progress.
+// requests are those to S3: calls to EC2 are free. A run writes some forty records, and progress.
 func (p *Prices) requests(c *Cost, in Input) {
 	const puts, gets = 60, 40
 	if p.Requests.Put1000 == nil || p.Requests.Get1000 == nil {

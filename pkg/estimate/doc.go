@@ -1,6 +1,6 @@
-// Package estimate says how long a backup or a restore takes and what AWS bills for it, before it is run. The model's
-// constants are PingCAP's published tables; with enough past runs of a storage it is scaled to these, phase by phase.
-// docs/estimate.md writes the model down, with what of it is published and what is assumed.
+// Package estimate predicts how long a backup or restore takes and what AWS bills for it. The model's constants come
+// from PingCAP's published tables; with enough past runs in a storage it is scaled to these, phase by phase.
+// docs/estimate.md describes the model, and what of it is published and what is assumed.
 //
-// The package is pure: it reads no clock and does no I/O but reading the file of prices that it is given.
+// The package is pure: it reads no clock, and its only I/O is reading the given file of prices.
 package estimate

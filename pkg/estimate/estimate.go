@@ -4,35 +4,35 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// Phase is the time of a phase, and the range that it should end in.
+// Phase is the expected time of a phase, with its range.
 type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
 	Low     float64 `json:"lowSeconds"`
 	High    float64 `json:"highSeconds"`
-	// Note says what the time depends on that is not known before the run; "" if nothing of that kind.
+	// Note is what the time depends on that is unknown before the run; "" if nothing.
 	Note string `json:"note,omitempty"`
 }
 
 // Estimate is how long a run takes and what it costs.
 type Estimate struct {
 	Input Input `json:"input"`
-	// Model says what the times are from.
+	// Model is the source of the times.
 	Model  string  `json:"model"`
 	Total  Phase   `json:"total"`
 	Phases []Phase `json:"phases"`
 	Cost   Cost    `json:"cost"`
 }
 
-// published is what the model is called that no run has changed, and its range: two readings of one published number
-// differ by up to 30 %, and nothing is known of the spread of the measurements.
+// published is the name of the model that is not fitted to any run, and its range: two readings of the same published
+// number differ by up to 30 %, and the spread of the measurements is unknown.
 const (
 	published     = "the published tables"
 	publishedLow  = 0.7
 	publishedHigh = 1.4
 )
 
-// Of estimates a run by the model, scaled by fit (nil: as published), at these prices.
+// Of estimates a run by the model, scaled by fit (nil: as published), at the given prices.
 func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
 	in, err := in.Complete()
 	if err != nil {
@@ -58,7 +58,7 @@ func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
 	return e, nil
 }
 
-// Expected is the estimate as a report keeps it.
+// Expected is the estimate in the form of a report.
 func (e *Estimate) Expected() *report.Expected {
 	out := &report.Expected{
 		Model: e.Model, Seconds: e.Total.Seconds, LowSeconds: e.Total.Low, HighSeconds: e.Total.High,

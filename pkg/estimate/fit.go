@@ -7,33 +7,33 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// The runs that the model is scaled to: the youngest, and at least so many.
+// The runs to which the model is scaled: the newest, and how many are needed at least.
 const (
 	minFitRuns = 5
 	maxFitRuns = 12 // of a month, a median would lag behind two weeks
 )
 
-// Sample is a past run that was done: what it worked on, and the seconds of its phases.
+// Sample is a past successful run: its input, and the seconds of its phases.
 type Sample struct {
 	Input  Input
 	Phases map[string]float64
-	// UnchangedShare is how many of the regions a restore did not flash back, 0 to 1.
+	// UnchangedShare is the share of the regions that a restore did not flash back, 0 to 1.
 	UnchangedShare float64
 }
 
-// Fit is how much longer than published the runs of a storage take, phase by phase. A nil one changes nothing.
+// Fit is how much longer than published the runs of a storage take, phase by phase. A nil Fit changes nothing.
 type Fit struct {
 	runs   map[report.Operation]int
 	scales map[report.Operation]map[string]scale
-	// shares are those of the regions that the restores did not flash back; nil where too few are known.
+	// shares are those of the regions that the restores did not flash back; nil if too few are known.
 	shares *scale
 }
 
-// scale is a factor on a phase, or a share: the median of the runs, and the range that eight of ten are in.
+// scale is a factor on a phase, or a share: the median of the runs, and the range of eight in ten.
 type scale struct{ low, median, high float64 }
 
-// NewFit scales the model to runs, the oldest first. An operation with fewer than five is left as published, and so is
-// a phase that fewer than five have.
+// NewFit scales the model to runs, the oldest first. An operation with fewer than five runs is left as published, as is
+// a phase in fewer than five.
 func NewFit(samples []Sample) *Fit {
 	f := &Fit{runs: map[report.Operation]int{}, scales: map[report.Operation]map[string]scale{}}
 	for _, op := range []report.Operation{report.Backup, report.Restore} {
@@ -77,7 +77,7 @@ func scaleOf(values []float64) scale {
 	return scale{quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)}
 }
 
-// quantile interpolates between the values, which are sorted.
+// quantile interpolates between the sorted values.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	i := int(at)
@@ -96,7 +96,7 @@ func (f *Fit) scale(op report.Operation, phase string) scale {
 	return scale{publishedLow, 1, publishedHigh}
 }
 
-// name says what the times are from.
+// name is the source of the times.
 func (f *Fit) name(op report.Operation) string {
 	if f == nil || f.runs[op] == 0 {
 		return published

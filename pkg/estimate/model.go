@@ -7,16 +7,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// The published backup table, in bytes a second and volume. Its rows of 100 and 200 GB are of 500 GB volumes, those of
-// 500 and 1,024 GB of larger ones; the row of 50 GB fits neither and is left out.
+// The published backup table, in bytes per second and volume. Its rows of 100 and 200 GB are for 500 GB volumes, those
+// of 500 and 1,024 GB for larger ones; the row of 50 GB fits neither and is left out.
 const (
 	snapshotRateSmall = 33.3e6
 	snapshotRateLarge = 52.0e6
 	smallVolumeGiB    = 512
 )
 
-// The published restore tables, in seconds. The case that explores the limit gives the parts for gp3 with 7,000 IOPS
-// and 400 MB/s without load; the table by volume, with load, gives what grows with the data.
+// The published restore tables, in seconds. The largest case gives the parts for gp3 with 7,000 IOPS and 400 MB/s
+// without load; the table by volume, with load, gives what grows with the data.
 const (
 	createClusterSeconds  = 60
 	restoreVolumesSeconds = 6
@@ -28,8 +28,8 @@ const (
 	recoverLogsPerGB      = 260.0 / 1050
 )
 
-// What the volumes' profile changes, from the published times of start TiKV (30 min at 3,000 IOPS and 125 MB/s, 5 min
-// on io2) and of resolve data (20 min there), as powers of how much less there is than in the case.
+// The effect of the volumes' profile, from the published times of start TiKV (30 min at 3,000 IOPS and 125 MB/s, 5 min
+// on io2) and of resolve data (20 min at 3,000 and 125), as exponents of the ratio to the largest case.
 const (
 	caseIOPS, caseMiB   = 7000, 400
 	gp3IOPS, gp3MiB     = 3000, 125
@@ -39,14 +39,14 @@ const (
 	resolveMiBPower     = 0.365
 	io2Recover          = 0.1
 	io2Resolve          = 0.5 // not published: assumed
-	initializedFactor   = 0.5 // not published: assumed of volumes that are filled before or while they are read
+	initializedFactor   = 0.5 // not published: assumed for volumes filled before or while they are read
 	fastRestorePerGiB   = 3600.0 / 1024
 	createVolumesBucket = 100
 	createVolumesRate   = 5
 )
 
-// The phases of a backup but the snapshots are not published; these are what tisnap needs on its testbed with EC2's
-// answers of up to 2 s, in seconds.
+// Of a backup's phases only the snapshots are published; these are tisnap's times on its testbed with EC2's answers of
+// up to 2 s, in seconds.
 const (
 	createTaskSeconds      = 5
 	pauseSchedulingSeconds = 0.5
@@ -56,8 +56,8 @@ const (
 	sealSeconds            = 1
 )
 
-// phases are the model's seconds of each phase, in order.
-// Of a restore unchanged is the share of the regions, 0 to 1, that are not flashed back.
+// phases returns the model's seconds of each phase, in order. In a restore, unchanged is the share of the regions, 0 to
+// 1, that are not flashed back.
 func phases(in Input, unchanged float64) []Phase {
 	if in.Operation == report.Backup {
 		return backupPhases(in)
@@ -100,12 +100,12 @@ func restorePhases(in Input, unchanged float64) []Phase {
 	)
 }
 
-// paced is how long EC2's bucket of requests takes: so many calls at once, then so many a second.
+// paced is the delay by EC2's request bucket, which allows a burst of calls and then a rate per second.
 func paced(calls int) float64 {
 	return max(float64(calls-createVolumesBucket)/createVolumesRate, 0)
 }
 
-// waves is how long volumes wait for others to be filled, as EC2 has one sum of rates for a region.
+// waves is how long volumes wait for others to be filled, because EC2 limits the sum of rates per region.
 func waves(in Input) float64 {
 	if in.InitializationMiB <= 0 {
 		return 0
@@ -124,7 +124,7 @@ func resolveFactor(in Input) float64 {
 	return factor(in, resolveIOPSPower, resolveMiBPower, io2Resolve)
 }
 
-// factor is how much longer what reads the volumes takes than in the published case: what there is less of decides.
+// factor is how much longer reading the volumes takes than in the published case: the scarcer resource determines it.
 func factor(in Input, byIOPS, byMiB, io2 float64) float64 {
 	f := math.Pow(caseIOPS/float64(max(in.Spec.IOPS, 1)), byIOPS)
 	switch {

@@ -14,7 +14,7 @@ import (
 //go:embed prices.toml
 var defaultPrices []byte
 
-// Prices are what AWS bills, in USD. A nil price is not known.
+// Prices are what AWS bills, in USD. A nil price is unknown.
 type Prices struct {
 	Date     string `toml:"date" json:"date"`
 	Region   string `toml:"region" json:"region"`
@@ -25,7 +25,7 @@ type Prices struct {
 	GP3 VolumePrice `toml:"gp3"`
 	IO2 VolumePrice `toml:"io2"`
 	IO1 VolumePrice `toml:"io1"`
-	// FastRestore is by the hour of each snapshot and zone, Initialization by the GB of the snapshots' data.
+	// FastRestore is per hour, snapshot and zone; Initialization per GB of the snapshots' data.
 	FastRestore struct {
 		Hour *float64 `toml:"hour"`
 	} `toml:"fast_restore"`
@@ -38,14 +38,14 @@ type Prices struct {
 	} `toml:"requests"`
 }
 
-// VolumePrice is what a type of volume costs a month: its size, and what is provisioned above its baseline.
+// VolumePrice is the monthly price of a volume type: its size, and what is provisioned above its baseline.
 type VolumePrice struct {
 	GBMonth   *float64 `toml:"gb_month"`
 	IOPSMonth *float64 `toml:"iops_month"`
 	MiBMonth  *float64 `toml:"mib_month"`
 }
 
-// MonthOfGB is what AWS bills a month for a GiB of snapshots; nil is not known, as it is of nil prices.
+// MonthOfGB is the monthly price of a GiB of snapshots; nil if unknown, as with nil prices.
 func (p *Prices) MonthOfGB() *float64 {
 	if p == nil {
 		return nil
@@ -53,11 +53,11 @@ func (p *Prices) MonthOfGB() *float64 {
 	return p.Snapshot.GBMonth
 }
 
-// DefaultPrices are those that were shipped with the program.
+// DefaultPrices returns the prices shipped with the program.
 func DefaultPrices() (*Prices, error) { return parsePrices(defaultPrices, "prices.toml") }
 
-// ReadPrices reads a file of prices; "" is the shipped one. A file with an unknown field, a price below zero or without
-// a date is Usage: a misspelt price must not be left out silently.
+// ReadPrices reads a file of prices; "" is the shipped one. A file with an unknown field, a negative price or no date
+// is Usage: a misspelt price must not be ignored silently.
 func ReadPrices(path string) (*Prices, error) {
 	if path == "" {
 		return DefaultPrices()
@@ -76,11 +76,11 @@ func parsePrices(body []byte, path string) (*Prices, error) {
 	}
 	if _, err := time.Parse(time.DateOnly, p.Date); err != nil {
 		return nil, failure.New(failure.Usage, "read --prices", path,
-			"date %q: want the day of the prices, as 2026-11-22", p.Date)
+			"date %q: want the date of the prices, such as 2026-11-22", p.Date)
 	}
 	for _, price := range p.all() {
 		if price != nil && *price < 0 {
-			return nil, failure.New(failure.Usage, "read --prices", path, "a price is below zero")
+			return nil, failure.New(failure.Usage, "read --prices", path, "a price is negative")
 		}
 	}
 	return p, nil

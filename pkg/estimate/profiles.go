@@ -2,17 +2,17 @@ package estimate
 
 import "github.com/tisnap/tisnap/pkg/cluster"
 
-// Choice is a way to restore, and what it takes.
+// Choice is a way to restore, with its estimate.
 type Choice struct {
 	Name     string    `json:"name"`
 	Estimate *Estimate `json:"estimate"`
-	// Fastest has the shortest time, Cheapest the least that is billed for the restore and a month of its volumes.
+	// Fastest has the shortest time, Cheapest the lowest bill for the restore and a month of its volumes.
 	Fastest  bool `json:"fastest,omitempty"`
 	Cheapest bool `json:"cheapest,omitempty"`
 }
 
-// Profiles estimates the restore on the usual volumes: each with the data of in. The fastest and the cheapest are
-// marked; one with a price that is not known is never the cheapest.
+// Profiles estimates the restore on the usual volume profiles, each with the data of in. The fastest and the cheapest
+// are marked; one with an unknown price is never the cheapest.
 func Profiles(in Input, fit *Fit, p *Prices) ([]Choice, error) {
 	var out []Choice
 	for _, c := range []struct {

@@ -6,9 +6,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// unchanged is the share of the regions that the restore does not flash back: none without marks; with them as many as
-// in the restores before, and without enough of these anything from none, which the time itself is of, to all with a
-// mark.
+// unchanged is the share of the regions that the restore does not flash back: none without marks; with marks, the share
+// in earlier restores or, if these are too few, anything from none, which the time assumes, to all with a mark.
 func (f *Fit) unchanged(in Input) scale {
 	switch {
 	case in.Operation != report.Restore || in.MarkedShare <= 0:
@@ -20,8 +19,7 @@ func (f *Fit) unchanged(in Input) scale {
 	return scale{min(f.shares.low, most), min(f.shares.median, most), min(f.shares.high, most)}
 }
 
-// regionsNote says between which times the data phase lies, by how many of the regions were written to; "" without
-// marks.
+// regionsNote is the range of the data phase by how many of the regions were written to; "" without marks.
 func (f *Fit) regionsNote(in Input, left scale) string {
 	if in.MarkedShare <= 0 || in.Operation != report.Restore {
 		return ""
@@ -32,12 +30,12 @@ func (f *Fit) regionsNote(in Input, left scale) string {
 		report.Percent(in.MarkedShare), report.Duration(by*dataSeconds(in, in.MarkedShare)),
 		report.Duration(by*dataSeconds(in, 0)))
 	if f != nil && f.shares != nil {
-		return text + fmt.Sprintf("; %s in the median of the storage's restores were", report.Percent(1-left.median))
+		return text + fmt.Sprintf("; the median restore of this storage flashed back %s", report.Percent(1-left.median))
 	}
-	return text + ", which is what the time is of"
+	return text + ", which the time assumes"
 }
 
-// dataSeconds is the model's time of the data phase.
+// dataSeconds is the model's time for the data phase.
 func dataSeconds(in Input, unchanged float64) float64 {
 	for _, p := range restorePhases(in, unchanged) {
 		if p.Name == report.ResolveData {

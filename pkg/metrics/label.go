@@ -7,11 +7,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// maxLabel is how many bytes of a name a label's value has.
+// maxLabel is the size of a label's value, in bytes.
 const maxLabel = 128
 
-// Label is a name from a storage as the value of a label: valid UTF-8, one line without control characters, at most
-// 128 bytes.
+// Label makes a name from a storage a valid label value: UTF-8, one line without control characters, at most 128 bytes.
 func Label(value string) string {
 	value = failure.Line(strings.ToValidUTF8(value, "\uFFFD"))
 	if len(value) <= maxLabel {

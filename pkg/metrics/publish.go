@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/outbound"
 )
 
-// job is the pushed metrics' label of that name.
+// job is the job label of pushed metrics.
 const job = "tisnap"
 
-// Push replaces the metrics of this instance at a Pushgateway: instance is what the set is about, such as
-// "tidb/prod backup". Tries and time are those of package outbound; the error names the gateway's host alone.
+// Push replaces the metrics of this instance at a Pushgateway: instance is what the set is about, such as "tidb/prod
+// backup". Attempts and timeout are those of package outbound; the error contains only the gateway's host.
 func Push(ctx context.Context, rawURL, instance string, s *Set) error {
 	return pushWithin(ctx, rawURL, instance, s, outbound.Limits{})
 }
@@ -34,8 +34,8 @@ func pushWithin(ctx context.Context, rawURL, instance string, s *Set, l outbound
 	return failure.Annotate(err, op, target)
 }
 
-// WriteFile replaces the file by the set, in one step: a reader sees the old or the new one. The name ends in .prom, as
-// node_exporter asks for.
+// WriteFile atomically replaces the file by the set: a reader sees the old or the new one. The name must end in .prom,
+// as node_exporter requires.
 func WriteFile(path string, s *Set) error {
 	const op = "write metrics"
 	registry, err := s.registry()

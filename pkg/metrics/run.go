@@ -8,16 +8,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// maxPhases bounds the phases of one run that are shown: a run has about ten.
+// maxPhases bounds the phases of a run: there are about ten.
 const maxPhases = 40
 
-// AddReport adds what a run's report says. Phases of one name, as those of several attempts, are one series.
+// AddReport adds the metrics of a run's report. Phases of the same name, as in several attempts, are one series.
 func (s *Set) AddReport(r *report.Report) {
 	s.AddOutcome(r)
 	s.AddTimes(r)
 }
 
-// AddOutcome adds how the run ended and when.
+// AddOutcome adds the run's outcome, start and end.
 func (s *Set) AddOutcome(r *report.Report) {
 	of := []string{r.Cluster.String(), string(r.Operation)}
 	s.AddBool("tisnap_run_success", r.Outcome == phase.Done, of...)
@@ -25,7 +25,7 @@ func (s *Set) AddOutcome(r *report.Report) {
 	s.AddTime("tisnap_run_end_timestamp_seconds", r.Finished, of...)
 }
 
-// AddTimes adds how long the run took and on what.
+// AddTimes adds how long the run took, and its size.
 func (s *Set) AddTimes(r *report.Report) {
 	of := []string{r.Cluster.String(), string(r.Operation)}
 	s.Add("tisnap_run_duration_seconds", r.TotalSeconds, of...)
@@ -55,14 +55,14 @@ func (s *Set) AddTimes(r *report.Report) {
 	}
 }
 
-// AddExit adds how the process of a run ended.
+// AddExit adds how a run's process ended.
 func (s *Set) AddExit(r *report.Report, code int, held bool) {
 	of := []string{r.Cluster.String(), string(r.Operation)}
 	s.Add("tisnap_run_exit_code", float64(code), of...)
 	s.AddBool("tisnap_run_cluster_held", held, of...)
 }
 
-// AddGarbage adds what gc found and did; every kind and action is there, so that a count that was zero is seen to grow.
+// AddGarbage adds what gc found and did; every kind and action is present, so that an increase from zero is visible.
 func (s *Set) AddGarbage(r *gc.Report, ok bool, now time.Time) {
 	s.AddBool("tisnap_gc_success", ok)
 	s.AddTime("tisnap_gc_end_timestamp_seconds", now)

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Set collects values of the table's metrics and then shows them. It is a prometheus.Collector of constants; it is not
-// safe for concurrent use while values are added.
+// Set collects values for the table's metrics. It is a prometheus.Collector of constants; it is not safe for concurrent
+// use while values are added.
 type Set struct {
 	descs  map[string]*prometheus.Desc
 	values []prometheus.Metric
@@ -26,9 +26,9 @@ func NewSet() *Set {
 	return s
 }
 
-// Add gives the metric a value. Labels are those of the table, in its order, and are cleaned. A second value for the
-// same labels is dropped: names that differ only in what is cleaned away must not fail a scrape. A name that the table
-// does not have is an error that Err returns.
+// Add sets a metric's value. The labels are those of the table, in its order, and are sanitized. A second value for the
+// same labels is dropped: names that differ only in what sanitizing removes must not fail a scrape. A name that is not
+// in the table is an error that Err returns.
 func (s *Set) Add(name string, value float64, labels ...string) {
 	labels = slices.Clone(labels)
 	for i := range labels {
@@ -52,14 +52,14 @@ func (s *Set) Add(name string, value float64, labels ...string) {
 	s.values = append(s.values, m)
 }
 
-// AddTime is Add of a time as Unix seconds; the zero time is left out.
+// AddTime adds a time as Unix seconds; the zero time is omitted.
 func (s *Set) AddTime(name string, t time.Time, labels ...string) {
 	if !t.IsZero() {
 		s.Add(name, float64(t.UnixMilli())/1000, labels...)
 	}
 }
 
-// AddBool is Add of 1 or 0.
+// AddBool adds 1 or 0.
 func (s *Set) AddBool(name string, yes bool, labels ...string) {
 	value := 0.0
 	if yes {
@@ -68,13 +68,14 @@ func (s *Set) AddBool(name string, yes bool, labels ...string) {
 	s.Add(name, value, labels...)
 }
 
-// Err is the first misuse of Add, nil if there was none.
+// Err returns the first misuse of Add, nil if there was none.
 func (s *Set) Err() error { return s.err }
 
-// Len is the number of time series.
+// Len returns the number of time series.
 func (s *Set) Len() int { return len(s.values) }
 
-// Describe implements prometheus.Collector: without a word, as the set has not all of the table's metrics.
+// Describe implements prometheus.Collector: it describes nothing, because the set does not have all of the table's
+// metrics.
 func (s *Set) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
