@@ -29,7 +29,7 @@ var variable = []struct { //nolint:gochecknoglobals // a constant table
 	pattern *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)`), "TIME"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?`), "TIME"},
 	{regexp.MustCompile(`\d{8}t\d{6}-[0-9a-f]{8}`), "RUN"},
 	{regexp.MustCompile(`\b\d{18}\b`), "TS"},
 	{regexp.MustCompile(`(clusterID"?): "\d+"`), `$1: "ID"`},

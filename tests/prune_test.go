@@ -29,9 +29,9 @@ func TestPrune_KeepsByRules_AndShowsWhy(t *testing.T) {
 
 	dry := prune("--keep-last", "1", "--keep-tag", "release-1", "--dry-run")
 	require.Equal(t, cli.ExitDone, dry.code, dry.stderr)
-	require.Regexp(t, `(?m)^keep +third .* last$`, dry.stdout)
-	require.Regexp(t, `(?m)^delete +second .* no rule keeps it$`, dry.stdout)
-	require.Regexp(t, `(?m)^keep +first .* release-1 +tag release-1$`, dry.stdout)
+	require.Regexp(t, `(?m)^[-0-9]+ [:0-9]+ +keep +third .* last$`, dry.stdout)
+	require.Regexp(t, `(?m) delete +second .* no rule keeps it$`, dry.stdout)
+	require.Regexp(t, `(?m) keep +first .* release-1 +tag release-1$`, dry.stdout)
 	require.Contains(t, dry.stdout, "1 would be deleted, 2 kept")
 	named := prune(prod.Name, "--keep-last", "1", "--keep-tag", "release-1", "--dry-run")
 	require.Equal(t, dry, named, "the kubeconfig has its namespace, as for the backup")

@@ -41,7 +41,7 @@ type startedDoc struct {
 	Log string        `json:"log"` // what the process prints
 }
 
-func (d *startedDoc) table(w io.Writer) error {
+func (d *startedDoc) table(w io.Writer, v view) error {
 	_, err := fmt.Fprintf(w, "run %s has begun (pid %d, output in %s)\nfollow it with: tisnap logs -f %s\n", d.Run,
 		d.PID, d.Log, d.Run)
 	return err

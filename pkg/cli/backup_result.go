@@ -78,7 +78,7 @@ func errorKind(err error) string {
 	return failure.KindOf(err).String()
 }
 
-func (d *backupDoc) table(w io.Writer) error {
+func (d *backupDoc) table(w io.Writer, v view) error {
 	if !d.journalled && d.kind != failure.Held {
 		return nil // the error is enough
 	}
@@ -124,14 +124,15 @@ func backupPlan(opts backup.Options, s *preflight.Source) *planDoc {
 	return &planDoc{header: newHeader("BackupPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Source: s.Topology}
 }
 
-func (d *planDoc) table(w io.Writer) error {
+func (d *planDoc) table(w io.Writer, v view) error {
 	t := newTable("STORE", "POD", "INSTANCE", "ROLE", "VOLUME", "TYPE", "GIB")
+	t.drop = []string{"INSTANCE", "ROLE", "POD"}
 	for _, s := range d.Source.Stores {
 		for _, v := range s.Volumes {
 			t.row(s.ID, s.Pod, s.Instance, v.Role, v.ID, v.Type, v.SizeGiB)
 		}
 	}
-	if err := t.write(w); err != nil {
+	if err := t.write(w, v); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w,

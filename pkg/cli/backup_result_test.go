@@ -31,7 +31,7 @@ func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
 			var out bytes.Buffer
 			result := &backup.Result{Outcome: runner.Outcome{Journalled: true, Timings: phase.Timings{{Phase: "volume snapshots", Steps: []phase.StepTiming{{Name: "cut"}}}}}}
 			err := failure.Wrap(errors.New("broken"), c.kind, "cut", "")
-			require.NoError(t, backupResult(opts, result, err).table(&out))
+			require.NoError(t, backupResult(opts, result, err).table(&out, view{}))
 			assert.Contains(t, out.String(), c.want)
 			assert.NotContains(t, out.String(), "is released")
 		})

@@ -57,6 +57,7 @@ The manifest is verified against its seal. Nothing is changed.` + "\n" + exitSta
 		},
 	}
 	cmd.Flags().BoolVar(&details, "details", false, "show the steps of each phase and the parts of the hold")
+	a.localFlag(cmd)
 	verifyKeyFlag(cmd, &verifyKey)
 	return cmd
 }
@@ -103,21 +104,21 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store) err
 	return nil
 }
 
-func (d *describeDoc) table(w io.Writer) error {
+func (d *describeDoc) table(w io.Writer, v view) error {
 	_, err := fmt.Fprintf(w,
 		"backup       %s\ncluster      %s, TiKV %s, region %s\nbackup ts    %s (%s)\nsealed       %s\nearly apply  "+
 			"%s\n\n",
 		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), oneLine(d.Region), d.BackupTS,
-		d.BackupTS.Time().Format("2006-01-02 15:04:05.000 MST"),
-		d.SealedAt.Format("2006-01-02 15:04:05 MST"), d.EarlyApply.Text())
+		v.in(d.BackupTS.Time()).Format("2006-01-02 15:04:05.000 MST"), v.text(d.SealedAt), d.EarlyApply.Text())
 	if err != nil {
 		return err
 	}
 	t := newTable("STORE", "ROLE", "SNAPSHOT", "VOLUME", "ZONE", "TYPE", "GIB")
+	t.drop = []string{"VOLUME", "ZONE", "ROLE"}
 	for _, s := range d.Snapshots {
 		t.row(s.Store, s.Role, s.ID, s.Volume, s.Zone, s.Type, s.SizeGiB)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.write(w, v); err != nil {
 		return err
 	}
 	if d.Report == nil {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -30,19 +32,19 @@ func (d *estimateDoc) add(in estimate.Input, fit *estimate.Fit, prices *estimate
 	return err
 }
 
-func (d *estimateDoc) table(w io.Writer) error {
+func (d *estimateDoc) table(w io.Writer, v view) error {
 	var b strings.Builder
 	for i, e := range d.Estimates {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		if err := estimateTable(&b, e); err != nil {
+		if err := estimateTable(&b, e, v); err != nil {
 			return err
 		}
 	}
 	if len(d.Choices) > 0 {
 		b.WriteString("\nthe same restore on other volumes:\n\n")
-		if err := choicesTable(&b, d.Choices); err != nil {
+		if err := choicesTable(&b, d.Choices, v); err != nil {
 			return err
 		}
 	}
@@ -50,17 +52,17 @@ func (d *estimateDoc) table(w io.Writer) error {
 	return err
 }
 
-func estimateTable(b *strings.Builder, e *estimate.Estimate) error {
+func estimateTable(b *strings.Builder, e *estimate.Estimate, v view) error {
 	in := e.Input
 	fmt.Fprintf(b, "%s of %d stores, %d volumes, %s of data, at most %s per volume\n", in.Operation, in.Stores,
-		in.Volumes, report.Bytes(in.DataBytes), report.Bytes(in.LargestBytes))
+		in.Volumes, humanize.IBytes(uint64(in.DataBytes)), humanize.IBytes(uint64(in.LargestBytes)))
 	fmt.Fprintf(b, "volumes: %s; times from %s\n\n", in.Spec.Text(), e.Model)
 	t := newTable("PHASE", "TIME", "RANGE", "SHARE")
 	for _, p := range append(e.Phases, e.Total) {
 		t.row(p.Name, report.Duration(p.Seconds), report.Duration(p.Low)+" - "+report.Duration(p.High),
 			report.Percent(p.Seconds/max(e.Total.Seconds, 1e-9)))
 	}
-	if err := t.write(b); err != nil {
+	if err := t.write(b, v); err != nil {
 		return err
 	}
 	for _, p := range e.Phases {
@@ -70,20 +72,22 @@ func estimateTable(b *strings.Builder, e *estimate.Estimate) error {
 	}
 	fmt.Fprintf(b, "\n")
 	costs := newTable("BILLED-BY-AWS", "USD", "WHEN", "NOTE")
+	costs.drop = []string{"NOTE"}
 	for _, i := range e.Cost.Items {
 		costs.row(i.Name, usd(i.USD), billed(i.Month), i.Note)
 	}
-	costs.row("total", usd(&e.Cost.OnceUSD), billed(false), missing(e.Cost))
-	costs.row("total", usd(&e.Cost.MonthUSD), billed(true), missing(e.Cost))
-	if err := costs.write(b); err != nil {
+	costs.row("total", usd(&e.Cost.OnceUSD)+missing(e.Cost), billed(false), "")
+	costs.row("total", usd(&e.Cost.MonthUSD)+missing(e.Cost), billed(true), "")
+	if err := costs.write(b, v); err != nil {
 		return err
 	}
 	fmt.Fprintf(b, "prices of %s, %s; change them with --prices\n", e.Cost.Region, e.Cost.Date)
 	return nil
 }
 
-func choicesTable(b *strings.Builder, choices []estimate.Choice) error {
+func choicesTable(b *strings.Builder, choices []estimate.Choice, v view) error {
 	t := newTable("VOLUMES", "TIME", "RANGE", "ONCE-USD", "MONTH-USD", "MARK")
+	t.drop = []string{"RANGE"}
 	for _, c := range choices {
 		var marks []string
 		if c.Fastest {
@@ -93,15 +97,12 @@ func choicesTable(b *strings.Builder, choices []estimate.Choice) error {
 			marks = append(marks, "cheapest")
 		}
 		e := c.Estimate
-		once := usd(&e.Cost.OnceUSD)
-		if !e.Cost.Known() {
-			once += " + ?"
-		}
+		once := usd(&e.Cost.OnceUSD) + missing(e.Cost)
 		t.row(c.Name, report.Duration(e.Total.Seconds),
 			report.Duration(e.Total.Low)+" - "+report.Duration(e.Total.High), once, usd(&e.Cost.MonthUSD),
-			dash(strings.Join(marks, ", ")))
+			strings.Join(marks, ", "))
 	}
-	return t.write(b)
+	return t.write(b, v)
 }
 
 func usd(amount *float64) string {
@@ -125,14 +126,7 @@ func billed(month bool) string {
 // missing marks a sum that lacks an item without a price.
 func missing(c estimate.Cost) string {
 	if c.Known() {
-		return "-"
+		return ""
 	}
-	return "plus items without a price"
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return " + ?"
 }

@@ -169,17 +169,6 @@ func TestRun_Environment_IsBelowFlags(t *testing.T) {
 	require.Contains(t, errOut, "TISNAP_TIMEOUT")
 }
 
-func TestTable_AlignsAndNamesEmptyCells(t *testing.T) {
-	t.Parallel()
-	tab := newTable("NAME", "AGE")
-	tab.row("prod-1", "")
-	tab.row("a", 7)
-	var out bytes.Buffer
-	require.NoError(t, tab.write(&out))
-	require.Equal(t, "NAME     AGE\nprod-1   <none>\na        7\n", out.String())
-	require.Error(t, tab.write(broken{}))
-}
-
 // broken is an output that is full.
 type broken struct{}
 

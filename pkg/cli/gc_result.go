@@ -21,7 +21,7 @@ func newGCDoc(kind string, dryRun bool, r *gc.Report) *gcDoc {
 	return &gcDoc{header: newHeader(kind), DryRun: dryRun, Report: r}
 }
 
-func (d *gcDoc) table(w io.Writer) error {
+func (d *gcDoc) table(w io.Writer, v view) error {
 	if d.Nothing {
 		hint := ""
 		if len(d.Near) > 0 {
@@ -31,6 +31,7 @@ func (d *gcDoc) table(w io.Writer) error {
 		return err
 	}
 	t := newTable("ACTION", "KIND", "ID", "RUN", "BACKUP", "CLUSTER", "REASON")
+	t.drop = []string{"CLUSTER", "BACKUP", "RUN"}
 	rows := 0
 	for _, i := range d.Items {
 		if i.Action == gc.ActionInUse {
@@ -44,7 +45,7 @@ func (d *gcDoc) table(w io.Writer) error {
 		rows++
 	}
 	if rows > 0 {
-		if err := t.write(w); err != nil {
+		if err := t.write(w, v); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(w); err != nil {

@@ -103,11 +103,11 @@ func lockOf(
 	return &lockDoc{Run: o.Run, Host: o.Host, PID: o.PID, Command: o.Command, Until: found.Record.FreeAt().UTC()}, nil
 }
 
-func (d *holdDoc) table(w io.Writer) error {
+func (d *holdDoc) table(w io.Writer, v view) error {
 	if d.Lock != nil {
 		if _, err := fmt.Fprintf(w, "run %s (%s, pid %d on host %s) has the lock until %s\n",
 			oneLine(d.Lock.Run), oneLine(d.Lock.Command), d.Lock.PID, oneLine(d.Lock.Host),
-			d.Lock.Until.Format(time.RFC3339)); err != nil {
+			v.text(d.Lock.Until)); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (d *holdDoc) table(w io.Writer) error {
 			return err
 		}
 	}
-	return statusTable(d.Status).write(w)
+	return statusTable(d.Status).write(w, v)
 }
 
 // statusTable has a row for each thing that is paused.

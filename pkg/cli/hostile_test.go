@@ -28,10 +28,10 @@ func documentsWith(text string) map[string]document {
 		State: runs.Unfinished, ResolvedBy: cluster.RunID(text), Processes: []phase.Process{{Step: text}},
 	}
 	return map[string]document{
-		"list": &listDoc{now: at, Items: []catalog.Entry{{
+		"list": &listDoc{now: at, Items: []listItem{{Entry: catalog.Entry{
 			ID: cluster.BackupID(text), Cluster: name, State: catalog.StateDamaged, Version: text, Run: cluster.RunID(text),
 			Tags: []string{text}, Problem: text, CreatedAt: at,
-		}}},
+		}}}},
 		"describe": &describeDoc{
 			Backup: cluster.BackupID(text), Cluster: name, Version: text, Region: text,
 			Snapshots: []manifest.Snapshot{{ID: cluster.SnapshotID(text), Volume: cluster.VolumeID(text), Zone: cluster.Zone(text)}},
@@ -58,8 +58,8 @@ func TestWrite_HostileNames_DoNothingInATerminal(t *testing.T) {
 			t.Run(name+" "+output, func(t *testing.T) {
 				t.Parallel()
 				var got, want bytes.Buffer
-				require.NoError(t, write(&got, output, d))
-				require.NoError(t, write(&want, output, harmless[name]))
+				require.NoError(t, write(&got, output, d, view{wide: output == "wide"}))
+				require.NoError(t, write(&want, output, harmless[name], view{wide: output == "wide"}))
 				require.NotContains(t, strings.Map(func(r rune) rune {
 					if strings.ContainsRune("\x1b\r\u202e\u009b\x00\x07", r) {
 						return '!'
@@ -82,7 +82,7 @@ func TestWrite_LongNames_AreCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			require.NoError(t, write(&out, "table", d))
+			require.NoError(t, write(&out, "table", d, view{}))
 			require.Contains(t, out.String(), "long-long-")
 			require.NotContains(t, out.String(), strings.Repeat("long-", 500))
 		})

@@ -17,12 +17,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // listDoc is the output of `tisnap list`.
 type listDoc struct {
 	header
-	Items []catalog.Entry `json:"items"`
+	Items []listItem `json:"items"`
 
 	now time.Time
 }
@@ -35,7 +36,7 @@ func (a *app) listCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the backups in a storage",
 		Long: `List the backups in a storage, oldest first, with their state: sealed ones can be restored,
-unsealed ones belong to a live or dead run, damaged ones cannot be read. --check asks EC2
+others show their run, which is running, dead, or failed; damaged ones cannot be read. --check asks EC2
 whether the snapshots of this region's sealed backups exist, as tisnap gc does: a backup that
 lacks one is broken, and the command exits with 10. Without it, list shows what the last
 --check on this machine found. --verify-key also reads each manifest: a sealed backup that
@@ -64,21 +65,26 @@ this key did not sign is untrusted, and the command exits with 10. Nothing is ch
 			} else {
 				checked.apply(items)
 			}
-			chosen := []catalog.Entry{}
-			for _, e := range items {
+			chosen := []listItem{}
+			shown, err := a.withRuns(cmd.Context(), items)
+			if err != nil {
+				return err
+			}
+			for _, e := range shown {
 				set := tagLabels(e.Tags)
 				set["state"] = string(e.State)
 				if match(e.Cluster, set) {
 					chosen = append(chosen, e)
 				}
 			}
-			if !slices.ContainsFunc(chosen, func(e catalog.Entry) bool { return e.State == catalog.StateBroken }) {
+			if !slices.ContainsFunc(chosen, func(e listItem) bool { return e.State == catalog.StateBroken }) {
 				broken = nil
 			}
 			err = a.print(&listDoc{header: newHeader("BackupList"), Items: chosen, now: time.Now()})
 			return errors.Join(broken, untrusted(chosen, key), err)
 		},
 	}
+	a.localFlag(cmd)
 	filter.add(cmd, "namespace, cluster, state, and the backup's tags")
 	cmd.Flags().BoolVar(&check, "check", false,
 		"ask EC2 whether the snapshots of sealed backups exist; a backup that lacks one is broken")
@@ -105,7 +111,7 @@ func (a *app) checkBackups(ctx context.Context, items []catalog.Entry, checked c
 }
 
 // untrusted returns an error that names the backups that the key did not sign; nil if there are none.
-func untrusted(items []catalog.Entry, key *manifest.VerifyKey) error {
+func untrusted(items []listItem, key *manifest.VerifyKey) error {
 	var ids []string
 	for _, e := range items {
 		if e.State == catalog.StateUntrusted {
@@ -135,45 +141,33 @@ func (a *app) list(ctx context.Context, key *manifest.VerifyKey) ([]catalog.Entr
 	return items, checkCache{a.global.historyCache(store)}, err
 }
 
-func (d *listDoc) table(w io.Writer) error { return d.columns(w, false) }
-
-func (d *listDoc) wideTable(w io.Writer) error { return d.columns(w, true) }
-
-func (d *listDoc) columns(w io.Writer, more bool) error {
+func (d *listDoc) table(w io.Writer, v view) error {
 	if len(d.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no backups")
 		return err
 	}
-	head := []string{"NAME", "CLUSTER", "STATE", "STORES", "SNAPSHOTS", "SIZE", "BACKUP-TS", "AGE"}
-	if more {
-		head = append(head, "DATA", "VERSION", "RUN", "TAGS")
-	}
-	t := newTable(head...)
+	t := newTable(v.heading("BACKUP TIME"), "NAME", "CLUSTER", "STATE", "SIZE", "STORES", "SNAPSHOTS", "AGE",
+		"BACKUP-TS", "DATA", "VERSION", "RUN", "TAGS")
+	t.more = []string{"BACKUP-TS", "DATA", "VERSION", "RUN", "TAGS"}
+	t.drop = []string{"SNAPSHOTS", "STORES", "AGE", "SIZE", "CLUSTER", v.heading("BACKUP TIME"), "STATE"}
 	for _, e := range d.Items {
-		of, size, ts, age := "", "", "", ""
+		of, at, ts, age, data := "", "", "", "", ""
 		if e.Cluster != (cluster.Name{}) {
 			of = e.Cluster.String()
 		}
-		if e.SizeGiB > 0 {
-			size = humanize.IBytes(uint64(e.SizeGiB) << 30)
-		}
 		if e.BackupTS != 0 {
-			ts = e.BackupTS.String()
+			at, ts = v.cell(e.BackupTS.Time()), e.BackupTS.String()
 		}
 		if !e.CreatedAt.IsZero() {
 			age = d.now.Sub(e.CreatedAt).Truncate(time.Second).String()
 		}
-		row := []any{e.ID, of, e.State, e.Stores, e.Snapshots, size, ts, age}
-		if more {
-			data := ""
-			if e.DataBytes > 0 {
-				data = humanize.IBytes(uint64(e.DataBytes))
-			}
-			row = append(row, data, e.Version, e.Run, strings.Join(e.Tags, ","))
+		if e.DataBytes > 0 {
+			data = humanize.IBytes(uint64(e.DataBytes))
 		}
-		t.row(row...)
+		t.row(at, e.ID, of, e.shown(), gib(e.SizeGiB), e.Stores, e.Snapshots, age, ts, data, e.Version, e.Run,
+			strings.Join(e.Tags, ","))
 	}
-	if err := t.write(w); err != nil {
+	if err := t.write(w, v); err != nil {
 		return err
 	}
 	for _, e := range d.Items {
@@ -185,6 +179,55 @@ func (d *listDoc) columns(w io.Writer, more bool) error {
 		}
 	}
 	return nil
+}
+
+// gib is the size of EBS volumes; "" if it is not known.
+func gib(n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	return humanize.Comma(n) + " GiB"
+}
+
+// listItem is a backup and, unless it is sealed, how the run that makes it stands.
+type listItem struct {
+	catalog.Entry
+	RunState runs.State `json:"runState,omitempty"`
+
+	silent bool
+}
+
+// shown returns the state for users; scripts get the state and "runState".
+func (i *listItem) shown() string {
+	if i.RunState == "" || i.State != catalog.StateUnsealed {
+		return string(i.State)
+	}
+	return shown(&runs.Run{State: i.RunState, Silent: i.silent})
+}
+
+// withRuns reads how the runs of unsealed backups stand. A run without a journal leaves its backup as it is.
+func (a *app) withRuns(ctx context.Context, entries []catalog.Entry) ([]listItem, error) {
+	store, done, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	items := make([]listItem, len(entries))
+	for i, e := range entries {
+		items[i].Entry = e
+		if e.State != catalog.StateUnsealed || e.Run == "" {
+			continue
+		}
+		r, err := runs.Read(ctx, store, e.Run)
+		switch {
+		case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
+		case err != nil:
+			return nil, err
+		default:
+			items[i].RunState, items[i].silent = r.State, r.Silent
+		}
+	}
+	return items, nil
 }
 
 // completeBackups offers the names of sealed backups in the shell.

@@ -14,7 +14,7 @@ import (
 // document is a result that a command prints. Its fields are the JSON and YAML output; fields are added
 // between versions and never renamed.
 type document interface {
-	table(w io.Writer) error
+	table(w io.Writer, v view) error
 }
 
 // header starts every document, as in Kubernetes.
@@ -27,13 +27,16 @@ func newHeader(kind string) header { return header{APIVersion: "tisnap.io/v1", K
 
 // print writes the document to stdout in the chosen format.
 func (a *app) print(d document) error {
-	return failure.Annotate(write(a.streams.Out, a.global.output, d), "print result", "")
+	return failure.Annotate(write(a.streams.Out, a.global.output, d, a.view()), "print result", "")
 }
 
-func write(w io.Writer, output string, d document) error {
+// view is how the command's tables are shown.
+func (a *app) view() view { return view{wide: a.global.output == "wide", local: a.global.local} }
+
+func write(w io.Writer, output string, d document, v view) error {
 	if output != "json" && output != "yaml" { // these two escape what a terminal must not receive
 		var text bytes.Buffer
-		err := writeText(&text, output, d)
+		err := writeText(&text, output, d, v)
 		_, writeErr := io.WriteString(w, failure.Lines(text.String()))
 		return cmp.Or(err, writeErr)
 	}
@@ -53,15 +56,10 @@ func write(w io.Writer, output string, d document) error {
 }
 
 // writeText writes the human-readable formats.
-func writeText(w io.Writer, output string, d document) error {
+func writeText(w io.Writer, output string, d document, v view) error {
 	switch output {
-	case "table":
-		return d.table(w)
-	case "wide":
-		if more, ok := d.(wide); ok {
-			return more.wideTable(w)
-		}
-		return d.table(w)
+	case "table", "wide":
+		return d.table(w, v)
 	case "name":
 		return printNames(w, d)
 	}

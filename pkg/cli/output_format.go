@@ -74,11 +74,6 @@ func nameIf(exists bool, kind string, name any) []string {
 	return []string{fmt.Sprintf("%s/%s", kind, name)}
 }
 
-// wide is a document whose table has optional extra columns.
-type wide interface {
-	wideTable(w io.Writer) error
-}
-
 // jsonPath is the prefix of the output format that takes a JSONPath template.
 const jsonPath = "jsonpath="
 

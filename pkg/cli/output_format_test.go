@@ -16,9 +16,9 @@ import (
 
 func twoBackups() *listDoc {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	return &listDoc{header: newHeader("BackupList"), now: now, Items: []catalog.Entry{
-		{ID: "a", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, State: catalog.StateSealed, BackupTS: 468000000000000001, DataBytes: 1<<53 + 1, Run: "r1", Tags: []string{"release-1"}, CreatedAt: now},
-		{ID: "b", Cluster: cluster.Name{Namespace: "dev", Name: "prod"}, State: catalog.StateSealed, BackupTS: 2, Run: "r2", CreatedAt: now},
+	return &listDoc{header: newHeader("BackupList"), now: now, Items: []listItem{
+		{Entry: catalog.Entry{ID: "a", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, State: catalog.StateSealed, BackupTS: 468000000000000001, DataBytes: 1<<53 + 1, Run: "r1", Tags: []string{"release-1"}, CreatedAt: now}},
+		{Entry: catalog.Entry{ID: "b", Cluster: cluster.Name{Namespace: "dev", Name: "prod"}, State: catalog.StateSealed, BackupTS: 2, Run: "r2", CreatedAt: now}},
 	}}
 }
 
@@ -36,16 +36,16 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 			t.Parallel()
 			require.NoError(t, checkOutput(&cobra.Command{}, output))
 			var b bytes.Buffer
-			require.NoError(t, write(&b, output, twoBackups()))
+			require.NoError(t, write(&b, output, twoBackups(), view{}))
 			require.Equal(t, want, b.String())
 		})
 	}
 	var wideOut, table bytes.Buffer
-	require.NoError(t, write(&wideOut, "wide", twoBackups()))
+	require.NoError(t, write(&wideOut, "wide", twoBackups(), view{wide: true}))
 	require.Contains(t, wideOut.String(), "release-1")
-	require.NoError(t, write(&table, "table", twoBackups()))
+	require.NoError(t, write(&table, "table", twoBackups(), view{}))
 	require.NotContains(t, table.String(), "release-1")
-	require.ErrorContains(t, write(&table, "name", &versionDoc{}), "no named objects")
+	require.ErrorContains(t, write(&table, "name", &versionDoc{}, view{wide: "name" == "wide"}), "no named objects")
 	for _, bad := range []string{"xml", "jsonpath", "jsonpath={.a", "go-template={{.kind}}", "custom=x", ""} {
 		require.Error(t, checkOutput(&cobra.Command{}, bad), bad)
 	}

@@ -68,6 +68,7 @@ finish a prune that failed or was killed.` + "\n" + exitStatus(),
 	fl.StringSliceVar(&p.Tags, "keep-tag", nil,
 		"keep all backups with this tag; with several, those that have any of them")
 	f.add(fl)
+	a.localFlag(cmd)
 	return cmd
 }
 

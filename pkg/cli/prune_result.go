@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/tisnap/tisnap/pkg/gc"
 )
 
@@ -30,24 +28,21 @@ func (a *app) printPrune(d *pruneDoc, err error) error {
 	return errors.Join(err, a.print(d))
 }
 
-func (d *pruneDoc) table(w io.Writer) error {
+func (d *pruneDoc) table(w io.Writer, v view) error {
 	if len(d.Backups) == 0 {
 		_, err := fmt.Fprintln(w, "no backups")
 		return err
 	}
-	t := newTable("ACTION", "NAME", "CLUSTER", "CREATED", "SIZE", "TAGS", "REASON")
+	t := newTable(v.heading("CREATED"), "ACTION", "NAME", "CLUSTER", "SIZE", "TAGS", "REASON")
+	t.drop = []string{"SIZE", "TAGS", "CLUSTER", v.heading("CREATED")}
 	for _, b := range d.Backups {
-		size, reason := "", b.Reason
-		if b.SizeGiB > 0 {
-			size = humanize.IBytes(uint64(b.SizeGiB) << 30)
-		}
+		reason := b.Reason
 		if b.Error != "" {
 			reason = strings.ReplaceAll(b.Error, "\n", "; ")
 		}
-		t.row(b.Action, b.ID, b.Cluster, b.CreatedAt.UTC().Format("2006-01-02 15:04"), size, strings.Join(b.Tags, " "),
-			reason)
+		t.row(v.cell(b.CreatedAt), b.Action, b.ID, b.Cluster, gib(b.SizeGiB), strings.Join(b.Tags, " "), reason)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.write(w, v); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", d.summary())

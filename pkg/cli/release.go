@@ -100,7 +100,7 @@ func (a *app) release(ctx context.Context, f releaseFlags, arg string) error {
 		if f.dryRun {
 			return errors.Join(a.print(plan), left.Unread)
 		}
-		if err := plan.table(a.streams.Err); err != nil {
+		if err := plan.table(a.streams.Err, a.view()); err != nil {
 			return err
 		}
 		if err := a.confirm(ctx, fmt.Sprintf("release cluster %s?", name)); err != nil {
@@ -151,9 +151,9 @@ func newReleasePlan(left *backup.Leftover) *releasePlan {
 	return d
 }
 
-func (d *releasePlan) table(w io.Writer) error {
+func (d *releasePlan) table(w io.Writer, v view) error {
 	if d.Status.Held() {
-		if err := statusTable(d.Status).write(w); err != nil {
+		if err := statusTable(d.Status).write(w, v); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -183,7 +183,7 @@ func (c *connections) running(ctx context.Context, arg string) (cluster.Name, *p
 	return name, p, err
 }
 
-func (d *releasedDoc) table(w io.Writer) error {
+func (d *releasedDoc) table(w io.Writer, v view) error {
 	if !d.Any() && len(d.Kept)+len(d.KeptLimits)+len(d.Unreached) == 0 {
 		_, err := fmt.Fprintf(w, "cluster %s was not held\n", d.Cluster)
 		return err
@@ -202,7 +202,7 @@ func (d *releasedDoc) table(w io.Writer) error {
 			t.row(row.what, name)
 		}
 	}
-	if err := t.write(w); err != nil {
+	if err := t.write(w, v); err != nil {
 		return err
 	}
 	if len(d.Unreached) > 0 {

@@ -81,7 +81,7 @@ func (a *app) writeReport(f reportFlags, doc reportDocument) error {
 		}
 		return to.print(doc)
 	default:
-		return failure.Annotate(write(a.streams.Out, "table", doc), "print result", "")
+		return failure.Annotate(write(a.streams.Out, "table", doc, a.view()), "print result", "")
 	}
 	if err == nil {
 		_, err = io.WriteString(a.streams.Out, text)

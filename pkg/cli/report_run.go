@@ -61,7 +61,7 @@ func (d *runReportDoc) each(write func(io.Writer, *report.Report) error) (string
 	return b.String(), nil
 }
 
-func (d *runReportDoc) table(w io.Writer) error {
+func (d *runReportDoc) table(w io.Writer, v view) error {
 	text, err := d.each(func(w io.Writer, r *report.Report) error { return r.Table(w, d.options) })
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func newTrendReport(t *history.Trend) *trendDoc { return &trendDoc{newHeader("Tr
 // shownPoints is how many of a series' latest runs a table lists.
 const shownPoints = 10
 
-func (d *trendDoc) table(w io.Writer) error {
+func (d *trendDoc) table(w io.Writer, v view) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "runs since %s\n", d.Since.UTC().Format("2006-01-02 15:04"))
 	if len(d.Series) == 0 {
@@ -42,7 +42,7 @@ func (d *trendDoc) table(w io.Writer) error {
 		for _, p := range youngest(s.Points) {
 			t.row(cells(p)...)
 		}
-		if err := t.write(&b); err != nil {
+		if err := t.write(&b, v); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func unevenWarning(regions int, backup cluster.BackupID) string {
 		regions, backup)
 }
 
-func (d *resolveDoc) table(w io.Writer) error {
+func (d *resolveDoc) table(w io.Writer, v view) error {
 	if !d.journalled {
 		return nil // the error is enough
 	}
@@ -117,7 +117,7 @@ func resolvePlan(opts restore.Options, p *restore.ResolvePlan) *resolvePlanDoc {
 	return doc
 }
 
-func (d *resolvePlanDoc) table(w io.Writer) error {
+func (d *resolvePlanDoc) table(w io.Writer, v view) error {
 	if d.Resolved {
 		_, err := fmt.Fprintf(w,
 			"the data of %s is already at the backup ts; would take its stores out of recovery mode and start TiDB; "+
@@ -129,7 +129,7 @@ func (d *resolvePlanDoc) table(w io.Writer) error {
 	for _, s := range p.Stores {
 		t.row(s.Store, s.Leaders)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.write(w, v); err != nil {
 		return err
 	}
 	facts := newTable("WHAT", "COUNT", "FIRST")
@@ -145,7 +145,7 @@ func (d *resolvePlanDoc) table(w io.Writer) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	if err := facts.write(w); err != nil {
+	if err := facts.write(w, v); err != nil {
 		return err
 	}
 	for _, lost := range p.Lost {

@@ -82,7 +82,7 @@ func regionsOf(s journal.ResolvedRegions) *report.Regions {
 	}
 }
 
-func (d *restoreDoc) table(w io.Writer) error {
+func (d *restoreDoc) table(w io.Writer, v view) error {
 	if !d.journalled {
 		return nil // the error is enough
 	}
@@ -145,13 +145,14 @@ func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {
 	return d
 }
 
-func (d *restorePlanDoc) table(w io.Writer) error {
+func (d *restorePlanDoc) table(w io.Writer, v view) error {
 	t := newTable("STORE", "POD", "ROLE", "SNAPSHOT", "ZONE", "TYPE", "GIB", "IOPS", "MIB/S")
+	t.drop = []string{"POD", "ZONE", "ROLE"}
 	for _, v := range d.Volumes {
 		t.row(v.Store, fmt.Sprintf("%s-tikv-%d", d.Cluster.Name, v.Ordinal), v.Role, v.Snapshot, v.Zone, v.Spec.Type,
 			v.Spec.SizeGiB, v.Spec.IOPS, v.Spec.ThroughputMiB)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.write(w, v); err != nil {
 		return err
 	}
 	if d.Waves > 0 {
@@ -170,5 +171,5 @@ func (d *restorePlanDoc) table(w io.Writer) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return d.Estimate.table(w)
+	return d.Estimate.table(w, v)
 }

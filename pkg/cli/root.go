@@ -39,6 +39,7 @@ type globalFlags struct {
 	progress                           ui.Mode
 	logLevel, logFormat, logFile       string
 	grace                              time.Duration
+	local                              bool // times in tables
 }
 
 func (a *app) root() *cobra.Command {
@@ -108,6 +109,11 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 		a.reportCommand(), a.estimateCommand(), a.versionCommand())
 	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand())
 	return cmd
+}
+
+// localFlag is the same for every command whose tables have times.
+func (a *app) localFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.global.local, "local", false, "show times in the local time zone instead of UTC")
 }
 
 // fromEnv sets flags absent from the command line from TISNAP_FLAG_NAME.

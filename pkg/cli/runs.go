@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,7 +43,7 @@ func (a *app) runsListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the runs in a storage",
 		Long: `List the runs in a storage, newest first, with their state: running ones hold their cluster's
-lock, those shown as "dead?" hold it but do not renew it, and unfinished ones died and can be
+lock, those shown as "dead?" hold it but do not renew it, and dead ones ("unfinished" in JSON) can be
 resumed or aborted. Nothing is changed.`,
 		Example: "  tisnap runs list --storage s3://backups/prod\n  tisnap runs list --storage s3://backups/prod -o " +
 			"json",
@@ -67,6 +66,7 @@ resumed or aborted. Nothing is changed.`,
 			return a.print(&runsDoc{header: newHeader("RunList"), Items: chosen, now: time.Now()})
 		},
 	}
+	a.localFlag(cmd)
 	filter.add(cmd, "namespace, cluster, state, operation, backup")
 	return cmd
 }
@@ -80,12 +80,13 @@ func (a *app) runs(ctx context.Context) ([]runs.Run, error) {
 	return runs.List(ctx, store)
 }
 
-func (d *runsDoc) table(w io.Writer) error {
+func (d *runsDoc) table(w io.Writer, v view) error {
 	if len(d.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no runs")
 		return err
 	}
-	t := newTable("RUN", "OPERATION", "CLUSTER", "BACKUP", "STATE", "STEP", "LAST RECORD")
+	t := newTable(v.heading("STARTED"), "RUN", "OPERATION", "CLUSTER", "BACKUP", "STATE", "STEP", "LAST RECORD")
+	t.drop = []string{"LAST RECORD", "STEP", "BACKUP", "CLUSTER", v.heading("STARTED"), "OPERATION"}
 	for _, r := range d.Items {
 		last, of := "", ""
 		if !r.Last.IsZero() {
@@ -94,15 +95,18 @@ func (d *runsDoc) table(w io.Writer) error {
 		if r.Cluster != (cluster.Name{}) {
 			of = r.Cluster.String()
 		}
-		t.row(r.ID, r.Operation, of, r.Backup, shown(&r), r.Step, last)
+		t.row(v.cell(r.Started), r.ID, r.Operation, of, r.Backup, shown(&r), r.Step, last)
 	}
-	return t.write(w)
+	return t.write(w, v)
 }
 
-// shown returns the state for users; scripts get the state and "silent".
+// shown returns the state for users; scripts get "unfinished" for dead, and "silent".
 func shown(r *runs.Run) string {
-	if r.Silent {
+	switch {
+	case r.Silent:
 		return "dead?"
+	case r.State == runs.Unfinished:
+		return "dead"
 	}
 	return string(r.State)
 }
@@ -114,7 +118,7 @@ type runDoc struct {
 }
 
 func (a *app) runsDescribeCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "describe RUN",
 		Short: "Show one run: its processes and current step",
 		Long: `Show one run: its processes and the gaps between them, its current step, who holds its lock,
@@ -130,6 +134,8 @@ and how to resume or undo it. Nothing is changed.`,
 			return a.print(&runDoc{header: newHeader("Run"), Run: *r})
 		},
 	}
+	a.localFlag(cmd)
+	return cmd
 }
 
 func (a *app) readRun(ctx context.Context, arg string) (*runs.Run, error) {
@@ -167,17 +173,17 @@ func (a *app) withRun(
 	return then(store, r)
 }
 
-func (d *runDoc) table(w io.Writer) error {
+func (d *runDoc) table(w io.Writer, v view) error {
 	fmt.Fprintf(w, "run %s: %s of %s, backup %s: %s\n", oneLine(d.ID), oneLine(d.Operation), oneLine(d.Cluster),
-		oneLine(d.Backup), d.State)
+		oneLine(d.Backup), shown(&d.Run))
 	if d.Owner != "" {
-		fmt.Fprintf(w, "its lock is held by %s until %s\n", oneLine(d.Owner), d.Until.Format(time.RFC3339))
+		fmt.Fprintf(w, "its lock is held by %s until %s\n", oneLine(d.Owner), v.text(*d.Until))
 	}
 	if d.Silent {
 		fmt.Fprintf(w,
 			"the lock was last renewed at %s by its owner's clock, and not while this command watched: the process "+
 				"is dead or suspended. The command that started it resumes it after watching the lock for a minute\n",
-			d.RenewedAt.Format(time.RFC3339))
+			v.text(*d.RenewedAt))
 	}
 	if d.ResolvedBy != "" {
 		fmt.Fprintf(w, "its process died, and tisnap resolve finished it in run %s\n", oneLine(d.ResolvedBy))
@@ -186,12 +192,12 @@ func (d *runDoc) table(w io.Writer) error {
 		fmt.Fprintf(w, "error: %s\n", oneLine(d.Error))
 	}
 	fmt.Fprintln(w)
-	t := newTable("PROCESS", "START", "END", "IN STEPS", "GAP BEFORE", "ENDED IN")
+	t := newTable("PROCESS", v.heading("START"), v.heading("END"), "IN STEPS", "GAP BEFORE", "ENDED IN")
 	for i, p := range d.Processes {
-		t.row(i+1, p.Start.Format(time.RFC3339), p.End.Format(time.RFC3339), seconds(p.Seconds), seconds(p.GapSeconds),
-			cmp.Or(p.Step, "-"))
+		t.row(i+1, v.cell(p.Start), v.cell(p.End), seconds(p.Seconds), seconds(p.GapSeconds),
+			p.Step)
 	}
-	if err := t.write(w); err != nil || d.State != runs.Unfinished {
+	if err := t.write(w, v); err != nil || d.State != runs.Unfinished {
 		return err
 	}
 	_, err := fmt.Fprintf(w,

@@ -22,7 +22,7 @@ type abortedDoc struct {
 	Aborted bool `json:"aborted"`
 }
 
-func (d *abortedDoc) table(w io.Writer) error {
+func (d *abortedDoc) table(w io.Writer, v view) error {
 	if !d.Aborted {
 		return nil // the error says why
 	}

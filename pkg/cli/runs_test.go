@@ -18,12 +18,12 @@ func TestRuns_LockIsNotRenewed_IsShownAsDead(t *testing.T) {
 	dead := alive
 	dead.ID, dead.Silent = "dead", true
 	var list, one strings.Builder
-	require.NoError(t, (&runsDoc{now: at, Items: []runs.Run{alive, dead}}).table(&list))
+	require.NoError(t, (&runsDoc{now: at, Items: []runs.Run{alive, dead}}).table(&list, view{}))
 	require.Regexp(t, `alive .* running `, list.String())
 	require.Regexp(t, `dead .* dead\? `, list.String())
-	require.NoError(t, (&runDoc{Run: dead}).table(&one))
-	require.Contains(t, one.String(), "the lock was last renewed at 2026-01-01T12:00:00Z")
+	require.NoError(t, (&runDoc{Run: dead}).table(&one, view{}))
+	require.Contains(t, one.String(), "the lock was last renewed at 2026-01-01 12:00:00 UTC")
 	one.Reset()
-	require.NoError(t, (&runDoc{Run: alive}).table(&one))
+	require.NoError(t, (&runDoc{Run: alive}).table(&one, view{}))
 	require.NotContains(t, one.String(), "not renewed")
 }

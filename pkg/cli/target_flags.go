@@ -105,7 +105,7 @@ func printedManifest(opts restore.Options, p *restore.Plan) (document, error) {
 	return &manifestDoc{of: opts.Target, yaml: p.TidbCluster}, nil
 }
 
-func (d *manifestDoc) table(w io.Writer) error {
+func (d *manifestDoc) table(w io.Writer, v view) error {
 	_, err := w.Write(d.yaml)
 	return err
 }

@@ -42,7 +42,7 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-func (d *versionDoc) table(w io.Writer) error {
+func (d *versionDoc) table(w io.Writer, v view) error {
 	commit := ""
 	if d.Commit != "" {
 		commit = " (" + d.Commit + ")"
