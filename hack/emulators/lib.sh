@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts beside it share. They source it; it is not run.
+# Shared by the scripts in this folder. To be sourced, not run.
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -8,11 +8,11 @@ NAME="$(basename "$0" .sh)"
 HOME_OF_IT="$(tool_folder "$NAME" "$0")" # what is installed: the script pins its version
 RUN="$ROOT/.tools/run/$NAME" # logs, test binaries and data of the last run
 REPORT="$RUN/report"
-# Nothing runs after this moment, in seconds since 1970. run.sh sets it for all emulators together.
+# The deadline for everything, in seconds since 1970. run.sh sets it for all emulators together.
 DEADLINE="${TISNAP_EMULATORS_DEADLINE:-$(($(date +%s) + 840))}"
 EMULATOR_PID=
 
-# A person's own credentials never reach an emulator, nor does an emulator's test reach AWS.
+# The user's credentials never reach an emulator, and an emulator's test never reaches AWS.
 unset AWS_PROFILE AWS_SESSION_TOKEN AWS_ENDPOINT_URL AWS_ENDPOINT_URL_S3 AWS_ENDPOINT_URL_EC2 AWS_ENDPOINT_URL_STS
 export AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null AWS_EC2_METADATA_DISABLED=true
 export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_REGION=us-east-1
@@ -20,7 +20,7 @@ export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_REGION=us-east-1
 say() { printf '%s: %s\n' "$NAME" "$*"; }
 die() { say "$*" >&2; exit 1; }
 
-# begin clears the last run, and has what this one starts stopped however it ends.
+# begin clears the last run, and makes sure that what this one starts is stopped however it ends.
 begin() {
   rm -rf "$RUN"
   mkdir -p "$RUN"
@@ -29,7 +29,7 @@ begin() {
   trap 'exit 143' TERM
 }
 
-# note adds a line to what is printed at the end.
+# note adds a line to the summary at the end.
 note() { printf '%-11s %s\n' "$NAME" "$*" >>"$REPORT"; }
 
 # bounded runs a command for at most so many seconds, and not beyond the deadline.
@@ -40,12 +40,12 @@ bounded() {
   timeout --foreground -k 10 "$((seconds < left ? seconds : left))" "$@"
 }
 
-# find_python prints an interpreter of one of these versions, the first being the best, or fails.
+# find_python prints an interpreter of one of these versions, the first being preferred, or fails.
 find_python() {
   local version candidate
   for version in "$@"; do
     for candidate in "python$version" python3 "${PYENV_ROOT:-${HOME:-/}/.pyenv}/versions/$version".*/bin/python3; do
-      # A shim of pyenv exists for versions that it then refuses to run: only running it shows that.
+      # pyenv has shims for versions that it then refuses to run: only running one shows that.
       if "$candidate" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" 2>/dev/null; then
         printf '%s\n' "$candidate"
         return 0
@@ -55,14 +55,14 @@ find_python() {
   return 1
 }
 
-# installed reports whether the emulator is whole; what was left half done, or changed since, is removed. What follows it
-# installs the emulator, and then seals it, while no other worktree does.
+# installed reports whether the emulator is complete; a partial or changed one is removed. The caller then installs the
+# emulator and seals it, while it holds the lock against other worktrees.
 installed() {
   lock_tool "$HOME_OF_IT"
   whole_tool "$HOME_OF_IT" && exec 9>&-
 }
 
-# unused_port prints a port of loopback on which nobody listens.
+# unused_port prints a free loopback port.
 unused_port() {
   local port
   for _ in {1..50}; do
@@ -75,7 +75,7 @@ unused_port() {
   die "no port is free"
 }
 
-# start runs an emulator in a session of its own, so that all it starts can be ended with it.
+# start runs an emulator in its own session, so that everything it starts can be ended with it.
 start() {
   setsid "$@" >"$RUN/log" 2>&1 </dev/null &
   EMULATOR_PID=$!

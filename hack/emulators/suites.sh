@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# The two contracts, run on a server that was not written here. Sourced after lib.sh.
+# The two contracts, run on a third-party server. Sourced after lib.sh.
 
-# rows prints the rows of a suite with this result: PASS, SKIP or FAIL.
+# rows prints the rows of a suite with the given result: PASS, SKIP or FAIL.
 rows() { sed -nE "s|^ +--- $1: [A-Za-z0-9_]+/([A-Za-z0-9_]+) .*|\1|p" "$2"; }
 
 # skipped prints each skipped row with its reason.
@@ -9,7 +9,7 @@ skipped() {
   awk '/^=== /{split($3, at, "/")} / the server lacks: /{sub(/.*lacks: /, ""); print at[2] " (lacks: " $0 ")"}' "$1"
 }
 
-# compile builds the tests of a package, so that they run several times from one build.
+# compile builds the tests of a package once, to run them several times.
 compile() { (cd "$ROOT" && bounded 300 nice -n 10 go test -c -o "$RUN/$1.test" "./pkg/$1"); }
 
 # judge fails unless rows passed and none failed, and notes what was skipped.
@@ -26,8 +26,8 @@ judge() {
   skipped "$log" | sort | while IFS= read -r row; do note "  skipped $row"; done
 }
 
-# ec2_suite runs the contract of pkg/ebs. The second argument names what the emulator lacks, by the suite's
-# traits and with commas. Rows that are skipped for that have to fail on it: else a skip has had its day.
+# ec2_suite runs the contract of pkg/ebs. The second argument lists what the emulator lacks: the suite's traits, separated
+# by commas. Rows skipped for that must fail when they are run: otherwise the skip is obsolete.
 ec2_suite() {
   local url=$1 lacks=$2 log="$RUN/ec2.log" again="$RUN/ec2-skipped.log" test=TestClient_Emulator_KeepsContract status=0 row
   compile ebs

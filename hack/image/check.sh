@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Dockerfile's images with buildah, without a network, and runs in them what TiDB Operator runs in a toolImage.
-# Nothing is pulled: stand-ins for the two base images are made of Debian's busybox-static, and a stand-in for make puts
-# programs that were built outside where the real one does. All is built twice, from two folders: programs, lists of what is
-# linked, and layers are the same. Needs root, buildah and busybox-static:
+# Nothing is pulled: stand-ins for the two base images are made from Debian's busybox-static, and a stand-in for make puts
+# programs built outside where the real one does. Everything is built twice, from two folders: programs, SBOMs and layers
+# must be the same. Needs root, buildah and busybox-static:
 #   apt-get install --no-install-recommends buildah busybox-static
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -21,7 +21,7 @@ done
 for c in br tisnap; do
   for f in "$c" "$c.cdx.json"; do cp "bin/$f" "$dir/" && cmp "bin/$f" "$dir/again/bin/$f"; done
 done
-base() { # base IMAGE: a root with busybox, committed under the name of the image that it stands for
+base() { # base IMAGE: a root with busybox, committed under the name of the image that it replaces
   local c m a
   c=$(b from scratch)
   m=$(b mount "$c")
@@ -62,7 +62,7 @@ cmp "$m/usr/share/sbom/tisnap.cdx.json" "$dir/tisnap.cdx.json"
 (cd "$m" && find . -type f | sort) >"$dir/files"
 printf './%s\n' etc/ssl/certs/ca-certificates.crt usr/local/bin/tisnap usr/share/sbom/tisnap.cdx.json | cmp - "$dir/files"
 
-# As the pods of manifests/ run it: not as root, without a capability, on a root that cannot be written.
+# As the pods of manifests/ run it: not as root, without capabilities, on a read-only root.
 mkdir "$dir/readonly"
 mount --bind "$m" "$dir/readonly"
 mount -o remount,bind,ro "$dir/readonly"

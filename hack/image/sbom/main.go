@@ -1,6 +1,6 @@
-// Command sbom writes the software bill of materials of Go programs, in CycloneDX's JSON, from what the Go linker has noted in
-// them: every module that is linked, with its version and checksum. The same program gives the same bytes, so it holds neither a
-// time nor a serial number.
+// Command sbom writes the software bill of materials of Go programs, in CycloneDX's JSON, from what the Go linker recorded
+// in them: every linked module, with its version and checksum. The same program gives the same bytes, so it contains neither
+// a time nor a serial number.
 package main
 
 import (
@@ -72,7 +72,7 @@ func component(module *debug.Module) cyclonedx.Component {
 	made := cyclonedx.Component{
 		BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path, Version: module.Version, PackageURL: url,
 	}
-	if module.Sum != "" { // of go.sum: a hash over the files' hashes, and of none of CycloneDX's algorithms
+	if module.Sum != "" { // from go.sum: a hash over the files' hashes, which is none of CycloneDX's algorithms
 		made.Properties = &[]cyclonedx.Property{{Name: "go:sum", Value: module.Sum}}
 	}
 	return made

@@ -1,4 +1,4 @@
-{{/* What every pod has around its containers. */}}
+{{/* What every pod has besides its containers. */}}
 {{- define "tisnap.pod" -}}
 serviceAccountName: tisnap
 restartPolicy: Never
@@ -10,7 +10,7 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* What every container has beside its name and args. */}}
+{{/* What every container has besides its name and args. */}}
 {{- define "tisnap.container" -}}
 image: {{ printf "%s:%s" .Values.image.repository .Values.image.tag | quote }}
 envFrom:
@@ -23,7 +23,7 @@ resources:
   {{- toYaml .Values.resources | nindent 2 }}
 {{- end }}
 
-{{/* A pod that is running a backup or restore is not to be moved. */}}
+{{/* A pod that is running a backup or restore must not be moved. */}}
 {{- define "tisnap.annotations" -}}
 karpenter.sh/do-not-disrupt: "true"
 cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
