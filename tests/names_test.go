@@ -23,6 +23,8 @@ func TestOutputName_EachCommandThatHasObjects(t *testing.T) { //nolint:tparallel
 		{[]string{"backup", prod.String(), "--name", "first", "--dry-run"}, "backup/first\n"},
 		{[]string{"backup", prod.String(), "--name", "first"}, "backup/first\n"},
 		{[]string{"describe", "first"}, "backup/first\n"},
+		{[]string{"describe", "latest", "--of", prod.String()}, "backup/first\n"},
+		{[]string{"restore", "latest", "--before", "1ms ago", "--to", "tidb/copy", "--dry-run"}, "cluster/tidb/copy\n"},
 		{[]string{"restore", "first", "--to", "tidb/copy", "--dry-run"}, "cluster/tidb/copy\n"},
 		{[]string{"restore", "first", "--to", "tidb/copy", "--print-manifest"}, "cluster/tidb/copy\n"},
 		{[]string{"restore", "first", "--to", "tidb/copy", "--run-id", "copying"}, "cluster/tidb/copy\n"},

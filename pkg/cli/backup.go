@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -146,6 +147,9 @@ func (f *backupFlags) validate() error {
 	}
 	if err := f.lockWait.validate(); err != nil {
 		return err
+	}
+	if f.name == catalog.Latest {
+		return fmt.Errorf("--name %s: it stands for the newest backup", f.name)
 	}
 	if f.attempts < 1 {
 		return fmt.Errorf("--hold-attempts %d: want at least 1", f.attempts)

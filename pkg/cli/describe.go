@@ -38,6 +38,7 @@ type describeDoc struct {
 func (a *app) describeCommand() *cobra.Command {
 	var details bool
 	var verifyKey string
+	var latest latestFlags
 	cmd := &cobra.Command{
 		Use:   "describe BACKUP",
 		Short: "Show a backup: its snapshots and phase times, and those of its restores",
@@ -48,7 +49,11 @@ The manifest is verified against its seal. Nothing is changed.` + "\n" + exitSta
 		Args:              exactly("BACKUP"),
 		ValidArgsFunction: a.completeBackups,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := a.describe(cmd.Context(), cluster.BackupID(args[0]), verifyKey)
+			id, err := a.backupID(cmd, latest, args[0])
+			if err != nil {
+				return err
+			}
+			doc, err := a.describe(cmd.Context(), id, verifyKey)
 			if err != nil {
 				return err
 			}
@@ -57,6 +62,7 @@ The manifest is verified against its seal. Nothing is changed.` + "\n" + exitSta
 		},
 	}
 	cmd.Flags().BoolVar(&details, "details", false, "show the steps of each phase and the parts of the hold")
+	a.latestFlags(cmd, &latest)
 	a.localFlag(cmd)
 	verifyKeyFlag(cmd, &verifyKey)
 	return cmd

@@ -18,6 +18,7 @@ type reportFlags struct {
 	format, out, since string
 	open, compare      bool
 	details            bool
+	latest             latestFlags
 }
 
 func (a *app) reportCommand() *cobra.Command {
@@ -30,7 +31,7 @@ func (a *app) reportCommand() *cobra.Command {
 and what was expected. Without: the trend of the storage's runs since --since, failures, and what got slower
 than its own median. HTML reports are one self-contained file. Nothing is changed.` + "\n" + exitStatus(),
 		Example: `  tisnap report prod-20261121-100000 --storage s3://backups/prod
-  tisnap report prod-20261121-100000 --storage s3://backups/prod --open
+  tisnap report latest --storage s3://backups/prod --open
   tisnap report prod-20261121-100000 --storage s3://backups/prod --format html --out report.html
   tisnap report --since 30d --storage s3://backups/prod`,
 		Args:              cobra.MaximumNArgs(1),
@@ -39,6 +40,13 @@ than its own median. HTML reports are one self-contained file. Nothing is change
 			if err := f.complete(cmd, a.global.output, len(args) > 0); err != nil {
 				return usage(cmd, err)
 			}
+			if len(args) == 1 {
+				id, err := a.backupID(cmd, f.latest, args[0])
+				if err != nil {
+					return err
+				}
+				args[0] = string(id)
+			}
 			doc, err := a.report(cmd.Context(), f, args)
 			if err != nil {
 				return err
@@ -46,6 +54,7 @@ than its own median. HTML reports are one self-contained file. Nothing is change
 			return a.deliver(cmd.Context(), f, doc)
 		},
 	}
+	a.latestFlags(cmd, &f.latest)
 	fl := cmd.Flags()
 	choose(cmd, fl, &f.format, "format", []string{"table", "json", "markdown", "html"}, "format of the report")
 	fl.StringVar(&f.out, "out", "", "write the report to this file instead of stdout")
@@ -65,6 +74,8 @@ func (f *reportFlags) complete(cmd *cobra.Command, output string, named bool) er
 	switch {
 	case output != "table" && f.format != "json":
 		return fmt.Errorf("--output %s and --format %s are mutually exclusive", output, f.format)
+	case !named && f.latest != (latestFlags{}):
+		return fmt.Errorf("--before and --of choose the latest backup: give latest as BACKUP")
 	case named && f.since != "":
 		return fmt.Errorf("--since shows the trend of all runs: omit %s", cmd.Flags().Arg(0))
 	case f.open && cmd.Flags().Changed("format") && f.format != "html":
@@ -76,12 +87,16 @@ func (f *reportFlags) complete(cmd *cobra.Command, output string, named bool) er
 	if f.since == "" {
 		f.since = "30d"
 	}
-	_, err := parseSince(f.since, time.Now())
+	_, err := parseTime("since", f.since, time.Now())
 	return err
 }
 
-// parseSince reads 30d, 12h30m or 2026-11-01.
-func parseSince(text string, now time.Time) (time.Time, error) {
+// parseTime reads a flag's time: 30d or 12h30m, also with " ago", 2026-11-01, or RFC 3339.
+func parseTime(flag, given string, now time.Time) (time.Time, error) {
+	text := strings.TrimSuffix(given, " ago")
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day, nil
 	}
@@ -93,7 +108,7 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("--since %q: want 30d, 12h or 2026-11-01", text)
+	return time.Time{}, fmt.Errorf("--%s %q: want 30d, 12h, 2026-11-01 or 2026-11-01T10:00:00Z", flag, given)
 }
 
 // reportDocument is what `tisnap report` shows, in every format.
@@ -124,7 +139,7 @@ func (a *app) report(ctx context.Context, f reportFlags, args []string) (reportD
 		}
 		return newRunReport(found, f), nil
 	}
-	since, err := parseSince(f.since, time.Now())
+	since, err := parseTime("since", f.since, time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 type restoreFlags struct {
 	volumeFlags
 	to, run               string
+	latest                latestFlags
 	onTasks               restore.OnTasks
 	tiflash               preflight.TiFlashPolicy
 	pdState               restore.PDStatePolicy
@@ -42,7 +43,11 @@ All checks come before the first change. The cluster is created in recovery mode
 source's specification, on volumes of the given type, IOPS and throughput (default: the
 source's). A failed run deletes what it made, unless --keep-on-failure is set. The same
 command resumes a run whose process died and reuses what it made.` + "\n" + exitStatus(),
-		Example: `  # restore onto fast volumes
+		Example: `  # restore the newest backup, or the newest one from before the damage
+  tisnap restore latest --to tidb/copy --storage s3://backups/prod
+  tisnap restore latest --before 2026-11-22T09:30:00Z --to tidb/copy --storage s3://backups/prod
+
+  # restore onto fast volumes
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --volume-type io2 --volume-iops 7000
 
   # the published case, gp3 with 7,000 IOPS and 400 MiB/s, compared with its figures
@@ -71,11 +76,16 @@ command resumes a run whose process died and reuses what it made.` + "\n" + exit
 					fmt.Errorf("with --wait=false, --from-manifest and --patch need files: standard input ends with "+
 						"this process"))
 			}
-			return a.restore(cmd, f, args[0])
+			id, err := a.backupID(cmd, f.latest, args[0])
+			if err != nil {
+				return err
+			}
+			return a.restore(cmd, f, string(id))
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.to, "to", "", "cluster to create: NAME or NAMESPACE/NAME (required)")
+	a.latestFlags(cmd, &f.latest)
 	fl.StringVar(&f.run, "run-id", "",
 		"id of the run; resumes that run if its process died (default: the target's last run if it died and made the "+
 			"same request, else generated from the time)")

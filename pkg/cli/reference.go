@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// latestFlags say which backup "latest" is. They are the same for every command that takes a backup.
+type latestFlags struct{ before, of string }
+
+func (a *app) latestFlags(cmd *cobra.Command, f *latestFlags) {
+	cmd.Flags().StringVar(&f.before, "before", "",
+		"with latest: the newest backup that is not after this, such as 2026-11-22T10:00:00Z, \"2h ago\" or 3d")
+	cmd.Flags().StringVar(&f.of, "of", "",
+		"with latest: the cluster that was backed up, if the storage has backups of several")
+	_ = cmd.RegisterFlagCompletionFunc("of", a.completeMoreClusters) // fails only for an unknown flag
+}
+
+// backupID returns the backup that the argument refers to, and prints what "latest" was found to be.
+func (a *app) backupID(cmd *cobra.Command, f latestFlags, arg string) (cluster.BackupID, error) {
+	if arg != catalog.Latest {
+		if f != (latestFlags{}) {
+			return "", usage(cmd, errors.New("--before and --of choose the latest backup: give latest as BACKUP"))
+		}
+		return cluster.BackupID(arg), nil
+	}
+	ref := catalog.Reference{}
+	var err error
+	if f.before != "" {
+		if ref.Before, err = parseTime("before", f.before, time.Now()); err != nil {
+			return "", usage(cmd, err)
+		}
+	}
+	if f.of != "" {
+		if ref.Cluster, err = a.global.clusterName(f.of); err != nil {
+			return "", err
+		}
+	}
+	entries, checked, err := a.list(cmd.Context(), nil)
+	if err != nil {
+		return "", err
+	}
+	checked.apply(entries)
+	e, err := ref.Choose(entries)
+	if err != nil {
+		return "", err
+	}
+	a.note(fmt.Sprintf("latest is backup %s of %s, backup time %s", oneLine(e.ID), oneLine(e.Cluster),
+		a.view().text(e.BackupTS.Time())))
+	return e.ID, nil
+}
+
+// note prints what a user should know beside the result.
+func (a *app) note(text string) {
+	if !a.machine() {
+		_, _ = fmt.Fprintln(a.streams.Err, failure.Lines(text))
+		return
+	}
+	line, _ := json.Marshal(struct { // strings cannot fail
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}{"note", text})
+	_, _ = fmt.Fprintln(a.streams.Err, string(line))
+}
