@@ -174,6 +174,7 @@ func badBackup(t *testing.T, p *place) {
 	}
 	checkAll(t, p, []badInput{
 		{"unknown", []string{"restore", "frist", "--to", "tidb/copy", "--storage", whole}, 4, []string{"no such backup"}, []string{"did you mean first?", "tisnap list"}},
+		{"unknown, to delete", []string{"delete", "frist", "--yes", "--storage", whole}, 4, []string{"frist", "nothing of it was found"}, []string{"did you mean first?"}},
 		{"unknown in an empty storage", []string{"restore", "first", "--to", "tidb/copy", "--storage", "s3://" + testbed.Bucket + "/empty"}, 4, []string{"no such backup"}, []string{"tisnap list"}},
 		{"not sealed", broken("unsealed", remove(seal)), 5, []string{"not sealed"}, []string{"tisnap list"}},
 		{"without manifest", broken("lost", remove(document)), 10, []string{"manifest"}, []string{"another backup"}},

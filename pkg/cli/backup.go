@@ -55,7 +55,7 @@ times. A backup contains everything committed up to its backup ts, which is take
 during the hold; --consistent-now guarantees everything committed before the command started.
 
 The same command resumes a run whose process died. It reuses the run's snapshots if their
-cut was proven; otherwise it discards them and holds the cluster again.` + "\n" + exitStatus(),
+cut was proven; otherwise it discards them and holds the cluster again.`,
 		Example: `  # a backup of cluster prod in namespace tidb
   tisnap backup prod -n tidb --storage s3://backups/prod
 

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
@@ -30,7 +32,7 @@ or was killed.
 
 It refuses, without changing anything, while a run is making or restoring the backup, if one
 of its snapshots is locked, or if it is the cluster's only restorable backup (override with
---last). If the storage no longer has the backup, --run-id finds its snapshots by tag.` + "\n" + exitStatus(),
+--last). If the storage no longer has the backup, --run-id finds its snapshots by tag.`,
 		Example: `  # what would be deleted
   tisnap delete prod-20261121-100000 --storage s3://backups/prod --dry-run
 
@@ -80,10 +82,22 @@ func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupI
 	report, err := gc.Delete(ctx, deps, gc.DeleteOptions{
 		Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: f.dryRun,
 	})
+	if err == nil && report.Nothing {
+		err = nothingOf(id, report.Near)
+	}
 	doc := newGCDoc("BackupDeletion", f.dryRun, report)
 	doc.Backup = id
 	if !f.dryRun {
 		a.toAnnounce(cmd, doc)
 	}
 	return a.printGC(doc, err)
+}
+
+// nothingOf is the error about a backup of which neither the storage nor EC2 has anything.
+func nothingOf(id cluster.BackupID, near []string) error {
+	err := failure.New(failure.NotFound, "delete backup", string(id), "nothing of it was found")
+	if len(near) > 0 {
+		return err.WithHint("did you mean %s? see `tisnap list`", strings.Join(near, ", "))
+	}
+	return err.WithHint("see `tisnap list`")
 }

@@ -43,7 +43,7 @@ func (a *app) describeCommand() *cobra.Command {
 		Use:   "describe BACKUP",
 		Short: "Show a backup: its snapshots and phase times, and those of its restores",
 		Long: `Show a backup: its snapshots and phase times, and those of its restores.
-The manifest is verified against its seal. Nothing is changed.` + "\n" + exitStatus(),
+The manifest is verified against its seal. Nothing is changed.`,
 		Example: `  tisnap describe prod-20261121-100000 --storage s3://backups/prod
   tisnap describe prod-20261121-100000 --storage s3://backups/prod --details`,
 		Args:              exactly("BACKUP"),

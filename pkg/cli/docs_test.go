@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // userPages are the Markdown pages that a user reads, by their path in the module.
@@ -41,7 +43,9 @@ func TestDocs_ExitCodes(t *testing.T) {
 		got[m[1]] = [2]string{m[2], m[3]}
 	}
 	want := map[string][2]string{
-		"0": {"done as asked"}, "130": {"interrupted by Ctrl-C; what was held is released"}, "143": {"interrupted by SIGTERM; what was held is released"},
+		"0":   {"done as asked"},
+		"130": {"interrupted by Ctrl-C; what was held is released", kindName(ExitInterrupted, failure.Unknown)},
+		"143": {"interrupted by SIGTERM; what was held is released", kindName(ExitTerminated, failure.Limited)},
 	}
 	for _, c := range exitCodes {
 		want[strconv.Itoa(int(c.code))] = [2]string{c.meaning, c.kind.String()}

@@ -36,7 +36,7 @@ func (a *app) estimateCommand() *cobra.Command {
 		Short:       "Estimate how long a backup and a restore take and what AWS charges for them",
 		Long: `Estimate how long a backup and a restore take, per phase and with a range, what AWS charges for each item, and
 how both depend on the volumes. Times come from the published tables, scaled to the storage's own runs once it
-has five or more. Nothing is changed, and nothing is contacted without --storage.` + "\n" + exitStatus(),
+has five or more. Nothing is changed, and nothing is contacted without --storage.`,
 		Example: `  tisnap estimate --stores 20 --data 1TiB --volume-type gp3 --volume-iops 7000 --volume-throughput 400
   tisnap estimate backup tidb/prod --storage s3://backups/prod
   tisnap estimate restore prod-20261121-100000 --storage s3://backups/prod --volume-type io2 --volume-iops 16000`,

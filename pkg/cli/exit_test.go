@@ -173,3 +173,14 @@ func TestRun_Environment_IsBelowFlags(t *testing.T) {
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// A run that Ctrl-C stopped fails with whatever it was doing; scripts learn that it was interrupted.
+func TestPrintError_InterruptedRun_IsOfThatKind(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[ExitCode]string{ExitInterrupted: "interrupted", ExitTerminated: "interrupted", 8: "limited"} {
+		var out bytes.Buffer
+		a := &app{streams: Streams{Err: &out}, global: globalFlags{output: "json"}}
+		a.printError(failure.New(failure.Limited, "wait", "", "no time left"), code)
+		require.Contains(t, out.String(), `"kind":"`+want+`"`)
+	}
+}

@@ -36,7 +36,7 @@ of running runs. It is read-only, and no request can change anything: it needs p
 list and read the storage, and nothing else in AWS, Kubernetes or PD.
 
 By default it listens on this machine only. There is no password: listen elsewhere only on a
-network where everyone may read names of clusters and backups, and error texts.` + "\n" + exitStatus(),
+network where everyone may read names of clusters and backups, and error texts.`,
 		Example: `  # for this machine
   tisnap exporter --storage s3://backups/prod
 

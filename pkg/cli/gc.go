@@ -52,7 +52,7 @@ unless the cluster serves or a resolve is working on it.
 The journal of each ended run is compacted into one object, and deleted --keep-runs after the
 run's end unless its backup, or anything else that it made, still exists. The report of a run
 whose backup was deleted is kept for --keep-reports. Sealed backups whose snapshots are gone
-are reported (exit 10).` + "\n" + exitStatus(),
+are reported (exit 10).`,
 		Example: `  # show what would be deleted, and why the rest would not
   tisnap gc --storage s3://backups/prod --dry-run
 
@@ -172,7 +172,7 @@ func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error)
 
 // printGC prints what was found even if not all of it could be deleted.
 func (a *app) printGC(d *gcDoc, err error) error {
-	if err != nil && len(d.Items) == 0 && len(d.Missing) == 0 {
+	if err != nil && len(d.Items) == 0 && len(d.Missing) == 0 && !d.Nothing {
 		return err
 	}
 	return errors.Join(err, a.print(d))

@@ -23,12 +23,7 @@ func newGCDoc(kind string, dryRun bool, r *gc.Report) *gcDoc {
 
 func (d *gcDoc) table(w io.Writer, v view) error {
 	if d.Nothing {
-		hint := ""
-		if len(d.Near) > 0 {
-			hint = "; did you mean " + oneLine(strings.Join(d.Near, ", ")) + "?"
-		}
-		_, err := fmt.Fprintf(w, "nothing found of backup %s%s\n", d.Backup, hint)
-		return err
+		return nil // the error is enough
 	}
 	t := newTable("ACTION", "KIND", "ID", "RUN", "BACKUP", "CLUSTER", "REASON")
 	t.drop = []string{"CLUSTER", "BACKUP", "RUN"}

@@ -51,7 +51,7 @@ PD does not record who paused a scheduler or overrode a limit, but the journals 
 with --storage they are read, and the live run that holds the cluster's lock is shown; a
 lock that is not being renewed is watched for a minute. Leases on the stores are not shown:
 reading one would take it over. They last as long as their run's GC safe point. The stores
-are asked whether early apply is off. Nothing is changed.` + "\n" + exitStatus(),
+are asked whether early apply is off. Nothing is changed.`,
 		Example: `  tisnap hold status tidb/prod
   tisnap hold status tidb/prod --storage s3://backups/prod
   tisnap hold status prod -n tidb -o json`,

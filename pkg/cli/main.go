@@ -80,7 +80,7 @@ func (a *app) printError(err error, code ExitCode) {
 		hints = []string{"see: " + usage.command + " --help"}
 	}
 	if a.machine() {
-		fmt.Fprintln(a.streams.Err, exitLine(code, kind, message, strings.Join(hints, "; ")))
+		fmt.Fprintln(a.streams.Err, exitLine(code, kindName(code, kind), message, strings.Join(hints, "; ")))
 		return
 	}
 	fmt.Fprintln(a.streams.Err, failure.Lines("error: "+message))
@@ -89,14 +89,22 @@ func (a *app) printError(err error, code ExitCode) {
 	}
 }
 
+// kindName is the kind of a run's error; one that a signal stopped is interrupted, whatever failed because of that.
+func kindName(code ExitCode, kind failure.Kind) string {
+	if code == ExitInterrupted || code == ExitTerminated {
+		return "interrupted"
+	}
+	return kind.String()
+}
+
 // exitLine is the last line for machines.
-func exitLine(code ExitCode, kind failure.Kind, message, hint string) string {
+func exitLine(code ExitCode, kind, message, hint string) string {
 	line, _ := json.Marshal(struct { // strings and numbers cannot fail
 		Type    string   `json:"type"`
 		Code    ExitCode `json:"code"`
 		Kind    string   `json:"kind"`
 		Message string   `json:"message"`
 		Hint    string   `json:"hint,omitempty"`
-	}{"exit", code, kind.String(), message, hint})
+	}{"exit", code, kind, message, hint})
 	return string(line)
 }

@@ -31,7 +31,7 @@ pruned separately.
 Always kept, whatever the rules: a cluster's newest restorable backup, backups in use by a
 live run, and backups with a locked snapshot. Backups that are unsealed or cannot be restored
 do not count and are kept: use tisnap delete or tisnap gc for them. Run the command again to
-finish a prune that failed or was killed.` + "\n" + exitStatus(),
+finish a prune that failed or was killed.`,
 		Example: `  # show what would be deleted, and which rule keeps the rest
   tisnap prune --storage s3://backups/prod --keep-daily 7 --keep-weekly 4 --dry-run
 

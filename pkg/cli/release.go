@@ -44,7 +44,7 @@ On a terminal it shows what is paused and asks; otherwise it needs --yes.
 
 It refuses while a run holds the cluster's lock. A lock that is not being renewed is watched
 for a minute before its run counts as dead. --force breaks the lock without waiting: use it
-only if you know that the run is dead, because a live run loses its hold and fails.` + "\n" + exitStatus(),
+only if you know that the run is dead, because a live run loses its hold and fails.`,
 		Example: `  # show what is held, and until when
   tisnap hold status tidb/prod --storage s3://backups/prod
 

@@ -29,7 +29,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Short:       "Show how long runs took: one backup with its restores, or the trend of all",
 		Long: `Show how long runs took. With a backup or a run: all runs of that backup, each with its phases, steps and stores,
 and what was expected. Without: the trend of the storage's runs since --since, failures, and what got slower
-than its own median. HTML reports are one self-contained file. Nothing is changed.` + "\n" + exitStatus(),
+than its own median. HTML reports are one self-contained file. Nothing is changed.`,
 		Example: `  tisnap report prod-20261121-100000 --storage s3://backups/prod
   tisnap report latest --storage s3://backups/prod --open
   tisnap report prod-20261121-100000 --storage s3://backups/prod --format html --out report.html

@@ -40,7 +40,7 @@ progress in --storage, and the next one resumes there with the same timestamps. 
 run leaves the cluster in recovery mode for the next try.
 
 It refuses a cluster that serves, and volumes known to be from another backup. --dry-run
-asks the stores and prints the plan: leaders, overlaps, and what would be lost.` + "\n" + exitStatus(),
+asks the stores and prints the plan: leaders, overlaps, and what would be lost.`,
 		Example: `  # show the plan
   tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --dry-run
 

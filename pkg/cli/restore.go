@@ -42,7 +42,7 @@ func (a *app) restoreCommand() *cobra.Command {
 All checks come before the first change. The cluster is created in recovery mode with the
 source's specification, on volumes of the given type, IOPS and throughput (default: the
 source's). A failed run deletes what it made, unless --keep-on-failure is set. The same
-command resumes a run whose process died and reuses what it made.` + "\n" + exitStatus(),
+command resumes a run whose process died and reuses what it made.`,
 		Example: `  # restore the newest backup, or the newest one from before the damage
   tisnap restore latest --to tidb/copy --storage s3://backups/prod
   tisnap restore latest --before 2026-11-22T09:30:00Z --to tidb/copy --storage s3://backups/prod

@@ -23,7 +23,7 @@ that it made (tisnap.io/run), and in the output of tisnap gc.
 
 It refuses, without deleting anything, while the run is alive or another run has the
 cluster, and if the cluster has served or may serve: finish such a restore with tisnap
-resolve, or delete it by hand. It is safe to run again.` + "\n" + exitStatus(),
+resolve, or delete it by hand. It is safe to run again.`,
 		Example: `  # what would be deleted
   tisnap restore abort 20261121t100000-5bba77d4 --storage s3://backups/prod --dry-run
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ A backup holds the running cluster for seconds, snapshots all TiKV volumes in pa
 releases the cluster, waits for the snapshots, and seals a manifest in object storage. A
 restore creates a cluster in recovery mode on volumes of the type, IOPS and throughput that
 you choose, and brings all stores to one consistent state at the backup ts.`,
+		Version:       a.version.text(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -72,6 +74,14 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(flagError)
+	usageOf := cmd.UsageFunc() // a template would link text/template, which keeps every method
+	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		if err := usageOf(c); err != nil {
+			return err
+		}
+		_, err := io.WriteString(c.OutOrStderr(), exitStatus())
+		return err
+	})
 	f, g := cmd.PersistentFlags(), &a.global
 	f.StringVar(&g.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
 	f.StringVar(&g.context, "context", "", "kubeconfig context")

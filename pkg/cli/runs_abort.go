@@ -39,7 +39,7 @@ func (a *app) runsAbortCommand() *cobra.Command {
 cluster and deletes its snapshots; a restore deletes the cluster and volumes that it made.
 Snapshots of a sealed backup stay, and so does a restored cluster that serves. It waits a
 minute to make sure that the process is dead, and refuses a live run (exit 6): stop that with
-Ctrl-C or SIGTERM.` + "\n" + exitStatus(),
+Ctrl-C or SIGTERM.`,
 		Example:           "  tisnap runs abort 20261122t100000-1a2b3c4d --storage s3://backups/prod --yes",
 		Args:              exactly("RUN"),
 		ValidArgsFunction: a.completeRuns,

@@ -107,7 +107,7 @@ func (e *shutdown) leave(w io.Writer, why string, code ExitCode) ExitCode {
 		lines = []string{"nothing is held and nothing is left to undo"}
 	}
 	if e.machine.Load() {
-		ui.Say(w, exitLine(code, kind, why+": "+strings.Join(lines, "; "), ""))
+		ui.Say(w, exitLine(code, kindName(code, kind), why+": "+strings.Join(lines, "; "), ""))
 		return code
 	}
 	ui.Say(w, why+":\n  "+strings.Join(lines, "\n  "))

@@ -43,10 +43,15 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func (d *versionDoc) table(w io.Writer, v view) error {
-	commit := ""
-	if d.Commit != "" {
-		commit = " (" + d.Commit + ")"
-	}
-	_, err := fmt.Fprintf(w, "tisnap %s%s, %s\nTiKV: %s\n", d.Version, commit, d.Go, d.TiKV)
+	_, err := fmt.Fprintf(w, "tisnap %s\nTiKV: %s\n", Version{Version: d.Version, Commit: d.Commit}.text(), d.TiKV)
 	return err
+}
+
+// text is the version in one line.
+func (v Version) text() string {
+	commit := ""
+	if v.Commit != "" {
+		commit = " (" + v.Commit + ")"
+	}
+	return fmt.Sprintf("%s%s, %s", v.Version, commit, runtime.Version())
 }

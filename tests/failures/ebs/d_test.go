@@ -44,7 +44,7 @@ func TestMetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T) {
 					wipe(t, o.Key)
 				}
 			}
-			nothing := w.refused(t, 0, "delete", string(id), "--yes", "-o", "json").report(t)
+			nothing := w.refused(t, 4, "delete", string(id), "--yes", "-o", "json").report(t)
 			require.True(t, nothing.Nothing, "without the run's name nothing can be found, and it says so")
 		}, 6, []string{"--run-id", "run-all-missing"}},
 		"meta-empty": {func(t *testing.T, id cluster.BackupID) {
@@ -78,7 +78,7 @@ func TestMetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T) {
 			}
 			require.Equal(t, row.deleted, snapshots)
 			require.Empty(t, w.snapshots(name))
-			again := w.ok(t, "delete", name, "--yes", "-o", "json").report(t)
+			again := w.refused(t, 4, "delete", name, "--yes", "-o", "json").report(t)
 			require.True(t, again.Nothing, "the second time nothing is found, and it says so")
 		})
 	}
