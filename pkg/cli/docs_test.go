@@ -160,6 +160,7 @@ func unknown(line string) string {
 	words := strings.Fields(line)[1:]
 	root := (&app{}).root()
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultVersionFlag()
 	cmd, rest, err := root.Find(words)
 	if err != nil || cmd.HasSubCommands() && cmd.Use == cmd.Name() && len(rest) > 0 && isCommand(rest[0]) {
 		return strings.Join(words, " ")
@@ -188,7 +189,8 @@ func knows(cmd *cobra.Command, flag string) bool {
 // hasFlag says whether any command has the flag.
 func hasFlag(name string) bool {
 	root := (&app{}).root()
-	if root.PersistentFlags().Lookup(name) != nil || name == "help" {
+	root.InitDefaultVersionFlag()
+	if root.Flags().Lookup(name) != nil || root.PersistentFlags().Lookup(name) != nil || name == "help" {
 		return true
 	}
 	for _, cmd := range root.Commands() {
