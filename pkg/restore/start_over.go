@@ -10,20 +10,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// startOver decides whether the run begins with its first step again. One that died while it was being undone does: the
-// rest is undone. If it was to keep what it made, nothing that counts was undone, and it is continued. A target that
-// has left recovery mode may serve since then, so nothing of it is taken away.
+// startOver returns why the run begins with its first step again. One that died while it was being undone does: the rest
+// is undone. It is continued if it was to keep what it made, or if its target has left recovery mode: its data are
+// resolved, it may serve since then, and nothing that counts was undone.
 func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err error) {
 	switch {
 	case !h.Undoing():
 		why, err = r.aheadLost(ctx, h)
-	case r.earlier.keep:
-	case r.target.left:
-		err = failure.New(failure.Conflict, "resume restore", r.opts.Target.String(),
-			"run %s was being undone when its process died, and the cluster has left recovery mode: it may serve",
-			r.opts.Run).
-			WithHint("if nobody needs the cluster, delete its TidbCluster and run `tisnap runs abort %s --yes`",
-				r.opts.Run)
+	case r.earlier.keep, r.target.left:
 	default:
 		why = "the run was being undone when its process died"
 	}
