@@ -36,9 +36,6 @@ func (s *Store) ChangePeers(ctx context.Context, region uint64, changes ...*Peer
 	if _, err := changePeers(v.region, changes); err != nil {
 		return fmt.Errorf("change peers of region %d: %w", region, err)
 	}
-	if e := s.suspendedAdmin(); e != nil {
-		return errors.New(e.Message)
-	}
 	e, err := s.replicate(ctx, p, v, &command{admin: &raft_cmdpb.AdminRequest{
 		CmdType: raft_cmdpb.AdminCmdType_ChangePeerV2, ChangePeerV2: &raft_cmdpb.ChangePeerV2Request{Changes: changes},
 	}}, nil)

@@ -146,6 +146,16 @@ func TestMerge_UnderLease_NoneBeginsAndTheOneUnderWayEnds(t *testing.T) {
 	require.ErrorContains(t, other.leader.Merge(t.Context(), other.source, other.target), "[Suspended]")
 }
 
+// A lease that comes between the check for one and the proposal refuses it: TiKV's observer stands before the proposal, on
+// raft's own thread. A backup that has waited for what was proposed is cut without any region between two.
+func TestMerge_LeaseComesAfterTheCheck_IsRefused(t *testing.T) {
+	t.Parallel()
+	m := newMerging(t, soon)
+	require.False(t, m.openLease(m.leader).renew(60))
+	require.Contains(t, m.leader.ProposeMerge(m.source, m.target).GetMessage(), "[Suspended]")
+	require.Empty(t, m.pending())
+}
+
 func TestMerge_TargetSplitMeanwhile_IsRolledBackAlsoUnderLease(t *testing.T) {
 	t.Parallel()
 	m := newMerging(t, soon)

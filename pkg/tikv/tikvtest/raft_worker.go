@@ -277,6 +277,13 @@ func (w *raftWorker) propose(p *peer, prop *proposal) {
 		prop.done(notLeader(p.look())) // what the command was computed from may be old
 		return
 	}
+	// As in TiKV, whose observer stands before the proposal: a lease may have come since who proposes it looked.
+	if prop.command.beginsAdmin() {
+		if e := w.store.suspendedAdmin(); e != nil {
+			prop.done(e)
+			return
+		}
+	}
 	p.quiet, p.asleep = 0, false
 	changes := prop.command.changesPeers()
 	if changes && p.pendingAdmin() {

@@ -75,9 +75,6 @@ func (s *Store) split(ctx context.Context, c *kvrpcpb.Context, keys [][]byte) ([
 			SplitKey: key, NewRegionId: ask.Ids[i].NewRegionId, NewPeerIds: ask.Ids[i].NewPeerIds,
 		})
 	}
-	if e := s.suspendedAdmin(); e != nil { // the lease may have come while PD was asked
-		return nil, e, nil
-	}
 	e, err = s.replicate(ctx, p, v, &command{
 		admin: &raft_cmdpb.AdminRequest{CmdType: raft_cmdpb.AdminCmdType_BatchSplit, Splits: splits},
 	}, nil)
@@ -100,6 +97,16 @@ func (s *Store) suspendedAdmin() *errorpb.Error {
 		return suspendedFor(left)
 	}
 	return nil
+}
+
+// beginsAdmin reports whether the command changes the shape of regions, and is not the end of what began before a lease.
+func (c *command) beginsAdmin() bool {
+	switch c.admin.GetCmdType() {
+	case raft_cmdpb.AdminCmdType_BatchSplit, raft_cmdpb.AdminCmdType_PrepareMerge, raft_cmdpb.AdminCmdType_ChangePeerV2:
+		return true
+	default:
+		return false
+	}
 }
 
 // transferLeader hands a region over to another of its peers, unless a lease forbids it. It does not wait.
