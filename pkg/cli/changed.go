@@ -5,7 +5,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -17,15 +19,11 @@ func changedSince(ctx context.Context, store objstore.Store, runs []history.Run,
 	if r.Manifest == nil || r.Marks.Len() == 0 {
 		return nil
 	}
-	before := backupBefore(runs, r)
-	if before == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, expectDeadline)
 	defer cancel()
 	c := catalog.Catalog{Store: store}
-	m, err := c.Unsealed(ctx, before.Backup)
-	if err != nil || m.Marks == nil || m.Source.ClusterID != r.Manifest.Source.ClusterID {
+	m, err := backupBefore(ctx, c, runs, r)
+	if err != nil || m == nil || m.Marks == nil || m.Source.ClusterID != r.Manifest.Source.ClusterID {
 		return nil
 	}
 	earlier, err := c.Marks(ctx, m)
@@ -37,14 +35,19 @@ func changedSince(ctx context.Context, store objstore.Store, runs []history.Run,
 	return changed
 }
 
-// backupBefore returns the cluster's latest backup before this one; nil if there is none.
-func backupBefore(runs []history.Run, r *backup.Result) *history.Run {
+// backupBefore returns the cluster's latest backup before this one that is not deleted; nil if there is none.
+func backupBefore(
+	ctx context.Context, c catalog.Catalog, runs []history.Run, r *backup.Result,
+) (*manifest.Manifest, error) {
 	for i := len(runs) - 1; i >= 0; i-- {
 		b := &runs[i]
-		if b.Operation == report.Backup && b.Outcome == phase.Done && b.Cluster == r.Manifest.Source.Cluster &&
-			b.Backup != r.Manifest.ID && b.Started.Before(r.Started) {
-			return b
+		if b.Operation != report.Backup || b.Outcome != phase.Done || b.Cluster != r.Manifest.Source.Cluster ||
+			b.Backup == r.Manifest.ID || !b.Started.Before(r.Started) {
+			continue
+		}
+		if m, err := c.Unsealed(ctx, b.Backup); !failure.Is(err, failure.NotFound) {
+			return m, err
 		}
 	}
-	return nil
+	return nil, nil
 }

@@ -64,6 +64,8 @@ func TestChangedSince_OfTheBackupBefore(t *testing.T) {
 	}{
 		"the youngest before": {past: []history.Run{of("old", 3*time.Hour), of("before", 2*time.Hour), failed, other, restored, of("now", 0)}, clusterID: 7,
 			want: &report.Changed{Since: "before", Regions: 3, Of: 5, DataBytes: 600}}, // one written to, one without a mark then, one now
+		"one after it was deleted": {past: []history.Run{of("before", 2*time.Hour), of("deleted", time.Hour)}, clusterID: 7,
+			want: &report.Changed{Since: "before", Regions: 3, Of: 5, DataBytes: 600}},
 		"none before":                     {past: []history.Run{failed, other, restored, of("now", 0)}, clusterID: 7},
 		"a later one":                     {past: []history.Run{of("before", -time.Hour)}, clusterID: 7},
 		"a cluster of the same name":      {past: []history.Run{of("before", time.Hour)}, clusterID: 8},
