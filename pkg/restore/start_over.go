@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// startOver returns why the run begins with its first step again. One that died while it was being undone does: the rest
-// is undone. It is continued if it was to keep what it made, or if its target has left recovery mode: its data are
+// startOver returns why the run begins with its first step again. One that died while it was being undone does: the
+// rest is undone. It is continued if it was to keep what it made, or if its target has left recovery mode: its data are
 // resolved, it may serve since then, and nothing that counts was undone.
 func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err error) {
 	switch {
