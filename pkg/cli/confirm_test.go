@@ -51,3 +51,30 @@ func TestAsks_NeedsATerminalAndAReader(t *testing.T) {
 	require.True(t, (&app{streams: tty}).asks())
 	require.False(t, (&app{streams: tty, global: globalFlags{output: "json"}}).asks(), "a program reads")
 }
+
+// delete and prune show what would go and ask, as release does; a script has to say --yes.
+func TestConfirmRemoval_ShowsThePlanAndAsks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags  removal
+		answer string
+		shown  bool
+		ok     bool
+	}{
+		"yes":     {removal{rate: 1}, "y\n", true, true},
+		"no":      {removal{rate: 1}, "n\n", true, false},
+		"--yes":   {removal{rate: 1, yes: true}, "", false, true},
+		"dry run": {removal{rate: 1, dryRun: true}, "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			a := &app{streams: Streams{In: strings.NewReader(c.answer), Err: &out}}
+			require.NoError(t, c.flags.validate(true))
+			require.Equal(t, c.shown, c.flags.validate(false) != nil, "a script is not asked")
+			err := a.confirmRemoval(t.Context(), &c.flags, "delete them?", func() (document, error) { return twoBackups(), nil })
+			require.Equal(t, c.ok, err == nil)
+			require.Equal(t, c.shown, strings.Contains(out.String(), "tidb/prod") && strings.Contains(out.String(), "delete them? [y/N]"))
+		})
+	}
+}

@@ -27,7 +27,8 @@ func (a *app) deleteCommand() *cobra.Command {
 		Long: `Delete a backup with its snapshots.
 
 The backup is marked as deleted before its first snapshot is, so a partly deleted backup
-can never be restored. Run the command again, or tisnap gc, to finish a delete that failed
+can never be restored. On a terminal it shows what would be deleted and asks; otherwise it
+needs --yes. Run the command again, or tisnap gc, to finish a delete that failed
 or was killed.
 
 It refuses, without changing anything, while a run is making or restoring the backup, if one
@@ -41,7 +42,7 @@ of its snapshots is locked, or if it is the cluster's only restorable backup (ov
 		Args:              exactly("BACKUP"),
 		ValidArgsFunction: a.completeBackups,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.validate(args[0]); err != nil {
+			if err := f.validate(args[0], a.asks()); err != nil {
 				return usage(cmd, err)
 			}
 			return a.deleteBackup(cmd, f, cluster.BackupID(args[0]))
@@ -55,21 +56,21 @@ of its snapshots is locked, or if it is the cluster's only restorable backup (ov
 	return cmd
 }
 
-func (f *deleteFlags) validate(id string) error {
+func (f *deleteFlags) validate(id string, asks bool) error {
 	if err := manifest.CheckID(cluster.BackupID(id)); err != nil {
 		return err
 	}
 	if f.run != "" && !runIDs().MatchString(f.run) {
 		return fmt.Errorf("--run-id %q: want up to 40 lower-case letters, digits and hyphens", f.run)
 	}
-	return f.removal.validate()
+	return f.removal.validate(asks)
 }
 
 func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupID) error {
 	if err := a.announce.validate(); err != nil {
 		return usage(cmd, err)
 	}
-	if !f.dryRun {
+	if f.yes && !f.dryRun { // otherwise there is nothing to announce before the user confirms
 		a.toAnnounce(cmd, nil)
 	}
 	ctx := cmd.Context()
@@ -78,10 +79,19 @@ func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupI
 		return err
 	}
 	defer done()
+	o := gc.DeleteOptions{Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: true}
+	if err := a.confirmRemoval(ctx, &f.removal, fmt.Sprintf("delete backup %s?", id), func() (document, error) {
+		plan, err := gc.Delete(ctx, deps, o)
+		if err == nil && plan.Nothing {
+			err = nothingOf(id, plan.Near)
+		}
+		return newGCDoc("BackupDeletion", true, plan), err
+	}); err != nil {
+		return err
+	}
 	defer a.removing(&f.removal)()
-	report, err := gc.Delete(ctx, deps, gc.DeleteOptions{
-		Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: f.dryRun,
-	})
+	o.DryRun = f.dryRun
+	report, err := gc.Delete(ctx, deps, o)
 	if err == nil && report.Nothing {
 		err = nothingOf(id, report.Near)
 	}

@@ -109,7 +109,7 @@ func (f *gcFlags) validate() error {
 	if f.adopt != "" && f.dryRun {
 		return errors.New("--adopt-storage writes to the storage and cannot be combined with --dry-run")
 	}
-	return f.removal.validate()
+	return f.removal.validate(false)
 }
 
 func (a *app) gc(cmd *cobra.Command, f gcFlags) error {

@@ -28,6 +28,8 @@ the newest backup of each of the last 7 days that have one, and so on; -1 keeps 
 are in UTC. While a rule has periods left, the oldest backup is kept too. Each cluster is
 pruned separately.
 
+On a terminal it shows what would be deleted and asks; otherwise it needs --yes.
+
 Always kept, whatever the rules: a cluster's newest restorable backup, backups in use by a
 live run, and backups with a locked snapshot. Backups that are unsealed or cannot be restored
 do not count and are kept: use tisnap delete or tisnap gc for them. Run the command again to
@@ -41,7 +43,7 @@ finish a prune that failed or was killed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			clusters, err := a.parseClusters(args)
 			if err == nil {
-				err = f.validate()
+				err = f.validate(a.asks())
 			}
 			if err != nil {
 				return usage(cmd, err)
@@ -72,11 +74,11 @@ finish a prune that failed or was killed.`,
 	return cmd
 }
 
-func (f *pruneFlags) validate() error {
+func (f *pruneFlags) validate(asks bool) error {
 	if err := f.policy.Validate(); err != nil {
 		return err
 	}
-	return f.removal.validate()
+	return f.removal.validate(asks)
 }
 
 // parseClusters parses NAMESPACE/CLUSTER, or CLUSTER in the namespace that backup would use.
@@ -98,8 +100,15 @@ func (a *app) prune(ctx context.Context, f pruneFlags, clusters []cluster.Name) 
 		return err
 	}
 	defer done()
+	o := gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: true}
+	if err := a.confirmRemoval(ctx, &f.removal, "delete these backups?", func() (document, error) {
+		plan, err := gc.Prune(ctx, deps, o)
+		return newPruneDoc(true, plan), err
+	}); err != nil {
+		return err
+	}
 	defer a.removing(&f.removal)()
-	report, err := gc.Prune(ctx, deps,
-		gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: f.dryRun})
+	o.DryRun = f.dryRun
+	report, err := gc.Prune(ctx, deps, o)
 	return a.printPrune(newPruneDoc(f.dryRun, report), err)
 }

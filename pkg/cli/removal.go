@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -37,11 +38,29 @@ func (a *app) removing(r *removal) (finished func()) {
 	return a.unfinished("removal", unfinishedRemoval)
 }
 
-func (r *removal) validate() error {
+// confirmRemoval shows what would be deleted and asks, unless --yes or --dry-run is set.
+func (a *app) confirmRemoval(
+	ctx context.Context, r *removal, question string, plan func() (document, error),
+) error {
+	if r.yes || r.dryRun {
+		return nil
+	}
+	doc, err := plan()
+	if err != nil {
+		return err
+	}
+	if err := write(a.streams.Err, "table", doc, a.view()); err != nil {
+		return err
+	}
+	return a.confirm(ctx, question)
+}
+
+// validate checks the flags; asks reports whether the command can ask instead of --yes.
+func (r *removal) validate(asks bool) error {
 	switch {
 	case r.rate <= 0 || r.rate > 100:
 		return fmt.Errorf("--delete-rate %v: want more than 0 and at most 100", r.rate)
-	case !r.yes && !r.dryRun:
+	case !r.yes && !r.dryRun && !asks:
 		return errors.New("this deletes: pass --yes, or --dry-run to see what it would delete")
 	}
 	return nil

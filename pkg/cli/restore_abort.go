@@ -35,7 +35,7 @@ resolve, or delete it by hand. It is safe to run again.`,
 			if !runIDs().MatchString(args[0]) {
 				return usage(cmd, fmt.Errorf("run %q: want up to 40 lower-case letters, digits and hyphens", args[0]))
 			}
-			if err := f.validate(); err != nil {
+			if err := f.validate(false); err != nil {
 				return usage(cmd, err)
 			}
 			return a.abortRestore(cmd, f, cluster.RunID(args[0]))
