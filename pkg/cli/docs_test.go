@@ -91,6 +91,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 	for _, document := range []any{
 		backupDoc{}, planDoc{}, describeDoc{}, gcDoc{}, holdDoc{}, listDoc{}, releasedDoc{}, releasePlan{},
 		runReportDoc{}, estimateDoc{}, resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
+		runsDoc{}, runDoc{}, abortedDoc{}, startedDoc{}, pruneDoc{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {
@@ -199,4 +200,21 @@ func hasFlag(name string) bool {
 		}
 	}
 	return false
+}
+
+// Every kind of document is documented.
+func TestDocs_KindsOfResults(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	kinds := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`new(?:Header|GCDoc)\("([A-Za-z]+)"`).FindAllStringSubmatch(string(text), -1) {
+			kinds++
+			assert.Contains(t, userPages(t)["docs/scripting.md"], "`"+m[1]+"`")
+		}
+	}
+	assert.Greater(t, kinds, 20)
 }
