@@ -94,7 +94,8 @@ func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record,
 
 // slim drops the data that this package does not read: those of snapshots and volumes are most of a journal.
 func slim(r *phase.Record) *phase.Record {
-	if r.Type != phase.RecordRun && r.Name != journal.IntentSchedulers && r.Name != journal.IntentLimits {
+	if r.Type != phase.RecordRun && r.Name != journal.IntentSchedulers && r.Name != journal.IntentLimits &&
+		r.Name != journal.ResultExpected {
 		r.Data = nil
 	}
 	r.Error = failure.Line(r.Error)

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -42,7 +43,7 @@ func (x *Exporter) listPage(r *http.Request, s *state) (content, error) {
 	if len(found) > 0 {
 		nodes = append(nodes, table(s, found[(number-1)*maxRows:min(number*maxRows, len(found))]))
 	}
-	nodes = append(nodes, pager(question, number, pages), failures(s, question))
+	nodes = append(nodes, pager(question, number, pages), restores(s, question), failures(s, question))
 	return content{title: "Backups", nodes: nodes}, nil
 }
 
@@ -113,10 +114,14 @@ func clusterBadge(s *state, c *clusterState) g.Node {
 		return badge("held, no live run", "bad")
 	case live:
 		return badge("running", "warn")
+	case c.restoredOnly() && c.lastFailed(report.Restore, report.Resolve):
+		return badge("restore failed", "bad")
 	case c.restoredOnly():
 		return badge("restored", "good")
 	case c.sealed == nil:
 		return badge("no sealed backup", "bad")
+	case c.lastFailed(report.Backup):
+		return badge("last backup failed", "bad")
 	}
 	return badge("idle", "good")
 }
@@ -191,13 +196,41 @@ func pager(question string, number, pages int) g.Node {
 	return h.Nav(h.Class("pages"), h.Aria("label", "Pages of backups"), out)
 }
 
-// maxFailures is how many failed runs the page lists.
-const maxFailures = 20
+// maxRuns is how many restores and how many failed runs are listed.
+const maxRuns = 20
+
+// restores lists the newest restores and resolves, whatever became of them.
+func restores(s *state, question string) g.Node {
+	rows := g.Group{}
+	for i := len(s.runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
+		r := &s.runs[i]
+		text := strings.ToLower(fmt.Sprintf("%s %s %s", r.Run, r.Cluster, r.Backup))
+		if r.Operation == report.Backup || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
+			continue
+		}
+		outcome := badge(string(r.Outcome), "good")
+		if r.Outcome != phase.Done {
+			outcome = badge(short(string(r.Outcome)), "bad")
+		}
+		rows = append(rows,
+			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))),
+				h.Td(g.Text(short(r.Cluster.String()))), h.Td(backupLink(string(r.Backup))), h.Td(outcome),
+				num(age(r.Finished, s.read)+" ago"), num(report.Duration(r.Seconds))))
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return h.Section(h.Aria("label", "Restores"), h.H2(h.Class("title"), g.Text("Recent restores")),
+		scroll("Restores",
+			h.Table(h.THead(
+				h.Tr(column("run", ""), column("operation", ""), column("into", ""), column("backup", ""),
+					column("state", ""), column("ended", "num"), column("took", "num"))), h.TBody(rows))))
+}
 
 // failures are the most recent failed runs: they have no backup in the list.
 func failures(s *state, question string) g.Node {
 	rows := g.Group{}
-	for i := len(s.runs) - 1; i >= 0 && len(rows) < maxFailures; i-- {
+	for i := len(s.runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
 		r := &s.runs[i]
 		text := strings.ToLower(fmt.Sprintf("%s %s %s %s", r.Run, r.Cluster, r.Backup, r.ErrorKind))
 		if r.Outcome == "done" || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {

@@ -2,6 +2,7 @@ package exporter_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,14 +16,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/exporter"
 	"github.com/tisnap/tisnap/pkg/exporter/exportertest"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/report"
 )
 
 func TestPage_ListsSearchesAndFollows(t *testing.T) {
 	t.Parallel()
 	x := example(t, exporter.Options{})
 	for path, want := range map[string][]string{
-		"/":                              {"41 backups", "tidb/prod", "held, no live run", "Recent failed runs", "backup running", "The target of a restore", "<svg"},
+		"/":                              {"41 backups", "tidb/prod", "held, no live run", "Recent failed runs", "backup running", "The target of a restore", "<svg", "Recent restores", "dr/copy"},
 		"/?q=ORDERS":                     {"1 backup<", "orders-1"},
 		"/?q=nothing-like-this":          {"Nothing found"},
 		"/?page=99":                      {"41 backups"},
@@ -75,6 +78,69 @@ func TestPage_Live_ReadsTheJournalEachTime(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Err())
 	require.Contains(t, get(t, x, "/live/r1").Body.String(), "await-snapshots")
+}
+
+// A run that has ended since the storage was read is not shown as running, and one that announced its time shows how far
+// it is.
+func TestPage_Live_EndAndExpectation(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		record string
+		want   []string
+		not    string
+	}{
+		"running": {`{"seq":4,"type":"begin","step":"backup-ts"}`, []string{">running<", "get backup ts"}, "expected"},
+		"announced": {`{"seq":4,"type":"result","name":"expected","data":{"model":"published tables","seconds":600,"lowSeconds":500,"highSeconds":700}}`,
+			[]string{">running<", "10m00s", "published tables", "50% of the expected time"}, "longer than expected"},
+		"late": {`{"seq":4,"type":"result","name":"expected","data":{"model":"published tables","seconds":60,"lowSeconds":50,"highSeconds":70}}`,
+			[]string{">running<", "it takes longer than expected"}, "of the expected time"},
+		"done":   {`{"seq":4,"type":"end"}`, []string{">done<"}, "running for"},
+		"failed": {`{"seq":4,"type":"end","error":"no"}`, []string{">failed<"}, "running for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			s := exportertest.New(t.Context(), store)
+			prod, began := cluster.Name{Namespace: "tidb", Name: "prod"}, time.Now().Add(-5*time.Minute)
+			s.Lock(prod, "r1", began, false)
+			s.Journal(prod, "r1", "b1", began, "preflight", "lock")
+			require.NoError(t, s.Err())
+			x := exporter.New(store, exporter.Options{})
+			require.NoError(t, x.Refresh(t.Context()))
+			for seq := 4; ; seq++ { // behind what the journal has
+				if _, err := store.Create(t.Context(), manifest.JournalKey("r1", seq), []byte(strings.Replace(row.record, `"seq":4`, fmt.Sprintf(`"seq":%d`, seq), 1))); err == nil {
+					break
+				}
+			}
+			body := get(t, x, "/live/r1").Body.String()
+			for _, text := range row.want {
+				require.Contains(t, body, text)
+			}
+			require.NotContains(t, body, row.not)
+		})
+	}
+}
+
+// A cluster into which the last restore failed is not green, and one that had nothing but failures long ago is forgotten.
+func TestPage_ClustersThatOnlyFailed(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s := exportertest.New(t.Context(), store)
+	now, copied, typo := time.Now(), cluster.Name{Namespace: "dr", Name: "copy"}, cluster.Name{Namespace: "tidb", Name: "nosuch"}
+	failed := exportertest.Failed(copied, "r2", now.Add(-time.Hour))
+	failed.Operation = report.Restore
+	s.Report(exportertest.Restore("b", copied, "r1", now.Add(-3*time.Hour)))
+	s.Report(failed)
+	s.Report(exportertest.Failed(typo, "r3", now.Add(-40*24*time.Hour)))
+	require.NoError(t, s.Err())
+	x := exporter.New(store, exporter.Options{})
+	require.NoError(t, x.Refresh(t.Context()))
+	body := get(t, x, "/").Body.String()
+	require.Contains(t, body, "restore failed")
+	require.NotContains(t, body, `>restored<`)
+	metrics := get(t, x, "/metrics").Body.String()
+	require.Contains(t, metrics, `cluster="dr/copy"`)
+	require.NotContains(t, metrics, `cluster="tidb/nosuch"`)
 }
 
 // No request changes anything, and no other web site can make a browser show or read the page.

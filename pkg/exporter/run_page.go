@@ -194,19 +194,31 @@ func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 	add("backup", string(lock.about.Backup))
 	add("on", lock.record.Owner.Host)
 	add("started", when(lock.record.AcquiredAt))
-	add("running for", age(lock.record.AcquiredAt, now))
 	status := badge("running", "warn")
-	if !lock.alive {
+	switch end := lastRecord(records); {
+	case end.Type == phase.RecordEnd: // the storage, with the run's report, is read again at the next interval
+		status, now = badge("done", "good"), end.Time
+		if end.Error != "" {
+			status = badge("failed", "bad")
+		}
+		add("ran for", age(lock.record.AcquiredAt, now))
+	case !lock.alive:
 		status = badge("no sign of life since "+when(lock.record.RenewedAt), "bad")
+	default:
+		add("running for", age(lock.record.AcquiredAt, now))
+		for _, f := range ahead(records, lock.record.AcquiredAt, now) {
+			add(f[0], f[1])
+		}
 	}
-	rows := g.Group{}
+	phases, rows := phasesOf(lock.operation()), g.Group{}
 	for _, s := range steps(records) {
 		end, class := s.end, ""
 		if end.IsZero() {
 			end, class = now, "now"
 		}
 		rows = append(rows,
-			h.Tr(h.Class(class), h.Th(h.Scope("row"), g.Text(short(s.name))), h.Td(stepBadge(s.outcome)),
+			h.Tr(h.Class(class), h.Td(g.Text(phases[s.name])), h.Th(h.Scope("row"), g.Text(short(s.name))),
+				h.Td(stepBadge(s.outcome)),
 				h.Td(g.Text(when(s.begin))), num(report.Duration(end.Sub(s.begin).Seconds())), h.Td(g.Text(s.err))))
 	}
 	return g.Group{
@@ -214,8 +226,8 @@ func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 		scroll("Steps of the run",
 			h.Table(h.Class("steps"),
 				h.THead(
-					h.Tr(column("step", ""), column("state", ""), column("began", ""), column("took", "num"),
-						column("why", ""))), h.TBody(rows))),
+					h.Tr(column("phase", ""), column("step", ""), column("state", ""), column("began", ""),
+						column("took", "num"), column("why", ""))), h.TBody(rows))),
 	}
 }
 

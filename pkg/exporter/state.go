@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -85,7 +86,25 @@ func newState(now time.Time, read *history.State, locks map[cluster.Name]*lockSt
 			s.cluster(name).counted(lock.operation(), outcome)
 		}
 	}
+	maps.DeleteFunc(s.clusters, func(name cluster.Name, c *clusterState) bool {
+		lock := locks[name]
+		return len(c.states) == 0 && (lock == nil || lock.record.Released) && now.Sub(c.active()) > quietAge
+	})
 	return s
+}
+
+// quietAge is how long a cluster without backups, such as the target of a drill, is shown after its last run.
+const quietAge = 30 * 24 * time.Hour
+
+// lastFailed reports whether the newest of the cluster's runs of these kinds failed.
+func (c *clusterState) lastFailed(of ...report.Operation) bool {
+	var last *history.Run
+	for _, op := range of {
+		if r := c.last[op]; r != nil && (last == nil || r.Finished.After(last.Finished)) {
+			last = r
+		}
+	}
+	return last != nil && last.Outcome == phase.Failed
 }
 
 func (s *state) cluster(name cluster.Name) *clusterState {

@@ -2,21 +2,25 @@ package report
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// expectedLine is the model's estimate and its error; "" without an estimate.
+// expectedLine is the model's estimate and its error; "" without an estimate, and for a run that failed: how long it
+// took to fail is no error of the model.
 func (r *Report) expectedLine() string {
 	e := r.Expected
-	if e == nil || e.Seconds <= 0 {
+	if e == nil || e.Seconds <= 0 || r.Outcome == phase.Failed {
 		return ""
 	}
-	difference := "as long as expected"
-	if off := r.TotalSeconds/e.Seconds - 1; off >= 0.005 {
-		difference = Percent(off) + " more than expected"
-	} else if off <= -0.005 {
-		difference = Percent(-off) + " less than expected"
+	difference, off := "as long as expected", math.Round(100*(r.TotalSeconds/e.Seconds-1))
+	if off > 0 {
+		difference = fmt.Sprintf("%.0f%% more than expected", off)
+	} else if off < 0 {
+		difference = fmt.Sprintf("%.0f%% less than expected", -off)
 	}
 	return fmt.Sprintf("expected: %s (%s to %s) by %s; it took %s", Duration(e.Seconds), Duration(e.LowSeconds),
 		Duration(e.HighSeconds), e.Model, difference)

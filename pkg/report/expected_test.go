@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/report/reporttest"
 )
@@ -52,7 +53,7 @@ func TestTable_ExpectedTotal_IsAlwaysThere(t *testing.T) {
 		want    string
 	}{
 		"longer": {990, "took 10% more than expected"}, "shorter": {720, "took 20% less than expected"},
-		"within half a percent": {903, "took as long as expected"},
+		"within half a percent": {903, "took as long as expected"}, "rounded": {997, "took 11% more than expected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,4 +71,14 @@ func TestTable_ExpectedTotal_IsAlwaysThere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// How long a run took to fail says nothing of the estimate.
+func TestTable_FailedRun_HasNoExpectedTotal(t *testing.T) {
+	t.Parallel()
+	r := reporttest.Backup(3)
+	r.Outcome = phase.Failed
+	var b bytes.Buffer
+	require.NoError(t, r.Table(&b, report.TableOptions{}))
+	require.NotContains(t, b.String(), "expected: ")
 }
