@@ -9,9 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
-// attempt is one hold of the cluster, the cut in it, and the proof of that. It is made new for each.
+// attempt is one hold of the cluster, the cut made under it, and its proof. Each attempt gets a new one.
 type attempt struct {
-	hold      *hold.Hold // nil of one that an earlier process made
+	hold      *hold.Hold // nil if an earlier process made it
 	times     HoldTimes
 	backupTS  cluster.TS
 	sets      *sets
@@ -21,18 +21,17 @@ type attempt struct {
 
 func newAttempt() attempt { return attempt{sets: newSets()} }
 
-// release releases everything that is held of the cluster. lost says that the hold was not unbroken; err is of kind
-// Held.
+// release releases the cluster. lost is set if the hold broke before that; err is of kind Held.
 func (a *attempt) release(ctx context.Context, s *phase.Scope) (lost, err error) {
 	defer func() {
-		if a.times.Length == 0 { // it ends for the first time
+		if a.times.Length == 0 { // first release
 			a.times.Start, a.times.Length = a.hold.Started(), a.hold.Length()
 		}
 	}()
 	return releaseUntil(ctx, a.hold, func(err error) { s.Warn("not released yet, retrying: %v", err) })
 }
 
-// felt is how long the cluster felt the attempt.
+// felt returns how long the attempt held the cluster.
 func (a *attempt) felt(of *preflight.Source) HoldTimes {
 	times := a.times
 	if a.hold == nil {
@@ -53,8 +52,8 @@ func (a *attempt) felt(of *preflight.Source) HoldTimes {
 	return times
 }
 
-// prove notes the proof of the cut, with what the attempt itself knows.
-func (a *attempt) prove(p proof) {
+// recordProof stores the proof of the cut, completed with the attempt's own facts.
+func (a *attempt) recordProof(p proof) {
 	p.BackupTS, p.Hold, p.Sets = a.backupTS, a.felt(p.Source), map[cluster.StoreID][]cutSnapshot{}
 	for id, snaps := range a.sets.byStoreNow() {
 		for _, s := range snaps {

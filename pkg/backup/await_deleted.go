@@ -15,11 +15,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// awaitDeleted waits, before anything is held, until EC2 should have room on every volume beside the snapshots that
-// earlier runs deleted while they were in progress: EC2 counts them until they would have been completed, and shows
-// them to nobody. The runs' journals say when they were made, and the cluster's last good backup how long that takes;
-// without one it is taken to be --pending-timeout, which is the longest wait. What is still in the way then the cut
-// meets.
+// awaitDeleted waits, before anything is held, until EC2 should accept another snapshot of every volume despite those
+// that earlier runs deleted while in progress: EC2 no longer lists them but counts them until they would have
+// completed. Their start comes from the runs' journals, their duration from the cluster's last good backup, or
+// --pending-timeout, the longest wait, if there is none. Anything still in the way makes the cut fail.
 func (m *room) awaitDeleted(ctx context.Context, s *phase.Scope, of *preflight.Source) error {
 	count, err := m.ebs.SnapshotsInProgress(ctx, of.Topology.VolumeIDs())
 	if err != nil {
@@ -31,8 +30,8 @@ func (m *room) awaitDeleted(ctx context.Context, s *phase.Scope, of *preflight.S
 	}
 	now := time.Now()
 	cuts, err := m.deletedSets(ctx, now)
-	if err != nil { // a journal that cannot be read is no reason not to back up
-		m.log.Warn("which snapshots other runs deleted is not known", zap.Error(err))
+	if err != nil { // an unreadable journal does not stop a backup
+		m.log.Warn("could not determine which snapshots other runs deleted", zap.Error(err))
 	}
 	if len(cuts) == 0 || shown+len(cuts) < preflight.PendingPerVolume {
 		return nil
@@ -50,9 +49,9 @@ func (m *room) awaitDeleted(ctx context.Context, s *phase.Scope, of *preflight.S
 	return wait.For(ctx, min(takes, time.Until(until)))
 }
 
-// deletedSets is when the cluster's other runs made the sets of snapshots that are gone, within the last
-// --pending-timeout, in order: those of all attempts but the last, and that one's if EC2 shows none of the run's
-// snapshots, and they were not sealed, so completed.
+// deletedSets returns, in order, when the cluster's other runs cut the sets that they deleted, within the last
+// --pending-timeout. A run deleted the sets of all its attempts but the last; that one too if EC2 shows no snapshot of
+// the run and it was not sealed, which would mean completed.
 func (m *room) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time, err error) {
 	since := now.Add(-m.opts.PendingTimeout)
 	journals, err := recentJournals(ctx, m.store, m.opts.Cluster, m.opts.Run, since)
@@ -81,12 +80,12 @@ func (m *room) deletedSets(ctx context.Context, now time.Time) (cuts []time.Time
 	return cuts, nil
 }
 
-// usualTime is how long a set of the cluster's snapshots is in progress: as long as in its last good backup, at most
-// --pending-timeout, and that if there is none or it cannot be read.
+// usualTime estimates how long a set of the cluster's snapshots is in progress, from its last good backup: at most
+// --pending-timeout, which is also the answer if there is none or it cannot be read.
 func (m *room) usualTime(ctx context.Context) time.Duration {
 	entries, err := m.catalog.List(ctx)
 	if err != nil {
-		m.log.Warn("how long the cluster's snapshots take is not known", zap.Error(err))
+		m.log.Warn("could not determine how long the cluster's snapshots take", zap.Error(err))
 		return m.opts.PendingTimeout
 	}
 	entries = slices.DeleteFunc(entries,

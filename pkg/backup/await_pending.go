@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// room finds out when EC2 takes another snapshot of every volume, and waits for that while nothing is held.
+// room waits, while nothing is held, until EC2 accepts another snapshot of every volume.
 type room struct {
 	ebs interface {
 		ebs.Snapshots
@@ -29,7 +29,7 @@ type room struct {
 	log     *zap.Logger
 }
 
-// awaitShown waits for the volumes of which preflight found as many snapshots in progress as are allowed.
+// awaitShown waits for the volumes that preflight found at their limit of snapshots in progress.
 func (m *room) awaitShown(ctx context.Context, s *phase.Scope, of *preflight.Source) error {
 	busy := of.Busy
 	if len(busy) == 0 {

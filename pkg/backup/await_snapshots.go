@@ -19,19 +19,18 @@ type completion struct {
 	opts Options
 }
 
-// sizes are how much data snapshots hold together, and the largest of them; 0 where EC2 does not say.
+// sizes are the total and the largest size of snapshots; 0 where EC2 does not report it.
 type sizes struct{ all, largest int64 }
 
-// await returns when all snapshots are completed. It waits by progress: only a set without any for
-// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does. It calls shown once,
-// as soon as EC2 shows all of them.
+// await returns when all snapshots are completed. EBS promises no duration, so a set fails only after Options.Stuck
+// without progress, or when one of its snapshots does. It calls shown once, as soon as EC2 shows all of them.
 func (c *completion) await(
 	ctx context.Context, s *phase.Scope, wanted []cluster.SnapshotID, shown func([]ebs.Snapshot),
 ) (sizes, error) {
 	s.Expect(int64(100*len(wanted)), "% of snapshots")
 	progress, moved, all := int64(-1), time.Now(), false
 	unseen := map[cluster.SnapshotID]time.Time{}
-	warned := map[cluster.SnapshotID]bool{} // of strange states
+	warned := map[cluster.SnapshotID]bool{} // of unknown states
 	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
 		found, err := c.ebs.DescribeSnapshots(ctx, wanted)
 		if err != nil && !failure.Transient(err) {
@@ -68,8 +67,8 @@ func (c *completion) await(
 	}
 }
 
-// checkThere fails if EC2 has not shown a snapshot for longer than it may hide one that exists: it was deleted, and
-// nothing brings it back. unseen is since when each was not shown.
+// checkThere fails if EC2 has not shown a snapshot for longer than it may hide an existing one: it was deleted for
+// good. unseen holds since when each has been missing.
 func (c *completion) checkThere(
 	wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time,
 ) error {
@@ -90,7 +89,7 @@ func (c *completion) checkThere(
 	return nil
 }
 
-// classify decides by state; see ebs.SnapshotState.Outcome. A strange state is warned of once.
+// classify decides by state; see ebs.SnapshotState.Outcome. It warns of an unknown state once per snapshot.
 func classify(
 	s *phase.Scope, wanted []cluster.SnapshotID, found []ebs.Snapshot, warned map[cluster.SnapshotID]bool,
 ) (done bool, sum int64, err error) {
@@ -109,7 +108,7 @@ func classify(
 			sum += int64(min(snap.Progress, 99))
 		case ebs.SnapshotStrange:
 			if !warned[snap.ID] {
-				s.Warn("snapshot %s is %q: waiting for what EC2 makes of it", snap.ID, snap.State)
+				s.Warn("snapshot %s is %q, an unknown state; still waiting", snap.ID, snap.State)
 			}
 			warned[snap.ID] = true
 		}

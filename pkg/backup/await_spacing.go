@@ -12,12 +12,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// spacing is how long EC2 takes no second snapshot of a volume after one.
+// spacing is EC2's minimum interval between two snapshots of a volume.
 const spacing = 15 * time.Second
 
-// awaitSpacing waits, before anything is held, until EC2 takes another snapshot of every volume: the cut would wait for
-// it while the cluster is held. Between two attempts of a run the wait for a steady cluster is that wait. A set that
-// was deleted while it was pending, as that of a failed run, is not shown by EC2 and is known by that run's journal.
+// awaitSpacing waits, before anything is held, until EC2 accepts another snapshot of every volume; otherwise the cut
+// would wait with the cluster held. Between two attempts of a run, the wait for a steady cluster covers it. EC2 does
+// not show a set that was deleted while pending, such as a failed run's; that run's journal has its time.
 func (m *room) awaitSpacing(ctx context.Context, s *phase.Scope, of *preflight.Source) error {
 	limit := min(spacing, m.opts.Steady) // never longer than between two attempts
 	newest, err := m.ebs.NewestSnapshots(ctx, of.Topology.VolumeIDs(), time.Now().Add(-limit))
@@ -26,14 +26,14 @@ func (m *room) awaitSpacing(ctx context.Context, s *phase.Scope, of *preflight.S
 	}
 	var last time.Time
 	for _, at := range newest {
-		if at.After(last) && time.Until(at) < maxClockDifference { // by more, EC2's clock says nothing about ours
+		if at.After(last) && time.Until(at) < maxClockDifference { // beyond that, the clocks cannot be compared
 			last = at
 		}
 	}
-	// Of a journal that cannot be read the cut meets what is left.
+	// If a journal cannot be read, the cut waits out the rest.
 	deleted, err := lastCut(ctx, m.store, m.opts.Cluster, m.opts.Run, time.Now().Add(-limit))
 	if err != nil {
-		m.log.Warn("when other runs took snapshots is not known", zap.Error(err))
+		m.log.Warn("could not determine when other runs took snapshots", zap.Error(err))
 	}
 	if deleted.After(last) && time.Until(deleted) < maxClockDifference {
 		last = deleted

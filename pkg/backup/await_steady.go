@@ -31,7 +31,7 @@ func (o *source) awaitSteady(ctx context.Context, s *phase.Scope) error {
 			if !failure.Transient(err) || ctx.Err() != nil {
 				return err
 			}
-			seen.since, seen.reason = time.Now(), err // a store went away right now
+			seen.since, seen.reason = time.Now(), err // a store has just gone away
 		}
 		if seen.reason != nil && seen.reason.Error() != shown {
 			shown = seen.reason.Error()
@@ -54,7 +54,7 @@ type steadiness struct {
 func (o *source) pollSteady(ctx context.Context, seen *steadiness) (ready bool, err error) {
 	unsteady := func(why error) {
 		seen.since = time.Now()
-		if ctx.Err() == nil { // the end of the wait is not what kept it waiting
+		if ctx.Err() == nil { // a timeout of the wait itself is no reason
 			seen.reason = why
 		}
 	}

@@ -24,8 +24,8 @@ type remover struct {
 	epoch   int64 // of this process
 }
 
-// remove deletes every snapshot that carries the run's tag and every one of made, but none that a later process of the
-// run asked for. While a request is ambiguous it lists them again, until EC2 cannot hide its snapshots any more.
+// remove deletes all of made and every snapshot tagged with the run, but none that a later process of the run
+// requested. While a request is ambiguous, it keeps listing until EC2 can no longer hide that request's snapshots.
 func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error {
 	doomed, gone := map[cluster.SnapshotID]bool{}, map[cluster.SnapshotID]bool{}
 	seen := map[cluster.VolumeID]bool{}
@@ -69,8 +69,8 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 			return nil
 		} else if !waiting {
 			waiting = true
-			s.Note("waiting until %s for snapshots that EC2 may still make of a request whose answer is late, to "+
-				"delete them; if this process has to end before: %s",
+			s.Note("waiting until %s to delete snapshots that a timed-out request may still "+
+				"create; if this process has to end before: %s",
 				hidden.UTC().Format(time.RFC3339), d.how())
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {
@@ -79,14 +79,14 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 	}
 }
 
-// how says how the run's snapshots are found and deleted.
+// how describes how to find and delete the run's snapshots.
 func (d *remover) how() string {
 	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes them an hour later "+
 		"(--older-than 0s: at once)",
 		ebs.TagRun, d.opts.Run, d.storage.URL())
 }
 
-// kept is what is said of them when the lock is lost.
+// kept is the message about the snapshots when the lock is lost.
 func (d *remover) kept() string {
 	return fmt.Sprintf("the snapshots tagged %s=%s are kept: another process may continue the run with them; "+
 		"else tisnap gc deletes them", ebs.TagRun, d.opts.Run)

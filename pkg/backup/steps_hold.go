@@ -216,7 +216,7 @@ func (r *run) prove(ctx context.Context, s *phase.Scope, verdict *manifest.Early
 	p.Marks = r.marks.keep(ctx, s)
 	r.result.Marks, r.result.Regions = r.marks.kept()
 	p.Regions = r.result.Regions
-	r.at.prove(p)
+	r.at.recordProof(p)
 }
 
 // releaseAgain releases what the release had to leave, once the backup is sealed. The undo of the release, which
