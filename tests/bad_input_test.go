@@ -130,7 +130,9 @@ func badVolumes(t *testing.T, p *place) {
 		{"io2 without iops", on("--volume-type", "io2"), 2, spec{"io2 has no default iops"}, spec{"from 100 to 256000"}},
 		{"io2 with throughput", on("--volume-type", "io2", "--volume-iops", "7000", "--volume-throughput", "400"), 2, spec{"throughput cannot be set for io2"}, spec{"leave throughput out"}},
 		{"throughput too high for the iops", on("--volume-type", "gp3", "--volume-iops", "3000", "--volume-throughput", "1000"), 2, spec{"1000 MiB/s is too high for 3000 iops"}, spec{"at most 750 MiB/s", "at least 4000"}},
-		{"unknown type", on("--volume-type", "gp9"), 2, spec{`unknown volume type "gp9"`}, spec{"gp3"}},
+		{"unknown type", on("--volume-type", "gp9"), 2, spec{`"gp9"`, "gp3, io1, io2"}, spec{"--help"}},
+		{"a type that cannot carry TiKV", on("--volume-type", "st1"), 2, spec{`"st1"`, "gp3, io1, io2"}, spec{"--help"}},
+		{"an old type", on("--volume-type", "gp2"), 2, spec{`"gp2"`, "gp3, io1, io2"}, spec{"--help"}},
 		{"too small", on("--volume-size", "10"), 2, spec{"10 GiB", "100 GiB"}, spec{"at least 100 GiB"}},
 		{"unknown zone", on("--target-az", "us-west-2z"), 2, spec{"us-west-2z", "us-west-2a"}, spec{"--target-az"}},
 	})

@@ -2,7 +2,9 @@ package brcompat
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +73,10 @@ func (f *restoreFlags) validate() error {
 	if f.VolumeScope < int(volumes.ScopeAll) || f.VolumeScope > int(volumes.ScopeOther) {
 		return failure.New(failure.Usage, "read --volume-scope", strconv.Itoa(f.VolumeScope),
 			"want 0 (all volumes), 1 (those with TiKV's data) or 2 (the others)")
+	}
+	if !slices.Contains(volumes.Types(), f.VolumeType) {
+		return failure.New(failure.Usage, "read --volume-type", f.VolumeType, "want one of %s",
+			strings.Join(volumes.Types(), ", "))
 	}
 	if f.VolumeIOPS < 0 || f.VolumeThroughput < 0 {
 		return failure.New(failure.Usage, "read --volume-iops and --volume-throughput", "", "must not be negative")

@@ -160,3 +160,12 @@ func TestAddresses_TheLastListWins(t *testing.T) {
 	require.NoError(t, flags.Parse([]string{"--pd=a:1,b:2", "-u", " c:3, d:4"}))
 	require.Equal(t, []string{"c:3", "d:4"}, c.PD)
 }
+
+func TestRestoreFlags_TypeThatBRDoesNotTake_IsUsage(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]failure.Kind{
+		"gp2": failure.Usage, "st1": failure.Usage, "": failure.Usage, "gp3": failure.Unknown, "io1": failure.Unknown, "io2": failure.Unknown,
+	} {
+		require.Equal(t, want, failure.KindOf((&restoreFlags{VolumeType: kind}).validate()), kind)
+	}
+}

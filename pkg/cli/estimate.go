@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // estimateFlags describe what is estimated, where no backup does.
@@ -93,7 +94,7 @@ func (f *estimateFlags) add(cmd *cobra.Command) {
 		"assume writes during the backup, so that RocksDB replays its logs on restore")
 	fl.BoolVar(&f.otherRegion, "other-region", false, "the snapshots are copied to another region")
 	fl.StringVar(&f.prices, "prices", "", "TOML file with prices (default: built-in us-east-1 prices)")
-	complete(cmd, "volume-type", volumeTypes()...)
+	complete(cmd, "volume-type", volumes.Types()...)
 	// Short forms, unambiguous here.
 	fl.Int64Var(&f.iops, "iops", 0, "the same as --volume-iops")
 	fl.Int64Var(&f.throughput, "throughput", 0, "the same as --volume-throughput")
@@ -132,6 +133,9 @@ func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 	}
 	if f.iops < 0 || f.throughput < 0 || f.size < 0 || f.rate < 0 || f.stores < 0 || f.volumes < 0 {
 		return in, failure.New(failure.Usage, "estimate", "", "numbers must not be negative")
+	}
+	if err := checkVolumeType("volume-type", f.kind); err != nil {
+		return in, failure.Wrap(err, failure.Usage, "estimate", "")
 	}
 	return in, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,11 +52,17 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 		"MiB/s of each gp3 volume once the cluster serves (default: as restored)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil,
 		"snapshot tag keys to copy to the volumes; no others are copied")
-	complete(cmd, "volume-type", volumeTypes()...)
-	complete(cmd, "after-restore-type", volumeTypes()...)
+	complete(cmd, "volume-type", volumes.Types()...)
+	complete(cmd, "after-restore-type", volumes.Types()...)
 }
 
-func volumeTypes() []string { return []string{"gp3", "io1", "io2"} }
+// checkVolumeType accepts the types that a user may choose. The source's type, whatever it is, needs no choice.
+func checkVolumeType(flag, kind string) error {
+	if kind != "" && !slices.Contains(volumes.Types(), kind) {
+		return fmt.Errorf("--%s %q: want one of %s", flag, kind, strings.Join(volumes.Types(), ", "))
+	}
+	return nil
+}
 
 func (f *volumeFlags) validate() error {
 	for _, row := range []struct {
@@ -74,8 +81,11 @@ func (f *volumeFlags) validate() error {
 		return fmt.Errorf("--initialization-rate %d: want %d to %d", f.initialization, ebs.MinInitializationRate,
 			ebs.MaxInitializationRate)
 	}
-	if f.afterType != "" && !slices.Contains(volumeTypes(), f.afterType) {
-		return fmt.Errorf("--after-restore-type %q: want gp3, io1 or io2", f.afterType)
+	if err := checkVolumeType("volume-type", f.volumeType); err != nil {
+		return err
+	}
+	if err := checkVolumeType("after-restore-type", f.afterType); err != nil {
+		return err
 	}
 	if f.account != "" && !regexp.MustCompile(`^[0-9]{12}$`).MatchString(f.account) {
 		return fmt.Errorf("--account %q: want 12 digits", f.account)

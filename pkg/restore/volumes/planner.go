@@ -13,6 +13,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
+// Types are the volume types that a user may choose, the same as br's. The source's type is kept whatever it is.
+func Types() []string { return []string{"gp3", "io1", "io2"} }
+
 // Options are what the user chose about the volumes.
 type Options struct {
 	Spec              cluster.VolumeSpec // empty fields keep the source's
